@@ -1,0 +1,58 @@
+"""Errors that a person caused and can mend: bad input, told with its place and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class InputError(Exception):
+    """Bad input (exit status 2).
+
+    `message` says what is wrong; `file`, `line`, `column` (1-based, 0 = unknown) say where; `expected` what would have
+    been right; `hint` how to mend it. `str(error)` is the whole text, first line `file:line:column: message`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | Path | None = None,
+        line: int = 0,
+        column: int = 0,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.message = message
+        self.file = None if file is None else str(file)
+        self.line = line
+        self.column = column
+        self.expected = expected
+        self.hint = hint
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        """The error as shown to people: place, message, what was expected, how to fix it."""
+        place = self.file or ""
+        if self.line:
+            place += f":{self.line}" if place else f"line {self.line}"
+            if self.column:
+                place += f":{self.column}"
+        lines = [f"{place}: {self.message}" if place else self.message]
+        if self.expected:
+            lines.append(f"  expected: {self.expected}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return "\n".join(lines)
+
+    def located(self, file: str | Path | None, line: int = 0, column: int = 0) -> InputError:
+        """The same error with the place filled in where it was not known."""
+        if self.file is None and file is not None:
+            return type(self)(
+                self.message,
+                file=file,
+                line=self.line or line,
+                column=self.column or column,
+                expected=self.expected,
+                hint=self.hint,
+            )
+        return self

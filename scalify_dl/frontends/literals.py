@@ -1,0 +1,93 @@
+"""Values of constants: canonical text, exact rational value, items, hash (docs/facts.md, “Literal text”)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+
+LIMIT = 2**31
+ELIDED = "{...}"
+ITEMS_LIMIT = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """The value of a constant.
+
+    `text` is canonical literal text: one scalar (a scalar or splat constant), nested braces, or `{...}` (elided).
+    `rational` is the exact value of a scalar or splat; `items` the row-major integers of an integer or boolean constant;
+    `sha256` the hash of the bytes of a constant too large to print (then `text` is `{...}`).
+    """
+
+    text: str
+    rational: Fraction | None = None
+    items: tuple[int, ...] | None = None
+    sha256: str | None = None
+
+    @classmethod
+    def scalar(cls, value: int | float | bool | Fraction | str, dtype: str = "f32") -> Literal:
+        """A scalar (or splat) from a Python number, an exact fraction or its text in a dump.
+
+        A fraction without a finite decimal gets the text `num/den`: its value is exact, as means need it.
+        """
+        if isinstance(value, bool):
+            return cls("1" if value else "0", Fraction(int(value)))
+        if isinstance(value, int):
+            return cls(str(value), Fraction(value))
+        if isinstance(value, Fraction):
+            if value.denominator == 1:
+                return cls(str(value.numerator), value)
+            decimal = float(value)
+            if Fraction(repr(decimal)) == value:
+                return cls(scalar_text(repr(decimal)), value)
+            return cls(f"{value.numerator}/{value.denominator}", value)
+        text = scalar_text(value if isinstance(value, str) else repr(value))
+        return cls(text, rational(text))
+
+    @classmethod
+    def elided(cls, sha256: str | None = None) -> Literal:
+        """A constant whose value the dump does not print."""
+        return cls(ELIDED, sha256=sha256)
+
+    @property
+    def is_elided(self) -> bool:
+        """Whether the value is unknown."""
+        return self.text == ELIDED
+
+
+NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d{1,9}))?\Z")
+SPECIAL = {"true": "1", "false": "0", "inf": "inf", "-inf": "-inf", "+inf": "inf", "infinity": "inf", "-infinity": "-inf"}
+EXPONENT_LIMIT = 400  # beyond every float type; keeps exact arithmetic on hostile text small
+
+
+def scalar_text(text: str) -> str:
+    """Canonical text of one number of a dump; ValueError where it is none."""
+    lowered = text.strip().lower()
+    if lowered in SPECIAL:
+        return SPECIAL[lowered]
+    if lowered in ("nan", "-nan", "+nan") or lowered.startswith(("nan(", "-nan(")):
+        return "nan"
+    if lowered.startswith("(") and lowered.endswith(")"):
+        real, imaginary = lowered[1:-1].split(",")
+        return f"({scalar_text(real)},{scalar_text(imaginary)})"
+    match = NUMBER.match(lowered)
+    if not match:
+        raise ValueError(f"`{text}` is not a number")
+    if match[1] and abs(int(match[1])) > EXPONENT_LIMIT:
+        raise ValueError(f"`{text}` is outside the range of every number type")
+    exact = Fraction(lowered)
+    if exact.denominator == 1 and (abs(exact) < 10**16 or lowered.lstrip("+-").isdigit()):
+        return str(exact.numerator)
+    shortest = repr(float(lowered))
+    # repr is the shortest text that names the same double; more digits than a double holds are kept as they stand
+    if "inf" in shortest or Fraction(shortest) != exact:
+        return lowered.lstrip("+")
+    return shortest
+
+
+def rational(text: str) -> Fraction | None:
+    """The exact value of a canonical scalar text, None for what is not a finite real number."""
+    if text[:1] == "(" or text in ("inf", "-inf", "nan"):
+        return None
+    return Fraction(text)
