@@ -1,0 +1,119 @@
+"""Reading and writing facts directories: one tab-separated `<table>.facts` per table."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+
+from .model import Facts, Row
+from .schema import RESERVED, TABLES, Table
+
+LIMIT = 2**31
+SUFFIX = ".facts"
+
+
+def load(directory: str | Path, *, validate: bool = True) -> Facts:
+    """Reads a facts directory; InputError with file, line and column on the first thing that is wrong."""
+    directory = Path(directory)
+    if not directory.is_dir():
+        raise InputError("no such facts directory", file=directory, hint="`dlverify export` writes one")
+    facts = Facts(directory=directory)
+    present = set()
+    for path in sorted(directory.glob(f"*{SUFFIX}")):
+        name = path.name.removesuffix(SUFFIX)
+        if name in RESERVED:
+            raise InputError(f"table `{name}` is reserved for MPMD programs and not read yet", file=path)
+        if name not in TABLES:
+            raise InputError(f"unknown table `{name}`", file=path, expected=f"one of {', '.join(TABLES)}")
+        present.add(name)
+        facts.tables[name] = read_table(path, TABLES[name])
+    missing = [name for name, table in TABLES.items() if table.required and name not in present]
+    if missing:
+        raise InputError(
+            f"missing table `{missing[0]}`", file=directory / f"{missing[0]}{SUFFIX}", expected=TABLES[missing[0]].signature
+        )
+    if validate:
+        from .validate import validate as check
+
+        check(facts)
+    return facts
+
+
+def read_table(path: Path, table: Table) -> list[Row]:
+    """The rows of one file, numbers converted."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        line = path.read_bytes()[: error.start].count(b"\n") + 1
+        raise InputError("not UTF-8 text", file=path, line=line) from None
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    rows = [line.split("\t") for line in lines]
+    width = len(table.columns)
+    if any(len(row) != width for row in rows):
+        at = next(i for i, row in enumerate(rows) if len(row) != width)
+        raise InputError(
+            f"{len(rows[at])} columns in table `{table.name}`",
+            file=path,
+            line=at + 1,
+            expected=f"{width} columns separated by tabs: {table.signature}",
+        )
+    columns: list[list[str] | list[int]] = []
+    for position, values in enumerate(zip(*rows, strict=True)):
+        if not table.columns[position].number:
+            columns.append(list(values))
+            continue
+        try:
+            integers = list(map(int, values))
+        except ValueError:
+            raise not_a_number(path, table, position, values) from None
+        if integers and (max(integers) >= LIMIT or min(integers) <= -LIMIT):
+            raise not_a_number(path, table, position, values)
+        columns.append(integers)
+    return list(zip(*columns, strict=True))
+
+
+def not_a_number(path: Path, table: Table, position: int, values: tuple[str, ...]) -> InputError:
+    """The error for the first value of a number column that is none."""
+
+    def fits(value: str) -> bool:
+        try:
+            return abs(int(value)) < LIMIT
+        except ValueError:
+            return False
+
+    row = next(i for i, value in enumerate(values) if not fits(value))
+    return InputError(
+        f"`{values[row][:40]}` in column {position + 1} (`{table.columns[position].name}`) of table `{table.name}`",
+        file=path,
+        line=row + 1,
+        column=position + 1,
+        expected="a decimal integer below 2^31 in magnitude",
+    )
+
+
+def write(facts: Facts, directory: str | Path) -> None:
+    """Writes a facts directory: all of it, or nothing where an error occurs. Empty optional tables are left out.
+
+    An existing directory keeps what is not a fact table (README, expected verdict).
+    """
+    directory = Path(directory)
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
+    try:
+        for name, rows in facts.tables.items():
+            if not rows and not TABLES[name].required:
+                continue
+            text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+            (staging / f"{name}{SUFFIX}").write_text(text, encoding="utf-8")
+        directory.mkdir(exist_ok=True)
+        for old in directory.glob(f"*{SUFFIX}"):
+            old.unlink()
+        for new in staging.iterdir():
+            new.replace(directory / new.name)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)

@@ -1,0 +1,58 @@
+"""Facts in memory: the tables of one directory, each a list of row tuples (numbers are ints)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .schema import TABLES
+
+Row = tuple[Any, ...]
+
+
+class Facts:
+    """The tables of `docs/facts.md`: `facts["op"]` is a list of rows in file order; a missing table is empty.
+
+    `directory` is where they were loaded from, None for facts made in memory.
+    """
+
+    def __init__(self, tables: dict[str, list[Row]] | None = None, directory: Path | None = None) -> None:
+        self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
+        self.directory = directory
+        for name, rows in (tables or {}).items():
+            self.tables[name] = rows
+
+    def __getitem__(self, name: str) -> list[Row]:
+        return self.tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.tables)
+
+    def add(self, name: str, *row: Any) -> None:
+        """Appends one row."""
+        self.tables[name].append(row)
+
+    def extend(self, name: str, rows: Iterable[Row]) -> None:
+        """Appends rows."""
+        self.tables[name].extend(rows)
+
+    def place(self, name: str, row: int) -> tuple[str, int]:
+        """File and line of a row (0-based), for messages."""
+        file = f"{name}.facts"
+        return (str(self.directory / file) if self.directory else file), row + 1
+
+    @property
+    def count(self) -> int:
+        """Number of rows in all tables."""
+        return sum(map(len, self.tables.values()))
+
+    @property
+    def ranks(self) -> list[int]:
+        """All ranks, ascending."""
+        return sorted({row[0] for row in self.tables["rank_coord"]})
+
+    @property
+    def meta(self) -> dict[str, str]:
+        """The `meta` table."""
+        return dict(self.tables["meta"])
