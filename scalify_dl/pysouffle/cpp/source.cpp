@@ -1,0 +1,115 @@
+#include "source.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <tuple>
+#include <unordered_map>
+
+namespace dl {
+
+namespace {
+
+std::vector<Offset> newline_offsets(const std::string& text) {
+    std::vector<Offset> result;
+    const char* begin = text.data();
+    const char* end = begin + text.size();
+    for (const char* p = begin; p != end && (p = static_cast<const char*>(std::memchr(p, '\n', end - p))); ++p)
+        result.push_back(static_cast<Offset>(p - begin));
+    return result;
+}
+
+std::string line_of(const Source::File& file, std::uint32_t line) {
+    if (file.newlines.empty()) {
+        file.newlines = newline_offsets(file.content);
+        file.newlines.push_back(static_cast<Offset>(file.content.size()));
+    }
+    if (line == 0 || line > file.newlines.size()) return {};
+    const std::size_t begin = line == 1 ? 0 : file.newlines[line - 2] + 1;
+    std::size_t end = file.newlines[line - 1];
+    if (end > begin && file.content[end - 1] == '\r') --end;
+    return file.content.substr(begin, end - begin);
+}
+
+// Columns are shown in characters, not bytes: count the bytes that start one.
+int characters(const std::string& line, std::uint32_t byte_column) {
+    int result = 1;
+    for (std::uint32_t i = 0; i + 1 < byte_column && i < line.size(); ++i)
+        result += (static_cast<unsigned char>(line[i]) & 0xC0) != 0x80;
+    return result;
+}
+
+}  // namespace
+
+void Source::index() { newlines_ = newline_offsets(text); }
+
+Source::Place Source::place(Offset offset) const {
+    auto after = std::upper_bound(segments.begin(), segments.end(), offset,
+                                  [](Offset o, const Segment& s) { return o < s.begin; });
+    const Segment& segment = *(after == segments.begin() ? after : after - 1);
+    if (segment.fixed) return {&segment, segment.line, segment.column};
+    auto first = std::lower_bound(newlines_.begin(), newlines_.end(), segment.begin);
+    auto last = std::lower_bound(first, newlines_.end(), offset);
+    if (first == last) return {&segment, segment.line, segment.column + (offset - segment.begin)};
+    return {&segment, segment.line + static_cast<std::uint32_t>(last - first), offset - *(last - 1)};
+}
+
+Position Source::position(Offset offset) const {
+    if (segments.empty()) return {};
+    Place p = place(offset);
+    Position result;
+    result.file = p.segment->reported_file >= 0 ? static_cast<std::int32_t>(files.size()) + p.segment->reported_file
+                                                : static_cast<std::int32_t>(p.segment->file);
+    result.line = static_cast<std::int32_t>(p.line) + p.segment->line_shift;
+    result.column = static_cast<std::int32_t>(p.column);
+    return result;
+}
+
+std::vector<std::string> Source::file_names() const {
+    std::vector<std::string> result;
+    for (const File& file : files) result.push_back(file.name);
+    result.insert(result.end(), reported_names.begin(), reported_names.end());
+    return result;
+}
+
+Diagnostic Source::diagnostic(Severity severity, Offset offset, std::string message, std::string hint) const {
+    if (segments.empty()) return {severity, "", 0, 0, std::move(message), "", std::move(hint)};
+    Place p = place(offset);
+    Diagnostic result = diagnostic_in_file(severity, p.segment->file, p.line, p.column, std::move(message),
+                                           std::move(hint));
+    if (p.segment->reported_file >= 0) result.file = reported_names[p.segment->reported_file];
+    result.line += p.segment->line_shift;
+    return result;
+}
+
+Diagnostic Source::diagnostic_in_file(Severity severity, std::uint32_t file, std::uint32_t line, std::uint32_t column,
+                                      std::string message, std::string hint) const {
+    std::string source_line = line_of(files[file], line);
+    const int shown_column = characters(source_line, column);
+    return {severity,           files[file].name,       static_cast<int>(line), shown_column,
+            std::move(message), std::move(source_line), std::move(hint)};
+}
+
+void Report::error(Offset offset, std::string message, std::string hint) {
+    errors_.push_back(source_.diagnostic(Severity::Error, offset, std::move(message), std::move(hint)));
+    if (errors_.size() >= kMaxErrors) throw_if_errors();
+}
+
+void Report::warning(Offset offset, std::string message, std::string hint) {
+    // A program with thousands of warnings is not helped by more of them.
+    if (warnings_.size() < 1000)
+        warnings_.push_back(source_.diagnostic(Severity::Warning, offset, std::move(message), std::move(hint)));
+}
+
+void Report::throw_if_errors() const {
+    if (errors_.empty()) return;
+    std::vector<Diagnostic> all = errors_;
+    // The order of a reader: by place, not by the pass that found it.
+    std::unordered_map<std::string, std::size_t> order;  // files as first mentioned
+    for (const Diagnostic& d : all) order.emplace(d.file, order.size());
+    std::stable_sort(all.begin(), all.end(), [&](const Diagnostic& a, const Diagnostic& b) {
+        return std::tuple(order[a.file], a.line, a.column) < std::tuple(order[b.file], b.line, b.column);
+    });
+    throw SourceError(std::move(all));
+}
+
+}  // namespace dl
