@@ -1,0 +1,258 @@
+"""The command line, `dlverify`. Each command imports what it needs when it runs, so that starting costs little.
+
+Exit status: 0 PROVED, 1 REFUTED, 3 UNKNOWN, 2 bad input; 70 an error of this program, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from scalify_dl.errors import InputError
+
+app = typer.Typer(
+    name="dlverify",
+    help="Prove that a distributed ML program computes what its single-device baseline computes, or show where not.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+rules_app = typer.Typer(help="Work with rule files.", no_args_is_help=True)
+app.add_typer(rules_app, name="rules")
+
+FactsDir = Annotated[Path, typer.Argument(metavar="FACTS", help="Directory of fact tables.")]
+Base = Annotated[Path, typer.Argument(metavar="BASE", help="Dump of the single-device program.")]
+Dist = Annotated[
+    list[Path], typer.Argument(metavar="DIST...", help="One SPMD program, or one per rank in row-major mesh order.")
+]
+Mesh = Annotated[str, typer.Option("--mesh", help="Mesh axes and sizes, major first: dp=2,tp=4.")]
+Relate = Annotated[Path | None, typer.Option("--relate", metavar="F.yaml", help="Relations file: placement of inputs.")]
+Rules = Annotated[
+    list[Path] | None, typer.Option("--rules", metavar="F.dl...", help="Further rule files (meanings of opaque ops).")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Keep facts and derived relations here.")]
+CertificateOut = Annotated[Path | None, typer.Option("--certificate", metavar="F", help="Write the proof here.")]
+Strict = Annotated[bool, typer.Option("--strict", help="An assumption that is not accepted makes the verdict UNKNOWN.")]
+Accept = Annotated[
+    Path | None, typer.Option("--accept", metavar="F", help="File of agreed assumptions (see docs/verdicts.md).")
+]
+Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="F", help="Write SARIF 2.1.0 for code scanning.")]
+Html = Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a single-file HTML report.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after this long.")]
+MaxMemory = Annotated[int | None, typer.Option("--max-memory", metavar="MB", help="Give up above this much memory.")]
+NoRefute = Annotated[bool, typer.Option("--no-refute", help="Do not look for a counterexample.")]
+
+
+@app.command()
+def verify(
+    base: Base,
+    dist: Dist,
+    mesh: Mesh,
+    relate: Relate = None,
+    rules: Rules = None,
+    json: Json = False,
+    out: Out = None,
+    certificate: CertificateOut = None,
+    strict: Strict = False,
+    accept: Accept = None,
+    sarif: Sarif = None,
+    html: Html = None,
+    timeout: Timeout = None,
+    max_memory: MaxMemory = None,
+    no_refute: NoRefute = False,
+) -> None:
+    """Read two programs and say whether DIST computes what BASE computes."""
+    from scalify_dl.commands import run as command
+    from scalify_dl.verify.options import Options
+
+    options = Options(
+        rules=tuple(rules or ()),
+        out=out,
+        certificate=certificate,
+        strict=strict,
+        accept=accept,
+        timeout=timeout,
+        max_memory=max_memory,
+        refute=not no_refute,
+    )
+    raise typer.Exit(command.verify(base, dist, mesh, relate, options, as_json=json, sarif=sarif, html=html))
+
+
+@app.command()
+def run(
+    facts: FactsDir,
+    rules: Rules = None,
+    json: Json = False,
+    out: Out = None,
+    certificate: CertificateOut = None,
+    strict: Strict = False,
+    accept: Accept = None,
+    sarif: Sarif = None,
+    html: Html = None,
+    timeout: Timeout = None,
+    max_memory: MaxMemory = None,
+    no_refute: NoRefute = False,
+) -> None:
+    """Facts to verdict. On a directory of fact sets: all of them, ending with a table."""
+    from scalify_dl.commands import run as command
+    from scalify_dl.verify.options import Options
+
+    options = Options(
+        rules=tuple(rules or ()),
+        out=out,
+        certificate=certificate,
+        strict=strict,
+        accept=accept,
+        timeout=timeout,
+        max_memory=max_memory,
+        refute=not no_refute,
+    )
+    raise typer.Exit(command.run(facts, options, as_json=json, sarif=sarif, html=html))
+
+
+@app.command()
+def export(
+    base: Base,
+    dist: Dist,
+    mesh: Mesh,
+    out: Annotated[Path, typer.Option("-o", "--out", metavar="FACTS", help="Directory to write the fact tables to.")],
+    relate: Relate = None,
+) -> None:
+    """Read two programs and write their fact tables."""
+    from scalify_dl.commands import inputs
+
+    inputs.export(base, dist, mesh, relate, out)
+
+
+@app.command()
+def relate(
+    base: Base,
+    dist: Dist,
+    mesh: Mesh,
+    out: Annotated[Path | None, typer.Option("-o", metavar="F.yaml", help="Write here, not to stdout.")] = None,
+) -> None:
+    """Print a relations-file template: every pairing of inputs, what was guessed and what is ambiguous."""
+    from scalify_dl.commands import inputs
+
+    inputs.relate(base, dist, mesh, out)
+
+
+@app.command()
+def facts(directory: FactsDir) -> None:
+    """Check a facts directory and say what is in it."""
+    from scalify_dl.commands import inputs
+
+    inputs.summary(directory)
+
+
+@app.command()
+def explain(
+    directory: FactsDir,
+    tensor: Annotated[str, typer.Argument(metavar="TENSOR", help="Id or name of a tensor.")],
+    rules: Rules = None,
+    depth: Annotated[int, typer.Option("--depth", help="How many steps to show below the tensor.")] = 6,
+    json: Json = False,
+) -> None:
+    """Print in words why TENSOR corresponds to a baseline tensor, or what is missing."""
+    from scalify_dl.commands import explain as command
+
+    raise typer.Exit(command.explain(directory, tensor, tuple(rules or ()), depth=depth, as_json=json))
+
+
+@app.command()
+def query(
+    directory: FactsDir,
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="""A body such as 'corr(D,_,T,_,L), op(D,_,"dot")'.""")],
+    rules: Rules = None,
+    json: Json = False,
+    tsv: Annotated[bool, typer.Option("--tsv", help="Print tab-separated rows.")] = False,
+    limit: Annotated[int, typer.Option("--limit", help="Most rows to show as a table (0: all).")] = 100,
+) -> None:
+    """Ask ad hoc Datalog over facts and results (a facts directory, or what --out wrote)."""
+    from scalify_dl.commands import query as command
+
+    command.query(directory, text, tuple(rules or ()), as_json=json, as_tsv=tsv, limit=limit)
+
+
+@app.command()
+def audit(
+    directory: FactsDir,
+    relations: Annotated[
+        Path | None, typer.Option("--relations", metavar="DIR", help="Relations to check, if not those derived here.")
+    ] = None,
+    rules: Rules = None,
+    json: Json = False,
+) -> None:
+    """Check every correspondence numerically: the derived ones, or a table that somebody else made."""
+    from scalify_dl.commands import audit as command
+
+    raise typer.Exit(command.audit(directory, relations, tuple(rules or ()), as_json=json))
+
+
+@app.command()
+def check(
+    certificate: Annotated[Path, typer.Argument(metavar="CERT", help="What --certificate wrote.")],
+    directory: FactsDir,
+    rules: Rules = None,
+    json: Json = False,
+) -> None:
+    """Replay a proof against the facts with the independent checker."""
+    from scalify_dl.commands import check as command
+
+    raise typer.Exit(command.check(certificate, directory, tuple(rules or ()), as_json=json))
+
+
+@rules_app.command("check")
+def rules_check(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Rule files to fuzz.")] = None,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long to look for an unsound rule.")] = 60.0,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    json: Json = False,
+) -> None:
+    """Fuzz the rules: random small graphs, everything derived is checked numerically."""
+    from scalify_dl.commands import audit as command
+
+    raise typer.Exit(command.rules_check(files or [], seconds=seconds, seed=seed, as_json=json))
+
+
+def _spread_rules(argv: list[str]) -> list[str]:
+    """`--rules a.dl b.dl` as `--rules a.dl --rules b.dl`: the documented form takes several files."""
+    out: list[str] = []
+    inside = False
+    for i, arg in enumerate(argv):
+        if inside and arg.endswith(".dl") and argv[i - 1] != "--rules":
+            out.append("--rules")
+        elif arg != "--rules" and not (inside and arg.endswith(".dl")):
+            inside = False
+        inside = inside or arg == "--rules"
+        out.append(arg)
+    return out
+
+
+def _fail(status: int, text: str) -> NoReturn:
+    print(text, file=sys.stderr)
+    sys.exit(status)
+
+
+def main() -> None:
+    """Entry point of the `dlverify` script."""
+    try:
+        app(_spread_rules(sys.argv[1:]))
+    except InputError as error:
+        _fail(2, f"dlverify: {error}")
+    except KeyboardInterrupt:
+        _fail(130, "dlverify: interrupted")
+    except Exception:  # status 1 would read as REFUTED
+        import traceback
+
+        traceback.print_exc()
+        _fail(70, "dlverify: this is a fault of dlverify, not of your input; please report it with the lines above")
+
+
+if __name__ == "__main__":
+    main()

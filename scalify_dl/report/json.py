@@ -1,0 +1,63 @@
+"""The JSON report: one object, whose keys are a contract with scripts (docs/cli.md)."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from scalify_dl.verify.verdict import Report, RootCause
+
+
+def _text(lines: tuple[str, ...]) -> str | None:
+    return "; ".join(lines) or None
+
+
+def _cause(cause: RootCause) -> dict[str, Any]:
+    return {
+        "op": cause.name,
+        "id": cause.op,
+        "kind": cause.kind,
+        "source": [str(f) for f in cause.source],
+        "operands": list(cause.operands),
+        "expected": _text(cause.expected),
+        "found": _text(cause.found),
+        "suggestion": _text(cause.suggestion),
+        "lemma_missing": cause.lemma_missing,
+        "base_op": cause.base_name or None,
+        "base_source": [str(f) for f in cause.base_source],
+    }
+
+
+def as_object(report: Report) -> dict[str, Any]:
+    """The report as plain JSON values."""
+    return {
+        "verdict": report.verdict.value,
+        "title": report.title,
+        "outputs": [
+            {
+                "name": o.name,
+                "base": o.base,
+                "verdict": o.verdict.value,
+                "layout": o.layout,
+                "pattern": o.pattern,
+                "reason": o.reason or None,
+                "tensor": o.tensor,
+                "base_tensor": o.base_tensor,
+            }
+            for o in report.outputs
+        ],
+        "frontier": [_cause(c) for c in report.frontier],
+        "downstream": report.downstream,
+        "unrelated_inputs": [{"name": n, "text": t} for n, t in report.unrelated_inputs],
+        "notes": report.notes,
+        "assumptions": [
+            {"tensor": a.tensor, "text": a.text, "why": a.why, "accepted": a.accepted} for a in report.assumptions
+        ],
+        "counterexample": report.counterexample,
+        "stats": report.stats,
+    }
+
+
+def render(report: Report) -> str:
+    """The report as JSON text."""
+    return json.dumps(as_object(report), indent=2, ensure_ascii=False)

@@ -1,0 +1,150 @@
+"""The report for people at a terminal: the verdict first, then only what explains it.
+
+Text is folded at the width of the terminal with a hanging indent; written to a pipe or a file it is neither folded nor
+coloured, so that it can be searched.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from typing import IO, Any
+
+from rich.console import Console
+from rich.text import Text
+
+from scalify_dl.verify.verdict import Assumption, Report, RootCause, Verdict
+
+STYLE = {Verdict.PROVED: "bold green", Verdict.REFUTED: "bold red", Verdict.UNKNOWN: "bold yellow"}
+_SHOWN = 12
+"""Assumptions of one sort, source frames and unrelated inputs listed before `and N more`."""
+_CONTROL = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
+"""Names come from dumps: none of their characters may steer the terminal."""
+
+Part = str | tuple[str, str]
+
+
+class _Page:
+    """Writes lines with a hanging indent."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.width = console.width if console.is_terminal else 10**6
+
+    def line(self, *parts: Part, indent: int = 0, hang: int = 0) -> None:
+        styled = ((p, "") if isinstance(p, str) else p for p in parts)
+        text = Text.assemble(*((words.translate(_CONTROL), style) for words, style in styled))
+        room = max(20, self.width - indent - hang)
+        for i, row in enumerate(text.wrap(self.console, room, overflow="fold", no_wrap=self.width == 10**6)):
+            row.rstrip()
+            self.console.print(Text(" " * (indent + (hang if i else 0))) + row, soft_wrap=True, highlight=False)
+
+    def field(self, label: str, text: str, indent: int = 5) -> None:
+        self.line((f"{label:<12}", "dim"), text, indent=indent, hang=12)
+
+    def title(self, text: str) -> None:
+        self.line("")
+        self.line((text, "bold"))
+
+
+def _count(n: int, one: str, many: str = "") -> str:
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
+
+
+def _headline(report: Report) -> str:
+    proved = sum(o.verdict is Verdict.PROVED for o in report.outputs)
+    return f"{proved} of {_count(len(report.outputs), 'output')} proved"
+
+
+def _outputs(page: _Page, report: Report) -> None:
+    page.title("Outputs")
+    for o in report.outputs:
+        page.line((f"{o.verdict.value:<9}", STYLE[o.verdict]), f"{o.name} = {o.base}", indent=2, hang=9)
+        if o.pattern:
+            page.line(o.pattern, indent=11, hang=2)
+        if o.reason:
+            page.line(o.reason, indent=11, hang=2)
+
+
+def _cause(page: _Page, number: int, cause: RootCause) -> None:
+    page.line(f"{number}. ", (cause.name, "bold"), f" ({cause.kind})", indent=2, hang=3)
+    for i, frame in enumerate(cause.source[:_SHOWN]):
+        page.field("source" if i == 0 else "", f"{frame}" + (f"  in {frame.function}" if frame.function else ""))
+    if len(cause.source) > _SHOWN:
+        page.field("", f"and {_count(len(cause.source) - _SHOWN, 'outer frame')}")
+    for i, operand in enumerate(cause.operands):
+        page.field("operands" if i == 0 else "", operand)
+    if cause.base_name:
+        where = f", {cause.base_source[0]}" if cause.base_source else ""
+        page.field("baseline", f"{cause.base_name}{where}")
+    for label, lines in (("expected", cause.expected), ("found", cause.found), ("try", cause.suggestion)):
+        for i, text in enumerate(lines):
+            page.field(label if i == 0 else "", text)
+    if cause.lemma_missing:
+        page.field("no lemma", cause.lemma_missing)
+
+
+def _frontier(page: _Page, report: Report) -> None:
+    if not report.frontier:
+        return
+    more = f"; {_count(report.downstream, 'more op')} unproved only because of them" if report.downstream else ""
+    page.title(f"{_count(len(report.frontier), 'root cause')}{more}")
+    for number, cause in enumerate(report.frontier, 1):
+        _cause(page, number, cause)
+
+
+def _counterexample(page: _Page, found: dict[str, Any]) -> None:
+    refutes = found.get("refutes", True)
+    page.title("Counterexample" if refutes else "Witness (through an invented meaning of an opaque op)")
+    for key, value in found.items():
+        if key != "refutes" and value is not None:
+            page.field(key.replace("_", " "), str(value), indent=2)
+
+
+def _assumptions(page: _Page, assumptions: list[Assumption]) -> None:
+    if not assumptions:
+        return
+    page.title(f"{_count(len(assumptions), 'assumption')}")
+    sorts: dict[str, list[Assumption]] = defaultdict(list)
+    for a in assumptions:
+        sorts[a.why].append(a)
+    for why, rows in sorts.items():
+        page.line((why, "dim"), indent=2)
+        for a in rows[:_SHOWN]:
+            page.line(f"{a.tensor}: {a.text}" + (" (accepted)" if a.accepted else ""), indent=4, hang=2)
+        if len(rows) > _SHOWN:
+            page.line(f"and {len(rows) - _SHOWN:,} more (--json lists all)", indent=4)
+
+
+def _stats(page: _Page, stats: dict[str, float]) -> None:
+    words = [f"{int(stats[k]):,} {k}" for k in ("ops", "tuples") if k in stats]
+    if "cpu_s" in stats:
+        words.append(f"{stats['cpu_s']:.2f} s CPU")
+    if "peak_mb" in stats:
+        words.append(f"{stats['peak_mb']:.0f} MB")
+    page.line("")
+    page.line((", ".join(words), "dim"))
+
+
+def render(report: Report, file: IO[str] | None = None, console: Console | None = None) -> None:
+    """Print the report on `file` (default: standard output), or on a console of your own."""
+    page = _Page(console or Console(file=file or sys.stdout, highlight=False, emoji=False, markup=False))
+    page.line((report.verdict.value, STYLE[report.verdict]), f"  {_headline(report)}", hang=9)
+    if report.title:
+        page.line(report.title, indent=9)
+    _outputs(page, report)
+    if report.counterexample:
+        _counterexample(page, report.counterexample)
+    _frontier(page, report)
+    if report.unrelated_inputs:
+        page.title(f"{_count(len(report.unrelated_inputs), 'input')} related to nothing")
+        for name, text in report.unrelated_inputs[:_SHOWN]:
+            page.line(f"{name}: {text}", indent=2, hang=2)
+        if len(report.unrelated_inputs) > _SHOWN:
+            page.line(f"and {len(report.unrelated_inputs) - _SHOWN:,} more (--json lists all)", indent=2)
+    _assumptions(page, report.assumptions)
+    if report.notes:
+        page.title("Notes")
+        for note in report.notes:
+            page.line(note, indent=2, hang=2)
+    _stats(page, report.stats)

@@ -1,0 +1,135 @@
+"""From the output relations of the rules to a report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalify_dl.errors import InputError
+
+from .assumptions import Accepted
+from .localisation import root_causes
+from .pattern import holds, pattern
+from .verdict import Assumption, OutputVerdict, Report, Verdict, overall
+from .view import View
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What besides the relations goes into a report."""
+
+    strict: bool = False
+    accepted: Accepted = field(default_factory=Accepted)
+    stopped: str = ""
+    """Why the rules could not be run to the end (a guard), empty if they were."""
+    stats: dict[str, float] = field(default_factory=dict)
+
+
+def refuse_contradictions(view: View) -> None:
+    """Contradictory premises prove anything: they are bad input, not a verdict."""
+    texts = sorted({text for (text,) in view.results("inconsistent")})
+    if texts:
+        raise InputError(
+            "the facts contradict each other: " + "; ".join(texts),
+            hint="correct the relations file or the dumps; nothing can be concluded from contradictory premises",
+        )
+
+
+def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
+    found: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for dist, base, verdict, layout in view.results("output_verdict"):
+        found[dist, base][verdict].add(layout)
+    expected = list(view.facts("expect"))
+    if not expected:
+        raise InputError(
+            "no output is to be checked",
+            expected="rows in the table `expect` (distributed output, baseline value, layout)",
+            hint="name the outputs to check under `outputs:` of the relations file",
+        )
+    held = view.correspondences({dist for dist, _, _ in expected})
+    out = []
+    for dist, base, wanted in expected:
+        rank = view.ranks.get(base, 0)
+        proofs = found[dist, base].get("PROVED")
+        verdict, layout, reason = Verdict.UNKNOWN, "", ""
+        if proofs:
+            verdict, layout = Verdict.PROVED, min(proofs)
+        elif stopped:
+            reason = stopped
+        else:
+            rows = sorted(layout for piece, b, base_piece, layout in held[dist] if b == base and not piece + base_piece)
+            if rows:
+                layout = rows[0]
+                words = f"placed as {pattern(wanted, rank)}" if wanted else "each dim whole or cut in contiguous blocks"
+                reason = f"it holds {holds(layout, view.name(base), '', rank)}; expected: {words}"
+            elif held[dist]:
+                others = sorted({view.name(b) for _, b, _, _ in held[dist]})
+                reason = f"it corresponds to {', '.join(others[:3])}, not to {view.name(base)}"
+        out.append(
+            OutputVerdict(
+                tensor=dist,
+                base_tensor=base,
+                name=view.name(dist),
+                base=view.name(base),
+                verdict=verdict,
+                layout=layout,
+                pattern=pattern(layout, rank) if layout else "",
+                reason=reason,
+            )
+        )
+    return out
+
+
+def _unrelated_inputs(view: View) -> list[tuple[str, str]]:
+    """Distributed inputs that nothing places, with the front end's note about them."""
+    dist_graphs = {graph for graph, role in view.facts("graph") if role == "dist"}
+    regions = {graph for _, _, graph in view.facts("region")}
+    placed = {row[0] for row in view.facts("shard")}
+    used = {row[2] for row in view.facts("operand")} | {row[0] for row in view.facts("expect")}
+    notes: dict[str, str] = dict(view.facts("placement_note"))
+    return [
+        (view.name(t), notes.get(t, "no relation to a baseline input is given or could be inferred"))
+        for graph, _, t in view.facts("input")
+        if graph in dist_graphs and graph not in regions and t not in placed and t in used
+    ]
+
+
+def _title(view: View) -> str:
+    meta: dict[str, str] = dict(view.facts("meta"))
+    axes = sorted(view.facts("mesh_axis"), key=lambda row: row[1])
+    mesh = ", ".join(f"{axis}={size}" for axis, _, size in axes)
+    named = meta.get("title") or " against ".join(meta[k] for k in ("dist_file", "base_file") if meta.get(k))
+    return f"{named} on mesh {mesh}" if named else f"mesh {mesh}"
+
+
+def conclude(view: View, circumstances: Circumstances, counterexample: dict[str, Any] | None = None) -> Report:
+    """The report on a finished (or stopped) run. InputError where the premises contradict or nothing was checked."""
+    refuse_contradictions(view)
+    outputs = _outputs(view, circumstances.stopped)
+    verdict = overall([o.verdict for o in outputs])
+    assumptions = sorted(
+        {Assumption(view.name(t), text, why) for t, text, why in view.results("assumption")},
+        key=lambda a: (a.why, a.tensor, a.text),
+    )
+    assumptions = [circumstances.accepted.mark(a) for a in assumptions]
+    notes = []
+    if circumstances.stopped:
+        notes.append(circumstances.stopped)
+    fresh = [a for a in assumptions if not a.accepted]
+    if circumstances.strict and fresh and verdict is Verdict.PROVED:
+        verdict = Verdict.UNKNOWN
+        notes.append(f"--strict: {len(fresh)} assumptions are not accepted, so the proofs above are not taken as such")
+    settled = verdict is Verdict.PROVED or bool(circumstances.stopped)
+    return Report(
+        verdict=verdict,
+        title=_title(view),
+        outputs=outputs,
+        frontier=root_causes(view),
+        downstream=sum(1 for _ in view.results("downstream")),
+        unrelated_inputs=[] if settled else _unrelated_inputs(view),
+        notes=notes,
+        assumptions=assumptions,
+        counterexample=counterexample,
+        stats=circumstances.stats,
+    )

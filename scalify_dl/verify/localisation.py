@@ -1,0 +1,102 @@
+"""Root causes in words: the frontier ops, what their operands hold and what the baseline does there.
+
+The rules say which ops are root causes and, where they can, what is wrong with them. Here that is joined with names,
+source lines and attributes for people to read; nothing is decided.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from .pattern import holds, piece_words
+from .verdict import RootCause
+from .view import Correspondences, OpView, Row, View
+
+_MOST = 3
+"""Correspondences of one operand that are worth reading."""
+
+
+def _texts(rows: list[Row]) -> dict[str, list[str]]:
+    out: dict[str, list[str]] = defaultdict(list)
+    for op, text in rows:
+        if text not in out[op]:
+            out[op].append(text)
+    return out
+
+
+def _attribute(values: tuple[object, ...]) -> str:
+    return str(values[0]) if len(values) == 1 else f"[{', '.join(map(str, values))}]"
+
+
+def _call(op: OpView, view: View) -> str:
+    """The op as one reads it in a dump: `slice(dot.52) limit=[…] start=[…]`."""
+    attributes = "".join(f" {k}={_attribute(v)}" for k, v in sorted(op.attributes.items()) if len(str(v)) < 200)
+    return f"{op.kind}({', '.join(view.name(t) for t in op.operands)}){attributes}"
+
+
+def _differences(op: OpView, base: OpView) -> list[str]:
+    """Attributes that are not the same; they may differ rightly where a dim is split."""
+    if op.kind != base.kind:
+        return []
+    keys = sorted(op.attributes.keys() | base.attributes.keys())
+    return [
+        f"{key} {_attribute(op.attributes.get(key, ('absent',)))},"
+        f" in the baseline {_attribute(base.attributes.get(key, ('absent',)))}"
+        for key in keys
+        if op.attributes.get(key) != base.attributes.get(key)
+    ]
+
+
+def _operand_words(view: View, op: OpView, base: OpView | None, held: Correspondences) -> list[str]:
+    words = []
+    for i, tensor in enumerate(op.operands):
+        rows = held.get(tensor, [])
+        if base is not None:  # what the counterpart reads comes first
+            rows = sorted(rows, key=lambda r: (r[1] not in base.operands, r))
+        texts = []
+        for piece, base_tensor, base_piece, layout in rows[:_MOST]:
+            mine = f"({piece_words(piece)}) " if piece else ""
+            what = holds(layout, view.name(base_tensor), base_piece, view.ranks.get(base_tensor, 0))
+            texts.append(f"{mine}holds {what}")
+        if len(rows) > _MOST:
+            texts.append(f"and {len(rows) - _MOST} more")
+        words.append(f"{i}: {view.name(tensor)} " + ("; ".join(texts) or "holds nothing that is known"))
+    return words
+
+
+def root_causes(view: View) -> list[RootCause]:
+    """The frontier, in the order of the graph's `op` table, each op with what there is to say about it."""
+    frontier = {row[0] for row in view.results("frontier")}
+    if not frontier:
+        return []
+    match = {op: base for op, base in view.results("base_match") if op in frontier}
+    ops = view.ops(frontier | set(match.values()))
+    held = view.correspondences({t for op in frontier if op in ops for t in ops[op].operands})
+    unsupported: dict[str, str] = dict(view.results("unsupported"))
+    said = {key: _texts(list(view.results(f"diag_{key}"))) for key in ("expected", "found", "suggestion")}
+    out = []
+    for op in (op for op in ops.values() if op.op in frontier):
+        base = ops.get(match.get(op.op, ""))
+        expected, found = said["expected"].get(op.op, []), said["found"].get(op.op, [])
+        missing = unsupported.get(op.op)
+        if base is not None and not expected:
+            expected = [_call(base, view)]
+        if not found and missing is None:
+            found = (_differences(op, base) if base is not None else []) or [_call(op, view)]
+        out.append(
+            RootCause(
+                op=op.op,
+                name=op.name,
+                kind=op.kind,
+                source=op.source,
+                operands=tuple(_operand_words(view, op, base, held)),
+                expected=tuple(expected),
+                found=tuple(found),
+                suggestion=tuple(said["suggestion"].get(op.op, [])),
+                lemma_missing=None if missing is None else f"no rule says what `{missing}` computes; --rules adds one",
+                base_op=base.op if base else "",
+                base_name=base.name if base else "",
+                base_source=base.source if base else (),
+            )
+        )
+    return out

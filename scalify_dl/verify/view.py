@@ -1,0 +1,111 @@
+"""Facts and results, indexed for the few things that a report says about them.
+
+Only presentation reads this; what corresponds to what is decided by the rules alone. Tables are scanned once each and
+only rows about the wanted ops and tensors are kept, so that reporting on a large graph stays cheap.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from .verdict import Frame
+
+Row = tuple[Any, ...]
+Table = Callable[[str], Iterable[Row]]
+"""Rows of a relation by name; no rows where there is no such relation."""
+
+Correspondences = dict[str, list[tuple[str, str, str, str]]]
+"""Distributed tensor → what it holds: (its piece, baseline tensor, piece of that, layout text)."""
+
+_LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", "<string>")
+
+
+@dataclass(frozen=True)
+class OpView:
+    """An op as reports quote it. Attributes: key → values in order."""
+
+    op: str
+    name: str
+    kind: str
+    operands: tuple[str, ...]
+    results: tuple[str, ...]
+    attributes: dict[str, tuple[Any, ...]]
+    source: tuple[Frame, ...]
+
+
+def user_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+    """The frames of the user's own files, innermost first; all of them where there are no such frames."""
+    every = tuple(frames)
+    return tuple(f for f in every if not any(mark in f.file for mark in _LIBRARY)) or every
+
+
+class View:
+    """What a report needs of the facts and of the derived relations."""
+
+    def __init__(self, facts: Table, results: Table) -> None:
+        self.facts = facts
+        self.results = results
+
+    @cached_property
+    def names(self) -> dict[str, str]:
+        """Tensor id → the name that people know."""
+        return {row[0]: row[1] for row in self.facts("tensor_name")}
+
+    @cached_property
+    def ranks(self) -> dict[str, int]:
+        """Tensor id → number of dims."""
+        return {t: rank for t, _, _, rank in self.facts("tensor")}
+
+    def name(self, tensor: str) -> str:
+        """The name that people know, else the id."""
+        return self.names.get(tensor, tensor)
+
+    def ops(self, wanted: set[str]) -> dict[str, OpView]:
+        """These ops, with everything that reports say about them."""
+        kinds = {op: kind for op, _, kind in self.facts("op") if op in wanted}
+        operands = self._lists("operand", wanted)
+        results = self._lists("result", wanted)
+        attributes: dict[str, dict[str, list[tuple[int, Any]]]] = defaultdict(lambda: defaultdict(list))
+        for table in ("attr_number", "attr_symbol"):
+            for op, key, pos, value in self.facts(table):
+                if op in wanted:
+                    attributes[op][key].append((pos, value))
+        for op, key, pos, rank, value in self.facts("rank_number"):
+            if op in wanted:
+                attributes[op][key].append((pos, f"{value} on rank {rank}"))
+        frames: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
+        for op, pos, file, line, function in self.facts("source"):
+            if op in wanted:
+                frames[op].append((pos, Frame(file, line, function)))
+        out = {}
+        for op, kind in kinds.items():
+            made = tuple(results[op])
+            out[op] = OpView(
+                op=op,
+                name=self.name(made[0]) if made else op,
+                kind=kind,
+                operands=tuple(operands[op]),
+                results=made,
+                attributes={k: tuple(v for _, v in sorted(vs, key=lambda p: p[0])) for k, vs in attributes[op].items()},
+                source=user_frames(f for _, f in sorted(frames[op], key=lambda p: p[0])),
+            )
+        return out
+
+    def _lists(self, table: str, wanted: set[str]) -> dict[str, list[str]]:
+        rows: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for op, pos, tensor in self.facts(table):
+            if op in wanted:
+                rows[op].append((pos, tensor))
+        return defaultdict(list, {op: [t for _, t in sorted(pairs)] for op, pairs in rows.items()})
+
+    def correspondences(self, wanted: set[str]) -> Correspondences:
+        """What these distributed tensors hold."""
+        rows: Correspondences = defaultdict(list)
+        for dist, piece, base, base_piece, layout in self.results("corr"):
+            if dist in wanted:
+                rows[dist].append((piece, base, base_piece, layout))
+        return rows
