@@ -278,8 +278,10 @@ def reduce(op: Op, declared: Type | None) -> list[Type]:
     shape = tuple(n for d, n in enumerate(x.shape) if d not in gone)
     if op.symbols.get("reducer", [""])[0] in ("argmax", "argmin"):
         return [(declared[0] if declared else "s32", shape)]
-    require(all(t.shape == x.shape for t in op.operands), f"`{op.name}`: operands of one reduce differ in shape")
-    return [(t.dtype, shape) for t in op.operands]
+    # an opaque function comes with the initial values behind the operands
+    values = op.operands[: len(op.operands) // 2] if op.regions else op.operands
+    require(all(t.shape == x.shape for t in values), f"`{op.name}`: operands of one reduce differ in shape")
+    return [(t.dtype, shape) for t in values]
 
 
 @rule("cumulative")
