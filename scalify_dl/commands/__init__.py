@@ -1,0 +1,1 @@
+"""One module per group of `dlverify` commands. `scalify_dl.cli` imports each only when it runs."""

@@ -1,0 +1,99 @@
+"""Ad hoc queries: the body of one Datalog rule, turned into a rule whose head lists its variables.
+
+`corr(D,_,T,_,L), op(D,_,"dot")` becomes
+
+    .decl query(D:symbol, T:symbol, L:symbol)
+    query(D, T, L) :- corr(D,_,T,_,L), op(D,_,"dot").
+
+The types of the columns are those of the relations' attributes that the variables stand at.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scalify_dl.errors import InputError
+
+HEAD = "query_answer"
+_TOKEN = re.compile(r"""\s+|//[^\n]*|"(?:[^"\\]|\\.)*"|[A-Za-z_?][\w?.]*|\d[\w.]*|:-|!=|<=|>=|.""", re.DOTALL)
+_WORDS = frozenset(
+    {"band", "bor", "bxor", "bnot", "bshl", "bshr", "land", "lor", "lnot", "lxor", "max", "min", "cat", "count", "sum"}
+    | {"mean", "range", "match", "contains", "true", "false", "nil", "ord", "strlen", "substr", "as", "autoinc"}
+    | {"to_number", "to_string", "to_float", "to_unsigned", "itof", "itou", "ftoi", "utoi", "utof", "ftou"}
+)
+"""Names that are neither relations nor variables."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query as a rule. `columns` are its variables in order of appearance, with their types."""
+
+    body: str
+    columns: tuple[tuple[str, str], ...]
+    relations: frozenset[str]
+
+    @property
+    def rule(self) -> str:
+        """Declaration and rule, to be added to a program that declares the relations."""
+        head = self.columns or (("holds", "number"),)
+        names = ", ".join(name for name, _ in self.columns) or "1"
+        types = ", ".join(f"{name}:{type_}" for name, type_ in head)
+        return f".decl {HEAD}({types})\n{HEAD}({names}) :- {self.body}.\n"
+
+
+def parse_query(text: str, relations: Mapping[str, Sequence[str]]) -> Query:
+    """Read a query against relations given as name → types of the attributes. InputError where it does not fit."""
+    body = text.strip().rstrip(".").removeprefix("?-").strip()
+    tokens = [m[0] for m in _TOKEN.finditer(body) if not m[0].isspace() and not m[0].startswith("//")]
+    if not tokens:
+        raise InputError("the query is empty", expected='a rule body such as corr(D,_,T,_,L), op(D,_,"dot")')
+    if ":-" in tokens:
+        raise InputError(
+            "the query is a rule", expected="a rule body only", hint="put rules into a file and use --rules"
+        )
+    types: dict[str, str] = {}
+    order: dict[str, None] = {}
+    used: set[str] = set()
+    stack: list[tuple[str | None, int]] = []
+    """Open brackets, with the relation (if it is an atom's) and the position of the argument."""
+    hidden = 0
+    for i, token in enumerate(tokens):
+        following = tokens[i + 1] if i + 1 < len(tokens) else ""
+        if token in "([{":
+            before = tokens[i - 1] if i and token == "(" else ""
+            atom = before if before in relations else None
+            stack.append((atom, 0))
+            hidden += token == "{"  # variables of an aggregate's body are its own
+        elif token in ")]}":
+            if not stack:
+                raise InputError(f"`{token}` closes nothing in the query", column=i + 1)
+            hidden -= token == "}"
+            _, position = stack.pop()
+        elif token == "," and stack:
+            relation, position = stack[-1]
+            stack[-1] = (relation, position + 1)
+        elif re.match(r"[A-Za-z_?]", token) and token != "_" and token not in _WORDS:
+            if following == "(":
+                if token not in relations and not (i and tokens[i - 1] in "@$"):
+                    raise InputError(
+                        f"no relation `{token}`",
+                        expected=f"one of {', '.join(sorted(relations))}",
+                        hint="see docs/facts.md",
+                    )
+                used.add(token)
+                continue
+            if hidden or (i and tokens[i - 1] in "$@"):
+                continue
+            order.setdefault(token)
+            relation, position = stack[-1] if stack else (None, 0)
+            if relation is not None:
+                attributes = relations[relation]
+                if position < len(attributes) and _whole_argument(tokens, i):
+                    types.setdefault(token, attributes[position])
+    return Query(body, tuple((name, types.get(name, "number")) for name in order), frozenset(used))
+
+
+def _whole_argument(tokens: list[str], i: int) -> bool:
+    return tokens[i - 1] in "(," and tokens[i + 1] in "),"

@@ -1,0 +1,31 @@
+"""Ad hoc queries become one rule whose head lists the variables."""
+
+import pytest
+
+from scalify_dl.errors import InputError
+from scalify_dl.verify.query import parse_query
+
+RELATIONS = {"corr": ["symbol"] * 5, "op": ["symbol"] * 3, "dim": ["symbol", "number", "number"]}
+
+
+def test_columns_are_the_variables_in_order_with_the_types_of_their_attributes() -> None:
+    query = parse_query('corr(D,_,T,_,L), op(D,_,"dot"), dim(D,0,n)', RELATIONS)
+    assert query.columns == (("D", "symbol"), ("T", "symbol"), ("L", "symbol"), ("n", "number"))
+    assert query.relations == {"corr", "op", "dim"}
+
+
+def test_a_query_without_variables_asks_whether_it_holds() -> None:
+    query = parse_query('op(_,_,"dot").', RELATIONS)
+    assert query.columns == ()
+    assert query.rule == '.decl query_answer(holds:number)\nquery_answer(1) :- op(_,_,"dot").\n'
+
+
+def test_names_inside_texts_and_aggregates_are_no_columns() -> None:
+    query = parse_query('op(o,_,"corr(X,Y)"), c = count : { dim(o,z,_) }', RELATIONS)
+    assert [name for name, _ in query.columns] == ["o", "c"]
+
+
+@pytest.mark.parametrize("text", ["", "  ", "nope(x)", "op(x,_,_)) ", "a(x) :- op(x,_,_)"])
+def test_what_is_no_query_is_bad_input(text: str) -> None:
+    with pytest.raises(InputError):
+        parse_query(text, RELATIONS)

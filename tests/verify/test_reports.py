@@ -1,0 +1,192 @@
+"""Reports in all formats, rendered from one report."""
+
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from scalify_dl.report import html, sarif, terminal
+from scalify_dl.report import json as json_report
+from scalify_dl.verify.verdict import Assumption, Frame, OutputVerdict, Report, RootCause, Verdict, overall
+
+REPORT = Report(
+    verdict=Verdict.UNKNOWN,
+    title="d.hlo against b.hlo on mesh tp=2",
+    outputs=[
+        OutputVerdict("d:dot", "b:dot", "dot.3", "dot.4", Verdict.UNKNOWN, reason="it corresponds to x, not to dot.4"),
+        OutputVerdict("d:c", "b:c", "c.3", "c.4", Verdict.PROVED, "[0:1x4]|tp=0:4x2", "(tp a) -> a"),
+    ],
+    frontier=[
+        RootCause(
+            op="d:slice",
+            name="slice.54",
+            kind="slice",
+            source=(Frame("/home/me/attention.py", 118, "split"), Frame("model.py", 3)),
+            operands=("0: dot.52 holds dot.51: dim 1 cut over tp into 2 blocks",),
+            expected=("columns 1024:1280 <k>",),
+            found=("columns 0:256",),
+            suggestion=("slice [1024:1280] instead of [0:256]",),
+            lemma_missing=None,
+            base_op="b:slice",
+            base_name="slice.53",
+            base_source=(Frame("/home/me/attention.py", 118),),
+        )
+    ],
+    downstream=14,
+    unrelated_inputs=[("p9", "no relation to a baseline input is given")],
+    notes=["a note"],
+    assumptions=[Assumption(f"p{i}", "replicated over tp", "shape") for i in range(20)],
+    counterexample={"seed": 3, "output": "dot.3", "rank": 1, "index": [0, 1], "expected": 3, "actual": 4},
+    stats={"ops": 371, "tuples": 40211, "cpu_s": 0.412, "peak_mb": 120.2},
+)
+
+SNAPSHOT = """\
+UNKNOWN  1 of 2 outputs proved
+         d.hlo against b.hlo on mesh tp=2
+
+Outputs
+  UNKNOWN  dot.3 = dot.4
+           it corresponds to x, not to dot.4
+  PROVED   c.3 = c.4
+           (tp a) -> a
+
+Counterexample
+  seed        3
+  output      dot.3
+  rank        1
+  index       [0, 1]
+  expected    3
+  actual      4
+
+1 root cause; 14 more ops unproved only because of them
+  1. slice.54 (slice)
+     source      /home/me/attention.py:118  in split
+                 model.py:3
+     operands    0: dot.52 holds dot.51: dim 1 cut over tp into 2 blocks
+     baseline    slice.53, /home/me/attention.py:118
+     expected    columns 1024:1280 <k>
+     found       columns 0:256
+     try         slice [1024:1280] instead of [0:256]
+
+1 input related to nothing
+  p9: no relation to a baseline input is given
+
+2 assumptions
+  shape
+    p0: replicated over tp
+    p1: replicated over tp
+
+Notes
+  a note
+
+371 ops, 40,211 tuples, 0.41 s CPU, 120 MB
+"""
+
+
+def text(report: Report) -> str:
+    out = StringIO()
+    terminal.render(report, out)
+    return out.getvalue()
+
+
+def test_terminal_report_verdict_first() -> None:
+    assert text(replace(REPORT, assumptions=REPORT.assumptions[:2])) == SNAPSHOT
+
+
+def test_long_lists_of_assumptions_are_cut_and_counted() -> None:
+    assert "and 8 more (--json lists all)" in text(REPORT)
+
+
+@pytest.mark.parametrize("width", [40, 60, 200])
+def test_at_a_terminal_no_line_is_wider_than_the_screen(width: int) -> None:
+    out = StringIO()
+    terminal.render(
+        REPORT, console=Console(file=out, width=width, force_terminal=True, no_color=True, color_system=None)
+    )
+    assert max(map(len, out.getvalue().splitlines())) <= width
+
+
+def test_a_pipe_gets_neither_colour_nor_folding() -> None:
+    long = "/very/long" * 50 + ".py"
+    cause = replace(REPORT.frontier[0], source=(Frame(long, 3),))
+    out = text(replace(REPORT, frontier=[cause]))
+    assert "\x1b" not in out
+    assert f"{long}:3" in out
+
+
+def test_names_from_a_dump_cannot_steer_the_terminal() -> None:
+    assert "\x1b" not in text(replace(REPORT, title="evil\x1b[2J"))
+
+
+def test_json_keeps_the_contract() -> None:
+    got = json.loads(json_report.render(REPORT))
+    assert {"verdict", "outputs", "frontier", "assumptions", "counterexample", "stats"} <= got.keys()
+    assert {k: got["outputs"][1][k] for k in ("name", "base", "verdict", "layout")} == {
+        "name": "c.3",
+        "base": "c.4",
+        "verdict": "PROVED",
+        "layout": "[0:1x4]|tp=0:4x2",
+    }
+    cause = got["frontier"][0]
+    assert cause["source"] == ["/home/me/attention.py:118", "model.py:3"]
+    assert (cause["op"], cause["kind"], cause["lemma_missing"]) == ("slice.54", "slice", None)
+    assert cause["suggestion"] == "slice [1024:1280] instead of [0:256]"
+    assert got["assumptions"][0]["text"] == "replicated over tp"
+    assert {"ops", "tuples", "cpu_s", "peak_mb"} <= got["stats"].keys()
+
+
+def test_sarif_points_at_the_innermost_frame() -> None:
+    log = json.loads(sarif.render(REPORT))
+    assert log["version"] == "2.1.0"
+    run = log["runs"][0]
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    for result in run["results"]:
+        assert rules[result["ruleIndex"]] == result["ruleId"]
+        assert result["level"] in {"none", "note", "warning", "error"}
+        assert result["message"]["text"]
+    place = run["results"][0]["locations"][0]["physicalLocation"]
+    assert place == {"artifactLocation": {"uri": "file:///home/me/attention.py"}, "region": {"startLine": 118}}
+    assert len(run["results"][0]["stacks"][0]["frames"]) == 2
+
+
+def test_sarif_of_a_proof_has_no_result() -> None:
+    proved = replace(REPORT, verdict=Verdict.PROVED, outputs=REPORT.outputs[1:], frontier=[], unrelated_inputs=[])
+    assert json.loads(sarif.render(proved))["runs"][0]["results"] == []
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.links += [v or "" for k, v in attrs if k in ("src", "href")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_html_is_one_balanced_file_with_every_text_escaped() -> None:
+    page = html.render(REPORT)
+    tags = _Tags()
+    tags.feed(page)
+    assert tags.open == []
+    assert tags.links == []
+    assert "&lt;k&gt;" in page
+    assert "<k>" not in page
+
+
+def test_the_worst_output_decides() -> None:
+    proved, refuted, unknown = Verdict.PROVED, Verdict.REFUTED, Verdict.UNKNOWN
+    assert overall([proved, unknown, refuted]) is refuted
+    assert overall([proved, unknown]) is unknown
+    assert overall([proved]) is proved
+    with pytest.raises(ValueError, match="no output"):
+        overall([])
+    assert [v.exit_code for v in (proved, refuted, unknown)] == [0, 1, 3]
