@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import struct
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 LIMIT = 2**31
 ELIDED = "{...}"
@@ -16,7 +18,8 @@ class Literal:
     """The value of a constant.
 
     `text` is canonical literal text: one scalar (a scalar or splat constant), nested braces, or `{...}` (elided).
-    `rational` is the exact value of a scalar or splat; `items` the row-major integers of an integer or boolean constant;
+    `rational` is the exact value of a scalar or splat; `items` the row-major integers of an integer or boolean
+    constant;
     `sha256` the hash of the bytes of a constant too large to print (then `text` is `{...}`).
     """
 
@@ -43,6 +46,8 @@ class Literal:
                 return cls(scalar_text(repr(decimal)), value)
             return cls(f"{value.numerator}/{value.denominator}", value)
         text = scalar_text(value if isinstance(value, str) else repr(value))
+        if dtype == "f32":
+            text = narrow(text, dtype)
         return cls(text, rational(text))
 
     @classmethod
@@ -57,7 +62,15 @@ class Literal:
 
 
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d{1,9}))?\Z")
-SPECIAL = {"true": "1", "false": "0", "inf": "inf", "-inf": "-inf", "+inf": "inf", "infinity": "inf", "-infinity": "-inf"}
+SPECIAL = {
+    "true": "1",
+    "false": "0",
+    "inf": "inf",
+    "-inf": "-inf",
+    "+inf": "inf",
+    "infinity": "inf",
+    "-infinity": "-inf",
+}
 EXPONENT_LIMIT = 400  # beyond every float type; keeps exact arithmetic on hostile text small
 
 
@@ -86,8 +99,53 @@ def scalar_text(text: str) -> str:
     return shortest
 
 
+FORMATS = {"f32": "f", "f16": "e", "f64": "d"}
+PRECISION = {"f32": 24, "f16": 11, "bf16": 8}
+
+
+def is_short_binary(value: float, bits: int) -> bool:
+    """Whether a finite number needs at most `bits` significant bits: a power of two, a small integer times one."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return False
+    numerator = abs(value.as_integer_ratio()[0])
+    return numerator >> bits == 0 or (numerator // (numerator & -numerator)) >> bits == 0
+
+
+@lru_cache(65536)
+def narrow(text: str, dtype: str) -> str:
+    """The shortest text that names the same value of a float type: dumps print f32 0.7978846 as `0.797884583` or, from
+    Python's doubles, `0.7978845608028654`. Other types than f16, bf16 and f32 keep their text."""
+    if dtype not in ("f16", "bf16", "f32") or text in ("inf", "-inf", "nan"):
+        return text
+    value = rounded(float(text), dtype)
+    if is_short_binary(value, PRECISION[dtype] // 2):
+        return scalar_text(repr(value))  # 1/8192 is meant exactly
+    for digits in range(1, 10):
+        short = f"{value:.{digits}g}"
+        if rounded(float(short), dtype) == value:
+            return scalar_text(short)
+    return text
+
+
+def rounded(value: float, dtype: str) -> float:
+    """The nearest value of f16, bf16, f32 or f64 (ties to even; overflow to infinity)."""
+    if value != value or value in (float("inf"), float("-inf")):
+        return value
+    try:
+        if dtype != "bf16":
+            (nearest,) = struct.unpack(FORMATS[dtype], struct.pack(FORMATS[dtype], value))
+            return float(nearest)
+        (bits,) = struct.unpack("I", struct.pack("f", value))
+        bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000
+        return float(struct.unpack("f", struct.pack("I", bits))[0])
+    except OverflowError:
+        return float("inf") if value > 0 else float("-inf")
+
+
 def rational(text: str) -> Fraction | None:
     """The exact value of a canonical scalar text, None for what is not a finite real number."""
     if text[:1] == "(" or text in ("inf", "-inf", "nan"):
         return None
+    if "." in text and is_short_binary(value := float(text), 12):
+        return Fraction(value)
     return Fraction(text)
