@@ -1,0 +1,17 @@
+// Groundedness: every variable must get its values from somewhere.
+#pragma once
+
+#include <vector>
+
+#include "ast.hpp"
+#include "declarations.hpp"
+#include "scopes.hpp"
+
+namespace dl {
+
+// For every variable of the clause: is it bound by a positive atom, or through `=`, a record or a branch by something
+// that is? A variable within an aggregate may also be bound there. The clauses of inline relations may leave head
+// variables unbound: their use binds them.
+std::vector<bool> grounded_variables(ast::Clause* clause, const std::vector<ClauseVariable>& variables, bool head_binds);
+
+}  // namespace dl
