@@ -1,0 +1,188 @@
+"""Lowering of HLO opcodes that only move values about: tuples, calls, fusions, copies, loops, branches, async pairs."""
+
+from __future__ import annotations
+
+import re
+
+from ..graph import Tensor
+from ..literals import Literal
+from ..vocabulary import ELEMENTWISE
+from .attributes import integers
+from .lower import Lowering, array, opcode, opened, shaped, tensors, unknown
+from .module import Instruction
+from .types import flatten
+
+_TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d+)')
+
+
+@opcode("tuple")
+def tuple_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """A tuple of its operands."""
+    return list(operands)
+
+
+@opcode("get-tuple-element")
+def get_tuple_element(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """One element of a tuple."""
+    index = integers(i.attributes.get("index", ""))
+    if len(operands) != 1 or not isinstance(operands[0], list):
+        raise i.error("takes one tuple")
+    if len(index) != 1 or not 0 <= index[0] < len(operands[0]):
+        raise i.error(f"index={i.attributes.get('index')} of a tuple with {len(operands[0])} elements")
+    return operands[0][index[0]]
+
+
+@opcode("copy", "optimization-barrier", "opt-barrier", "domain", "add-dependency", "copy-start", "send-done")
+def same(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """The operand itself."""
+    if i.opcode == "send-done":
+        return None
+    if not operands:
+        raise i.error("has no operands")
+    if i.opcode == "copy-start":
+        lo.asynchronous[i.name] = operands[0]
+    return operands[0]
+
+
+@opcode("after-all", "create-token")
+def token(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """Tokens carry no data."""
+    return None
+
+
+@opcode("call", "fusion", "async-start")
+def call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """The called computation, inlined."""
+    name = i.attributes.get("to_apply") or i.attributes.get("calls")
+    value = lo.inline(name, i, operands)
+    if i.opcode == "async-start":
+        lo.asynchronous[i.name] = value
+        return value
+    _check(i, value)
+    return value
+
+
+@opcode("async-update", "async-done", "copy-done", "all-reduce-done", "all-gather-done", "collective-permute-done")
+def done(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """The result of the matching start."""
+    start = i.operands[0] if i.operands else ""
+    if start not in lo.asynchronous:
+        raise i.error(f"`{start}` is no asynchronous start")
+    value = lo.asynchronous[start]
+    if i.opcode == "async-update":
+        lo.asynchronous[i.name] = value
+    else:
+        _check(i, value)
+    return value
+
+
+def _check(i: Instruction, value: object) -> None:
+    declared, given = flatten(i.type), opened(value)
+    if len(declared) != len(given) or any(
+        t is not None and t.shape != a.shape for t, a in zip(given, declared, strict=True)
+    ):
+        types = ", ".join(t.type if t else "token" for t in given)
+        raise i.error(f"is declared as {i.type_text}, but gives {types}")
+
+
+@opcode("get-dimension-size")
+def get_dimension_size(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """A constant: shapes are static."""
+    (x,) = tensors(i, operands, 1)
+    dimension = integers(i.attributes.get("dimensions", ""))
+    if len(dimension) != 1 or not 0 <= dimension[0] < len(x.shape):
+        raise i.error(f"dimensions={i.attributes.get('dimensions')} of {x.type}")
+    op = lo.emit(i, "constant", [])
+    op.result.literal = Literal.scalar(x.shape[dimension[0]], array(i).dtype)
+    return op.result
+
+
+@opcode("map")
+def map_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """A scalar computation over every element stays unknown unless it is one opcode of its parameters in order."""
+    computation = lo.called(i.attributes.get("to_apply"), i)
+    root = computation.root
+    plain = [part.name for part in sorted(computation.instructions, key=lambda p: p.operand_text) if part.opcode == "parameter"]
+    if len(computation.instructions) != len(plain) + 1 or root.operands != plain or root.opcode in ("compare", "convert"):
+        return unknown(lo, i, operands)
+    if root.opcode not in ELEMENTWISE:
+        return unknown(lo, i, operands)
+    return lo.emit(i, root.opcode, tensors(i, operands)).result
+
+
+@opcode("while")
+def while_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """Carried values opened; condition and body are graphs of their own."""
+    carried = [tensor for operand in operands for tensor in opened(operand) if tensor is not None]
+    condition = lo.region(i.attributes.get("condition"), i)
+    body = lo.region(i.attributes.get("body"), i)
+    declared = [t.shape for t in flatten(i.type) if t.dtype not in ("token", "opaque")]
+    for what, shapes in (
+        ("the initial values", [t.shape for t in carried]),
+        ("the condition's parameters", [port.tensor.shape for port in condition.inputs]),
+        ("the body's parameters", [port.tensor.shape for port in body.inputs]),
+        ("the body's results", [port.tensor.shape for port in body.outputs]),
+    ):
+        if shapes != declared:
+            raise i.error(f"{what} have shapes {shapes}", expected=f"{declared}")
+    numbers = {}
+    known = _TRIPS.search(i.attributes.get("backend_config", "").replace('\\"', '"'))
+    if known:
+        numbers["trip_count"] = [int(known[1])]
+    types = [(t.dtype, t.shape) for t in flatten(i.type) if t.dtype not in ("token", "opaque")]
+    if not types:
+        return shaped([], i.type)
+    op = lo.emit(i, "while", carried, types, numbers=numbers, regions=[condition, body])
+    return shaped(op.results, i.type)
+
+
+@opcode("conditional")
+def conditional(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """Branches by index; a boolean index counts false as 0."""
+    index, *arguments = operands
+    if not isinstance(index, Tensor):
+        raise i.error("takes an index or a predicate first")
+    if "branch_computations" in i.attributes:
+        names = [part.strip() for part in i.attributes["branch_computations"].strip("{}").split(",")]
+    else:
+        names = [i.attributes.get("false_computation", ""), i.attributes.get("true_computation", "")]
+        arguments = arguments[::-1]
+    if len(names) != len(arguments):
+        raise i.error(f"{len(names)} branches, {len(arguments)} branch operands")
+    if index.dtype == "pred":
+        index = lo.emit(i, "convert", [index], [("s32", ())], suffix=".index").result
+    flat = [[t for t in opened(argument) if t is not None] for argument in arguments]
+    types = [(t.dtype, t.shape) for t in flatten(i.type) if t.dtype not in ("token", "opaque")]
+    op = lo.emit(
+        i,
+        "conditional",
+        [index, *(t for part in flat for t in part)],
+        types,
+        numbers={"branch_operand_count": [len(part) for part in flat]},
+        regions=[lo.region(name, i) for name in names],
+    )
+    return shaped(op.results, i.type)
+
+
+@opcode("partition-id", "replica-id")
+def device(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """Which device this is. Ranks are `replica * partitions + partition`."""
+    many = lo.partitions if i.opcode == "partition-id" else lo.replicas
+    if many == lo.ranks > 1:
+        return lo.emit(i, i.opcode, []).result
+    op = lo.emit(i, "constant", [])
+    if many == 1 or lo.is_base:
+        op.result.literal = Literal.scalar(0)
+        return op.result
+    for rank in range(lo.ranks):
+        value = rank % lo.partitions if i.opcode == "partition-id" else rank // lo.partitions
+        op.rank_numbers.setdefault(("value", 0), {})[rank] = value
+    return op.result
+
+
+@opcode("infeed", "recv", "recv-done")
+def foreign(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """Data from outside of the program: unknown."""
+    return unknown(lo, i, [operand for operand in operands if operand is not None])
+
+
