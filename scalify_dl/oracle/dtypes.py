@@ -1,0 +1,92 @@
+"""Element types: how the oracle stores them, and how a conversion rounds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.errors import InputError
+
+Array = np.ndarray[Any, Any]
+
+_INTEGERS = {
+    "s2": np.int8, "s4": np.int8, "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64,
+    "u2": np.uint8, "u4": np.uint8, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+}  # fmt: skip
+# bits of the significand after the leading one, smallest normal exponent, largest finite value
+_FLOATS = {
+    "f64": (52, -1022, np.finfo(np.float64).max),
+    "f32": (23, -126, float(np.finfo(np.float32).max)),
+    "tf32": (10, -126, float(np.finfo(np.float32).max)),
+    "bf16": (7, -126, 255 * 2.0**120),
+    "f16": (10, -14, 65504.0),
+    "f8e5m2": (2, -14, 57344.0),
+    "f8e5m2fnuz": (2, -15, 57344.0),
+    "f8e4m3": (3, -6, 240.0),
+    "f8e4m3fn": (3, -6, 448.0),
+    "f8e4m3fnuz": (3, -7, 240.0),
+    "f8e4m3b11fnuz": (3, -10, 30.0),
+    "f8e3m4": (4, -2, 15.5),
+    "f8e8m0fnu": (0, -127, 2.0**127),
+    "f4e2m1fn": (1, 0, 6.0),
+}
+_SATURATE_TO_NAN = {"f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f4e2m1fn"}
+
+
+def is_float(dtype: str) -> bool:
+    """Whether the type is a real floating-point type."""
+    return dtype in _FLOATS
+
+
+def is_integer(dtype: str) -> bool:
+    """Whether the type is an integer type (booleans are not)."""
+    return dtype in _INTEGERS
+
+
+def storage(dtype: str) -> np.dtype[Any]:
+    """The numpy type that holds values of the type: floats in float64, integers as themselves (they wrap around)."""
+    if dtype in _INTEGERS:
+        return np.dtype(_INTEGERS[dtype])
+    if dtype == "pred":
+        return np.dtype(np.bool_)
+    if dtype in _FLOATS:
+        return np.dtype(np.float64)
+    if dtype in ("c64", "c128"):
+        return np.dtype(np.complex128)
+    raise InputError(f"the element type `{dtype}` is not known", expected=f"pred, c64, c128, {', '.join([*_INTEGERS, *_FLOATS])}")
+
+
+def round_significand(x: Array, bits: int) -> Array:
+    """Rounds to nearest even with `bits` bits after the leading one (exponent range not limited)."""
+    mantissa, exponent = np.frexp(x)
+    scale = 2.0 ** (bits + 1)
+    return np.ldexp(np.round(mantissa * scale) / scale, exponent)
+
+
+def round_to(x: Array, dtype: str) -> Array:
+    """Values of a real type after rounding to nearest even, with its subnormals and overflow."""
+    if dtype == "f64":
+        return x
+    bits, smallest, largest = _FLOATS[dtype]
+    normal = round_significand(x, bits)
+    quantum = 2.0 ** (smallest - bits)
+    rounded = np.where(np.abs(x) < 2.0**smallest, np.round(x / quantum) * quantum, normal)
+    overflow = np.nan if dtype in _SATURATE_TO_NAN else np.inf
+    beyond = np.isfinite(x) & (np.abs(rounded) > largest)
+    return np.where(beyond, np.copysign(overflow, x), np.where(np.isfinite(x), rounded, x))
+
+
+def convert(x: Array, dtype: str, *, rounding: bool) -> Array:
+    """A cast: floats to integers truncate (and saturate), to `pred` test for non-zero, floats round in rounding mode."""
+    target = storage(dtype)
+    if dtype == "pred":
+        return x != 0
+    if dtype in _INTEGERS and x.dtype.kind == "f":
+        info = np.iinfo(target)
+        clean = np.trunc(np.nan_to_num(x, nan=0.0, posinf=float(info.max), neginf=float(info.min)))
+        return np.where(clean >= float(info.max), info.max, np.where(clean <= float(info.min), info.min, clean)).astype(target)
+    if x.dtype.kind == "c" and target.kind != "c":
+        x = x.real
+    result = x.astype(target)
+    return round_to(result, dtype) if rounding and dtype in _FLOATS else result

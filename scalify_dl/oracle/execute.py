@@ -1,0 +1,243 @@
+"""Runs graphs rank by rank: all ranks of a program in lockstep, several programs meeting at their collectives.
+
+A graph is a coroutine that yields at collectives; the scheduler answers when every member of the group has come.
+Values that are one object on several ranks are computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .dtypes import storage
+from .meaning import COLLECTIVES, CONTROL, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
+from .meaning.control import opaque
+from .program import Graph, Op, Program
+
+Array = np.ndarray[Any, Any]
+PerRank = dict[int, Array]
+Values = dict[str, PerRank]
+RandomSource = Callable[[Op, dict[int, list[Array]]], dict[int, list[Array]]]
+Observer = Callable[[str, PerRank], None]
+
+
+@dataclass(slots=True)
+class Request:
+    """A collective that some ranks have reached."""
+
+    op: Op
+    values: PerRank
+
+
+class Deadlock(Exception):
+    """Ranks wait at collectives that never complete."""
+
+
+@dataclass
+class Machine:
+    """One execution: what random ops give, whether casts round, who watches each result.
+
+    `keep` are the tensors whose values are returned; all others are freed after their last use.
+    """
+
+    program: Program
+    random: RandomSource
+    seed: int = 0
+    rounding: bool = False
+    keep: frozenset[str] = frozenset()
+    observe: Observer | None = None
+
+    def run(self, graphs: Iterable[Graph], inputs: Values) -> Values:
+        """Runs graphs together; returns the values of kept tensors.
+
+        Raises Unsupported where an op has no meaning, Deadlock where collectives do not meet.
+        """
+        kept: Values = {}
+        threads = [self._top(graph, inputs, kept) for graph in graphs]
+        waiting: dict[int, Request] = {}
+        answers: dict[int, PerRank | None] = {i: None for i in range(len(threads))}
+        while answers:
+            for i, answer in answers.items():
+                try:
+                    waiting[i] = threads[i].send(answer)  # type: ignore[arg-type]
+                except StopIteration:
+                    waiting.pop(i, None)
+            answers = self._meet(waiting) if waiting else {}
+            if waiting and not answers:
+                stuck = ", ".join(f"{r.op.id} (ranks {sorted(r.values)})" for r in waiting.values())
+                raise Deadlock(f"no progress: {stuck}")
+            for i in answers:
+                waiting.pop(i)
+        return kept
+
+    def _top(self, graph: Graph, inputs: Values, kept: Values) -> Generator[Request, PerRank, None]:
+        env = {tensor: {rank: inputs[tensor][rank] for rank in graph.ranks} for tensor in graph.inputs}
+        for tensor, value in env.items():
+            if self.observe:
+                self.observe(tensor, value)
+        results = yield from self._graph(graph, graph.ranks, env, kept)
+        for tensor, value in zip(graph.outputs, results, strict=True):
+            kept.setdefault(tensor, {}).update(value)
+
+    def _graph(
+        self, graph: Graph, ranks: tuple[int, ...], env: Values, kept: Values
+    ) -> Generator[Request, PerRank, list[PerRank]]:
+        last_use: dict[str, int] = {}
+        for i, op in enumerate(graph.ops):
+            last_use.update(dict.fromkeys(op.operands, i))
+        last_use.update(dict.fromkeys(graph.outputs, len(graph.ops)))
+        for tensor in self.keep.intersection(env):
+            kept.setdefault(tensor, {}).update(env[tensor])
+        for i, op in enumerate(graph.ops):
+            operands = [env[t] for t in op.operands]
+            if op.kind in COLLECTIVES:
+                answer = yield Request(op, operands[0])
+                results = [answer]
+            elif op.kind == "while":
+                results = yield from self._while(op, ranks, operands, kept)
+            elif op.kind == "conditional":
+                results = yield from self._conditional(op, ranks, operands, kept)
+            elif op.kind in RANDOM:
+                drawn = self.random(op, {rank: [x[rank] for x in operands] for rank in ranks})
+                results = [{rank: drawn[rank][k] for rank in ranks} for k in range(len(op.results))]
+            else:
+                results = self._local(op, ranks, operands)
+            for tensor, value in zip(op.results, results, strict=True):
+                env[tensor] = self._typed(op, tensor, value)
+                if self.observe:
+                    self.observe(tensor, env[tensor])
+                if tensor in self.keep:
+                    kept.setdefault(tensor, {}).update(env[tensor])
+            for tensor in {*op.operands, *op.results}:
+                if last_use.get(tensor, i) <= i:
+                    env.pop(tensor, None)
+        return [env[t] for t in graph.outputs]
+
+    def _typed(self, op: Op, tensor: str, value: PerRank) -> PerRank:
+        declared = self.program.tensors[tensor]
+        dtype = storage(declared.dtype)
+        done: dict[int, Array] = {}
+        for x in value.values():
+            if id(x) in done:
+                continue
+            if x.shape != declared.shape:
+                raise Unsupported(f"op {op.id} ({op.kind}) made {tensor} of shape {x.shape}, declared is {declared.shape}")
+            done[id(x)] = x if x.dtype == dtype else x.astype(dtype)
+        return {rank: done[id(x)] for rank, x in value.items()}
+
+    def _local(self, op: Op, ranks: tuple[int, ...], operands: list[PerRank]) -> list[PerRank]:
+        function = MEANINGS.get(op.kind)
+        if function is None:
+            if not is_opaque(op.kind):
+                raise Unsupported(f"the oracle has no meaning for `{op.kind}` (op {op.id})")
+            function = opaque
+        types = [self.program.tensors[t] for t in op.results]
+        depends_on_rank = bool(op.by_rank) or op.kind in ("partition-id", "replica-id", "empty")
+        done: dict[tuple[int, ...], list[Array]] = {}
+        results: list[PerRank] = [{} for _ in types]
+        for rank in ranks:
+            key = (rank,) if depends_on_rank else tuple(id(x[rank]) for x in operands)
+            if key not in done:
+                call = Call(op, rank, types, self.rounding, self.seed)
+                try:
+                    done[key] = function(call, [x[rank] for x in operands])
+                except (ValueError, IndexError, TypeError) as error:
+                    shapes = ", ".join(str(x[rank].shape) for x in operands)
+                    raise Unsupported(f"op {op.id} ({op.kind}) cannot run on operands of shapes {shapes}: {error}") from error
+            for result, value in zip(results, done[key], strict=True):
+                result[rank] = value
+        return results
+
+    def _while(
+        self, op: Op, ranks: tuple[int, ...], carried: list[PerRank], kept: Values
+    ) -> Generator[Request, PerRank, list[PerRank]]:
+        condition, body = (self.program.graphs[g] for g in op.regions)
+        carried = [dict(value) for value in carried]
+        active = ranks
+        while active:
+            (verdict,) = yield from self._region(condition, active, carried, kept)
+            active = tuple(rank for rank in active if bool(verdict[rank]))
+            if active:
+                for value, new in zip(carried, (yield from self._region(body, active, carried, kept)), strict=True):
+                    value.update(new)
+        return carried
+
+    def _conditional(
+        self, op: Op, ranks: tuple[int, ...], operands: list[PerRank], kept: Values
+    ) -> Generator[Request, PerRank, list[PerRank]]:
+        index, rest = operands[0], operands[1:]
+        counts = op.number("branch_operand_count", 0, [len(self.program.graphs[g].inputs) for g in op.regions])
+        results: list[PerRank] = [{} for _ in op.results]
+
+        def branch(rank: int) -> int:
+            value = index[rank]
+            if value.dtype.kind == "b":  # branch 0 is the true one
+                return 0 if value else 1
+            return int(value) if 0 <= int(value) < len(op.regions) else len(op.regions) - 1
+
+        for i, region in enumerate(op.regions):
+            members = tuple(rank for rank in ranks if branch(rank) == i)
+            if members:
+                first = sum(counts[:i])
+                found = yield from self._region(
+                    self.program.graphs[region], members, rest[first : first + counts[i]], kept
+                )
+                for result, value in zip(results, found, strict=True):
+                    result.update(value)
+        return results
+
+    def _region(
+        self, graph: Graph, ranks: tuple[int, ...], arguments: list[PerRank], kept: Values
+    ) -> Generator[Request, PerRank, list[PerRank]]:
+        env = {t: {rank: x[rank] for rank in ranks} for t, x in zip(graph.inputs, arguments, strict=True)}
+        return (yield from self._graph(graph, ranks, env, kept))
+
+    def _meet(self, waiting: Mapping[int, Request]) -> dict[int, PerRank | None]:
+        """Answers for the requests whose groups are complete."""
+        arrived = {rank: i for i, request in waiting.items() for rank in request.values}
+        answers: dict[int, PerRank | None] = {}
+        for i, request in waiting.items():
+            if i in answers:
+                continue
+            op = request.op
+            if op.kind == "collective-permute":
+                members = {i: request}
+                needed = {rank for pair in op.pairs for rank in pair}
+            else:
+                needed = {rank for group in self._groups(op, request) for rank in group}
+                members = {i: request}
+            pending = {arrived[rank] for rank in needed if rank in arrived}
+            if not needed <= set(arrived):
+                continue
+            members.update({j: waiting[j] for j in pending})
+            if any(r.op.kind != op.kind or r.op.groups != op.groups or r.op.pairs != op.pairs for r in members.values()):
+                continue
+            values = {rank: x for r in members.values() for rank, x in r.values.items()}
+            results = self._together(op, values)
+            for j, r in members.items():
+                answers[j] = {rank: results[rank] for rank in r.values}
+        return answers
+
+    def _groups(self, op: Op, request: Request) -> list[list[int]]:
+        return op.groups or [sorted(request.values if len(request.values) == 1 else self.program.ranks)]
+
+    def _together(self, op: Op, values: PerRank) -> PerRank:
+        if op.kind == "collective-permute":
+            return collective_permute(op, values)
+        results: PerRank = {}
+        for group in op.groups or [sorted(values)]:
+            shapes = {values[rank].shape for rank in group}
+            if len(shapes) > 1:
+                raise Unsupported(f"op {op.id} ({op.kind}) meets different shapes in group {group}: {shapes}")
+            try:
+                found = GROUPED[op.kind](op, [values[rank] for rank in group])
+            except ValueError as error:
+                raise Unsupported(f"op {op.id} ({op.kind}) cannot run in group {group}: {error}") from error
+            results.update(zip(group, found, strict=True))
+        missing = sorted(set(values) - set(results))
+        if missing:
+            raise Unsupported(f"op {op.id} ({op.kind}): ranks {missing} are in no group")
+        return results

@@ -1,0 +1,124 @@
+"""Inputs of a run: random baseline values, and what every rank must hold of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.layout import Layout
+
+from .addressing import digit_coordinates, local_part, pending_groups, pending_kind, piece_index
+from .dtypes import is_float, storage
+from .literals import seeded
+from .program import Program, Tensor
+
+Array = np.ndarray[Any, Any]
+DRAWS = ("reals", "integers", "positive")
+"""How real inputs are drawn: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1, 1.1]."""
+
+
+def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int) -> Array:
+    """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4)."""
+    rng = seeded("input", tensor.id, seed)
+    dtype = storage(tensor.dtype)
+    if dtype.kind == "b":
+        return rng.integers(0, 2, tensor.shape).astype(bool)
+    if dtype.kind in "iu":
+        lo, hi = bounds or (0, 4)
+        return rng.integers(lo, max(hi, lo + 1), tensor.shape).astype(dtype)
+    if how == "integers":
+        value = rng.integers(-3, 4, tensor.shape).astype(np.float64)
+    elif how == "positive":
+        value = rng.uniform(0.1, 1.1, tensor.shape)
+    else:
+        value = rng.uniform(-1, 1, tensor.shape)
+    return value if is_float(tensor.dtype) else value + 1j * rng.uniform(-1, 1, tensor.shape)
+
+
+def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int, Array]]:
+    """A random value for every input of the baseline."""
+    return {
+        tensor: {0: draw(program.tensors[tensor], program.ranges.get(tensor), how, seed)}
+        for graph in program.top("base")
+        for tensor in graph.inputs
+    }
+
+
+def _pending_parts(program: Program, part: dict[int, Array], layout: Layout, how: str, seed: int, key: str) -> dict[int, Array]:
+    """Values on each rank whose reduction over the pending positions is `part`."""
+    kind = pending_kind(layout)
+    if kind is None:
+        return part
+    if kind not in ("sum", "max", "min"):
+        raise InputError(f"input {key} is placed as pending {kind}: the oracle cannot draw such parts")
+    result = dict(part)
+    for number, group in enumerate(pending_groups(layout, {rank: program.coords[rank] for rank in part})):
+        rng = seeded("parts", key, number, seed)
+        whole = part[group[0]]
+        rest = [rng.integers(-3, 4, whole.shape).astype(whole.dtype) for _ in group[1:]]
+        if kind != "sum":
+            sign = 1 if kind == "max" else -1
+            rest = [whole - sign * np.abs(r) for r in rest]
+        result[group[0]] = whole - sum(rest) if kind == "sum" else whole
+        result.update(zip(group[1:], rest, strict=True))
+    return result
+
+
+def distributed_inputs(
+    program: Program, baseline: dict[str, dict[int, Array]], how: str, seed: int
+) -> tuple[dict[str, dict[int, Array]], set[str]]:
+    """What every rank holds of each distributed input, from `shard` rows; and the inputs that no row places.
+
+    Those are drawn on their own: nothing that depends on them refutes anything.
+    """
+    values: dict[str, dict[int, Array]] = {}
+    covered: dict[str, dict[int, Array]] = {}
+    programs = program.top("dist")
+    ranks_of: dict[str, list[int]] = {}
+    for graph in programs:
+        for tensor in graph.inputs:
+            ranks_of.setdefault(tensor, []).extend(graph.ranks)
+    for tensor, ranks in ranks_of.items():
+        own = draw(program.tensors[tensor], program.ranges.get(tensor), how, seed)
+        values[tensor] = dict.fromkeys(ranks, own)
+    for row in program.shards:
+        if row.dist not in values or row.base not in baseline:
+            continue
+        source = baseline[row.base][0]
+        source = source[piece_index(row.base_piece, source.ndim)]
+        if row.layout.scale != 1:
+            source = source * row.layout.scale.numerator / row.layout.scale.denominator
+        shared: dict[tuple[tuple[int, ...], ...], Array] = {}
+        parts = {}
+        try:
+            for rank in values[row.dist]:
+                key = digit_coordinates(row.layout, program.coords[rank])
+                if key not in shared:
+                    shared[key] = local_part(source, row.layout, program.coords[rank])
+                parts[rank] = shared[key]
+        except IndexError:
+            raise InputError(
+                f"shard row of {row.dist}: the layout `{row.layout}` addresses elements outside of {row.base}",
+                expected=f"a layout within shape {list(source.shape)}",
+            ) from None
+        parts = _pending_parts(program, parts, row.layout, how, seed, row.dist)
+        if not row.dist_piece:
+            values[row.dist] = parts
+            covered[row.dist] = {rank: np.ones(1, dtype=bool) for rank in parts}
+            continue
+        shape = program.tensors[row.dist].shape
+        if row.dist not in covered:
+            covered[row.dist] = {rank: np.zeros(shape, dtype=bool) for rank in parts}
+            values[row.dist] = {rank: np.array(value) for rank, value in values[row.dist].items()}
+        for rank, part in parts.items():
+            values[row.dist][rank][piece_index(row.dist_piece, len(shape))] = part
+            covered[row.dist][rank][piece_index(row.dist_piece, len(shape))] = True
+    unplaced = {t for t in values if t not in covered or not all(bool(m.all()) for m in covered[t].values())}
+    for tensor, by_rank in values.items():
+        expected = program.tensors[tensor].shape
+        for value in by_rank.values():
+            if value.shape != expected:
+                raise InputError(f"shard rows give {tensor} the local shape {list(value.shape)}, it has {list(expected)}")
+    return values, unplaced

@@ -1,0 +1,19 @@
+"""The numeric meaning of every op kind, one small numpy function each, by family."""
+
+from __future__ import annotations
+
+from . import contraction, control, elementwise, indexing, neuronx, structural, windows
+from .base import MEANINGS, Call, Meaning, Unsupported, meaning
+from .collectives import COLLECTIVES, GROUPED, collective_permute
+
+__all__ = [
+    "COLLECTIVES", "GROUPED", "MEANINGS", "Call", "Meaning", "Unsupported", "collective_permute", "contraction", "control",
+    "elementwise", "indexing", "meaning", "neuronx", "structural", "windows",
+]  # fmt: skip
+RANDOM = frozenset({"rng", "rng-bit-generator", "rng-uniform", "rng-normal", "dropout-mask"})
+CONTROL = frozenset({"while", "conditional"})
+
+
+def is_opaque(kind: str) -> bool:
+    """Whether values of the kind can only be invented."""
+    return kind.startswith(("custom:", "unknown:")) and kind not in MEANINGS

@@ -1,0 +1,84 @@
+"""What random ops give: baseline ops draw, distributed ones get the corresponding parts of a baseline draw.
+
+Which draw belongs to which op is found from the values that they belong to: the operand of a distributed dropout mask
+holds (numerically) parts of the operand of a baseline one. Where nothing corresponds the draw is independent, and what
+depends on it refutes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.facts.layout import Layout
+
+from .addressing import local_part
+from .compare import default_layouts, placement
+from .dtypes import is_float, storage
+from .literals import scalar, seeded
+from .meaning.base import Unsupported
+from .program import Op, Program, Tensor
+
+Array = np.ndarray[Any, Any]
+MATCH = 1e-9  # relative; values of unrelated random tensors differ by far more
+
+
+@dataclass
+class Draws:
+    """Random sources of both sides of one run."""
+
+    program: Program
+    seed: int
+    drawn: list[tuple[Op, list[Array], list[Array]]] = field(default_factory=list)
+    used: set[int] = field(default_factory=set)
+    unpaired: set[str] = field(default_factory=set)
+
+    def baseline(self, op: Op, operands: dict[int, list[Array]]) -> dict[int, list[Array]]:
+        """Draws, and remembers."""
+        (rank,) = operands
+        results = self._draw(op, operands[rank], "base")
+        self.drawn.append((op, operands[rank], results))
+        return {rank: results}
+
+    def distributed(self, op: Op, operands: dict[int, list[Array]]) -> dict[int, list[Array]]:
+        """The parts of the baseline draw that belong here; an independent draw where none does."""
+        for number, (source, values, results) in enumerate(self.drawn):
+            if number in self.used or source.kind != op.kind or source.symbols != op.symbols:
+                continue
+            layout = self._layout(op, operands, values, results)
+            if layout is not None:
+                self.used.add(number)
+                return {
+                    rank: [local_part(r, layout, self.program.coords[rank]) for r in results] for rank in operands
+                }
+        self.unpaired.add(op.id)
+        return {rank: self._draw(op, values, rank) for rank, values in operands.items()}
+
+    def _layout(self, op: Op, operands: dict[int, list[Array]], values: list[Array], results: list[Array]) -> Layout | None:
+        coords = {rank: self.program.coords[rank] for rank in operands}
+        if op.kind == "dropout-mask":
+            local = {rank: xs[0] for rank, xs in operands.items()}
+            return placement(values[0], local, self.program.mesh, coords, MATCH, pending=False)
+        shape = self.program.tensors[op.results[0]].shape
+        if len(results) > 1 or results[0].shape != shape:
+            return None
+        return next(default_layouts(shape, shape, self.program.mesh), None)
+
+    def _draw(self, op: Op, values: list[Array], who: object) -> list[Array]:
+        rng = seeded("draw", op.id, who, self.seed)
+        return [self._value(op, rng, values, self.program.tensors[t]) for t in op.results]
+
+    def _value(self, op: Op, rng: np.random.Generator, values: list[Array], result: Tensor) -> Array:
+        if op.kind == "dropout-mask":
+            return rng.uniform(size=result.shape) >= float(scalar(op.symbol("probability")).real)
+        if not is_float(result.dtype):
+            return rng.integers(0, 2**31 - 1, result.shape).astype(storage(result.dtype))
+        if op.kind == "rng-normal" or op.symbol("distribution", "uniform") in ("normal", "rng_normal"):
+            return rng.normal(size=result.shape)
+        if op.kind in ("rng", "rng-uniform") and len(values) == 2:
+            return values[0] + (values[1] - values[0]) * rng.uniform(size=result.shape)
+        if op.kind in ("rng", "rng-uniform"):
+            return rng.uniform(size=result.shape)
+        raise Unsupported(f"the oracle cannot draw `{op.kind}` (op {op.id})")

@@ -1,0 +1,222 @@
+"""The same program at the smallest sizes that keep its factor structure (see `extents`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from math import prod
+
+from scalify_dl.facts.layout import Digit, Entry, Layout, Window
+
+from ..addressing import Piece, layout_of
+from ..program import Graph, Op, Program, Shard, Tensor
+from . import indexed  # noqa: F401  (registers its rules)
+from .constraints import RULES, Shapes
+from .extents import Sizes
+
+__all__ = ["Shrunk", "shrink"]
+
+
+def _piece_dims(s: Shapes, tensor: str, piece: Piece) -> list[int]:
+    """Extents of a piece: runs of those of the tensor."""
+    dims = list(s.dims(tensor))
+    for window in piece:
+        part = s.extents.new(window.hi - window.lo)
+        s.extents.units(dims[window.dim], part, window.lo, window.hi)
+        dims[window.dim] = part
+    return dims
+
+
+def _relate(s: Shapes, row: Shard) -> tuple[list[int], list[int]] | None:
+    """Digits of the layout are the same on both sides; what lies on mesh axes stays."""
+    shapes = [s.program.tensors[t].shape for t in (row.dist, row.base)]
+    for shape, piece in zip(shapes, (row.dist_piece, row.base_piece), strict=True):
+        if any(w.dim >= len(shape) or w.hi > shape[w.dim] for w in piece):
+            return None
+    dist, base = _piece_dims(s, row.dist, row.dist_piece), _piece_dims(s, row.base, row.base_piece)
+    for dim, digits in zip(dist, row.layout.dims, strict=True):
+        stride = 1
+        for digit in reversed(digits):
+            s.extents.link(dim, stride, base[digit.dim], digit.stride, digit.size)
+            stride *= digit.size
+    for _, entries in row.layout.axes:
+        for entry in entries:
+            if isinstance(entry, Digit):
+                s.extents.keep(base[entry.dim], entry.stride, entry.stride * entry.size)
+    s.same_counts([row.dist, row.base])
+    return dist, base
+
+
+def _fits(program: Program, row: Shard) -> bool:
+    """Whether the layout addresses existing dims within their sizes, and has the local shape."""
+    try:
+        shapes = []
+        for tensor, piece in ((row.dist, row.dist_piece), (row.base, row.base_piece)):
+            sizes = list(program.tensors[tensor].shape)
+            for window in piece:
+                sizes[window.dim] = window.hi - window.lo
+            shapes.append(sizes)
+        if tuple(shapes[0]) != row.layout.local_shape:
+            return False
+        return all(
+            digit.stride * digit.size <= shapes[1][digit.dim] and shapes[1][digit.dim] % (digit.stride * digit.size) == 0
+            for digit in row.layout.digits()
+        )
+    except (KeyError, IndexError):
+        return False
+
+
+class Shrunk:
+    """A program at small sizes, and how texts about the original translate.
+
+    `program` is the small one. `relation(row)` translates a correspondence that was given to `shrink`.
+    """
+
+    def __init__(self, program: Program, relations: Iterable[Shard], least: int) -> None:
+        s = Shapes(program)
+        for graph in program.graphs.values():
+            for op in graph.ops:
+                found = RULES.get(op.kind)
+                if found is None or (op.kind in ("reduce", "sort") and op.regions):
+                    s.keep_all(op)
+                else:
+                    found(s, op)
+        for tensor, (lo, hi) in program.ranges.items():
+            count = s.counts(tensor)
+            if count is not None:
+                s.extents.literal(count, lo)
+                s.extents.literal(count, hi)
+        self._rows: dict[Shard, tuple[list[int], list[int]]] = {}
+        for row in [*program.shards, *expected_rows(program), *relations]:
+            if row not in self._rows and _fits(program, row):
+                related = _relate(s, row)
+                if related is not None:
+                    self._rows[row] = related
+        self._shapes = s
+        self._sizes: Sizes = s.extents.solve(least)
+        self.program = self._apply(program)
+
+    def relation(self, row: Shard) -> Shard | None:
+        """The correspondence at the small sizes; None for one that does not fit its tensors."""
+        if row not in self._rows:
+            return None
+        dist, base = self._rows[row]
+        z = self._sizes
+
+        def digit(entry: Digit) -> Digit:
+            stride = z.offset(base[entry.dim], entry.stride)
+            return Digit(entry.dim, stride, z.offset(base[entry.dim], entry.stride * entry.size) // stride)
+
+        def entry(e: Entry) -> Entry:
+            return digit(e) if isinstance(e, Digit) else e
+
+        def piece(tensor: str, windows: Piece) -> Piece:
+            dims = self._shapes.dims(tensor)
+            return tuple(Window(w.dim, z.offset(dims[w.dim], w.lo), z.offset(dims[w.dim], w.hi)) for w in windows)
+
+        layout = Layout(
+            tuple(tuple(digit(d) for d in digits) for digits in row.layout.dims),
+            tuple((axis, tuple(entry(e) for e in entries)) for axis, entries in row.layout.axes),
+            row.layout.scale,
+        )
+        return Shard(row.dist, piece(row.dist, row.dist_piece), row.base, piece(row.base, row.base_piece), layout)
+
+    def _apply(self, program: Program) -> Program:
+        tensors = {t: self._tensor(program.tensors[t]) for t in program.tensors}
+        graphs = {
+            g.id: Graph(g.id, g.role, g.inputs, g.outputs, [self._op(op, tensors) for op in g.ops], g.ranks)
+            for g in program.graphs.values()
+        }
+        expects = []
+        for dist, base, text in program.expects:
+            row = Shard(dist, (), base, (), layout_of(text)) if text else None
+            small = self.relation(row) if row else None
+            expects.append((dist, base, str(small.layout) if small else text))
+        ranges = {}
+        for tensor, (lo, hi) in program.ranges.items():
+            count = self._shapes.counts(tensor)
+            value = (lo, hi) if count is None else (self._sizes.value(count, lo), self._sizes.value(count, hi))
+            ranges[tensor] = value
+        shards = [small for row in program.shards if (small := self.relation(row))]
+        shards += [row for row in program.shards if row not in self._rows]
+        for graph in program.top("base"):
+            for tensor in graph.inputs:
+                count = self._shapes.counts(tensor)
+                if tensor not in ranges and count is not None and self._shapes.extents.size(count) > 1:
+                    ranges[tensor] = (0, self._sizes.size(count))
+        return replace(program, graphs=graphs, tensors=tensors, shards=shards, expects=expects, ranges=ranges)
+
+    def _tensor(self, tensor: Tensor) -> Tensor:
+        s, z = self._shapes, self._sizes
+        shape = tuple(z.size(d) for d in s.dims(tensor.id))
+        literal, items = tensor.literal, tensor.items
+        count = s.counts(tensor.id)
+        if count is not None:
+            if items is not None:
+                items = tuple(z.value(count, v) for v in items)
+            if literal is not None and literal.lstrip("-").isdigit():
+                literal = str(z.value(count, int(literal)))
+        return replace(tensor, shape=shape, literal=literal, items=items)
+
+    def _op(self, op: Op, tensors: dict[str, Tensor]) -> Op:
+        s, z = self._shapes, self._sizes
+        numbers, by_rank = dict(op.numbers), dict(op.by_rank)
+
+        def each(key: str, extents: list[int]) -> None:
+            if key in numbers:
+                numbers[key] = [z.offset(x, v) if v else 0 for x, v in zip(extents, numbers[key], strict=True)]
+            if key in by_rank:
+                by_rank[key] = {
+                    pos: {rank: z.offset(extents[pos], v) for rank, v in values.items()} for pos, values in by_rank[key].items()
+                }
+
+        if op.kind == "slice":
+            whole = s.dims(op.operands[0])
+            stride = numbers.get("stride", [1] * len(whole))
+            before = op.numbers.get("start", [])
+            strided = [pos for pos in range(len(whole)) if stride[pos] != 1]
+            each("start", whole)
+            for pos in strided:  # the digit below the stride keeps its size
+                numbers["start"][pos] = before[pos]
+            small = tensors[op.results[0]].shape
+            numbers["limit"] = [
+                a + (n - 1) * st + 1 if n else a for a, n, st in zip(numbers["start"], small, stride, strict=True)
+            ]
+            by_rank.pop("limit", None)
+            if "start" in by_rank:
+                by_rank["limit"] = {
+                    pos: {r: a + (small[pos] - 1) * stride[pos] + 1 for r, a in values.items()}
+                    for pos, values in by_rank["start"].items()
+                }
+        elif op.kind == "pad":
+            each("low", s.dims(op.results[0]))
+            each("high", s.dims(op.results[0]))
+        elif op.kind == "dynamic-slice":
+            numbers["sizes"] = list(tensors[op.results[0]].shape)
+        elif op.kind == "gather":
+            each("slice_sizes", s.dims(op.operands[0]))
+        elif op.kind == "constant" and "value" in by_rank:
+            count = s.counts(op.results[0])
+            if count is not None:
+                by_rank["value"] = {
+                    pos: {rank: z.value(count, v) for rank, v in values.items()} for pos, values in by_rank["value"].items()
+                }
+        return replace(op, numbers=numbers, by_rank=by_rank)
+
+    @property
+    def elements(self) -> tuple[int, int]:
+        """Elements of all tensors before and after."""
+        before = sum(prod(t.shape) for t in self._shapes.program.tensors.values())
+        return before, sum(prod(t.shape) for t in self.program.tensors.values())
+
+
+def expected_rows(program: Program) -> list[Shard]:
+    """Correspondences that outputs must satisfy, where a layout is given."""
+    return [Shard(dist, (), base, (), layout_of(text)) for dist, base, text in program.expects if text]
+
+
+def shrink(program: Program, relations: Iterable[Shard] = (), least: int = 2) -> Shrunk:
+    """Shrinks a program. `relations` are further correspondences whose layouts must survive (those to audit)."""
+    return Shrunk(program, relations, least)
+
+

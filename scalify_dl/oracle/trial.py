@@ -1,0 +1,149 @@
+"""One trial: both sides run on one draw of the inputs, and what the comparison needs of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .execute import Machine, Values
+from .inputs import baseline_inputs, distributed_inputs
+from .program import Program
+from .randomness import Draws
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[int, int, str], None]
+"""Called with ops done, ops in all, and what runs."""
+
+EXACT_KINDS = frozenset(
+    """abs add and clamp compare convert maximum minimum multiply negate not or relu select sign subtract xor constant iota
+    partition-id replica-id broadcast reshape transpose slice pad concatenate reverse reduce reduce-window cumulative
+    select-and-scatter dot convolution gather scatter dynamic-slice dynamic-update-slice sort top-k empty all-reduce
+    all-gather reduce-scatter all-to-all collective-permute collective-broadcast while conditional is-finite real imag
+    complex floor ceil trunc round-nearest-even round-nearest-afz dropout-mask""".split()
+)
+"""On integers these give integers (constants permitting), so float64 is exact and any order of summation agrees."""
+
+
+@dataclass
+class Trial:
+    """Values of one run. `baseline` maps a tensor to its value, `distributed` to values by rank."""
+
+    program: Program
+    seed: int
+    how: str
+    rounding: bool
+    baseline: dict[str, Array] = field(default_factory=dict)
+    distributed: Values = field(default_factory=dict)
+    unplaced: set[str] = field(default_factory=set)
+    unpaired: set[str] = field(default_factory=set)
+    noise: dict[str, float] = field(default_factory=dict)
+
+    def tolerance(self, tensor: str) -> float:
+        """How far apart equal values of a baseline tensor may be, relative to its largest magnitude.
+
+        0 where inputs are integers and every op keeps them so. Otherwise `SAFETY` times how far the same baseline moves
+        when every input moves by 2⁻⁴⁸ of itself, at least 2⁻⁴⁰: rounding in another order moves values like that.
+        """
+        return self.noise.get(tensor, 0.0 if self.how == "integers" else FLOOR)
+
+
+FLOOR = 2.0**-40
+SAFETY = 64.0
+
+
+def is_exact(program: Program) -> bool:
+    """Whether integer inputs stay exact: only such ops, and only integer (or infinite) constants."""
+    for graph in program.graphs.values():
+        for op in graph.ops:
+            if op.kind not in EXACT_KINDS:
+                return False
+            text = program.tensors[op.results[0]].literal if op.kind == "constant" else None
+            if text is not None and not all(_integral(t) for t in text.replace("{", "").replace("}", "").split(",")):
+                return False
+    return True
+
+
+def _integral(text: str) -> bool:
+    try:
+        return abs(float(text)) in (0.0, float("inf")) or float(text).is_integer()
+    except ValueError:
+        return False
+
+
+def run_trial(
+    program: Program,
+    seed: int,
+    how: str,
+    *,
+    rounding: bool = False,
+    keep_base: Iterable[str] = (),
+    keep_dist: Iterable[str] = (),
+    progress: Progress | None = None,
+    only: str | None = None,
+) -> Trial:
+    """Runs the baseline and then the distributed side (`only="base"`: just the baseline).
+
+    `keep_base`, `keep_dist`: tensors whose values are wanted besides outputs. Raises Unsupported, Deadlock, InputError.
+    """
+    trial = Trial(program, seed, how, rounding)
+    draws = Draws(program, seed)
+    total = sum(len(g.ops) for g in program.graphs.values())
+    done = 0
+
+    def watch(what: str) -> Callable[[str, dict[int, Array]], None] | None:
+        if progress is None:
+            return None
+
+        def step(tensor: str, value: dict[int, Array]) -> None:
+            nonlocal done
+            done += 1
+            if done % 64 == 0:
+                progress(min(done, total), total, what)
+
+        return step
+
+    inputs = baseline_inputs(program, how, seed)
+    with np.errstate(all="ignore"):
+        machine = Machine(program, draws.baseline, seed, rounding, frozenset(keep_base), watch("baseline"))
+        kept = machine.run(program.top("base"), inputs)
+        trial.baseline = {tensor: value[0] for tensor, value in kept.items()}
+        if only == "base":
+            return trial
+        placed, trial.unplaced = distributed_inputs(program, inputs, how, seed)
+        machine = Machine(program, draws.distributed, seed, rounding, frozenset(keep_dist), watch("distributed"))
+        trial.distributed = machine.run(program.top("dist"), placed)
+        trial.unpaired = draws.unpaired
+    return trial
+
+
+def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
+    """Fills `trial.noise`: how much each baseline tensor moves when every real input moves by 2⁻⁴⁸ of itself."""
+    if trial.how == "integers":
+        return
+    program, wanted = trial.program, list(tensors)
+    inputs = baseline_inputs(program, trial.how, trial.seed)
+    rng = np.random.default_rng(trial.seed)
+    moved = {
+        tensor: {
+            rank: x * (1 + 2.0**-48 * rng.choice([-1.0, 1.0], x.shape)) if x.dtype.kind in "fc" else x
+            for rank, x in value.items()
+        }
+        for tensor, value in inputs.items()
+    }
+    with np.errstate(all="ignore"):
+        machine = Machine(program, Draws(program, trial.seed).baseline, trial.seed, trial.rounding, frozenset(wanted))
+        kept = machine.run(program.top("base"), moved)
+        for tensor in wanted:
+            here, there = trial.baseline.get(tensor), kept.get(tensor, {}).get(0)
+            if here is None or there is None or here.dtype.kind not in "fc":
+                continue
+            size = np.abs(here[np.isfinite(here)])
+            distance = np.abs(here - there)
+            distance = distance[np.isfinite(distance)]
+            relative = float(distance.max()) / max(float(size.max()), 1e-300) if distance.size and size.size else 0.0
+            trial.noise[tensor] = max(FLOOR, SAFETY * relative)
+
+
