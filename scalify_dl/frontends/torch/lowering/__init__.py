@@ -1,0 +1,17 @@
+"""ATen (and friends) → the op vocabulary of `docs/facts.md`: one table, `LOWERINGS`, filled by one file per family."""
+
+from . import (  # noqa: F401  (each registers its family)
+    attention,
+    collectives,
+    contractions,
+    creation,
+    custom,
+    elementwise,
+    indexing,
+    normalise,
+    reductions,
+    views,
+)
+from .core import LOWERINGS, Context, Unsupported
+
+__all__ = ["LOWERINGS", "Context", "Unsupported"]

@@ -1,0 +1,192 @@
+"""Tensors out of nothing: constants, ranges, uninitialised memory, random numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from scalify_dl.frontends.graph import Tensor
+from scalify_dl.frontends.torch.dtypes import is_floating
+
+from .core import Context, Number, Unsupported, lower
+from .views import dtype_of
+
+
+def _default(value: Number) -> str:
+    """The dtype torch gives a Python number."""
+    return "pred" if isinstance(value, bool) else "s64" if isinstance(value, int) else "f32"
+
+
+def _filled(c: Context, value: Number, dtype: str, size: Sequence[int]) -> Tensor:
+    result = c.splat(value, dtype, tuple(size))
+    c.dense.add(result)
+    return result
+
+
+@lower("aten.full")
+def full(c: Context, size: Sequence[int], value: Number, *, dtype: object = None, **_: object) -> Tensor:
+    return _filled(c, value, dtype_of(dtype) if dtype else _default(value), size)
+
+
+@lower("aten.full_like", "aten.new_full")
+def full_like(c: Context, x: Tensor, *args: object, dtype: object = None, **_: object) -> Tensor:
+    size, value = (x.shape, args[0]) if "like" in c.target else args[:2]
+    return _filled(c, value, dtype_of(dtype) if dtype else x.dtype, size)  # type: ignore[arg-type]
+
+
+@lower("aten.zeros", "aten.ones")
+def zeros(c: Context, size: Sequence[int], *, dtype: object = None, **_: object) -> Tensor:
+    return _filled(c, int("ones" in c.target), dtype_of(dtype) if dtype else "f32", size)
+
+
+@lower("aten.zeros_like", "aten.ones_like")
+def zeros_like(c: Context, x: Tensor, *, dtype: object = None, **_: object) -> Tensor:
+    return _filled(c, int("ones" in c.target), dtype_of(dtype) if dtype else x.dtype, x.shape)
+
+
+@lower("aten.new_zeros", "aten.new_ones")
+def new_zeros(c: Context, x: Tensor, size: Sequence[int], *, dtype: object = None, **_: object) -> Tensor:
+    return _filled(c, int("ones" in c.target), dtype_of(dtype) if dtype else x.dtype, size)
+
+
+@lower("aten.zero", "aten.zero_")
+def zero(c: Context, x: Tensor) -> Tensor:
+    return _filled(c, 0, x.dtype, x.shape)
+
+
+@lower("aten.fill", "aten.fill_")
+def fill(c: Context, x: Tensor, value: Tensor | Number) -> Tensor:
+    return c.operand(value, x.dtype, x.shape)
+
+
+@lower("aten.scalar_tensor")
+def scalar_tensor(c: Context, value: Number, *, dtype: object = None, **_: object) -> Tensor:
+    return c.scalar(value, dtype_of(dtype) if dtype else "f32")
+
+
+@lower("aten.arange", "prims.iota")
+def arange(c: Context, *args: Number, dtype: object = None, start: int | None = None, step: int | None = None, **_: object) -> Tensor:
+    """`arange(end)`, `arange(start, end, step)`; `prims.iota(length, start=, step=)`."""
+    if c.target.startswith("prims"):
+        first, jump = start or 0, 1 if step is None else step
+        last: Number = first + jump * args[0]  # type: ignore[operator]
+    else:
+        first, last = (0, args[0]) if len(args) == 1 else args[:2]  # type: ignore[assignment]
+        jump = args[2] if len(args) > 2 else (step or 1)  # type: ignore[assignment]
+    whole = all(isinstance(v, int) for v in (first, last, jump))
+    name = dtype_of(dtype) if dtype else "s64" if whole else "f32"
+    size = max(ceil((last - first) / jump), 0) if not whole else max(-(-(last - first) // jump), 0)  # type: ignore[operator]
+    result = c.iota(name, (size,), 0)
+    if jump != 1:
+        result = c.multiply(result, jump) if whole or is_floating(name) else c.convert(c.multiply(result, jump), name)
+    if first:
+        shifted = c.add(result, first)
+        if jump == 1 and isinstance(first, int):
+            c.iotas[shifted] = (0, first)
+        result = shifted
+    return c.convert(result, name)
+
+
+@lower("aten.eye")
+def eye(c: Context, n: int, m: int | None = None, *, dtype: object = None, **_: object) -> Tensor:
+    shape = (n, n if m is None else m)
+    diagonal = c.compare("EQ", c.iota("s64", shape, 0), c.iota("s64", shape, 1))
+    return c.convert(diagonal, dtype_of(dtype) if dtype else "f32")
+
+
+@lower("aten.tril", "aten.triu")
+def tril(c: Context, x: Tensor, diagonal: int = 0) -> Tensor:
+    """Zero above (`tril`) or below (`triu`) a diagonal."""
+    rank = len(x.shape)
+    row, column = c.iota("s64", x.shape, rank - 2), c.iota("s64", x.shape, rank - 1)
+    kept = c.compare("GE" if "triu" in c.target else "LE", column, c.add(row, diagonal) if diagonal else row)
+    return c.select(kept, x, 0, dtype=x.dtype)
+
+
+@lower("aten.empty", "aten.empty_permuted", "aten.empty_strided")
+def empty(c: Context, size: Sequence[int], *_: object, dtype: object = None, **__: object) -> Tensor:
+    return c.emit("empty", (), dtype_of(dtype) if dtype else "f32", tuple(size))
+
+
+@lower("aten.empty_like", "aten.new_empty", "aten.new_empty_strided")
+def empty_like(c: Context, x: Tensor, size: Sequence[int] | None = None, *_: object, dtype: object = None, **__: object) -> Tensor:
+    shape = x.shape if size is None else tuple(size)
+    return c.emit("empty", (), dtype_of(dtype) if dtype else x.dtype, shape)
+
+
+# --- random ----------------------------------------------------------------------------------------------------------
+
+
+@lower("aten.native_dropout")
+def native_dropout(c: Context, x: Tensor, p: float, train: bool | None = True) -> tuple[Tensor, Tensor]:
+    """(x · mask / (1 − p), mask); the identity outside of training."""
+    if train is False or p == 0:
+        return x, c.splat(True, "pred", x.shape)
+    mask = c.emit("dropout-mask", (x,), "pred", x.shape, None, {"probability": [repr(float(p))]})
+    kept = c.multiply(x, c.convert(mask, x.dtype))
+    return c.multiply(kept, c.keep_scale(p)), mask
+
+
+@lower("aten.dropout", "aten.feature_dropout")
+def dropout(c: Context, x: Tensor, p: float, train: bool) -> Tensor:
+    if "feature" in c.target and train:
+        raise Unsupported("dropout of whole features")
+    return native_dropout(c, x, p, train)[0]
+
+
+@lower("aten.native_dropout_backward")
+def native_dropout_backward(c: Context, grad: Tensor, mask: Tensor, scale: float) -> Tensor:
+    return c.multiply(c.multiply(grad, c.convert(mask, grad.dtype)), scale)
+
+
+def _random(c: Context, kind: str, dtype: str, shape: Sequence[int], **symbols: Number) -> Tensor:
+    return c.emit(kind, (), dtype, tuple(shape), None, {key: [repr(value)] for key, value in symbols.items()})
+
+
+@lower("aten.rand", "aten.randn")
+def rand(c: Context, size: Sequence[int], *, dtype: object = None, **_: object) -> Tensor:
+    return _random(c, "rng-normal" if "randn" in c.target else "rng-uniform", dtype_of(dtype) if dtype else "f32", size)
+
+
+@lower("aten.rand_like", "aten.randn_like")
+def rand_like(c: Context, x: Tensor, *, dtype: object = None, **_: object) -> Tensor:
+    kind = "rng-normal" if "randn" in c.target else "rng-uniform"
+    return _random(c, kind, dtype_of(dtype) if dtype else x.dtype, x.shape)
+
+
+@lower("aten.bernoulli")
+def bernoulli(c: Context, x: Tensor, p: object = None, **_: object) -> Tensor:
+    """1 with probability x (or p): a uniform number compared with it."""
+    if isinstance(p, float):
+        x = c.splat(p, x.dtype, x.shape)
+    return c.convert(c.compare("LT", _random(c, "rng-uniform", x.dtype, x.shape), x), x.dtype)
+
+
+@lower("aten.uniform", "aten.uniform_")
+def uniform(c: Context, x: Tensor, low: float = 0.0, high: float = 1.0, **_: object) -> Tensor:
+    unit = _random(c, "rng-uniform", x.dtype, x.shape)
+    return unit if (low, high) == (0, 1) else c.add(c.multiply(unit, high - low), low)
+
+
+@lower("aten.normal_", "aten.normal_functional")
+def normal(c: Context, x: Tensor, mean: float = 0.0, std: float = 1.0, **_: object) -> Tensor:
+    unit = _random(c, "rng-normal", x.dtype, x.shape)
+    return unit if (mean, std) == (0, 1) else c.add(c.multiply(unit, std), mean)
+
+
+@lower("aten.randint", "aten.randint.low")
+def randint(c: Context, *args: object, dtype: object = None, **_: object) -> Tensor:
+    *limits, size = [a for a in args if a is not None][:3]
+    low, high = limits if len(limits) == 2 else (0, limits[0])
+    name = dtype_of(dtype) if dtype else "s64"
+    return _random(c, "rng-uniform", name, size, low=low, high=high)  # type: ignore[arg-type]
+
+
+@lower("aten.one_hot")
+def one_hot(c: Context, index: Tensor, classes: int = -1) -> Tensor:
+    if classes < 0:
+        raise Unsupported("one_hot with a data-dependent number of classes")
+    shape = (*index.shape, classes)
+    wide = c.spread(index, shape, range(len(index.shape)))
+    return c.convert(c.compare("EQ", wide, c.iota(index.dtype, shape, len(shape) - 1)), "s64")
+

@@ -1,0 +1,370 @@
+"""Elementwise ATen ops: arithmetic, comparisons, activations and their backwards."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from scalify_dl.frontends.graph import Tensor
+from scalify_dl.frontends.torch.dtypes import category, is_floating, result_type
+
+from .core import Context, Number, Unsupported, _plain, broadcast_shape, lower
+
+Value = Tensor | Number
+
+# --- one operand -----------------------------------------------------------------------------------------------------
+
+FLOAT_UNARY = {
+    "exp": "exponential", "expm1": "exponential-minus-one", "log": "log", "log1p": "log-plus-one", "sqrt": "sqrt",
+    "rsqrt": "rsqrt", "sin": "sine", "cos": "cosine", "tan": "tan", "tanh": "tanh", "sigmoid": "logistic", "erf": "erf",
+    "erfinv": "erf-inv",
+}  # fmt: skip
+PLAIN_UNARY = {
+    "neg": "negate", "abs": "abs", "sign": "sign", "sgn": "sign", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
+    "relu": "relu",
+}  # fmt: skip
+
+
+def _register_unary(name: str, kind: str, floating: bool) -> None:
+    @lower(f"aten.{name}")
+    def unary(c: Context, x: Tensor) -> Tensor:
+        if not floating and kind in ("floor", "ceil", "trunc") and not is_floating(x.dtype):
+            return x
+        return c.unary(kind, x, floating)
+
+
+for _name, _kind in FLOAT_UNARY.items():
+    _register_unary(_name, _kind, True)
+for _name, _kind in PLAIN_UNARY.items():
+    _register_unary(_name, _kind, False)
+
+
+@lower("aten.positive")
+def positive(c: Context, x: Tensor) -> Tensor:
+    return x
+
+
+@lower("aten.round")
+def round_(c: Context, x: Tensor, *, decimals: int = 0) -> Tensor:
+    if decimals:
+        raise Unsupported("round to decimals")
+    return x if category(x.dtype) < 2 else c.unary("round-nearest-even", x)
+
+
+@lower("aten.reciprocal")
+def reciprocal(c: Context, x: Tensor) -> Tensor:
+    x = c.convert(x, "f32") if category(x.dtype) < 2 else x
+    return c.divide(1, x)
+
+
+@lower("aten.square")
+def square(c: Context, x: Tensor) -> Tensor:
+    return c.multiply(x, x)
+
+
+@lower("aten.exp2")
+def exp2(c: Context, x: Tensor) -> Tensor:
+    return c.binary("power", 2.0, c.convert(x, "f32") if category(x.dtype) < 2 else x)
+
+
+@lower("aten.log2")
+def log2(c: Context, x: Tensor) -> Tensor:
+    return c.divide(c.unary("log", x), math.log(2))
+
+
+@lower("aten.log10")
+def log10(c: Context, x: Tensor) -> Tensor:
+    return c.divide(c.unary("log", x), math.log(10))
+
+
+@lower("aten.bitwise_not", "aten.logical_not")
+def not_(c: Context, x: Tensor) -> Tensor:
+    if "logical" in c.target:
+        x = c.convert(x, "pred")
+    return c.unary("not", x, floating=False)
+
+
+@lower("aten.isfinite")
+def isfinite(c: Context, x: Tensor) -> Tensor:
+    return c.emit("is-finite", (x,), "pred", x.shape)
+
+
+@lower("aten.isinf")
+def isinf(c: Context, x: Tensor) -> Tensor:
+    return c.compare("EQ", c.unary("abs", x), math.inf)
+
+
+@lower("aten.isnan")
+def isnan(c: Context, x: Tensor) -> Tensor:
+    return c.compare("NE", x, x)
+
+
+# --- two operands ----------------------------------------------------------------------------------------------------
+
+
+def _scaled(c: Context, x: Value, alpha: Number) -> Value:
+    return x if alpha == 1 else c.multiply(x, alpha)
+
+
+@lower("aten.add")
+def add(c: Context, x: Value, y: Value, *, alpha: Number = 1) -> Tensor:
+    if alpha == 1 and (_sum := _shifted(c, x, y)) is not None:
+        return _sum
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype == y.dtype == "pred":
+        return c.binary("or", x, y)
+    return c.add(x, _scaled(c, y, alpha))
+
+
+def _shifted(c: Context, x: Value, y: Value) -> Tensor | None:
+    """index along a dim + a number: still known to be that, shifted (what slices through `index` are made of)."""
+    if not (isinstance(x, Tensor) and x in c.iotas and isinstance(y, int) and not isinstance(y, bool)):
+        return None
+    result = c.add(x, y)
+    dim, offset = c.iotas[x]
+    c.iotas[result] = (dim, offset + y)
+    return result
+
+
+@lower("aten.sub", "aten.subtract")
+def sub(c: Context, x: Value, y: Value, *, alpha: Number = 1) -> Tensor:
+    return c.subtract(x, _scaled(c, y, alpha))
+
+
+@lower("aten.rsub")
+def rsub(c: Context, x: Value, y: Value, alpha: Number = 1) -> Tensor:
+    return c.subtract(y, _scaled(c, x, alpha))
+
+
+@lower("aten.mul", "aten.multiply")
+def mul(c: Context, x: Value, y: Value) -> Tensor:
+    if isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype == y.dtype == "pred":
+        return c.binary("and", x, y)
+    return c.multiply(x, y)
+
+
+@lower("aten.div", "aten.divide", "aten.true_divide")
+def div(c: Context, x: Value, y: Value, *, rounding_mode: str | None = None) -> Tensor:
+    if rounding_mode == "floor":
+        return floor_divide(c, x, y)
+    dtype = result_type((_plain(x), _plain(y)))
+    if rounding_mode is None and category(dtype) < 2:
+        dtype = "f32"
+    quotient = c.binary("divide", x, y, dtype)  # integer `divide` truncates
+    return c.unary("trunc", quotient) if rounding_mode == "trunc" and category(dtype) == 2 else quotient
+
+
+@lower("aten.floor_divide")
+def floor_divide(c: Context, x: Value, y: Value) -> Tensor:
+    if category(result_type((_plain(x), _plain(y)))) < 2:
+        return c.binary("floor-divide", x, y)
+    return c.unary("floor", c.divide(x, y))
+
+
+@lower("aten.remainder")
+def remainder(c: Context, x: Value, y: Value) -> Tensor:
+    """The sign of the divisor, as Python's `%`."""
+    return c.subtract(x, c.multiply(floor_divide(c, x, y), y))
+
+
+@lower("aten.fmod")
+def fmod(c: Context, x: Value, y: Value) -> Tensor:
+    return c.binary("remainder", x, y)
+
+
+@lower("aten.pow")
+def pow_(c: Context, x: Value, y: Value) -> Tensor:
+    """Small constant exponents become products and roots."""
+    if not isinstance(x, Tensor) or isinstance(y, Tensor):
+        return c.binary("power", x, y)
+    base = c.convert(x, result_type((x, _plain(y))))
+    if y == 1:
+        return base
+    if y == 0:
+        return c.splat(1, base.dtype, base.shape)
+    if y in (2, 3, 4):
+        squared = c.multiply(base, base)
+        return squared if y == 2 else c.multiply(squared, base if y == 3 else squared)
+    if category(base.dtype) == 2:
+        if y in (0.5, -0.5):
+            return c.unary("sqrt" if y > 0 else "rsqrt", base)
+        if y in (-1, -2):
+            return c.divide(1, base if y == -1 else c.multiply(base, base))
+    return c.binary("power", base, y)
+
+
+def _register_binary(name: str, kind: str) -> None:
+    @lower(f"aten.{name}")
+    def binary(c: Context, x: Value, y: Value) -> Tensor:
+        return c.binary(kind, x, y)
+
+
+for _name, _kind in {
+    "maximum": "maximum", "minimum": "minimum", "bitwise_and": "and", "bitwise_or": "or",
+    "bitwise_xor": "xor", "__and__": "and", "__or__": "or", "__xor__": "xor", "bitwise_left_shift": "shift-left",
+    "bitwise_right_shift": "shift-right-arithmetic", "__lshift__": "shift-left", "__rshift__": "shift-right-arithmetic",
+}.items():  # fmt: skip
+    _register_binary(_name, _kind)
+
+
+@lower("aten.atan2")
+def atan2(c: Context, x: Tensor, y: Tensor) -> Tensor:
+    dtype = result_type((x, y))
+    return c.binary("atan2", x, y, dtype if category(dtype) == 2 else "f32")
+
+
+@lower("aten.logical_and", "aten.logical_or", "aten.logical_xor")
+def logical(c: Context, x: Tensor, y: Tensor) -> Tensor:
+    kind = c.target.split("_")[1].split(".")[0]
+    return c.binary(kind, c.convert(x, "pred"), c.convert(y, "pred"))
+
+
+def _register_compare(name: str, direction: str) -> None:
+    @lower(f"aten.{name}")
+    def compare(c: Context, x: Value, y: Value) -> Tensor:
+        return c.compare(direction, x, y)
+
+
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    _register_compare(_name, _name.upper())
+
+# --- choices and bounds ----------------------------------------------------------------------------------------------
+
+
+@lower("aten.where.self", "aten.where.ScalarSelf", "aten.where.ScalarOther", "aten.where.Scalar")
+def where(c: Context, condition: Tensor, x: Value, y: Value) -> Tensor:
+    return c.select(condition, x, y)
+
+
+@lower("aten.masked_fill")
+def masked_fill(c: Context, x: Tensor, mask: Tensor, value: Value) -> Tensor:
+    return c.broadcast(c.select(mask, value, x, dtype=x.dtype), broadcast_shape(x, mask))
+
+
+@lower("aten.clamp", "aten.clip")
+def clamp(c: Context, x: Tensor, min: Value | None = None, max: Value | None = None) -> Tensor:
+    if min is not None:
+        x = c.binary("maximum", x, min)
+    return x if max is None else c.binary("minimum", x, max)
+
+
+@lower("aten.clamp_min")
+def clamp_min(c: Context, x: Tensor, bound: Value) -> Tensor:
+    return c.binary("maximum", x, bound)
+
+
+@lower("aten.clamp_max")
+def clamp_max(c: Context, x: Tensor, bound: Value) -> Tensor:
+    return c.binary("minimum", x, bound)
+
+
+# --- fused arithmetic ------------------------------------------------------------------------------------------------
+
+
+@lower("aten.addcmul")
+def addcmul(c: Context, x: Tensor, y: Tensor, z: Tensor, *, value: Number = 1) -> Tensor:
+    return c.add(x, _scaled(c, c.multiply(y, z), value))
+
+
+@lower("aten.addcdiv")
+def addcdiv(c: Context, x: Tensor, y: Tensor, z: Tensor, *, value: Number = 1) -> Tensor:
+    return c.add(x, _scaled(c, c.divide(y, z), value))
+
+
+@lower("aten.lerp")
+def lerp(c: Context, start: Tensor, end: Tensor, weight: Value) -> Tensor:
+    return c.add(start, c.multiply(weight, c.subtract(end, start)))
+
+
+# --- activations -----------------------------------------------------------------------------------------------------
+
+
+@lower("aten.silu")
+def silu(c: Context, x: Tensor) -> Tensor:
+    return c.multiply(x, c.unary("logistic", x))
+
+
+@lower("aten.silu_backward")
+def silu_backward(c: Context, grad: Tensor, x: Tensor) -> Tensor:
+    """grad · s · (1 + x · (1 − s)), s = logistic(x)"""
+    s = c.unary("logistic", x)
+    inner = c.add(c.multiply(x, c.subtract(1, s)), 1)
+    return c.multiply(c.multiply(grad, s), inner)
+
+
+@lower("aten.gelu")
+def gelu(c: Context, x: Tensor, *, approximate: str = "none") -> Tensor:
+    return c.unary("gelu-tanh" if approximate == "tanh" else "gelu", x)
+
+
+@lower("aten.gelu_backward")
+def gelu_backward(c: Context, grad: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
+    return c.binary("gelu-tanh-backward" if approximate == "tanh" else "gelu-backward", grad, x)
+
+
+@lower("aten.sigmoid_backward")
+def sigmoid_backward(c: Context, grad: Tensor, out: Tensor) -> Tensor:
+    return c.multiply(grad, c.multiply(c.subtract(1, out), out))
+
+
+@lower("aten.tanh_backward")
+def tanh_backward(c: Context, grad: Tensor, out: Tensor) -> Tensor:
+    return c.multiply(grad, c.subtract(1, c.multiply(out, out)))
+
+
+@lower("aten.threshold_backward")
+def threshold_backward(c: Context, grad: Tensor, x: Tensor, threshold: Number) -> Tensor:
+    return c.select(c.compare("LE", x, threshold), 0, grad, dtype=grad.dtype)
+
+
+@lower("aten.leaky_relu")
+def leaky_relu(c: Context, x: Tensor, negative_slope: float = 0.01) -> Tensor:
+    return c.select(c.compare("GT", x, 0), x, c.multiply(x, negative_slope))
+
+
+@lower("aten.hardtanh")
+def hardtanh(c: Context, x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+    return clamp(c, x, min_val, max_val)
+
+
+@lower("aten.relu6")
+def relu6(c: Context, x: Tensor) -> Tensor:
+    return clamp(c, x, 0, 6)
+
+
+@lower("aten.elu")
+def elu(c: Context, x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
+    grown = c.multiply(c.unary("exponential-minus-one", _scaled_tensor(c, x, input_scale)), alpha)
+    return _scaled_tensor(c, c.select(c.compare("GT", x, 0), x, grown), scale)
+
+
+def _scaled_tensor(c: Context, x: Tensor, factor: float) -> Tensor:
+    return x if factor == 1 else c.multiply(x, factor)
+
+
+@lower("aten.softplus")
+def softplus(c: Context, x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """Linear above the threshold, as torch computes it."""
+    scaled = _scaled_tensor(c, x, beta)
+    soft = c.unary("softplus", scaled)
+    return c.select(c.compare("GT", scaled, threshold), x, soft if beta == 1 else c.divide(soft, beta))
+
+
+@lower("aten.log_sigmoid_forward")
+def log_sigmoid_forward(c: Context, x: Tensor) -> tuple[Any, ...]:
+    return c.unary("negate", c.unary("softplus", c.unary("negate", x))), _no_buffer
+
+
+@lower("aten.log_sigmoid")
+def log_sigmoid(c: Context, x: Tensor) -> Tensor:
+    return c.unary("negate", c.unary("softplus", c.unary("negate", x)))
+
+
+def _no_buffer() -> Tensor:
+    raise Unsupported("the buffer of log_sigmoid_forward")
+
+
+@lower("aten.softplus_backward")
+def softplus_backward(c: Context, grad: Tensor, x: Tensor, beta: float, threshold: float) -> Tensor:
+    scaled = _scaled_tensor(c, x, beta)
+    soft = c.multiply(grad, c.unary("logistic", scaled))
+    return c.select(c.compare("GT", scaled, threshold), grad, soft)
