@@ -16,8 +16,8 @@ from typing import NamedTuple
 from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout
 
+from .hlo.sharding import Sharding as Tiling
 from .mesh import Mesh
-from .tiles import layout_of_blocks
 
 _NAME = r'"((?:[^"\\]|\\.)*)"'
 _MESH = re.compile(r"(?:#sdy\.mesh|mesh)?<\[(?P<axes>[^\]]*)\](?:,\s*device_ids=\[(?P<ids>[\d,\s]*)\])?>\Z")
@@ -36,6 +36,9 @@ class AxisRef(NamedTuple):
     name: str
     pre: int
     size: int
+
+    def __str__(self) -> str:
+        return f'"{self.name}":({self.pre}){self.size}'
 
 
 @dataclass(frozen=True)
@@ -175,5 +178,10 @@ class Sharding:
             raise InputError(f"a sharding of {len(self.dims)} dims for a tensor of shape {list(base_shape)}")
         if self.unreduced:
             raise InputError("a sharding with unreduced axes: only inputs that are whole or split can be placed")
-        blocks = [[self.mesh.coordinate(rank, dim) for dim in self.dims] for rank in range(self.mesh.size)]
-        return layout_of_blocks(base_shape, self.tiles, blocks, mesh)
+        tiles = [ref for dim in self.dims for ref in dim]
+        held = tuple(self.mesh.coordinate(rank, tiles) for rank in range(self.mesh.size))
+        return Tiling(str(self), self.tiles, held).layout(base_shape, mesh)
+
+    def __str__(self) -> str:
+        dims = (", ".join(str(ref) for ref in dim) for dim in self.dims)
+        return f"[{', '.join(f'{{{dim}}}' for dim in dims)}]"

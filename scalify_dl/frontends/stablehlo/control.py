@@ -1,0 +1,155 @@
+"""Calls, composites, loops and branches, custom calls, and markers that only rename."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from scalify_dl.errors import InputError
+
+from .. import regions
+from ..graph import Graph, Tensor
+from .scope import HANDLERS, Scope, Site, Value, lowers, opaque, unknown
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir
+
+RENAMING = (
+    "stablehlo.optimization_barrier",
+    "sdy.sharding_constraint",
+    "sdy.reshard",
+    "sdy.propagation_barrier",
+    "sdy.data_flow_edge",
+)
+MARKERS = frozenset({"Sharding", "LayoutConstraint", "annotate_device_placement", "xla.sdy.FuncResultSharding"})
+"""Targets of custom calls that say something about their operand and return it."""
+
+
+@lowers(*RENAMING)
+def renaming(site: Site) -> list[Value]:
+    """The operands under new names."""
+    return site.values
+
+
+@lowers("sdy.sharding_group")
+def nothing(site: Site) -> list[Value]:
+    """No results, no effect on values."""
+    return []
+
+
+@lowers("func.call")
+def call(site: Site) -> list[Value]:
+    """The callee in place."""
+    return site.inline(function(site, site.attribute("callee")), site.values)
+
+
+def function(site: Site, reference: ir.Attribute) -> ir.Operation:
+    """The function of a symbol reference."""
+    name = str(reference).lstrip("@").strip('"')
+    found = site.module.functions.get(name)
+    if found is None or not len(found.regions[0].blocks):
+        raise InputError(f"`@{name}` is called but not defined in the module")
+    return found
+
+
+@lowers("sdy.named_computation")
+def named_computation(site: Site) -> list[Value]:
+    """The region in place."""
+    inner = Scope(site.module, site.scope.body, {}, site.scope, site.stack, site.scope.depth)
+    return inner.run(site.op.regions[0].blocks[0], site.values)
+
+
+@lowers("stablehlo.composite")
+def composite(site: Site) -> list[Value]:
+    """An op known by name (`chlo.top_k`, …), else its decomposition in place."""
+    name = site.text("name")
+    if name == "chlo.top_k":
+        from jaxlib.mlir import ir
+
+        attributes = ir.DictAttr(site.attribute("composite_attributes"))
+        types = [type_ for type_ in site.types if type_ is not None]
+        return list(site.add("top-k", site.operands, types, numbers={"k": [attributes["k"].value]}).results)
+    if name in HANDLERS and name.startswith("chlo."):
+        return list(HANDLERS[name](site))
+    return site.inline(function(site, site.attribute("decomposition")), site.values)
+
+
+@lowers("stablehlo.custom_call")
+def custom_call(site: Site) -> list[Value]:
+    """Markers are their operand; anything else is opaque, with its configuration."""
+    target = site.text("call_target_name")
+    if target in MARKERS and len(site.values) == len(site.types):
+        return site.values
+    symbols = {"config": [site.text("backend_config")]} if site.has("backend_config") else {}
+    return opaque(site, f"custom:{target}", symbols)
+
+
+@lowers("stablehlo.after_all", "stablehlo.create_token")
+def token(site: Site) -> list[Value]:
+    """Order of effects only."""
+    return [None]
+
+
+@lowers("stablehlo.tuple", "stablehlo.get_tuple_element")
+def tuples(site: Site) -> list[Value]:
+    """Tuples do not occur in modules of current JAX."""
+    raise InputError(f"`{site.op.name}`: tuples are not supported", hint="export with a current StableHLO")
+
+
+@lowers("stablehlo.while")
+def while_(site: Site) -> list[Value]:
+    """Carried values in, carried values out; what the regions capture is carried unchanged."""
+    carried = site.operands
+    types = [(t.dtype, t.shape) for t in carried]
+    cond, body = (
+        site.scope.region(region, f"{site.name}.{part}", types)
+        for region, part in zip(site.op.regions, ("cond", "body"), strict=True)
+    )
+    outer = list(dict.fromkeys([*cond.body.captured, *body.body.captured]))
+    for inner in (cond.body, body.body):
+        align(inner.graph, inner.captured, len(carried), outer)
+    for port in body.body.graph.inputs[len(carried) :]:
+        body.body.graph.output(port.tensor)
+    initial = [*carried, *outer]
+    trips = regions.trip_count(cond.body.graph, body.body.graph, initial, site.made)
+    op = site.add(
+        "while",
+        initial,
+        [(t.dtype, t.shape) for t in initial],
+        numbers={} if trips is None else {"trip_count": [trips]},
+        regions=[cond.body.graph, body.body.graph],
+    )
+    return list(op.results[: len(carried)])
+
+
+def align(graph: Graph, captured: dict[Tensor, Tensor], count: int, outer: list[Tensor]) -> None:
+    """Gives a region the inputs of `outer`, in that order, behind its first `count` inputs."""
+    ports = {port.tensor: port for port in graph.inputs[count:]}
+    del graph.inputs[count:]
+    for tensor in outer:
+        if tensor in captured:
+            graph.inputs.append(ports[captured[tensor]])
+        else:
+            captured[tensor] = graph.input(tensor.name, tensor.dtype, tensor.shape)
+
+
+@lowers("stablehlo.case", "stablehlo.if")
+def conditional(site: Site) -> list[Value]:
+    """Branch by index; `if` has the false branch at index 0."""
+    (index,) = site.operands
+    branches = list(site.op.regions)
+    if site.op.name == "stablehlo.if":
+        branches.reverse()
+        index = site.emit("convert", [index], ("s32", ()))
+    scopes = [site.scope.region(region, f"{site.name}.{i}", []) for i, region in enumerate(branches)]
+    captures = [list(scope.body.captured) for scope in scopes]
+    types = [type_ for type_ in site.types if type_ is not None]
+    if len(types) != len(site.types):
+        return unknown(site)
+    op = site.add(
+        "conditional",
+        [index, *(tensor for captured in captures for tensor in captured)],
+        types,
+        numbers={"branch_operand_count": [len(captured) for captured in captures]},
+        regions=[scope.body.graph for scope in scopes],
+    )
+    return list(op.results)
