@@ -1,12 +1,16 @@
 // The passes of the front end, in order.
 #include "clause_checks.hpp"
+#include "components.hpp"
 #include "core.hpp"
 #include "declarations.hpp"
+#include "inline.hpp"
 #include "lower.hpp"
 #include "parser.hpp"
 #include "preprocessor.hpp"
 #include "scopes.hpp"
+#include "stratify.hpp"
 #include "typing.hpp"
+#include "witnesses.hpp"
 
 namespace dl {
 
@@ -16,6 +20,8 @@ CoreProgram compile_source(const SourceOptions& options) {
     ast::Arena arena;
     ast::Program program = parse(source, arena, report);
     report.throw_if_errors();
+    instantiate_components(program, arena, report);
+    report.throw_if_errors();
 
     Declarations declarations(program, report);
     declarations.word_size = options.word_size;
@@ -23,20 +29,35 @@ CoreProgram compile_source(const SourceOptions& options) {
     CoreProgram core;
     if (declared_well) core = lower_declarations(program, declarations, source);
 
+    std::vector<ast::Clause*> definitions, callers;  // of inline relations
     for (ast::Clause* clause : program.clauses) {
         const std::size_t errors = report.error_count();
         check_names(clause, declarations, report);
-        const std::vector<ClauseVariable> variables = resolve_variables(clause);
-        warn_about_variables(clause, variables, report);
         if (report.error_count() > errors) continue;
-        const RelationInfo* head = declarations.relation(clause->head->name);
-        check_grounded(clause, variables, head->is_inline, report);
+        const bool is_definition = declarations.relation(clause->head->name)->is_inline;
+        std::vector<ClauseVariable> variables = resolve_variables(clause);
+        warn_about_variables(clause, variables, report);
+        export_witnesses(clause, variables, is_definition, arena);
+        check_grounded(clause, variables, is_definition, report);
         const ClauseTypes types(clause, variables, declarations);
         check_types(clause, variables, types, declarations, report);
-        if (declared_well && report.error_count() == errors)
+        if (is_definition) definitions.push_back(clause);
+        else if (mentions_inline(clause, declarations)) callers.push_back(clause);
+        else if (declared_well && report.error_count() == errors)
             core.rules.push_back(lower_clause(clause, variables, types, declarations, source));
     }
+    check_inlining(program.clauses, declarations, report);
+    check_stratification(program.clauses, declarations, report);
+    const std::vector<std::int32_t> order = inline_order(definitions, declarations, report);
     report.throw_if_errors();
+
+    for (ast::Clause* clause : inline_relations(definitions, callers, order, declarations, arena, report)) {
+        const std::vector<ClauseVariable> variables = resolve_variables(clause);
+        check_grounded(clause, variables, false, report);
+        report.throw_if_errors();
+        const ClauseTypes types(clause, variables, declarations, true);
+        core.rules.push_back(lower_clause(clause, variables, types, declarations, source));
+    }
     core.warnings = report.take_warnings();
     return core;
 }

@@ -56,8 +56,9 @@ std::vector<Overload> overloads(const Argument* functor) {
     return result;
 }
 
-ClauseTypes::ClauseTypes(ast::Clause* clause, const std::vector<ClauseVariable>& variables, Declarations& declarations)
-    : declarations_(declarations), types_(declarations.types) {
+ClauseTypes::ClauseTypes(ast::Clause* clause, const std::vector<ClauseVariable>& variables, Declarations& declarations,
+                         bool kinds_only)
+    : declarations_(declarations), types_(declarations.types), kinds_only_(kinds_only) {
     slots_.assign(variables.size(), kAnyType);
     atom(clause->head, true);
     for (ast::Literal* l : clause->body) literal(l);
@@ -72,6 +73,11 @@ std::int32_t ClauseTypes::slot(Argument* argument) {
         this->argument(argument);
     }
     return argument->id;
+}
+
+TypeSet ClauseTypes::declared(TypeId type) {
+    const TypeKind kind = types_.kind(type);
+    return types_.set_of(kinds_only_ && kind <= Symbol ? TypeSystem::literal(kind) : type);
 }
 
 void ClauseTypes::both_ways(std::int32_t a, std::int32_t b) {
@@ -89,7 +95,7 @@ void ClauseTypes::atom(ast::Atom* atom, bool sink) {
         const TypeId type = known ? relation->types[i] : -1;
         if (type < 0) continue;
         const TypeKind kind = types_.kind(type);
-        if (!sink || kind == Record) limit(at, types_.set_of(type));
+        if (!sink || kind == Record) limit(at, declared(type));
         else if (kind != Adt) limit(at, types_.set_of(TypeSystem::literal(kind)));
     }
 }
@@ -126,7 +132,7 @@ void ClauseTypes::argument(Argument* a) {
                 const std::int32_t part = slot(a->args[i]);
                 if (ref.type < 0) continue;
                 const std::vector<TypeId>& fields = types_.info(ref.type).branches[ref.branch].fields;
-                if (fields.size() == a->args.size() && fields[i] >= 0) limit(part, types_.set_of(fields[i]));
+                if (fields.size() == a->args.size() && fields[i] >= 0) limit(part, declared(fields[i]));
             }
             break;
         }
@@ -134,10 +140,11 @@ void ClauseTypes::argument(Argument* a) {
             const TypeId type = types_.find(a->text);
             const std::int32_t value = slot(a->args[0]);
             if (type < 0) break;
-            limit(at, types_.set_of(type));
+            limit(at, declared(type));
             switch (a->args[0]->kind) {  // a literal takes its type from the cast
                 case Kind::String: case Kind::Number: case Kind::Unsigned: case Kind::Float: case Kind::Nil:
-                    limit(value, types_.set_of(type));
+                case Kind::Record:
+                    limit(value, declared(type));
                     break;
                 default: break;
             }
@@ -150,9 +157,9 @@ void ClauseTypes::argument(Argument* a) {
             for (std::size_t i = 0; i < a->args.size(); ++i) {
                 const std::int32_t part = slot(a->args[i]);
                 if (info && info->parameters.size() == a->args.size() && info->parameters[i] >= 0)
-                    limit(part, types_.set_of(info->parameters[i]));
+                    limit(part, declared(info->parameters[i]));
             }
-            if (info && info->result >= 0) limit(at, types_.set_of(info->result));
+            if (info && info->result >= 0) limit(at, declared(info->result));
             break;
         }
         case Kind::Aggregate:
@@ -241,11 +248,11 @@ bool ClauseTypes::update_field(const Constraint& c) {
     std::vector<TypeId> kept, fields;
     for (TypeId t : types_.members(records)) {
         if (types_.kind(t) != Record) continue;
-        const std::vector<TypeId>& declared = types_.info(t).fields;
-        if (declared.size() <= static_cast<std::size_t>(c.field)) continue;
+        const std::vector<TypeId>& of_record = types_.info(t).fields;
+        if (of_record.size() <= static_cast<std::size_t>(c.field)) continue;
         kept.push_back(t);
-        if (declared[c.field] < 0) return false;
-        fields.push_back(declared[c.field]);
+        if (of_record[c.field] < 0) return false;
+        fields.push_back(types_.members(declared(of_record[c.field])).front());
     }
     const TypeSet element = types_.meet(slots_[c.a], types_.set_of(std::move(fields)));
     const TypeSet record = types_.set_of(std::move(kept));

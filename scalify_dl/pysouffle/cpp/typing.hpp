@@ -14,7 +14,9 @@ namespace dl {
 // slot a set of types.
 class ClauseTypes {
 public:
-    ClauseTypes(ast::Clause* clause, const std::vector<ClauseVariable>& variables, Declarations& declarations);
+    // `kinds_only`: take every subtype for its base type, in clauses whose subtypes were checked before inlining.
+    ClauseTypes(ast::Clause* clause, const std::vector<ClauseVariable>& variables, Declarations& declarations,
+                bool kinds_only = false);
 
     TypeSet of(const ast::Argument* argument) const { return slots_[argument->id]; }
     TypeSet of_variable(std::size_t index) const { return slots_[index]; }
@@ -36,6 +38,7 @@ private:
 
     std::int32_t slot(ast::Argument* argument);
     void limit(std::int32_t slot, TypeSet set) { slots_[slot] = types_.meet(slots_[slot], set); }
+    TypeSet declared(TypeId type);
     void both_ways(std::int32_t a, std::int32_t b);
     void atom(ast::Atom* atom, bool sink);
     void literal(ast::Literal* literal);
@@ -53,6 +56,7 @@ private:
 
     Declarations& declarations_;
     TypeSystem& types_;
+    bool kinds_only_;
     std::vector<TypeSet> slots_;
     std::vector<Constraint> constraints_;
 };
