@@ -1,0 +1,23 @@
+"""Soufflé-dialect Datalog in Python: one `Program` API over the embedded engine and the real Soufflé.
+
+    from scalify_dl.pysouffle import Program
+
+    program = Program.from_source('''
+        .decl edge(x: symbol, y: symbol)
+        .decl path(x: symbol, y: symbol)
+        path(x, y) :- edge(x, y).
+        path(x, z) :- path(x, y), edge(y, z).
+    ''')
+    program.insert("edge", [("a", "b"), ("b", "c")])
+    program.run()
+    program.relation("path")      # [("a", "b"), ("b", "c"), ("a", "c")]
+
+Relations stay in C++; `relation` copies rows out as tuples, `array` and `columns` give numpy views without a copy.
+"""
+
+from scalify_dl.pysouffle.errors import Diagnostic, EvaluationError, SourceError
+from scalify_dl.pysouffle.program import Program
+from scalify_dl.pysouffle.rules import rules_dir
+from scalify_dl.pysouffle.values import Branch, Row, Value
+
+__all__ = ["Branch", "Diagnostic", "EvaluationError", "Program", "Row", "SourceError", "Value", "rules_dir"]

@@ -1,0 +1,132 @@
+// A program and its database: takes facts, runs the rules to their fixpoint, again after more facts.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <string>
+#include <vector>
+
+#include "core.hpp"
+#include "database.hpp"
+#include "flat.hpp"
+#include "machine.hpp"
+#include "plan.hpp"
+#include "strata.hpp"
+
+namespace dl {
+
+struct Limits {  // 0: none
+    double timeout = 0;              // seconds of wall time
+    std::uint64_t max_tuples = 0;    // rows of all relations together
+    std::uint64_t max_memory = 0;    // bytes of all relations, symbols and records together
+};
+
+struct RuleStatistics {
+    std::uint64_t runs = 0, derived = 0, inserted = 0;
+    double seconds = 0;
+    std::string order;  // the join order last used
+};
+
+struct StratumStatistics {
+    std::uint64_t rounds = 0;
+    double seconds = 0;
+};
+
+class Engine final : public Watch {
+public:
+    Engine(CoreProgram program, Arithmetic arithmetic);
+
+    const CoreProgram& program() const { return program_; }
+    Database& database() { return db_; }
+    const Database& database() const { return db_; }
+    const std::vector<Stratum>& strata() const { return strata_; }
+
+    // -1 if there is none of this name
+    int relation_index(const std::string& name) const;
+    RelationData& relation(int index) { return *db_.relations[static_cast<std::size_t>(index)]; }
+    const Relation& declaration(int index) const { return program_.relations[static_cast<std::size_t>(index)]; }
+
+    // Add a fact; rules see it at the next run(). Values are as the columns hold them.
+    void add_fact(int relation, const Value* row);
+
+    void set_functor(const std::string& name, HostFunctor functor);
+
+    // To the fixpoint of everything added so far. Throws EvaluationError at a limit or an arithmetic error;
+    // the next run then starts from the facts. `interrupt` is called now and then and may throw.
+    void run(const Limits& limits, std::function<void()> interrupt);
+    bool complete() const { return complete_; }
+
+    const FlatRule& flat(int rule);
+    std::uint32_t stage() const { return stage_; }
+    Machine& machine() { return machine_; }
+    const std::vector<RuleStatistics>& rule_statistics() const { return rule_statistics_; }
+    const std::vector<StratumStatistics>& stratum_statistics() const { return stratum_statistics_; }
+    std::uint64_t rounds() const { return rounds_; }
+
+    void check() override;
+
+    // "file:line: text" of a rule, for messages
+    std::string describe(const Rule& rule) const;
+    bool timing = true;
+
+private:
+    struct Version {  // a rule with one body atom ranging over the delta, or none
+        std::unique_ptr<Plan> plan;
+        int literal = -1;  // index of that atom in the flat body
+        std::uint64_t planned_at = 0;
+    };
+    struct RuleState {
+        std::unique_ptr<FlatRule> flat;
+        std::vector<int> atoms;          // relations of the positive atoms of the body, in order
+        std::vector<Version> versions;   // [0]: no delta; [k + 1]: atom k
+    };
+    struct RelationState {
+        std::unique_ptr<Table> facts;    // what the host added to a relation that also has rules
+        std::size_t seen = 0;            // rows (eqrel: events) that all rules had seen when the last run ended
+        Row replan_at = 64;              // when it has grown to this, orders are looked at again
+        std::uint64_t limit = 0;         // .limitsize: the fixpoint stops when there are as many rows
+        bool has_rules = false;
+        bool replaced = false;           // in this run: may have lost rows
+        bool touched = false;            // in this round
+    };
+
+    void evaluate(int stratum);
+    void evaluate_afresh(const Stratum& stratum);
+    void resume(const Stratum& stratum);
+    void fixpoint(int stratum);
+    void end_round(const std::vector<int>& relations);
+    void close_round(int relation);
+    void subsume(const Stratum& stratum);
+    void run_version(int rule, int atom, bool old_before_delta);
+    void start_over();
+    void forget_touched();
+    bool changed(int relation) const;
+    bool has_delta(int relation) const;
+    bool is_empty(int relation) const;
+    void finish(const Stratum& stratum);
+
+    CoreProgram program_;
+    Database db_;
+    Machine machine_;
+    std::vector<Stratum> strata_;
+    std::vector<RuleState> rules_;
+    std::vector<RelationState> states_;
+    std::vector<char> in_stratum_;                       // by relation
+    std::vector<std::vector<std::pair<int, int>>> readers_;  // by relation: (rule, atom) in the stratum at work
+    std::vector<int> touched_;
+    std::vector<RuleStatistics> rule_statistics_;
+    std::vector<StratumStatistics> stratum_statistics_;
+    std::unordered_map<std::string, int> names_;
+    std::uint32_t stage_ = 0;
+    std::uint64_t rounds_ = 0, plan_epoch_ = 1;
+    bool side_effects_ = false, complete_ = false;
+    bool broken_ = false;             // a run was cut short
+    std::vector<char> evaluated_;     // by stratum: has it been evaluated, ever?
+    Limits limits_;
+    std::function<void()> interrupt_;
+    std::chrono::steady_clock::time_point begin_;
+};
+
+}  // namespace dl

@@ -1,0 +1,282 @@
+// The extension module scalify_dl.pysouffle._engine: a thin layer over Engine. What people use is program.py.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+
+#include "core.hpp"
+#include "engine.hpp"
+#include "facts.hpp"
+#include "functors.hpp"
+#include "python_values.hpp"
+#include "text.hpp"
+
+namespace dl {
+
+using namespace nb::literals;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Signals are looked at some times a second: taking the GIL is not free.
+std::function<void()> interrupt_check() {
+    return [last = Clock::now()]() mutable {
+        const auto now = Clock::now();
+        if (now - last < std::chrono::milliseconds(50)) return;
+        last = now;
+        nb::gil_scoped_acquire gil;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    };
+}
+
+nb::tuple diagnostic_tuple(const Diagnostic& d) {
+    return nb::make_tuple(d.severity == Severity::Error ? "error" : "warning", d.file, d.line, d.column, d.message, d.source_line, d.hint, d.text());
+}
+
+void translate(const std::exception_ptr& pointer, void*) {
+    const auto raise = [](const char* name, nb::args arguments) {
+        nb::object type = nb::module_::import_("scalify_dl.pysouffle.errors").attr(name);
+        nb::object error = type(*arguments);
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error.ptr())), error.ptr());
+    };
+    try {
+        std::rethrow_exception(pointer);
+    } catch (const SourceError& error) {
+        nb::list list;
+        for (const Diagnostic& d : error.diagnostics()) list.append(diagnostic_tuple(d));
+        raise("SourceError", nb::borrow<nb::args>(nb::make_tuple(list)));
+    } catch (const EvaluationError& error) {
+        raise("EvaluationError", nb::borrow<nb::args>(nb::make_tuple(std::string(error.what()))));
+    }
+}
+
+Format make_format(const std::string& delimiter, bool headers, bool rfc4180, const std::vector<int>& columns) {
+    return Format{delimiter, headers, rfc4180, columns};
+}
+
+const char* kind_name(TypeKind kind) {
+    constexpr const char* names[] = {"number", "unsigned", "float", "symbol", "record", "adt"};
+    return names[static_cast<int>(kind)];
+}
+
+class Session {
+public:
+    Session(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
+            const std::vector<std::pair<std::string, std::string>>& defines, int word_size, bool checked)
+        : engine_(make(name, text, include_dirs, defines, word_size), Arithmetic{word_size, checked}) {}
+
+    Engine& engine() { return engine_; }
+
+    nb::list relations() {
+        nb::list out;
+        for (const Relation& relation : engine_.program().relations) {
+            nb::list attributes;
+            for (const Attribute& a : relation.attributes) {
+                const Type& type = engine_.program().types[static_cast<std::size_t>(a.type)];
+                attributes.append(nb::make_tuple(a.name, type.name, kind_name(type.kind)));
+            }
+            out.append(nb::make_tuple(relation.name, attributes, relation.eqrel));
+        }
+        return out;
+    }
+
+    nb::list directives() {
+        nb::list out;
+        for (const Directive& d : engine_.program().directives) {
+            constexpr const char* names[] = {"input", "output", "printsize", "limitsize"};
+            nb::dict parameters;
+            for (const auto& [key, value] : d.parameters) parameters[nb::str(key.c_str())] = value;
+            const std::string file = d.position.file >= 0 ? engine_.program().files[static_cast<std::size_t>(d.position.file)] : "";
+            out.append(nb::make_tuple(names[static_cast<int>(d.kind)], d.relation, parameters, file, d.position.line, d.position.column));
+        }
+        return out;
+    }
+
+    nb::list warnings() {
+        nb::list out;
+        for (const Diagnostic& d : engine_.program().warnings) out.append(diagnostic_tuple(d));
+        return out;
+    }
+
+    std::vector<std::pair<std::string, std::string>> pragmas() { return engine_.program().pragmas; }
+
+    // All rows are converted before the first is added.
+    std::size_t insert(int relation, nb::handle rows) {
+        const Relation& declaration = engine_.declaration(relation);
+        PythonValues values(engine_.program(), engine_.database());
+        std::vector<Value> encoded;
+        std::size_t count = 0;
+        for (nb::handle row : rows) {
+            values.encode_row(declaration, row, encoded);
+            ++count;
+        }
+        for (std::size_t i = 0; i < count; ++i) engine_.add_fact(relation, encoded.data() + i * declaration.attributes.size());
+        return count;
+    }
+
+    std::size_t insert_array(int relation, nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> rows) {
+        const Relation& declaration = engine_.declaration(relation);
+        if (rows.shape(1) != declaration.attributes.size()) throw nb::value_error("the array's second dimension is not the number of columns");
+        for (std::size_t i = 0; i < rows.shape(0); ++i) engine_.add_fact(relation, rows.data() + i * rows.shape(1));
+        return rows.shape(0);
+    }
+
+    std::size_t read_file(int relation, const std::string& file, const std::string& delimiter, bool headers, bool rfc4180, const std::vector<int>& columns) {
+        nb::gil_scoped_release release;
+        return read_facts_file(engine_, relation, file, make_format(delimiter, headers, rfc4180, columns));
+    }
+
+    std::size_t read_text(int relation, nb::bytes text, const std::string& name, const std::string& delimiter, bool headers, bool rfc4180, const std::vector<int>& columns) {
+        return read_facts(engine_, relation, {text.c_str(), text.size()}, name, make_format(delimiter, headers, rfc4180, columns));
+    }
+
+    void write_file(int relation, const std::string& file, const std::string& delimiter, bool headers, bool rfc4180) {
+        nb::gil_scoped_release release;
+        write_facts_file(engine_, relation, file, make_format(delimiter, headers, rfc4180, {}));
+    }
+
+    nb::bytes write_text(int relation, const std::string& delimiter, bool headers, bool rfc4180) {
+        const std::string text = facts_text(engine_, relation, make_format(delimiter, headers, rfc4180, {}));
+        return nb::bytes(text.data(), text.size());
+    }
+
+    void run(double timeout, std::uint64_t max_tuples, std::uint64_t max_memory) {
+        nb::gil_scoped_release release;
+        engine_.run(Limits{timeout, max_tuples, max_memory}, interrupt_check());
+    }
+
+    nb::list rows(int relation) {
+        PythonValues values(engine_.program(), engine_.database());
+        const Relation& declaration = engine_.declaration(relation);
+        RelationData& data = engine_.relation(relation);
+        nb::list out;
+        if (data.eqrel) {
+            const std::vector<Value> pairs = data.eqrel->rows();
+            for (std::size_t i = 0; i < pairs.size(); i += 2) out.append(values.decode_row(declaration, pairs.data() + i));
+            return out;
+        }
+        for (Row row = 0; row < data.table.visible; ++row)
+            if (!data.table.dead(row)) out.append(values.decode_row(declaration, data.table.row(row)));
+        return out;
+    }
+
+    // The rows as int64, without a copy: symbols and records by identity, unsigned and float by their bits.
+    nb::object array(int relation) {
+        RelationData& data = engine_.relation(relation);
+        const auto arity = static_cast<std::size_t>(data.table.arity());
+        if (data.eqrel) {
+            auto* pairs = new std::vector<Value>(data.eqrel->rows());
+            nb::capsule owner(pairs, [](void* p) noexcept { delete static_cast<std::vector<Value>*>(p); });
+            return nb::cast(nb::ndarray<nb::numpy, Value, nb::ndim<2>>(pairs->data(), {pairs->size() / 2, 2}, owner));
+        }
+        auto* block = new std::shared_ptr<Block>(data.table.block());
+        nb::capsule owner(block, [](void* p) noexcept { delete static_cast<std::shared_ptr<Block>*>(p); });
+        static Value nothing = 0;
+        Value* values = *block ? (*block)->data() : &nothing;
+        return nb::cast(nb::ndarray<nb::numpy, const Value, nb::ndim<2>>(values, {data.table.visible, arity}, owner));
+    }
+
+    std::size_t size(int relation) { return engine_.relation(relation).rows(); }
+
+    nb::object symbol(Value value) {
+        PythonValues values(engine_.program(), engine_.database());
+        return values.decode(kSymbol, value);
+    }
+
+    void set_functor(const std::string& name, nb::callable callable) {
+        const CoreProgram& program = engine_.program();
+        for (const Functor& functor : program.functors) {
+            if (functor.name != name) continue;
+            engine_.set_functor(name, [this, &functor, callable](const Value* arguments) {
+                nb::gil_scoped_acquire gil;
+                PythonValues values(engine_.program(), engine_.database());
+                nb::list converted;
+                for (std::size_t i = 0; i < functor.parameters.size(); ++i) converted.append(values.decode(functor.parameters[i], arguments[i]));
+                nb::object result = callable(*nb::borrow<nb::args>(nb::tuple(converted)));
+                return values.encode(functor.result, result);
+            });
+            return;
+        }
+        throw EvaluationError("the program declares no functor \"" + name + "\"");
+    }
+
+    nb::list functors() {
+        nb::list out;
+        for (const Functor& f : engine_.program().functors) {
+            nb::list parameters;
+            for (const TypeIndex t : f.parameters) parameters.append(engine_.program().types[static_cast<std::size_t>(t)].name);
+            out.append(nb::make_tuple(f.name, parameters, engine_.program().types[static_cast<std::size_t>(f.result)].name, f.stateful));
+        }
+        return out;
+    }
+
+    nb::list rule_statistics() {
+        nb::list out;
+        for (std::size_t i = 0; i < engine_.program().rules.size(); ++i) {
+            const Rule& rule = engine_.program().rules[i];
+            const RuleStatistics& s = engine_.rule_statistics()[i];
+            const std::string file = rule.position.file >= 0 ? engine_.program().files[static_cast<std::size_t>(rule.position.file)] : "";
+            out.append(nb::make_tuple(rule.head.relation, rule.text, file, rule.position.line, s.runs, s.derived, s.inserted, s.seconds));
+        }
+        return out;
+    }
+
+    std::uint64_t rounds() { return engine_.rounds(); }
+    std::size_t bytes() { return engine_.database().bytes(); }
+
+private:
+    static CoreProgram make(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
+                            const std::vector<std::pair<std::string, std::string>>& defines, int word_size) {
+        SourceOptions options;
+        options.name = name;
+        options.text = text;
+        options.include_dirs = include_dirs;
+        options.defines = defines;
+        options.word_size = word_size;
+        nb::gil_scoped_release release;
+        return compile_source(options);
+    }
+
+    Engine engine_;
+};
+
+}  // namespace
+
+}  // namespace dl
+
+NB_MODULE(_engine, m) {
+    using dl::Session;
+    namespace nb = nanobind;
+    using namespace nb::literals;
+    nb::set_leak_warnings(false);
+    nb::register_exception_translator(dl::translate);
+    nb::class_<Session>(m, "Session", "One program and its relations.")
+        .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&,
+                      const std::vector<std::pair<std::string, std::string>>&, int, bool>(),
+             "name"_a, "text"_a, "include_dirs"_a, "defines"_a, "word_size"_a, "checked"_a)
+        .def("relations", &Session::relations)
+        .def("directives", &Session::directives)
+        .def("warnings", &Session::warnings)
+        .def("pragmas", &Session::pragmas)
+        .def("functors", &Session::functors)
+        .def("set_functor", &Session::set_functor)
+        .def("insert", &Session::insert)
+        .def("insert_array", &Session::insert_array)
+        .def("read_file", &Session::read_file)
+        .def("read_text", &Session::read_text)
+        .def("write_file", &Session::write_file)
+        .def("write_text", &Session::write_text)
+        .def("run", &Session::run, "timeout"_a, "max_tuples"_a, "max_memory"_a)
+        .def("rows", &Session::rows)
+        .def("array", &Session::array)
+        .def("size", &Session::size)
+        .def("symbol", &Session::symbol)
+        .def("rule_statistics", &Session::rule_statistics)
+        .def("rounds", &Session::rounds)
+        .def("bytes", &Session::bytes);
+}

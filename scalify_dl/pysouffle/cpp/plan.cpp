@@ -1,0 +1,426 @@
+// Join ordering. Literals that need no search (comparisons, computations, complete lookups) go as early as they can;
+// among the atoms left the one with the fewest expected rows per entry is next, by live sizes and the number of
+// different keys. The delta atom, if any, comes first; without one every start is tried and the cheapest kept.
+#include "plan.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace dl {
+
+namespace {
+
+using Kind = FlatLiteral::Kind;
+
+constexpr Row kSmall = 8;           // a relation this small is scanned, not indexed
+constexpr double kNearlyUnique = 1.5;
+
+bool partial(const FlatLiteral& literal) {  // may fail: only when everything cheaper has passed
+    switch (literal.op) {
+        case Op::Div: case Op::Mod: case Op::Exp: case Op::User: case Op::AutoInc: return true;
+        case Op::Convert: return literal.from == TypeKind::Symbol;
+        default: return false;
+    }
+}
+
+class Planner {
+public:
+    Planner(const PlanRequest& request, Database& db) : request_(request), db_(db) {}
+
+    std::unique_ptr<Plan> run() {
+        const FlatRule& rule = request_.rule;
+        std::vector<char> bound(static_cast<std::size_t>(rule.registers), 0);
+        for (const auto& c : rule.constants) bound[static_cast<std::size_t>(c.first)] = 1;
+        for (const Register r : request_.bound) bound[static_cast<std::size_t>(r)] = 1;
+        head_wants_.assign(static_cast<std::size_t>(rule.registers), 0);
+        if (request_.last == Step::Kind::Emit) {
+            for (const Register r : rule.head) head_wants_[static_cast<std::size_t>(r)] = 1;
+            for (const FlatLiteral& l : rule.body)
+                if (l.for_head)
+                    for (const Register r : l.args) head_wants_[static_cast<std::size_t>(r)] = 1;
+        }
+        auto plan = best(rule.body, bound, request_.delta);
+        Step last;
+        last.kind = request_.last;
+        plan->steps.push_back(std::move(last));
+        mark_existential(*plan, request_.last == Step::Kind::Emit);
+        finish(*plan);
+        plan->registers.assign(static_cast<std::size_t>(rule.registers), 0);
+        for (const auto& c : rule.constants) plan->registers[static_cast<std::size_t>(c.first)] = c.second;
+        note_sizes(rule.body, *plan);
+        return plan;
+    }
+
+private:
+    struct Order {
+        std::vector<std::pair<int, double>> items;  // literal, expected rows per entry
+        double cost = 0;
+    };
+
+    Table& table(const FlatLiteral& l) { return db_.relations[static_cast<std::size_t>(l.relation)]->table; }
+    RelationData& data(const FlatLiteral& l) { return *db_.relations[static_cast<std::size_t>(l.relation)]; }
+
+    static bool all_bound(const std::vector<Register>& regs, const std::vector<char>& bound) {
+        return std::all_of(regs.begin(), regs.end(), [&](Register r) { return r != kUnnamed && bound[static_cast<std::size_t>(r)]; });
+    }
+    static bool is_bound(Register r, const std::vector<char>& bound) { return r != kUnnamed && bound[static_cast<std::size_t>(r)]; }
+
+    // ---- when can a literal that is no atom run? Smaller is sooner; 0: not yet.
+    int readiness(const FlatLiteral& l, const std::vector<char>& bound) const {
+        switch (l.kind) {
+            case Kind::Compare:
+                if (l.compare == Compare::False) return 1;
+                return is_bound(l.left, bound) && is_bound(l.right, bound) ? 1 : 0;
+            case Kind::Pack:
+                if (is_bound(l.result, bound)) return 2;
+                return all_bound(l.args, bound) ? 4 : 0;
+            case Kind::Compute:
+                if (!all_bound(l.args, bound)) return 0;
+                return partial(l) ? 6 : 3;
+            case Kind::Negation: return all_bound(l.outer, bound) ? 5 : 0;
+            case Kind::Aggregate: return l.outer_count == 0 ? 4 : 0;
+            case Kind::Range: return is_bound(l.result, bound) && all_bound(l.args, bound) ? 2 : 0;
+            case Kind::Atom: return 0;
+        }
+        return 0;
+    }
+
+    // ---- expected rows per entry of a literal that searches; negative: it cannot run yet
+    double fanout(const FlatLiteral& l, const std::vector<char>& bound) {
+        if (l.kind == Kind::Range) return all_bound(l.args, bound) ? 10.0 : -1;
+        if (l.kind == Kind::Aggregate) return all_bound(l.outer, bound) ? 1.01 : -1;
+        RelationData& relation = data(l);
+        if (relation.eqrel) {
+            const double pairs = static_cast<double>(std::max<std::size_t>(relation.eqrel->pairs(), 1));
+            const double each = pairs / static_cast<double>(std::max<std::size_t>(relation.eqrel->elements(), 1));
+            const int known = is_bound(l.args[0], bound) + is_bound(l.args[1], bound);
+            return known == 2 ? 0.5 : known == 1 ? each : pairs;
+        }
+        std::uint64_t mask = 0;
+        bool complete = true;
+        for (std::size_t i = 0; i < l.args.size(); ++i) {
+            if (is_bound(l.args[i], bound)) {
+                if (i < 64) mask |= std::uint64_t{1} << i;
+            } else {
+                complete = false;
+            }
+        }
+        if (complete) return 0.5;
+        const double rows = std::max<double>(relation.table.visible, 1);
+        if (mask == 0) return rows;
+        return rows / std::max(1.0, std::min(rows, relation.table.distinct(mask)));
+    }
+
+    static void bind(const FlatLiteral& l, std::vector<char>& bound) {
+        if (l.kind == Kind::Atom || l.kind == Kind::Pack)
+            for (const Register r : l.args)
+                if (r != kUnnamed) bound[static_cast<std::size_t>(r)] = 1;
+        if (l.result != kUnnamed) bound[static_cast<std::size_t>(l.result)] = 1;
+    }
+
+    Order greedy(const std::vector<FlatLiteral>& body, std::vector<char> bound, int first, double give_up) {
+        Order order;
+        std::vector<char> done(body.size(), 0);
+        double rows = 1;
+        const auto take = [&](int at, double factor) {
+            done[static_cast<std::size_t>(at)] = 1;
+            order.items.emplace_back(at, factor);
+            rows *= factor;
+            order.cost += rows;
+            bind(body[static_cast<std::size_t>(at)], bound);
+        };
+        std::size_t left = body.size();
+        const auto run_ready = [&]() {
+            for (;;) {
+                int best = -1, best_rank = 100;
+                for (std::size_t i = 0; i < body.size(); ++i) {
+                    if (done[i] || body[i].for_head) continue;
+                    const int rank = readiness(body[i], bound);
+                    if (rank > 0 && rank < best_rank) best = static_cast<int>(i), best_rank = rank;
+                }
+                if (best < 0) return;
+                const FlatLiteral& l = body[static_cast<std::size_t>(best)];
+                const bool filters = best_rank == 1 || best_rank == 5 ||
+                                     ((l.kind == Kind::Compute || l.kind == Kind::Pack) && is_bound(l.result, bound));
+                take(best, filters ? 0.6 : 1.0);
+                --left;
+            }
+        };
+        if (first >= 0) {
+            // constants and aggregates of nothing may come before the first atom; they cost no search
+            const FlatLiteral& l = body[static_cast<std::size_t>(first)];
+            take(first, request_.delta == first ? 1.0 : std::max(0.5, fanout(l, bound)));
+            --left;
+        }
+        run_ready();
+        while (left > 0 && order.cost <= give_up) {
+            int best = -1;
+            double best_cost = std::numeric_limits<double>::max();
+            int best_bound = 0;
+            for (std::size_t i = 0; i < body.size(); ++i) {
+                if (done[i] || body[i].for_head) continue;
+                const Kind kind = body[i].kind;
+                if (kind != Kind::Atom && kind != Kind::Range && kind != Kind::Aggregate) continue;
+                const double cost = fanout(body[i], bound);
+                if (cost < 0) continue;
+                int known = 0;
+                for (const Register r : body[i].args) known += is_bound(r, bound);
+                const bool better = cost < best_cost * 0.999 ||
+                                    (cost <= best_cost * 1.001 &&
+                                     (known > best_bound || (known == best_bound && best >= 0 && body[i].relation < body[static_cast<std::size_t>(best)].relation)));
+                if (best < 0 || better) best = static_cast<int>(i), best_cost = cost, best_bound = known;
+            }
+            if (best < 0) break;
+            take(best, best_cost);
+            --left;
+            run_ready();
+        }
+        // what is left computes for the head, each after what it needs
+        for (bool progress = true; progress;) {
+            progress = false;
+            for (std::size_t i = 0; i < body.size(); ++i) {
+                if (done[i] || !body[i].for_head || !all_bound(body[i].args, bound)) continue;
+                take(static_cast<int>(i), 1.0);
+                --left;
+                progress = true;
+            }
+        }
+        if (left > 0) order.cost = std::numeric_limits<double>::max();
+        return order;
+    }
+
+    std::unique_ptr<Plan> best(const std::vector<FlatLiteral>& body, std::vector<char> bound, int delta) {
+        Order order = greedy(body, bound, delta, std::numeric_limits<double>::max());
+        if (delta < 0) {
+            int atoms = 0;
+            double most = 0;
+            for (const FlatLiteral& l : body)
+                if (l.kind == Kind::Atom) ++atoms, most = std::max(most, static_cast<double>(data(l).rows()));
+            if (atoms > 1 && most > 64) {
+                for (std::size_t i = 0; i < body.size(); ++i) {
+                    if (body[i].kind != Kind::Atom) continue;
+                    Order other = greedy(body, bound, static_cast<int>(i), order.cost);
+                    if (other.cost < order.cost * 0.999) order = std::move(other);
+                }
+            }
+        }
+        if (order.cost == std::numeric_limits<double>::max() && !body.empty())
+            throw EvaluationError("no order of this body grounds all its variables");
+        auto plan = std::make_unique<Plan>();
+        plan->cost = order.cost;
+        plan->steps.reserve(order.items.size() + 1);
+        for (const auto& [at, estimate] : order.items) {
+            Step step = make_step(body, at, bound, delta);
+            step.source = body[static_cast<std::size_t>(at)].source;
+            step.estimate = estimate;
+            bind(body[static_cast<std::size_t>(at)], bound);
+            plan->steps.push_back(std::move(step));
+        }
+        return plan;
+    }
+
+    Step make_step(const std::vector<FlatLiteral>& body, int at, const std::vector<char>& bound, int delta) {
+        const FlatLiteral& l = body[static_cast<std::size_t>(at)];
+        Step step;
+        step.type = l.type;
+        step.from = l.from;
+        step.op = l.op;
+        step.compare = l.compare;
+        step.aggregate = l.aggregate;
+        step.functor = l.functor;
+        step.result = l.result;
+        step.left = l.left;
+        step.right = l.right;
+        step.args = l.args;
+        switch (l.kind) {
+            case Kind::Atom: atom_step(l, bound, step, view_of(l, at, delta)); break;
+            case Kind::Compare: step.kind = Step::Kind::Compare; break;
+            case Kind::Compute: step.kind = is_bound(l.result, bound) ? Step::Kind::Check : Step::Kind::Compute; break;
+            case Kind::Range: step.kind = is_bound(l.result, bound) ? Step::Kind::RangeCheck : Step::Kind::Range; break;
+            case Kind::Pack:
+                if (is_bound(l.result, bound)) {
+                    step.kind = Step::Kind::Unpack;
+                    std::vector<char> now = bound;
+                    for (const Register r : l.args) {
+                        step.bound.push_back(is_bound(r, now));
+                        if (r != kUnnamed) now[static_cast<std::size_t>(r)] = 1;
+                    }
+                } else {
+                    step.kind = Step::Kind::Pack;
+                }
+                break;
+            case Kind::Negation: {
+                step.kind = Step::Kind::Negation;
+                step.inner = inner_plan(l, bound, Step::Kind::Found);
+                break;
+            }
+            case Kind::Aggregate: {
+                step.kind = Step::Kind::Aggregate;
+                step.check_result = is_bound(l.result, bound);
+                step.left = l.target;
+                step.cacheable = l.outer_count == 0;
+                step.inner = inner_plan(l, bound, Step::Kind::Fold);
+                break;
+            }
+        }
+        return step;
+    }
+
+    std::unique_ptr<Plan> inner_plan(const FlatLiteral& l, const std::vector<char>& bound, Step::Kind last) {
+        auto inner = best(l.body, bound, -1);
+        Step end;
+        end.kind = last;
+        end.left = l.target;
+        inner->steps.push_back(std::move(end));
+        for (Step& step : inner->steps) step.existential = last == Step::Kind::Found;
+        finish(*inner);
+        return inner;
+    }
+
+    View view_of(const FlatLiteral& l, int at, int delta) const {
+        if (delta < 0) return View::All;
+        if (at == delta) return View::Delta;
+        const bool recursive = request_.recursive[static_cast<std::size_t>(l.relation)] != 0;
+        return request_.old_before_delta && recursive && at < delta ? View::Old : View::All;
+    }
+
+    void atom_step(const FlatLiteral& l, const std::vector<char>& bound, Step& step, View view) {
+        RelationData& relation = data(l);
+        step.relation = &relation;
+        step.view = view;
+        std::vector<char> now = bound;
+        std::vector<ColumnRegister> known;
+        std::vector<int> first_column(now.size(), -1);
+        for (int column = 0; column < static_cast<int>(l.args.size()); ++column) {
+            const Register r = l.args[static_cast<std::size_t>(column)];
+            if (r == kUnnamed) continue;
+            if (bound[static_cast<std::size_t>(r)]) {
+                known.push_back({column, r});
+            } else if (now[static_cast<std::size_t>(r)]) {
+                step.same.emplace_back(first_column[static_cast<std::size_t>(r)], column);
+            } else {
+                step.binds.push_back({column, r});
+                now[static_cast<std::size_t>(r)] = 1;
+                first_column[static_cast<std::size_t>(r)] = column;
+            }
+        }
+        if (relation.eqrel) {
+            if (view == View::Delta || known.empty()) {
+                step.kind = Step::Kind::EqScan;
+                step.checks = std::move(known);
+            } else if (known.size() == 2) {
+                step.kind = Step::Kind::EqExists;
+                step.key = std::move(known);
+            } else {
+                step.kind = Step::Kind::EqProbe;
+                step.key = std::move(known);
+            }
+            return;
+        }
+        if (known.size() == l.args.size()) {
+            step.kind = Step::Kind::Exists;
+            step.key = std::move(known);
+            return;
+        }
+        const Table& table = relation.table;
+        if (known.empty() || view == View::Delta || table.visible <= kSmall) {
+            step.kind = Step::Kind::Scan;
+            step.checks = std::move(known);
+            return;
+        }
+        step.kind = Step::Kind::Probe;
+        step.index = &choose_index(relation.table, known);
+        for (const int column : step.index->columns()) {
+            const auto found = std::find_if(known.begin(), known.end(), [&](const ColumnRegister& k) { return k.column == column; });
+            step.key.push_back(*found);
+            known.erase(found);
+        }
+        step.checks = std::move(known);
+    }
+
+    // The index on exactly the known columns, or one on fewer of them that is nearly as good and exists already.
+    Index& choose_index(Table& table, const std::vector<ColumnRegister>& known) {
+        std::vector<int> columns;
+        for (const ColumnRegister& k : known)
+            if (k.column < 64) columns.push_back(k.column);
+        Index* near = nullptr;
+        for (const auto& index : table.indexes()) {
+            if (index->columns() == columns) return *index;
+            const bool subset = std::includes(columns.begin(), columns.end(), index->columns().begin(), index->columns().end());
+            if (!subset || index->keys() == 0) continue;
+            const double chain = static_cast<double>(index->indexed()) / static_cast<double>(index->keys());
+            if (chain <= kNearlyUnique) near = index.get();
+        }
+        return near ? *near : table.index(columns);
+    }
+
+    // From which step on is one success enough? Where no later step binds what the head wants.
+    void mark_existential(Plan& plan, bool emits) const {
+        if (!emits) {
+            for (Step& step : plan.steps) step.existential = true;
+            return;
+        }
+        std::vector<char> wants = head_wants_;
+        const auto wanted_register = [&](Register r) { return r != kUnnamed && wants[static_cast<std::size_t>(r)]; };
+        const auto any_wanted = [&](const std::vector<Register>& regs) { return std::any_of(regs.begin(), regs.end(), wanted_register); };
+        for (std::size_t i = plan.steps.size(); i-- > 0;) {
+            Step& step = plan.steps[i];
+            bool needed = false;  // by the head: every success of this step counts
+            switch (step.kind) {
+                case Step::Kind::Compute:
+                    needed = step.op == Op::AutoInc || step.op == Op::User;
+                    [[fallthrough]];
+                case Step::Kind::Pack:  // changes only with its arguments: those are needed then
+                    if (wanted_register(step.result))
+                        for (const Register r : step.args) wants[static_cast<std::size_t>(r)] = 1;
+                    break;
+                case Step::Kind::Aggregate:
+                case Step::Kind::Range: needed = wanted_register(step.result); break;
+                case Step::Kind::Unpack: needed = any_wanted(step.args); break;
+                default:
+                    for (const ColumnRegister& bind : step.binds) needed = needed || wanted_register(bind.reg);
+            }
+            if (needed) break;
+            step.existential = true;
+        }
+    }
+
+    void finish(Plan& plan) const {
+        std::size_t widest = 1;
+        for (const Step& step : plan.steps) {
+            widest = std::max({widest, step.key.size(), step.args.size()});
+            if (step.relation) widest = std::max(widest, static_cast<std::size_t>(step.relation->table.arity()));
+        }
+        plan.scratch.assign(widest, 0);
+    }
+
+    void note_sizes(const std::vector<FlatLiteral>& body, Plan& plan) {
+        for (const FlatLiteral& l : body) {
+            if (l.kind == Kind::Atom)
+                plan.sizes.emplace_back(l.relation, static_cast<Row>(std::min<std::size_t>(data(l).eqrel ? data(l).rows() : table(l).visible, kNoRow)));
+            note_sizes(l.body, plan);
+        }
+    }
+
+    const PlanRequest& request_;
+    Database& db_;
+    std::vector<char> head_wants_;
+};
+
+}  // namespace
+
+std::unique_ptr<Plan> make_plan(const PlanRequest& request, Database& database) {
+    return Planner(request, database).run();
+}
+
+bool outdated(const Plan& plan, const Database& database) {
+    for (const auto& [relation, then] : plan.sizes) {
+        const RelationData& data = *database.relations[static_cast<std::size_t>(relation)];
+        const double now = data.eqrel ? static_cast<double>(data.rows()) : data.table.visible;
+        const double before = std::max<double>(then, kSmall);
+        if (now > before * 4 || now * 16 < before) return true;
+    }
+    return false;
+}
+
+}  // namespace dl

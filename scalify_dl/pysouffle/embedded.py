@@ -1,0 +1,114 @@
+"""The embedded engine behind `Program`: facts in, rules to their fixpoint, rows out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.pysouffle import _engine
+from scalify_dl.pysouffle.directives import Directive, Format
+from scalify_dl.pysouffle.errors import Diagnostic
+from scalify_dl.pysouffle.schema import Attribute, Relation
+from scalify_dl.pysouffle.stats import RuleProfile, Stats
+from scalify_dl.pysouffle.values import Row
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class EmbeddedEngine:
+    """One program in the C++ engine."""
+
+    def __init__(self, name: str, text: str, include_dirs: list[str], defines: Mapping[str, str], word_size: int, checked: bool) -> None:
+        self.session = _engine.Session(name, text, include_dirs, list(defines.items()), word_size, checked)
+        self.relations = {
+            relation: Relation(relation, tuple(Attribute(*a) for a in attributes), eqrel, index)
+            for index, (relation, attributes, eqrel) in enumerate(self.session.relations())
+        }
+        by_index = list(self.relations)
+        self.directives = [Directive(kind, r, by_index[r], p, file, line, column) for kind, r, p, file, line, column in self.session.directives()]
+        for directive in self.directives:
+            directive.check()
+        self.warnings = [Diagnostic(*w) for w in self.session.warnings()]
+
+    # ---- facts
+
+    def insert(self, relation: Relation, rows: Iterable[Row]) -> int:
+        numpy = sys.modules.get("numpy")
+        if numpy is not None and isinstance(rows, numpy.ndarray):
+            if not all(a.kind == "number" for a in relation.attributes):
+                raise TypeError(f"an array can be inserted only where all columns are numbers; relation {relation.name} has others")
+            if rows.ndim != 2 or rows.shape[1] != len(relation.attributes) or rows.dtype.kind not in "iu":
+                raise TypeError(f"expected an int array of shape (rows, {len(relation.attributes)}), got {rows.dtype} {rows.shape}")
+            return int(self.session.insert_array(relation.index, numpy.ascontiguousarray(rows, dtype=numpy.int64)))
+        return int(self.session.insert(relation.index, rows))
+
+    def load(self, folder: Path, missing: str) -> int:
+        """Read every `.input` relation. Returns the number of rows read."""
+        total = 0
+        for directive in self.directives:
+            if directive.kind == "input":
+                total += self._read(directive, folder, missing)
+        return total
+
+    def _read(self, directive: Directive, folder: Path, missing: str) -> int:
+        arity = len(self.relations[directive.name].attributes)
+        form = directive.format(arity)
+        if directive.io == "stdin":
+            return self._read_bytes(directive.relation, sys.stdin.buffer.read(), "<stdin>", form)
+        if directive.io == "sqlite":
+            from scalify_dl.pysouffle import sqlite
+
+            return self.insert(self.relations[directive.name], sqlite.read(directive.database_path(folder), self.relations[directive.name]))
+        path = directive.input_path(folder)
+        if missing == "empty" and not path.exists():
+            return 0
+        if path.suffix == ".gz" or "compress" in directive.parameters:
+            import gzip
+
+            try:
+                data = gzip.open(path, "rb").read()
+            except (OSError, EOFError) as error:
+                raise InputError(f"cannot read the facts of relation {directive.name}: {error}", file=path) from None
+            return self._read_bytes(directive.relation, data, str(path), form)
+        return int(self.session.read_file(directive.relation, str(path), form.delimiter, form.headers, form.rfc4180, list(form.columns)))
+
+    def _read_bytes(self, relation: int, data: bytes, name: str, form: Format) -> int:
+        return int(self.session.read_text(relation, data, name, form.delimiter, form.headers, form.rfc4180, list(form.columns)))
+
+    def functor(self, name: str, function: Callable[..., Any]) -> None:
+        self.session.set_functor(name, function)
+
+    # ---- running
+
+    def run(self, timeout: float, max_tuples: int, max_memory: int) -> None:
+        self.session.run(timeout, max_tuples, max_memory)
+
+    # ---- results
+
+    def rows(self, relation: Relation) -> list[Row]:
+        rows: list[Row] = self.session.rows(relation.index)
+        return rows
+
+    def array(self, relation: Relation) -> npt.NDArray[np.int64]:
+        array: npt.NDArray[np.int64] = self.session.array(relation.index)
+        return array
+
+    def size(self, relation: Relation) -> int:
+        return int(self.session.size(relation.index))
+
+    def text(self, relation: Relation, form: Format) -> bytes:
+        text: bytes = self.session.write_text(relation.index, form.delimiter, form.headers, form.rfc4180)
+        return text
+
+    def write(self, relation: Relation, path: Path, form: Format) -> None:
+        self.session.write_file(relation.index, str(path), form.delimiter, form.headers, form.rfc4180)
+
+    def stats(self) -> Stats:
+        names = list(self.relations)
+        rules = [RuleProfile(names[r], text, file, line, runs, derived, new, s) for r, text, file, line, runs, derived, new, s in self.session.rule_statistics()]
+        return Stats({name: self.size(r) for name, r in self.relations.items()}, int(self.session.rounds()), int(self.session.bytes()), rules)

@@ -1,0 +1,166 @@
+"""`Program`: Datalog from Python."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from scalify_dl.errors import InputError
+from scalify_dl.pysouffle.directives import Directive
+from scalify_dl.pysouffle.embedded import EmbeddedEngine
+from scalify_dl.pysouffle.errors import Diagnostic
+from scalify_dl.pysouffle.schema import Relation
+from scalify_dl.pysouffle.stats import Stats
+from scalify_dl.pysouffle.values import Row
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+
+class Program:
+    """A Datalog program with its relations.
+
+    Facts come from `insert` and `load`, `run` derives everything that follows, `relation` gives rows. More facts may be
+    inserted after a run; the next `run` then gives what a fresh run on all facts would give, reusing what it can.
+
+    Engines: "embedded" (default, part of this package), "souffle" (the executable on PATH, interpreted) and
+    "souffle-compiled" (its compiler; the binary is cached by program). All give the same results through the same API.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        text: str,
+        *,
+        engine: str = "embedded",
+        include_dirs: Sequence[str | Path] = (),
+        defines: Mapping[str, str] | None = None,
+        word_size: int = 64,
+        overflow: str = "wrap",
+    ) -> None:
+        if word_size not in (32, 64):
+            raise ValueError(f"word_size is 32 or 64, not {word_size}")
+        if overflow not in ("wrap", "error"):
+            raise ValueError(f'overflow is "wrap" or "error", not {overflow!r}')
+        if engine != "embedded":
+            raise InputError(f'unknown engine "{engine}"', hint='use "embedded", "souffle" or "souffle-compiled"')
+        self._engine = EmbeddedEngine(name, text, [str(d) for d in include_dirs], defines or {}, word_size, overflow == "error")
+
+    @classmethod
+    def from_file(cls, path: str | Path, **options: Any) -> Program:
+        """A program from a `.dl` file. Options as for `from_source`."""
+        try:
+            data = Path(path).read_bytes()
+        except OSError as error:
+            raise InputError(f"cannot read the program: {error.strerror or error}", file=path) from None
+        return cls(str(path), data.decode("utf-8", "surrogateescape"), **options)
+
+    @classmethod
+    def from_source(cls, text: str, *, name: str = "<program>", **options: Any) -> Program:
+        """A program from its text.
+
+        `engine`: see the class. `include_dirs`: where `#include` looks besides the program's folder. `defines`: macros.
+        `word_size`: 64, or 32 for numbers as in a 32-bit Soufflé. `overflow`: "wrap", as Soufflé does, or "error", which
+        ends the run naming the rule.
+        """
+        return cls(name, text, **options)
+
+    # ---- what the program declares
+
+    @property
+    def relations(self) -> dict[str, Relation]:
+        """The declared relations by qualified name."""
+        return self._engine.relations
+
+    @property
+    def directives(self) -> list[Directive]:
+        return self._engine.directives
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        return self._engine.warnings
+
+    def _relation(self, name: str) -> Relation:
+        found = self._engine.relations.get(name)
+        if found is None:
+            import difflib
+
+            near = difflib.get_close_matches(name, self._engine.relations, 1)
+            raise InputError(f'the program declares no relation "{name}"', hint=f'did you mean "{near[0]}"?' if near else None)
+        return found
+
+    # ---- facts
+
+    def insert(self, relation: str, rows: Iterable[Row]) -> Program:
+        """Add facts: tuples with a value per column, or an int array where all columns are numbers. All or none are added."""
+        declared = self._relation(relation)
+        try:
+            self._engine.insert(declared, rows)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"facts of relation {relation}: {error}") from None
+        return self
+
+    def load(self, directory: str | Path, *, missing: str = "error") -> Program:
+        """Read the facts of every `.input` relation from a folder (`<relation>.facts` unless the directive says otherwise).
+
+        `missing="empty"` takes a file that does not exist for an empty one.
+        """
+        self._engine.load(Path(directory), missing)
+        return self
+
+    def functor(self, name: str, function: Callable[..., Any]) -> Program:
+        """Provide a `.functor` of the program: called with values of the declared types, must return one."""
+        self._engine.functor(name, function)
+        return self
+
+    # ---- running
+
+    def run(self, *, timeout: float | None = None, max_tuples: int | None = None, max_memory: int | None = None) -> Program:
+        """Derive everything. Guards: seconds, rows of all relations together, bytes; beyond them `EvaluationError` is raised.
+
+        The GIL is released; Ctrl-C works. After an error the next run starts again from the facts.
+        """
+        self._engine.run(timeout or 0.0, max_tuples or 0, max_memory or 0)
+        return self
+
+    # ---- results
+
+    def relation(self, name: str) -> list[Row]:
+        """The rows as tuples, in no particular order."""
+        return self._engine.rows(self._relation(name))
+
+    def size(self, name: str) -> int:
+        """The number of rows."""
+        return self._engine.size(self._relation(name))
+
+    def array(self, name: str) -> npt.NDArray[np.int64]:
+        """The rows as a read-only int64 array of shape (rows, columns), without a copy.
+
+        Symbols and records appear by identity, `unsigned` and `float` by their bits. It stays as it is when the program runs on.
+        """
+        return self._engine.array(self._relation(name))
+
+    def columns(self, name: str) -> dict[str, npt.NDArray[Any]]:
+        """The columns of a flat relation by name, each in the dtype of its type, without a copy (symbols by identity)."""
+        declared = self._relation(name)
+        array = self.array(name)
+        dtypes = {"unsigned": "uint64", "float": "float64"}
+        return {a.name: array[:, i].view(dtypes.get(a.kind, "int64")) for i, a in enumerate(declared.attributes)}
+
+    def symbol(self, identity: int) -> str:
+        """The text of a symbol that `array` or `columns` shows by identity."""
+        text: str = self._engine.session.symbol(identity)
+        return text
+
+    def write(self, directory: str | Path | None, *, out: BinaryIO | None = None) -> None:
+        """Obey `.output` and `.printsize`: files in `directory`, or all to `out` (standard output) when it is None."""
+        from scalify_dl.pysouffle.output import write
+
+        write(self._engine, None if directory is None else Path(directory), out or sys.stdout.buffer)
+
+    def stats(self) -> Stats:
+        """Tuples, rounds, memory, and time per rule."""
+        return self._engine.stats()
