@@ -8,8 +8,11 @@ It shares no arithmetic with the rules: layouts are read as index arithmetic, op
 
 from __future__ import annotations
 
-from .program import Program, load_program
+from .counterexample import Counterexample, Search, find_counterexample
+from .program import Program, load_program, relations
 from .shrink import Shrunk, shrink
 from .trial import Trial, run_trial
 
-__all__ = ["Program", "Shrunk", "Trial", "load_program", "run_trial", "shrink"]
+__all__ = [
+    "Counterexample", "Program", "Search", "Shrunk", "Trial", "find_counterexample", "load_program", "relations", "run_trial", "shrink",
+]  # fmt: skip

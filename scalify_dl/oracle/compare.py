@@ -42,17 +42,17 @@ def _scaled(value: Array, scale: Fraction) -> Array:
 
 
 def wrong(actual: Array, expected: Array, tolerance: float) -> Array:
-    """Where they differ. Reals: beyond `tolerance` times the largest expected magnitude; NaN equals NaN."""
+    """Where they differ. Reals: beyond `tolerance` times the largest expected magnitude; an expected NaN says nothing."""
     if actual.dtype.kind not in "fc" or expected.dtype.kind not in "fc" or tolerance == 0:
         unequal = actual != expected
         if actual.dtype.kind in "fc":
-            unequal &= ~(np.isnan(actual) & np.isnan(expected))
+            unequal &= ~np.isnan(expected)
         return np.asarray(unequal)
     with np.errstate(invalid="ignore"):
         magnitude = np.abs(expected[np.isfinite(expected)])
         bound = tolerance * max(float(magnitude.max()) if magnitude.size else 0.0, 1e-30)
         near = np.abs(actual - expected) <= bound
-    same = near | (actual == expected) | (np.isnan(actual) & np.isnan(expected))
+    same = near | (actual == expected) | np.isnan(expected)
     return np.asarray(~same)
 
 

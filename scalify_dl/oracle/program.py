@@ -146,9 +146,11 @@ def _attributes(tables: Tables, ops: dict[str, Op]) -> None:
     numbers: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
     for op, key, pos, value in tables.get("attr_number", ()):
         numbers[op, key][pos] = value
+    for name, ranked in ((op.id, op.by_rank) for op in ops.values() if op.by_rank):
+        for key, by_pos in ranked.items():
+            for pos in by_pos:
+                numbers[name, key].setdefault(pos, 0)
     for (op, key), values in numbers.items():
-        for pos in ops[op].by_rank.get(key, {}):
-            values.setdefault(pos, 0)
         ops[op].numbers[key] = _dense(values, f"attribute `{key}` of op {op}")
 
 
@@ -216,6 +218,9 @@ def load_program(tables: Tables) -> Program:
     for tensor, index, value in tables.get("literal_item", ()):
         items[tensor][index] = value
     for tensor, values in items.items():
+        text = tensors[tensor].literal
+        if text is not None and not text.startswith("{"):
+            continue  # a splat: the text says it all, at any size
         tensors[tensor].items = tuple(_dense(values, f"literal_item of {tensor}"))
 
     graphs = {graph: Graph(graph, role) for graph, role in tables.get("graph", ())}
@@ -265,3 +270,11 @@ def load_program(tables: Tables) -> Program:
         dict(tables.get("tensor_name", ())),  # type: ignore[arg-type]
         {graph for _op, _pos, graph in tables.get("region", ())},
     )
+
+
+def relations(rows: Iterable[Sequence[str]]) -> list[Shard]:
+    """Rows `dist, dist_piece, base, base_piece, layout` (a `corr` table) as correspondences."""
+    return [
+        Shard(dist, piece_of(dist_piece), base, piece_of(base_piece), layout_of(layout))
+        for dist, dist_piece, base, base_piece, layout, *_ in rows
+    ]

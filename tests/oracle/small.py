@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
+from typing import Any
 
 from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.frontends.tables import TableWriter
 from scalify_dl.oracle.program import Program, load_program
 
 
@@ -33,73 +35,21 @@ class Pair:
         self.dist.output(dist)
         self.expect.append((dist, base, layout))
 
-    def tables(self) -> dict[str, list[tuple[object, ...]]]:
+    def tables(self) -> dict[str, list[tuple[Any, ...]]]:
         """The tables."""
-        t: dict[str, list[tuple[object, ...]]] = {}
-
-        def add(table: str, *row: object) -> None:
-            t.setdefault(table, []).append(row)
-
-        for pos, (axis, size) in enumerate(self.mesh.items()):
-            add("mesh_axis", axis, pos, size)
-        for rank, coords in enumerate(product(*(range(n) for n in self.mesh.values()))):
-            for axis, coord in zip(self.mesh, coords, strict=True):
-                add("rank_coord", rank, axis, coord)
-        ids: dict[int, str] = {}
-        regions = 0
-
-        def tensor(graph: str, x: Tensor) -> None:
-            ids[id(x)] = f"{graph}.t{len(ids)}"
-            add("tensor", ids[id(x)], graph, x.dtype, len(x.shape))
-            for pos, n in enumerate(x.shape):
-                add("dim", ids[id(x)], pos, n)
-            if x.literal is not None:
-                add("literal", ids[id(x)], x.literal.text)
-
-        def write(graph: Graph, name: str, role: str) -> None:
-            nonlocal regions
-            add("graph", name, role)
-            for pos, port in enumerate(graph.inputs):
-                tensor(name, port.tensor)
-                add("input", name, pos, ids[id(port.tensor)])
+        writer = TableWriter(Mesh(list(self.mesh.items())))
+        writer.graph(self.base, "base", "base", "base/")
+        writer.graph(self.dist, "dist", "dist", "")
+        facts, ids = writer.facts, writer.ids
+        for graph in (self.base, self.dist):
+            for port in graph.inputs:
                 if port.range:
-                    add("range", ids[id(port.tensor)], *port.range, "given")
-            for number, op in enumerate(graph.ops):
-                key = f"{name}.{number}"
-                add("op", key, name, op.kind)
-                for pos, x in enumerate(op.operands):
-                    add("operand", key, pos, ids[id(x)])
-                for pos, x in enumerate(op.results):
-                    tensor(name, x)
-                    add("result", key, pos, ids[id(x)])
-                for attribute, values in op.numbers.items():
-                    for pos, value in enumerate(values):
-                        add("attr_number", key, attribute, pos, value)
-                for attribute, texts in op.symbols.items():
-                    for pos, text in enumerate(texts):
-                        add("attr_symbol", key, attribute, pos, text)
-                for (attribute, pos), by_rank in op.rank_numbers.items():
-                    for rank, value in by_rank.items():
-                        add("rank_number", key, attribute, pos, rank, value)
-                for g, group in enumerate(op.groups or ()):
-                    for pos, rank in enumerate(group):
-                        add("group", key, g, pos, rank)
-                for pair in op.pairs or ():
-                    add("permute_pair", key, *pair)
-                for pos, region in enumerate(op.regions):
-                    regions += 1
-                    add("region", key, pos, f"region{regions}")
-                    write(region, f"region{regions}", role)
-            for pos, port in enumerate(graph.outputs):
-                add("output", name, pos, ids[id(port.tensor)])
-
-        write(self.base, "base", "base")
-        write(self.dist, "dist", "dist")
+                    facts.add("range", ids[port.tensor], *port.range, "given")
         for d, b, layout in self.rows:
-            add("shard", ids[id(d)], "", ids[id(b)], "", layout, "given")
+            facts.add("shard", ids[d], "", ids[b], "", layout, "given")
         for d, b, layout in self.expect:
-            add("expect", ids[id(d)], ids[id(b)], layout)
-        return t
+            facts.add("expect", ids[d], ids[b], layout)
+        return facts.tables
 
     def program(self) -> Program:
         """The pair as the oracle runs it."""

@@ -1,0 +1,318 @@
+"""Looks for inputs on which the two programs differ.
+
+A difference is a *refutation* when every value it follows from has a real meaning; a *witness* when it rests on an
+invented one (an opaque op, an input or a random draw that nothing relates); *precision* when it shows only because casts round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.layout import Layout
+
+from .addressing import layout_of
+from .compare import Mismatch, check, default_layouts
+from .execute import Deadlock
+from .localise import Place, locate
+from .meaning import Unsupported
+from .program import Program, Shard
+from .shrink import Shrunk, shrink
+from .taint import invented_values
+from .trial import FLOOR, Progress, Trial, is_exact, measure_noise, run_trial
+
+Array = np.ndarray[Any, Any]
+DIRECT_ELEMENTS = 2_000_000
+"""Programs with at most so many elements (all tensors, all ranks) run at their own sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """One output on one draw. `kind` is `refutation`, `witness` or `precision`; `reason` says why it is not a refutation.
+
+    `index` is into the local value of `rank`; `expected` what the baseline says it should be. `layout` is the placement
+    that was expected (the closest of the accepted ones). `sizes` is `own` or `shrunk`; shapes are those of the run.
+    """
+
+    kind: str
+    reason: str
+    output: str
+    base: str
+    name: str
+    seed: int
+    draw: str
+    sizes: str
+    layout: str
+    mismatch: Mismatch
+    local_shape: tuple[int, ...]
+    base_shape: tuple[int, ...]
+    place: Place | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for reports."""
+        m, p = self.mismatch, self.place
+        return {
+            "kind": self.kind,
+            "reason": self.reason,
+            "output": self.output,
+            "name": self.name,
+            "base": self.base,
+            "seed": self.seed,
+            "draw": self.draw,
+            "sizes": self.sizes,
+            "local_shape": list(self.local_shape),
+            "base_shape": list(self.base_shape),
+            "layout": self.layout,
+            "rank": m.rank,
+            "index": list(m.index),
+            "expected": _plain(m.expected),
+            "actual": _plain(m.actual),
+            "share_wrong": m.share,
+            "first_op": None
+            if p is None
+            else {
+                "op": p.op,
+                "kind": p.kind,
+                "base_op": p.base_op,
+                "base_tensor": p.base_tensor,
+                "layout": p.layout,
+                "rank": p.mismatch.rank if p.mismatch else None,
+                "index": list(p.mismatch.index) if p.mismatch else None,
+                "expected": _plain(p.mismatch.expected) if p.mismatch else None,
+                "actual": _plain(p.mismatch.actual) if p.mismatch else None,
+            },
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    return value if not isinstance(value, float) or np.isfinite(value) else str(value)
+
+
+@dataclass(slots=True)
+class Search:
+    """What the search found.
+
+    `status`: `refuted`, `witness` (only such differences), `agrees` (every checked output agreed in every trial),
+    `inconclusive` (some output could not be compared; `problems` say why) or `interrupted` (Ctrl-C; the rest holds so far).
+    """
+
+    status: str = "inconclusive"
+    counterexamples: list[Counterexample] = field(default_factory=list)
+    agreed: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    trials: int = 0
+    sizes: str = "own"
+
+    @property
+    def best(self) -> Counterexample | None:
+        """The one to show: a refutation before a witness before a matter of precision."""
+        order = {"refutation": 0, "witness": 1, "precision": 2}
+        return min(self.counterexamples, key=lambda c: order[c.kind], default=None)
+
+
+@dataclass(slots=True)
+class _Output:
+    """An output under test: the placements it may still have."""
+
+    dist: str
+    base: str
+    candidates: list[Layout]
+    found: str | None = None
+
+
+def elements(program: Program) -> int:
+    """Elements of all tensors, those of the distributed side once per rank."""
+    ranks = len(program.ranks)
+    base = {t for g in program.top("base") for op in g.ops for t in op.results}
+    return sum(prod(t.shape) * (1 if t.id in base else ranks) for t in program.tensors.values())
+
+
+def find_counterexample(
+    program: Program,
+    *,
+    outputs: Collection[str] | None = None,
+    relations: Iterable[Shard] = (),
+    trials: int = 3,
+    seed: int = 0,
+    least: int = 2,
+    rounding: bool = True,
+    localise: bool = True,
+    progress: Progress | None = None,
+) -> Search:
+    """Runs both sides on random inputs and compares the outputs (`outputs`: distributed tensors; None: all expected ones).
+
+    `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op that
+    differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to.
+    """
+    search = Search()
+    rows = list(relations)
+    small: Shrunk | None = None
+    if elements(program) > DIRECT_ELEMENTS:
+        small = shrink(program, rows, least)
+        search.sizes = "shrunk"
+    run = small.program if small else program
+    if small:
+        rows = [r for row in rows if (r := small.relation(row)) is not None]
+    pending = _outputs(run, outputs, search)
+    try:
+        _try_all(run, pending, rows, search, trials, seed, rounding, localise, progress)
+    except KeyboardInterrupt:
+        search.status = "interrupted"
+        search.problems.append(f"interrupted after {search.trials} of {trials} trials")
+        return search
+    kinds = {c.kind for c in search.counterexamples}
+    if "refutation" in kinds:
+        search.status = "refuted"
+    elif kinds:
+        search.status = "witness"
+    elif not search.problems and search.agreed:
+        search.status = "agrees"
+    return search
+
+
+def _outputs(program: Program, wanted: Collection[str] | None, search: Search) -> list[_Output]:
+    pending = []
+    for dist, base, text in program.expects:
+        if wanted is not None and dist not in wanted:
+            continue
+        if text:
+            candidates = [layout_of(text)]
+        else:
+            shapes = program.tensors[base].shape, program.tensors[dist].shape
+            candidates = list(default_layouts(*shapes, program.mesh))
+        if candidates:
+            pending.append(_Output(dist, base, candidates))
+        else:
+            search.problems.append(
+                f"output {program.name(dist)} has shape {list(program.tensors[dist].shape)} on each rank, the baseline"
+                f" {list(program.tensors[base].shape)}: no placement that is accepted unasked fits"
+            )
+    return pending
+
+
+def _try_all(
+    program: Program,
+    pending: list[_Output],
+    rows: list[Shard],
+    search: Search,
+    trials: int,
+    seed: int,
+    rounding: bool,
+    localise: bool,
+    progress: Progress | None,
+) -> None:
+    how = "integers" if is_exact(program) else "reals"
+    plan = [(seed + i, how, False) for i in range(trials)]
+    if how == "integers":
+        plan[-1] = (plan[-1][0], "reals", False)
+    if rounding and _rounds(program):
+        plan.append((seed, "reals", True))
+    position = 0
+    while position < len(plan) and pending:
+        number, how, rounds = plan[position]
+        position += 1
+        try:
+            trial = run_trial(program, number, how, rounding=rounds, progress=progress)
+        except (Unsupported, Deadlock, InputError, MemoryError) as error:
+            search.problems.append(str(error))
+            return
+        search.trials += 1
+        undefined = _undefined(trial, pending)
+        if undefined and how != "positive":
+            plan.insert(position, (number, "positive" if how == "reals" else "reals", rounds))
+            continue
+        for output in undefined:
+            search.problems.append(f"the baseline output {program.name(output.base)} is not a number on any draw")
+            pending.remove(output)
+        for output in list(pending):
+            found = _compare(trial, output)
+            if found is not None:
+                pending.remove(output)
+                search.counterexamples.append(_counterexample(trial, output, *found, search.sizes))
+    for output in pending:
+        search.agreed[output.dist] = str(output.candidates[0])
+    if localise and search.counterexamples:
+        _localise(program, rows, search)
+
+
+def _rounds(program: Program) -> bool:
+    return any(op.kind in ("convert", "reduce-precision") for graph in program.graphs.values() for op in graph.ops)
+
+
+def _undefined(trial: Trial, pending: list[_Output]) -> list[_Output]:
+    """Outputs whose baseline value is NaN somewhere, or too large for exact integers."""
+    bad = []
+    for output in pending:
+        value = trial.baseline[output.base]
+        if value.dtype.kind in "fc" and value.size:
+            with np.errstate(invalid="ignore"):
+                large = trial.how == "integers" and bool(np.any(np.abs(value[np.isfinite(value)]) >= 2.0**50))
+            if large or bool(np.isnan(value).any()):
+                bad.append(output)
+    return bad
+
+
+def _compare(trial: Trial, output: _Output) -> tuple[Layout, Mismatch] | None:
+    """Drops the placements that the trial contradicts; the closest one with its worst element where none is left."""
+    base, dist = trial.baseline[output.base], trial.distributed[output.dist]
+    coords = trial.program.coords
+    floor = 0.0 if trial.how == "integers" else FLOOR
+    if any(check(base, (), dist, (), layout, coords, floor) is None for layout in output.candidates):
+        output.candidates = [c for c in output.candidates if check(base, (), dist, (), c, coords, floor) is None]
+        return None
+    measure_noise(trial, [output.base])
+    tolerance = trial.tolerance(output.base)
+    results = [(layout, check(base, (), dist, (), layout, coords, tolerance)) for layout in output.candidates]
+    agreeing = [layout for layout, wrong in results if wrong is None]
+    if agreeing:
+        output.candidates = agreeing
+        return None
+    return min(((layout, m) for layout, m in results if m is not None), key=lambda pair: pair[1].share)
+
+
+def _counterexample(trial: Trial, output: _Output, layout: Layout, mismatch: Mismatch, sizes: str) -> Counterexample:
+    program = trial.program
+    reasons = invented_values(program, trial.unplaced, trial.unpaired)
+    reason = reasons.get(output.dist) or reasons.get(output.base)
+    kind = "witness" if reason else "precision" if trial.rounding else "refutation"
+    return Counterexample(
+        kind,
+        reason or ("the two sides agree over the reals and differ where casts round" if trial.rounding else ""),
+        output.dist,
+        output.base,
+        program.name(output.dist),
+        trial.seed,
+        trial.how,
+        sizes,
+        str(layout),
+        mismatch,
+        program.tensors[output.dist].shape,
+        program.tensors[output.base].shape,
+    )
+
+
+def _localise(program: Program, rows: list[Shard], search: Search) -> None:
+    """Fills in the first op that differs, for the counterexample to show and others of the same draw."""
+    best = search.best
+    if best is None or elements(program) > 20 * DIRECT_ELEMENTS:
+        return
+    every = {
+        role: [t for g in program.top(role) for t in (*g.inputs, *(r for op in g.ops for r in op.results))]
+        for role in ("base", "dist")
+    }
+    trial = run_trial(
+        program, best.seed, best.draw, rounding=best.kind == "precision", keep_base=every["base"], keep_dist=every["dist"]
+    )
+    order = {op.id: i for i, op in enumerate(op for g in program.top("dist") for op in g.ops)}
+    placed = [
+        replace(c, place=locate(trial, c.output, rows)) if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind) else c
+        for c in search.counterexamples
+    ]
+    search.counterexamples = sorted(placed, key=lambda c: order[c.place.op] if c.place else len(order))
