@@ -84,7 +84,6 @@ private:
                               "symbols are written in double quotes");
                 return;
             case Argument::Kind::Counter:
-            case Argument::Kind::Aggregate:
                 report_.error(a->begin, "argument in fact is not constant");
                 return;
             default:
@@ -105,10 +104,23 @@ void check_names(ast::Clause* clause, const Declarations& declarations, Report& 
 void check_grounded(ast::Clause* clause, const std::vector<ClauseVariable>& variables, bool head_binds, Report& report) {
     if (clause->kind == ast::Clause::Kind::Fact || variables.empty()) return;
     const std::vector<bool> grounded = grounded_variables(clause, variables, head_binds);
-    for (std::size_t i = 0; i < variables.size(); ++i)
-        if (!grounded[i])
+    for (std::size_t i = 0; i < variables.size(); ++i) {
+        if (grounded[i]) continue;
+        bool in_aggregate = false;
+        if (!variables[i].scope)
+            for (ast::Literal* l : clause->body)
+                ast::for_each(l, [&](Argument* a) {
+                    for (ast::Literal* part : a->body)
+                        for (Argument* inner : part->atom ? part->atom->args : ast::List<Argument*>())
+                            in_aggregate |= inner->kind == Argument::Kind::Variable && inner->text == variables[i].name;
+                });
+        if (in_aggregate)
+            report.error(variables[i].begin, "ungrounded variable " + quote(variables[i].name) + " (witness problem)",
+                         "it is bound within an aggregate only; of a count, sum or mean no value can be passed on");
+        else
             report.error(variables[i].begin, "ungrounded variable " + quote(variables[i].name),
                          "it must occur in a positive atom of the body, or be equal to something that is known");
+    }
 }
 
 void warn_about_variables(const ast::Clause* clause, const std::vector<ClauseVariable>& variables, Report& report) {

@@ -116,7 +116,12 @@ void ClauseParser::clause(std::vector<ast::Clause*>& out) {
     };
 
     if (take(Tok::Dot)) {
-        add(ast::Clause::Kind::Fact, heads[0]);
+        // What has to be computed from relations, or gives several values, is a rule without a body.
+        bool computed = false;
+        ast::for_each(heads[0], [&](Argument* a) {
+            computed |= a->kind == Argument::Kind::Aggregate || (a->kind == Argument::Kind::Functor && a->op == Op::Range);
+        });
+        add(computed ? ast::Clause::Kind::Rule : ast::Clause::Kind::Fact, heads[0]);
         return;
     }
     ast::Atom* dominating = nullptr;
