@@ -128,7 +128,8 @@ class Graph:
     """A program: ops in an order in which they can run (operands before users), typed inputs and outputs.
 
     `ranks` are the ranks that run it (None: all). `file` is the dump it was read from.
-    `ignored_inputs` and `ignored_outputs` count non-tensors that were dropped.
+    `ignored_inputs` and `ignored_outputs` count non-tensors that were dropped. `aliases` are names of the dump that
+    were resolved to a tensor of another name (copies, views that change nothing).
     """
 
     name: str = ""
@@ -140,6 +141,7 @@ class Graph:
     assumptions: list[Assumption] = field(default_factory=list)
     ignored_inputs: int = 0
     ignored_outputs: int = 0
+    aliases: dict[str, Tensor] = field(default_factory=dict)
 
     def input(
         self,

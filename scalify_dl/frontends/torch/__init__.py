@@ -1,0 +1,61 @@
+"""PyTorch's FX readable text (`GraphModule.print_readable()`, ATen level), read into the graph model. No torch needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.frontends.graph import Graph
+from scalify_dl.frontends.mesh import Mesh
+
+from .annotation import Annotations, beside, descriptor_path, load_annotations
+from .lowering import Context
+from .program import lower_module, prune
+from .reader import looks_like_fx, parse
+
+__all__ = ["looks_like_fx", "read", "read_text"]
+
+
+def read(path: str | Path, mesh: Mesh | None = None) -> Graph:
+    """Reads one rank's FX text file, and the annotation beside it (`x.json` beside `x.fx.txt`), if there is one.
+
+    `mesh` is the mesh of a distributed program, None for a baseline: one rank runs that, and every process group is it.
+    Raises InputError with file, line and column where the text is malformed or contradicts itself.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror}", file=path) from None
+    return read_text(text, mesh, file=str(path), annotations=load_annotations(beside(path)))
+
+
+def read_text(text: str, mesh: Mesh | None = None, *, file: str | None = None, annotations: Annotations | None = None) -> Graph:
+    """Reads FX text; see `read`."""
+    known = annotations or Annotations()
+    module, signature = parse(text, file)
+    context = Context(Graph(module.name, file))
+    context.groups, context.alone = known.groups, mesh is None
+    returned = lower_module(module, context, file)
+    graph = context.graph
+    for port in graph.inputs:
+        name = port.tensor.name
+        if name in known.inputs:
+            port.path = descriptor_path(known.inputs[name])
+        elif name in signature:
+            port.path = signature[name][1] or None
+        if port.path is not None and mesh is not None:
+            port.placement = known.placement(port.path)
+    if known.outputs is not None:
+        if len(known.outputs) != len(returned):
+            raise InputError(
+                f"the annotation lists {len(known.outputs)} outputs, the graph returns {len(returned)}",
+                file=file,
+                line=module.returned_line,
+                hint=f"is {beside(Path(file or 'graph.fx.txt')).name} of another capture?",
+            )
+        for port, descriptor in zip(returned, known.outputs, strict=True):
+            if port is not None:
+                port.path = descriptor_path(descriptor)
+    prune(graph)
+    return graph

@@ -15,7 +15,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.graph import Graph, Literal, Op, Tensor
+from scalify_dl.frontends.graph import Graph, Literal, Op, Port, Tensor
 
 from .functionalise import functionalise
 from .lowering import LOWERINGS, Context, Unsupported
@@ -63,8 +63,10 @@ class Attribute(NamedTuple):
     name: str
 
 
-def lower_module(module: Module, context: Context, file: str | None = None) -> dict[str, Any]:
-    """Lowers a module into `context.graph`; inputs and outputs become ports. Returns the values by their FX name.
+def lower_module(module: Module, context: Context, file: str | None = None) -> list[Port | None]:
+    """Lowers a module into `context.graph`; inputs and outputs become ports.
+
+    Returns the ports of the returned values, in order, None for those that are no tensors.
 
     Raises InputError, with the line, where the text contradicts itself.
     """
@@ -79,7 +81,7 @@ class _Program:
         self.env: dict[str, Any] = {}
         self.item_types: dict[str, dict[int, TensorType]] | None = None
 
-    def run(self) -> dict[str, Any]:
+    def run(self) -> list[Port | None]:
         graph = self.c.graph
         for parameter in self.module.parameters:
             self.c.at = (self.module.line, 0)
@@ -91,13 +93,22 @@ class _Program:
                 self.env[parameter.name] = graph.input(parameter.name, type.dtype, self.shape_of(type))
         self.body(self.module)
         self.c.at = (self.module.returned_line, 0)
+        returned: list[Port | None] = []
         for value in self.module.returned:
-            result = self.evaluate(value)
+            try:
+                result = self.evaluate(value)
+            except InputError as error:
+                raise error.located(self.file, self.module.returned_line) from None
             if isinstance(result, Tensor):
                 graph.output(result)
+                returned.append(graph.outputs[-1])
             else:
                 graph.ignored_outputs += 1
-        return self.env
+                returned.append(None)
+        graph.aliases = {
+            name: value for name, value in self.env.items() if isinstance(value, Tensor) and value.name != name
+        }
+        return returned
 
     def body(self, module: Module) -> None:
         for statement in functionalise(module.statements):
