@@ -35,7 +35,6 @@ group            op!>op group#! pos#! rank#
 permute_pair     op!>op source# target#!
 region           op!>op pos#! graph>graph
 source           op!>op pos#! file line# function
-defined          op!>op file line#
 layer            op!>op layer#
 tensor_name      tensor!>tensor name
 range            tensor!>tensor lo# hi# why

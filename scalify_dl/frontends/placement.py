@@ -19,6 +19,10 @@ from scalify_dl.facts.layout import Digit, Entry, Layout, Pending, Repl
 from .mesh import Mesh
 
 
+class Inexpressible(InputError):
+    """A placement that is right as it stands but that layouts cannot say (uneven shards)."""
+
+
 class AxisPart(NamedTuple):
     """Positions of a mesh axis: `size` of them (None: all that are left) below the `pre` major ones."""
 

@@ -1,0 +1,279 @@
+"""Two dumps → facts: read, merge ranks, pair, place, write tables.
+
+    facts = export("base.hlo", ["dist.hlo"], "tp=2", "relations.yaml")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from scalify_dl import __version__
+from scalify_dl.errors import InputError
+from scalify_dl.facts.layout import Layout
+from scalify_dl.facts.model import Facts
+from scalify_dl.facts.schema import VERSION
+
+from .correspond import Correspondence, correspond
+from .graph import Frame, Graph, Op, Tensor
+from .literals import Literal
+from .mesh import Mesh
+from .pairing import find, find_value, listing, pair_rest
+from .placement import Placement
+from .read import read_pair
+from .relations import Relations, load_relations
+from .shapes import check
+from .tables import TableWriter, clean
+from .vocabulary import GROUPED
+from .embedding import id_ranges
+
+
+def export(
+    base: str | Path,
+    dist: Sequence[str | Path] | str | Path,
+    mesh: str | Mesh,
+    relate: str | Path | Relations | None = None,
+) -> Facts:
+    """The facts of a baseline and a distributed program.
+
+    `base` and `dist` are dumps (HLO text, StableHLO, FX text); one `dist` file is an SPMD program, several are ranks
+    0 … n-1 in row-major order of the mesh. `mesh` is `dp=2,tp=4` text or a `Mesh`; `relate` a relations file.
+    Raises InputError for bad input.
+    """
+    mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
+    files = [dist] if isinstance(dist, str | Path) else list(dist)
+    relations = relate if isinstance(relate, Relations) else load_relations(relate) if relate else Relations()
+    base_graph, dist_graphs = read_pair(base, files, mesh)
+    return tables(base_graph, dist_graphs, mesh, relations)
+
+
+def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None) -> Facts:
+    """The facts of graphs: what every front end, and programs built by hand, end in."""
+    relations = relations or Relations()
+    for graph in (base, *dists):
+        check(graph)
+        _positions(graph)
+    named = [_name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
+    values = [_name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
+    _all_used("constants", [r.pattern for r in relations.constants], values, relations)
+    _all_used("groups", list(relations.groups), named, relations)
+    found = [correspond(base, graph, mesh, relations) for graph in dists]
+    _all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations)
+    elided = [_pair_elided(base, graph, mesh) for graph in dists]
+
+    writer = TableWriter(mesh)
+    facts = writer.facts
+    for key, value in _meta(base, dists):
+        facts.add("meta", key, clean(value))
+    writer.graph(base, "base", "base", "base/")
+    for n, graph in enumerate(dists):
+        several = len(dists) > 1
+        writer.graph(graph, "dist", f"dist{n}" if several else "dist", f"r{n}/" if several else "")
+    ids = writer.ids
+    for correspondence in found:
+        _write_correspondence(facts, correspondence, ids)
+    for pairs in elided:
+        for d, b, layout in pairs:
+            facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
+            facts.add("assume", ids[d], f"has the same value as `{b.name}` of the baseline: the dumps do not print it", "elided")
+    for graph in dists:
+        facts.extend("expect", ((ids[d], ids[b], text) for d, b, text in _expectations(base, graph, mesh, relations)))
+    _ranges(facts, base, dists, found, relations, ids)
+    return facts
+
+
+def _meta(base: Graph, dists: Sequence[Graph]) -> Iterator[tuple[str, str]]:
+    yield "schema", VERSION
+    yield "producer", f"scalify-dl {__version__}"
+    yield "base_file", base.file or base.name
+    yield "dist_file", " ".join(dict.fromkeys(graph.file or graph.name for graph in dists))
+    ignored = sum(graph.ignored_inputs + graph.ignored_outputs for graph in (base, *dists))
+    if ignored:
+        yield "ignored_non_tensors", str(ignored)
+
+
+def _positions(graph: Graph) -> None:
+    """Ops without a source stack get their place in the dump."""
+    if graph.file is None:
+        return
+    for op in graph.ops:
+        if not op.source and op.at[0]:
+            op.source = [Frame(graph.file, op.at[0])]
+        for region in op.regions:
+            _positions(region)
+
+
+def _all_ops(graph: Graph) -> Iterator[Op]:
+    for op in graph.ops:
+        yield op
+        for region in op.regions:
+            yield from _all_ops(region)
+
+
+def _name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool) -> set[str]:
+    """Members of process groups that a dump only names; returns the names that the relations file settled."""
+    used: set[str] = set()
+    for op in _all_ops(graph):
+        if op.kind not in GROUPED or op.groups is not None or op.replica_groups_all:
+            continue
+        name = op.group_name or ""
+        relation = relations.groups.get(name)
+        if relation:
+            used.add(name)
+        if is_base:
+            op.groups = [[0]]
+        elif relation:
+            op.groups = [list(group) for group in relation.groups]
+            members = sorted(rank for group in op.groups for rank in group)
+            if members != list(range(mesh.size)):
+                raise relation.place.error(
+                    f"groups: {name}: {op.groups} do not hold each of the {mesh.size} ranks of the mesh once",
+                    expected="lists of ranks that together are all ranks, such as [[0, 1], [2, 3]]",
+                )
+        elif sum(size > 1 for _, size in mesh.axes) <= 1:
+            op.groups = [list(range(mesh.size))]
+            graph.assume(op.results[0], f"process group `{name}` is all {mesh.size} ranks", "group")
+        else:
+            op.symbols["group_name"] = [name]
+    return used
+
+
+def _name_constants(graph: Graph, relations: Relations, side: str) -> set[str]:
+    """Values of unprinted constants that the relations file states; returns the patterns that matched."""
+    used: set[str] = set()
+    for op in graph.ops:
+        if op.kind != "constant" or op.result.literal is None or not op.result.literal.is_elided:
+            continue
+        for relation in relations.constants:
+            if relation.side in (None, side) and fnmatchcase(op.result.name, relation.pattern):
+                used.add(relation.pattern)
+                op.result.literal = Literal.scalar(relation.value, op.result.dtype)
+                graph.assume(op.result, f"is {op.result.literal.text} everywhere: the dump does not print it", "given")
+                break
+    return used
+
+
+def _all_used(section: str, keys: Sequence[str], used: Sequence[set[str]], relations: Relations) -> None:
+    """InputError for a relation that matches nothing (a typo would otherwise change the question)."""
+    for n, key in enumerate(keys):
+        if not any(key in names for names in used):
+            place = (
+                relations.groups[key].place if section == "groups" else getattr(relations, section)[n].place
+            )
+            what = {"constants": "unprinted constant", "groups": "process group", "inputs": "distributed input"}[section]
+            raise place.error(f"{section}: no {what} matches `{key}`")
+
+
+def _pair_elided(base: Graph, dist: Graph, mesh: Mesh) -> list[tuple[Tensor, Tensor, Layout]]:
+    """Unprinted constants of one type pair in order of occurrence, where both sides have equally many: an assumption."""
+
+    def unprinted(graph: Graph) -> dict[tuple[str, tuple[int, ...]], list[Tensor]]:
+        found: dict[tuple[str, tuple[int, ...]], list[Tensor]] = {}
+        for op in graph.ops:
+            literal = op.result.literal if op.kind == "constant" else None
+            if literal is not None and literal.is_elided and literal.sha256 is None:
+                found.setdefault((op.result.dtype, op.result.shape), []).append(op.result)
+        return found
+
+    base_constants = unprinted(base)
+    pairs = []
+    for key, tensors in unprinted(dist).items():
+        partners = base_constants.get(key, [])
+        if len(partners) == len(tensors):
+            layout = Placement().layout(key[1], mesh)
+            pairs += [(d, b, layout) for d, b in zip(tensors, partners, strict=True)]
+    return pairs
+
+
+def _write_correspondence(facts: Facts, found: Correspondence, ids: dict[Tensor, str]) -> None:
+    for shard in found.shards:
+        dist_piece, base_piece, layout = shard.row
+        facts.add("shard", ids[shard.dist], dist_piece, ids[shard.base], base_piece, layout, shard.why)
+    for tensor, text in found.notes:
+        facts.add("placement_note", ids[tensor], clean(text))
+    for tensor, text, why in found.assumptions:
+        facts.add("assume", ids[tensor], text, why)
+
+
+def _expectations(
+    base: Graph, dist: Graph, mesh: Mesh, relations: Relations
+) -> Iterator[tuple[Tensor, Tensor, str]]:
+    """Checked outputs: those of the relations file, else all, paired by path or position."""
+    if not relations.outputs:
+        pairs = pair_rest(base.outputs, dist.outputs, {}, (), "output", dist.file or dist.name or "outputs")
+        if not pairs:
+            raise InputError("no outputs to check", file=dist.file, hint="name one under `outputs:` in the relations file")
+        seen = set()
+        for position in sorted(pairs):
+            d, b = dist.outputs[position].tensor, base.outputs[pairs[position][0]].tensor
+            if (d, b) not in seen:
+                seen.add((d, b))
+                yield d, b, ""
+        return
+    for relation in relations.outputs:
+        positions = find(dist.outputs, relation.key)
+        if not positions:
+            raise relation.place.error(f"outputs: no distributed output `{relation.key}`", expected=f"one of {listing(dist.outputs)}")
+        for position in positions:
+            tensor = dist.outputs[position].tensor
+            if relation.base is not None:
+                partner = find_value(base, relation.base, relation.place)
+            elif position < len(base.outputs):
+                partner = base.outputs[position].tensor
+            else:
+                raise relation.place.error(
+                    f"outputs: {relation.key}: the baseline has no output #{position}", hint="give `base:`"
+                )
+            if relation.dims is None and not relation.pending:
+                yield tensor, partner, ""
+                continue
+            try:
+                layout = Placement(relation.dims or {}, relation.pending).layout(partner.shape, mesh)
+            except InputError as error:
+                raise relation.place.error(f"outputs: {relation.key}: {error.message}") from None
+            if layout.local_shape != tensor.shape:
+                raise relation.place.error(
+                    f"outputs: {relation.key}: the baseline's {partner.type} placed so is {list(layout.local_shape)}, the"
+                    f" distributed output is {tensor.type}"
+                )
+            yield tensor, partner, str(layout)
+
+
+def _ranges(
+    facts: Facts,
+    base: Graph,
+    dists: Sequence[Graph],
+    found: Sequence[Correspondence],
+    relations: Relations,
+    ids: dict[Tensor, str],
+) -> None:
+    """Bounds of integer inputs: given, known by the front end, or `[0, vocabulary)` for embedding ids; on both sides."""
+    ranges: dict[Tensor, tuple[int, int, str]] = {}
+    for tensor, (lo, hi) in id_ranges(base).items():
+        ranges[tensor] = (lo, hi, "embedding ids")
+    partners: dict[Tensor, list[Tensor]] = {}
+    for correspondence in found:
+        for shard in correspondence.shards:
+            partners.setdefault(shard.base, []).append(shard.dist)
+    for graph in (base, *dists):
+        for port in graph.inputs:
+            if port.range is not None:
+                ranges[port.tensor] = (*port.range, "dump")
+    for relation in relations.ranges:
+        matched = [graph.inputs[n].tensor for graph in (base, *dists) for n in find(graph.inputs, relation.key)]
+        if not matched:
+            raise relation.place.error(f"ranges: no input `{relation.key}`", expected=f"one of {listing(base.inputs)}")
+        for tensor in matched:
+            ranges[tensor] = (relation.lo, relation.hi, "given")
+    for graph in (base, *dists):
+        for port in graph.inputs:
+            if port.tensor in ranges:
+                for other in partners.get(port.tensor, ()):
+                    ranges.setdefault(other, ranges[port.tensor])
+    for tensor, (lo, hi, why) in ranges.items():
+        facts.add("range", ids[tensor], lo, hi, why)
+        if why != "dump":
+            facts.add("assume", ids[tensor], f"{lo} ≤ x < {hi}", f"range: {why}")
+
+
