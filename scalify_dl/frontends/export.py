@@ -266,14 +266,17 @@ def _ranges(
             raise relation.place.error(f"ranges: no input `{relation.key}`", expected=f"one of {listing(base.inputs)}")
         for tensor in matched:
             ranges[tensor] = (relation.lo, relation.hi, "given")
+    derived: set[Tensor] = set()
     for graph in (base, *dists):
         for port in graph.inputs:
             if port.tensor in ranges:
                 for other in partners.get(port.tensor, ()):
-                    ranges.setdefault(other, ranges[port.tensor])
+                    if other not in ranges:
+                        ranges[other] = ranges[port.tensor]
+                        derived.add(other)
     for tensor, (lo, hi, why) in ranges.items():
         facts.add("range", ids[tensor], lo, hi, why)
-        if why != "dump":
+        if why != "dump" and tensor not in derived:
             facts.add("assume", ids[tensor], f"{lo} ≤ x < {hi}", f"range: {why}")
 
 
