@@ -40,6 +40,7 @@ class Program:
         defines: Mapping[str, str] | None = None,
         word_size: int = 64,
         overflow: str = "wrap",
+        provenance: bool = False,
     ) -> None:
         if word_size not in (32, 64):
             raise ValueError(f"word_size is 32 or 64, not {word_size}")
