@@ -73,8 +73,8 @@ def round_to(x: Array, dtype: str) -> Array:
     quantum = 2.0 ** (smallest - bits)
     rounded = np.where(np.abs(x) < 2.0**smallest, np.round(x / quantum) * quantum, normal)
     overflow = np.nan if dtype in _SATURATE_TO_NAN else np.inf
-    beyond = np.isfinite(x) & (np.abs(rounded) > largest)
-    return np.where(beyond, np.copysign(overflow, x), np.where(np.isfinite(x), rounded, x))
+    beyond = np.abs(rounded) > largest  # infinities too: some types have none
+    return np.where(beyond | np.isinf(x), np.copysign(overflow, x), np.where(np.isnan(x), x, rounded))
 
 
 def convert(x: Array, dtype: str, *, rounding: bool) -> Array:

@@ -1,0 +1,178 @@
+"""Checks correspondences against the numeric oracle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.oracle.addressing import layout_of, piece_of
+from scalify_dl.oracle.compare import Mismatch, check
+from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
+from scalify_dl.oracle.execute import Deadlock
+from scalify_dl.oracle.meaning import Unsupported
+from scalify_dl.oracle.program import Program, Shard, Tables, load_program
+from scalify_dl.oracle.shrink import shrink
+from scalify_dl.oracle.taint import invented_values
+from scalify_dl.oracle.trial import FLOOR, Progress, Trial, is_exact, measure_noise, run_trial
+
+Row = tuple[str, str, str, str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What the audit says of one tuple.
+
+    `verdict`: `true` (agreed in every trial), `false`, `undecided` (it differs, but rests on an invented meaning; or it could
+    not be run), or `malformed` (unknown tensors, a layout that does not fit them). `text` is for people.
+    """
+
+    row: Row
+    verdict: str
+    text: str = ""
+    seed: int = 0
+    draw: str = ""
+    sizes: str = ""
+    mismatch: Mismatch | None = None
+
+
+@dataclass(slots=True)
+class Audit:
+    """All findings. `interrupted`: Ctrl-C came; tuples that no trial contradicted so far count as `true`."""
+
+    findings: list[Finding] = field(default_factory=list)
+    trials: int = 0
+    sizes: str = "own"
+    problems: list[str] = field(default_factory=list)
+    interrupted: bool = False
+
+    @property
+    def false(self) -> list[Finding]:
+        """Tuples that are wrong: `false` and `malformed`."""
+        return [f for f in self.findings if f.verdict in ("false", "malformed")]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of tuples by verdict."""
+        return dict(Counter(f.verdict for f in self.findings))
+
+
+def audit(
+    facts: Tables | Program,
+    corr: Iterable[Sequence[Any]],
+    *,
+    trials: int = 3,
+    seed: int = 0,
+    least: int = 2,
+    progress: Progress | None = None,
+) -> Audit:
+    """Checks every tuple of `corr` on `trials` random inputs; sizes are shrunk where the graphs are large.
+
+    `facts` are fact tables (or a loaded program). Tuples about tensors that the graphs do not have are `malformed`.
+    """
+    program = facts if isinstance(facts, Program) else load_program(facts)
+    report = Audit()
+    rows: dict[Row, Shard] = {}
+    decided: dict[Row, Finding] = {}
+    texts = list(dict.fromkeys(_row(raw) for raw in corr))
+    for text in texts:
+        try:
+            rows[text] = _relation(program, text)
+        except InputError as error:
+            decided[text] = Finding(text, "malformed", str(error))
+    run = program
+    if elements(program) > DIRECT_ELEMENTS:
+        report.sizes = "shrunk"
+        small = shrink(program, rows.values(), least)
+        run = small.program
+        for text in list(rows):
+            relation = small.relation(rows[text])
+            if relation is None:
+                decided[text] = Finding(text, "malformed", "the layout does not fit the shapes of the tensors")
+                del rows[text]
+            else:
+                rows[text] = relation
+    try:
+        _run(run, rows, decided, report, trials, seed, progress)
+    except KeyboardInterrupt:
+        report.interrupted = True
+    report.findings = [decided.get(text) or Finding(text, "true") for text in texts]
+    return report
+
+
+def _row(raw: Sequence[Any]) -> Row:
+    if len(raw) != 5:
+        raise InputError(f"a row of {len(raw)} columns", expected="dist, dist_piece, base, base_piece, layout")
+    a, b, c, d, e = map(str, raw)
+    return a, b, c, d, e
+
+
+def _relation(program: Program, text: Row) -> Shard:
+    for tensor in (text[0], text[2]):
+        if tensor not in program.tensors:
+            raise InputError(f"the graphs have no tensor `{tensor}`")
+    return Shard(text[0], piece_of(text[1]), text[2], piece_of(text[3]), layout_of(text[4]))
+
+
+def _run(
+    program: Program,
+    rows: dict[Row, Shard],
+    decided: dict[Row, Finding],
+    report: Audit,
+    trials: int,
+    seed: int,
+    progress: Progress | None,
+) -> None:
+    keep_base, keep_dist = {r.base for r in rows.values()}, {r.dist for r in rows.values()}
+    plan = [(seed + i, "reals") for i in range(trials)]
+    if is_exact(program):
+        plan[0] = (seed, "integers")
+    for number, how in plan:
+        try:
+            trial = run_trial(program, number, how, keep_base=keep_base, keep_dist=keep_dist, progress=progress)
+        except (Unsupported, Deadlock, InputError, MemoryError) as error:
+            report.problems.append(str(error))
+            for text in rows:
+                decided.setdefault(text, Finding(text, "undecided", str(error)))
+            return
+        report.trials += 1
+        _compare_all(trial, rows, decided, report.sizes)
+
+
+def _compare_all(trial: Trial, rows: dict[Row, Shard], decided: dict[Row, Finding], sizes: str) -> None:
+    suspects: list[Row] = []
+    floor = 0.0 if trial.how == "integers" else FLOOR
+    for text, row in rows.items():
+        if text in decided:
+            continue
+        try:
+            if _wrong(trial, row, floor) is not None:
+                suspects.append(text)
+        except (InputError, IndexError, ValueError, KeyError) as error:
+            decided[text] = Finding(text, "malformed", str(error), trial.seed, trial.how, sizes)
+    if not suspects:
+        return
+    measure_noise(trial, {rows[text].base for text in suspects})
+    reasons = invented_values(trial.program, trial.unplaced, trial.unpaired)
+    for text in suspects:
+        row = rows[text]
+        wrong = _wrong(trial, row, trial.tolerance(row.base))
+        if wrong is None:
+            continue
+        reason = reasons.get(row.dist) or reasons.get(row.base)
+        said = (
+            f"rank {wrong.rank}, index {list(wrong.index)}: expected {wrong.expected}, actual {wrong.actual}"
+            f" ({100 * wrong.share:.3g} % of elements wrong)"
+        )
+        decided[text] = Finding(
+            text, "undecided" if reason else "false", f"{said}; {reason}" if reason else said, trial.seed, trial.how, sizes, wrong
+        )
+
+
+def _wrong(trial: Trial, row: Shard, tolerance: float) -> Mismatch | None:
+    if row.base not in trial.baseline or row.dist not in trial.distributed:
+        raise InputError(f"`{row.base if row.base not in trial.baseline else row.dist}` is on the wrong side or never computed")
+    base, dist = trial.baseline[row.base], trial.distributed[row.dist]
+    return check(base, row.base_piece, dist, row.dist_piece, row.layout, trial.program.coords, tolerance)

@@ -1,0 +1,40 @@
+"""Reading a relation table of correspondences."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+
+COLUMNS = ("dist", "dist_piece", "base", "base_piece", "layout")
+Row = tuple[str, str, str, str, str]
+
+
+def read_corr(path: str | Path, relation: str = "corr") -> list[Row]:
+    """Rows of a table file, or of `corr.csv`, `corr.tsv` or `corr.facts` in a directory: five tab-separated columns, no header.
+
+    Raises InputError with file and line where a row has another number of columns.
+    """
+    path = Path(path)
+    if path.is_dir():
+        found = [path / f"{relation}{suffix}" for suffix in (".csv", ".tsv", ".facts")]
+        existing = [f for f in found if f.exists()]
+        if not existing:
+            raise InputError(
+                f"no table `{relation}` in this directory", file=path, expected=" or ".join(f.name for f in found),
+                hint="`dlverify run FACTS --out DIR` writes one",
+            )  # fmt: skip
+        path = existing[0]
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read the table: {error}", file=path) from None
+    rows: list[Row] = []
+    for number, line in enumerate(lines, 1):
+        columns = line.split("\t")
+        if len(columns) != len(COLUMNS):
+            raise InputError(
+                f"{len(columns)} columns", file=path, line=number, expected=f"{len(COLUMNS)}, tab-separated: {', '.join(COLUMNS)}"
+            )
+        rows.append((columns[0], columns[1], columns[2], columns[3], columns[4]))
+    return rows
