@@ -16,11 +16,11 @@ from scalify_dl.facts.model import Facts
 from scalify_dl.facts.schema import VERSION
 
 from .correspond import Correspondence, correspond
-from .graph import Frame, Graph, Op, Tensor
+from .graph import Frame, Graph, Op, Port, Tensor
 from .literals import Literal
 from .mesh import Mesh
 from .pairing import find, find_value, listing, pair_rest
-from .placement import Placement
+from .placement import Inexpressible, Placement
 from .read import read_pair
 from .relations import Relations, load_relations
 from .shapes import check
@@ -206,10 +206,10 @@ def _expectations(
             raise InputError("no outputs to check", file=dist.file, hint="name one under `outputs:` in the relations file")
         seen = set()
         for position in sorted(pairs):
-            d, b = dist.outputs[position].tensor, base.outputs[pairs[position][0]].tensor
-            if (d, b) not in seen:
-                seen.add((d, b))
-                yield d, b, ""
+            port, b = dist.outputs[position], base.outputs[pairs[position][0]].tensor
+            if (port.tensor, b) not in seen:
+                seen.add((port.tensor, b))
+                yield port.tensor, b, _annotated(port, b, mesh, position)
         return
     for relation in relations.outputs:
         positions = find(dist.outputs, relation.key)
@@ -238,6 +238,26 @@ def _expectations(
                     f" distributed output is {tensor.type}"
                 )
             yield tensor, partner, str(layout)
+
+
+def _annotated(port: Port, base: Tensor, mesh: Mesh, position: int) -> str:
+    """The layout that the dump says an output has; empty where it does not say, or not as a layout."""
+    if port.placement is None:
+        return ""
+    what = f"output #{position} `{port.path or port.tensor.name}`"
+    try:
+        layout = port.placement.layout(base.shape, mesh)
+    except Inexpressible:
+        return ""
+    except InputError as error:
+        raise InputError(f"{what}: {error.message}", file=error.file, hint=error.hint or "is --mesh right?") from None
+    if layout.local_shape != port.tensor.shape:
+        raise InputError(
+            f"{what} is {port.tensor.type}; the baseline's {base.type}, placed as the dump says, is"
+            f" {list(layout.local_shape)} on every rank",
+            hint="do the two programs return the same values in the same order?",
+        )
+    return str(layout)
 
 
 def _ranges(

@@ -78,6 +78,8 @@ def pair_rest(
     used |= {position for position, _ in pairs.values()}
     rest_dist = [n for n in range(len(dist)) if n not in done and n not in pairs]
     rest_base = [n for n in range(len(base)) if n not in used]
+    if what == "input" and not rest_dist:
+        return pairs  # the distributed program does not use what is left: compilers drop unused arguments
     if len(rest_dist) != len(rest_base):
         raise InputError(
             f"{place}: {len(rest_base)} baseline {what}s and {len(rest_dist)} distributed {what}s cannot be paired:\n"
