@@ -139,7 +139,10 @@ class _Program:
             return self.symbol(value, type)
         if isinstance(value, Call):
             return self.call(value, statement, type)
-        return self.evaluate(value)
+        try:
+            return self.evaluate(value)
+        except Unsupported as reason:  # an item that no lowering gives
+            return self.opaque("unknown", f"item of {statement.names[0]}", (), {}, self.types_wanted(type), str(reason))
 
     def bind(self, name: str, value: Any, type: TensorType | None) -> None:
         """Names a value; a tensor takes the name it has in the dump, and must be what is printed."""
@@ -237,12 +240,7 @@ class _Program:
             if not -len(value) <= index < len(value):
                 raise InputError(f"item {index} of {len(value)} results")
             item = value[index]
-            if callable(item):
-                try:
-                    return item()
-                except Unsupported as reason:
-                    return self.opaque("unknown", "result", (), {}, self.types_wanted(None), str(reason))
-            return item
+            return item() if callable(item) else item
         if isinstance(value, Tensor):
             raise InputError(f"`{value.name}` is one tensor, but an item of it is taken")
         raise InputError(f"`{index!r}` is no index of a value of this graph")

@@ -1,0 +1,207 @@
+"""Every lowering computes what torch computes: eager torch against the oracle on the lowered graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+from torch_eager import agree  # noqa: E402
+
+aten = torch.ops.aten
+
+
+def real(*shape: int) -> Any:
+    return torch.randn(shape, dtype=torch.float64)
+
+
+def positive(*shape: int) -> Any:
+    return torch.rand(*shape, dtype=torch.float64) + 0.5
+
+
+def ints(high: int, *shape: int, low: int = 0) -> Any:
+    return torch.randint(low, high, shape)
+
+
+def mask(*shape: int) -> Any:
+    return torch.rand(*shape) > 0.4
+
+
+Case = tuple[str, Callable[..., Any], Callable[[], list[Any]]]
+
+
+def case(name: str, function: Callable[..., Any], make: Callable[[], list[Any]]) -> Case:
+    return name, function, make
+
+
+def with_number(function: Callable[..., Any], number: float) -> Callable[[Any], Any]:
+    return lambda x: function(x, number)
+
+
+UNARY = [
+    "exp", "expm1", "sin", "cos", "tan", "tanh", "sigmoid", "erf", "neg", "abs", "sign", "floor", "ceil", "trunc", "relu",
+    "round", "reciprocal", "square", "exp2", "silu", "isfinite", "isnan", "isinf", "softplus",
+    "leaky_relu", "elu", "relu6", "hardtanh", "positive", "detach", "clone", "alias", "gelu", "log_sigmoid_forward",
+]  # fmt: skip
+POSITIVE = ["log", "log1p", "log2", "log10", "sqrt", "rsqrt"]
+BINARY = ["add", "sub", "mul", "div", "maximum", "minimum", "atan2", "remainder", "fmod", "floor_divide", "rsub"]
+COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
+
+CASES: list[Case] = [
+    *[case(n, getattr(aten, n), lambda: [real(3, 4)]) for n in UNARY if n != "log_sigmoid_forward"],
+    case("log_sigmoid", lambda x: torch.nn.functional.logsigmoid(x), lambda: [real(5)]),
+    case("gelu_tanh", lambda x: aten.gelu(x, approximate="tanh"), lambda: [real(6)]),
+    case("gelu_backward", aten.gelu_backward, lambda: [real(6), real(6)]),
+    case("gelu_backward_tanh", lambda g, x: aten.gelu_backward(g, x, approximate="tanh"), lambda: [real(6), real(6)]),
+    *[case(n, getattr(aten, n), lambda: [positive(3, 4)]) for n in POSITIVE],
+    *[case(n, getattr(aten, n), lambda: [real(3, 4), real(4)]) for n in BINARY],
+    *[case(f"{n}_scalar", with_number(getattr(aten, n), 3), lambda: [real(3, 4)]) for n in BINARY if n not in ("maximum", "minimum", "atan2")],
+    *[case(f"{n}_ints", getattr(aten, n), lambda: [ints(9, 3, 4, low=-9), ints(5, 4, low=1)]) for n in BINARY if n != "atan2"],
+    *[case(n, getattr(aten, n), lambda: [ints(4, 5), ints(4, 5)]) for n in COMPARE],
+    case("compare_scalar", lambda x: x < 2, lambda: [ints(4, 5)]),
+    case("mixed_dtypes", lambda a, b, c: (a + b, b * c, a * c, c + c, a / b, b / 2, c * 3), lambda: [torch.randn(3), ints(5, 3, low=1), mask(3)]),
+    case("zero_dim_promotion", lambda a, b: (a + b, a * 2, b + 1.5), lambda: [ints(5, 3), torch.tensor(2.5)]),
+    case("bool_arithmetic", lambda a, b: (a + b, a * b, a | b, a & b, a ^ b, ~a), lambda: [mask(6), mask(6)]),
+    case("int_bits", lambda a, b: (a | b, a & b, a ^ b, ~a, a << 2, a >> 1), lambda: [ints(64, 6), ints(64, 6)]),
+    case("logical", lambda a, b: (aten.logical_and(a, b), aten.logical_or(a, b), aten.logical_not(a)), lambda: [ints(2, 6), ints(2, 6)]),
+    case("div_floor", lambda a, b: aten.div(a, b, rounding_mode="floor"), lambda: [real(5), real(5)]),
+    case("div_trunc", lambda a, b: aten.div(a, b, rounding_mode="trunc"), lambda: [real(5), real(5)]),
+    case("div_trunc_ints", lambda a, b: aten.div(a, b, rounding_mode="trunc"), lambda: [ints(9, 5, low=-9), ints(4, 5, low=1)]),
+    case("add_alpha", lambda a, b: aten.add(a, b, alpha=0.5) + aten.sub(a, b, alpha=2), lambda: [real(5), real(5)]),
+    *[case(f"pow_{p}", with_number(torch.pow, p), lambda: [positive(4)]) for p in (0, 1, 2, 3, 4, 0.5, -0.5, -1, -2, 2.5, 1.0)],
+    case("pow_tensors", lambda x, y: x**y, lambda: [positive(4), real(4)]),
+    case("pow_base", lambda y: 2.0**y, lambda: [real(4)]),
+    case("pow_ints", lambda x: x**3, lambda: [ints(5, 4)]),
+    case("where", lambda m, x, y: torch.where(m, x, y), lambda: [mask(3, 1), real(3, 4), real(4)]),
+    case("where_scalar", lambda m, x: torch.where(m, x, 0.0), lambda: [mask(3, 4), real(3, 4)]),
+    case("masked_fill", lambda x, m: x.masked_fill(m, -1e4), lambda: [real(2, 3, 4), mask(3, 4)]),
+    case("clamp", lambda x: x.clamp(-0.5, 0.5), lambda: [real(9)]),
+    case("clamp_min", lambda x: aten.clamp_min(x, 0.1), lambda: [real(9)]),
+    case("addcmul", lambda x, y, z: aten.addcmul(x, y, z, value=0.5), lambda: [real(3), real(3), real(3)]),
+    case("addcdiv", lambda x, y, z: aten.addcdiv(x, y, z, value=0.5), lambda: [real(3), real(3), positive(3)]),
+    case("lerp", lambda x, y: aten.lerp(x, y, 0.3), lambda: [real(3), real(3)]),
+    case("silu_backward", aten.silu_backward, lambda: [real(6), real(6)]),
+    case("sigmoid_backward", aten.sigmoid_backward, lambda: [real(6), real(6)]),
+    case("tanh_backward", aten.tanh_backward, lambda: [real(6), real(6)]),
+    case("threshold_backward", lambda g, x: aten.threshold_backward(g, x, 0), lambda: [real(6), real(6)]),
+    # views
+    case("view", lambda x: x.view(2, -1, 2), lambda: [real(4, 6)]),
+    case("views", lambda x: x.t().unsqueeze(1).expand(6, 3, 4).permute(2, 0, 1).reshape(4, 18).squeeze(), lambda: [real(4, 6)]),
+    case("flatten", lambda x: (x.flatten(1), x.unflatten(2, (2, 2)), x.flatten()), lambda: [real(2, 3, 4)]),
+    case("transpose", lambda x: (x.transpose(0, -1), x.mT, x.movedim(0, 1)), lambda: [real(2, 3, 4)]),
+    case("slices", lambda x: (x[1:3], x[:, ::2], x[..., -1], x[-2:, 1], x.narrow(1, 1, 2)), lambda: [real(4, 5)]),
+    case("split", lambda x: (x.split(2, 1)[1], x.split([1, 4], 1)[0], x.chunk(3)[1], x.unbind(1)[3]), lambda: [real(4, 5)]),
+    case("cat", lambda x, y: (torch.cat([x, y], -1), torch.stack([x, x * 2], 1)), lambda: [real(2, 3), real(2, 3)]),
+    case("cat_of_split", lambda x: torch.cat(x.split(2, 0), 2), lambda: [real(6, 3, 4)]),
+    case("cat_of_split_before", lambda x: torch.cat(x.split(2, 2), 0), lambda: [real(6, 3, 4)]),
+    case("cat_of_split_same", lambda x: torch.cat(x.split(2, 1), 1), lambda: [real(6, 4)]),
+    case("cat_swapped", lambda x: torch.cat([x[2:], x[:2]], 0), lambda: [real(4, 3)]),
+    case("slice_scatter", lambda x, y: aten.slice_scatter(x, y, 1, 1, 3), lambda: [real(2, 5), real(2, 2)]),
+    case("select_scatter", lambda x, y: aten.select_scatter(x, y, 0, -1), lambda: [real(3, 5), real(5)]),
+    case("slice_backward", lambda g: aten.slice_backward(g, [2, 9], 1, 1, 8, 3), lambda: [real(2, 3)]),
+    case("slice_backward_end", lambda g: aten.slice_backward(g, [2, 9], 1, 0, -1, 1), lambda: [real(2, 8)]),
+    case("select_backward", lambda g: aten.select_backward(g, [3, 4], 1, 2), lambda: [real(3)]),
+    case("pad", lambda x: aten.constant_pad_nd(x, [1, 2, 0, 1], 7.0), lambda: [real(3, 4)]),
+    case("flip_roll", lambda x: (x.flip(0, -1), x.roll(1, 0), x.roll((2, -1), (0, 1)), x.roll(3)), lambda: [real(4, 5)]),
+    case("repeat", lambda x: (x.repeat(2, 1, 3), x.repeat(2, 2)), lambda: [real(2, 3)]),
+    case("repeat_interleave", lambda x: x.repeat_interleave(3, 1), lambda: [real(2, 4, 3)]),
+    case("to", lambda x: (x.to(torch.float32), x.long(), x.bool(), x.to(torch.int32).double()), lambda: [real(4) * 3]),
+    case("copy", lambda x, y: aten.copy(x, y), lambda: [torch.zeros(3, 4), real(4)]),
+    case("complex", lambda x: torch.view_as_real(torch.view_as_complex(x) * torch.view_as_complex(x * 2)), lambda: [real(3, 2)]),
+    case("tril", lambda x: (x.tril(), x.triu(1), x.tril(-1)), lambda: [real(4, 5)]),
+    # creation
+    case("arange", lambda x: (torch.arange(5) * x, torch.arange(2, 12, 2), torch.arange(0, 1, 0.25, dtype=torch.float64)), lambda: [ints(9, 5)]),
+    case("full", lambda x: (torch.full((2, 3), 1.5), x.new_zeros(2), torch.ones_like(x), torch.zeros(2, dtype=torch.long), torch.full_like(x, 2), x.new_full((2, 2), 3.0)), lambda: [real(3)]),
+    case("eye", lambda x: torch.eye(3, dtype=torch.float64) + x, lambda: [real(3)]),
+    case("scalar_tensor", lambda x: aten.scalar_tensor(float("-inf")) < x, lambda: [real(3)]),
+    case("one_hot", lambda x: (x.unsqueeze(-1) == torch.arange(4)).long(), lambda: [ints(4, 3)]),
+    # contractions
+    case("mm", torch.mm, lambda: [real(3, 4), real(4, 5)]),
+    case("mv_dot", lambda a, b, v: (a @ v, v @ v, v @ b, v @ a.t()), lambda: [real(3, 4), real(4, 4), real(4)]),
+    case("bmm", torch.bmm, lambda: [real(2, 3, 4), real(2, 4, 5)]),
+    case("matmul", torch.matmul, lambda: [real(2, 1, 3, 4), real(5, 4, 2)]),
+    case("addmm", lambda b, x, y: torch.addmm(b, x, y, beta=0.5, alpha=2), lambda: [real(5), real(3, 4), real(4, 5)]),
+    case("baddbmm", lambda b, x, y: torch.baddbmm(b, x, y, beta=0.0, alpha=0.3), lambda: [real(2, 3, 5), real(2, 3, 4), real(2, 4, 5)]),
+    case("linear", torch.nn.functional.linear, lambda: [real(2, 3, 4), real(5, 4), real(5)]),
+    case("outer", torch.outer, lambda: [real(3), real(4)]),
+    case("conv2d", lambda x, w, b: torch.nn.functional.conv2d(x, w, b, 2, 1, 1, 2), lambda: [real(2, 4, 7, 6), real(6, 2, 3, 3), real(6)]),
+    case("conv1d", lambda x, w: torch.nn.functional.conv1d(x, w, None, 1, 2, 2), lambda: [real(2, 3, 9), real(5, 3, 3)]),
+    # reductions
+    case("sum", lambda x: (x.sum(), x.sum(1), x.sum((0, 2), keepdim=True)), lambda: [real(2, 3, 4)]),
+    case("sum_bool", lambda m: (m.sum(), m.sum(0)), lambda: [mask(3, 4)]),
+    case("mean", lambda x: (x.mean(), x.mean(-1, keepdim=True), x.mean((0, 1))), lambda: [real(2, 3, 4)]),
+    case("extrema", lambda x: (x.amax(1), x.amin((0, 1)), x.max(), x.min(), *x.max(1), *x.min(0, keepdim=True)), lambda: [real(3, 4)]),
+    case("arg", lambda x: (x.argmax(1), x.argmin(0, keepdim=True), x.argmax()), lambda: [real(3, 4)]),
+    case("any_all", lambda m: (m.any(), m.all(1), m.any(0)), lambda: [mask(3, 4)]),
+    case("var", lambda x: (x.var(1), x.std(0, correction=0), x.var(), *torch.var_mean(x, 1, keepdim=True)), lambda: [real(3, 4)]),
+    case("prod", lambda x: (x.prod(), x.prod(1)), lambda: [real(3, 4)]),
+    case("norms", lambda x: (torch.linalg.vector_norm(x), torch.linalg.vector_norm(x, 1, 1), torch.linalg.vector_norm(x, float("inf"))), lambda: [real(3, 4)]),
+    case("logsumexp", lambda x: (x.logsumexp(1), x.logsumexp((0, 1), True)), lambda: [real(3, 4)]),
+    case("cumsum", lambda x: (x.cumsum(1), x.cumprod(0)), lambda: [real(3, 4)]),
+    case("cumsum_ints", lambda x: x.cumsum(0), lambda: [mask(5)]),
+    # normalisation and losses
+    case("softmax", lambda x: (x.softmax(1), x.log_softmax(0)), lambda: [real(3, 4)]),
+    case("softmax_backward", lambda g, x: (aten._softmax_backward_data(g, x.softmax(1), 1, torch.float64), aten._log_softmax_backward_data(g, x.log_softmax(1), 1, torch.float64)), lambda: [real(3, 4), real(3, 4)]),
+    case("layer_norm", lambda x, w, b: torch.native_layer_norm(x, (4,), w, b, 1e-5), lambda: [real(2, 3, 4), real(4), real(4)]),
+    case("layer_norm_backward", lambda g, x, w, b: aten.native_layer_norm_backward(g, x, [4], *torch.native_layer_norm(x, (4,), w, b, 1e-5)[1:], w, b, [True, True, True]), lambda: [real(2, 3, 4), real(2, 3, 4), real(4), real(4)]),
+    case("rms_norm", lambda x, w: torch.nn.functional.rms_norm(x, (4,), w, 1e-6), lambda: [real(2, 3, 4), real(4)]),
+    case("group_norm", lambda x, w, b: aten.native_group_norm(x, w, b, 2, 6, 5, 3, 1e-5), lambda: [real(2, 6, 5), real(6), real(6)]),
+    case("nll_loss", lambda x, t: aten.nll_loss_forward(x, t, None, 1, -100), lambda: [real(5, 4), torch.tensor([1, -100, 3, 0, 2])]),
+    case("nll_loss_sum", lambda x, t: aten.nll_loss_forward(x, t, None, 2, 1), lambda: [real(5, 4), ints(4, 5)]),
+    case("nll_loss_none", lambda x, t: aten.nll_loss_forward(x, t, None, 0, 1)[0], lambda: [real(5, 4), ints(4, 5)]),
+    case("nll_loss_backward", lambda g, x, t, w: aten.nll_loss_backward(g, x, t, None, 1, -100, w), lambda: [real(), real(5, 4), torch.tensor([1, -100, 3, 0, 2]), torch.tensor(4.0, dtype=torch.float64)]),
+    case("cross_entropy", lambda x, t: torch.nn.functional.cross_entropy(x, t), lambda: [real(5, 4), ints(4, 5)]),
+    case("mse", lambda x, y: (torch.nn.functional.mse_loss(x, y), aten.mse_loss_backward(x.sum(), x, y, 1)), lambda: [real(5), real(5)]),
+    case("bce", lambda x, y: torch.nn.functional.binary_cross_entropy_with_logits(x, y), lambda: [real(5), positive(5)]),
+    case("native_dropout_backward", lambda g, m: aten.native_dropout_backward(g, m, 1.25), lambda: [real(5), mask(5)]),
+    case("dropout_eval", lambda x: aten.native_dropout(x, 0.5, False), lambda: [real(5)]),
+    # indexing
+    case("embedding", lambda w, i: torch.nn.functional.embedding(i, w), lambda: [real(7, 3), ints(7, 2, 4)]),
+    case("embedding_backward", lambda g, i: aten.embedding_dense_backward(g, i, 7, -1, False), lambda: [real(2, 4, 3), ints(7, 2, 4)]),
+    case("embedding_backward_padding", lambda g, i: aten.embedding_dense_backward(g, i, 7, 2, False), lambda: [real(9, 3), ints(4, 9)]),
+    case("index_one", lambda x, i: x[i], lambda: [real(5, 3), ints(5, 2, 4, low=-5)]),
+    case("index_second", lambda x, i: x[:, i], lambda: [real(2, 5, 3), ints(5, 4)]),
+    case("index_two", lambda x, i, j: x[i, j], lambda: [real(5, 6, 3), ints(5, 4), ints(6, 2, 4, low=-6)]),
+    case("index_apart", lambda x, i, j: x[i, :, j], lambda: [real(5, 6, 3), ints(5, 4), ints(3, 4)]),
+    case("index_middle", lambda x, i, j: x[:, i, j], lambda: [real(2, 5, 6, 3), ints(5, 4), ints(6, 4)]),
+    case("index_rows", lambda x, i: x[torch.arange(4), i], lambda: [real(4, 6), ints(6, 4)]),
+    case("index_rows_more", lambda x, i: x[torch.arange(4)[:, None], i], lambda: [real(4, 6, 2), ints(6, 4, 3)]),
+    case("index_rows_second", lambda x, i: x[i, torch.arange(6)], lambda: [real(4, 6, 2), ints(4, 6)]),
+    case("index_positions", lambda x: x[torch.arange(2)[:, None, None, None], torch.arange(5)[None, None, None, :] + 0], lambda: [mask(2, 5)]),
+    case("index_positions_swapped", lambda x: x[torch.arange(2), torch.arange(5)[:, None]], lambda: [real(2, 5, 3)]),
+    case("index_positions_offset", lambda x: x[torch.arange(3) + 2], lambda: [real(7, 2)]),
+    case("index_diagonal", lambda x: x[torch.arange(4), torch.arange(4)], lambda: [real(4, 6)]),
+    case("index_positions_middle", lambda x: x[:, torch.arange(3) + 1, torch.arange(2)[:, None]], lambda: [real(2, 5, 4, 3)]),
+    case("index_put_mask", lambda x, m: aten.index_put(x, [m], torch.zeros((), dtype=torch.float64) + x.sum()), lambda: [real(3, 4), mask(3, 4)]),
+    case("index_put_mask_rows", lambda x, m: aten.index_put(x, [m], x.sum()), lambda: [real(3, 4), mask(3)]),
+    case("index_put_ints", lambda x, i, v: aten.index_put(x, [i], v), lambda: [real(6, 4), torch.tensor([1, -1, 3]), real(3, 4)]),
+    case("index_put_accumulate", lambda x, i, v: aten.index_put(x, [i], v, True), lambda: [real(6, 4), ints(6, 9, low=-6), real(9, 4)]),
+    case("index_put_two", lambda x, i, j, v: aten.index_put(x, [i, j], v, True), lambda: [real(6, 4), ints(6, 9), ints(4, 9), real(9)]),
+    case("gather", lambda x, i: (x.gather(1, i), x.gather(0, i[:, :4])), lambda: [real(3, 5), ints(3, 3, 4)]),
+    case("take_along_dim", lambda x, i: torch.take_along_dim(x, i, 1), lambda: [real(3, 5), ints(5, 3, 2)]),
+    case("index_select", lambda x, i: x.index_select(1, i), lambda: [real(3, 5), ints(5, 4)]),
+    case("scatter_add", lambda x, i, s: (x.scatter_add(1, i, s), x.scatter_add(0, i[:, :5], s)), lambda: [real(3, 5), ints(3, 3, 6), real(3, 6)]),
+    case("scatter", lambda x, i, s: (x.scatter(1, i, s), x.scatter(1, i, 2.5)), lambda: [real(3, 5), torch.tensor([[0, 3], [4, 1], [2, 0]]), real(3, 2)]),
+    case("scatter_reduce", lambda x, i, s: (x.scatter_reduce(1, i, s, "amax"), x.scatter_reduce(1, i, s, "prod")), lambda: [real(3, 5), ints(5, 3, 6), real(3, 6)]),
+    case("index_add", lambda x, i, s: x.index_add(1, i, s, alpha=2), lambda: [real(3, 5), ints(5, 4), real(3, 4)]),
+    case("topk", lambda x: (*x.topk(2), *x.topk(2, 0)), lambda: [real(4, 5)]),
+    case("sort", lambda x: (*x.sort(), *x.sort(0, True), x.argsort(1)), lambda: [real(4, 5)]),
+    # attention
+    case("sdpa", lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), lambda: [real(2, 3, 5, 4), real(2, 3, 5, 4), real(2, 3, 5, 4)]),
+    case("flash", lambda q, k, v, m: aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=m, scale=0.3), lambda: [real(2, 3, 5, 4), real(2, 3, 6, 4), real(2, 3, 6, 4), real(2, 1, 5, 6)]),
+    case(
+        "flash_backward",
+        lambda g, q, k, v, m: aten._scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, *aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=m), 0.0, False, attn_mask=m),
+        lambda: [real(2, 3, 5, 4), real(2, 3, 5, 4), real(2, 3, 6, 4), real(2, 3, 6, 4), real(2, 1, 5, 6)],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "make"), [pytest.param(f, m, id=name) for name, f, m in CASES])
+def test_lowering_agrees_with_torch(function: Callable[..., Any], make: Callable[[], list[Any]]) -> None:
+    torch.manual_seed(7)
+    graph = agree(function, make(), 1e-6)
+    assert not [op.kind for op in graph.ops if op.kind.startswith(("unknown:", "custom:"))]
