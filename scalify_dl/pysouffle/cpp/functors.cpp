@@ -118,12 +118,17 @@ Value parse_prefix(std::string_view text, TypeKind type, const Arithmetic& a) {
         (type == TypeKind::Float ? "float" : type == TypeKind::Unsigned ? "unsigned number" : "number")); };
     try {
         if (type == TypeKind::Float) return fit_float(a.word_size == 32 ? static_cast<double>(std::stof(copy)) : std::stod(copy), a);
+        // "0x1F", "-0b101": as in program text
+        const std::size_t digits = copy.compare(0, 1, "-") == 0 ? 1 : 0;
+        const bool prefixed = copy.compare(digits, 2, "0x") == 0 || copy.compare(digits, 2, "0b") == 0;
+        const int base = !prefixed ? 10 : copy[digits + 1] == 'x' ? 16 : 2;
+        const std::string number = prefixed ? copy.substr(0, digits) + copy.substr(digits + 2) : copy;
         if (type == TypeKind::Unsigned) {
-            const unsigned long long value = std::stoull(copy);
+            const unsigned long long value = std::stoull(number, nullptr, base);
             if (a.word_size == 32 && value > std::numeric_limits<std::uint32_t>::max()) fail();
             return static_cast<Value>(value);
         }
-        const long long value = std::stoll(copy);
+        const long long value = std::stoll(number, nullptr, base);
         if (a.word_size == 32 && value != static_cast<std::int32_t>(value)) fail();
         return value;
     } catch (const std::logic_error&) {
