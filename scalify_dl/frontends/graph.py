@@ -107,12 +107,14 @@ class Port:
 
     `path` is a stable name that both sides share: argument path, parameter name or descriptor; never an SSA name.
     `placement` is the dump's own annotation (distributed side). `range` are bounds lo ≤ x < hi of an integer input.
+    `alias` is what the dump calls it, where the tensor bears the name of what it was copied from.
     """
 
     tensor: Tensor
     path: str | None = None
     placement: Annotation | None = None
     range: tuple[int, int] | None = None
+    alias: str | None = None
 
 
 class Assumption(NamedTuple):

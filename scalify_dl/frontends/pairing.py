@@ -19,7 +19,7 @@ from .relations import Place
 
 def find(ports: Sequence[Port], key: str) -> list[int]:
     """Positions of the ports that a key names: exact name or path, else position, else glob."""
-    exact = [n for n, port in enumerate(ports) if key in (port.tensor.name, port.path)]
+    exact = [n for n, port in enumerate(ports) if key in (port.tensor.name, port.path, port.alias)]
     if exact:
         return exact
     match = re.fullmatch(r"#?(\d{1,9})", key)
@@ -50,6 +50,8 @@ def find_value(graph: Graph, key: str, place: Place) -> Tensor:
         return graph.outputs[found[0]].tensor
     named = [port.tensor for port in graph.inputs if port.tensor.name == key]
     named += [result for op in graph.ops for result in op.results if result.name == key]
+    if not named and key in graph.aliases:
+        named = [graph.aliases[key]]
     if len(named) != 1:
         problem = "no value" if not named else f"{len(named)} values"
         raise place.error(
@@ -77,7 +79,7 @@ def pair_rest(
             pairs[position] = (base_paths[path], True)
     used |= {position for position, _ in pairs.values()}
     rest_dist = [n for n in range(len(dist)) if n not in done and n not in pairs]
-    rest_base = [n for n in range(len(base)) if n not in used]
+    rest_base = [n for n in range(len(base)) if n not in used and base[n].tensor.dtype != "token"]  # tokens: settled
     if what == "input" and not rest_dist:
         return pairs  # the distributed program does not use what is left: compilers drop unused arguments
     if len(rest_dist) != len(rest_base):

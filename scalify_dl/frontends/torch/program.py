@@ -101,7 +101,9 @@ class _Program:
                 raise error.located(self.file, self.module.returned_line) from None
             if isinstance(result, Tensor):
                 graph.output(result)
-                returned.append(graph.outputs[-1])
+                port = graph.outputs[-1]
+                port.alias = value.name if isinstance(value, Ref) and value.name != result.name else None
+                returned.append(port)
             else:
                 graph.ignored_outputs += 1
                 returned.append(None)
