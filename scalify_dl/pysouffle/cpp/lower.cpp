@@ -170,6 +170,7 @@ private:
         result.position = source_.position(a->begin);
         result.type = types_.kind(a);
         result.op = a->op;
+        if (a->op == Op::Add && result.type == TypeKind::Symbol) result.op = Op::Cat;
         for (const Argument* part : a->args) result.args.push_back(term(part, body));
         if (a->op == Op::Convert) {
             result.from = types_.kind(a->args[0]);

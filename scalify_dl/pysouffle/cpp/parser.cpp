@@ -121,6 +121,9 @@ private:
                 io.push_back(token.kind);
             }
         }
+        if (at(Tok::Identifier) && peek(1).kind != Tok::LParen && peek(1).kind != Tok::Dot)
+            fail(peek().begin, "unknown qualifier '" + std::string(text(peek())) + "' of a relation",
+                 "known: btree, btree_delete, brie, eqrel, inline, no_inline, magic, no_magic, overridable");
         if (take(Tok::ChoiceDomain)) do choice.push_back(key());
             while (take(Tok::Comma));
 

@@ -39,7 +39,8 @@ std::vector<Overload> overloads(const Argument* functor) {
     };
     switch (functor->op) {
         case Op::Neg: same({Number, Float}); break;
-        case Op::Add: case Op::Sub: case Op::Mul: case Op::Div: case Op::Exp: case Op::Range:
+        case Op::Add: same({Number, Unsigned, Float, Symbol}); break;  // of symbols: cat
+        case Op::Sub: case Op::Mul: case Op::Div: case Op::Exp: case Op::Range:
             same({Number, Unsigned, Float});
             break;
         case Op::Max: case Op::Min: same({Number, Unsigned, Float, Symbol}, true); break;
