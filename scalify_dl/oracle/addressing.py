@@ -6,6 +6,7 @@ cannot be wrong in the same way as the rules.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,10 +20,17 @@ Coords = Mapping[int, Mapping[str, int]]
 Piece = tuple[Window, ...]
 
 
+_BRACKET = re.compile(r"\[[^\[\]]*\]")
+_REPEATED = re.compile(r"(?<=[\[,])r(\d+)(?=[\],])")
+
+
 def layout_of(text: str) -> Layout:
-    """Reads layout text; InputError where it is malformed."""
+    """Reads layout text; InputError where it is malformed.
+
+    A local dim may also hold `rN`, N equal elements (broadcasts): read as a digit of stride 0.
+    """
     try:
-        return Layout.parse(text)
+        return Layout.parse(_BRACKET.sub(lambda m: _REPEATED.sub(r"0:0x\1", m[0]), text))
     except ValueError as error:
         raise InputError(f"`{text}` is no layout: {error}", expected="`[0:1x8][1:1x128]|tp=2:256x4`, see docs/facts.md") from None
 
@@ -87,6 +95,8 @@ def addresses(layout: Layout, base_rank: int, at: Mapping[str, int]) -> tuple[Ar
     index: list[Array] = [np.zeros((1,) * local_rank, dtype=np.int64) for _ in range(base_rank)]
 
     def add(digit: Digit, value: Array) -> None:
+        if digit.stride == 0:
+            return
         if digit.dim >= base_rank:
             raise InputError(f"the layout `{layout}` names dim {digit.dim} of a value with {base_rank} dims")
         index[digit.dim] = index[digit.dim] + value * digit.stride

@@ -37,7 +37,10 @@ def _relate(s: Shapes, row: Shard) -> tuple[list[int], list[int]] | None:
     for dim, digits in zip(dist, row.layout.dims, strict=True):
         stride = 1
         for digit in reversed(digits):
-            s.extents.link(dim, stride, base[digit.dim], digit.stride, digit.size)
+            if digit.stride:
+                s.extents.link(dim, stride, base[digit.dim], digit.stride, digit.size)
+            else:  # equal elements: a digit of the local dim alone
+                s.extents.link(dim, stride, s.extents.new(digit.size), 1, digit.size)
             stride *= digit.size
     for _, entries in row.layout.axes:
         for entry in entries:
@@ -61,6 +64,7 @@ def _fits(program: Program, row: Shard) -> bool:
         return all(
             digit.stride * digit.size <= shapes[1][digit.dim] and shapes[1][digit.dim] % (digit.stride * digit.size) == 0
             for digit in row.layout.digits()
+            if digit.stride
         )
     except (KeyError, IndexError):
         return False
@@ -114,8 +118,16 @@ class Shrunk:
             dims = self._shapes.dims(tensor)
             return tuple(Window(w.dim, z.offset(dims[w.dim], w.lo), z.offset(dims[w.dim], w.hi)) for w in windows)
 
+        def local(dim: int, digits: tuple[Digit, ...]) -> tuple[Digit, ...]:
+            small, stride = [], 1
+            for d in reversed(digits):
+                size = z.offset(dim, stride * d.size) // z.offset(dim, stride)
+                small.append(digit(d) if d.stride else Digit(d.dim, 0, size))
+                stride *= d.size
+            return tuple(reversed(small))
+
         layout = Layout(
-            tuple(tuple(digit(d) for d in digits) for digits in row.layout.dims),
+            tuple(local(dim, digits) for dim, digits in zip(dist, row.layout.dims, strict=True)),
             tuple((axis, tuple(entry(e) for e in entries)) for axis, entries in row.layout.axes),
             row.layout.scale,
         )

@@ -247,13 +247,13 @@ class Sizes:
         chain, _ = self.extents.structure(root)
         if value == 0 or self.extents.size(root) <= 1:
             return value
-        below = max(c for c in chain if c <= abs(value))
-        blocks, rest = divmod(abs(value), below)
-        if rest:
-            raise Conflict(f"{value} is no multiple of {below} (boundaries {chain} of {self.extents.size(root)})")
-        new = blocks
+        unit = max(c for c in chain if value % c == 0)
+        above = next((c for c in chain if c > unit), None)
+        if unit != abs(value) and above is not None and self.atoms[root, unit] != above // unit:
+            raise Conflict(f"{value} is no multiple of {above} (boundaries {chain} of {self.extents.size(root)})")
+        new = abs(value) // unit
         for lo in chain:
-            if lo < below:
+            if lo < unit:
                 new *= self.atoms[root, lo]
         return new if value > 0 else -new
 
