@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..graph import Tensor
-from .scope import Site, Value, lowers
+from .scope import Site, Value, lowers, unknown
 from .structural import broadcast_scalar, expand
 from .types import Type
 
@@ -92,7 +92,9 @@ def convert(site: Site) -> list[Value]:
 def bitcast(site: Site) -> list[Value]:
     """The same bits as another type; to the same type it is the operand."""
     (x,) = site.operands
-    return [x if x.dtype == site.type[0] else site.emit("bitcast-convert", [x])]
+    if x.shape != site.type[1]:
+        return unknown(site)  # types of different widths change the shape
+    return [x if x.dtype == site.type[0] else site.emit("bitcast-convert", [x], symbols={"from": [x.dtype]})]
 
 
 @lowers("stablehlo.reduce_precision")

@@ -26,7 +26,7 @@ def constant(site: Site) -> list[Value]:
     dtype, shape = site.type
     try:
         value = site.attribute("value")
-    except RuntimeError:  # element types that the bindings cannot show (complex numbers): by the op's text
+    except (RuntimeError, TypeError):  # element types that the bindings cannot show (complex numbers): by the op's text
         value = str(site.op)
     tensor = site.emit("constant", [])
     tensor.literal = literal(value, dtype, shape)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import convert, round_significand
+from ..dtypes import convert, is_integer, round_significand, storage
 from .base import MEANINGS, Array, Call, Unsupported, meaning
 
 _erf = np.frompyfunc(math.erf, 1, 1)
@@ -109,7 +109,7 @@ def _bits(x: Array) -> int:
 
 
 def _unsigned(x: Array) -> Array:
-    return x.view(f"u{x.dtype.itemsize}")
+    return x.copy().view(f"u{x.dtype.itemsize}")
 
 
 def _shift(direction: str) -> Callable[[Array, Array], Array]:
@@ -120,14 +120,14 @@ def _shift(direction: str) -> Callable[[Array, Array], Array]:
             return np.where(inside, a << amount, 0).astype(a.dtype)
         if direction == "arithmetic":
             return np.where(inside, a >> amount, np.where(a < 0, -1, 0)).astype(a.dtype)
-        logical = (_unsigned(np.ascontiguousarray(a)) >> _unsigned(amount)).view(a.dtype)
+        logical = (_unsigned(a) >> _unsigned(amount)).view(a.dtype)
         return np.where(inside, logical, 0).astype(a.dtype)
 
     return shift
 
 
 def _count_bits(x: Array) -> Array:
-    return np.bitwise_count(_unsigned(np.ascontiguousarray(x))).astype(x.dtype)
+    return np.bitwise_count(_unsigned(x)).astype(x.dtype)
 
 
 def _leading_zeros(x: Array) -> Array:
@@ -230,6 +230,20 @@ def compare(call: Call, xs: list[Array]) -> list[Array]:
 def convert_(call: Call, xs: list[Array]) -> list[Array]:
     """A cast to the result's type."""
     return [convert(xs[0], call.results[0].dtype, rounding=call.rounding)]
+
+
+BITS: dict[str, type[Any]] = {"f16": np.float16, "f32": np.float32, "f64": np.float64}
+
+
+@meaning("bitcast-convert")
+def bitcast_convert(call: Call, xs: list[Array]) -> list[Array]:
+    """The same bits as another type; floats in their own width first."""
+    before, after = (t if is_integer(t) else BITS.get(t) for t in (call.symbol("from"), call.results[0].dtype))
+    if before is None or after is None:
+        raise Unsupported(f"bitcast-convert of op {call.op.id} from {call.symbol('from')} to {call.results[0].dtype}")
+    source = storage(before) if isinstance(before, str) else np.dtype(before)
+    target = storage(after) if isinstance(after, str) else np.dtype(after)
+    return [xs[0].astype(source).view(target)]
 
 
 @meaning("reduce-precision")
