@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from operator import methodcaller
 from pathlib import Path
 
 from scalify_dl.errors import InputError
@@ -12,6 +16,7 @@ from .model import Facts, Row
 from .schema import RESERVED, TABLES, Table
 
 LIMIT = 2**31
+_tabs = methodcaller("count", "\t")
 SUFFIX = ".facts"
 
 
@@ -20,6 +25,23 @@ def load(directory: str | Path, *, validate: bool = True) -> Facts:
     directory = Path(directory)
     if not directory.is_dir():
         raise InputError("no such facts directory", file=directory, hint="`dlverify export` writes one")
+    with _no_collection():
+        return _load(directory, validate)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """No garbage collection meanwhile: millions of new tuples would be searched for cycles again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def _load(directory: Path, validate: bool) -> Facts:
     facts = Facts(directory=directory)
     present = set()
     for path in sorted(directory.glob(f"*{SUFFIX}")):
@@ -33,7 +55,9 @@ def load(directory: str | Path, *, validate: bool = True) -> Facts:
     missing = [name for name, table in TABLES.items() if table.required and name not in present]
     if missing:
         raise InputError(
-            f"missing table `{missing[0]}`", file=directory / f"{missing[0]}{SUFFIX}", expected=TABLES[missing[0]].signature
+            f"missing table `{missing[0]}`",
+            file=directory / f"{missing[0]}{SUFFIX}",
+            expected=TABLES[missing[0]].signature,
         )
     if validate:
         from .validate import validate as check
@@ -49,23 +73,24 @@ def read_table(path: Path, table: Table) -> list[Row]:
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise InputError("not UTF-8 text", file=path, line=line) from None
-    lines = text.split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    rows = [line.split("\t") for line in lines]
+    if not text:
+        return []
+    lines = text.removesuffix("\n").split("\n")
     width = len(table.columns)
-    if any(len(row) != width for row in rows):
-        at = next(i for i, row in enumerate(rows) if len(row) != width)
+    if set(map(_tabs, lines)) != {width - 1}:
+        at = next(n for n, line in enumerate(lines) if _tabs(line) != width - 1)
         raise InputError(
-            f"{len(rows[at])} columns in table `{table.name}`",
+            f"{_tabs(lines[at]) + 1} columns in table `{table.name}`",
             file=path,
             line=at + 1,
             expected=f"{width} columns separated by tabs: {table.signature}",
         )
+    cells = "\t".join(lines).split("\t")  # one split for the whole file: columns are strides of it
     columns: list[list[str] | list[int]] = []
-    for position, values in enumerate(zip(*rows, strict=True)):
+    for position in range(width):
+        values = cells[position::width]
         if not table.columns[position].number:
-            columns.append(list(values))
+            columns.append(values)
             continue
         try:
             integers = list(map(int, values))
@@ -77,7 +102,7 @@ def read_table(path: Path, table: Table) -> list[Row]:
     return list(zip(*columns, strict=True))
 
 
-def not_a_number(path: Path, table: Table, position: int, values: tuple[str, ...]) -> InputError:
+def not_a_number(path: Path, table: Table, position: int, values: list[str]) -> InputError:
     """The error for the first value of a number column that is none."""
 
     def fits(value: str) -> bool:

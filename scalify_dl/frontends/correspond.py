@@ -169,8 +169,12 @@ def _place(
             return
         except InputError as error:
             raise InputError(
-                f"input #{position} `{_name(dist)}`: {error.message}", file=error.file, line=error.line,
-                column=error.column, expected=error.expected, hint=error.hint or "is --mesh right?",
+                f"input #{position} `{_name(dist)}`: {error.message}",
+                file=error.file,
+                line=error.line,
+                column=error.column,
+                expected=error.expected,
+                hint=error.hint or "is --mesh right?",
             ) from None
         if layout.local_shape != dist.tensor.shape:
             raise _misfit(base, dist, position, f"the dump's annotation makes it {list(layout.local_shape)}")
@@ -193,7 +197,9 @@ def _place(
         if n > b:
             raise _misfit(base, dist, position, f"dim {d} is larger than in the baseline")
         if n == 0 or b > n * mesh.size:
-            raise _misfit(base, dist, position, f"dim {d} is more than {mesh.size} (the ranks of the mesh) times smaller")
+            raise _misfit(
+                base, dist, position, f"dim {d} is more than {mesh.size} (the ranks of the mesh) times smaller"
+            )
     _leave(
         dist,
         position,
@@ -214,7 +220,8 @@ def _given(base: Tensor, dist: Tensor, relation: InputRelation, mesh: Mesh) -> l
     parts = relation.parts
     if parts is None:
         dims = relation.dims
-        assert dims is not None and not isinstance(dims, tuple)
+        assert dims is not None
+        assert not isinstance(dims, tuple)
         return [Shard(dist, base, _layout(base.shape, dist, dims, relation, mesh, dist.shape), "given")]
     if parts.dim >= len(base.shape) or parts.dim < 0 or len(dist.shape) != len(base.shape):
         raise place.error(f"inputs: {relation.key}: no dim {parts.dim} in both {base.type} and {dist.type}")

@@ -1,6 +1,6 @@
 """Two dumps → facts: read, merge ranks, pair, place, write tables.
 
-    facts = export("base.hlo", ["dist.hlo"], "tp=2", "relations.yaml")
+facts = export("base.hlo", ["dist.hlo"], "tp=2", "relations.yaml")
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from scalify_dl.facts.model import Facts
 from scalify_dl.facts.schema import VERSION
 
 from .correspond import Correspondence, correspond
+from .embedding import id_ranges
 from .graph import Frame, Graph, Op, Port, Tensor
 from .literals import Literal
 from .mesh import Mesh
@@ -26,7 +27,6 @@ from .relations import Relations, load_relations
 from .shapes import check
 from .tables import TableWriter, clean
 from .vocabulary import GROUPED
-from .embedding import id_ranges
 
 
 def export(
@@ -76,7 +76,12 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
     for pairs in elided:
         for d, b, layout in pairs:
             facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
-            facts.add("assume", ids[d], f"has the same value as `{b.name}` of the baseline: the dumps do not print it", "elided")
+            facts.add(
+                "assume",
+                ids[d],
+                f"has the same value as `{b.name}` of the baseline: the dumps do not print it",
+                "elided",
+            )
     for graph in dists:
         facts.extend("expect", ((ids[d], ids[b], text) for d, b, text in _expectations(base, graph, mesh, relations)))
     _ranges(facts, base, dists, found, relations, ids)
@@ -158,10 +163,10 @@ def _all_used(section: str, keys: Sequence[str], used: Sequence[set[str]], relat
     """InputError for a relation that matches nothing (a typo would otherwise change the question)."""
     for n, key in enumerate(keys):
         if not any(key in names for names in used):
-            place = (
-                relations.groups[key].place if section == "groups" else getattr(relations, section)[n].place
-            )
-            what = {"constants": "unprinted constant", "groups": "process group", "inputs": "distributed input"}[section]
+            place = relations.groups[key].place if section == "groups" else getattr(relations, section)[n].place
+            what = {"constants": "unprinted constant", "groups": "process group", "inputs": "distributed input"}[
+                section
+            ]
             raise place.error(f"{section}: no {what} matches `{key}`")
 
 
@@ -196,14 +201,14 @@ def _write_correspondence(facts: Facts, found: Correspondence, ids: dict[Tensor,
         facts.add("assume", ids[tensor], text, why)
 
 
-def _expectations(
-    base: Graph, dist: Graph, mesh: Mesh, relations: Relations
-) -> Iterator[tuple[Tensor, Tensor, str]]:
+def _expectations(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Iterator[tuple[Tensor, Tensor, str]]:
     """Checked outputs: those of the relations file, else all, paired by path or position."""
     if not relations.outputs:
         pairs = pair_rest(base.outputs, dist.outputs, {}, (), "output", dist.file or dist.name or "outputs")
         if not pairs:
-            raise InputError("no outputs to check", file=dist.file, hint="name one under `outputs:` in the relations file")
+            raise InputError(
+                "no outputs to check", file=dist.file, hint="name one under `outputs:` in the relations file"
+            )
         seen = set()
         for position in sorted(pairs):
             port, b = dist.outputs[position], base.outputs[pairs[position][0]].tensor
@@ -214,7 +219,9 @@ def _expectations(
     for relation in relations.outputs:
         positions = find(dist.outputs, relation.key)
         if not positions:
-            raise relation.place.error(f"outputs: no distributed output `{relation.key}`", expected=f"one of {listing(dist.outputs)}")
+            raise relation.place.error(
+                f"outputs: no distributed output `{relation.key}`", expected=f"one of {listing(dist.outputs)}"
+            )
         for position in positions:
             tensor = dist.outputs[position].tensor
             if relation.base is not None:
@@ -298,5 +305,3 @@ def _ranges(
         facts.add("range", ids[tensor], lo, hi, why)
         if why != "dump" and tensor not in derived:
             facts.add("assume", ids[tensor], f"{lo} ≤ x < {hi}", f"range: {why}")
-
-

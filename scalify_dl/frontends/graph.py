@@ -246,7 +246,15 @@ class Graph:
 
             types = [complete(kind, operands, dtype, shape)]
         return self.add(
-            kind, operands, types, name=name, numbers=numbers, symbols=symbols, groups=groups, pairs=pairs, source=source
+            kind,
+            operands,
+            types,
+            name=name,
+            numbers=numbers,
+            symbols=symbols,
+            groups=groups,
+            pairs=pairs,
+            source=source,
         ).result
 
     def constant(

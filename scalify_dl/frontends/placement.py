@@ -1,8 +1,8 @@
 """Placements: which mesh axes split which dims of a value, as people and frameworks say it, made into layouts.
 
-    Placement({1: [AxisPart("tp")]})                 # dim 1 in contiguous blocks over all of tp
-    Placement({0: [AxisPart("dp"), AxisPart("tp")]}) # dim 0 over dp (major), each block over tp
-    Placement({1: [AxisPart("tp", 1, 2)]})           # only the 2 major positions of tp split it, the others replicate
+Placement({1: [AxisPart("tp")]})                 # dim 1 in contiguous blocks over all of tp
+Placement({0: [AxisPart("dp"), AxisPart("tp")]}) # dim 0 over dp (major), each block over tp
+Placement({1: [AxisPart("tp", 1, 2)]})           # only the 2 major positions of tp split it, the others replicate
 """
 
 from __future__ import annotations

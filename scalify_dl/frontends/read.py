@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,12 @@ from .graph import Graph
 from .merge import merge
 from .mesh import Mesh
 
-HEAD = 4096
+HEAD = 1 << 16
+HLO = re.compile(rb"(\s|//[^\n]*\n)*HloModule\b")
+MLIR = re.compile(
+    rb"\AML\xefR|^\s*(builtin\.)?module\b(?!\s*,)|^\s*func\.func\b|^#loc|^\s*\"builtin\.module\"", re.MULTILINE
+)
+FX = re.compile(rb"^\s*class\s[^\n]*Module|^\s*def forward\(", re.MULTILINE)
 
 
 def kind(path: str | Path) -> str:
@@ -21,19 +27,20 @@ def kind(path: str | Path) -> str:
             head = file.read(HEAD)
     except OSError as error:
         raise InputError(f"cannot read the file: {error.strerror}", file=path) from None
-    if head.lstrip().startswith(b"HloModule"):
+    if HLO.match(head):
         return "hlo"
-    if head.startswith(b"ML\xefR") or b"module @" in head or b"module {" in head or head.lstrip().startswith(b"#loc"):
+    if MLIR.search(head):
         return "stablehlo"
-    if b"def forward(" in head or head.lstrip().startswith(b"class "):
+    if FX.search(head):
         return "fx"
+    binary = b"\0" in head
     raise InputError(
         "not a program dump",
         file=path,
         line=1,
         column=1,
         expected="HLO text (`HloModule …`), StableHLO (`module …` or bytecode) or FX readable text (`class …: def forward`)",
-        hint="HLO protos (.pb) are not read: dump with --xla_dump_hlo_as_text" if b"\x00" in head or not head.isascii() else None,
+        hint="HLO protos (.pb) are not read: dump with --xla_dump_hlo_as_text" if binary else None,
     )
 
 
@@ -48,7 +55,7 @@ def read(path: str | Path, mesh: Mesh | None = None) -> Graph:
         return _stablehlo(Path(path), mesh)
     from .torch import read as read_fx
 
-    return read_fx(path)
+    return read_fx(path, mesh)
 
 
 def _stablehlo(path: Path, mesh: Mesh | None) -> Graph:

@@ -318,7 +318,9 @@ class _Reader:
         for key, key_node, value in self.mapping(node, "ranges"):
             bounds = [self.integer(item, "ranges: a bound") for item in self.sequence(value, f"ranges: {key}")]
             if len(bounds) != 2 or bounds[0] >= bounds[1]:
-                raise self.place(value).error(f"ranges: {key}: two bounds were expected", expected="[lo, hi] with lo < hi")
+                raise self.place(value).error(
+                    f"ranges: {key}: two bounds were expected", expected="[lo, hi] with lo < hi"
+                )
             found.append(RangeRelation(key, self.place(key_node), bounds[0], bounds[1]))
         return tuple(found)
 

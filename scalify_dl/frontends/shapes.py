@@ -146,7 +146,7 @@ def elementwise(op: Op, declared: Type | None) -> list[Type]:
         )
     if op.kind in PREDICATES:
         return [("pred", x.shape)]
-    if op.kind == "convert":
+    if op.kind in ("convert", "bitcast-convert"):
         return [(declared[0] if declared else x.dtype, x.shape)]
     if op.kind == "complex":
         return [(COMPLEX.get(x.dtype, x.dtype), x.shape)]
@@ -234,7 +234,9 @@ def slice_(op: Op, declared: Type | None) -> list[Type]:
         f"`{op.name}`: slice bounds for {len(start)} dims of {x.type}",
     )
     for lo, hi, step, n in zip(start, limit, stride, x.shape, strict=True):
-        require(0 <= lo <= hi <= n and step > 0, f"`{op.name}`: slice [{lo}:{hi}:{step}] is outside of a dim of size {n}")
+        require(
+            0 <= lo <= hi <= n and step > 0, f"`{op.name}`: slice [{lo}:{hi}:{step}] is outside of a dim of size {n}"
+        )
     return [(x.dtype, tuple(-(-(hi - lo) // step) for lo, hi, step in zip(start, limit, stride, strict=True)))]
 
 
@@ -248,9 +250,7 @@ def pad(op: Op, declared: Type | None) -> list[Type]:
     require(
         len(low) == len(high) == len(interior) == len(x.shape), f"`{op.name}`: padding for {len(low)} dims of {x.type}"
     )
-    shape = tuple(
-        a + n + max(n - 1, 0) * i + b for a, n, i, b in zip(low, x.shape, interior, high, strict=True)
-    )
+    shape = tuple(a + n + max(n - 1, 0) * i + b for a, n, i, b in zip(low, x.shape, interior, high, strict=True))
     require(all(n >= 0 for n in shape), f"`{op.name}`: padding makes negative sizes {list(shape)}")
     return [(x.dtype, shape)]
 

@@ -54,8 +54,8 @@ class TableWriter:
         if graph.ranks is not None:
             facts.extend("runs", ((graph_id, rank) for rank in graph.ranks))
         for position, port in enumerate(graph.inputs):
-            tensor = self.tensor(port.tensor, graph_id, prefix, port.tensor.name or f"input{position}")
-            facts.add("input", graph_id, position, tensor)
+            name = port.tensor.name or f"input{position}"
+            facts.add("input", graph_id, position, self.tensor(port.tensor, graph_id, prefix, name))
         for op in graph.ops:
             self.op(op, graph_id, role, prefix)
         for position, port in enumerate(graph.outputs):

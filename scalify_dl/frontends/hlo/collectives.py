@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .. import regions
 from ..graph import Tensor
 from .attributes import integers
 from .groups import Groups, check_groups, parse_groups, to_ranks
@@ -33,7 +34,9 @@ def rank_groups(lo: Lowering, i: Instruction, cross: bool = False) -> Groups:
     except ValueError as error:
         raise i.error(
             str(error),
-            hint="is --mesh right? are BASE and DIST swapped?" if not lo.is_base else "BASE runs on one rank: are BASE and DIST swapped?",
+            hint="is --mesh right? are BASE and DIST swapped?"
+            if not lo.is_base
+            else "BASE runs on one rank: are BASE and DIST swapped?",
         ) from None
     return ranks
 
@@ -71,7 +74,7 @@ def per_operand(
 
 def reducer_of(lo: Lowering, i: Instruction) -> str | None:
     """The collective's reducer, None where it is none of the vocabulary's."""
-    kind = lo.reducers.binary(lo.called(i.attributes.get("to_apply"), i).name)
+    kind = lo.recognised(regions.reducer, i, "to_apply")
     return None if kind == "replace" else kind
 
 
@@ -123,9 +126,7 @@ def all_to_all(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     if len(x) != size or any(t.shape != x[0].shape for t in x):
         raise i.error(f"{len(x)} operands for groups of {size} ranks", expected="one operand of one shape per member")
     dtype, shape = x[0].dtype, x[0].shape
-    major = [
-        lo.emit(i, "reshape", [t], [(dtype, (1, *shape))], suffix=f".in{n}").result for n, t in enumerate(x)
-    ]
+    major = [lo.emit(i, "reshape", [t], [(dtype, (1, *shape))], suffix=f".in{n}").result for n, t in enumerate(x)]
     stacked = lo.emit(i, "concatenate", major, [(dtype, (size, *shape))], numbers={"dimension": [0]}, suffix=".stack")
     numbers = {"split_dimension": [0], "concat_dimension": [0]}
     exchanged = lo.emit(i, "all-to-all", [stacked.result], [(dtype, (size, *shape))], numbers=numbers, groups=groups)
@@ -149,9 +150,7 @@ def collective_permute(lo: Lowering, i: Instruction, operands: list[object]) -> 
     if _PAIR.sub("", text).strip("{}, "):
         raise i.error(f"source_target_pairs={text}", expected="{{0,1},{1,2}}")
     if i.attributes.get("channel_id"):
-        pairs = [
-            (r * lo.partitions + a, r * lo.partitions + b) for r in range(lo.replicas) for a, b in pairs
-        ]
+        pairs = [(r * lo.partitions + a, r * lo.partitions + b) for r in range(lo.replicas) for a, b in pairs]
     else:
         pairs = [(a * lo.partitions + p, b * lo.partitions + p) for p in range(lo.partitions) for a, b in pairs]
     total = lo.replicas * lo.partitions
@@ -167,7 +166,9 @@ def collective_permute(lo: Lowering, i: Instruction, operands: list[object]) -> 
     if i.opcode.endswith("-start") and len(operands) != 1:
         return unknown(lo, i, operands)
     found = [
-        lo.emit(i, "collective-permute", [t], [(t.dtype, t.shape)], pairs=pairs, suffix=f".{n}" if len(flat) > 1 else "").result
+        lo.emit(
+            i, "collective-permute", [t], [(t.dtype, t.shape)], pairs=pairs, suffix=f".{n}" if len(flat) > 1 else ""
+        ).result
         for n, t in enumerate(flat)
     ]
     value: object = found[0] if len(found) == 1 else shaped(found, i.type)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from math import prod
 
-from ..literals import ELIDED, ITEMS_LIMIT, Literal, narrow, rational, scalar_text
+from ..literals import ELIDED, ITEMS_LIMIT, Literal, narrow, scalar_text
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
+_REPEATED_TYPE = re.compile(r"\A[a-z]\w*\[[\d,]*\](?:\{[\d,]*\})?\s+")  # by older printers
 _TOKEN = re.compile(r"[{}]|\([^()]*\)|[^{},\s]+")
 INTEGER = ("pred", "s", "u")
 
@@ -15,30 +16,22 @@ INTEGER = ("pred", "s", "u")
 def parse_constant(text: str, dtype: str, shape: tuple[int, ...]) -> Literal:
     """The literal of `constant(text)`; ValueError where it does not fit the type."""
     text = _COMMENT.sub("", text).strip()
-    if text.startswith(f"{dtype}[") and "]" in text:  # older printers repeat the type
-        text = text[text.index("]") + 1 :].lstrip()
-        if text.startswith("{") and "}" in text and shape and not text.startswith("{{") and " {" in text:
-            text = text[text.index("}") + 1 :].lstrip()
+    text = _REPEATED_TYPE.sub("", text)
     if "..." in text:
         return Literal.elided()
     tokens = _TOKEN.findall(text)
     items = [token for token in tokens if token not in "{}"]
     count = prod(shape)
     if "{" not in tokens and len(items) == 1:
-        return _scalar(items[0], dtype)
+        return Literal.scalar(items[0], dtype)
     if len(items) != count:
         raise ValueError(f"{len(items)} items for {dtype}[{','.join(map(str, shape))}]")
     canonical = {token: narrow(scalar_text(token), dtype) for token in set(items)}
     values = [canonical[token] for token in items]
-    if count and len(canonical) == 1:
-        splat = _scalar(items[0], dtype)
+    if count and len(set(values)) == 1:
+        splat = Literal.scalar(items[0], dtype)
         return Literal(splat.text, splat.rational, _integers(values, dtype, count))
     return Literal(nested(values, shape), None, _integers(values, dtype, count))
-
-
-def _scalar(token: str, dtype: str) -> Literal:
-    text = narrow(scalar_text(token), dtype)
-    return Literal(text, rational(text), None)
 
 
 def _integers(values: list[str], dtype: str, count: int) -> tuple[int, ...] | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from .. import regions
 from ..graph import Tensor
 from ..literals import Literal
-from ..vocabulary import ELEMENTWISE
 from .attributes import integers
 from .lower import Lowering, array, opcode, opened, shaped, tensors, unknown
 from .module import Instruction
@@ -97,19 +97,6 @@ def get_dimension_size(lo: Lowering, i: Instruction, operands: list[object]) -> 
     return op.result
 
 
-@opcode("map")
-def map_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
-    """A scalar computation over every element stays unknown unless it is one opcode of its parameters in order."""
-    computation = lo.called(i.attributes.get("to_apply"), i)
-    root = computation.root
-    plain = [part.name for part in sorted(computation.instructions, key=lambda p: p.operand_text) if part.opcode == "parameter"]
-    if len(computation.instructions) != len(plain) + 1 or root.operands != plain or root.opcode in ("compare", "convert"):
-        return unknown(lo, i, operands)
-    if root.opcode not in ELEMENTWISE:
-        return unknown(lo, i, operands)
-    return lo.emit(i, root.opcode, tensors(i, operands)).result
-
-
 @opcode("while")
 def while_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     """Carried values opened; condition and body are graphs of their own."""
@@ -127,8 +114,9 @@ def while_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
             raise i.error(f"{what} have shapes {shapes}", expected=f"{declared}")
     numbers = {}
     known = _TRIPS.search(i.attributes.get("backend_config", "").replace('\\"', '"'))
-    if known:
-        numbers["trip_count"] = [int(known[1])]
+    trips = int(known[1]) if known else regions.trip_count(condition, body, carried, lo.producer)
+    if trips is not None:
+        numbers["trip_count"] = [trips]
     types = [(t.dtype, t.shape) for t in flatten(i.type) if t.dtype not in ("token", "opaque")]
     if not types:
         return shaped([], i.type)
@@ -184,5 +172,3 @@ def device(lo: Lowering, i: Instruction, operands: list[object]) -> object:
 def foreign(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     """Data from outside of the program: unknown."""
     return unknown(lo, i, [operand for operand in operands if operand is not None])
-
-

@@ -66,7 +66,9 @@ def parse_groups(text: str, device_ids: str | None = None) -> Groups:
         if _INNER.sub("", inner).strip(", \n") or not groups:
             raise ValueError(f"`{text[:60]}` is no list of groups")
         return [group for group in groups if group]
-    raise ValueError(f"`{text[:60]}` is no list of groups: expected {{{{0,1}},{{2,3}}}}, [2,2]<=[4] or mesh['a'=2] {{'a'}}")
+    raise ValueError(
+        f"`{text[:60]}` is no list of groups: expected {{{{0,1}},{{2,3}}}}, [2,2]<=[4] or mesh['a'=2] {{'a'}}"
+    )
 
 
 def _mesh_groups(match: re.Match[str], device_ids: str | None) -> Groups:

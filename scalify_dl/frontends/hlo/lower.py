@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from scalify_dl.errors import InputError
 
-from ..graph import Frame, Graph, Op, Tensor
+from ..graph import Annotation, Frame, Graph, Op, Tensor
 from ..mesh import Mesh
 from .attributes import integers
 from .metadata import Metadata
 from .module import Computation, Instruction, Module, parse_module
-from .reducers import Reducers
-from .sharding import Sharding, parse_shardings
+from .sharding import parse_shardings
 from .types import ArrayType, flatten
 
+Lowerer = Callable[["Lowering", Instruction, list[object]], object]
+"""Lowers one instruction, given the values of its operands. A value is a tensor, a list (tuple), or None (token)."""
 
-Lowerer = Callable[["Lowering", Instruction, list], object]
 OPCODES: dict[str, Lowerer] = {}
 
 OPS_LIMIT = 3_000_000
@@ -61,7 +62,7 @@ class Lowering:
         self.ranks = mesh.size if mesh else 1
         self.is_base = mesh is None
         self.metadata = Metadata(module)
-        self.reducers = Reducers(module.computations)
+        self.recognitions: dict[tuple[Callable[[Graph], str | None], str], str | None] = {}
         self.graph = Graph(module.name, file)
         self.asynchronous: dict[str, object] = {}
         self.stack: list[str] = []
@@ -129,7 +130,7 @@ class Lowering:
         """A parameter of the entry: its arrays become inputs, with path and sharding."""
         scope, _ = self.metadata.read(i.attributes.get("metadata"))
         arrays = flatten(i.type)
-        shardings: list[Sharding | None] = [None] * len(arrays)
+        shardings: Sequence[Annotation | None] = [None] * len(arrays)
         if not self.is_base:
             shardings = parse_shardings(i, len(arrays), self.module)
         counter = iter(range(len(arrays)))
@@ -260,9 +261,7 @@ class Lowering:
         """Appends an op for an instruction, with its name (and a suffix for auxiliary ones), source and place.
 
         Result types are the instruction's where they are not given."""
-        self.emitted += 1
-        if self.emitted > OPS_LIMIT:
-            raise i.error(f"more than {OPS_LIMIT} ops after inlining")
+        self._count(i)
         name = i.name + suffix
         if types is None:
             types = [(array.dtype, array.shape) for array in flatten(i.type)]
@@ -270,10 +269,6 @@ class Lowering:
             results = [Tensor(types[0][0], types[0][1], name)]
         else:
             results = [Tensor(dtype, shape, f"{name}.{n}") for n, (dtype, shape) in enumerate(types)]
-        source: Sequence[Frame] = ()
-        text = i.attribute_text
-        if "metadata={" in text:
-            source = self.metadata.read(i.attributes.get("metadata"))[1]
         op = Op(
             kind,
             list(operands),
@@ -287,7 +282,7 @@ class Lowering:
             False,
             pairs,
             regions or [],
-            source or self.call_source,
+            self.source(i),
             None,
             (i.line, i.column),
         )
@@ -295,6 +290,33 @@ class Lowering:
         for result in results:
             self.producer[result] = op
         return op
+
+    def source(self, i: Instruction) -> Sequence[Frame]:
+        """The instruction's source stack, that of the call which is being inlined where it has none."""
+        stack = self.metadata.read(i.attributes.get("metadata"))[1] if "metadata={" in i.attribute_text else ()
+        return stack or self.call_source
+
+    def about(self, i: Instruction) -> dict[str, Any]:
+        """Name, source and place of an instruction, as `Graph.add` takes them."""
+        return {"name": i.name, "source": self.source(i), "at": (i.line, i.column)}
+
+    def track(self, ops: Sequence[Op]) -> None:
+        """Takes note of ops that were appended to the graph by other means than `emit`."""
+        for op in ops:
+            for result in op.results:
+                self.producer[result] = op
+
+    def recognised(self, recognise: Callable[[Graph], str | None], i: Instruction, key: str) -> str | None:
+        """What a called function is; each computation is looked at once."""
+        name = self.called(i.attributes.get(key), i).name
+        if (recognise, name) not in self.recognitions:
+            self.recognitions[recognise, name] = recognise(self.region(name, i))
+        return self.recognitions[recognise, name]
+
+    def _count(self, i: Instruction) -> None:
+        self.emitted += 1
+        if self.emitted > OPS_LIMIT:
+            raise i.error(f"more than {OPS_LIMIT} ops after inlining")
 
     def region(self, name: str | None, i: Instruction) -> Graph:
         """A called computation as a graph of its own; tuples among its parameters and results are opened."""
@@ -404,4 +426,4 @@ def unknown(self: Lowering, i: Instruction, operands: list[object]) -> object:
     return shaped(op.results, i.type)
 
 
-from . import collectives, control, opcodes  # noqa: E402,F401  (they register their lowerings)
+from . import collectives, control, functions, opaque, opcodes  # noqa: E402,F401  (they register their lowerings)

@@ -206,7 +206,9 @@ def _instruction(match: re.Match[str], line: str, lines: list[str], number: int)
     if not type_text:
         end = _close(line, at)
         if end < 0:
-            raise InputError(f"`{match[2]}`: the type has no `)`", line=start, column=at + 1, hint="the dump is truncated")
+            raise InputError(
+                f"`{match[2]}`: the type has no `)`", line=start, column=at + 1, hint="the dump is truncated"
+            )
         type_text, at = line[at:end], end
     opcode = _OPCODE.match(line, at)
     if not opcode:

@@ -15,7 +15,9 @@ from math import prod
 from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Digit, Entry, Layout, Repl
 
+from ..graph import Annotation
 from ..mesh import Mesh
+from ..placement import Inexpressible
 from .attributes import integers, parse_attributes, unquote
 from .groups import iota
 from .module import Instruction, Module
@@ -23,9 +25,7 @@ from .module import Instruction, Module
 _DEVICES = re.compile(r"devices=\[([\d,\s]*)\](?:<=\[([\d,\s]*)\](?:T\(([\d,\s]*)\))?|([\d,\s]*))")
 _LAST = re.compile(r"last_tile_dims=\{([^}]*)\}")
 _TUPLE = re.compile(r"\{((?:[^{}]++|\{[^{}]*+\})*+)\}")
-_SDY = re.compile(r"#sdy\.sharding<@([\w.\-]+),\s*\[(.*?)\]")
-_SDY_AXIS = re.compile(r'"([^"]+)"(?::\((\d+)\)(\d+))?')
-_SDY_MESH = re.compile(r'([\w.\-]+)\s*=\s*#sdy\.mesh<\[([^\]]*)\]')
+_SDY_MESH = re.compile(r"([\w.\-]+)\s*=\s*(#sdy\.mesh<\[[^\]]*\](?:,\s*device_ids=\[[^\]]*\])?>)")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Sharding:
             raise self.error(f"places {len(self.device_tile)} devices, --mesh has {mesh.size} ranks")
         for d, (tiles, size) in enumerate(zip(self.tiles, base_shape, strict=True)):
             if size % tiles:
-                raise self.error(f"splits dim {d} of size {size} in {tiles} uneven tiles")
+                raise Inexpressible(f"sharding={self.text} splits dim {d} of size {size} in {tiles} uneven tiles")
         blocks = [size // tiles for size, tiles in zip(base_shape, self.tiles, strict=True)]
         axes = axis_entries(self.tiles, self.device_tile, blocks, mesh)
         if axes is None:
@@ -115,13 +115,16 @@ def _radix(along: list[tuple[int, ...]], blocks: Sequence[int]) -> list[Entry] |
             return None
         entries.insert(0, Digit(moved[0], step[moved[0]] * blocks[moved[0]], size) if moved else Repl(size))
         major = along[::size]
-        if any(along[c] != tuple(a + b for a, b in zip(major[c // size], along[c % size], strict=True)) for c in range(count)):
+        if any(
+            along[c] != tuple(a + b for a, b in zip(major[c // size], along[c % size], strict=True))
+            for c in range(count)
+        ):
             return None
         along = major
     return entries if along[0] == zero else None
 
 
-def parse_shardings(i: Instruction, count: int, module: Module) -> list[Sharding | None]:
+def parse_shardings(i: Instruction, count: int, module: Module) -> list[Annotation | None]:
     """The annotations of an instruction's `count` arrays; None for those without one that says where the data is."""
     text = i.attributes.get("sharding")
     if text is None:
@@ -169,41 +172,23 @@ def _sharding(text: str, line: int) -> Sharding | None:
     return Sharding(f"{{{text}}}", tuple(tiles), tuple(device_tile), line)
 
 
-def _shardy(i: Instruction, module: Module) -> Sharding | None:
+def _shardy(i: Instruction, module: Module) -> Annotation | None:
     """`xla.sdy.sharding` among the frontend attributes."""
     text = i.attributes.get("frontend_attributes")
     if not text or "sdy.sharding" not in text:
         return None
+    from ..sdy import DeviceMesh
+    from ..sdy import Sharding as Shardy
+
     pairs = parse_attributes(", " + text[1:-1])
-    value = unquote(pairs.get("xla.sdy.sharding", "")).replace('\\"', '"')
-    match = _SDY.search(value)
-    if not match:
+    value = unquote(pairs.get("xla.sdy.sharding", ""))
+    if not value.startswith("#sdy.sharding<"):
         return None
-    meshes = module.header.get("frontend_attributes", "")
-    mesh = {name: re.findall(r'"([^"]+)"\s*=\s*(\d+)', axes.replace('\\"', '"')) for name, axes in _SDY_MESH.findall(meshes)}
-    axes = [(name, int(size)) for name, size in mesh.get(match[1], [])]
-    if not axes:
-        return None
-    sizes = dict(axes)
-    strides = {name: prod(size for _, size in axes[n + 1 :]) for n, (name, _) in enumerate(axes)}
-    dims = re.findall(r"\{([^{}]*)\}", match[2])
-    tiles: list[int] = []
-    digits: list[list[tuple[int, int]]] = []
-    for dim in dims:
-        parts = []
-        for axis, pre, part in _SDY_AXIS.findall(dim):
-            if axis not in sizes:
-                raise i.error(f"axis `{axis}` is not in mesh `{match[1]}`")
-            size = int(part) if part else sizes[axis]
-            minor = sizes[axis] // (int(pre or 1) * size)
-            parts.append((strides[axis] * minor, size))
-        digits.append(parts)
-        tiles.append(prod(size for _, size in parts))
-    device_tile = []
-    for device in range(prod(sizes.values())):
-        index = 0
-        for parts in digits:
-            for stride, size in parts:
-                index = index * size + device // stride % size
-        device_tile.append(index)
-    return Sharding(value, tuple(tiles), tuple(device_tile), i.line)
+    meshes = unquote(
+        parse_attributes(", " + module.header.get("frontend_attributes", "{}")[1:-1]).get("xla.sdy.meshes", "")
+    )
+    try:
+        named = {name: DeviceMesh.parse(mesh) for name, mesh in _SDY_MESH.findall(meshes)}
+        return Shardy.parse(value, named)
+    except InputError as error:
+        raise i.error(error.message) from None

@@ -1,0 +1,181 @@
+"""Lowering of HLO opcodes that take a function: reduce, reduce-window, scatter, sort, and convolution's windows.
+
+The function is lowered to a graph and recognised there (see `regions` and `reductions`, shared with StableHLO).
+"""
+
+from __future__ import annotations
+
+import re
+
+from .. import reductions, regions
+from ..graph import Tensor
+from ..vocabulary import ELEMENTWISE
+from .attributes import integers
+from .lower import Lowering, array, numbers_of, opcode, results, shaped, tensors, unknown
+from .module import Instruction
+from .types import flatten
+
+
+@opcode("reduce")
+def reduce(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """Known reducers start from their identity; index pairs become two reduces; others keep their function."""
+    x = tensors(i, operands)
+    count = len(x) // 2
+    if len(x) % 2 or not x or len(flatten(i.type)) != count:
+        raise i.error(f"has {len(x)} operands", expected="values and as many initial values")
+    values, inits = x[:count], x[count:]
+    function = lo.region(i.attributes.get("to_apply"), i)
+    before = len(lo.graph.ops)
+    found = reductions.reduce(
+        lo.graph, values, inits, numbers_of(i, "dimensions"), function, lo.producer, **lo.about(i)
+    )
+    lo.track(lo.graph.ops[before:])
+    return shaped(found, i.type)
+
+
+SCATTER = (
+    "update_window_dims",
+    "inserted_window_dims",
+    "scatter_dims_to_operand_dims",
+    "input_batching_dims",
+    "scatter_indices_batching_dims",
+)
+
+
+@opcode("scatter")
+def scatter(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """XLA scatter with a known reducer; several operands at once, or another reducer, stay unknown."""
+    x = tensors(i, operands)
+    reducer = lo.recognised(regions.reducer, i, "to_apply") if len(x) == 3 else None
+    if reducer not in ("replace", "sum", "max", "min", "prod"):
+        return unknown(lo, i, operands)
+    numbers = {key: integers(i.attributes.get(key, "")) for key in SCATTER}
+    numbers["index_vector_dim"] = numbers_of(i, "index_vector_dim")
+    return results(lo.emit(i, "scatter", x, numbers=numbers, symbols={"reducer": [reducer]}))
+
+
+@opcode("sort")
+def sort(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """Sorted by the first operand, or by a comparator kept as a region."""
+    x = tensors(i, operands)
+    numbers = {"dimension": numbers_of(i, "dimensions")[:1]}
+    if i.attributes.get("is_stable") == "true":
+        numbers["stable"] = [1]
+    order = lo.recognised(regions.comparator, i, "to_apply")
+    kept = [] if order else [lo.region(i.attributes["to_apply"], i)]
+    return results(lo.emit(i, "sort", x, numbers=numbers, symbols={"direction": [order or "region"]}, regions=kept))
+
+
+def window(i: Instruction, rank: int) -> dict[str, list[int]]:
+    """`window={size=2x2 stride=2x2 pad=0_0x1_1 lhs_dilate=… rhs_dilate=… rhs_reversal=…}` as number lists."""
+    pairs = dict(part.split("=", 1) for part in i.attributes.get("window", "{}").strip("{}").split() if "=" in part)
+
+    def sizes(key: str, default: int) -> list[int]:
+        values = [int(part) for part in pairs[key].split("x")] if key in pairs else [default] * rank
+        if len(values) != rank:
+            raise i.error(f"window {key}={pairs.get(key)} for {rank} dims")
+        return values
+
+    padding = [part.split("_") for part in pairs["pad"].split("x")] if "pad" in pairs else [["0", "0"]] * rank
+    if len(padding) != rank or any(len(entry) != 2 for entry in padding):
+        raise i.error(f"window pad={pairs.get('pad')} for {rank} dims")
+    return {
+        "window_size": sizes("size", 1),
+        "window_stride": sizes("stride", 1),
+        "window_pad_low": [int(low) for low, _ in padding],
+        "window_pad_high": [int(high) for _, high in padding],
+        "window_dilation": sizes("rhs_dilate", 1),
+        "base_dilation": sizes("lhs_dilate", 1),
+        "window_reversal": sizes("rhs_reversal", 0),
+    }
+
+
+@opcode("reduce-window")
+def reduce_window(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """A reduction over every window; a window over everything before (or after) a position is a running reduction."""
+    x = tensors(i, operands)
+    reducer = lo.recognised(regions.reducer, i, "to_apply") if len(x) == 2 else None
+    if reducer in (None, "replace") or reducer is None or not reductions.is_identity(x[1], reducer, lo.producer):
+        return unknown(lo, i, operands)
+    numbers = window(i, len(x[0].shape))
+    if any(numbers.pop("window_reversal")):
+        return unknown(lo, i, operands)
+    running = reductions.cumulative(x[0].shape, numbers)
+    symbols = {"reducer": [reducer]}
+    if running is None:
+        return results(lo.emit(i, "reduce-window", [x[0]], numbers=numbers, symbols=symbols))
+    dim, backwards = running
+    along = {"dimension": [dim]} | ({"reverse": [1]} if backwards else {})
+    return results(lo.emit(i, "cumulative", [x[0]], numbers=along, symbols=symbols))
+
+
+@opcode("select-and-scatter")
+def select_and_scatter(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """Each source value goes to the selected element of its window (the gradient of pooling)."""
+    x, source, init = tensors(i, operands, 3)
+    reducer = lo.recognised(regions.reducer, i, "scatter")
+    select = lo.recognised(regions.selector, i, "select")
+    if select is None or reducer in (None, "replace") or not reductions.is_identity(init, str(reducer), lo.producer):
+        return unknown(lo, i, operands)
+    numbers = window(i, len(x.shape))
+    if any(numbers.pop("window_reversal")):
+        return unknown(lo, i, operands)
+    symbols = {"select": [select], "reducer": [str(reducer)]}
+    return results(lo.emit(i, "select-and-scatter", [x, source], numbers=numbers, symbols=symbols))
+
+
+_LABELS = re.compile(r"([\w?]+)_([\w?]+)->([\w?]+)\Z")
+
+
+@opcode("convolution")
+def convolution(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """`dim_labels=b01f_01io->b01f`."""
+    x = tensors(i, operands, 2)
+    labels = _LABELS.match(i.attributes.get("dim_labels", ""))
+    rank = len(x[0].shape)
+    if not labels or any(len(part) != rank for part in labels.groups()):
+        raise i.error(f"dim_labels={i.attributes.get('dim_labels')} for {x[0].type} and {x[1].type}")
+    spatial = [str(d) for d in range(rank - 2)]
+    numbers = window(i, rank - 2)
+    del numbers["window_size"]
+    try:
+        for name, part, first, second in (
+            ("input", labels[1], ("batch", "b"), ("feature", "f")),
+            ("kernel", labels[2], ("input_feature", "i"), ("output_feature", "o")),
+            ("output", labels[3], ("batch", "b"), ("feature", "f")),
+        ):
+            numbers[f"{name}_{first[0]}"] = [part.index(first[1])]
+            numbers[f"{name}_{second[0]}"] = [part.index(second[1])]
+            numbers[f"{name}_spatial"] = [part.index(d) for d in spatial]
+    except ValueError:
+        raise i.error(f"dim_labels={labels[0]}") from None
+    for key in ("feature_group_count", "batch_group_count"):
+        numbers[key] = integers(i.attributes.get(key, "1"))[:1]
+    return results(lo.emit(i, "convolution", x, numbers=numbers))
+
+
+@opcode("map")
+def map_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """A scalar function over every element: its ops, which must be elementwise, on whole arrays."""
+    x = tensors(i, operands)
+    function = lo.region(i.attributes.get("to_apply"), i)
+    shape = array(i).shape
+    if any(op.kind not in ELEMENTWISE | {"constant"} for op in function.ops) or len(function.outputs) != 1:
+        return unknown(lo, i, operands)
+    values: dict[Tensor, Tensor] = {port.tensor: t for port, t in zip(function.inputs, x, strict=True)}
+    for n, op in enumerate(function.ops):
+        inner = [values[t] for t in op.operands]
+        types = [(t.dtype, shape if inner else t.shape) for t in op.results]
+        made = lo.emit(i, op.kind, inner, types, numbers=op.numbers, symbols=op.symbols, suffix=f".{n}")
+        if op.kind == "constant":
+            made.result.literal = op.result.literal
+            made = lo.emit(
+                i,
+                "broadcast",
+                made.results,
+                [(op.result.dtype, shape)],
+                numbers={"dimensions": []},
+                suffix=f".{n}.broadcast",
+            )
+        values[op.result] = made.result
+    return values[function.outputs[0].tensor]

@@ -1,0 +1,83 @@
+"""Lowering of HLO opcodes whose meaning the text does not show: random numbers and custom calls."""
+
+from __future__ import annotations
+
+import re
+
+from .attributes import integers, unquote
+from .lower import Lowering, opcode, opened, results, shaped, tensors
+from .module import Instruction
+from .types import flatten
+
+
+@opcode("rng")
+def rng(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """`distribution=rng_uniform` or `rng_normal` with its two parameters."""
+    distribution = i.attributes.get("distribution", "")
+    kind = {"rng_uniform": "rng-uniform", "rng_normal": "rng-normal"}.get(distribution, "rng")
+    return results(lo.emit(i, kind, tensors(i, operands)))
+
+
+@opcode("rng-bit-generator")
+def rng_bit_generator(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """New state and bits."""
+    algorithm = i.attributes.get("algorithm", "rng_default")
+    op = lo.emit(i, "rng-bit-generator", tensors(i, operands), symbols={"algorithm": [algorithm]})
+    return shaped(op.results, i.type)
+
+
+IGNORED = frozenset(
+    {
+        "metadata",
+        "sharding",
+        "frontend_attributes",
+        "custom_call_target",
+        "api_version",
+        "backend_config",
+        "operand_layout_constraints",
+        "custom_call_has_side_effect",
+        "opaque",
+        "control-predecessors",
+        "called_computations",
+        "to_apply",
+        "output_to_operand_aliasing",
+        "statistics",
+        "schedule",
+    }
+)
+MARKERS = frozenset(
+    {"Sharding", "MoveToHost", "MoveToDevice", "PinToHost", "annotate_device_placement", "LayoutConstraint"}
+)
+
+
+@opcode("custom-call")
+def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """An opaque call, with its target, configuration and numbers; markers that change nothing are their operand."""
+    target = unquote(i.attributes.get("custom_call_target", ""))
+    if not target:
+        raise i.error("attribute `custom_call_target` is missing")
+    flat = [tensor for operand in operands for tensor in opened(operand) if tensor is not None]
+    if target in MARKERS and len(operands) == 1:
+        return operands[0]
+    symbols: dict[str, list[str]] = {}
+    numbers: dict[str, list[int]] = {}
+    config = unquote(i.attributes.get("backend_config", i.attributes.get("opaque", "")))
+    if config:
+        symbols["config"] = [" ".join(config.split())]
+    for key, value in i.attributes.items():
+        if key not in IGNORED:
+            if re.fullmatch(r"-?\d{1,9}|\{[\d,\s-]*\}", value):
+                numbers[key] = integers(value)
+            else:
+                symbols[key] = [" ".join(unquote(value).split())]
+    name = re.sub(r"\s+", "_", target)
+    types = [(t.dtype, t.shape) for t in flatten(i.type) if t.dtype not in ("token", "opaque")]
+    if not types:
+        return shaped([], i.type)
+    called = i.attributes.get("called_computations", "").strip("{}")
+    names = [part.strip() for part in called.split(",") if part.strip()]
+    if i.attributes.get("to_apply"):
+        names.append(i.attributes["to_apply"])
+    regions = [lo.region(part, i) for part in names]
+    op = lo.emit(i, f"custom:{name}", flat, types, numbers=numbers, symbols=symbols, regions=regions)
+    return shaped(op.results, i.type)
