@@ -1,0 +1,1 @@
+"""Live capture: programs of a framework, traced without data, written as dumps or verified at once."""

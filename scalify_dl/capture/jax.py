@@ -1,0 +1,190 @@
+"""Live JAX functions: traced with abstract arguments (no weights, no data), verified at once or written as dumps.
+
+    report = verify(loss, shard_map_loss, args, mesh)                                 # manual collectives
+    report = verify(step, step, args, mesh, in_shardings=(P(None, "tp"), P("dp")))    # what XLA's partitioner did
+
+`args` are arrays or `jax.ShapeDtypeStruct`s (pytrees of them); of arrays only shape and type are used. The distributed
+function is either written with `shard_map` (then its StableHLO already says what every rank does; the mesh may be
+abstract, of any size), or an ordinary function that is compiled for the mesh with `in_shardings`: XLA's SPMD
+partitioner runs, and the module behind it is verified. That needs as many devices as the mesh has; on a CPU host
+
+    XLA_FLAGS=--xla_force_host_platform_device_count=8
+
+in the environment makes them, before JAX is imported. Gradients, scans and jitted helpers are part of the functions.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.frontends.mesh import Mesh
+
+if TYPE_CHECKING:
+    from scalify_dl.verify.options import Options
+    from scalify_dl.verify.verdict import Report
+
+PARTITIONER = {
+    "xla_dump_hlo_as_text": True,
+    "xla_dump_large_constants": True,
+    "xla_dump_hlo_pass_re": "spmd-partition.*",
+    "xla_backend_optimization_level": 0,
+}
+"""Compiler options that dump the module around the SPMD partitioner."""
+
+AFTER = "*.after_spmd-partitioning*.txt"
+
+
+@dataclass(frozen=True)
+class Capture:
+    """Two dumps of one pair of programs, and the mesh. `command` verifies them."""
+
+    base: Path
+    dist: Path
+    mesh: Mesh
+
+    @property
+    def command(self) -> str:
+        """The command line that verifies the pair."""
+        return shlex.join(["dlverify", "verify", str(self.base), str(self.dist), "--mesh", str(self.mesh)])
+
+
+def capture(
+    fn_base: Callable[..., Any],
+    fn_dist: Callable[..., Any],
+    args: Sequence[Any],
+    mesh: Any,
+    in_shardings: Any = None,
+    *,
+    out_shardings: Any = None,
+    directory: str | Path,
+    name: str = "model",
+) -> Capture:
+    """Traces both functions and writes `NAME.base.mlir` and `NAME.dist.mlir` (shard_map) or `NAME.dist.hlo`
+    (partitioned) into a directory.
+
+    `mesh` is a `jax.sharding.Mesh` or `AbstractMesh`; `in_shardings` and `out_shardings` as `jax.jit` takes them, with
+    `PartitionSpec`s or `NamedSharding`s. Raises InputError where JAX is missing, the function neither uses `shard_map`
+    nor has shardings, or the devices do not suffice; errors of tracing are JAX's own.
+    """
+    axes = _mesh(mesh)
+    abstract = _abstract(args)
+    baseline = _lower(fn_base, abstract)
+    shardings = {"in_shardings": in_shardings, "out_shardings": out_shardings}
+    named = {key: _named(value, mesh) for key, value in shardings.items() if value is not None}
+    distributed = _lower(fn_dist, abstract, **named)
+    text = distributed.as_text(debug_info=True)
+    suffix = "mlir"
+    if "sdy.manual_computation" not in text:
+        if in_shardings is None and not _placed(abstract):
+            raise InputError(
+                "the distributed function neither uses shard_map nor has shardings",
+                expected="in_shardings, arguments with shardings, or a function with shard_map",
+            )
+        text, suffix = partitioned(distributed, mesh), "hlo"
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    base, dist = folder / f"{name}.base.mlir", folder / f"{name}.dist.{suffix}"
+    base.write_text(baseline.as_text(debug_info=True), "utf-8")
+    dist.write_text(text, "utf-8")
+    return Capture(base, dist, axes)
+
+
+def verify(
+    fn_base: Callable[..., Any],
+    fn_dist: Callable[..., Any],
+    args: Sequence[Any],
+    mesh: Any,
+    in_shardings: Any = None,
+    *,
+    out_shardings: Any = None,
+    relate: str | Path | None = None,
+    options: Options | None = None,
+) -> Report:
+    """Traces both functions and verifies that the distributed one computes what the other does.
+
+    Arguments as for `capture`; `relate` is a relations file, `options` those of `dlverify verify`. The report's
+    `verdict` is PROVED, REFUTED or UNKNOWN.
+    """
+    from scalify_dl.verify.pipeline import verify as verify_dumps
+
+    with tempfile.TemporaryDirectory(prefix="dlverify-") as directory:
+        found = capture(fn_base, fn_dist, args, mesh, in_shardings, out_shardings=out_shardings, directory=directory)
+        return verify_dumps(found.base, [found.dist], found.mesh, relate, options)
+
+
+def partitioned(lowered: Any, mesh: Any) -> str:
+    """The HLO text of a lowered function behind XLA's SPMD partitioner."""
+    import jax
+
+    if jax.device_count() < mesh.size:
+        raise InputError(
+            f"XLA's partitioner needs {mesh.size} devices, JAX has {jax.device_count()}",
+            hint=f"set XLA_FLAGS=--xla_force_host_platform_device_count={mesh.size} before Python starts",
+        )
+    with tempfile.TemporaryDirectory(prefix="dlverify-xla-") as directory:
+        lowered.compile(compiler_options={"xla_dump_to": directory, **PARTITIONER})
+        dumps = sorted(Path(directory).glob(AFTER))
+        if not dumps:
+            raise InputError("XLA dumped no module behind its SPMD partitioner: does the mesh have one device only?")
+        return dumps[-1].read_text("utf-8")
+
+
+def _jax() -> Any:
+    """The jax module."""
+    try:
+        import jax
+    except ImportError:
+        hint = "install the `jax` extra: pip install 'scalify-dl[jax]'"
+        raise InputError("JAX is not installed", hint=hint) from None
+    return jax
+
+
+def _lower(function: Callable[..., Any], abstract: Sequence[Any], **shardings: Any) -> Any:
+    """StableHLO of a function. Arguments that it does not use stay, so that positions keep their meaning."""
+    jitted = _jax().jit(function, keep_unused=True, **shardings)
+    return jitted.trace(*abstract).lower(lowering_platforms=("cpu",))
+
+
+def _abstract(args: Sequence[Any]) -> list[Any]:
+    """Arguments by shape, type and placement only."""
+    jax = _jax()
+
+    def leaf(value: Any) -> Any:
+        if isinstance(value, jax.ShapeDtypeStruct):
+            return value
+        typed = jax.typeof(value)
+        return jax.ShapeDtypeStruct(typed.shape, typed.dtype)
+
+    return [jax.tree.map(leaf, arg) for arg in args]
+
+
+def _placed(abstract: Sequence[Any]) -> bool:
+    """Whether arguments carry shardings of their own."""
+    import jax
+
+    return any(getattr(leaf, "sharding", None) is not None for leaf in jax.tree.leaves(list(abstract)))
+
+
+def _named(shardings: Any, mesh: Any) -> Any:
+    """PartitionSpecs bound to the mesh; None means replicated, as in `shard_map`."""
+    import jax
+    from jax.sharding import NamedSharding, PartitionSpec
+
+    def bind(leaf: Any) -> Any:
+        if leaf is None:
+            return NamedSharding(mesh, PartitionSpec())
+        return NamedSharding(mesh, leaf) if isinstance(leaf, PartitionSpec) else leaf
+
+    return jax.tree.map(bind, shardings, is_leaf=lambda leaf: leaf is None or isinstance(leaf, PartitionSpec))
+
+
+def _mesh(mesh: Any) -> Mesh:
+    """The verifier's mesh of a JAX mesh (or of a mapping axis → size)."""
+    shape: Mapping[str, int] = mesh if isinstance(mesh, Mapping) else mesh.shape
+    return Mesh(tuple((str(axis), int(size)) for axis, size in shape.items()))
