@@ -22,7 +22,7 @@ from .execute import Deadlock
 from .localise import Place, locate
 from .meaning import Unsupported
 from .program import Program, Shard
-from .shrink import Shrunk, shrink
+from .shrink import shrink
 from .taint import invented_values
 from .trial import FLOOR, Progress, Trial, is_exact, measure_noise, run_trial
 
@@ -151,21 +151,23 @@ def find_counterexample(
     `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op that
     differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to.
     """
-    search = Search()
     rows = list(relations)
-    small: Shrunk | None = None
-    if elements(program) > DIRECT_ELEMENTS:
-        small = shrink(program, rows, least)
-        search.sizes = "shrunk"
-    run = small.program if small else program
-    if small:
-        rows = [r for row in rows if (r := small.relation(row)) is not None]
-    pending = _outputs(run, outputs, search)
+    search = Search()
     try:
-        _try_all(run, pending, rows, search, trials, seed, rounding, localise, progress)
+        if elements(program) <= DIRECT_ELEMENTS:
+            _try_all(program, outputs, rows, search, trials, seed, rounding, localise, progress)
+        else:  # two sizes: what coincides at one (a mask of two positions, say) differs at the other
+            search.sizes = "shrunk"
+            for size in (least, least + 1):
+                small = shrink(program, rows, size)
+                kept = [r for row in rows if (r := small.relation(row)) is not None]
+                search.problems, search.agreed = [], {}
+                _try_all(small.program, outputs, kept, search, trials, seed + size, rounding, localise, progress)
+                if search.counterexamples or search.problems:
+                    break
     except KeyboardInterrupt:
         search.status = "interrupted"
-        search.problems.append(f"interrupted after {search.trials} of {trials} trials")
+        search.problems.append(f"interrupted after {search.trials} trials")
         return search
     kinds = {c.kind for c in search.counterexamples}
     if "refutation" in kinds:
@@ -199,7 +201,7 @@ def _outputs(program: Program, wanted: Collection[str] | None, search: Search) -
 
 def _try_all(
     program: Program,
-    pending: list[_Output],
+    outputs: Collection[str] | None,
     rows: list[Shard],
     search: Search,
     trials: int,
@@ -208,6 +210,7 @@ def _try_all(
     localise: bool,
     progress: Progress | None,
 ) -> None:
+    pending = _outputs(program, outputs, search)
     how = "integers" if is_exact(program) else "reals"
     plan = [(seed + i, how, False) for i in range(trials)]
     if how == "integers":

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from . import contraction, control, elementwise, indexing, neuronx, structural, windows
+from . import contraction, control, elementwise, indexing, neuronx, structural, vllm, windows
 from .base import MEANINGS, Call, Meaning, Unsupported, meaning
 from .collectives import COLLECTIVES, GROUPED, collective_permute
 
 __all__ = [
     "COLLECTIVES", "GROUPED", "MEANINGS", "Call", "Meaning", "Unsupported", "collective_permute", "contraction", "control",
-    "elementwise", "indexing", "meaning", "neuronx", "structural", "windows",
+    "elementwise", "indexing", "meaning", "neuronx", "structural", "vllm", "windows",
 ]  # fmt: skip
 RANDOM = frozenset({"rng", "rng-bit-generator", "rng-uniform", "rng-normal", "dropout-mask"})
 CONTROL = frozenset({"while", "conditional"})

@@ -171,3 +171,15 @@ def rms_norm(s: Shapes, op: Op) -> None:
     x = s.dims(op.operands[0])
     if dim.isdigit() and int(dim) < len(x):
         s.extents.same(x[int(dim)], s.dims(op.operands[1])[0])
+
+
+@rule("custom:vllm.unified_attention")
+def unified_attention(s: Shapes, op: Op) -> None:
+    """Tokens; heads are kv heads times group; head dim."""
+    q, k, v = (s.dims(t) for t in op.operands[:3])
+    for a, b in [*zip(k, v, strict=True), (q[0], k[0]), (q[2], k[2])]:
+        s.extents.same(a, b)
+    s.extents.link(q[1], s.extents.size(q[1]) // s.extents.size(k[1]), k[1], 1, s.extents.size(k[1]))
+    for tensor in [*op.operands[3:], *op.results]:
+        if len(s.dims(tensor)) == 3:
+            s.same_dims([op.operands[0], tensor])
