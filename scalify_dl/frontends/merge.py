@@ -71,7 +71,11 @@ def _groups(graph: Graph, rank: int) -> dict[int, dict[int, list[list[int]]]]:
 def _fold(program: _Program, graph: Graph, rank: int) -> bool:
     """Adds a rank to a program where its graph differs in numbers only; otherwise leaves both alone."""
     base = program.graph
-    if len(base.ops) != len(graph.ops) or not _same_ports(base.inputs, graph.inputs) or len(base.outputs) != len(graph.outputs):
+    if (
+        len(base.ops) != len(graph.ops)
+        or not _same_ports(base.inputs, graph.inputs)
+        or len(base.outputs) != len(graph.outputs)
+    ):
         return False
     known: dict[Tensor, Tensor] = {b.tensor: a.tensor for a, b in zip(base.inputs, graph.inputs, strict=True)}
     differences: list[_Difference] = []
@@ -114,7 +118,7 @@ def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: lis
         or len(ours.operands) != len(theirs.operands)
         or len(ours.results) != len(theirs.results)
         or ours.symbols != theirs.symbols
-        or ours.group_name != theirs.group_name and (ours.groups is None or theirs.groups is None)
+        or (ours.group_name != theirs.group_name and (ours.groups is None or theirs.groups is None))
         or (ours.groups is None) != (theirs.groups is None)
         or ours.pairs != theirs.pairs
         or ours.regions
@@ -145,7 +149,7 @@ def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: lis
 def _same_literal(ours: Op, a: Tensor, theirs: Op, b: Tensor, differences: list[_Difference]) -> bool:
     """Whether two scalar constants differ as numbers only."""
     mine, yours = _integer(a), _integer(b)
-    if mine is None and ("value", 0) not in ours.rank_numbers or yours is None or a.shape or ours.kind != "constant":
+    if (mine is None and ("value", 0) not in ours.rank_numbers) or yours is None or a.shape or ours.kind != "constant":
         return False
     if mine != yours:
         differences.append(_Difference(ours, "value", 0, yours))
@@ -155,7 +159,12 @@ def _same_literal(ours: Op, a: Tensor, theirs: Op, b: Tensor, differences: list[
 def _integer(tensor: Tensor) -> int | None:
     """The value of an integer constant that `rank_number` can hold."""
     literal = tensor.literal
-    if literal is None or literal.rational is None or literal.rational.denominator != 1 or abs(literal.rational) >= LIMIT:
+    if (
+        literal is None
+        or literal.rational is None
+        or literal.rational.denominator != 1
+        or abs(literal.rational) >= LIMIT
+    ):
         return None
     return literal.rational.numerator
 
@@ -179,7 +188,9 @@ def _join_groups(program: _Program) -> None:
         for rank, named in by_rank.items():
             mine = next((group for group in named if rank in group), None)
             if mine is None:
-                raise _error(program.graph, op, f"rank {rank} issues a {op.kind} over {named}, of which it is no member")
+                raise _error(
+                    program.graph, op, f"rank {rank} issues a {op.kind} over {named}, of which it is no member"
+                )
             for group in named:
                 if group in groups:
                     continue

@@ -1,4 +1,4 @@
-"""PyTorch's FX readable text (`GraphModule.print_readable()`, ATen level), read into the graph model. No torch needed."""
+"""PyTorch's FX readable text (`GraphModule.print_readable()`, ATen level), read into the graph model without torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from scalify_dl.frontends.mesh import Mesh
 
 from .annotation import Annotations, beside, descriptor_path, load_annotations
 from .lowering import Context
-from .program import lower_module, prune
+from .program import lower_module
+from .prune import prune
 from .reader import looks_like_fx, parse
 
 __all__ = ["looks_like_fx", "read", "read_text"]
@@ -30,7 +31,9 @@ def read(path: str | Path, mesh: Mesh | None = None) -> Graph:
     return read_text(text, mesh, file=str(path), annotations=load_annotations(beside(path)))
 
 
-def read_text(text: str, mesh: Mesh | None = None, *, file: str | None = None, annotations: Annotations | None = None) -> Graph:
+def read_text(
+    text: str, mesh: Mesh | None = None, *, file: str | None = None, annotations: Annotations | None = None
+) -> Graph:
     """Reads FX text; see `read`."""
     known = annotations or Annotations()
     module, signature = parse(text, file)
@@ -54,8 +57,8 @@ def read_text(text: str, mesh: Mesh | None = None, *, file: str | None = None, a
                 line=module.returned_line,
                 hint=f"is {beside(Path(file or 'graph.fx.txt')).name} of another capture?",
             )
-        for port, descriptor in zip(returned, known.outputs, strict=True):
-            if port is not None:
-                port.path = descriptor_path(descriptor)
+        for output, descriptor in zip(returned, known.outputs, strict=True):
+            if output is not None:
+                output.path = descriptor_path(descriptor)
     prune(graph)
     return graph

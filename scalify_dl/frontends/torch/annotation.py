@@ -6,7 +6,8 @@
      "groups": {"0": [0, 1, 2, 3]}}
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
-stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor. Other keys are ignored.
+stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor. Other keys are
+ignored.
 """
 
 from __future__ import annotations
@@ -26,8 +27,19 @@ from scalify_dl.frontends.mesh import Mesh
 __all__ = ["Annotations", "DTensorPlacement", "beside", "descriptor_path", "load_annotations"]
 
 MAX_DESCRIPTOR = 20_000
-_ITEM = re.compile(r"\s*(?:(Replicate\(\)|R)|_?StridedShard\((?:dim=)?(\d+),\s*(?:sf|split_factor)=(\d+)\)|(?:Shard\((?:dim=)?|S\()(\d+)\)|(?:_?\w*Partial|P)\(?(?:reduce_op=)?'?(\w*)'?[^()]*\)?)\s*(?:,|\Z)")
-_REDUCERS = {"": "sum", "sum": "sum", "avg": "avg", "max": "max", "min": "min", "product": "prod", "band": "and", "bor": "or"}
+_ITEM = re.compile(
+    r"\s*(?:(Replicate\(\)|R)|_?StridedShard\((?:dim=)?(\d+),\s*(?:sf|split_factor)=(\d+)\)|(?:Shard\((?:dim=)?|S\()(\d+)\)|(?:_?\w*Partial|P)\(?(?:reduce_op=)?'?(\w*)'?[^()]*\)?)\s*(?:,|\Z)"
+)
+_REDUCERS = {
+    "": "sum",
+    "sum": "sum",
+    "avg": "avg",
+    "max": "max",
+    "min": "min",
+    "product": "prod",
+    "band": "and",
+    "bor": "or",
+}
 
 
 @dataclass(frozen=True)
@@ -76,7 +88,9 @@ class DTensorPlacement:
         while text[at:].strip():
             match = _ITEM.match(text, at)
             if not match or match.end() == at:
-                raise self.error("is not understood", expected="Replicate(), Shard(dim=0), Partial(sum), _StridedShard(dim=0, sf=2)")
+                raise self.error(
+                    "is not understood", expected="Replicate(), Shard(dim=0), Partial(sum), _StridedShard(dim=0, sf=2)"
+                )
             replicate, strided, skip, shard, reducer = match.groups()
             if replicate:
                 found.append(("replicate", 0, 1))
@@ -136,7 +150,7 @@ class DTensorPlacement:
 
 @dataclass(frozen=True)
 class Annotations:
-    """What the JSON says. `inputs` maps graph names to descriptors; `outputs` lists descriptors in order, or is None."""
+    """What the JSON says. `inputs` maps graph names to descriptors; `outputs` lists descriptors in order, or None."""
 
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Sequence[str] | None = None
@@ -264,5 +278,5 @@ def _path(node: ast.expr) -> str | None:
     if kind == "TangentAOTInput" and "output" in fields:
         return f"tangent {_path(fields['output'])}"
     if kind in ("PlainAOTInput", "PlainAOTOutput") and isinstance(index, ast.Constant):
-        return f"{'input' if kind == 'PlainAOTInput' else 'output'} {index.value}"
+        return f"{'input' if kind == 'PlainAOTInput' else 'output'} {index.value!r}"
     return ast.unparse(node)

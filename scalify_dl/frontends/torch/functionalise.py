@@ -8,24 +8,49 @@ view of the base is taken anew. Statements stay FX statements; ops that write be
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
 
-from .reader import Call, Infix, Item, Ref, Statement
+from .reader import Statement
+from .syntax import Call, Infix, Item, Ref
 
 __all__ = ["functionalise"]
 
 VIEWS = frozenset(
-    """aten.view aten.t aten.transpose aten.permute aten.slice aten.select aten.unsqueeze aten.squeeze aten.detach
-    aten.alias aten.expand aten.view_as aten._unsafe_view""".split()
-)
+    {
+        "aten.view",
+        "aten.t",
+        "aten.transpose",
+        "aten.permute",
+        "aten.slice",
+        "aten.select",
+        "aten.unsqueeze",
+        "aten.squeeze",
+        "aten.detach",
+        "aten.alias",
+        "aten.expand",
+        "aten.view_as",
+        "aten._unsafe_view",
+    }
+)  # fmt: skip
 UNDONE_BY_SHAPE = frozenset({"aten.view", "aten.unsqueeze", "aten.squeeze", "aten.view_as", "aten._unsafe_view"})
-MAYBE_VIEWS = frozenset({"aten.reshape", "aten.contiguous", "aten.flatten", "aten.split", "aten.split_with_sizes", "aten.chunk", "aten.unbind", "aten.as_strided"})
+MAYBE_VIEWS = frozenset(
+    {
+        "aten.reshape",
+        "aten.contiguous",
+        "aten.flatten",
+        "aten.split",
+        "aten.split_with_sizes",
+        "aten.chunk",
+        "aten.unbind",
+        "aten.as_strided",
+    }
+)
 WRITES_LISTS = {"c10d.allreduce_": 0}
 WRITES_FIRST = {"c10d._allgather_base_", "c10d._reduce_scatter_base_", "c10d.alltoall_base_"}
-"""c10d's collectives: which argument they write; the lowering gives the written value as item 0 (`alltoall_base_`: as is)."""
+"""c10d's collectives write their first argument; item 0 of what the lowering gives is the written value
+(`alltoall_base_`: what it gives)."""
 
 
 class _View(NamedTuple):
@@ -45,7 +70,12 @@ def _writes(value: Any) -> bool:
     name = packet.rpartition(".")[2]
     if packet in WRITES_LISTS or packet in WRITES_FIRST:
         return True
-    return packet.split(".")[0] in ("aten", "_c10d_functional") and name.endswith("_") and not name.startswith("_") and not name.endswith("__")
+    return (
+        packet.split(".")[0] in ("aten", "_c10d_functional")
+        and name.endswith("_")
+        and not name.startswith("_")
+        and not name.endswith("__")
+    )
 
 
 def functionalise(statements: list[Statement]) -> list[Statement]:
@@ -184,5 +214,3 @@ class _Functionaliser:
         if packet in ("aten.detach", "aten.alias"):
             return Call("torch.ops.aten.alias.default", (Ref(value),), {})
         raise InputError(f"a write through `{packet}`", line=statement.line, hint="capture with functionalization")
-
-

@@ -8,53 +8,40 @@ are followed as Python values; inputs of that kind are counted and dropped.
 from __future__ import annotations
 
 import inspect
-import operator
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import cache
 from math import prod
 from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.graph import Graph, Literal, Op, Port, Tensor
+from scalify_dl.frontends.graph import Literal, Port, Tensor
 
 from .functionalise import functionalise
 from .lowering import LOWERINGS, Context, Unsupported
-from .reader import Call, Infix, Item, Module, Ref, Statement, Symbol, TensorType, tensor_type
+from .opaque import opaque
+from .reader import Module, Statement
+from .sizes import OPERATOR_NAMES, Hidden, arithmetic
+from .syntax import Call, Infix, Item, Ref, Symbol, TensorType, tensor_type
 
 __all__ = ["lower_module"]
 
 EFFECTS = frozenset(
-    """aten._assert_tensor_metadata aten._assert_async aten._assert_scalar aten.sym_constrain_range profiler
-    aten.sym_constrain_range_for_size torch._check torch._check_is_size torch._C._set_grad_enabled
-    torch.amp.autocast_mode._enter_autocast torch.amp.autocast_mode._exit_autocast aten.record_stream
-    higher_order.with_effects aten._backward aten.manual_seed""".split()
+    """aten._assert_tensor_metadata aten._assert_async aten._assert_scalar aten.sym_constrain_range
+    aten.sym_constrain_range_for_size aten.record_stream profiler torch._check torch._check_is_size
+    torch._C._set_grad_enabled torch.amp.autocast_mode""".split()  # noqa: SIM905
 )
 """Calls that compute nothing."""
 
 INLINED = frozenset(
     """wrap wrap_with_set_grad_enabled wrap_with_autocast tag_activation_checkpoint wrap_activation_checkpoint
-    invoke_subgraph hints_wrapper""".split()
+    invoke_subgraph hints_wrapper""".split()  # noqa: SIM905
 )
 """Higher-order ops that run their sub-module once, as it is."""
 
-TORCH_SPACES = frozenset({"aten", "prims", "higher_order", "_c10d_functional", "c10d_functional", "c10d", "_dtensor", "quantized"})
+TORCH_SPACES = frozenset(
+    {"aten", "prims", "higher_order", "_c10d_functional", "c10d_functional", "c10d", "_dtensor", "quantized"}
+)
 """Namespaces of torch itself: an op there without a lowering is `unknown:`, elsewhere `custom:`."""
-
-INFIX: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "/": operator.truediv,
-    "%": operator.mod, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
-    ">=": operator.ge,
-}  # fmt: skip
-OPERATOR_NAMES = {
-    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "eq": "==", "ne": "!=", "lt": "<",
-    "le": "<=", "gt": ">", "ge": ">=",
-}  # fmt: skip
-
-
-class Opaque(NamedTuple):
-    """A value that is no tensor and that the text does not show (a size input, a device mesh)."""
-
-    name: str
 
 
 class Attribute(NamedTuple):
@@ -88,7 +75,7 @@ class _Program:
             type = self.type_of(parameter.type)
             if type is None:
                 graph.ignored_inputs += 1
-                self.env[parameter.name] = Opaque(parameter.name)
+                self.env[parameter.name] = Hidden(parameter.name)
             else:
                 self.env[parameter.name] = graph.input(parameter.name, type.dtype, self.shape_of(type))
         self.body(self.module)
@@ -161,7 +148,7 @@ class _Program:
                 value.name = name
                 if len(op.results) == 1:
                     op.name = name
-        elif type is not None and not isinstance(value, Attribute) and not isinstance(value, Opaque):
+        elif type is not None and not isinstance(value, Attribute) and not isinstance(value, Hidden):
             raise InputError(f"`{name}` is printed as {_text(type)}, but it is no tensor")
         self.env[name] = value
 
@@ -201,7 +188,7 @@ class _Program:
         if kind is Symbol:
             return self.symbol(value, None)
         if kind is Infix:
-            return self.infix(value.operator, self.evaluate(value.left), self.evaluate(value.right))
+            return arithmetic(value.operator, self.evaluate(value.left), self.evaluate(value.right))
         if kind is Call:
             if value.function in ("device", "torch.device"):
                 return Symbol("device")
@@ -247,17 +234,6 @@ class _Program:
             raise InputError(f"`{value.name}` is one tensor, but an item of it is taken")
         raise InputError(f"`{index!r}` is no index of a value of this graph")
 
-    def infix(self, sign: str, left: Any, right: Any) -> Any:
-        """Arithmetic of sizes."""
-        numbers = int | float | bool
-        if isinstance(left, Tensor) or isinstance(right, Tensor):
-            raise InputError(f"`{sign}` of tensors is written as an op in FX text", expected="torch.ops.aten.…")
-        if isinstance(left, numbers) and isinstance(right, numbers):
-            if sign == "**" or (sign in ("/", "//", "%") and right == 0):
-                raise InputError(f"`{left} {sign} {right}` of sizes")
-            return INFIX[sign](left, right)
-        return Opaque(sign)
-
     def sequence(self, value: Any, count: int) -> Sequence[Any]:
         if not isinstance(value, list | tuple) or len(value) != count:
             raise InputError(f"{count} names are bound to something else than {count} results")
@@ -298,7 +274,7 @@ class _Program:
         if name == "getitem" and len(args) == 2:
             return self.item(args[0], args[1])
         if name in OPERATOR_NAMES and len(args) == 2:
-            return self.infix(OPERATOR_NAMES[name], args[0], args[1])
+            return arithmetic(OPERATOR_NAMES[name], args[0], args[1])
         raise InputError(f"`operator.{name}` does not occur in FX text at the ATen level")
 
     def dispatch(self, name: str, args: list[Any], kwargs: dict[str, Any], type: TensorType | None) -> Any:
@@ -325,7 +301,9 @@ class _Program:
                 return self.fallback(mark, name, args, kwargs, type, f"arguments: {mismatch}")
             raise InputError(f"`{name}`: these arguments make no sense ({error})") from error
 
-    def fallback(self, mark: int, name: str, args: list[Any], kwargs: dict[str, Any], type: TensorType | None, why: str) -> Any:
+    def fallback(
+        self, mark: int, name: str, args: list[Any], kwargs: dict[str, Any], type: TensorType | None, why: str
+    ) -> Any:
         """Takes back what a lowering had begun, and says what is missing."""
         del self.c.graph.ops[mark:]
         return self.opaque("unknown", name, args, kwargs, self.types_wanted(type), why)
@@ -334,15 +312,8 @@ class _Program:
         self, space: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Any, why: str | None
     ) -> Any:
         """An op without a meaning here: tensors are operands, everything else attributes."""
-        operands: list[Tensor] = []
-        numbers: dict[str, list[int]] = {}
-        symbols: dict[str, list[str]] = {}
-        for key, value in [*((f"arg{i}", v) for i, v in enumerate(args)), *kwargs.items()]:
-            _collect(key, value, operands, numbers, symbols)
-        if why is not None:
-            symbols["reason"] = [why]
         types = wanted if isinstance(wanted, list) else list(wanted.values())
-        op = self.c.op(f"{space}:{name}", operands, types, numbers, symbols)
+        op = opaque(self.c, f"{space}:{name}", args, kwargs, types, why)
         if isinstance(wanted, list):
             return op.results[0] if op.results else None
         results: list[Any] = [None] * (max(wanted, default=-1) + 1)
@@ -350,7 +321,9 @@ class _Program:
             results[index] = result
         return tuple(results)
 
-    def types_wanted(self, type: TensorType | None) -> list[tuple[str, tuple[int, ...]]] | dict[int, tuple[str, tuple[int, ...]]]:
+    def types_wanted(
+        self, type: TensorType | None
+    ) -> list[tuple[str, tuple[int, ...]]] | dict[int, tuple[str, tuple[int, ...]]]:
         """Result types of an op that only the text tells: its own, or those of the items taken of it, by index."""
         if type is not None:
             return [(type.dtype, self.shape_of(type))]
@@ -379,7 +352,9 @@ class _Program:
             rest = args[modules[0] + 1 :]
             return self.inline(args[modules[0]], rest[1:] if name == "invoke_subgraph" else rest)
         plain = [arg.name if isinstance(arg, Module) else arg for arg in args]
-        return self.opaque("unknown", f"higher_order.{name}", plain, kwargs, self.types_wanted(type), "no lowering exists for it")
+        return self.opaque(
+            "unknown", f"higher_order.{name}", plain, kwargs, self.types_wanted(type), "no lowering exists for it"
+        )
 
     def inline(self, module: Module, args: Sequence[Any]) -> Any:
         """Runs a sub-module in the place of its call."""
@@ -401,7 +376,7 @@ def _packet(name: str) -> str:
     return f"{space}.{rest.partition('.')[0]}"
 
 
-@lru_cache(maxsize=None)
+@cache
 def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
@@ -411,7 +386,7 @@ def _checked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
     for value in [*args, *kwargs.values()]:
         if isinstance(value, list | tuple) and type(value) in (list, tuple):
             _checked(value, {})
-        elif isinstance(value, Opaque):
+        elif isinstance(value, Hidden):
             raise Unsupported(f"`{value.name}` is a value that the dump does not show")
 
 
@@ -430,40 +405,5 @@ def _buffers(kwargs: dict[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def _collect(
-    key: str, value: Any, operands: list[Tensor], numbers: dict[str, list[int]], symbols: dict[str, list[str]]
-) -> None:
-    """Sorts an argument of an opaque op into operands and attributes."""
-    if isinstance(value, Tensor):
-        operands.append(value)
-    elif type(value) in (list, tuple):
-        if value and all(isinstance(v, int) and -(2**31) < v < 2**31 for v in value):
-            numbers[key] = [int(v) for v in value]
-        else:
-            for i, item in enumerate(value):
-                _collect(f"{key}.{i}", item() if callable(item) else item, operands, numbers, symbols)
-    elif isinstance(value, int) and -(2**31) < value < 2**31:
-        numbers[key] = [int(value)]
-    elif value is not None:
-        symbols[key] = [_word(value)]
-
-
-def _word(value: Any) -> str:
-    text = value if isinstance(value, str) else getattr(value, "path", None) or getattr(value, "name", None) or repr(value)
-    return str(text).replace("\t", " ").replace("\n", " ")
-
-
 def _text(type: TensorType) -> str:
     return f"{type.dtype}[{','.join(map(str, type.shape or ()))}]"
-
-
-def prune(graph: Graph) -> None:
-    """Drops ops that no output needs; collectives stay, because every rank must issue them alike."""
-    needed = {port.tensor for port in graph.outputs}
-    kept: list[Op] = []
-    for op in reversed(graph.ops):
-        if op.groups is not None or op.group_name is not None or any(result in needed for result in op.results):
-            needed.update(op.operands)
-            kept.append(op)
-    kept.reverse()
-    graph.ops[:] = kept

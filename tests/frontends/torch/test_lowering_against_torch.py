@@ -1,4 +1,5 @@
 """Every lowering computes what torch computes: eager torch against the oracle on the lowered graph."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 

@@ -30,7 +30,14 @@ def _symbols(q: Tensor, scale: float | None) -> dict[str, list[str]]:
 
 
 def forward(
-    c: Context, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float | None
+    c: Context,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
 ) -> tuple[Tensor, Tensor]:
     """(out, logsumexp)"""
     if dropout_p:
@@ -47,7 +54,13 @@ def forward(
 
 
 def backward(
-    c: Context, grad: Tensor, saved: Sequence[Tensor], mask: Tensor | None, dropout_p: float, is_causal: bool, scale: float | None
+    c: Context,
+    grad: Tensor,
+    saved: Sequence[Tensor],
+    mask: Tensor | None,
+    dropout_p: float,
+    is_causal: bool,
+    scale: float | None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """(dq, dk, dv); `saved` is q, k, v, out, logsumexp"""
     if dropout_p:
@@ -98,7 +111,7 @@ def flash_cpu_backward(
 def flash(
     c: Context, q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0, is_causal: bool = False,
     return_debug_mask: bool = False, *, scale: float | None = None,
-) -> tuple[Tensor | Lazy | None | int, ...]:  # fmt: skip
+) -> tuple[Tensor | Lazy | int | None, ...]:  # fmt: skip
     out, logsumexp = forward(c, q, k, v, None, dropout_p, is_causal, scale)
     return out, logsumexp, None, None, q.shape[-2], k.shape[-2], None, None, _nothing
 
@@ -116,9 +129,19 @@ def flash_backward(
 def cudnn(
     c: Context, q: Tensor, k: Tensor, v: Tensor, attn_bias: Tensor | None, compute_log_sumexp: bool,
     dropout_p: float = 0.0, is_causal: bool = False, return_debug_mask: bool = False, *, scale: float | None = None,
-) -> tuple[Tensor | Lazy | None | int, ...]:  # fmt: skip
+) -> tuple[Tensor | Lazy | int | None, ...]:  # fmt: skip
     out, logsumexp = forward(c, q, k, v, attn_bias, dropout_p, is_causal, scale)
-    return out, lambda: c.reshape(logsumexp, (*logsumexp.shape, 1)), None, None, q.shape[-2], k.shape[-2], None, None, _nothing
+    return (
+        out,
+        lambda: c.reshape(logsumexp, (*logsumexp.shape, 1)),
+        None,
+        None,
+        q.shape[-2],
+        k.shape[-2],
+        None,
+        None,
+        _nothing,
+    )
 
 
 @lower("aten._scaled_dot_product_cudnn_attention_backward")

@@ -6,18 +6,20 @@ otherwise the op keeps the group's name, and whoever knows the mesh decides (`Op
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
 
-from .core import Context, Shape, Unsupported, axis, lower
+from .core import Context, F, Unsupported, lower
+from .dims import Shape, axis
 
 REDUCERS = {
-    "sum": "sum", "avg": "sum", "max": "max", "min": "min", "product": "prod", "prod": "prod", "band": "and", "bor": "or",
-    "bxor": "xor", "0": "sum", "1": "sum", "2": "prod", "3": "min", "4": "max", "5": "and", "6": "or", "7": "xor",
+    "sum": "sum", "avg": "sum", "max": "max", "min": "min", "product": "prod", "prod": "prod", "band": "and",
+    "bor": "or", "bxor": "xor",
+    "0": "sum", "1": "sum", "2": "prod", "3": "min", "4": "max", "5": "and", "6": "or", "7": "xor",
 }  # fmt: skip
 """Reduce ops by name, and by their number in c10d's `ReduceOp`."""
 
@@ -28,11 +30,19 @@ def members(c: Context, group: object) -> list[int] | None:
         return [int(rank) for rank in group]
     if not isinstance(group, str):
         raise Unsupported("a process group that is neither named nor listed")
-    return [0] if c.alone else c.groups.get(group)
+    if c.alone:
+        return [0]
+    return list(c.groups[group]) if group in c.groups else None
 
 
 def collective(
-    c: Context, kind: str, x: Tensor, shape: Shape, group: object, numbers: dict[str, list[int]] | None = None, reducer: str | None = None
+    c: Context,
+    kind: str,
+    x: Tensor,
+    shape: Shape,
+    group: object,
+    numbers: dict[str, list[int]] | None = None,
+    reducer: str | None = None,
 ) -> Tensor:
     """Appends a collective over a group; over a single member it is the identity."""
     ranks = members(c, group)
@@ -74,7 +84,7 @@ def _averaged(c: Context, op: object, x: Tensor, count: int | None) -> Tensor:
 FUNCTIONAL = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 
 
-def functional(name: str) -> Any:
+def functional(name: str) -> Callable[[F], F]:
     """Registers a functional collective, its in-place variant and those of other namespaces."""
     return lower(*[f"{space}.{name}" for space in FUNCTIONAL], f"_c10d_functional.{name}_")
 
@@ -99,7 +109,12 @@ def all_reduce_coalesced(c: Context, xs: Sequence[Tensor], reduce_op: str, *tail
 
 @lower(*[f"{space}.all_gather_into_tensor" for space in FUNCTIONAL], "_c10d_functional.all_gather_into_tensor_out")
 def all_gather_into_tensor(
-    c: Context, x: Tensor, *tail: Any, group_size: int | None = None, group_name: object = None, out: Tensor | None = None
+    c: Context,
+    x: Tensor,
+    *tail: Any,
+    group_size: int | None = None,
+    group_name: object = None,
+    out: Tensor | None = None,
 ) -> Tensor:
     """Concatenation along dim 0."""
     numbers = [value for value in tail if isinstance(value, int)]
@@ -145,15 +160,16 @@ def reduce_scatter_coalesced(c: Context, xs: Sequence[Tensor], reduce_op: str, *
 
 @lower(*[f"{space}.all_to_all_single" for space in FUNCTIONAL])
 def all_to_all_single(
-    c: Context, x: Tensor, output_splits: Sequence[Any] | None = None, input_splits: Sequence[Any] | None = None, *tail: object,
-    group_name: object = None,
+    c: Context, x: Tensor, output_splits: Sequence[Any] | None = None, input_splits: Sequence[Any] | None = None,
+    *tail: object, group_name: object = None,
 ) -> Tensor:  # fmt: skip
     """Equal parts of dim 0 change places; unequal ones depend on data."""
     for splits in (output_splits or (), input_splits or ()):
-        if any(not isinstance(n, int) for n in splits) or len(set(splits)) > 1:
-            raise Unsupported("all-to-all with unequal or data-dependent splits")
-    for splits in (output_splits, input_splits):
-        if splits and sum(splits) != x.shape[0]:
+        if (
+            any(not isinstance(n, int) for n in splits)
+            or len(set(splits)) > 1
+            or (splits and sum(splits) != x.shape[0])
+        ):
             raise Unsupported("all-to-all with unequal or data-dependent splits")
     numbers = {"split_dimension": [0], "concat_dimension": [0]}
     return collective(c, "all-to-all", x, x.shape, group_of(c, tail, group_name), numbers)
@@ -220,14 +236,22 @@ def c10d_allgather(c: Context, out: Tensor, x: Tensor, group: object, *_: object
 
 
 @lower("c10d._reduce_scatter_base_")
-def c10d_reduce_scatter(c: Context, out: Tensor, x: Tensor, group: object, reduce_op: object, *_: object) -> tuple[Any, ...]:
+def c10d_reduce_scatter(
+    c: Context, out: Tensor, x: Tensor, group: object, reduce_op: object, *_: object
+) -> tuple[Any, ...]:
     """(scattered, work)"""
     return scattered(c, x, 0, _ratio(x, out), _group(group), str(reduce_op)), None
 
 
 @lower("c10d.alltoall_base_")
 def c10d_alltoall(
-    c: Context, out: Tensor, x: Tensor, group: object, output_splits: Sequence[int] = (), input_splits: Sequence[int] = (), *_: object
+    c: Context,
+    out: Tensor,
+    x: Tensor,
+    group: object,
+    output_splits: Sequence[int] = (),
+    input_splits: Sequence[int] = (),
+    *_: object,
 ) -> Tensor:
     return all_to_all_single(c, x, output_splits, input_splits, _group(group))
 

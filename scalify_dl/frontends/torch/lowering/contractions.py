@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import category
 
-from .core import Context, Number, Unsupported, axis, broadcast_shape, lower
+from .core import Context, Number, Unsupported, lower
+from .dims import axis, broadcast_shape
 from .views import dtype_of
 
 
@@ -27,7 +29,7 @@ def bmm(c: Context, x: Tensor, y: Tensor, *_: object) -> Tensor:
 @lower("aten.matmul", "aten.__matmul__")
 def matmul(c: Context, x: Tensor, y: Tensor) -> Tensor:
     """Leading dims are batch, broadcast; vectors are promoted as in `torch.matmul`."""
-    if len(x.shape) <= 2 and len(y.shape) <= 2 or len(y.shape) <= 2:
+    if (len(x.shape) <= 2 and len(y.shape) <= 2) or len(y.shape) <= 2:
         return c.dot(x, y, ((), ()), ([len(x.shape) - 1], [max(len(y.shape) - 2, 0)]))
     if len(x.shape) == 1:
         return c.reshape(matmul(c, c.reshape(x, (1, *x.shape)), y), (*y.shape[:-2], y.shape[-1]))
@@ -111,14 +113,13 @@ def _alone(c: Context, letters: str, x: Tensor, elsewhere: str) -> tuple[str, Te
 
 
 @lower("aten.convolution", "aten.conv1d", "aten.conv2d", "aten.conv3d")
-def convolution(c: Context, x: Tensor, weight: Tensor, bias: Tensor | None = None, *args: object) -> Tensor:
+def convolution(c: Context, x: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any) -> Tensor:
     """Batch, feature, spatial dims; no transposed convolution."""
     spatial = len(x.shape) - 2
     if "convolution" in c.target:
         stride, padding, dilation, transposed, _, groups = args
     else:
-        defaults = [1, 0, 1, 1]
-        stride, padding, dilation, groups = [*args, *defaults[len(args) :]]
+        stride, padding, dilation, groups = (list(args) + [1, 0, 1, 1][len(args) :])[:4]
         transposed = False
     if transposed or isinstance(padding, str) or len(weight.shape) != len(x.shape):
         raise Unsupported("transposed convolution, or padding by name")
@@ -140,7 +141,7 @@ def convolution(c: Context, x: Tensor, weight: Tensor, bias: Tensor | None = Non
         "input_batch": [0], "input_feature": [1], "input_spatial": dims,
         "kernel_output_feature": [0], "kernel_input_feature": [1], "kernel_spatial": list(dims),
         "output_batch": [0], "output_feature": [1], "output_spatial": list(dims),
-        "feature_group_count": [int(groups)], "batch_group_count": [1],  # type: ignore[call-overload]
+        "feature_group_count": [int(groups)], "batch_group_count": [1],
     }  # fmt: skip
     result = c.emit("convolution", (x, weight), x.dtype, (x.shape[0], weight.shape[0], *out), numbers)
     if bias is None:
@@ -154,4 +155,3 @@ def cumsum(c: Context, x: Tensor, dim: int, *, dtype: object = None) -> Tensor:
     x = c.convert(x, wanted)
     symbols = {"reducer": ["prod" if "prod" in c.target else "sum"]}
     return c.emit("cumulative", (x,), x.dtype, x.shape, {"dimension": [axis(dim, len(x.shape))]}, symbols)
-

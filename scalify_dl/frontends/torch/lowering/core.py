@@ -16,27 +16,35 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Frame, Graph, Literal, Op, Tensor
 from scalify_dl.frontends.torch.dtypes import is_floating, result_type
 
+from .dims import Shape, broadcast_shape, kept_dim
+
 __all__ = ["LOWERINGS", "Context", "Lowered", "Number", "Unsupported", "lower"]
 
-Number = int | float | bool | complex | Fraction
-Shape = tuple[int, ...]
+Number = int | float | Fraction
 Lowered = Any
 """A tensor, a tuple of tensors or of functions that emit one, or None."""
+
+F = TypeVar("F", bound=Callable[..., Lowered])
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {}
 """Op name (`aten.mm`, or with its overload, `aten.max.dim`) → lowering."""
 
 
-def lower(*names: str) -> Callable[[Callable[..., Lowered]], Callable[..., Lowered]]:
+def plain(x: Tensor | Number) -> Tensor | int | float:
+    """An exact fraction counts as a Python float."""
+    return float(x) if isinstance(x, Fraction) else x
+
+
+def lower(*names: str) -> Callable[[F], F]:
     """Registers a lowering under op names, with or without an overload."""
 
-    def register(function: Callable[..., Lowered]) -> Callable[..., Lowered]:
+    def register(function: F) -> F:
         for name in names:
             assert name not in LOWERINGS, name
             LOWERINGS[name] = function
@@ -52,8 +60,8 @@ class Unsupported(Exception):
 class Context:
     """Emits ops into `graph`; knows which statement they come from.
 
-    `iotas` says which tensors hold `index along dim + offset` and nothing else, `slices` which are a contiguous slice of
-    another tensor along one dim, `scalars` the value of constants: what `index`, `cat` and friends need to see.
+    `iotas` says which tensors hold `index along dim + offset` and nothing else, `slices` which are a contiguous slice
+    of another tensor along one dim, `scalars` the value of constants: what `index`, `cat` and friends need to see.
     `views` remembers reshapes and transposes, so that chains of them become one; `dense` what surely lies in memory
     row-major without gaps. `groups` are the members of process groups by name; `alone` says that one rank runs the
     graph, so that every group is that rank.
@@ -71,7 +79,7 @@ class Context:
         self.producers: dict[Tensor, Op] = {}
         self.iotas: dict[Tensor, tuple[int, int]] = {}
         self.slices: dict[Tensor, tuple[Tensor, int, int, int]] = {}
-        self.scalars: dict[Tensor, Number] = {}
+        self.scalars: dict[Tensor, Number | complex] = {}
         self.views: dict[Tensor, tuple[str, Tensor, tuple[int, ...]]] = {}
 
     # --- ops -----------------------------------------------------------------------------------------------------
@@ -110,7 +118,7 @@ class Context:
 
     # --- constants -----------------------------------------------------------------------------------------------
 
-    def scalar(self, value: Number, dtype: str) -> Tensor:
+    def scalar(self, value: Number | complex, dtype: str) -> Tensor:
         """A scalar constant of a dtype; the value is exact (`Fraction`) or as the dump prints it."""
         if isinstance(value, complex):
             literal = Literal.scalar(f"({value.real!r},{value.imag!r})", dtype)
@@ -127,7 +135,7 @@ class Context:
         self.scalars[tensor] = value
         return tensor
 
-    def splat(self, value: Number, dtype: str, shape: Shape) -> Tensor:
+    def splat(self, value: Number | complex, dtype: str, shape: Shape) -> Tensor:
         """A constant of a shape with one value."""
         return self.broadcast(self.scalar(value, dtype), shape)
 
@@ -156,7 +164,7 @@ class Context:
             self.scalars[result] = self.scalars[x]
         if x in self.dense:
             self.dense.add(result)
-        if x in self.iotas and (dim := _kept(x.shape, shape, self.iotas[x][0])) is not None:
+        if x in self.iotas and (dim := kept_dim(x.shape, shape, self.iotas[x][0])) is not None:
             self.iotas[result] = (dim, self.iotas[x][1])
         return result
 
@@ -267,7 +275,9 @@ class Context:
                 return None
         return (source, along) if source is not None and at == source.shape[along] else None
 
-    def pad(self, x: Tensor, low: Sequence[int], high: Sequence[int], value: Number, interior: Sequence[int] = ()) -> Tensor:
+    def pad(
+        self, x: Tensor, low: Sequence[int], high: Sequence[int], value: Number, interior: Sequence[int] = ()
+    ) -> Tensor:
         """XLA's pad (negative amounts crop)."""
         gaps = list(interior) or [0] * len(x.shape)
         if not any(low) and not any(high) and not any(gaps):
@@ -312,21 +322,21 @@ class Context:
     def binary(self, kind: str, x: Tensor | Number, y: Tensor | Number, dtype: str | None = None) -> Tensor:
         """An elementwise op of two operands, promoted (to `dtype`, if given) and broadcast as torch does."""
         if dtype is None:
-            dtype = result_type((_plain(x), _plain(y)))
+            dtype = result_type((plain(x), plain(y)))
         shape = broadcast_shape(x, y)
         left, right = self.operand(x, dtype, shape), self.operand(y, dtype, shape)
         return self.emit(kind, (left, right), dtype, shape)
 
     def compare(self, direction: str, x: Tensor | Number, y: Tensor | Number) -> Tensor:
         """`x direction y`, a boolean."""
-        dtype = result_type((_plain(x), _plain(y)))
+        dtype = result_type((plain(x), plain(y)))
         shape = broadcast_shape(x, y)
         left, right = self.operand(x, dtype, shape), self.operand(y, dtype, shape)
         return self.emit("compare", (left, right), "pred", shape, None, {"direction": [direction]})
 
     def select(self, condition: Tensor, yes: Tensor | Number, no: Tensor | Number, dtype: str | None = None) -> Tensor:
         """`yes` where the condition holds, else `no`."""
-        dtype = dtype or result_type((_plain(yes), _plain(no)))
+        dtype = dtype or result_type((plain(yes), plain(no)))
         shape = broadcast_shape(condition, yes, no)
         picked = self.convert(condition, "pred")
         operands = (self.broadcast(picked, shape), self.operand(yes, dtype, shape), self.operand(no, dtype, shape))
@@ -362,7 +372,11 @@ class Context:
         return self.reshape(reduced, tuple(1 if d in gone else n for d, n in enumerate(shape)))
 
     def dot(
-        self, x: Tensor, y: Tensor, batch: tuple[Sequence[int], Sequence[int]], contract: tuple[Sequence[int], Sequence[int]]
+        self,
+        x: Tensor,
+        y: Tensor,
+        batch: tuple[Sequence[int], Sequence[int]],
+        contract: tuple[Sequence[int], Sequence[int]],
     ) -> Tensor:
         """General contraction; result dims: batch, x's free, y's free."""
         if x.dtype != y.dtype:
@@ -382,46 +396,3 @@ class Context:
         result = self.emit("dot", (x, y), x.dtype, shape, numbers)
         self.dense.add(result)
         return result
-
-
-def _plain(x: Tensor | Number) -> Tensor | int | float | complex | bool:
-    """An exact fraction counts as a Python float."""
-    return float(x) if isinstance(x, Fraction) else x
-
-
-def broadcast_shape(*operands: Tensor | Number) -> Shape:
-    """The common shape of operands; InputError where there is none."""
-    shapes = [x.shape for x in operands if isinstance(x, Tensor)]
-    result = shapes[0] if shapes else ()
-    for shape in shapes[1:]:
-        if shape == result:
-            continue
-        rank = max(len(shape), len(result))
-        left, right = (1,) * (rank - len(result)) + result, (1,) * (rank - len(shape)) + shape
-        if any(a != b and 1 not in (a, b) for a, b in zip(left, right, strict=True)):
-            raise InputError(f"shapes {list(result)} and {list(shape)} do not broadcast together")
-        result = tuple(b if a == 1 else a for a, b in zip(left, right, strict=True))
-    return result
-
-
-def _kept(old: Shape, new: Shape, dim: int) -> int | None:
-    """Where a dim goes in a reshape that keeps it: same size, same number of elements before it."""
-    before = prod(old[:dim])
-    for d, n in enumerate(new):
-        if n == old[dim] and prod(new[:d]) == before and n != 1:
-            return d
-    return None
-
-
-def axis(dim: int, rank: int) -> int:
-    """A dim counted from the front; InputError outside of the rank."""
-    if not -max(rank, 1) <= dim < max(rank, 1):
-        raise InputError(f"dim {dim} of a tensor with {rank} dims")
-    return dim % rank if rank else 0
-
-
-def axes(dims: int | Sequence[int] | None, rank: int) -> list[int]:
-    """Dims counted from the front; None or empty means all."""
-    if dims is None or (isinstance(dims, list | tuple) and not dims):
-        return list(range(rank))
-    return [axis(d, rank) for d in ([dims] if isinstance(dims, int) else dims)] if rank else []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from typing import Any
 
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import is_floating
@@ -29,9 +30,9 @@ def full(c: Context, size: Sequence[int], value: Number, *, dtype: object = None
 
 
 @lower("aten.full_like", "aten.new_full")
-def full_like(c: Context, x: Tensor, *args: object, dtype: object = None, **_: object) -> Tensor:
+def full_like(c: Context, x: Tensor, *args: Any, dtype: object = None, **_: object) -> Tensor:
     size, value = (x.shape, args[0]) if "like" in c.target else args[:2]
-    return _filled(c, value, dtype_of(dtype) if dtype else x.dtype, size)  # type: ignore[arg-type]
+    return _filled(c, value, dtype_of(dtype) if dtype else x.dtype, size)
 
 
 @lower("aten.zeros", "aten.ones")
@@ -65,17 +66,19 @@ def scalar_tensor(c: Context, value: Number, *, dtype: object = None, **_: objec
 
 
 @lower("aten.arange", "prims.iota")
-def arange(c: Context, *args: Number, dtype: object = None, start: int | None = None, step: int | None = None, **_: object) -> Tensor:
+def arange(
+    c: Context, *args: Any, dtype: object = None, start: int | None = None, step: int | None = None, **_: object
+) -> Tensor:
     """`arange(end)`, `arange(start, end, step)`; `prims.iota(length, start=, step=)`."""
     if c.target.startswith("prims"):
         first, jump = start or 0, 1 if step is None else step
-        last: Number = first + jump * args[0]  # type: ignore[operator]
+        last = first + jump * args[0]
     else:
-        first, last = (0, args[0]) if len(args) == 1 else args[:2]  # type: ignore[assignment]
-        jump = args[2] if len(args) > 2 else (step or 1)  # type: ignore[assignment]
+        first, last = (0, args[0]) if len(args) == 1 else args[:2]
+        jump = args[2] if len(args) > 2 else (step or 1)
     whole = all(isinstance(v, int) for v in (first, last, jump))
     name = dtype_of(dtype) if dtype else "s64" if whole else "f32"
-    size = max(ceil((last - first) / jump), 0) if not whole else max(-(-(last - first) // jump), 0)  # type: ignore[operator]
+    size = max(ceil((last - first) / jump), 0)
     result = c.iota(name, (size,), 0)
     if jump != 1:
         result = c.multiply(result, jump) if whole or is_floating(name) else c.convert(c.multiply(result, jump), name)
@@ -109,7 +112,9 @@ def empty(c: Context, size: Sequence[int], *_: object, dtype: object = None, **_
 
 
 @lower("aten.empty_like", "aten.new_empty", "aten.new_empty_strided")
-def empty_like(c: Context, x: Tensor, size: Sequence[int] | None = None, *_: object, dtype: object = None, **__: object) -> Tensor:
+def empty_like(
+    c: Context, x: Tensor, size: Sequence[int] | None = None, *_: object, dtype: object = None, **__: object
+) -> Tensor:
     shape = x.shape if size is None else tuple(size)
     return c.emit("empty", (), dtype_of(dtype) if dtype else x.dtype, shape)
 
@@ -189,4 +194,3 @@ def one_hot(c: Context, index: Tensor, classes: int = -1) -> Tensor:
     shape = (*index.shape, classes)
     wide = c.spread(index, shape, range(len(index.shape)))
     return c.convert(c.compare("EQ", wide, c.iota(index.dtype, shape, len(shape) - 1)), "s64")
-

@@ -11,7 +11,8 @@ from typing import Any
 
 from scalify_dl.frontends.graph import Tensor
 
-from .core import Context, Unsupported, axis, lower
+from .core import Context, Unsupported, lower
+from .dims import axis
 from .elementwise import silu
 from .indexing import take
 from .normalise import rms_norm_of
@@ -24,14 +25,18 @@ def vllm_rms_norm(c: Context, *, result: Tensor, input: Tensor, weight: Tensor, 
 
 
 @lower("_C.fused_add_rms_norm")
-def vllm_fused_add_rms_norm(c: Context, *, input: Tensor, residual: Tensor, weight: Tensor, epsilon: float) -> tuple[Any, ...]:
+def vllm_fused_add_rms_norm(
+    c: Context, *, input: Tensor, residual: Tensor, weight: Tensor, epsilon: float
+) -> tuple[Any, ...]:
     """Writes `input` (normalised sum) and `residual` (the sum)."""
     total = c.add(input, residual)
     return None, rms_norm_of(c, total, [len(input.shape) - 1], weight, epsilon)[0], total
 
 
 @lower("_C.silu_and_mul")
-def vllm_silu_and_mul(c: Context, *, input: Tensor, out: Tensor | None = None, result: Tensor | None = None) -> tuple[Any, ...]:
+def vllm_silu_and_mul(
+    c: Context, *, input: Tensor, out: Tensor | None = None, result: Tensor | None = None
+) -> tuple[Any, ...]:
     """Writes `out`: silu of the first half of the last dim times the second half."""
     last = len(input.shape) - 1
     half = input.shape[last] // 2
@@ -90,7 +95,9 @@ def vllm_attention_result(c: Context, query: Tensor, key: Tensor, value: Tensor,
 
 
 def _opaque_attention(c: Context, query: Tensor, key: Tensor, value: Tensor, like: Tensor, layer_name: str) -> Tensor:
-    result = c.emit("custom:vllm.unified_attention", (query, key, value), like.dtype, like.shape, None, {"layer_name": [layer_name]})
+    result = c.emit(
+        "custom:vllm.unified_attention", (query, key, value), like.dtype, like.shape, None, {"layer_name": [layer_name]}
+    )
     c.graph.assume(
         result,
         f"the attention cache and metadata of layer `{layer_name}` correspond on both sides",
@@ -100,7 +107,9 @@ def _opaque_attention(c: Context, query: Tensor, key: Tensor, value: Tensor, lik
 
 
 @lower("_C.gelu_and_mul", "_C.gelu_tanh_and_mul")
-def vllm_gelu_and_mul(c: Context, *, input: Tensor, out: Tensor | None = None, result: Tensor | None = None) -> tuple[Any, ...]:
+def vllm_gelu_and_mul(
+    c: Context, *, input: Tensor, out: Tensor | None = None, result: Tensor | None = None
+) -> tuple[Any, ...]:
     """Writes `out`: gelu of the first half times the second half."""
     last = axis(-1, len(input.shape))
     half = input.shape[last] // 2

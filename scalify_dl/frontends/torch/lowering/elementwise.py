@@ -8,7 +8,8 @@ from typing import Any
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import category, is_floating, result_type
 
-from .core import Context, Number, Unsupported, _plain, broadcast_shape, lower
+from .core import Context, Number, Unsupported, lower, plain
+from .dims import broadcast_shape
 
 Value = Tensor | Number
 
@@ -146,7 +147,7 @@ def mul(c: Context, x: Value, y: Value) -> Tensor:
 def div(c: Context, x: Value, y: Value, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode == "floor":
         return floor_divide(c, x, y)
-    dtype = result_type((_plain(x), _plain(y)))
+    dtype = result_type((plain(x), plain(y)))
     if rounding_mode is None and category(dtype) < 2:
         dtype = "f32"
     quotient = c.binary("divide", x, y, dtype)  # integer `divide` truncates
@@ -155,7 +156,7 @@ def div(c: Context, x: Value, y: Value, *, rounding_mode: str | None = None) -> 
 
 @lower("aten.floor_divide")
 def floor_divide(c: Context, x: Value, y: Value) -> Tensor:
-    if category(result_type((_plain(x), _plain(y)))) < 2:
+    if category(result_type((plain(x), plain(y)))) < 2:
         return c.binary("floor-divide", x, y)
     return c.unary("floor", c.divide(x, y))
 
@@ -176,7 +177,7 @@ def pow_(c: Context, x: Value, y: Value) -> Tensor:
     """Small constant exponents become products and roots."""
     if not isinstance(x, Tensor) or isinstance(y, Tensor):
         return c.binary("power", x, y)
-    base = c.convert(x, result_type((x, _plain(y))))
+    base = c.convert(x, result_type((x, plain(y))))
     if y == 1:
         return base
     if y == 0:

@@ -8,7 +8,8 @@ from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import is_integer
 
-from .core import Context, Number, Shape, Unsupported, axis, broadcast_shape, lower
+from .core import Context, Number, Unsupported, lower
+from .dims import Shape, axis, broadcast_shape
 
 NO_BATCH: dict[str, list[int]] = {"operand_batching_dims": [], "start_indices_batching_dims": []}
 
@@ -94,8 +95,8 @@ def _indices(indices: Sequence[Tensor | None], rank: int) -> list[tuple[int, Ten
 def index(c: Context, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     """Advanced indexing; negative indices wrap.
 
-    An index that is `position along a dim of the result (+ offset)` and nothing else is no gather: it makes its dim of x
-    a dim of the result (a slice of it, where it does not cover all).
+    An index that is `position along a dim of the result (+ offset)` and nothing else is no gather: it makes its dim of
+    x a dim of the result (a slice of it, where it does not cover all).
     """
     given = _indices(indices, len(x.shape))
     if any(not is_integer(i.dtype) for _, i in given):
@@ -132,7 +133,7 @@ def index(c: Context, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 
 
 def _position(c: Context, i: Tensor, size: int, shape: Shape) -> tuple[int, int] | None:
-    """(dim of the broadcast index, offset) of an index that is a position along that dim, within the size; else None."""
+    """(dim of the broadcast index, offset) of an index that is a position along that dim, within the size."""
     if i not in c.iotas:
         return None
     dim, offset = c.iotas[i]
@@ -189,17 +190,25 @@ def _vectors(c: Context, indices: Sequence[Tensor], shape: Shape) -> Tensor:
 
 
 @lower("aten.index_put", "aten._unsafe_index_put", "aten.index_put_")
-def index_put(c: Context, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False, *_: object) -> Tensor:
+def index_put(
+    c: Context, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False, *_: object
+) -> Tensor:
     """A mask with one value (or values that broadcast) is a select; indices are a scatter of whole slices."""
     given = _indices(indices, len(x.shape))
     if len(given) == 1 and given[0][1].dtype == "pred":
         d, mask = given[0]
-        if values.shape and any(n != 1 for n in values.shape[: max(len(values.shape) - len(x.shape) + d + len(mask.shape), 1)]):
+        if values.shape and any(
+            n != 1 for n in values.shape[: max(len(values.shape) - len(x.shape) + d + len(mask.shape), 1)]
+        ):
             raise Unsupported("index_put of as many values as a mask has ones")
         if x.shape[d : d + len(mask.shape)] != mask.shape:
             raise InputError(f"mask {mask.type} does not fit {x.type}")
         wide = c.spread(mask, x.shape, range(d, d + len(mask.shape)))
-        value = values if not values.shape else c.reshape(values, values.shape[-(len(x.shape) - d - len(mask.shape)) :] or ())
+        value = (
+            values
+            if not values.shape
+            else c.reshape(values, values.shape[-(len(x.shape) - d - len(mask.shape)) :] or ())
+        )
         if accumulate:
             return c.add(x, c.select(wide, c.operand(value, x.dtype, x.shape), 0, dtype=x.dtype))
         return c.select(wide, value, x, dtype=x.dtype)
@@ -222,7 +231,9 @@ def _wrapped(c: Context, i: Tensor, size: int) -> Tensor:
     return c.select(c.compare("LT", i, 0), c.add(i, size), i, dtype=i.dtype)
 
 
-def scatter_slices(c: Context, x: Tensor, dims: list[int], index: Tensor, updates: Tensor, reducer: str, rank: int) -> Tensor:
+def scatter_slices(
+    c: Context, x: Tensor, dims: list[int], index: Tensor, updates: Tensor, reducer: str, rank: int
+) -> Tensor:
     """Whole slices of x's other dims, written or accumulated at every index (`rank` index dims lead in the updates)."""
     numbers = {
         "update_window_dims": list(range(rank, len(updates.shape))),
@@ -273,13 +284,28 @@ def _by_row(c: Context, x: Tensor, dim: int, index: Tensor, source: Tensor, redu
     return c.emit("scatter", (x, index, c.convert(source, x.dtype)), x.dtype, x.shape, numbers, {"reducer": [reducer]})
 
 
-@lower("aten.scatter.src", "aten.scatter.value", "aten.scatter_add", "aten.scatter.reduce", "aten.scatter.value_reduce", "aten.scatter_reduce")
+@lower(
+    "aten.scatter.src",
+    "aten.scatter.value",
+    "aten.scatter_add",
+    "aten.scatter.reduce",
+    "aten.scatter.value_reduce",
+    "aten.scatter_reduce",
+)
 def scatter(
     c: Context, x: Tensor, dim: int, index: Tensor, src: Tensor | Number, reduction: str = "", *, reduce: str = "",
     include_self: bool = True,
 ) -> Tensor:  # fmt: skip
     """`x[i][index[i][j]] ∘= src[i][j]`: a scatter of single elements with every other dim a batch dim."""
-    names = {"sum": "sum", "add": "sum", "prod": "prod", "multiply": "prod", "amax": "max", "amin": "min", "": "replace"}
+    names = {
+        "sum": "sum",
+        "add": "sum",
+        "prod": "prod",
+        "multiply": "prod",
+        "amax": "max",
+        "amin": "min",
+        "": "replace",
+    }
     reducer = "sum" if "scatter_add" in c.target else names.get(reduction or reduce)
     if reducer is None or not include_self:
         raise Unsupported("scatter with this reduction")
@@ -308,7 +334,9 @@ def scatter(
 
 
 @lower("aten.topk")
-def topk(c: Context, x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
+def topk(
+    c: Context, x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Tensor, Tensor]:
     """Values and indices; along the last dim, moved there if need be."""
     if not largest:
         raise Unsupported("smallest k")
@@ -322,7 +350,9 @@ def topk(c: Context, x: Tensor, k: int, dim: int = -1, largest: bool = True, sor
 
 
 @lower("aten.sort")
-def sort(c: Context, x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> tuple[Tensor, Tensor]:
+def sort(
+    c: Context, x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None
+) -> tuple[Tensor, Tensor]:
     d = axis(dim, len(x.shape))
     symbols = {"direction": ["DESC" if descending else "ASC"]}
     order = c.iota("s64", x.shape, d)

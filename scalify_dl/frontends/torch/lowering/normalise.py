@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import prod
+from typing import Any
 
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import is_floating
 
-from .core import Context, Number, Unsupported, axis, lower
+from .core import Context, Number, Unsupported, lower
+from .dims import axis
 from .indexing import along
 from .reductions import mean_of
 from .views import Lazy, dtype_of
@@ -118,7 +120,9 @@ def native_layer_norm_backward(
     def grad_x() -> Tensor:
         hat = normal()
         g = grad if weight is None else c.multiply(grad, weight)
-        inner = c.subtract(c.subtract(g, mean_of(c, g, dims, True)), c.multiply(hat, mean_of(c, c.multiply(g, hat), dims, True)))
+        inner = c.subtract(
+            c.subtract(g, mean_of(c, g, dims, True)), c.multiply(hat, mean_of(c, c.multiply(g, hat), dims, True))
+        )
         return c.multiply(inner, rstd)
 
     return grad_x, lambda: c.reduce(c.multiply(grad, normal()), outer, "sum"), lambda: c.reduce(grad, outer, "sum")
@@ -132,7 +136,9 @@ def rms_norm_of(c: Context, x: Tensor, dims: Sequence[int], weight: Tensor | Non
 
 
 @lower("aten.rms_norm")
-def rms_norm(c: Context, x: Tensor, normalized: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+def rms_norm(
+    c: Context, x: Tensor, normalized: Sequence[int], weight: Tensor | None = None, eps: float | None = None
+) -> Tensor:
     return _fused_rms_norm(c, x, normalized, weight, eps)[0]
 
 
@@ -145,7 +151,13 @@ def _fused_rms_norm(
 
 @lower("aten._fused_rms_norm_backward")
 def _fused_rms_norm_backward(
-    c: Context, grad: Tensor, x: Tensor, normalized: Sequence[int], rstd: Tensor, weight: Tensor | None, mask: Sequence[bool]
+    c: Context,
+    grad: Tensor,
+    x: Tensor,
+    normalized: Sequence[int],
+    rstd: Tensor,
+    weight: Tensor | None,
+    mask: Sequence[bool],
 ) -> tuple[Lazy, Lazy]:
     dims = _last(x, normalized)
     outer = list(range(len(x.shape) - len(normalized)))
@@ -160,7 +172,15 @@ def _fused_rms_norm_backward(
 
 @lower("aten.native_group_norm")
 def native_group_norm(
-    c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, n: int, channels: int, inner: int, groups: int, eps: float
+    c: Context,
+    x: Tensor,
+    weight: Tensor | None,
+    bias: Tensor | None,
+    n: int,
+    channels: int,
+    inner: int,
+    groups: int,
+    eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     grouped = c.reshape(x, (n, groups, channels // groups * inner))
     out, mean, rstd = layer_norm_of(c, grouped, [2], None, None, eps)
@@ -214,7 +234,9 @@ def nll_loss_backward(
         raise Unsupported("nll_loss with class weights or spatial dims")
     amount = c.unary("negate", c.divide(grad, total_weight) if reduction == 1 else grad)
     valid = c.compare("NE", target, ignore_index)
-    hit = c.compare("EQ", c.spread(target, x.shape, range(len(target.shape))), c.iota(target.dtype, x.shape, len(x.shape) - 1))
+    hit = c.compare(
+        "EQ", c.spread(target, x.shape, range(len(target.shape))), c.iota(target.dtype, x.shape, len(x.shape) - 1)
+    )
     picked = c.binary("and", hit, c.spread(valid, x.shape, range(len(target.shape))))
     each = c.spread(amount, x.shape, range(len(target.shape))) if amount.shape else c.broadcast(amount, x.shape)
     return c.select(picked, each, 0, dtype=x.dtype)
@@ -243,13 +265,19 @@ def mse_loss(c: Context, x: Tensor, target: Tensor, reduction: int = 1) -> Tenso
 
 @lower("aten.mse_loss_backward")
 def mse_loss_backward(c: Context, grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
-    factor: Number = Fraction(2, prod(x.shape)) if reduction == 1 and prod(x.shape) else 2
+    count = prod(x.shape)
+    factor: Number = Fraction(2, count) if reduction == 1 and count else 2
     return c.multiply(c.multiply(c.subtract(x, target), grad), factor)
 
 
 @lower("aten.binary_cross_entropy_with_logits")
 def bce_with_logits(
-    c: Context, x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = 1
+    c: Context,
+    x: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    pos_weight: Tensor | None = None,
+    reduction: int = 1,
 ) -> Tensor:
     """(1 − target) · x + softplus(−x)"""
     if weight is not None or pos_weight is not None:
@@ -262,17 +290,19 @@ def bce_with_logits(
 
 
 @lower("apex.fused_layer_norm_affine_fwd", "apex.fused_layer_norm_fwd")
-def apex_layer_norm(c: Context, x: Tensor, *args: object, **_: object) -> tuple[Tensor, Lazy, Lazy]:
+def apex_layer_norm(c: Context, x: Tensor, *args: Any, **_: object) -> tuple[Tensor, Lazy, Lazy]:
     """Apex's layer norm: (out, mean, reciprocal deviation), the statistics flat."""
     if "affine" in c.target:
         weight, bias, normalized, eps = args[:4]
     else:
         weight, bias, (normalized, eps) = None, None, args[:2]
-    out, mean, rstd = layer_norm_of(c, x, _last(x, normalized), weight, bias, eps)  # type: ignore[arg-type]
+    out, mean, rstd = layer_norm_of(c, x, _last(x, normalized), weight, bias, eps)
     return out, lambda: c.reshape(mean, (prod(mean.shape),)), lambda: c.reshape(rstd, (prod(rstd.shape),))
 
 
 @lower("apex.fused_rms_norm_affine_fwd")
-def apex_rms_norm(c: Context, x: Tensor, weight: Tensor, normalized: Sequence[int], eps: float, *_: object) -> tuple[Tensor, Lazy]:
+def apex_rms_norm(
+    c: Context, x: Tensor, weight: Tensor, normalized: Sequence[int], eps: float, *_: object
+) -> tuple[Tensor, Lazy]:
     out, rstd = rms_norm_of(c, x, _last(x, normalized), weight, eps)
     return out, lambda: c.reshape(rstd, (prod(rstd.shape),))

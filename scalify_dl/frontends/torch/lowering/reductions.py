@@ -9,7 +9,8 @@ from math import inf, prod
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import category
 
-from .core import Context, Number, Unsupported, axes, axis, lower
+from .core import Context, Number, Unsupported, lower
+from .dims import axes, axis
 from .views import Lazy, dtype_of
 
 Dims = int | Sequence[int] | None
@@ -98,7 +99,9 @@ def variance(c: Context, x: Tensor, dims: Sequence[int], keepdim: bool, correcti
     return spread, center if keepdim else c.reshape(center, shape)
 
 
-def _variance(c: Context, x: Tensor, dim: Dims, unbiased: bool, keepdim: bool, correction: Number | None) -> tuple[Tensor, Tensor]:
+def _variance(
+    c: Context, x: Tensor, dim: Dims, unbiased: bool, keepdim: bool, correction: Number | None
+) -> tuple[Tensor, Tensor]:
     amount = correction if correction is not None else int(unbiased)
     return variance(c, x, axes(dim, len(x.shape)), keepdim, amount)
 
@@ -111,7 +114,9 @@ def var_correction(
 
 
 @lower("aten.var.dim", "aten.std.dim", "aten.var_mean.dim")
-def var_dim(c: Context, x: Tensor, dim: Dims, unbiased: bool = True, keepdim: bool = False) -> Tensor | tuple[Tensor, Tensor]:
+def var_dim(
+    c: Context, x: Tensor, dim: Dims, unbiased: bool = True, keepdim: bool = False
+) -> Tensor | tuple[Tensor, Tensor]:
     return _pick(c, _variance(c, x, dim, unbiased, keepdim, None))
 
 

@@ -9,14 +9,15 @@ from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import TORCH, promote
 
-from .core import Context, Number, Unsupported, axes, axis, lower
+from .core import Context, Number, Unsupported, lower
+from .dims import axes, axis
 
 Lazy = Callable[[], Tensor]
 
 
 @lower(
-    "aten.detach", "aten.alias", "aten.clone", "aten.contiguous", "aten.lift_fresh_copy", "aten.lift_fresh", "aten.lift",
-    "aten.detach_copy", "aten.alias_copy", "prims.view_of", "aten.to.device", "aten.cpu", "aten.cuda",
+    "aten.detach", "aten.alias", "aten.clone", "aten.contiguous", "aten.lift_fresh_copy", "aten.lift_fresh",
+    "aten.lift", "aten.detach_copy", "aten.alias_copy", "prims.view_of", "aten.to.device", "aten.cpu", "aten.cuda",
     "aten.resolve_conj", "aten.resolve_neg", "aten.requires_grad_",
 )  # fmt: skip
 def same(c: Context, x: Tensor, *_: object, **__: object) -> Tensor:
@@ -34,7 +35,15 @@ def full_shape(size: Sequence[int], x: Tensor) -> tuple[int, ...]:
     return tuple(prod(x.shape) // known if n == -1 else n for n in size)
 
 
-@lower("aten.view", "aten.reshape", "aten._unsafe_view", "aten.view_copy", "aten._reshape_alias", "aten._reshape_copy", "prims.reshape")
+@lower(
+    "aten.view",
+    "aten.reshape",
+    "aten._unsafe_view",
+    "aten.view_copy",
+    "aten._reshape_alias",
+    "aten._reshape_copy",
+    "prims.reshape",
+)
 def reshape(c: Context, x: Tensor, size: Sequence[int], *_: object) -> Tensor:
     return c.reshape(x, full_shape(size, x))
 
@@ -154,7 +163,9 @@ def bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
 
 
 @lower("aten.slice", "aten.slice_copy")
-def slice_(c: Context, x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+def slice_(
+    c: Context, x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
+) -> Tensor:
     d = axis(dim, len(x.shape))
     return c.slice(x, d, *bounds(start, end, x.shape[d]), step)
 
@@ -211,7 +222,7 @@ def chunk(c: Context, x: Tensor, chunks: int, dim: int = 0) -> tuple[Lazy, ...]:
 @lower("aten.unbind", "aten.unbind_copy")
 def unbind(c: Context, x: Tensor, dim: int = 0) -> tuple[Lazy, ...]:
     d = axis(dim, len(x.shape))
-    return tuple([lambda i=i: select(c, x, d, i) for i in range(x.shape[d])])  # type: ignore[misc]
+    return tuple([lambda i=i: select(c, x, d, i) for i in range(x.shape[d])])
 
 
 @lower("aten.cat", "aten.concat", "aten.concatenate")
@@ -305,7 +316,14 @@ def roll(c: Context, x: Tensor, shifts: int | Sequence[int], dims: int | Sequenc
     return x
 
 
-@lower("aten._to_copy", "aten.to.dtype", "aten.to.dtype_layout", "prims.convert_element_type", "aten.to.other", "aten.type_as")
+@lower(
+    "aten._to_copy",
+    "aten.to.dtype",
+    "aten.to.dtype_layout",
+    "prims.convert_element_type",
+    "aten.to.other",
+    "aten.type_as",
+)
 def to_copy(c: Context, x: Tensor, other: object = None, *_: object, dtype: object = None, **__: object) -> Tensor:
     """A copy in another dtype; device, layout and memory format do not matter."""
     if isinstance(other, Tensor):
@@ -332,7 +350,7 @@ def copy(c: Context, x: Tensor, src: Tensor, non_blocking: bool = False) -> Tens
 def as_strided(
     c: Context, x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
 ) -> Tensor:
-    """Where it is a whole contiguous tensor seen row-major, permuted or not; memory of any other kind is not modelled."""
+    """Where it is a whole contiguous tensor seen row-major, permuted or not; other memory is not modelled."""
     order = sorted((d for d in range(len(size)) if size[d] != 1), key=lambda d: -stride[d])
     expected, contiguous = prod(size), True
     for d in order:
@@ -373,6 +391,4 @@ def real_part(c: Context, x: Tensor) -> Tensor:
 
 @lower("aten.polar")
 def polar(c: Context, magnitude: Tensor, angle: Tensor) -> Tensor:
-    return complex_(
-        c, c.multiply(magnitude, c.unary("cosine", angle)), c.multiply(magnitude, c.unary("sine", angle))
-    )
+    return complex_(c, c.multiply(magnitude, c.unary("cosine", angle)), c.multiply(magnitude, c.unary("sine", angle)))

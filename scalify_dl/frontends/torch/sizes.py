@@ -1,0 +1,37 @@
+"""Values that are no tensors: sizes that are computed with, and what the text does not show."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from scalify_dl.errors import InputError
+from scalify_dl.frontends.graph import Tensor
+
+INFIX: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "/": operator.truediv,
+    "%": operator.mod, "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
+    ">=": operator.ge,
+}  # fmt: skip
+OPERATOR_NAMES = {
+    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "truediv": "/", "mod": "%", "eq": "==", "ne": "!=", "lt": "<",
+    "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+
+class Hidden(NamedTuple):
+    """A value that is no tensor and that the text does not show (a size input, a device mesh)."""
+
+    name: str
+
+
+def arithmetic(sign: str, left: Any, right: Any) -> Any:
+    """`left sign right` of sizes; hidden where a side is. InputError for what is no arithmetic of sizes."""
+    if isinstance(left, Tensor) or isinstance(right, Tensor):
+        raise InputError(f"`{sign}` of tensors is written as an op in FX text", expected="torch.ops.aten.…")
+    if isinstance(left, int | float) and isinstance(right, int | float):
+        if sign not in INFIX or (sign in ("/", "//", "%") and right == 0):
+            raise InputError(f"`{left} {sign} {right}` of sizes")
+        return INFIX[sign](left, right)
+    return Hidden(sign)
