@@ -126,8 +126,11 @@ void check_grounded(ast::Clause* clause, const std::vector<ClauseVariable>& vari
 void warn_about_variables(const ast::Clause* clause, const std::vector<ClauseVariable>& variables, Report& report) {
     if (clause->generated) return;
     for (const ClauseVariable& v : variables) {
-        if (v.name[0] == '@') continue;
-        if (v.uses == 1 && v.name[0] != '_')
+        // The same name in another scope may be meant: `a(x) :- m = min x : { b(x) }` has a witness.
+        const bool single = v.uses == 1 && std::count_if(variables.begin(), variables.end(), [&](const ClauseVariable& w) {
+                                               return w.name == v.name;
+                                           }) == 1;
+        if (single && v.name[0] != '_')
             report.warning(v.begin, "variable " + quote(v.name) + " only occurs once", "write _ or _" + std::string(v.name));
         if (v.uses > 1 && v.name[0] == '_')
             report.warning(v.begin, "variable " + quote(v.name) + " is marked as singleton but occurs more than once");

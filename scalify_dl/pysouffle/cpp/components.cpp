@@ -147,8 +147,7 @@ public:
     Instantiation(const Lookup& lookup, ast::Arena& arena, Report& report) : lookup_(lookup), arena_(arena), report_(report) {}
 
     // Everything that the instance contributes to the scope around it, under qualified names.
-    ast::Scope instance(const ast::Instantiation& init, const Component* scope, const Names& outer,
-                        const std::unordered_set<Name>& overridden, int depth) {
+    ast::Scope instance(const ast::Instantiation& init, const Component* scope, const Names& outer, int depth) {
         ast::Scope content;
         if (depth > kMaxDepth) {
             report_.error(init.begin, "components are instantiated more than " + std::to_string(kMaxDepth) + " levels deep",
@@ -162,8 +161,8 @@ public:
         }
         const Names parameters = bind(c, init.component, outer);
         for (const ast::Instantiation& nested : c->scope.instantiations)
-            append(content, instance(nested, c, parameters, overridden, depth + 1));
-        collect(c, parameters, overridden, content, depth);
+            append(content, instance(nested, c, parameters, depth + 1));
+        collect(c, parameters, {}, content, depth);
         qualify(init.name, content);
         return content;
     }
@@ -203,7 +202,7 @@ private:
             }
             const Names inherited = bind(base, use, parameters);
             for (const ast::Instantiation& nested : base->scope.instantiations)
-                append(content, instance(nested, base, inherited, hidden, depth + 1));
+                append(content, instance(nested, base, inherited, depth + 1));
             collect(base, inherited, hidden, content, depth + 1);
         }
 
@@ -317,7 +316,7 @@ void instantiate_components(ast::Program& program, ast::Arena& arena, Report& re
 
     Instantiation instantiation(lookup, arena, report);
     for (const ast::Instantiation& init : program.instantiations) {
-        ast::Scope content = instantiation.instance(init, nullptr, {}, {}, 0);
+        ast::Scope content = instantiation.instance(init, nullptr, {}, 0);
         const auto move = [](auto& to, auto& from) {
             to.insert(to.end(), std::make_move_iterator(from.begin()), std::make_move_iterator(from.end()));
         };

@@ -1,4 +1,5 @@
 // The passes of the front end, in order.
+#include "anonymous_records.hpp"
 #include "clause_checks.hpp"
 #include "components.hpp"
 #include "core.hpp"
@@ -7,6 +8,7 @@
 #include "lower.hpp"
 #include "parser.hpp"
 #include "preprocessor.hpp"
+#include "projections.hpp"
 #include "scopes.hpp"
 #include "stratify.hpp"
 #include "typing.hpp"
@@ -22,6 +24,7 @@ CoreProgram compile_source(const SourceOptions& options) {
     report.throw_if_errors();
     instantiate_components(program, arena, report);
     report.throw_if_errors();
+    project_unnamed_columns(program, arena);
 
     Declarations declarations(program, report);
     declarations.word_size = options.word_size;
@@ -38,8 +41,13 @@ CoreProgram compile_source(const SourceOptions& options) {
         std::vector<ClauseVariable> variables = resolve_variables(clause);
         warn_about_variables(clause, variables, report);
         export_witnesses(clause, variables, is_definition, arena);
+        split_record_equations(clause, arena);
+        ClauseTypes types(clause, variables, declarations);
+        if (types.has_untyped_record() && substitute_records(clause, arena)) {
+            variables = resolve_variables(clause);
+            types = ClauseTypes(clause, variables, declarations);
+        }
         check_grounded(clause, variables, is_definition, report);
-        const ClauseTypes types(clause, variables, declarations);
         check_types(clause, variables, types, declarations, report);
         if (is_definition) definitions.push_back(clause);
         else if (mentions_inline(clause, declarations)) callers.push_back(clause);
@@ -52,6 +60,7 @@ CoreProgram compile_source(const SourceOptions& options) {
     report.throw_if_errors();
 
     for (ast::Clause* clause : inline_relations(definitions, callers, order, declarations, arena, report)) {
+        split_record_equations(clause, arena);
         const std::vector<ClauseVariable> variables = resolve_variables(clause);
         check_grounded(clause, variables, false, report);
         report.throw_if_errors();

@@ -92,6 +92,8 @@ private:
                 result.type = types_.of(l->left) == kAnyType ? types_.kind(l->right) : types_.kind(l->left);
                 result.left = side(l->left, l->right, l->compare, body);
                 result.right = side(l->right, l->left, l->compare, body);
+                // `_ = min x : {...}`: that there is a minimum is all that counts.
+                if (result.left.kind == Term::Kind::Unnamed || result.right.kind == Term::Kind::Unnamed) return;
         }
         body.push_back(std::move(result));
     }

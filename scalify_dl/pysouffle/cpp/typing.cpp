@@ -59,7 +59,7 @@ std::vector<Overload> overloads(const Argument* functor) {
 
 ClauseTypes::ClauseTypes(ast::Clause* clause, const std::vector<ClauseVariable>& variables, Declarations& declarations,
                          bool kinds_only)
-    : declarations_(declarations), types_(declarations.types), kinds_only_(kinds_only) {
+    : declarations_(&declarations), types_(&declarations.types), kinds_only_(kinds_only) {
     slots_.assign(variables.size(), kAnyType);
     atom(clause->head, true);
     for (ast::Literal* l : clause->body) literal(l);
@@ -77,8 +77,8 @@ std::int32_t ClauseTypes::slot(Argument* argument) {
 }
 
 TypeSet ClauseTypes::declared(TypeId type) {
-    const TypeKind kind = types_.kind(type);
-    return types_.set_of(kinds_only_ && kind <= Symbol ? TypeSystem::literal(kind) : type);
+    const TypeKind kind = types_->kind(type);
+    return types_->set_of(kinds_only_ && kind <= Symbol ? TypeSystem::literal(kind) : type);
 }
 
 void ClauseTypes::both_ways(std::int32_t a, std::int32_t b) {
@@ -89,15 +89,15 @@ void ClauseTypes::both_ways(std::int32_t a, std::int32_t b) {
 // A sink takes values (heads, negated atoms): only the kind of an attribute's type is asked for. Elsewhere the
 // attribute says what the argument is.
 void ClauseTypes::atom(ast::Atom* atom, bool sink) {
-    const RelationInfo* relation = declarations_.relation(atom->name);
+    const RelationInfo* relation = declarations_->relation(atom->name);
     const bool known = relation && relation->arity() == atom->args.size();
     for (std::size_t i = 0; i < atom->args.size(); ++i) {
         const std::int32_t at = slot(atom->args[i]);
         const TypeId type = known ? relation->types[i] : -1;
         if (type < 0) continue;
-        const TypeKind kind = types_.kind(type);
+        const TypeKind kind = types_->kind(type);
         if (!sink || kind == Record) limit(at, declared(type));
-        else if (kind != Adt) limit(at, types_.set_of(TypeSystem::literal(kind)));
+        else if (kind != Adt) limit(at, types_->set_of(TypeSystem::literal(kind)));
     }
 }
 
@@ -112,8 +112,8 @@ void ClauseTypes::literal(ast::Literal* literal) {
 
 void ClauseTypes::argument(Argument* a) {
     const std::int32_t at = a->id;
-    const auto one = [&](TypeKind kind) { limit(at, types_.set_of(TypeSystem::literal(kind))); };
-    const auto numeric = [&] { limit(at, types_.set_of({kNumberLiteral, kUnsignedLiteral, kFloatLiteral})); };
+    const auto one = [&](TypeKind kind) { limit(at, types_->set_of(TypeSystem::literal(kind))); };
+    const auto numeric = [&] { limit(at, types_->set_of({kNumberLiteral, kUnsignedLiteral, kFloatLiteral})); };
     using Kind = Argument::Kind;
     switch (a->kind) {
         case Kind::String: one(Symbol); break;
@@ -123,22 +123,23 @@ void ClauseTypes::argument(Argument* a) {
         case Kind::Counter: one(Number); break;
         case Kind::Variable: case Kind::Unnamed: case Kind::Nil: break;
         case Kind::Record:
+            records_.push_back(at);
             for (std::size_t i = 0; i < a->args.size(); ++i)
                 constraints_.push_back({Form::Field, slot(a->args[i]), at, static_cast<std::int32_t>(i)});
             break;
         case Kind::Branch: {
-            const TypeSystem::BranchRef ref = types_.find_branch(a->text);
-            if (ref.type >= 0) limit(at, types_.set_of(ref.type));
+            const TypeSystem::BranchRef ref = types_->find_branch(a->text);
+            if (ref.type >= 0) limit(at, types_->set_of(ref.type));
             for (std::size_t i = 0; i < a->args.size(); ++i) {
                 const std::int32_t part = slot(a->args[i]);
                 if (ref.type < 0) continue;
-                const std::vector<TypeId>& fields = types_.info(ref.type).branches[ref.branch].fields;
+                const std::vector<TypeId>& fields = types_->info(ref.type).branches[ref.branch].fields;
                 if (fields.size() == a->args.size() && fields[i] >= 0) limit(part, declared(fields[i]));
             }
             break;
         }
         case Kind::Cast: {
-            const TypeId type = types_.find(a->text);
+            const TypeId type = types_->find(a->text);
             const std::int32_t value = slot(a->args[0]);
             if (type < 0) break;
             limit(at, declared(type));
@@ -153,8 +154,8 @@ void ClauseTypes::argument(Argument* a) {
         }
         case Kind::Functor: functor(a); break;
         case Kind::User: {
-            const std::int32_t index = declarations_.functor(a->text);
-            const FunctorInfo* info = index < 0 ? nullptr : &declarations_.functors[index];
+            const std::int32_t index = declarations_->functor(a->text);
+            const FunctorInfo* info = index < 0 ? nullptr : &declarations_->functors[index];
             for (std::size_t i = 0; i < a->args.size(); ++i) {
                 const std::int32_t part = slot(a->args[i]);
                 if (info && info->parameters.size() == a->args.size() && info->parameters[i] >= 0)
@@ -197,9 +198,9 @@ void ClauseTypes::solve() {
 // otherwise. Returns whether there was anything to settle.
 bool ClauseTypes::settle_one() {
     for (TypeSet& set : slots_) {
-        const std::vector<TypeId>& members = types_.members(set);
+        const std::vector<TypeId>& members = types_->members(set);
         if (members.size() < 2 || members.back() > kSymbolLiteral) continue;
-        set = types_.set_of(members.front());
+        set = types_->set_of(members.front());
         return true;
     }
     return false;
@@ -208,7 +209,7 @@ bool ClauseTypes::settle_one() {
 bool ClauseTypes::update(const Constraint& c) {
     switch (c.form) {
         case Form::Sub: {
-            const TypeSet met = types_.meet(slots_[c.a], slots_[c.b]);
+            const TypeSet met = types_->meet(slots_[c.a], slots_[c.b]);
             const bool changed = met != slots_[c.a];
             slots_[c.a] = met;
             return changed;
@@ -223,9 +224,9 @@ bool ClauseTypes::update(const Constraint& c) {
 // The literal types above the members that are no records or ADTs.
 TypeSet ClauseTypes::literals_of(TypeSet set) const {
     std::vector<TypeId> result;
-    for (TypeId t : types_.members(set))
-        if (types_.kind(t) <= Symbol) result.push_back(TypeSystem::literal(types_.kind(t)));
-    return types_.set_of(std::move(result));
+    for (TypeId t : types_->members(set))
+        if (types_->kind(t) <= Symbol) result.push_back(TypeSystem::literal(types_->kind(t)));
+    return types_->set_of(std::move(result));
 }
 
 bool ClauseTypes::update_same_base(std::int32_t a, std::int32_t b) {
@@ -236,9 +237,9 @@ bool ClauseTypes::update_same_base(std::int32_t a, std::int32_t b) {
     } else if (right == kAnyType) {
         slots_[b] = literals_of(left);
     } else {
-        const TypeSet common = types_.meet(literals_of(left), literals_of(right));
-        slots_[a] = types_.meet(left, common);
-        slots_[b] = types_.meet(right, common);
+        const TypeSet common = types_->meet(literals_of(left), literals_of(right));
+        slots_[a] = types_->meet(left, common);
+        slots_[b] = types_->meet(right, common);
     }
     return slots_[a] != left || slots_[b] != right;
 }
@@ -247,16 +248,16 @@ bool ClauseTypes::update_field(const Constraint& c) {
     const TypeSet records = slots_[c.b];
     if (records == kAnyType) return false;
     std::vector<TypeId> kept, fields;
-    for (TypeId t : types_.members(records)) {
-        if (types_.kind(t) != Record) continue;
-        const std::vector<TypeId>& of_record = types_.info(t).fields;
+    for (TypeId t : types_->members(records)) {
+        if (types_->kind(t) != Record) continue;
+        const std::vector<TypeId>& of_record = types_->info(t).fields;
         if (of_record.size() <= static_cast<std::size_t>(c.field)) continue;
         kept.push_back(t);
         if (of_record[c.field] < 0) return false;
-        fields.push_back(types_.members(declared(of_record[c.field])).front());
+        fields.push_back(types_->members(declared(of_record[c.field])).front());
     }
-    const TypeSet element = types_.meet(slots_[c.a], types_.set_of(std::move(fields)));
-    const TypeSet record = types_.set_of(std::move(kept));
+    const TypeSet element = types_->meet(slots_[c.a], types_->set_of(std::move(fields)));
+    const TypeSet record = types_->set_of(std::move(kept));
     const bool changed = element != slots_[c.a] || record != records;
     slots_[c.a] = element;
     slots_[c.b] = record;
@@ -268,8 +269,8 @@ bool ClauseTypes::update_overload(const Constraint& c) {
     const auto possible = [&](TypeKind kind, std::int32_t slot) {
         const TypeSet set = slots_[slot];
         if (set == kAnyType) return true;
-        const std::vector<TypeId>& members = types_.members(set);
-        return std::any_of(members.begin(), members.end(), [&](TypeId t) { return types_.kind(t) == kind; });
+        const std::vector<TypeId>& members = types_->members(set);
+        return std::any_of(members.begin(), members.end(), [&](TypeId t) { return types_->kind(t) == kind; });
     };
     const Overload* only = nullptr;
     std::size_t count = 0;
@@ -285,7 +286,7 @@ bool ClauseTypes::update_overload(const Constraint& c) {
         std::vector<TypeId> results;
         for (const Overload& o : all) results.push_back(TypeSystem::literal(o.result));
         const TypeSet before = slots_[c.a];
-        limit(c.a, types_.set_of(std::move(results)));
+        limit(c.a, types_->set_of(std::move(results)));
         return slots_[c.a] != before;
     }
     bool changed = false;
@@ -299,24 +300,28 @@ bool ClauseTypes::update_overload(const Constraint& c) {
         return changed;
     }
     for (std::size_t i = 0; !only->any_argument && i < f->args.size(); ++i)
-        narrow(f->args[i]->id, types_.set_of(TypeSystem::literal(only->parameters[only->variadic ? 0 : i])));
-    narrow(c.a, types_.set_of(TypeSystem::literal(only->result)));
+        narrow(f->args[i]->id, types_->set_of(TypeSystem::literal(only->parameters[only->variadic ? 0 : i])));
+    narrow(c.a, types_->set_of(TypeSystem::literal(only->result)));
     return changed;
 }
 
 // ---------------------------------------------------------------- results
 
 TypeKind ClauseTypes::kind_of(TypeSet set) const {
-    const std::vector<TypeId>& members = types_.members(set);
-    return members.empty() ? Number : types_.kind(members.front());
+    const std::vector<TypeId>& members = types_->members(set);
+    return members.empty() ? Number : types_->kind(members.front());
 }
 
 TypeId ClauseTypes::type_of(TypeSet set) const {
-    const std::vector<TypeId>& members = types_.members(set);
+    const std::vector<TypeId>& members = types_->members(set);
     if (members.size() == 1) return members.front() < 4 ? members.front() + 4 : members.front();
     const TypeKind kind = kind_of(set);
     if (kind > Symbol) return members.front();
     return TypeSystem::literal(kind) + 4;
+}
+
+bool ClauseTypes::has_untyped_record() const {
+    return std::any_of(records_.begin(), records_.end(), [&](std::int32_t slot) { return slots_[slot] == kAnyType; });
 }
 
 TypeKind ClauseTypes::kind(const Argument* argument) const { return kind_of(slots_[argument->id]); }

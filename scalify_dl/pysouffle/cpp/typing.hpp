@@ -18,6 +18,9 @@ public:
     ClauseTypes(ast::Clause* clause, const std::vector<ClauseVariable>& variables, Declarations& declarations,
                 bool kinds_only = false);
 
+    // Is there a record of which nothing says what type it is?
+    bool has_untyped_record() const;
+
     TypeSet of(const ast::Argument* argument) const { return slots_[argument->id]; }
     TypeSet of_variable(std::size_t index) const { return slots_[index]; }
     // The kind of value, once the clause passed `check_types`. What is not determined is a number.
@@ -37,7 +40,7 @@ private:
     };
 
     std::int32_t slot(ast::Argument* argument);
-    void limit(std::int32_t slot, TypeSet set) { slots_[slot] = types_.meet(slots_[slot], set); }
+    void limit(std::int32_t slot, TypeSet set) { slots_[slot] = types_->meet(slots_[slot], set); }
     TypeSet declared(TypeId type);
     void both_ways(std::int32_t a, std::int32_t b);
     void atom(ast::Atom* atom, bool sink);
@@ -54,11 +57,12 @@ private:
     TypeKind kind_of(TypeSet set) const;
     TypeId type_of(TypeSet set) const;
 
-    Declarations& declarations_;
-    TypeSystem& types_;
+    Declarations* declarations_;
+    TypeSystem* types_;
     bool kinds_only_;
     std::vector<TypeSet> slots_;
     std::vector<Constraint> constraints_;
+    std::vector<std::int32_t> records_;  // slots of the record nodes
 };
 
 // One signature of a built-in functor.

@@ -13,13 +13,27 @@ using ast::Argument;
 
 namespace {
 
+// Aggregates at any depth, outer ones first.
 std::vector<Argument*> aggregates_of(ast::Clause* clause) {
     std::vector<Argument*> result;
     const auto visit = [&](Argument* a) {
         if (a->kind == Argument::Kind::Aggregate) result.push_back(a);
     };
-    for (Argument* a : clause->head->args) for_each_in_scope(a, visit);
-    for_each_in_scope(clause->body, visit);
+    ast::for_each(clause->head, visit);
+    for (ast::Literal* l : clause->body) ast::for_each(l, visit);
+    return result;
+}
+
+// Does the aggregate use only variables of the clause and its own? Else it cannot be repeated outside those around it.
+bool movable(Argument* aggregate, const std::vector<ClauseVariable>& variables) {
+    std::unordered_set<const Argument*> own;
+    ast::for_each(aggregate, [&](Argument* a) { own.insert(a); });
+    bool result = true;
+    ast::for_each(aggregate, [&](Argument* a) {
+        if (a->kind != Argument::Kind::Variable) return;
+        const Argument* scope = variables[a->id].scope;
+        result = result && (!scope || own.count(scope));
+    });
     return result;
 }
 
@@ -59,6 +73,7 @@ void export_witnesses(ast::Clause* clause, std::vector<ClauseVariable>& variable
     int count = 0;
     std::vector<ast::Literal*> added;
     for (Argument* a : aggregates) {
+        if (a->kind != Argument::Kind::Aggregate || !movable(a, variables)) continue;
         if (a->aggregate != dl::Aggregate::Min && a->aggregate != dl::Aggregate::Max) continue;
         const std::unordered_set<ast::Name> bound = names_in_body(a);
         if (std::none_of(bound.begin(), bound.end(), [&](ast::Name n) { return wanted.count(n); })) continue;
