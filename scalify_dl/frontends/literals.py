@@ -45,10 +45,9 @@ class Literal:
             if Fraction(repr(decimal)) == value:
                 return cls(scalar_text(repr(decimal)), value)
             return cls(f"{value.numerator}/{value.denominator}", value)
-        text = scalar_text(value if isinstance(value, str) else repr(value))
-        if dtype == "f32":
-            text = narrow(text, dtype)
-        return cls(text, rational(text))
+        text = narrow(scalar_text(value if isinstance(value, str) else repr(value)), dtype)
+        ratio = simple_ratio(text, dtype)
+        return cls(text, rational(text)) if ratio is None else cls.scalar(ratio)
 
     @classmethod
     def elided(cls, sha256: str | None = None) -> Literal:
@@ -125,6 +124,26 @@ def narrow(text: str, dtype: str) -> str:
         if rounded(float(short), dtype) == value:
             return scalar_text(short)
     return text
+
+
+@lru_cache(65536)
+def simple_ratio(text: str, dtype: str) -> Fraction | None:
+    """The ratio of small integers that a float constant stands for: f32 `0.016666668` is 1/60, rounded.
+
+    None where there is none so small that meeting it by accident is unlikely (for f32 numerator times denominator below
+    2^16: one random value in a hundred), or where the text is exact as it stands. No two values of a type give the same
+    ratio, as each rounds to its value.
+    """
+    if dtype not in PRECISION or not NUMBER.match(text) or rational(text) == 0:
+        return None
+    value = abs(rounded(float(text), dtype))
+    if value == float("inf") or is_short_binary(value, PRECISION[dtype] // 2):
+        return None
+    ratio = Fraction(value).limit_denominator(2 ** (PRECISION[dtype] // 3))
+    small = 0 < ratio.numerator * ratio.denominator < 2 ** (2 * PRECISION[dtype] // 3)
+    if not small or ratio == rational(text) or rounded(float(ratio), dtype) != value:
+        return None
+    return -ratio if text.startswith("-") else ratio
 
 
 def rounded(value: float, dtype: str) -> float:
