@@ -17,7 +17,20 @@ Relations stay in C++; `relation` copies rows out as tuples, `array` and `column
 
 from scalify_dl.pysouffle.errors import Diagnostic, EvaluationError, SourceError
 from scalify_dl.pysouffle.program import Program
+from scalify_dl.pysouffle.proofs import Obstacle, Proof, WhyNot
 from scalify_dl.pysouffle.rules import rules_dir
 from scalify_dl.pysouffle.values import Branch, Row, Value
 
-__all__ = ["Branch", "Diagnostic", "EvaluationError", "Program", "Row", "SourceError", "Value", "rules_dir"]
+__all__ = [
+    "Branch",
+    "Diagnostic",
+    "EvaluationError",
+    "Obstacle",
+    "Program",
+    "Proof",
+    "Row",
+    "SourceError",
+    "Value",
+    "WhyNot",
+    "rules_dir",
+]

@@ -11,6 +11,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import _engine
 from scalify_dl.pysouffle.directives import Directive, Format
 from scalify_dl.pysouffle.errors import Diagnostic
+from scalify_dl.pysouffle.proofs import Obstacle, Proof, build_obstacles, build_proof
 from scalify_dl.pysouffle.schema import Attribute, Relation
 from scalify_dl.pysouffle.stats import RuleProfile, Stats
 from scalify_dl.pysouffle.values import Row
@@ -87,6 +88,22 @@ class EmbeddedEngine:
 
     def run(self, timeout: float, max_tuples: int, max_memory: int) -> None:
         self.session.run(timeout, max_tuples, max_memory)
+
+    # ---- explanations
+
+    def prepare_provenance(self, timeout: float, max_tuples: int, max_memory: int) -> None:
+        self.session.prepare_provenance(timeout, max_tuples, max_memory)
+
+    def explain(self, relation: Relation, row: Row) -> Proof | None:
+        self.prepare_provenance(0, 0, 0)
+        nodes = self.session.explain(relation.index, row)
+        return build_proof(nodes, list(self.relations), self.session.rules()) if nodes else None
+
+    def contains(self, relation: Relation, row: Row) -> bool:
+        return bool(self.session.contains(relation.index, row))
+
+    def why_not(self, relation: Relation, row: Row) -> list[Obstacle]:
+        return build_obstacles(self.session.why_not(relation.index, row), list(self.relations), self.session.rules())
 
     # ---- results
 

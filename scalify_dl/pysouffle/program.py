@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from scalify_dl.errors import InputError
+from scalify_dl.pysouffle.atoms import parse_atom
 from scalify_dl.pysouffle.directives import Directive
 from scalify_dl.pysouffle.embedded import EmbeddedEngine
 from scalify_dl.pysouffle.errors import Diagnostic
+from scalify_dl.pysouffle.proofs import Proof, WhyNot
 from scalify_dl.pysouffle.schema import Relation
 from scalify_dl.pysouffle.stats import Stats
 from scalify_dl.pysouffle.values import Row
@@ -18,6 +21,15 @@ from scalify_dl.pysouffle.values import Row
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+
+@contextmanager
+def _bad_rows(relation: str) -> Iterator[None]:
+    """A row whose values do not fit the relation's types is bad input."""
+    try:
+        yield
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"a row of relation {relation}: {error}") from None
 
 
 class Program:
@@ -48,6 +60,7 @@ class Program:
             raise ValueError(f'overflow is "wrap" or "error", not {overflow!r}')
         if engine != "embedded":
             raise InputError(f'unknown engine "{engine}"', hint='use "embedded", "souffle" or "souffle-compiled"')
+        self._provenance = provenance
         self._engine = EmbeddedEngine(name, text, [str(d) for d in include_dirs], defines or {}, word_size, overflow == "error")
 
     @classmethod
@@ -65,7 +78,7 @@ class Program:
 
         `engine`: see the class. `include_dirs`: where `#include` looks besides the program's folder. `defines`: macros.
         `word_size`: 64, or 32 for numbers as in a 32-bit Soufflé. `overflow`: "wrap", as Soufflé does, or "error", which
-        ends the run naming the rule.
+        ends the run naming the rule. `provenance`: prepare explanations at the end of each run, not at the first question.
         """
         return cls(name, text, **options)
 
@@ -98,10 +111,8 @@ class Program:
     def insert(self, relation: str, rows: Iterable[Row]) -> Program:
         """Add facts: tuples with a value per column, or an int array where all columns are numbers. All or none are added."""
         declared = self._relation(relation)
-        try:
+        with _bad_rows(relation):
             self._engine.insert(declared, rows)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise InputError(f"facts of relation {relation}: {error}") from None
         return self
 
     def load(self, directory: str | Path, *, missing: str = "error") -> Program:
@@ -125,7 +136,38 @@ class Program:
         The GIL is released; Ctrl-C works. After an error the next run starts again from the facts.
         """
         self._engine.run(timeout or 0.0, max_tuples or 0, max_memory or 0)
+        if self._provenance:
+            self._engine.prepare_provenance(timeout or 0.0, max_tuples or 0, max_memory or 0)
         return self
+
+    # ---- explanations
+
+    def holds(self, relation: str, row: Row) -> bool:
+        """Is this tuple in the relation?"""
+        with _bad_rows(relation):
+            return self._engine.contains(self._relation(relation), row)
+
+    def explain(self, relation: str, row: Row) -> Proof | None:
+        """A proof of least height that the tuple holds, down to facts; None if it does not hold.
+
+        The first question after a run takes about as long as the run, unless the program was made with `provenance=True`.
+        """
+        with _bad_rows(relation):
+            return self._engine.explain(self._relation(relation), row)
+
+    def why_not(self, relation: str, row: Row) -> WhyNot:
+        """For each rule that could derive the tuple: the first literal that fails, and the rows that come nearest to it."""
+        with _bad_rows(relation):
+            return WhyNot(relation, tuple(row), self._engine.why_not(self._relation(relation), row))
+
+    def explain_atom(self, atom: str) -> Proof | WhyNot:
+        """`explain` for an atom as text, as in `path("a", "b")`; if it does not hold, why not."""
+        relation, row = parse_atom(atom, self.relations)
+        return self.explain(relation.name, row) or self.why_not(relation.name, row)
+
+    def why_not_atom(self, atom: str) -> Proof | WhyNot:
+        """`why_not` for an atom as text; if it does hold, its proof."""
+        return self.explain_atom(atom)
 
     # ---- results
 

@@ -150,6 +150,34 @@ def evaluate(program: Program) -> Database:
     return database
 
 
+def heights(program: Program) -> dict[tuple[str, Row], int]:
+    """The height of the lowest proof of every row: facts have 0; negation and aggregates read the finished relations."""
+    finished = evaluate(program)
+    known: dict[tuple[str, Row], int] = {(r, row): 0 for r, rows in program.facts.items() for row in rows}
+    level = 0
+    while True:
+        level += 1
+        so_far: Database = {r: set() for r in program.arity}
+        for relation, row in known:
+            so_far[relation].add(row)
+        # positive atoms read what has a proof so far, all others read what is finished
+        split = so_far | {f"!{r}": rows for r, rows in finished.items()}
+        new = set()
+        for rule in (rule for stratum in program.strata for rule in stratum):
+            body: list[Atom | Comparison | Aggregate] = []
+            for literal in _in_order(rule):
+                if isinstance(literal, Atom) and literal.negated:
+                    literal = Atom(f"!{literal.relation}", literal.args, True)
+                elif isinstance(literal, Aggregate):
+                    literal = Aggregate(literal.result, literal.kind, literal.target, Atom(f"!{literal.body.relation}", literal.body.args))
+                body.append(literal)
+            new |= {(rule.relation, tuple(_value(t, bound) for t in rule.head)) for bound in _solve(body, split, {})}
+        fresh = [key for key in new if key not in known]
+        if not fresh:
+            return known
+        known.update((key, level) for key in fresh)
+
+
 # ---- random programs
 
 _VARIABLES = ["x", "y", "z", "u", "v"]

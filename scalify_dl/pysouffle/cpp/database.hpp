@@ -27,17 +27,31 @@ struct RelationData {
 
     Table table;
     std::unique_ptr<EqRel> eqrel;        // the rows of an eqrel relation; `table` is empty then
+    const RelationData* only = nullptr;  // rows that are not in this relation are not taken (explanations)
     std::vector<Index*> choice;          // one index per key of choice-domain, always up to the last row
     std::vector<std::vector<int>> keys;  // columns of each key
 
+    bool contains(const Value* row) const {
+        if (eqrel) return eqrel->contains(row[0], row[1]);
+        const Row found = table.find(row);
+        return found != kNoRow && found < table.visible && !table.dead(found);
+    }
     std::size_t rows() const { return eqrel ? eqrel->pairs() : table.alive(); }
     std::size_t bytes() const { return table.bytes() + (eqrel ? eqrel->bytes() : 0); }
 };
 
-struct Database {
+struct Terms {
     Symbols symbols;
     Records records;
-    std::vector<std::unique_ptr<RelationData>> relations;
+};
+
+struct Database {
+    explicit Database(std::shared_ptr<Terms> shared) : terms(std::move(shared)), symbols(terms->symbols), records(terms->records) {}
+
+    std::shared_ptr<Terms> terms;
+    Symbols& symbols;
+    Records& records;
+    std::vector<std::shared_ptr<RelationData>> relations;
     std::vector<HostFunctor> functors;  // by CoreProgram::functors; empty where the host gave none
     Arithmetic arithmetic;
 

@@ -29,9 +29,13 @@ std::string amount(std::uint64_t n) {  // 1234567 -> 1,234,567
 
 }  // namespace
 
-Engine::Engine(CoreProgram program, Arithmetic arithmetic) : program_(std::move(program)), machine_(db_, *this) {
+Engine::Engine(CoreProgram program, Arithmetic arithmetic)
+    : Engine(std::move(program), arithmetic, std::make_shared<Terms>(), {}) {}
+
+Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms> terms, std::vector<Stratum> strata)
+    : program_(std::move(program)), db_(std::move(terms)), machine_(db_, *this), strata_(std::move(strata)) {
     db_.arithmetic = arithmetic;
-    strata_ = stratify(program_);
+    if (strata_.empty()) strata_ = stratify(program_);
     stratum_statistics_.resize(strata_.size());
     const std::size_t n = program_.relations.size();
     states_.resize(n);
@@ -41,7 +45,7 @@ Engine::Engine(CoreProgram program, Arithmetic arithmetic) : program_(std::move(
     for (std::size_t i = 0; i < n; ++i) {
         const Relation& relation = program_.relations[i];
         names_.emplace(relation.name, static_cast<int>(i));
-        auto data = std::make_unique<RelationData>(static_cast<int>(relation.attributes.size()));
+        auto data = std::make_shared<RelationData>(static_cast<int>(relation.attributes.size()));
         if (relation.eqrel) data->eqrel = std::make_unique<EqRel>();
         for (const auto& key : relation.choice) {
             std::vector<int> columns(key.begin(), key.end());
@@ -87,8 +91,7 @@ void Engine::add_fact(int index, const Value* row) {
     RelationState& state = states_[static_cast<std::size_t>(index)];
     RelationData& data = relation(index);
     complete_ = false;
-    const bool keep = state.has_rules || data.eqrel || !data.choice.empty();
-    if (keep) {
+    if (keeps_facts(index)) {
         if (!state.facts) state.facts = std::make_unique<Table>(data.table.arity());
         state.facts->insert(row);
         return;
@@ -157,6 +160,7 @@ void Engine::run(const Limits& limits, std::function<void()> interrupt) {
     broken_ = false;
     complete_ = true;
     interrupt_ = nullptr;
+    limits_ = {};
 }
 
 // Forget what was derived; keep what was given.
@@ -167,7 +171,7 @@ void Engine::start_over() {
         RelationState& state = states_[i];
         RelationData& data = *db_.relations[i];
         state.seen = 0;
-        if (state.has_rules || data.eqrel || !data.choice.empty()) {
+        if (keeps_facts(static_cast<int>(i))) {
             data.table.clear();
             if (data.eqrel) data.eqrel->clear();
         } else {

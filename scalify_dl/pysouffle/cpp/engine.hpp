@@ -38,6 +38,9 @@ class Engine final : public Watch {
 public:
     Engine(CoreProgram program, Arithmetic arithmetic);
 
+    // A program that shares symbols and records with another one, evaluated in the strata that are given.
+    Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms> terms, std::vector<Stratum> strata);
+
     const CoreProgram& program() const { return program_; }
     Database& database() { return db_; }
     const Database& database() const { return db_; }
@@ -50,6 +53,17 @@ public:
 
     // Add a fact; rules see it at the next run(). Values are as the columns hold them.
     void add_fact(int relation, const Value* row);
+
+    // visit(row) for every fact that was given, not derived. (Facts in the program are rules.)
+    template <class Visit>
+    void for_each_fact(int relation, Visit&& visit) const {
+        const Table* given = facts(relation);
+        for (Row row = 0; given && row < given->size(); ++row) visit(given->row(row));
+    }
+    bool is_fact(int relation, const Value* row) const {
+        const Table* given = facts(relation);
+        return given && given->find(row) != kNoRow;
+    }
 
     void set_functor(const std::string& name, HostFunctor functor);
 
@@ -92,6 +106,15 @@ private:
         bool touched = false;            // in this round
     };
 
+    const Table* facts(int relation) const {
+        const RelationState& state = states_[static_cast<std::size_t>(relation)];
+        if (keeps_facts(relation)) return state.facts.get();
+        return &db_.relations[static_cast<std::size_t>(relation)]->table;
+    }
+    bool keeps_facts(int relation) const {  // apart from the relation's rows, to begin again from them
+        const RelationData& data = *db_.relations[static_cast<std::size_t>(relation)];
+        return states_[static_cast<std::size_t>(relation)].has_rules || data.eqrel || !data.choice.empty();
+    }
     void evaluate(int stratum);
     void evaluate_afresh(const Stratum& stratum);
     void resume(const Stratum& stratum);

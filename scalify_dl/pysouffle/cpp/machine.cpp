@@ -28,6 +28,7 @@ void InsertSink::flush() {
 }
 
 bool InsertSink::insert(const Value* row, std::uint64_t hash) {
+    if (relation_.only && !relation_.only->contains(row)) return false;
     if (relation_.choice.empty()) return relation_.table.insert(row, hash);
     Value key[64];
     for (std::size_t k = 0; k < relation_.choice.size(); ++k) {

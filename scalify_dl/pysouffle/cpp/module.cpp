@@ -12,8 +12,10 @@
 #include "engine.hpp"
 #include "facts.hpp"
 #include "functors.hpp"
+#include "provenance.hpp"
 #include "python_values.hpp"
 #include "text.hpp"
+#include "why_not.hpp"
 
 namespace dl {
 
@@ -146,6 +148,7 @@ public:
     }
 
     void run(double timeout, std::uint64_t max_tuples, std::uint64_t max_memory) {
+        provenance_.reset();
         nb::gil_scoped_release release;
         engine_.run(Limits{timeout, max_tuples, max_memory}, interrupt_check());
     }
@@ -226,10 +229,88 @@ public:
         return out;
     }
 
+    // What explain() needs, unless it is there already.
+    void prepare_provenance(double timeout, std::uint64_t max_tuples, std::uint64_t max_memory) {
+        nb::gil_scoped_release release;
+        if (!provenance_) provenance_ = std::make_unique<Provenance>(engine_);
+        provenance_->prepare(Limits{timeout, max_tuples, max_memory}, interrupt_check());
+    }
+
+    // Nodes: (kind, relation, row, rule or -1, bindings, premises, conditions); the first is the row that was asked for.
+    nb::list explain(int relation, nb::handle row) {
+        const std::vector<Value> values = encode_row(relation, row);
+        std::vector<ProofNode> nodes;
+        {
+            nb::gil_scoped_release release;
+            nodes = provenance_->explain(relation, values);
+        }
+        PythonValues decode(engine_.program(), engine_.database());
+        constexpr const char* kinds[] = {"fact", "rule", "equivalence", "unknown"};
+        nb::list out;
+        for (const ProofNode& node : nodes) {
+            nb::list premises, conditions;
+            for (const int p : node.premises) premises.append(p);
+            for (const std::string& c : node.conditions) conditions.append(text(c));
+            out.append(nb::make_tuple(kinds[static_cast<int>(node.kind)], node.relation, decode.decode_row(engine_.declaration(node.relation), node.row.data()),
+                                      node.rule, bindings(decode, node.rule, node.bindings), premises, conditions));
+        }
+        return out;
+    }
+
+    int height(int relation, nb::handle row) { return provenance_->height(relation, encode_row(relation, row).data()); }
+    bool contains(int relation, nb::handle row) { return engine_.relation(relation).contains(encode_row(relation, row).data()); }
+
+    // (rule, literal, reason, bindings, relation of the nearest rows or -1, nearest rows)
+    nb::list why_not(int relation, nb::handle row) {
+        const std::vector<Value> values = encode_row(relation, row);
+        if (!engine_.complete()) throw EvaluationError("explanations need a complete run: run the program first");
+        std::vector<Obstacle> obstacles;
+        {
+            nb::gil_scoped_release release;
+            obstacles = dl::why_not(engine_, relation, values);
+        }
+        PythonValues decode(engine_.program(), engine_.database());
+        nb::list out;
+        for (const Obstacle& o : obstacles) {
+            nb::list nearest;
+            for (const auto& near : o.nearest) nearest.append(decode.decode_row(engine_.declaration(o.relation), near.data()));
+            out.append(nb::make_tuple(o.rule, text(o.literal), o.reason, bindings(decode, o.rule, o.bindings), o.relation, nearest));
+        }
+        return out;
+    }
+
+    // (relation, text, file, line) of every rule
+    nb::list rules() {
+        nb::list out;
+        for (const Rule& rule : engine_.program().rules) {
+            const std::string file = rule.position.file >= 0 ? engine_.program().files[static_cast<std::size_t>(rule.position.file)] : "";
+            out.append(nb::make_tuple(rule.head.relation, text(rule.text), file, rule.position.line));
+        }
+        return out;
+    }
+
     std::uint64_t rounds() { return engine_.rounds(); }
     std::size_t bytes() { return engine_.database().bytes(); }
 
 private:
+    std::vector<Value> encode_row(int relation, nb::handle row) {
+        std::vector<Value> values;
+        PythonValues(engine_.program(), engine_.database()).encode_row(engine_.declaration(relation), row, values);
+        return values;
+    }
+    // program text may hold bytes that are not UTF-8 (in symbols)
+    static nb::object text(const std::string& bytes) {
+        return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
+    }
+    nb::list bindings(PythonValues& decode, int rule, const std::vector<std::pair<int, Value>>& bound) {
+        nb::list out;
+        for (const auto& [variable, value] : bound) {
+            const Variable& v = engine_.program().rules[static_cast<std::size_t>(rule)].variables[static_cast<std::size_t>(variable)];
+            out.append(nb::make_tuple(v.name, decode.decode(v.type, value)));
+        }
+        return out;
+    }
+
     static CoreProgram make(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
                             const std::vector<std::pair<std::string, std::string>>& defines, int word_size) {
         SourceOptions options;
@@ -243,6 +324,7 @@ private:
     }
 
     Engine engine_;
+    std::unique_ptr<Provenance> provenance_;
 };
 
 }  // namespace
@@ -277,6 +359,12 @@ NB_MODULE(_engine, m) {
         .def("size", &Session::size)
         .def("symbol", &Session::symbol)
         .def("rule_statistics", &Session::rule_statistics)
+        .def("prepare_provenance", &Session::prepare_provenance, "timeout"_a, "max_tuples"_a, "max_memory"_a)
+        .def("explain", &Session::explain)
+        .def("height", &Session::height)
+        .def("contains", &Session::contains)
+        .def("why_not", &Session::why_not)
+        .def("rules", &Session::rules)
         .def("rounds", &Session::rounds)
         .def("bytes", &Session::bytes);
 }

@@ -118,6 +118,9 @@ private:
         if (l.result != kUnnamed) bound[static_cast<std::size_t>(l.result)] = 1;
     }
 
+    // What is computed for the head waits for the end, unless the head is given: then it is a condition like others.
+    bool for_later(const FlatLiteral& l) const { return l.for_head && request_.bound.empty(); }
+
     Order greedy(const std::vector<FlatLiteral>& body, std::vector<char> bound, int first, double give_up) {
         Order order;
         std::vector<char> done(body.size(), 0);
@@ -130,11 +133,17 @@ private:
             bind(body[static_cast<std::size_t>(at)], bound);
         };
         std::size_t left = body.size();
+        for (std::size_t i = 0; i < body.size(); ++i) {
+            // a counter's value that is given was once counted: nothing to check
+            if (body[i].kind != Kind::Compute || body[i].op != Op::AutoInc || !is_bound(body[i].result, bound)) continue;
+            done[i] = 1;
+            --left;
+        }
         const auto run_ready = [&]() {
             for (;;) {
                 int best = -1, best_rank = 100;
                 for (std::size_t i = 0; i < body.size(); ++i) {
-                    if (done[i] || body[i].for_head) continue;
+                    if (done[i] || for_later(body[i])) continue;
                     const int rank = readiness(body[i], bound);
                     if (rank > 0 && rank < best_rank) best = static_cast<int>(i), best_rank = rank;
                 }
@@ -158,7 +167,7 @@ private:
             double best_cost = std::numeric_limits<double>::max();
             int best_bound = 0;
             for (std::size_t i = 0; i < body.size(); ++i) {
-                if (done[i] || body[i].for_head) continue;
+                if (done[i] || for_later(body[i])) continue;
                 const Kind kind = body[i].kind;
                 if (kind != Kind::Atom && kind != Kind::Range && kind != Kind::Aggregate) continue;
                 const double cost = fanout(body[i], bound);
@@ -179,7 +188,7 @@ private:
         for (bool progress = true; progress;) {
             progress = false;
             for (std::size_t i = 0; i < body.size(); ++i) {
-                if (done[i] || !body[i].for_head || !all_bound(body[i].args, bound)) continue;
+                if (done[i] || !for_later(body[i]) || !all_bound(body[i].args, bound)) continue;
                 take(static_cast<int>(i), 1.0);
                 --left;
                 progress = true;

@@ -12,15 +12,23 @@ namespace {
 
 constexpr int kDeepest = 20000;
 
+std::string shown(nb::handle object) {
+    const nb::object text = nb::steal(PyObject_Repr(object.ptr()));
+    const char* utf8 = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+    if (!utf8) {
+        PyErr_Clear();
+        return "an object";
+    }
+    const std::string out = utf8;
+    return out.size() > 80 ? out.substr(0, 80) + "…" : out;
+}
+
 [[noreturn]] void wrong(const std::string& expected, nb::handle object) {
-    const std::string got = nb::cast<std::string>(nb::str(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(object.ptr()))).attr("__name__")));
-    std::string shown = nb::cast<std::string>(nb::repr(object));
-    if (shown.size() > 80) shown = shown.substr(0, 80) + "…";
-    throw nb::type_error(("expected " + expected + ", got " + got + " " + shown).c_str());
+    throw nb::type_error(("expected " + expected + ", got " + Py_TYPE(object.ptr())->tp_name + " " + shown(object)).c_str());
 }
 
 [[noreturn]] void out_of_range(nb::handle object, int word) {
-    throw nb::value_error((nb::cast<std::string>(nb::repr(object)) + " does not fit into " + std::to_string(word) + " bits").c_str());
+    throw nb::value_error((shown(object) + " does not fit into " + std::to_string(word) + " bits").c_str());
 }
 
 }  // namespace

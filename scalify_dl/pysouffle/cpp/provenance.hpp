@@ -1,0 +1,84 @@
+// Why is a row there? Proofs of minimal height.
+//
+// Nothing is recorded while a program runs. When the first question comes, the rules are run once more, all strata at
+// once, with negation and aggregates reading the finished relations: then every row appears in the round that is the
+// height of its lowest proof. A proof step is found by asking for a way through a rule's body that uses earlier rows only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "engine.hpp"
+
+namespace dl {
+
+struct ProofNode {
+    enum class Kind : std::uint8_t {
+        Fact,         // given by the host, or a fact of the program
+        Rule,         // follows by `rule` from `premises`
+        Equivalence,  // follows from `premises` because the relation is an equivalence
+        Unknown,      // is there, but what it followed from was removed (subsumption, choice)
+    };
+    Kind kind = Kind::Fact;
+    int relation = -1;
+    std::vector<Value> row;
+    int rule = -1;
+    std::vector<std::pair<int, Value>> bindings;  // variable of the rule, value
+    std::vector<int> premises;                    // nodes
+    std::vector<std::string> conditions;          // negations, comparisons and aggregates that held
+};
+
+class Provenance {
+public:
+    explicit Provenance(Engine& engine);
+
+    // Compute the heights, unless done since the last run. Same guards as a run.
+    void prepare(const Limits& limits, std::function<void()> interrupt);
+
+    // The proof as a graph, shared parts once; node 0 is the row itself. Empty if the row is not there.
+    std::vector<ProofNode> explain(int relation, const std::vector<Value>& row);
+
+    // Height of the lowest proof (0: a fact), -1 if there is none.
+    int height(int relation, const Value* row);
+
+private:
+    struct Key {
+        int relation;
+        std::vector<Value> row;
+        bool operator==(const Key&) const = default;
+    };
+    struct KeyHash {
+        std::size_t operator()(const Key& key) const {
+            return static_cast<std::size_t>(mix(hash_values(key.row.data(), static_cast<int>(key.row.size())), static_cast<std::uint64_t>(key.relation)));
+        }
+    };
+
+    int node_of(int relation, std::vector<Value> row);
+    void expand(int node);
+    bool by_rule(int node, int rule, std::uint32_t stage);
+    bool by_equivalence(int node);
+    std::uint32_t stage_of(int relation, const Value* row);
+    std::vector<int> path(const EqRel& eqrel, Value from, Value to) const;
+    bool fill(const FlatLiteral& literal, std::vector<Value>& premise);
+    Plan& plan(int rule);
+
+    Engine& engine_;
+    std::unique_ptr<Engine> levels_;
+    std::vector<std::unique_ptr<Plan>> plans_;  // by rule, the head being given
+    std::vector<ProofNode> nodes_;
+    std::unordered_map<Key, int, KeyHash> known_;
+    mutable std::unordered_map<const EqRel*, std::unordered_map<Value, std::vector<std::pair<Value, int>>>> near_;
+};
+
+// Which variables have one value per way through the body: all but those that live inside an aggregate.
+std::vector<char> global_variables(const Rule& rule);
+
+// A literal or atom with the values of its variables filled in, as text.
+std::string instantiate(const Engine& engine, const Rule& rule, const Literal& literal, const std::vector<Value>& variables,
+                        const std::vector<char>& known);
+std::string instantiate(const Engine& engine, const Rule& rule, const Atom& atom, const std::vector<Value>& variables,
+                        const std::vector<char>& known);
+
+}  // namespace dl
