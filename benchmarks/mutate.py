@@ -90,6 +90,7 @@ def main() -> int:
     parser.add_argument("facts", nargs="+", type=Path)
     parser.add_argument("--limit", type=int, default=400, help="mutants per graph")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--list", action="store_true", help="print every mutant that is not killed")
     parser.add_argument("--save", type=Path, help="where falsely proved mutants are saved")
     parser.add_argument("--seconds", type=float, default=1e9, help="stop after so much CPU time")
     arguments = parser.parse_args()
@@ -105,6 +106,8 @@ def main() -> int:
                 outcome, detail = judge(mutant)
                 by_operator[name][outcome] += 1
                 by_graph[folder.name][outcome] += 1
+                if arguments.list and outcome != "killed":
+                    print(f"{outcome}: {folder.name}: {name}: {description} {detail}", flush=True)
                 if outcome == "falsely proved":
                     bad += 1
                     print(f"FALSELY PROVED {folder.name}: {name}: {description}: {detail}", flush=True)
