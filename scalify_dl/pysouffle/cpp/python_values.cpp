@@ -147,7 +147,9 @@ Value PythonValues::encode(TypeIndex index, nb::handle object, int depth) {
         case TypeKind::Adt: {
             if (!PyTuple_Check(object.ptr()) || PyTuple_GET_SIZE(object.ptr()) != 2 || !PyUnicode_Check(PyTuple_GET_ITEM(object.ptr(), 0)))
                 wrong("Branch(name, fields) for the type " + type.name, object);
-            const std::string name = nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(object.ptr(), 0)));
+            const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(object.ptr(), 0));
+            if (!text) throw nb::python_error();
+            const std::string_view name = text;
             const auto branch = std::find_if(type.branches.begin(), type.branches.end(), [&](const Branch& b) { return b.name == name; });
             if (branch == type.branches.end()) wrong("a branch of the type " + type.name, object);
             const auto number = static_cast<Value>(branch - type.branches.begin());
