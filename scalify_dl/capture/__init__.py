@@ -1,1 +1,1 @@
-"""Live capture: programs of a framework, traced without data, written as dumps or verified at once."""
+"""Capture of live models: what a framework runs, written as text that the front ends read. Each needs its framework."""

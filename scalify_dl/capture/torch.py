@@ -1,0 +1,139 @@
+"""PyTorch models → FX text and JSON: the joint forward and backward graph that every rank runs.
+
+    def build(mesh):                                  # mesh is None for the baseline
+        model = MLP()
+        if mesh is not None:
+            parallelize_module(model, mesh, {"up": ColwiseParallel(), "down": RowwiseParallel()})
+        return model, (torch.randn(8, 16),), {}       # the model returns its loss
+
+    capture_pair(build, {"tp": 4}, "dump/mlp")        # dump/mlp.base.fx.txt, dump/mlp.r0.fx.txt …, each with its JSON
+
+Ranks are played one after the other on this machine, under a process group that moves no data: no device and no
+launcher is needed. The graph is what AOTAutograd traces: ATen ops, DTensors made local, collectives as `_c10d_functional` ops.
+What runs outside of it (gradient hooks, the optimiser) is not captured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor
+
+__all__ = ["Build", "capture", "capture_pair", "capture_ranks", "fake_rank"]
+
+Build = Callable[["DeviceMesh | None"], tuple[nn.Module, Sequence[Any], Mapping[str, Any]]]
+"""Makes the model (distributed over a mesh, or not) and its arguments; the same names on every rank."""
+
+
+@contextlib.contextmanager
+def fake_rank(rank: int, mesh: Mapping[str, int], device: str = "cpu") -> Iterator[DeviceMesh]:
+    """Plays one rank of a mesh (axis → size, the first one major) under a process group that moves no data."""
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    if dist.is_initialized():
+        raise RuntimeError("a process group is initialised already; capture in a process of its own")
+    dist.init_process_group("fake", rank=rank, world_size=prod(mesh.values()), store=FakeStore())
+    try:
+        yield init_device_mesh(device, tuple(mesh.values()), mesh_dim_names=tuple(mesh))
+    finally:
+        dist.destroy_process_group()
+
+
+def capture(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], path: str | Path) -> Path:
+    """Captures the joint graph of a model that returns its loss, as the current rank runs it.
+
+    Writes `<path>.fx.txt` and `<path>.json`; returns the former. Parameters that require no gradient are inputs only.
+    """
+    from torch._dynamo.functional_export import dynamo_graph_capture_for_export
+    from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+
+    traced = dynamo_graph_capture_for_export(model)(*args, **kwargs)
+    with contextlib.ExitStack() as stack:
+        joint = aot_export_joint_with_descriptors(stack, traced, tuple(args), dict(kwargs))
+        module = joint.graph_module
+        text = module.print_readable(print_output=False)
+        annotation = {**_ports(module), "placements": _placements(model), "groups": _groups()}
+    target = Path(f"{path}.fx.txt")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    Path(f"{path}.json").write_text(json.dumps(annotation, indent=1) + "\n", "utf-8")
+    target.write_text(text, "utf-8")
+    return target
+
+
+def capture_ranks(build: Build, mesh: Mapping[str, int], path: str | Path) -> list[Path]:
+    """Captures every rank of a mesh to `<path>.r0`, `<path>.r1`, …; returns the text files in rank order.
+
+    Every rank is captured by a process of its own: torch remembers process groups of equal meshes.
+    """
+
+    def play(rank: int) -> None:
+        with fake_rank(rank, mesh) as device_mesh:
+            model, args, kwargs = build(device_mesh)
+            capture(model, args, kwargs, f"{path}.r{rank}")
+
+    ranks = range(prod(mesh.values()))
+    for rank in ranks:
+        _apart(play, rank, f"rank {rank}")
+    return [Path(f"{path}.r{rank}.fx.txt") for rank in ranks]
+
+
+def capture_pair(build: Build, mesh: Mapping[str, int], path: str | Path) -> tuple[Path, list[Path]]:
+    """Captures the baseline to `<path>.base` and every rank; returns both, for `dlverify verify BASE DIST …`."""
+
+    def play(_: int) -> None:
+        model, args, kwargs = build(None)
+        capture(model, args, kwargs, f"{path}.base")
+
+    _apart(play, 0, "the baseline")
+    return Path(f"{path}.base.fx.txt"), capture_ranks(build, mesh, path)
+
+
+def _apart(play: Callable[[int], None], rank: int, what: str) -> None:
+    """Runs `play(rank)` in a forked process; RuntimeError where it fails (its own error is on stderr)."""
+    process = multiprocessing.get_context("fork").Process(target=play, args=(rank,))
+    process.start()
+    process.join()
+    if process.exitcode:
+        raise RuntimeError(f"capturing {what} failed")
+
+
+def _ports(module: torch.fx.GraphModule) -> dict[str, list[list[str]]]:
+    """Graph name and descriptor of every input and output."""
+    inputs = [[node.name, str(node.meta.get("desc"))] for node in module.graph.nodes if node.op == "placeholder"]
+    (output,) = (node for node in module.graph.nodes if node.op == "output")
+    values, descriptors = output.args[0], output.meta["desc"]
+    return {
+        "inputs": inputs,
+        "outputs": [[str(value), str(desc)] for value, desc in zip(values, descriptors, strict=True)],
+    }
+
+
+def _placements(model: nn.Module) -> dict[str, list[Any]]:
+    """DTensor placements, global and local shape and mesh axes of every parameter and buffer."""
+    found: dict[str, list[Any]] = {}
+    for name, value in [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]:
+        if isinstance(value, DTensor):
+            names = value.device_mesh.mesh_dim_names
+            entry = [str(value.placements), list(value.shape), list(value.to_local().shape)]
+            found[name] = entry if names is None else [*entry, list(names)]
+        else:
+            found[name] = ["local", list(value.shape)]
+    return found
+
+
+def _groups() -> dict[str, list[int]]:
+    """Members of every process group by the name that collectives use."""
+    if not dist.is_initialized():
+        return {}
+    names = dist.distributed_c10d._world.pg_names
+    return {name: dist.get_process_group_ranks(group) for group, name in names.items()}
