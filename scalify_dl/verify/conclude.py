@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 from scalify_dl.errors import InputError
 
 from .assumptions import Accepted
 from .localisation import root_causes
 from .pattern import holds, pattern
+from .pipeline import Analysis
+from .refute import Refutation, refute
 from .verdict import Assumption, OutputVerdict, Report, Verdict, overall
 from .view import View
-
-
-@dataclass(frozen=True)
-class Circumstances:
-    """What besides the relations goes into a report."""
-
-    strict: bool = False
-    accepted: Accepted = field(default_factory=Accepted)
-    stopped: str = ""
-    """Why the rules could not be run to the end (a guard), empty if they were."""
-    stats: dict[str, float] = field(default_factory=dict)
 
 
 def refuse_contradictions(view: View) -> None:
@@ -96,40 +88,51 @@ def _unrelated_inputs(view: View) -> list[tuple[str, str]]:
 
 
 def _title(view: View) -> str:
-    meta: dict[str, str] = dict(view.facts("meta"))
+    meta = view.meta
     axes = sorted(view.facts("mesh_axis"), key=lambda row: row[1])
     mesh = ", ".join(f"{axis}={size}" for axis, _, size in axes)
     named = meta.get("title") or " against ".join(meta[k] for k in ("dist_file", "base_file") if meta.get(k))
     return f"{named} on mesh {mesh}" if named else f"mesh {mesh}"
 
 
-def conclude(view: View, circumstances: Circumstances, counterexample: dict[str, Any] | None = None) -> Report:
-    """The report on a finished (or stopped) run. InputError where the premises contradict or nothing was checked."""
+def _assumptions(view: View, accept: Path | None) -> list[Assumption]:
+    accepted = Accepted.load(accept) if accept else Accepted()
+    found = {Assumption(view.name(tensor), text, why) for tensor, text, why in view.results("assumption")}
+    return [accepted.mark(a) for a in sorted(found, key=lambda a: (a.why, a.tensor, a.text))]
+
+
+def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: None) -> Report:
+    """The report on a run. InputError where the premises contradict each other or nothing was checked."""
+    view, options = analysis.view, analysis.options
     refuse_contradictions(view)
-    outputs = _outputs(view, circumstances.stopped)
+    outputs = _outputs(view, analysis.stopped)
+    assumptions = _assumptions(view, options.accept)
+    notes = [analysis.stopped] if analysis.stopped else []
+
+    open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
+    numbers = refute(analysis, open_outputs, progress) if open_outputs and options.refute else Refutation()
+    outputs = [
+        replace(o, verdict=Verdict.REFUTED) if (o.tensor, o.base_tensor) in numbers.refuted else o for o in outputs
+    ]
+    notes += numbers.notes
+
     verdict = overall([o.verdict for o in outputs])
-    assumptions = sorted(
-        {Assumption(view.name(t), text, why) for t, text, why in view.results("assumption")},
-        key=lambda a: (a.why, a.tensor, a.text),
-    )
-    assumptions = [circumstances.accepted.mark(a) for a in assumptions]
-    notes = []
-    if circumstances.stopped:
-        notes.append(circumstances.stopped)
     fresh = [a for a in assumptions if not a.accepted]
-    if circumstances.strict and fresh and verdict is Verdict.PROVED:
+    if options.strict and fresh and verdict is Verdict.PROVED:
         verdict = Verdict.UNKNOWN
-        notes.append(f"--strict: {len(fresh)} assumptions are not accepted, so the proofs above are not taken as such")
-    settled = verdict is Verdict.PROVED or bool(circumstances.stopped)
+        notes.append(f"--strict: {len(fresh)} assumptions are not accepted, so this does not count as proved")
+    ignored = view.meta.get("ignored_non_tensors")
+    if ignored:
+        notes.append(f"{ignored} inputs and outputs that are no tensors were ignored")
     return Report(
         verdict=verdict,
         title=_title(view),
         outputs=outputs,
-        frontier=root_causes(view),
+        frontier=root_causes(view) if open_outputs else [],
         downstream=sum(1 for _ in view.results("downstream")),
-        unrelated_inputs=[] if settled else _unrelated_inputs(view),
+        unrelated_inputs=_unrelated_inputs(view) if open_outputs and not analysis.stopped else [],
         notes=notes,
         assumptions=assumptions,
-        counterexample=counterexample,
-        stats=circumstances.stats,
+        counterexample=numbers.example,
+        stats=analysis.stats(),
     )

@@ -11,81 +11,116 @@ retracted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
-from scalify_dl.pysouffle import Program, rules_dir
+from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
-from .assumptions import Accepted
-from .conclude import Circumstances, conclude
 from .options import Options
-from .verdict import Report
 from .view import Row, View
 
 MAIN = "verify.dl"
+_GUARDS = ("timeout:", "max_memory:", "max_tuples:")
 
 
 class Solver(Protocol):
-    """Discharges arithmetic: from undecided rows of `obligation` to rows of `proved` and `refuted`."""
+    """Discharges arithmetic: from undecided rows of `obligation` to rows of `proved` and of `refuted`."""
 
     def __call__(self, obligations: list[Row]) -> tuple[list[Row], list[Row]]: ...
 
 
-def rules_program(rules: Iterable[Path], *, provenance: bool = False, more: str = "") -> Program:
-    """The shipped rules with the user's rule files and further rule text; InputError where those do not load."""
-    files = [Path(r) for r in rules]
-    for file in files:
+def rule_files(more: Iterable[Path] = ()) -> list[Path]:
+    """The rules of a run: the shipped ones, which include the meanings of opaque ops that ship, then the user's files."""
+    files = [rules_dir() / MAIN]
+    for file in more:
         if not file.is_file():
             raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
-    source = "".join(f'#include "{f}"\n' for f in (rules_dir() / MAIN, *(f.resolve() for f in files))) + more
-    return Program.from_source(source, name="rules", include_dirs=[rules_dir()], provenance=provenance)
+        files.append(file.resolve())
+    return files
+
+
+def rules_program(more: Iterable[Path] = (), text: str = "") -> Program:
+    """All rules of a run as a program, with further rule text at the end; InputError where they do not load."""
+    source = "".join(f'#include "{file}"\n' for file in rule_files(more)) + text
+    return Program.from_source(source, name="rules", include_dirs=[rules_dir()])
 
 
 @dataclass
 class Analysis:
-    """A finished run (or one that a guard stopped): the facts, and the engine with everything derived."""
+    """A run that is finished, or that a guard stopped: the facts, and the engine with everything derived."""
 
     facts: Facts
     program: Program
     options: Options
-    stopped: str
-    started: float
-    """Process CPU seconds when the work began."""
+    stopped: str = ""
+    """Why the rules could not be run to the end; empty if they were."""
+    refuted_obligations: list[Row] = field(default_factory=list)
+
+    def rows(self, relation: str) -> Iterable[Row]:
+        """Rows of a derived relation; none where the rules do not have it."""
+        return self.program.relation(relation) if relation in self.program.relations else []
 
     @property
     def view(self) -> View:
         """Facts and results, as reports read them."""
-        return View(lambda name: self.facts.tables.get(name, []), self.results)
-
-    def results(self, relation: str) -> Iterable[Row]:
-        """Rows of a derived relation; none where the rules do not have it."""
-        return self.program.relation(relation) if relation in self.program.relations else []
+        return View(lambda name: self.facts.tables.get(name, []), self.rows)
 
     def stats(self) -> dict[str, float]:
         """The figures of the report: ops, tuples, CPU seconds of the process so far, peak resident megabytes."""
         return {
             "ops": len(self.facts["op"]),
-            "tuples": self.program.stats().tuples,
+            "tuples": self.program.stats().total_tuples,
             "cpu_s": round(time.process_time(), 3),
             "peak_mb": round(peak_mb(), 1),
         }
 
-    def report(self, progress: Callable[[str], None] = lambda text: None) -> Report:
-        """What the run says, a counterexample looked for where something is not proved."""
-        accepted = Accepted.load(self.options.accept) if self.options.accept else Accepted()
-        around = Circumstances(strict=self.options.strict, accepted=accepted, stopped=self.stopped, stats=self.stats())
-        return conclude(self.view, around)
+
+def analyse(facts: Facts, options: Options, solver: Solver | None = None) -> Analysis:
+    """Run the rules on facts. A guard that stops them is no error: the verdict then is UNKNOWN and says why."""
+    program = rules_program(options.rules)
+    for table in facts:
+        if facts[table] and table in program.relations:
+            program.insert(table, facts[table])
+    analysis = Analysis(facts, program, options)
+    deadline = None if options.timeout is None else time.monotonic() + options.timeout
+    memory = None if options.max_memory is None else options.max_memory * 1_000_000
+    try:
+        for _ in _rounds(analysis, solver):
+            left = None if deadline is None else max(deadline - time.monotonic(), 0.001)
+            program.run(timeout=left, max_memory=memory)
+    except EvaluationError as error:
+        if not error.message.startswith(_GUARDS):
+            raise
+        analysis.stopped = f"the rules were stopped ({error.message.splitlines()[0]})"
+    return analysis
+
+
+def _rounds(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
+    """One run of the engine, and one more whenever the solver decided something that the rules can use."""
+    asked: set[Row] = set()
+    while True:
+        yield
+        fresh = [row for row in analysis.rows("obligation") if row not in asked] if solver else []
+        if solver is None or not fresh:
+            return
+        asked.update(fresh)
+        proved, refuted = solver(fresh)
+        analysis.refuted_obligations += refuted
+        for relation, rows in (("proved", proved), ("refuted", refuted)):
+            if rows and relation in analysis.program.relations:
+                analysis.program.insert(relation, rows)
+        if not proved and not refuted:
+            return
 
 
 def peak_mb() -> float:
     """Peak resident memory of this process in MB."""
     try:
-        status = Path("/proc/self/status").read_text()
-        return int(status.split("VmHWM:")[1].split()[0]) / 1024
+        return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) / 1024
     except (OSError, IndexError):
         import resource
 

@@ -56,6 +56,11 @@ class View:
         return {row[0]: row[1] for row in self.facts("tensor_name")}
 
     @cached_property
+    def meta(self) -> dict[str, str]:
+        """What the producer of the facts says about them."""
+        return dict(self.facts("meta"))
+
+    @cached_property
     def ranks(self) -> dict[str, int]:
         """Tensor id → number of dims."""
         return {t: rank for t, _, _, rank in self.facts("tensor")}

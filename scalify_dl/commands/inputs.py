@@ -1,0 +1,46 @@
+"""`dlverify export`, `relate` and `facts`: what the front ends and the facts package do, from the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+
+from .progress import progress
+
+
+def export(base: Path, dist: Sequence[Path], mesh: str, relate: Path | None, out: Path) -> None:
+    """Write the fact tables of two programs; nothing is written where something is wrong."""
+    from scalify_dl.facts.files import write
+    from scalify_dl.frontends.export import export as read
+
+    if out.exists() and not out.is_dir():
+        raise InputError("not a directory", file=out, expected="a directory, or a name for a new one")
+    with progress("reading the programs"):
+        facts = read(base, dist, mesh, relate)
+        write(facts, out)
+    print(f"{out}: {len(facts['op']):,} ops, {facts.count:,} rows")
+
+
+def relate(base: Path, dist: Sequence[Path], mesh: str, out: Path | None) -> None:
+    """A relations-file template on standard output, or in a new file."""
+    from scalify_dl.frontends.relate import relations_template
+
+    if out is not None and out.exists():
+        raise InputError("this file exists", file=out, hint="a relations file is edited by hand: it is not overwritten")
+    with progress("reading the programs"):
+        text = relations_template(base, dist, mesh)
+    if out is None:
+        print(text, end="")
+    else:
+        out.write_text(text, "utf-8")
+
+
+def summary(directory: Path) -> None:
+    """What is in a facts directory."""
+    from scalify_dl.facts.summary import summarise
+
+    from .run import load
+
+    print(summarise(load(directory)), end="")

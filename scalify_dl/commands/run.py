@@ -1,0 +1,156 @@
+"""`dlverify run` and `dlverify verify`: facts, or two programs, to a verdict."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts import Facts
+from scalify_dl.verify.conclude import conclude
+from scalify_dl.verify.options import Options
+from scalify_dl.verify.pipeline import analyse
+from scalify_dl.verify.results import write_results
+from scalify_dl.verify.verdict import Report, Verdict, overall
+
+from .progress import progress
+
+
+def verify(
+    base: Path,
+    dist: Sequence[Path],
+    mesh: str,
+    relate: Path | None,
+    options: Options,
+    *,
+    as_json: bool,
+    sarif: Path | None,
+    html: Path | None,
+) -> int:
+    """Export in memory, run, print; the exit status."""
+    from scalify_dl.frontends.export import export
+
+    _check_outputs(options, sarif, html)
+    with progress("reading the programs"):
+        facts = export(base, dist, mesh, relate)
+    report = _conclude(facts, options)
+    _print(report, as_json, sarif, html)
+    return report.verdict.exit_code
+
+
+def run(directory: Path, options: Options, *, as_json: bool, sarif: Path | None, html: Path | None) -> int:
+    """Load, run, print; the exit status. A directory of fact sets is run set by set."""
+    _check_outputs(options, sarif, html)
+    sets = fact_sets(directory)
+    if sets:
+        return _run_all(directory, sets, options, as_json=as_json, sarif=sarif, html=html)
+    report = _conclude(load(directory), options)
+    _print(report, as_json, sarif, html)
+    return report.verdict.exit_code
+
+
+def load(directory: Path) -> Facts:
+    """A validated facts directory."""
+    from scalify_dl.facts.files import load
+
+    with progress("reading the facts"):
+        return load(directory)
+
+
+def fact_sets(directory: Path) -> list[Path]:
+    """The fact sets below a directory that is none itself; empty for a fact set."""
+    if not directory.is_dir() or any(directory.glob("*.facts")):
+        return []
+    return sorted(p for p in directory.iterdir() if p.is_dir() and any(p.glob("*.facts")))
+
+
+def expected_verdict(directory: Path) -> Verdict | None:
+    """The verdict that the set's `expected.json` states, if it has one."""
+    file = directory / "expected.json"
+    if not file.is_file():
+        return None
+    try:
+        return Verdict(json.loads(file.read_text("utf-8"))["verdict"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(
+            "no expected verdict in this file", file=file, expected='{"verdict": "PROVED"}, or REFUTED or UNKNOWN'
+        ) from error
+
+
+def _conclude(facts: Facts, options: Options) -> Report:
+    with progress("running the rules") as say:
+        analysis = analyse(facts, options)
+        report = conclude(analysis, say)
+        if options.out:
+            say("writing the relations")
+            write_results(analysis, options.out)
+        if options.certificate and report.verdict is Verdict.PROVED:
+            from scalify_dl.certificate.write import write
+
+            say("writing the certificate")
+            write(analysis, report, options.certificate)
+    return report
+
+
+def _check_outputs(options: Options, *files: Path | None) -> None:
+    """Refuse places that cannot be written to before any work is done."""
+    for file in (*files, options.certificate):
+        if file is not None and (not file.parent.is_dir() or file.is_dir()):
+            raise InputError("cannot write here", file=file, expected="a file in an existing directory")
+    if options.out is not None and options.out.exists() and not options.out.is_dir():
+        raise InputError("not a directory", file=options.out, expected="a directory, or a name for a new one")
+
+
+def _print(report: Report, as_json: bool, sarif: Path | None, html: Path | None) -> None:
+    if sarif:
+        from scalify_dl.report import sarif as format_sarif
+
+        sarif.write_text(format_sarif.render(report), "utf-8")
+    if html:
+        from scalify_dl.report import html as format_html
+
+        html.write_text(format_html.render(report), "utf-8")
+    if as_json:
+        from scalify_dl.report import json as format_json
+
+        print(format_json.render(report))
+    else:
+        from scalify_dl.report import terminal
+
+        terminal.render(report)
+
+
+def _run_all(
+    directory: Path, sets: list[Path], options: Options, *, as_json: bool, sarif: Path | None, html: Path | None
+) -> int:
+    """Every fact set, then a table. Status 0 if each verdict is the stated one (PROVED where none is stated)."""
+    if sarif or html or options.certificate:
+        raise InputError(f"{directory} holds several fact sets", hint="--sarif, --html and --certificate take one set")
+    rows: list[tuple[Path, Report, Verdict | None]] = []
+    for path in sets:
+        one = replace(options, out=options.out / path.name) if options.out else options
+        expected = expected_verdict(path)
+        report = _conclude(load(path), one)
+        rows.append((path, report, expected))
+        print(f"{path.name}: {report.verdict.value}", file=sys.stderr)
+    surprises = [report.verdict for _, report, expected in rows if report.verdict is not (expected or Verdict.PROVED)]
+    verdict = overall([report.verdict for _, report, _ in rows])
+    if as_json:
+        from scalify_dl.report.json import as_object
+
+        found = [
+            {"set": p.name, "expected": e.value if e else None, "as_expected": r.verdict is (e or Verdict.PROVED)}
+            | as_object(r)
+            for p, r, e in rows
+        ]
+        print(json.dumps({"verdict": verdict.value, "as_expected": not surprises, "sets": found}, indent=2))
+    else:
+        from scalify_dl.report.terminal import render_table
+
+        render_table([(p.name, r, e) for p, r, e in rows])
+    if not surprises:
+        return 0
+    return overall(surprises).exit_code or Verdict.UNKNOWN.exit_code
