@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from math import prod
 from typing import NamedTuple
 
@@ -195,7 +196,7 @@ def parse_piece(text: str) -> tuple[Window, ...]:
         if not match or int(match[2]) >= int(match[3]):
             raise ValueError(f"`{word}` is no window `dim:lo:hi` with lo < hi")
         windows.append(Window(int(match[1]), int(match[2]), int(match[3])))
-    if any(a.dim >= b.dim for a, b in zip(windows, windows[1:], strict=False)):
+    if any(a.dim >= b.dim for a, b in pairwise(windows)):
         raise ValueError(f"`{text}`: dims must ascend")
     return tuple(windows)
 

@@ -7,15 +7,14 @@ cost little.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
 from math import prod
+from operator import lt
 
-from scalify_dl.errors import InputError
-
-from .layout import Layout, parse_piece, piece_shape
-from .model import Facts, Row
+from .model import Facts
+from .placements import check_groups, check_placements
+from .problems import columns, error, first
 from .schema import TABLES, VERSION
-from .vocabulary import DTYPES, GROUPED, is_kind
+from .vocabulary import DTYPES, is_kind
 
 
 def validate(facts: Facts) -> None:
@@ -30,28 +29,8 @@ def validate(facts: Facts) -> None:
     _graphs(facts)
     sizes = _shapes(facts)
     _positions(facts)
-    _placements(facts, sizes)
-    _groups(facts)
-
-
-def error(
-    facts: Facts,
-    table: str,
-    row: int,
-    message: str,
-    *,
-    column: int = 1,
-    expected: str | None = None,
-    hint: str | None = None,
-) -> InputError:
-    """An error about one row (0-based)."""
-    file, line = facts.place(table, row)
-    return InputError(message, file=file, line=line, column=column, expected=expected, hint=hint)
-
-
-def where(rows: Iterable[Row], bad: Callable[[Row], bool]) -> int:
-    """The first row that is bad."""
-    return next(n for n, row in enumerate(rows) if bad(row))
+    check_placements(facts, sizes)
+    check_groups(facts)
 
 
 def _schema_version(facts: Facts) -> None:
@@ -95,7 +74,7 @@ def _references(facts: Facts) -> None:
             target = known[column.refers]
             missing = {row[position] for row in rows} - target
             if missing:
-                at = where(rows, lambda row, position=position, missing=missing: row[position] in missing)  # type: ignore[misc]
+                at = first(rows, position, missing)
                 raise error(
                     facts,
                     name,
@@ -111,7 +90,7 @@ def _mesh(facts: Facts) -> None:
     axes = sorted(facts["mesh_axis"], key=lambda row: row[1])
     for n, (axis, position, size) in enumerate(axes):
         if position != n or size < 1:
-            at = where(facts["mesh_axis"], lambda row, axis=axis: row[0] == axis)  # type: ignore[misc]
+            at = first(facts["mesh_axis"], 0, {axis})
             raise error(
                 facts,
                 "mesh_axis",
@@ -150,7 +129,7 @@ def _mesh(facts: Facts) -> None:
         rows = facts[table]
         bad = {row[column] for row in rows} - coordinates.keys()
         if bad:
-            at = where(rows, lambda row, column=column, bad=bad: row[column] in bad)  # type: ignore[misc]
+            at = first(rows, column, bad)
             raise error(
                 facts,
                 table,
@@ -163,7 +142,7 @@ def _mesh(facts: Facts) -> None:
 
 def _graphs(facts: Facts) -> None:
     """One baseline, at least one distributed program; ops, operands and results stay in their graph."""
-    roles = dict(facts["graph"])
+    roles: dict[str, str] = dict(facts["graph"])
     for n, (_, role) in enumerate(facts["graph"]):
         if role not in ("base", "dist"):
             raise error(facts, "graph", n, f"role `{role}`", column=2, expected="base or dist")
@@ -177,8 +156,9 @@ def _graphs(facts: Facts) -> None:
             "no single baseline graph with distributed ones",
             expected="one `base`, one or more `dist`",
         )
-    for n, (_, _, kind) in enumerate(facts["op"]):
-        if not is_kind(kind):
+    unknown = {kind for kind in {row[2] for row in facts["op"]} if not is_kind(kind)}
+    for n, (_, _, kind) in enumerate(facts["op"] if unknown else ()):
+        if kind in unknown:
             raise error(
                 facts,
                 "op",
@@ -191,9 +171,11 @@ def _graphs(facts: Facts) -> None:
     op_graph = {op: graph for op, graph, _ in facts["op"]}
     tensor_graph = {tensor: graph for tensor, graph, _, _ in facts["tensor"]}
     for table in ("operand", "result"):
-        for n, (op, _, tensor) in enumerate(facts[table]):
-            if op_graph[op] != tensor_graph[tensor]:
-                raise error(facts, table, n, f"op `{op}` and tensor `{tensor}` are in different graphs", column=3)
+        ops, _, tensors = columns(facts[table], 3)
+        if list(map(op_graph.__getitem__, ops)) != list(map(tensor_graph.__getitem__, tensors)):
+            at = next(n for n, (op, _, tensor) in enumerate(facts[table]) if op_graph[op] != tensor_graph[tensor])
+            op, _, tensor = facts[table][at]
+            raise error(facts, table, at, f"op `{op}` and tensor `{tensor}` are in different graphs", column=3)
     for table in ("input", "output"):
         for n, (graph, _, tensor) in enumerate(facts[table]):
             if tensor_graph[tensor] != graph:
@@ -247,45 +229,55 @@ def _made_once(facts: Facts) -> None:
             if not waiting[user]:
                 ready.append(user)
     if done != len(facts["op"]):
-        at = where(facts["op"], lambda row: waiting.get(row[0], 0) > 0)
+        at = first(facts["op"], 0, {op for op, count in waiting.items() if count})
         raise error(facts, "op", at, f"op `{facts['op'][at][0]}` depends on itself", expected="a graph without cycles")
 
 
 def _shapes(facts: Facts) -> dict[str, tuple[int, ...]]:
-    """Dims 0 … rank-1 of every tensor; returns the shapes."""
-    sizes: dict[str, list[int]] = {}
-    found: dict[str, dict[int, int]] = {}
-    for n, (tensor, position, size) in enumerate(facts["dim"]):
-        if size < 0:
-            raise error(facts, "dim", n, f"size {size}", column=3, expected="a size from 0")
-        found.setdefault(tensor, {})[position] = size
-    for n, (tensor, _, dtype, rank) in enumerate(facts["tensor"]):
-        if dtype not in DTYPES:
-            raise error(facts, "tensor", n, f"dtype `{dtype}`", column=3, expected="pred, s32, f32, bf16, …")
-        dims = found.get(tensor, {})
-        if len(dims) != rank or any(position not in dims for position in range(rank)):
-            raise error(
-                facts,
-                "tensor",
-                n,
-                f"tensor `{tensor}` has rank {rank} and dims {sorted(dims)}",
-                column=4,
-                expected="one row in `dim` for each of 0 … rank-1",
-            )
-        sizes[tensor] = [dims[position] for position in range(rank)]
-    return {tensor: tuple(shape) for tensor, shape in sizes.items()}
+    """Dims 0 … rank-1 of every tensor; returns the shapes of those that correspondences name."""
+    ranks: dict[str, int] = {tensor: rank for tensor, _, _, rank in facts["tensor"]}
+    unknown = {dtype for _, _, dtype, _ in facts["tensor"]} - DTYPES
+    if unknown:
+        at = first(facts["tensor"], 2, unknown)
+        raise error(
+            facts, "tensor", at, f"dtype `{facts['tensor'][at][2]}`", column=3, expected="pred, s32, f32, bf16, …"
+        )
+    tensors, positions, sizes = columns(facts["dim"], 3)
+    if min(sizes, default=0) < 0:
+        at = next(n for n, size in enumerate(sizes) if size < 0)
+        raise error(facts, "dim", at, f"size {sizes[at]}", column=3, expected="a size from 0")
+    counts = Counter(tensors)
+    complete = counts == {tensor: rank for tensor, rank in ranks.items() if rank}
+    if not complete or not all(map(lt, positions, map(ranks.__getitem__, tensors))) or min(positions, default=0) < 0:
+        dims: dict[str, set[int]] = {}
+        for tensor, position, _ in facts["dim"]:
+            dims.setdefault(tensor, set()).add(position)
+        at = next(n for n, row in enumerate(facts["tensor"]) if dims.get(row[0], set()) != set(range(row[3])))
+        tensor, _, _, rank = facts["tensor"][at]
+        raise error(
+            facts,
+            "tensor",
+            at,
+            f"tensor `{tensor}` has rank {rank} and dims {sorted(dims.get(tensor, ()))}",
+            column=4,
+            expected="one row in `dim` for each of 0 … rank-1",
+        )
+    named = {tensor for row in facts["shard"] for tensor in (row[0], row[2])}
+    named |= {tensor for row in facts["expect"] for tensor in row[:2]}
+    shapes: dict[str, list[int]] = {tensor: [0] * ranks[tensor] for tensor in named}
+    for tensor, position, size in facts["dim"]:
+        if tensor in named:
+            shapes[tensor][position] = size
+    return {tensor: tuple(shape) for tensor, shape in shapes.items()}
 
 
 def _positions(facts: Facts) -> None:
     """Numbered lists start at 0 and have no gaps."""
-    for table, key in (("operand", 1), ("result", 1), ("input", 1), ("output", 1), ("region", 1)):
-        count: dict[str, int] = {}
-        total: dict[str, int] = {}
-        for row in facts[table]:
-            count[row[0]] = count.get(row[0], 0) + 1
-            total[row[0]] = max(total.get(row[0], 0), row[key] + 1)
-        if count != total:
-            at = where(facts[table], lambda row, count=count, total=total: count[row[0]] != total[row[0]])  # type: ignore[misc]
+    for table in ("operand", "result", "input", "output", "region"):
+        owners, positions, _ = columns(facts[table], 3)
+        counts = Counter(owners)
+        if not all(map(lt, positions, map(counts.__getitem__, owners))) or min(positions, default=0) < 0:
+            at = next(n for n, row in enumerate(facts[table]) if not 0 <= row[1] < counts[row[0]])
             raise error(
                 facts, table, at, f"positions of `{facts[table][at][0]}` have gaps", column=2, expected="0, 1, 2, …"
             )
@@ -294,135 +286,3 @@ def _positions(facts: Facts) -> None:
     for n, (op, _, kind) in enumerate(facts["op"]):
         if kind in loops and op not in regions:
             raise error(facts, "op", n, f"`{op}` ({kind}) has no rows in `region`")
-
-
-def _placements(facts: Facts, sizes: dict[str, tuple[int, ...]]) -> None:
-    """Layouts are canonical text, name the mesh's axes, and fit the shapes of both tensors."""
-    axes = {axis: size for axis, _, size in sorted(facts["mesh_axis"], key=lambda row: row[1])}
-    cache: dict[str, Layout] = {}
-    for n, (dist, dist_piece, base, base_piece, text, _) in enumerate(facts["shard"]):
-        layout = _layout(facts, "shard", n, 5, text, axes, cache)
-        try:
-            local = piece_shape(parse_piece(dist_piece), sizes[dist])
-            whole = piece_shape(parse_piece(base_piece), sizes[base])
-        except ValueError as problem:
-            raise error(
-                facts, "shard", n, str(problem), column=2, expected="`dim:lo:hi[,dim:lo:hi…]` within the tensor"
-            ) from None
-        _fits(facts, "shard", n, 5, layout, local, whole)
-    for n, (dist, base, text) in enumerate(facts["expect"]):
-        if text:
-            layout = _layout(facts, "expect", n, 3, text, axes, cache)
-            _fits(facts, "expect", n, 3, layout, sizes[dist], sizes[base])
-    if not facts["expect"]:
-        raise error(facts, "expect", 0, "no output is to be checked", expected="one row per checked output")
-
-
-def _layout(
-    facts: Facts, table: str, row: int, column: int, text: str, axes: dict[str, int], cache: dict[str, Layout]
-) -> Layout:
-    layout = cache.get(text)
-    if layout is not None:
-        return layout
-    try:
-        layout = Layout.parse(text)
-    except ValueError as problem:
-        raise error(facts, table, row, f"layout `{text}`: {problem}", column=column) from None
-    if [axis for axis, _ in layout.axes] != list(axes):
-        raise error(
-            facts,
-            table,
-            row,
-            f"layout `{text}` names other axes than the mesh",
-            column=column,
-            expected="one `|axis=…` for each of " + ", ".join(axes) + ", in this order",
-        )
-    for axis, size in layout.axis_sizes.items():
-        if size != axes[axis]:
-            raise error(
-                facts,
-                table,
-                row,
-                f"layout `{text}`: entries of axis `{axis}` multiply to {size}",
-                column=column,
-                expected=f"{axis} has {axes[axis]} positions",
-            )
-    if str(layout.canonical) != text:
-        raise error(
-            facts, table, row, f"layout `{text}` is not canonical", column=column, expected=str(layout.canonical)
-        )
-    cache[text] = layout
-    return layout
-
-
-def _fits(
-    facts: Facts, table: str, row: int, column: int, layout: Layout, local: tuple[int, ...], whole: tuple[int, ...]
-) -> None:
-    text = str(layout)
-    if layout.local_shape != local:
-        raise error(
-            facts,
-            table,
-            row,
-            f"layout `{text}` makes {list(layout.local_shape)} on every rank, the distributed tensor or"
-            f" piece has {list(local)}",
-            column=column,
-        )
-    problem = layout.gaps(whole)
-    if problem:
-        raise error(
-            facts, table, row, f"layout `{text}` does not fit the baseline's {list(whole)}: {problem}", column=column
-        )
-
-
-def _groups(facts: Facts) -> None:
-    """Groups of a distributed collective hold each rank that runs it once; those of the baseline are its one rank."""
-    ranks = {row[0] for row in facts["rank_coord"]}
-    roles = dict(facts["graph"])
-    runs: dict[str, set[int]] = {}
-    for graph, rank in facts["runs"]:
-        runs.setdefault(graph, set()).add(rank)
-    kinds = {op: (kind, graph) for op, graph, kind in facts["op"]}
-    members: dict[str, list[int]] = {}
-    for op, _, _, rank in facts["group"]:
-        members.setdefault(op, []).append(rank)
-    for op, found in members.items():
-        kind, graph = kinds[op]
-        at = (
-            where(facts["group"], lambda row, op=op: row[0] == op)
-            if _wrong(op, kinds, roles, runs, ranks, found)
-            else -1
-        )  # type: ignore[misc]
-        if at < 0:
-            continue
-        if kind not in GROUPED:
-            raise error(facts, "group", at, f"`{op}` ({kind}) is no collective with groups")
-        if len(set(found)) != len(found):
-            raise error(facts, "group", at, f"the groups of `{op}` name a rank twice")
-        expected = sorted(runs.get(graph, ranks)) if roles[graph] == "dist" else [0]
-        raise error(
-            facts,
-            "group",
-            at,
-            f"the groups of `{op}` hold the ranks {sorted(found)}",
-            expected=f"each of the ranks {expected} once",
-            hint="do the groups fit the mesh?",
-        )
-
-
-def _wrong(
-    op: str,
-    kinds: dict[str, tuple[str, str]],
-    roles: dict[str, str],
-    runs: dict[str, set[int]],
-    ranks: set[int],
-    found: list[int],
-) -> bool:
-    kind, graph = kinds[op]
-    if kind not in GROUPED or len(set(found)) != len(found):
-        return True
-    if roles[graph] == "base":
-        return set(found) != {0}
-    # the members of one group may run different programs
-    running = runs.get(graph)
-    return not running <= set(found) if running is not None else set(found) != ranks

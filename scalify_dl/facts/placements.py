@@ -1,0 +1,121 @@
+"""Whether placements and groups fit: layouts against shapes and mesh, rank groups against the ranks that run them."""
+
+from __future__ import annotations
+
+from .layout import Layout, parse_piece, piece_shape
+from .model import Facts
+from .problems import error, first
+from .vocabulary import GROUPED
+
+
+def check_placements(facts: Facts, sizes: dict[str, tuple[int, ...]]) -> None:
+    """Layouts are canonical text, name the mesh's axes, and fit the shapes of both tensors."""
+    axes = {axis: size for axis, _, size in sorted(facts["mesh_axis"], key=lambda row: row[1])}
+    cache: dict[str, Layout] = {}
+    for n, (dist, dist_piece, base, base_piece, text, _) in enumerate(facts["shard"]):
+        layout = _layout(facts, "shard", n, 5, text, axes, cache)
+        try:
+            local = piece_shape(parse_piece(dist_piece), sizes[dist])
+            whole = piece_shape(parse_piece(base_piece), sizes[base])
+        except ValueError as problem:
+            raise error(
+                facts, "shard", n, str(problem), column=2, expected="`dim:lo:hi[,dim:lo:hi…]` within the tensor"
+            ) from None
+        _fits(facts, "shard", n, 5, layout, local, whole)
+    for n, (dist, base, text) in enumerate(facts["expect"]):
+        if text:
+            layout = _layout(facts, "expect", n, 3, text, axes, cache)
+            _fits(facts, "expect", n, 3, layout, sizes[dist], sizes[base])
+    if not facts["expect"]:
+        raise error(facts, "expect", 0, "no output is to be checked", expected="one row per checked output")
+
+
+def _layout(
+    facts: Facts, table: str, row: int, column: int, text: str, axes: dict[str, int], cache: dict[str, Layout]
+) -> Layout:
+    layout = cache.get(text)
+    if layout is not None:
+        return layout
+    try:
+        layout = Layout.parse(text)
+    except ValueError as problem:
+        raise error(facts, table, row, f"layout `{text}`: {problem}", column=column) from None
+    if [axis for axis, _ in layout.axes] != list(axes):
+        raise error(
+            facts,
+            table,
+            row,
+            f"layout `{text}` names other axes than the mesh",
+            column=column,
+            expected="one `|axis=…` for each of " + ", ".join(axes) + ", in this order",
+        )
+    for axis, size in layout.axis_sizes.items():
+        if size != axes[axis]:
+            raise error(
+                facts,
+                table,
+                row,
+                f"layout `{text}`: entries of axis `{axis}` multiply to {size}",
+                column=column,
+                expected=f"{axis} has {axes[axis]} positions",
+            )
+    if str(layout.canonical) != text:
+        raise error(
+            facts, table, row, f"layout `{text}` is not canonical", column=column, expected=str(layout.canonical)
+        )
+    cache[text] = layout
+    return layout
+
+
+def _fits(
+    facts: Facts, table: str, row: int, column: int, layout: Layout, local: tuple[int, ...], whole: tuple[int, ...]
+) -> None:
+    text = str(layout)
+    if layout.local_shape != local:
+        raise error(
+            facts,
+            table,
+            row,
+            f"layout `{text}` makes {list(layout.local_shape)} on every rank, the distributed tensor or"
+            f" piece has {list(local)}",
+            column=column,
+        )
+    problem = layout.gaps(whole)
+    if problem:
+        raise error(
+            facts, table, row, f"layout `{text}` does not fit the baseline's {list(whole)}: {problem}", column=column
+        )
+
+
+def check_groups(facts: Facts) -> None:
+    """Groups of a distributed collective hold each rank that runs it once; those of the baseline are its one rank."""
+    ranks = {row[0] for row in facts["rank_coord"]}
+    roles: dict[str, str] = dict(facts["graph"])
+    running: dict[str, set[int]] = {}
+    for graph, rank in facts["runs"]:
+        running.setdefault(graph, set()).add(rank)
+    kinds = {op: (kind, graph) for op, graph, kind in facts["op"]}
+    members: dict[str, list[int]] = {}
+    for op, _, _, rank in facts["group"]:
+        members.setdefault(op, []).append(rank)
+    for op, found in members.items():
+        kind, graph = kinds[op]
+        if kind not in GROUPED:
+            raise error(facts, "group", first(facts["group"], 0, {op}), f"`{op}` ({kind}) is no collective with groups")
+        holds = set(found)
+        if roles[graph] == "base":
+            wanted, fits = {0}, holds == {0}
+        elif graph in running:  # its partners may run other programs
+            wanted, fits = running[graph], running[graph] <= holds
+        else:
+            wanted, fits = ranks, holds == ranks
+        if fits and len(holds) == len(found):
+            continue
+        raise error(
+            facts,
+            "group",
+            first(facts["group"], 0, {op}),
+            f"the groups of `{op}` hold the ranks {sorted(found)}",
+            expected=f"each of the ranks {sorted(wanted)} once",
+            hint="do the groups fit the mesh?",
+        )
