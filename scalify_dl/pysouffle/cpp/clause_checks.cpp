@@ -1,6 +1,7 @@
 #include "clause_checks.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "grounding.hpp"
 
@@ -104,8 +105,11 @@ void check_names(ast::Clause* clause, const Declarations& declarations, Report& 
 void check_grounded(ast::Clause* clause, const std::vector<ClauseVariable>& variables, bool head_binds, Report& report) {
     if (clause->kind == ast::Clause::Kind::Fact || variables.empty()) return;
     const std::vector<bool> grounded = grounded_variables(clause, variables, head_binds);
+    if (std::find(grounded.begin(), grounded.end(), false) == grounded.end()) return;
+    const std::size_t errors = report.error_count();
     for (std::size_t i = 0; i < variables.size(); ++i) {
-        if (grounded[i]) continue;
+        const ast::Name name = written_name(variables[i].name);
+        if (grounded[i] || name.empty()) continue;
         bool in_aggregate = false;
         if (!variables[i].scope)
             for (ast::Literal* l : clause->body)
@@ -115,12 +119,52 @@ void check_grounded(ast::Clause* clause, const std::vector<ClauseVariable>& vari
                             in_aggregate |= inner->kind == Argument::Kind::Variable && inner->text == variables[i].name;
                 });
         if (in_aggregate)
-            report.error(variables[i].begin, "ungrounded variable " + quote(variables[i].name) + " (witness problem)",
+            report.error(variables[i].begin, "ungrounded variable " + quote(name) + " (witness problem)",
                          "it is bound within an aggregate only; of a count, sum or mean no value can be passed on");
         else
-            report.error(variables[i].begin, "ungrounded variable " + quote(variables[i].name),
+            report.error(variables[i].begin, "ungrounded variable " + quote(name),
                          "it must occur in a positive atom of the body, or be equal to something that is known");
     }
+    if (report.error_count() == errors) report.error(clause->begin, "ungrounded value in this clause");
+}
+
+void check_plan(const ast::Clause* clause, Report& report) {
+    if (clause->plan.empty() || clause->kind == ast::Clause::Kind::Subsumption) return;
+    const auto atoms = static_cast<std::size_t>(std::count_if(clause->body.begin(), clause->body.end(), [](const ast::Literal* l) {
+        return l->kind == ast::Literal::Kind::Atom;
+    }));
+    // "0:(1,2), 1:(2,1)": every order names every atom once.
+    std::string_view rest = clause->plan;
+    while (!rest.empty()) {
+        const std::size_t open = rest.find('('), close = rest.find(')');
+        if (open == std::string_view::npos || close == std::string_view::npos) return;
+        std::vector<bool> named(atoms, false);
+        std::size_t count = 0;
+        for (std::size_t i = open + 1; i < close; ++i) {
+            if (rest[i] < '0' || rest[i] > '9') continue;
+            std::size_t number = 0;
+            for (; i < close && rest[i] >= '0' && rest[i] <= '9'; ++i) number = std::min<std::size_t>(number * 10 + (rest[i] - '0'), 1u << 20);
+            ++count;
+            if (number >= 1 && number <= atoms) named[number - 1] = true;
+        }
+        if (count != atoms || std::find(named.begin(), named.end(), false) != named.end()) {
+            report.error(clause->begin, "invalid execution order in .plan",
+                         "an order lists the atoms of the body, 1 to " + std::to_string(atoms) + ", each once");
+            return;
+        }
+        rest.remove_prefix(close + 1);
+        if (rest.find('(') == std::string_view::npos) return;
+    }
+}
+
+void warn_about_empty_relations(const ast::Program& program, const Declarations& declarations, Report& report) {
+    std::unordered_set<ast::Name> filled;
+    for (const ast::Clause* clause : program.clauses) filled.insert(clause->head->name);
+    for (const ast::DirectiveDeclaration& d : program.directives)
+        if (d.kind == Directive::Kind::Input) filled.insert(d.relation);
+    for (const RelationInfo& r : declarations.relations)
+        if (!filled.count(r.declaration->name))
+            report.warning(r.declaration->begin, "no rules or facts are defined for relation " + quote(r.declaration->name));
 }
 
 void warn_about_variables(const ast::Clause* clause, const std::vector<ClauseVariable>& variables, Report& report) {

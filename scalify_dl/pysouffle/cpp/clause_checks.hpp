@@ -16,6 +16,11 @@ void check_names(ast::Clause* clause, const Declarations& declarations, Report& 
 // Every variable gets its values from somewhere.
 void check_grounded(ast::Clause* clause, const std::vector<ClauseVariable>& variables, bool head_binds, Report& report);
 
+// The orders of `.plan` are permutations of the atoms.
+void check_plan(const ast::Clause* clause, Report& report);
+
+void warn_about_empty_relations(const ast::Program& program, const Declarations& declarations, Report& report);
+
 // Variables that occur once, and `_x` that occur more often.
 void warn_about_variables(const ast::Clause* clause, const std::vector<ClauseVariable>& variables, Report& report);
 

@@ -27,6 +27,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 }  // namespace
 
 Declarations::Declarations(const ast::Program& program, Report& report) : types(program, report) {
+    for (const auto& [key, value] : program.pragmas)
+        if (key == "inline-exclude") exclude_from_inlining(value);
     relations.reserve(program.relations.size());
     for (const ast::RelationDeclaration& d : program.relations) declare_relation(d, report);
     for (const ast::FunctorDeclaration& d : program.functors) declare_functor(d, report);
@@ -39,15 +41,23 @@ Declarations::Declarations(const ast::Program& program, Report& report) : types(
     check_directives(program, report);
 }
 
+void Declarations::exclude_from_inlining(std::string_view names) {
+    while (!names.empty()) {
+        const std::size_t end = std::min(names.find(','), names.size());
+        not_inline_.insert(names.substr(0, end));
+        names.remove_prefix(std::min(end + 1, names.size()));
+    }
+}
+
 void Declarations::declare_relation(const ast::RelationDeclaration& d, Report& report) {
-    if (types.find(d.name) >= 0) report.error(d.begin, "relation " + quote(d.name) + " has the name of a type");
+    if (types.is_declared(d.name)) report.error(d.begin, "relation " + quote(d.name) + " has the name of a type");
     if (!relation_names_.emplace(d.name, static_cast<std::int32_t>(relations.size())).second) {
         report.error(d.begin, "redefinition of relation " + quote(d.name));
         return;
     }
     RelationInfo info;
     info.declaration = &d;
-    info.is_inline = d.has(Tok::QInline);
+    info.is_inline = d.has(Tok::QInline) && !d.has(Tok::QNoInline) && !not_inline_.count(d.name);
     std::unordered_map<ast::Name, int> seen;
     for (const ast::Attribute& a : d.attributes) {
         info.types.push_back(types.find(a.type));

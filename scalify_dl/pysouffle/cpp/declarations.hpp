@@ -2,6 +2,7 @@
 #pragma once
 
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ast.hpp"
@@ -43,11 +44,13 @@ public:
     std::string similar_relation(ast::Name name) const;
 
 private:
+    void exclude_from_inlining(std::string_view names);
     void declare_relation(const ast::RelationDeclaration& declaration, Report& report);
     void declare_functor(const ast::FunctorDeclaration& declaration, Report& report);
     void check_directives(const ast::Program& program, Report& report);
 
     std::unordered_map<ast::Name, std::int32_t> relation_names_, functor_names_;
+    std::unordered_set<ast::Name> not_inline_;
 };
 
 }  // namespace dl

@@ -36,6 +36,7 @@ CoreProgram compile_source(const SourceOptions& options) {
     for (ast::Clause* clause : program.clauses) {
         const std::size_t errors = report.error_count();
         check_names(clause, declarations, report);
+        check_plan(clause, report);
         if (report.error_count() > errors) continue;
         const bool is_definition = declarations.relation(clause->head->name)->is_inline;
         std::vector<ClauseVariable> variables = resolve_variables(clause);
@@ -54,6 +55,7 @@ CoreProgram compile_source(const SourceOptions& options) {
         else if (declared_well && report.error_count() == errors)
             core.rules.push_back(lower_clause(clause, variables, types, declarations, source));
     }
+    warn_about_empty_relations(program, declarations, report);
     check_inlining(program.clauses, declarations, report);
     check_stratification(program.clauses, declarations, report);
     const std::vector<std::int32_t> order = inline_order(definitions, declarations, report);

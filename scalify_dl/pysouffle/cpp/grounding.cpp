@@ -8,145 +8,99 @@ using ast::Argument;
 
 namespace {
 
+// One scope at a time: the clause, then the aggregates in it, then those within these. A scope binds its own variables
+// only, and sees what the scopes around it have bound.
 class Grounding {
 public:
-    explicit Grounding(std::size_t variables) : grounded_(variables, false) {}
+    explicit Grounding(const std::vector<ClauseVariable>& variables) : variables_(variables), grounded_(variables.size(), false) {}
 
-    std::vector<bool> run(ast::Clause* clause, bool head_binds) {
-        if (head_binds)
-            for (Argument* a : clause->head->args) bind(a);
-        collect(clause->body);
-        for (changed_ = true; changed_;) {
-            changed_ = false;
-            for (const Equality& e : equalities_) {
-                if (is_grounded(e.left)) bind(e.right);
-                if (is_grounded(e.right)) bind(e.left);
-            }
-        }
-        return std::move(grounded_);
+    void bind_head(ast::Atom* head) {
+        for (Argument* a : head->args) bind(a, nullptr);
     }
 
-private:
-    struct Equality {
-        Argument *left, *right;
-    };
-
-    // Atoms bind at once; equalities, also those within aggregates, are followed until nothing changes. The body of an
-    // aggregate sees what is bound around it, but binds only what is local to it: other names there are not its own.
-    void collect(const ast::List<ast::Literal*>& body) {
-        for (ast::Literal* l : body) {
+    void scope(const ast::List<ast::Literal*>& body, const std::vector<Argument*>& others, Argument* aggregate) {
+        std::vector<const ast::Literal*> equations;
+        for (const ast::Literal* l : body) {
             if (l->kind == ast::Literal::Kind::Atom)
-                for (Argument* a : l->atom->args) bind(a);
-            if (l->kind == ast::Literal::Kind::Comparison && l->compare == Compare::Equal)
-                equalities_.push_back({l->left, l->right});
+                for (Argument* a : l->atom->args) bind(a, aggregate);
+            else if (l->kind == ast::Literal::Kind::Comparison && l->compare == Compare::Equal)
+                equations.push_back(l);
         }
+        // Alternating directions follow a chain of equations in one go, whichever way it is written.
+        while (follow(equations, aggregate)) std::reverse(equations.begin(), equations.end());
+
+        std::vector<Argument*> inner;
+        const auto collect = [&](Argument* a) {
+            if (a->kind == Argument::Kind::Aggregate) inner.push_back(a);
+        };
+        for (Argument* a : others) for_each_in_scope(a, collect);
+        for_each_in_scope(body, collect);
+        for (Argument* a : inner) scope(a->body, {a->args.begin(), a->args.end()}, a);
     }
 
-public:
-    // Binds the local variables of an aggregate, given what is bound outside.
-    void aggregate(Argument* aggregate, const std::vector<ClauseVariable>& variables, std::vector<bool>& grounded) {
-        grounded_ = std::move(grounded);
-        owner_ = aggregate;
-        variables_ = &variables;
-        collect(aggregate->body);
-        for (changed_ = true; changed_;) {
-            changed_ = false;
-            for (const Equality& e : equalities_) {
-                if (is_grounded(e.left)) bind(e.right);
-                if (is_grounded(e.right)) bind(e.left);
-            }
-        }
-        grounded = std::move(grounded_);
-    }
+    std::vector<bool> result() { return std::move(grounded_); }
 
 private:
+    bool follow(const std::vector<const ast::Literal*>& equations, Argument* aggregate) {
+        bool changed = false;
+        for (const ast::Literal* l : equations) {
+            if (is_grounded(l->left)) changed |= bind(l->right, aggregate);
+            if (is_grounded(l->right)) changed |= bind(l->left, aggregate);
+        }
+        return changed;
+    }
+
     bool is_grounded(Argument* a) const {
         switch (a->kind) {
             case Argument::Kind::Variable: return grounded_[a->id];
             case Argument::Kind::Unnamed: return false;
-            case Argument::Kind::Aggregate: return injected_grounded(a, a);
-            default: return std::all_of(a->args.begin(), a->args.end(), [&](Argument* p) { return is_grounded(p); });
+            case Argument::Kind::Aggregate: return has_all_injected(a);
+            default: return std::all_of(a->args.begin(), a->args.end(), [&](Argument* part) { return is_grounded(part); });
         }
     }
 
-    // The value of an aggregate is known once every variable that it takes from outside is bound.
-    bool injected_grounded(Argument* aggregate, Argument* top) const {
+    // The value of an aggregate is known once everything that it takes from around it is bound.
+    bool has_all_injected(Argument* aggregate) const {
+        std::vector<const Argument*> within;
+        ast::for_each(aggregate, [&](Argument* a) {
+            if (a->kind == Argument::Kind::Aggregate) within.push_back(a);
+        });
         bool result = true;
-        ast::for_each(top, [&](Argument* a) {
-            if (a->kind == Argument::Kind::Variable && is_outside(a, aggregate)) result = result && grounded_[a->id];
+        ast::for_each(aggregate, [&](Argument* a) {
+            if (a->kind != Argument::Kind::Variable || !result) return;
+            const bool local = std::find(within.begin(), within.end(), variables_[a->id].scope) != within.end();
+            result = local || grounded_[a->id];
         });
         return result;
     }
-    bool is_outside(const Argument* variable, const Argument* aggregate) const {
-        return !local_to(variable, aggregate);
-    }
-    bool local_to(const Argument* variable, const Argument* aggregate) const {
-        const Argument* scope = scopes_ ? (*scopes_)[variable->id].scope : nullptr;
-        if (!scope) return false;
-        if (scope == aggregate) return true;
-        bool nested = false;  // local to an aggregate within this one
-        ast::for_each(const_cast<Argument*>(aggregate), [&](Argument* a) { nested |= a == scope; });
-        return nested;
-    }
 
-    void bind(Argument* a) {
+    bool bind(Argument* a, Argument* aggregate) {
         switch (a->kind) {
             case Argument::Kind::Variable:
-                if (grounded_[a->id]) return;
-                if (owner_ && (*variables_)[a->id].scope != owner_) return;
+                if (grounded_[a->id] || variables_[a->id].scope != aggregate) return false;
                 grounded_[a->id] = true;
-                changed_ = true;
-                return;
+                return true;
             case Argument::Kind::Record:
-            case Argument::Kind::Branch:
-                for (Argument* part : a->args) bind(part);
-                return;
-            default: return;
+            case Argument::Kind::Branch: {
+                bool changed = false;
+                for (Argument* part : a->args) changed |= bind(part, aggregate);
+                return changed;
+            }
+            default: return false;
         }
     }
 
-public:
-    const std::vector<ClauseVariable>* scopes_ = nullptr;
-
-private:
+    const std::vector<ClauseVariable>& variables_;
     std::vector<bool> grounded_;
-    std::vector<Equality> equalities_;
-    Argument* owner_ = nullptr;
-    const std::vector<ClauseVariable>* variables_ = nullptr;
-    bool changed_ = false;
 };
-
-// Aggregates of one scope, then those within each.
-void ground_aggregates(const std::vector<Argument*>& aggregates, const std::vector<ClauseVariable>& variables,
-                       std::vector<bool>& grounded) {
-    for (Argument* aggregate : aggregates) {
-        Grounding inner(variables.size());
-        inner.scopes_ = &variables;
-        inner.aggregate(aggregate, variables, grounded);
-        std::vector<Argument*> nested;
-        const auto visit = [&](Argument* a) {
-            if (a->kind == Argument::Kind::Aggregate) nested.push_back(a);
-        };
-        for (Argument* target : aggregate->args) for_each_in_scope(target, visit);
-        for_each_in_scope(aggregate->body, visit);
-        ground_aggregates(nested, variables, grounded);
-    }
-}
 
 }  // namespace
 
 std::vector<bool> grounded_variables(ast::Clause* clause, const std::vector<ClauseVariable>& variables, bool head_binds) {
-    Grounding outer(variables.size());
-    outer.scopes_ = &variables;
-    std::vector<bool> grounded = outer.run(clause, head_binds);
-    std::vector<Argument*> aggregates;
-    const auto visit = [&](Argument* a) {
-        if (a->kind == Argument::Kind::Aggregate) aggregates.push_back(a);
-    };
-    for (Argument* a : clause->head->args) for_each_in_scope(a, visit);
-    for_each_in_scope(clause->body, visit);
-    if (!aggregates.empty()) ground_aggregates(aggregates, variables, grounded);
-    return grounded;
+    Grounding grounding(variables);
+    if (head_binds) grounding.bind_head(clause->head);
+    grounding.scope(clause->body, {clause->head->args.begin(), clause->head->args.end()}, nullptr);
+    return grounding.result();
 }
 
 }  // namespace dl

@@ -83,6 +83,14 @@ private:
 
 }  // namespace
 
+ast::Name written_name(ast::Name name) {
+    if (!name.empty() && name[0] == '@') {
+        name.remove_prefix(1);
+        if (name.find('@') == ast::Name::npos) return {};
+    }
+    return name.substr(0, name.find_first_of("@#"));
+}
+
 std::vector<ClauseVariable> resolve_variables(ast::Clause* clause) { return Resolver().run(clause); }
 
 }  // namespace dl

@@ -19,6 +19,10 @@ struct ClauseVariable {
     ast::Argument* scope = nullptr;  // the aggregate that it is local to; null: the clause
 };
 
+// The name that the user wrote, for messages, where passes made another of it ("@x@0", "x#3"). Empty for variables that
+// only passes know.
+ast::Name written_name(ast::Name name);
+
 // Sets Argument::id of every variable to its index in the result; that of everything else to -1.
 std::vector<ClauseVariable> resolve_variables(ast::Clause* clause);
 

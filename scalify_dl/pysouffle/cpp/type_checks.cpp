@@ -19,8 +19,8 @@ public:
 
     void run(ast::Clause* clause) {
         for (std::size_t i = 0; i < variables_.size(); ++i)
-            if (found_.of_variable(i) == kNoType)
-                report_.error(variables_[i].begin, "unable to deduce a type for variable " + quote(variables_[i].name),
+            if (const ast::Name name = written_name(variables_[i].name); found_.of_variable(i) == kNoType && !name.empty())
+                report_.error(variables_[i].begin, "unable to deduce a type for variable " + quote(name),
                               "its uses ask for different types");
         atom(clause->head, false);
         for (ast::Literal* l : clause->body) literal(l);

@@ -218,6 +218,11 @@ TypeId TypeSystem::find(ast::Name name) const {
     return found == names_.end() || !infos_[found->second].valid ? -1 : found->second;
 }
 
+bool TypeSystem::is_declared(ast::Name name) const {
+    auto found = names_.find(name);
+    return found != names_.end() && (found->second >= 8 || name != infos_[found->second].name);
+}
+
 TypeSystem::BranchRef TypeSystem::find_branch(ast::Name name) const {
     auto found = branches_.find(name);
     return found == branches_.end() ? BranchRef{} : found->second;

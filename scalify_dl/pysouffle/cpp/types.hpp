@@ -46,6 +46,7 @@ public:
     TypeSystem(const ast::Program& program, Report& report);
 
     TypeId find(ast::Name name) const;  // aliases resolved; -1 if there is no such type
+    bool is_declared(ast::Name name) const;  // by the program
     const Info& info(TypeId type) const { return infos_[type]; }
     TypeKind kind(TypeId type) const { return infos_[type].kind; }
     static TypeId literal(TypeKind kind) { return static_cast<TypeId>(kind); }

@@ -83,8 +83,8 @@ void export_witnesses(ast::Clause* clause, std::vector<ClauseVariable>& variable
         std::unordered_map<ast::Name, ast::Name> inside, outside;
         ast::for_each(a, [&](Argument* v) {
             if (v->kind != Argument::Kind::Variable) return;
-            if (wanted.count(v->text)) inside[v->text] = arena.keep("@" + std::string(v->text) + std::to_string(count));
-            else if (variables[v->id].scope) outside[v->text] = arena.keep("@" + std::string(v->text) + "'" + std::to_string(count));
+            if (wanted.count(v->text)) inside[v->text] = arena.keep("@" + std::string(v->text) + "@" + std::to_string(count));
+            else if (variables[v->id].scope) outside[v->text] = arena.keep("@" + std::string(v->text) + "@'" + std::to_string(count));
         });
         const auto copy = [&](const auto* part) {
             auto* result = arena.copy(part);
@@ -101,7 +101,7 @@ void export_witnesses(ast::Clause* clause, std::vector<ClauseVariable>& variable
         Argument* value = arena.make<Argument>();
         *value = Argument(*a);
         rename(value, inside);
-        const ast::Name result = arena.keep("@witness" + std::to_string(count++));
+        const ast::Name result = arena.keep("@" + std::to_string(count++));
         attained->right = arena.variable(result, a->begin);
         added.push_back(attained);
         ast::Literal* definition = arena.make<ast::Literal>();
