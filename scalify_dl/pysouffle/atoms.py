@@ -9,7 +9,9 @@ from scalify_dl.errors import InputError
 from scalify_dl.pysouffle.schema import Relation
 from scalify_dl.pysouffle.values import Branch, Row, Value
 
-_TOKEN = re.compile(r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<number>[+-]?(?:\d[\w.]*(?:(?<=[eE])[+-]?\d+)?|inf|nan)(?![\w.]))|(?P<name>\$?[A-Za-z_?][\w?.]*)|(?P<mark>[()\[\],]))')
+_TOKEN = re.compile(
+    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<number>[+-]?(?:\d[\w.]*(?:(?<=[eE])[+-]?\d+)?|inf|nan)(?![\w.]))|(?P<name>\$?[A-Za-z_?][\w?.]*)|(?P<mark>[()\[\],]))'
+)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -59,7 +61,9 @@ class _Parser:
         if self.text[self.at :].strip():
             raise self.error("expected the end of the atom")
         if len(values) != len(relation.attributes):
-            raise self.error(f"relation {relation.name} has {len(relation.attributes)} columns, the atom has {len(values)}", at=0)
+            raise self.error(
+                f"relation {relation.name} has {len(relation.attributes)} columns, the atom has {len(values)}", at=0
+            )
         return relation, tuple(values)
 
     def value(self, kind: str = "", depth: int = 0) -> Value:
@@ -107,4 +111,10 @@ class _Parser:
             raise self.error(f'expected "{mark}"')
 
     def error(self, message: str, at: int | None = None) -> InputError:
-        return InputError(message, file=f"'{self.text[:200]}'", line=1, column=(self.at if at is None else at) + 1, hint='write it as relation("symbol", 1, [1, nil], $Branch(2))')
+        return InputError(
+            message,
+            file=f"'{self.text[:200]}'",
+            line=1,
+            column=(self.at if at is None else at) + 1,
+            hint='write it as relation("symbol", 1, [1, nil], $Branch(2))',
+        )

@@ -13,19 +13,33 @@ from scalify_dl.errors import InputError
 
 def datalog(
     program: Annotated[Path, typer.Argument(metavar="PROGRAM.dl", help="The program.")],
-    facts: Annotated[Path, typer.Option("-F", "--fact-dir", metavar="DIR", help="Folder of the .facts files.")] = Path("."),
-    output: Annotated[str, typer.Option("-D", "--output-dir", metavar="DIR", help="Folder for results; - prints them.")] = ".",
-    include: Annotated[list[Path] | None, typer.Option("-I", "--include-dir", metavar="DIR", help="Where #include looks too.")] = None,
-    macro: Annotated[list[str] | None, typer.Option("-M", "--macro", metavar="NAME=VALUE", help="Define a macro.")] = None,
-    no_warn: Annotated[bool, typer.Option("-w", "--no-warn", help="No warnings; missing facts files are empty.")] = False,
-    jobs: Annotated[str, typer.Option("-j", "--jobs", metavar="N", help="Accepted and ignored: one thread is used.")] = "1",
+    facts: Annotated[Path, typer.Option("-F", "--fact-dir", metavar="DIR", help="Folder of the .facts files.")] = Path(
+        "."
+    ),
+    output: Annotated[
+        str, typer.Option("-D", "--output-dir", metavar="DIR", help="Folder for results; - prints them.")
+    ] = ".",
+    include: Annotated[
+        list[Path] | None, typer.Option("-I", "--include-dir", metavar="DIR", help="Where #include looks too.")
+    ] = None,
+    macro: Annotated[
+        list[str] | None, typer.Option("-M", "--macro", metavar="NAME=VALUE", help="Define a macro.")
+    ] = None,
+    no_warn: Annotated[
+        bool, typer.Option("-w", "--no-warn", help="No warnings; missing facts files are empty.")
+    ] = False,
+    jobs: Annotated[
+        str, typer.Option("-j", "--jobs", metavar="N", help="Accepted and ignored: one thread is used.")
+    ] = "1",
     engine: Annotated[str, typer.Option(metavar="ENGINE", help="embedded, souffle or souffle-compiled.")] = "embedded",
     word_size: Annotated[int, typer.Option(metavar="32|64", help="Numbers wrap at this many bits.")] = 64,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Give up after this long.")] = None,
     max_tuples: Annotated[int | None, typer.Option(metavar="N", help="Give up above this many tuples.")] = None,
     max_memory: Annotated[int | None, typer.Option(metavar="MB", help="Give up above this much memory.")] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Print time and tuples per rule to standard error.")] = False,
-    explain: Annotated[list[str] | None, typer.Option(metavar="ATOM", help="Print a proof: 'path(\"a\",\"b\")'.")] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Print time and tuples per rule to standard error.")
+    ] = False,
+    explain: Annotated[list[str] | None, typer.Option(metavar="ATOM", help='Print a proof: \'path("a","b")\'.')] = None,
     why_not: Annotated[list[str] | None, typer.Option(metavar="ATOM", help="Print why there is no such tuple.")] = None,
 ) -> None:
     """Run a Datalog program (Soufflé's dialect) on a folder of facts."""

@@ -7,7 +7,19 @@ from pathlib import Path
 
 from scalify_dl.errors import InputError
 
-_INPUT = {"IO", "filename", "delimiter", "headers", "rfc4180", "columns", "dbname", "name", "fact-dir", "operation", "compress"}
+_INPUT = {
+    "IO",
+    "filename",
+    "delimiter",
+    "headers",
+    "rfc4180",
+    "columns",
+    "dbname",
+    "name",
+    "fact-dir",
+    "operation",
+    "compress",
+}
 _OUTPUT = _INPUT - {"columns"} | {"output-dir"}
 
 
@@ -45,7 +57,10 @@ class Directive:
         known = _INPUT if self.kind == "input" else _OUTPUT
         for key in self.parameters:
             if key not in known and key != "n":
-                raise self.error(f'unsupported IO parameter "{key}" of .{self.kind} {self.name}', f"known: {', '.join(sorted(known))}")
+                raise self.error(
+                    f'unsupported IO parameter "{key}" of .{self.kind} {self.name}',
+                    f"known: {', '.join(sorted(known))}",
+                )
         kinds = ("file", "stdin", "sqlite") if self.kind == "input" else ("file", "stdout", "stdoutprintsize", "sqlite")
         if self.kind in ("input", "output") and self.io not in kinds:
             raise self.error(f'unsupported IO="{self.io}" of .{self.kind} {self.name}', f"known: {', '.join(kinds)}")
@@ -54,7 +69,9 @@ class Directive:
         rfc4180 = self._flag("rfc4180")
         delimiter = self.parameters.get("delimiter", "," if rfc4180 else "\t")
         if delimiter == "" or (rfc4180 and '"' in delimiter):
-            raise self.error(f'"{delimiter}" cannot be a delimiter here', 'a delimiter is not empty and, with rfc4180, has no "')
+            raise self.error(
+                f'"{delimiter}" cannot be a delimiter here', 'a delimiter is not empty and, with rfc4180, has no "'
+            )
         return Format(delimiter, self._flag("headers"), rfc4180, self._columns(arity))
 
     def _flag(self, key: str) -> bool:

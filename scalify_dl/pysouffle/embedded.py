@@ -24,14 +24,19 @@ if TYPE_CHECKING:
 class EmbeddedEngine:
     """One program in the C++ engine."""
 
-    def __init__(self, name: str, text: str, include_dirs: list[str], defines: Mapping[str, str], word_size: int, checked: bool) -> None:
+    def __init__(
+        self, name: str, text: str, include_dirs: list[str], defines: Mapping[str, str], word_size: int, checked: bool
+    ) -> None:
         self.session = _engine.Session(name, text, include_dirs, list(defines.items()), word_size, checked)
         self.relations = {
             relation: Relation(relation, tuple(Attribute(*a) for a in attributes), eqrel, index)
             for index, (relation, attributes, eqrel) in enumerate(self.session.relations())
         }
         by_index = list(self.relations)
-        self.directives = [Directive(kind, r, by_index[r], p, file, line, column) for kind, r, p, file, line, column in self.session.directives()]
+        self.directives = [
+            Directive(kind, r, by_index[r], p, file, line, column)
+            for kind, r, p, file, line, column in self.session.directives()
+        ]
         for directive in self.directives:
             directive.check()
         self.warnings = [Diagnostic(*w) for w in self.session.warnings()]
@@ -42,9 +47,13 @@ class EmbeddedEngine:
         numpy = sys.modules.get("numpy")
         if numpy is not None and isinstance(rows, numpy.ndarray):
             if not all(a.kind == "number" for a in relation.attributes):
-                raise TypeError(f"an array can be inserted only where all columns are numbers; relation {relation.name} has others")
+                raise TypeError(
+                    f"an array can be inserted only where all columns are numbers; relation {relation.name} has others"
+                )
             if rows.ndim != 2 or rows.shape[1] != len(relation.attributes) or rows.dtype.kind not in "iu":
-                raise TypeError(f"expected an int array of shape (rows, {len(relation.attributes)}), got {rows.dtype} {rows.shape}")
+                raise TypeError(
+                    f"expected an int array of shape (rows, {len(relation.attributes)}), got {rows.dtype} {rows.shape}"
+                )
             return int(self.session.insert_array(relation.index, numpy.ascontiguousarray(rows, dtype=numpy.int64)))
         return int(self.session.insert(relation.index, rows))
 
@@ -64,7 +73,10 @@ class EmbeddedEngine:
         if directive.io == "sqlite":
             from scalify_dl.pysouffle import sqlite
 
-            return self.insert(self.relations[directive.name], sqlite.read(directive.database_path(folder), self.relations[directive.name]))
+            return self.insert(
+                self.relations[directive.name],
+                sqlite.read(directive.database_path(folder), self.relations[directive.name]),
+            )
         path = directive.input_path(folder)
         if missing == "empty" and not path.exists():
             return 0
@@ -76,10 +88,16 @@ class EmbeddedEngine:
             except (OSError, EOFError) as error:
                 raise InputError(f"cannot read the facts of relation {directive.name}: {error}", file=path) from None
             return self._read_bytes(directive.relation, data, str(path), form)
-        return int(self.session.read_file(directive.relation, str(path), form.delimiter, form.headers, form.rfc4180, list(form.columns)))
+        return int(
+            self.session.read_file(
+                directive.relation, str(path), form.delimiter, form.headers, form.rfc4180, list(form.columns)
+            )
+        )
 
     def _read_bytes(self, relation: int, data: bytes, name: str, form: Format) -> int:
-        return int(self.session.read_text(relation, data, name, form.delimiter, form.headers, form.rfc4180, list(form.columns)))
+        return int(
+            self.session.read_text(relation, data, name, form.delimiter, form.headers, form.rfc4180, list(form.columns))
+        )
 
     def functor(self, name: str, function: Callable[..., Any]) -> None:
         self.session.set_functor(name, function)
@@ -127,5 +145,13 @@ class EmbeddedEngine:
 
     def stats(self) -> Stats:
         names = list(self.relations)
-        rules = [RuleProfile(names[r], text, file, line, runs, derived, new, s) for r, text, file, line, runs, derived, new, s in self.session.rule_statistics()]
-        return Stats({name: self.size(r) for name, r in self.relations.items()}, int(self.session.rounds()), int(self.session.bytes()), rules)
+        rules = [
+            RuleProfile(names[r], text, file, line, runs, derived, new, s)
+            for r, text, file, line, runs, derived, new, s in self.session.rule_statistics()
+        ]
+        return Stats(
+            {name: self.size(r) for name, r in self.relations.items()},
+            int(self.session.rounds()),
+            int(self.session.bytes()),
+            rules,
+        )

@@ -30,7 +30,9 @@ class SourceError(InputError):
     def __init__(self, diagnostics: Sequence[Sequence[object]]) -> None:
         self.diagnostics = [Diagnostic(*d) for d in diagnostics]  # type: ignore[arg-type]
         first = self.diagnostics[0]
-        super().__init__(first.message, file=first.file or None, line=first.line, column=first.column, hint=first.hint or None)
+        super().__init__(
+            first.message, file=first.file or None, line=first.line, column=first.column, hint=first.hint or None
+        )
 
     def render(self) -> str:
         return "\n".join(d.text for d in self.diagnostics)

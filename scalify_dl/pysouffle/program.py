@@ -61,7 +61,9 @@ class Program:
         if engine != "embedded":
             raise InputError(f'unknown engine "{engine}"', hint='use "embedded", "souffle" or "souffle-compiled"')
         self._provenance = provenance
-        self._engine = EmbeddedEngine(name, text, [str(d) for d in include_dirs], defines or {}, word_size, overflow == "error")
+        self._engine = EmbeddedEngine(
+            name, text, [str(d) for d in include_dirs], defines or {}, word_size, overflow == "error"
+        )
 
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Program:
@@ -103,7 +105,9 @@ class Program:
             import difflib
 
             near = difflib.get_close_matches(name, self._engine.relations, 1)
-            raise InputError(f'the program declares no relation "{name}"', hint=f'did you mean "{near[0]}"?' if near else None)
+            raise InputError(
+                f'the program declares no relation "{name}"', hint=f'did you mean "{near[0]}"?' if near else None
+            )
         return found
 
     # ---- facts
@@ -130,7 +134,9 @@ class Program:
 
     # ---- running
 
-    def run(self, *, timeout: float | None = None, max_tuples: int | None = None, max_memory: int | None = None) -> Program:
+    def run(
+        self, *, timeout: float | None = None, max_tuples: int | None = None, max_memory: int | None = None
+    ) -> Program:
         """Derive everything. Guards: seconds, rows of all relations together, bytes; beyond them `EvaluationError` is raised.
 
         The GIL is released; Ctrl-C works. After an error the next run starts again from the facts.

@@ -70,10 +70,16 @@ class Proof:
                 lines.append(f"{pad}{node.atom}  (shown above)")
             else:
                 shown.add(id(node))
-                why = {"rule": f"by {node.file}:{node.line}: {node.rule}", "equivalence": "by equivalence", "unknown": "(its premises were removed)"}[node.kind]
+                why = {
+                    "rule": f"by {node.file}:{node.line}: {node.rule}",
+                    "equivalence": "by equivalence",
+                    "unknown": "(its premises were removed)",
+                }[node.kind]
                 lines.append(f"{pad}{node.atom}  {why}")
                 if node.bindings:
-                    lines.append(f"{pad}  with {', '.join(f'{n} = {format_value(v)}' for n, v in node.bindings.items())}")
+                    lines.append(
+                        f"{pad}  with {', '.join(f'{n} = {format_value(v)}' for n, v in node.bindings.items())}"
+                    )
                 lines.extend(f"{pad}  {condition}  holds" for condition in node.conditions)
                 stack.extend((p, depth + 1) for p in reversed(node.premises))
         return "\n".join(lines)
@@ -130,7 +136,9 @@ def build_proof(nodes: list[tuple[Any, ...]], relations: list[str], rules: list[
     proofs = []
     for kind, relation, row, rule, bindings, _, conditions in nodes:
         text, file, line = rules[rule][1:4] if rule >= 0 else (None, "", 0)
-        proofs.append(Proof(kind, relations[relation], row, text, rule, file, line, dict(bindings), [], list(conditions)))
+        proofs.append(
+            Proof(kind, relations[relation], row, text, rule, file, line, dict(bindings), [], list(conditions))
+        )
     for proof, node in zip(proofs, nodes, strict=True):
         proof.premises = [proofs[p] for p in node[5]]
     return proofs[0]
@@ -141,5 +149,16 @@ def build_obstacles(found: list[tuple[Any, ...]], relations: list[str], rules: l
     out = []
     for rule, literal, reason, bindings, relation, nearest in found:
         text, file, line = rules[rule][1:4]
-        out.append(Obstacle(text, file, line, literal, reason, dict(bindings), relations[relation] if relation >= 0 else None, list(nearest)))
+        out.append(
+            Obstacle(
+                text,
+                file,
+                line,
+                literal,
+                reason,
+                dict(bindings),
+                relations[relation] if relation >= 0 else None,
+                list(nearest),
+            )
+        )
     return out

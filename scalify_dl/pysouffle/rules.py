@@ -11,4 +11,6 @@ def rules_dir() -> Path:
     for folder in (package / "datalog", package.parent / "datalog"):
         if folder.is_dir():
             return folder
-    raise FileNotFoundError(f"the rules are missing: neither {package / 'datalog'} nor {package.parent / 'datalog'} exists")
+    raise FileNotFoundError(
+        f"the rules are missing: neither {package / 'datalog'} nor {package.parent / 'datalog'} exists"
+    )

@@ -35,7 +35,9 @@ def read(path: Path, relation: Relation) -> list[Row]:
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
             rows = connection.execute(f"SELECT * FROM {_name(relation.name)}").fetchall()
-        return [tuple(convert[a.kind](value) for a, value in zip(relation.attributes, row, strict=True)) for row in rows]
+        return [
+            tuple(convert[a.kind](value) for a, value in zip(relation.attributes, row, strict=True)) for row in rows
+        ]
     except (sqlite3.Error, ValueError, TypeError) as error:
         raise InputError(f"cannot read the facts of relation {relation.name}: {error}", file=path) from None
 

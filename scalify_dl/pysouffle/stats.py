@@ -35,9 +35,14 @@ class Stats:
     def profile(self, top: int = 20) -> str:
         """The rules that took longest, one a line."""
         slowest = sorted(self.rules, key=lambda rule: rule.seconds, reverse=True)[:top]
-        lines = [f"{self.total_tuples:,} tuples, {self.rounds:,} rounds, {self.bytes / 1e6:,.1f} MB", f"{'seconds':>9} {'runs':>9} {'derived':>12} {'new':>12}  rule"]
+        lines = [
+            f"{self.total_tuples:,} tuples, {self.rounds:,} rounds, {self.bytes / 1e6:,.1f} MB",
+            f"{'seconds':>9} {'runs':>9} {'derived':>12} {'new':>12}  rule",
+        ]
         for rule in slowest:
             if rule.runs:
                 place = f"{rule.file}:{rule.line}: " if rule.file else ""
-                lines.append(f"{rule.seconds:9.4f} {rule.runs:9,} {rule.derived:12,} {rule.new:12,}  {place}{rule.text[:160]}")
+                lines.append(
+                    f"{rule.seconds:9.4f} {rule.runs:9,} {rule.derived:12,} {rule.new:12,}  {place}{rule.text[:160]}"
+                )
         return "\n".join(lines)

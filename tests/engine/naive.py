@@ -15,7 +15,14 @@ Term = str | int  # a variable, a constant, or "_"
 Row = tuple[int, ...]
 Database = dict[str, set[Row]]
 MODULUS = 5  # values are 0 … 4, so every program is finite
-COMPARE = {"<": operator.lt, "<=": operator.le, "=": operator.eq, "!=": operator.ne, ">": operator.gt, ">=": operator.ge}
+COMPARE = {
+    "<": operator.lt,
+    "<=": operator.le,
+    "=": operator.eq,
+    "!=": operator.ne,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 @dataclass(frozen=True)
@@ -46,7 +53,11 @@ class Aggregate:
     body: Atom
 
     def __str__(self) -> str:
-        return f"{self.result} = {self.kind} {self.target}: {{ {self.body} }}" if self.kind != "count" else f"{self.result} = count : {{ {self.body} }}"
+        return (
+            f"{self.result} = {self.kind} {self.target}: {{ {self.body} }}"
+            if self.kind != "count"
+            else f"{self.result} = count : {{ {self.body} }}"
+        )
 
 
 @dataclass(frozen=True)
@@ -105,7 +116,9 @@ def _value(term: Term | Sum, bound: dict[str, int]) -> int:
     return bound[term] if isinstance(term, str) else term
 
 
-def _solve(body: list[Atom | Comparison | Aggregate], database: Database, bound: dict[str, int]) -> Iterator[dict[str, int]]:
+def _solve(
+    body: list[Atom | Comparison | Aggregate], database: Database, bound: dict[str, int]
+) -> Iterator[dict[str, int]]:
     if not body:
         yield bound
         return
@@ -118,7 +131,12 @@ def _solve(body: list[Atom | Comparison | Aggregate], database: Database, bound:
         values = [m[first.target] for m in found] if first.kind != "count" else []
         if first.kind in ("min", "max") and not values:
             return
-        result = {"count": lambda: len(found), "sum": lambda: sum(values), "min": lambda: min(values), "max": lambda: max(values)}[first.kind]()
+        result = {
+            "count": lambda: len(found),
+            "sum": lambda: sum(values),
+            "min": lambda: min(values),
+            "max": lambda: max(values),
+        }[first.kind]()
         yield from _solve(rest, database, {**bound, first.result: result})
     elif first.negated:
         if not any(True for _ in _matches(first.args, database[first.relation], bound)):
@@ -169,7 +187,12 @@ def heights(program: Program) -> dict[tuple[str, Row], int]:
                 if isinstance(literal, Atom) and literal.negated:
                     literal = Atom(f"!{literal.relation}", literal.args, True)
                 elif isinstance(literal, Aggregate):
-                    literal = Aggregate(literal.result, literal.kind, literal.target, Atom(f"!{literal.body.relation}", literal.body.args))
+                    literal = Aggregate(
+                        literal.result,
+                        literal.kind,
+                        literal.target,
+                        Atom(f"!{literal.body.relation}", literal.body.args),
+                    )
                 body.append(literal)
             new |= {(rule.relation, tuple(_value(t, bound) for t in rule.head)) for bound in _solve(body, split, {})}
         fresh = [key for key in new if key not in known]
@@ -188,10 +211,14 @@ def _rules(draw: st.DrawFn, arity: dict[str, int], head: str, positive: list[str
     atoms = []
     for _ in range(draw(st.integers(1, 4))):
         relation = draw(st.sampled_from(positive))
-        terms = st.one_of(st.sampled_from(_VARIABLES), st.sampled_from(_VARIABLES), st.integers(0, MODULUS - 1), st.just("_"))
+        terms = st.one_of(
+            st.sampled_from(_VARIABLES), st.sampled_from(_VARIABLES), st.integers(0, MODULUS - 1), st.just("_")
+        )
         atoms.append(Atom(relation, tuple(draw(terms) for _ in range(arity[relation]))))
     variables = sorted({a for atom in atoms for a in atom.args if isinstance(a, str) and a != "_"})
-    bound: st.SearchStrategy[Term] = st.one_of(*([st.sampled_from(variables)] * 3 if variables else []), st.integers(0, MODULUS - 1))
+    bound: st.SearchStrategy[Term] = st.one_of(
+        *([st.sampled_from(variables)] * 3 if variables else []), st.integers(0, MODULUS - 1)
+    )
     body: list[Atom | Comparison | Aggregate] = list(atoms)
     for _ in range(draw(st.integers(0, 2))):
         kind = draw(st.sampled_from(["compare", "negate", "aggregate"]))
@@ -199,16 +226,24 @@ def _rules(draw: st.DrawFn, arity: dict[str, int], head: str, positive: list[str
             body.append(Comparison(draw(bound), draw(st.sampled_from(sorted(COMPARE))), draw(bound)))
         elif kind == "negate" and lower:
             relation = draw(st.sampled_from(lower))
-            body.append(Atom(relation, tuple(draw(st.one_of(bound, st.just("_"))) for _ in range(arity[relation])), negated=True))
+            body.append(
+                Atom(
+                    relation, tuple(draw(st.one_of(bound, st.just("_"))) for _ in range(arity[relation])), negated=True
+                )
+            )
         elif kind == "aggregate" and lower and not any(isinstance(b, Aggregate) for b in body):
             relation = draw(st.sampled_from(lower))
             at = draw(st.integers(0, arity[relation] - 1))
             args = tuple("w" if i == at else draw(st.one_of(bound, st.just("_"))) for i in range(arity[relation]))
-            body.append(Aggregate("n", draw(st.sampled_from(["count", "sum", "min", "max"])), "w", Atom(relation, args)))
+            body.append(
+                Aggregate("n", draw(st.sampled_from(["count", "sum", "min", "max"])), "w", Atom(relation, args))
+            )
     if any(isinstance(b, Aggregate) for b in body):
         bound = st.one_of(bound, st.just("n"))
     # an aggregate's result may leave 0 … 4 and so may only reach a head through a Sum
-    terms = tuple(draw(st.one_of(bound.filter(lambda t: t != "n"), st.builds(Sum, bound, bound))) for _ in range(arity[head]))
+    terms = tuple(
+        draw(st.one_of(bound.filter(lambda t: t != "n"), st.builds(Sum, bound, bound))) for _ in range(arity[head])
+    )
     return Rule(head, terms, tuple(draw(st.permutations(body))))
 
 
@@ -221,7 +256,9 @@ def programs(draw: st.DrawFn) -> Program:
     for s in range(draw(st.integers(1, 3))):
         own = [f"r{s}{i}" for i in range(draw(st.integers(1, 2)))]
         arity.update({r: draw(st.integers(1, 3)) for r in own})
-        strata.append([draw(_rules(arity, head, known + own, known)) for head in own for _ in range(draw(st.integers(1, 3)))])
+        strata.append(
+            [draw(_rules(arity, head, known + own, known)) for head in own for _ in range(draw(st.integers(1, 3)))]
+        )
         known += own
     program = Program(arity, strata)
     for relation in ("e0", "e1", "e2"):

@@ -108,7 +108,7 @@ def test_records_and_branches_are_taken_apart_in_proofs() -> None:
     """).run()
     proof = program.explain("total", ((1, (2, None)), 3))
     assert proof is not None
-    assert proof.height == 2
+    assert proof.height == 3
     assert proof.bindings["h"] == 1
     leaf = program.explain("leaf", (2,))
     assert leaf is not None
@@ -116,7 +116,9 @@ def test_records_and_branches_are_taken_apart_in_proofs() -> None:
 
 
 def test_equivalences_are_explained_by_the_links_between_the_two() -> None:
-    program = paths("ab", "cb", "cd", source=PATHS + ".decl same(x: symbol, y: symbol) eqrel\nsame(x, y) :- edge(x, y).\n")
+    program = paths(
+        "ab", "cb", "cd", source=PATHS + ".decl same(x: symbol, y: symbol) eqrel\nsame(x, y) :- edge(x, y).\n"
+    )
     proof = program.explain("same", ("a", "d"))
     assert proof is not None
     assert proof.kind == "equivalence"

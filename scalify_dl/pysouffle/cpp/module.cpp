@@ -224,7 +224,7 @@ public:
             const Rule& rule = engine_.program().rules[i];
             const RuleStatistics& s = engine_.rule_statistics()[i];
             const std::string file = rule.position.file >= 0 ? engine_.program().files[static_cast<std::size_t>(rule.position.file)] : "";
-            out.append(nb::make_tuple(rule.head.relation, rule.text, file, rule.position.line, s.runs, s.derived, s.inserted, s.seconds));
+            out.append(nb::make_tuple(rule.head.relation, text(rule.text), file, rule.position.line, s.runs, s.derived, s.inserted, s.seconds));
         }
         return out;
     }

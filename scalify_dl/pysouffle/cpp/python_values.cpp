@@ -149,7 +149,7 @@ Value PythonValues::encode(TypeIndex index, nb::handle object, int depth) {
                 wrong("Branch(name, fields) for the type " + type.name, object);
             const char* text = PyUnicode_AsUTF8(PyTuple_GET_ITEM(object.ptr(), 0));
             if (!text) throw nb::python_error();
-            const std::string_view name = text;
+            const std::string name = text;
             const auto branch = std::find_if(type.branches.begin(), type.branches.end(), [&](const Branch& b) { return b.name == name; });
             if (branch == type.branches.end()) wrong("a branch of the type " + type.name, object);
             const auto number = static_cast<Value>(branch - type.branches.begin());
