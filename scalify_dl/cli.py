@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from scalify_dl.errors import InputError
+from scalify_dl.pysouffle.command import datalog
 
 app = typer.Typer(
     name="dlverify",
@@ -218,6 +219,9 @@ def rules_check(
     from scalify_dl.commands import audit as command
 
     raise typer.Exit(command.rules_check(files or [], seconds=seconds, seed=seed, as_json=json))
+
+
+app.command()(datalog)
 
 
 def _spread_rules(argv: list[str]) -> list[str]:

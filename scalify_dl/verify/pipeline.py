@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts import Facts
+from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
 from .options import Options
@@ -47,6 +47,17 @@ def rules_program(more: Iterable[Path] = (), text: str = "") -> Program:
     """All rules of a run as a program, with further rule text at the end; InputError where they do not load."""
     source = "".join(f'#include "{file}"\n' for file in rule_files(more)) + text
     return Program.from_source(source, name="rules", include_dirs=[rules_dir()])
+
+
+def fact_relations(program: Program) -> dict[str, str]:
+    """Relations that are read from the facts, and the table that each is: some names are keywords of the language."""
+    found = {}
+    for directive in program.directives:
+        if directive.kind == "input":
+            table = directive.parameters.get("filename", directive.name).removesuffix(".facts")
+            if table in TABLES:
+                found[directive.name] = table
+    return found
 
 
 @dataclass
@@ -79,12 +90,14 @@ class Analysis:
         }
 
 
-def analyse(facts: Facts, options: Options, solver: Solver | None = None) -> Analysis:
-    """Run the rules on facts. A guard that stops them is no error: the verdict then is UNKNOWN and says why."""
-    program = rules_program(options.rules)
-    for table in facts:
-        if facts[table] and table in program.relations:
-            program.insert(table, facts[table])
+def analyse(facts: Facts, options: Options, solver: Solver | None = None, more: str = "") -> Analysis:
+    """Run the rules (and `more` rule text) on facts.
+
+    A guard that stops them is no error: the verdict then is UNKNOWN and says why.
+    """
+    program = rules_program(options.rules, more)
+    for relation, table in fact_relations(program).items():
+        program.insert(relation, facts[table])
     analysis = Analysis(facts, program, options)
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
     memory = None if options.max_memory is None else options.max_memory * 1_000_000

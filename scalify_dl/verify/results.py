@@ -13,44 +13,48 @@ from scalify_dl.facts import TABLES
 from scalify_dl.facts.files import write
 from scalify_dl.pysouffle import Program
 
-from .pipeline import Analysis
+from .pipeline import Analysis, fact_relations
 
 DECLARATIONS = "relations.dl"
 
 
-def kept(program: Program) -> list[str]:
-    """Derived relations that a table can hold: all columns numbers or symbols."""
-    return [
-        name
-        for name, relation in program.relations.items()
-        if name not in TABLES and all(a.kind in ("number", "symbol") for a in relation.attributes)
-    ]
-
-
-def declaration(name: str, kinds: list[tuple[str, str]], suffix: str) -> str:
+def declaration(name: str, kinds: list[tuple[str, str]], file: str) -> str:
     """Declaration and input directive of one table."""
     columns = ", ".join(f"{column}:{kind}" for column, kind in kinds)
-    return f'.decl {name}({columns})\n.input {name}(filename="{name}{suffix}")\n'
+    return f'.decl {name}({columns})\n.input {name}(filename="{file}")\n'
+
+
+def other_tables(program: Program) -> dict[str, str]:
+    """Fact tables that the rules do not read (source lines, layers, notes), each with its declaration."""
+    read = set(fact_relations(program).values())
+    return {
+        name: declaration(name, [(c.name, "number" if c.number else "symbol") for c in table.columns], f"{name}.facts")
+        for name, table in TABLES.items()
+        if name not in read and name not in program.relations
+    }
 
 
 def write_results(analysis: Analysis, directory: Path) -> None:
-    """Write facts and results. Tables of an earlier run are replaced."""
+    """Write facts and results. Tables of an earlier run are replaced.
+
+    Relations with columns that are neither numbers nor symbols (layouts as terms) stay out: `corr` has them as text.
+    """
+    program = analysis.program
+    given = fact_relations(program)
+    lines = list(other_tables(program).values())
     try:
         write(analysis.facts, directory)
-        lines = [
-            declaration(table, [(c.name, "number" if c.number else "symbol") for c in TABLES[table].columns], ".facts")
-            for table in TABLES
-            if (directory / f"{table}.facts").exists()
-        ]
         for old in directory.glob("*.csv"):
             old.unlink()
-        for name in kept(analysis.program):
-            rows = analysis.program.relation(name)
-            if rows:
-                text = "".join("\t".join(map(str, row)) + "\n" for row in sorted(rows))
-                (directory / f"{name}.csv").write_text(text, "utf-8")
-                attributes = analysis.program.relations[name].attributes
-                lines.append(declaration(name, [(a.name, a.kind) for a in attributes], ".csv"))
+        for name, relation in program.relations.items():
+            if not name.isidentifier() or any(a.kind not in ("number", "symbol") for a in relation.attributes):
+                continue
+            file = f"{given[name]}.facts" if name in given else f"{name}.csv"
+            lines.append(declaration(name, [(a.name, a.kind) for a in relation.attributes], file))
+            if name not in given and program.size(name):
+                rows = sorted(program.relation(name))
+                text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+                (directory / file).write_text(text, "utf-8")
         (directory / DECLARATIONS).write_text("".join(lines), "utf-8")
     except OSError as error:
         raise InputError(f"cannot write the results: {error.strerror}", file=directory) from error

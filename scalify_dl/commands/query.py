@@ -1,0 +1,94 @@
+"""`dlverify query`: ad hoc Datalog over facts and results."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from scalify_dl.errors import InputError
+from scalify_dl.pysouffle import Program, Row, SourceError
+from scalify_dl.verify.options import Options
+from scalify_dl.verify.pipeline import analyse, rules_program
+from scalify_dl.verify.query import HEAD, Query, parse_query
+from scalify_dl.verify.results import DECLARATIONS, has_results, other_tables
+
+from .progress import progress
+from .run import load
+
+_T = TypeVar("_T")
+
+
+def query(directory: Path, text: str, rules: tuple[Path, ...], *, as_json: bool, as_tsv: bool, limit: int) -> None:
+    """Answer a query: from the tables that `--out` wrote, or by running the rules on a facts directory."""
+    with progress("answering"):
+        asked, rows = _kept(directory, text) if has_results(directory) else _derived(directory, text, rules)
+    rows = sorted(rows)
+    if as_json:
+        names = [name for name, _ in asked.columns] or ["holds"]
+        print(
+            json.dumps([dict(zip(names, row, strict=True)) for row in rows], indent=2, ensure_ascii=False, default=str)
+        )
+    elif as_tsv:
+        sys.stdout.writelines("\t".join(map(str, row)) + "\n" for row in rows)
+    elif not asked.columns:
+        print("yes" if rows else "no")
+    else:
+        _table(asked, rows, limit)
+
+
+def _ask(source_of: str, program: Program, text: str) -> Query:
+    try:
+        return parse_query(text, {n: [a.type for a in r.attributes] for n, r in program.relations.items()})
+    except InputError as error:
+        raise error.located(source_of) from None
+
+
+def _kept(directory: Path, text: str) -> tuple[Query, list[Row]]:
+    """From tables: only those that the query names are read."""
+    lines = (directory / DECLARATIONS).read_text("utf-8").splitlines(keepends=True)
+    declared = Program.from_source("".join(line for line in lines if line.startswith(".decl ")))
+    asked = _ask(str(directory), declared, text)
+    needed = [line for line in lines if re.split(r"[ (]", line)[1] in asked.relations]
+    program = _compiled(lambda: Program.from_source("".join(needed) + asked.rule, name="query"))
+    program.load(directory, missing="empty").run()
+    return asked, program.relation(HEAD)
+
+
+def _derived(directory: Path, text: str, rules: tuple[Path, ...]) -> tuple[Query, list[Row]]:
+    """From facts: the rules run together with the query."""
+    more = "".join(other_tables(rules_program(rules)).values())
+    asked = _ask("the query", rules_program(rules, more), text)
+    facts = load(directory)
+    analysis = _compiled(lambda: analyse(facts, Options(rules=rules), more=more + asked.rule))
+    return asked, list(analysis.rows(HEAD))
+
+
+def _compiled(make: Callable[[], _T]) -> _T:
+    """Errors of the query are told without the rule that was made of it."""
+    try:
+        return make()
+    except SourceError as error:
+        raise InputError(f"the query cannot be run: {error.message}", hint=error.hint) from None
+
+
+def _table(asked: Query, rows: list[Row], limit: int) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, kind in asked.columns:
+        table.add_column(name, overflow="fold", justify="right" if kind == "number" else "left")
+    shown = rows[:limit] if limit else rows
+    for row in shown:
+        table.add_row(*(Text(str(value)) for value in row))
+    console.print(table)
+    more = f", {len(shown):,} shown (--limit 0 shows all)" if len(shown) < len(rows) else ""
+    console.print(f"\n{len(rows):,} {'row' if len(rows) == 1 else 'rows'}{more}")
