@@ -6,9 +6,10 @@ The function is lowered to a graph and recognised there (see `regions` and `redu
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from .. import reductions, regions
-from ..graph import Tensor
+from ..graph import Graph, Tensor
 from ..vocabulary import ELEMENTWISE
 from .attributes import integers
 from .lower import Lowering, array, numbers_of, opcode, results, shaped, tensors, unknown
@@ -54,6 +55,56 @@ def scatter(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     return results(lo.emit(i, "scatter", x, numbers=numbers, symbols={"reducer": [reducer]}))
 
 
+def ordering(function: Graph) -> str | None:
+    """`ASC` or `DESC` of a comparator; see `without_sort_keys`."""
+    return regions.comparator(without_sort_keys(function))
+
+
+def without_sort_keys(function: Graph) -> Graph:
+    """A comparator with XLA's integer sort keys replaced by the floats that they stand for.
+
+    The key of a float is its bits b as a signed integer, `b < 0 ? b ^ 0x7fffffff : b`: a strictly increasing map of the
+    floats, so comparing two keys is comparing the two floats. Nothing is replaced where a key is used otherwise.
+    """
+    made = regions.producers(function.ops)
+    floats: dict[Tensor, Tensor] = {}
+    for op in function.ops:
+        if op.kind != "select":
+            continue
+        test, flipped, bits = (made.get(t) for t in op.operands)
+        if bits is None or bits.kind != "bitcast-convert" or flipped is None or test is None:
+            continue
+        plain, x = bits.result, bits.operands[0]
+        top = 2 ** (int(plain.dtype[1:]) - 1) - 1 if plain.dtype[:1] == "s" else 0
+        is_flip = flipped.kind == "xor" and {_value(t) for t in flipped.operands if t is not plain} == {top}
+        negative = test.kind == "compare" and test.symbols["direction"] == ["LT"] and test.operands[0] is plain
+        if top and is_flip and plain in flipped.operands and negative and _value(test.operands[1]) == 0:
+            floats[op.result] = x
+    uses = [op for op in function.ops if any(t in floats for t in op.operands)]
+    outputs = {port.tensor for port in function.outputs}
+    if not floats or outputs & floats.keys():
+        return function
+    if any(op.kind != "compare" or not all(t in floats for t in op.operands) for op in uses):
+        return function
+    simpler = Graph(function.name, function.file, function.inputs, function.outputs)
+    simpler.ops = [
+        replace(op, operands=[floats.get(t, t) for t in op.operands]) for op in function.ops if op.result not in floats
+    ]
+    needed, kept = set(outputs), []
+    for op in reversed(simpler.ops):
+        if not needed.isdisjoint(op.results):
+            kept.append(op)
+            needed.update(op.operands)
+    simpler.ops = kept[::-1]
+    return simpler
+
+
+def _value(tensor: Tensor) -> int | None:
+    """The integer that a constant holds."""
+    exact = tensor.literal.rational if tensor.literal else None
+    return int(exact) if exact is not None and exact.denominator == 1 else None
+
+
 @opcode("sort")
 def sort(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     """Sorted by the first operand, or by a comparator kept as a region."""
@@ -61,7 +112,7 @@ def sort(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     numbers = {"dimension": numbers_of(i, "dimensions")[:1]}
     if i.attributes.get("is_stable") == "true":
         numbers["stable"] = [1]
-    order = lo.recognised(regions.comparator, i, "to_apply")
+    order = lo.recognised(ordering, i, "to_apply")
     kept = [] if order else [lo.region(i.attributes["to_apply"], i)]
     return results(lo.emit(i, "sort", x, numbers=numbers, symbols={"direction": [order or "region"]}, regions=kept))
 

@@ -194,7 +194,7 @@ class Lowering:
         return type_.minor_to_major or tuple(reversed(range(len(type_.shape))))
 
     def _check_argument(self, i: Instruction, value: object) -> None:
-        given = [t for t in opened(value)]
+        given = opened(value)
         declared = flatten(i.type)
         if len(given) != len(declared) or any(
             t is not None and t.shape != a.shape for t, a in zip(given, declared, strict=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from .attributes import integers, unquote
+from .functions import ordering
 from .lower import Lowering, opcode, opened, results, shaped, tensors
 from .module import Instruction
 from .types import flatten
@@ -59,6 +60,8 @@ def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     flat = [tensor for operand in operands for tensor in opened(operand) if tensor is not None]
     if target in MARKERS and len(operands) == 1:
         return operands[0]
+    if target == "TopK" and len(flat) == 1 and _is_top_k(lo, i):
+        return results(lo.emit(i, "top-k", flat, numbers={"k": [flatten(i.type)[0].shape[-1]]}))
     symbols: dict[str, list[str]] = {}
     numbers: dict[str, list[int]] = {}
     config = unquote(i.attributes.get("backend_config", i.attributes.get("opaque", "")))
@@ -81,3 +84,10 @@ def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     regions = [lo.region(part, i) for part in names]
     op = lo.emit(i, f"custom:{name}", flat, types, numbers=numbers, symbols=symbols, regions=regions)
     return shaped(op.results, i.type)
+
+
+def _is_top_k(lo: Lowering, i: Instruction) -> bool:
+    """Whether XLA's `TopK` call takes the largest values along the last dim, as its comparator says."""
+    types = flatten(i.type)
+    name = i.attributes.get("called_computations", "").strip("{}")
+    return len(types) == 2 and bool(types[0].shape) and ordering(lo.region(name, i)) == "DESC"

@@ -38,6 +38,15 @@ for _kind in sorted(ELEMENTWISE | set(RENAMED)):
     OPCODES[_kind] = elementwise
 
 
+@opcode("bitcast-convert")
+def bitcast_convert(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """The same bits as another type of the same width; other widths change the shape and stay unknown."""
+    (x,) = tensors(i, operands, 1)
+    if x.shape != array(i).shape:
+        return unknown(lo, i, operands)
+    return x if x.dtype == array(i).dtype else lo.emit(i, "bitcast-convert", [x], symbols={"from": [x.dtype]}).result
+
+
 def broadcast_scalar(lo: Lowering, i: Instruction, x: Tensor, shape: tuple[int, ...], n: int = 0) -> Tensor:
     """A scalar repeated to `shape`; anything else as it is."""
     if x.shape != () or shape == ():
@@ -103,7 +112,8 @@ def bitcast(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     (x,) = tensors(i, operands, 1)
     type_ = array(i)
     if x.dtype != type_.dtype:
-        return unknown(lo, i, operands)
+        same = x.shape == type_.shape and lo.memory_order(i) == (type_.minor_to_major or lo.memory_order(i))
+        return bitcast_convert(lo, i, operands) if same else unknown(lo, i, operands)
     source_order = lo.memory_order(i)
     target_order = type_.minor_to_major or tuple(reversed(range(len(type_.shape))))
     if x.shape == type_.shape and source_order == target_order:
