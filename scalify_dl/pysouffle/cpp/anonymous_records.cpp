@@ -8,7 +8,7 @@ using ast::Argument;
 
 namespace {
 
-constexpr std::size_t kMaxNodes = 100'000;  // r1 = [r0, r0], r2 = [r1, r1], ... doubles at every step
+constexpr std::size_t kMaxNodes = 5'000;  // r1 = [r0, r0], r2 = [r1, r1], ... doubles at every step
 
 bool is_equation(const ast::Literal* l) {
     return l->kind == ast::Literal::Kind::Comparison && l->compare == Compare::Equal;

@@ -26,8 +26,7 @@ public:
             else if (l->kind == ast::Literal::Kind::Comparison && l->compare == Compare::Equal)
                 equations.push_back(l);
         }
-        // Alternating directions follow a chain of equations in one go, whichever way it is written.
-        while (follow(equations, aggregate)) std::reverse(equations.begin(), equations.end());
+        if (!equations.empty()) follow(equations, aggregate);
 
         std::vector<Argument*> inner;
         const auto collect = [&](Argument* a) {
@@ -41,13 +40,24 @@ public:
     std::vector<bool> result() { return std::move(grounded_); }
 
 private:
-    bool follow(const std::vector<const ast::Literal*>& equations, Argument* aggregate) {
-        bool changed = false;
+    // Every equation is looked at again when one of its variables gets bound.
+    void follow(const std::vector<const ast::Literal*>& equations, Argument* aggregate) {
+        uses_.assign(variables_.size(), {});
+        open_.clear();
         for (const ast::Literal* l : equations) {
-            if (is_grounded(l->left)) changed |= bind(l->right, aggregate);
-            if (is_grounded(l->right)) changed |= bind(l->left, aggregate);
+            open_.push_back(l);
+            for (Argument* side : {l->left, l->right})
+                ast::for_each(side, [&](Argument* a) {
+                    if (a->kind == Argument::Kind::Variable && !grounded_[a->id]) uses_[a->id].push_back(l);
+                });
         }
-        return changed;
+        while (!open_.empty()) {
+            const ast::Literal* l = open_.back();
+            open_.pop_back();
+            if (is_grounded(l->left)) bind(l->right, aggregate);
+            if (is_grounded(l->right)) bind(l->left, aggregate);
+        }
+        uses_.clear();
     }
 
     bool is_grounded(Argument* a) const {
@@ -74,24 +84,25 @@ private:
         return result;
     }
 
-    bool bind(Argument* a, Argument* aggregate) {
+    void bind(Argument* a, Argument* aggregate) {
         switch (a->kind) {
             case Argument::Kind::Variable:
-                if (grounded_[a->id] || variables_[a->id].scope != aggregate) return false;
+                if (grounded_[a->id] || variables_[a->id].scope != aggregate) return;
                 grounded_[a->id] = true;
-                return true;
+                if (!uses_.empty()) open_.insert(open_.end(), uses_[a->id].begin(), uses_[a->id].end());
+                return;
             case Argument::Kind::Record:
-            case Argument::Kind::Branch: {
-                bool changed = false;
-                for (Argument* part : a->args) changed |= bind(part, aggregate);
-                return changed;
-            }
-            default: return false;
+            case Argument::Kind::Branch:
+                for (Argument* part : a->args) bind(part, aggregate);
+                return;
+            default: return;
         }
     }
 
     const std::vector<ClauseVariable>& variables_;
     std::vector<bool> grounded_;
+    std::vector<std::vector<const ast::Literal*>> uses_;  // while equations are followed: those of every variable
+    std::vector<const ast::Literal*> open_;
 };
 
 }  // namespace

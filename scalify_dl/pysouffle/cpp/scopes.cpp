@@ -1,6 +1,7 @@
 #include "scopes.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 
 namespace dl {
 
@@ -24,12 +25,23 @@ private:
     struct Scope {
         const Scope* parent = nullptr;
         Argument* aggregate = nullptr;
-        std::vector<std::int32_t> own;  // few: a search is faster than a table
+        std::vector<std::int32_t> own;
+        std::unordered_map<ast::Name, std::int32_t> table;  // of `own`, once a search would take long
 
         std::int32_t find_own(const std::vector<ClauseVariable>& variables, ast::Name name) const {
+            if (!table.empty()) {
+                auto found = table.find(name);
+                return found == table.end() ? -1 : found->second;
+            }
             for (std::int32_t id : own)
                 if (variables[id].name == name) return id;
             return -1;
+        }
+        void add(const std::vector<ClauseVariable>& variables, std::int32_t id) {
+            own.push_back(id);
+            if (own.size() == 30)
+                for (std::int32_t i : own) table.emplace(variables[i].name, i);
+            else if (own.size() > 30) table.emplace(variables[id].name, id);
         }
     };
 
@@ -42,7 +54,7 @@ private:
     std::int32_t add(Scope& scope, const Argument* a) {
         const auto id = static_cast<std::int32_t>(variables_.size());
         variables_.push_back({a->text, a->begin, 0, scope.aggregate});
-        scope.own.push_back(id);
+        scope.add(variables_, id);
         return id;
     }
 
@@ -57,7 +69,7 @@ private:
     }
 
     void aggregate(Argument* aggregate, const Scope& outer) {
-        Scope scope{&outer, aggregate, {}};
+        Scope scope{&outer, aggregate, {}, {}};
         if (!aggregate->args.empty()) shadow_target(aggregate, scope);
         std::vector<Argument*> inner;
         const auto visit = [&](Argument* a) { occurrence(a, scope, inner); };

@@ -188,9 +188,32 @@ void ClauseTypes::functor(Argument* a) {
 // ---------------------------------------------------------------- solving
 
 void ClauseTypes::solve() {
-    for (bool changed = true; changed;) {
+    // A few rounds over all constraints settle nearly every clause.
+    bool changed = true;
+    for (int round = 0; changed && round < 4; ++round) {
         changed = false;
         for (const Constraint& c : constraints_) changed |= update(c);
+    }
+    if (!changed) return;
+
+    // Long chains: look again only at the constraints on slots that changed.
+    std::vector<std::vector<std::size_t>> uses(slots_.size());
+    const auto slots_of = [](const Constraint& c, auto&& visit) {
+        visit(c.a);
+        if (c.b >= 0) visit(c.b);
+        if (c.functor)
+            for (const Argument* part : c.functor->args) visit(part->id);
+    };
+    std::vector<std::size_t> open;
+    for (std::size_t i = constraints_.size(); i-- > 0;) {
+        slots_of(constraints_[i], [&](std::int32_t slot) { uses[slot].push_back(i); });
+        open.push_back(i);
+    }
+    while (!open.empty()) {
+        const Constraint& c = constraints_[open.back()];
+        open.pop_back();
+        if (!update(c)) continue;
+        slots_of(c, [&](std::int32_t slot) { open.insert(open.end(), uses[slot].begin(), uses[slot].end()); });
     }
 }
 
