@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
+
+from . import mlir
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
 
-MAGIC = b"ML\xefR"
-"""First bytes of MLIR bytecode."""
-
 EXTRA = "pip install 'scalify-dl[jax]'"
 NESTING_LIMIT = 400
+PATIENCE = 300
+"""Seconds that reading a module in a child process may take."""
 _DIAGNOSTIC = re.compile(r'error: (?:"-":(?P<line>\d+):(?P<column>\d+)|[^:]*): (?P<message>.*?)(?:\n|\Z)')
+_ESCAPES = re.compile(rb"(?:\\[0-9A-Fa-f]{2})+")
 _BRACKETS = re.compile(rb"[(\[{]|[)\]}]")
 
 
 def is_mlir(data: bytes) -> bool:
     """Whether a file's content is MLIR (bytecode, or text with a module or function), as opposed to HLO or FX text."""
-    if data.startswith(MAGIC):
+    if data.startswith(mlir.MAGIC):
         return True
     for line in data[:65536].split(b"\n"):
         word = line.strip()
@@ -34,56 +38,53 @@ def is_mlir(data: bytes) -> bool:
 def parse(data: bytes, file: str | None = None) -> ir.Module:
     """The module; InputError where jaxlib is missing or the file is no valid MLIR of the bundled dialects."""
     context = _context(file)
-    bytecode = data.startswith(MAGIC)
-    if not bytecode:
+    if data.startswith(mlir.MAGIC) or not _names_are_text(data):
+        _try_out(data, file)
+    if not data.startswith(mlir.MAGIC):
         _check_nesting(data, file)
     from jaxlib.mlir import ir
 
     try:
-        if bytecode:
-            return _read_bytecode(data, context)
-        return ir.Module.parse(data.decode("utf-8"), context)
+        return mlir.read(data, context)
     except UnicodeDecodeError as error:
         raise InputError(f"the file is neither MLIR bytecode nor UTF-8 text ({error.reason})", file=file) from None
     except (ir.MLIRError, ValueError, RuntimeError) as error:
-        raise _explain(str(error), data, bytecode, file) from None
+        raise _explain(str(error), data, file) from None
 
 
 def _context(file: str | None) -> ir.Context:
     try:
-        from jaxlib.mlir import ir
-        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
-        from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
+        return mlir.context()
     except ImportError as error:
-        missing = getattr(error, "name", None) or ""
+        missing = (getattr(error, "name", None) or "").split(".")[0]
         raise InputError(
             "StableHLO needs jaxlib's MLIR parser, which is not installed"
-            if missing.split(".")[0] in ("jaxlib", "jax")
+            if missing in ("jaxlib", "jax")
             else f"jaxlib's MLIR parser does not load: {error}",
             file=file,
             hint=f"install the `jax` extra: {EXTRA}; HLO text (after XLA's partitioner) is read without it",
         ) from None
-    registry = ir.DialectRegistry()
-    # jaxlib registers upstream dialects (func, arith, …) nowhere public
-    _jax_mlir_ext.register_dialects(registry)
-    context = ir.Context()
-    context.append_dialect_registry(registry)
-    for dialect in (stablehlo, sdy, chlo):
-        dialect.register_dialect(context)
-    mhlo.register_mhlo_dialect(context)
-    return context
 
 
-def _read_bytecode(data: bytes, context: ir.Context) -> ir.Module:
-    """Plain bytecode, or a portable artifact (VHLO), which `jax.export` writes."""
-    from jaxlib.mlir import ir
-    from jaxlib.mlir.dialects import stablehlo
+def _names_are_text(data: bytes) -> bool:
+    """Whether the escaped bytes `\\C3\\A9` in strings of a text are UTF-8."""
+    for run in set(_ESCAPES.findall(data)):
+        try:
+            bytes.fromhex(run.replace(b"\\", b"").decode("ascii")).decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+    return True
 
-    module = ir.Module.parse(data, context)
-    if any(op.operation.name.startswith("vhlo.") for op in module.body.operations):
-        artifact: Any = stablehlo.deserialize_portable_artifact(context, data)
-        module = artifact
-    return module
+
+def _try_out(data: bytes, file: str | None) -> None:
+    """Reads a module in a child process; InputError where that fails or crashes."""
+    try:
+        child = subprocess.run([sys.executable, "-P", mlir.__file__], input=data, capture_output=True, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise InputError(f"the module is not read within {PATIENCE} s", file=file) from None
+    if child.returncode:
+        message = child.stderr.decode("utf-8", "replace") if child.returncode == 1 else "the parser crashes on it"
+        raise _explain(message, data, file)
 
 
 def _check_nesting(data: bytes, file: str | None) -> None:
@@ -96,8 +97,9 @@ def _check_nesting(data: bytes, file: str | None) -> None:
             raise InputError(f"more than {NESTING_LIMIT} brackets are open at once", file=file, line=line)
 
 
-def _explain(text: str, data: bytes, bytecode: bool, file: str | None) -> InputError:
+def _explain(text: str, data: bytes, file: str | None) -> InputError:
     """The parser's first diagnostic with its place and a way out."""
+    bytecode = data.startswith(mlir.MAGIC)
     match = _DIAGNOSTIC.search(text)
     message = (match["message"] if match else text.split("\n")[0]).strip().rstrip(";")
     line, column = (int(match["line"] or 0), int(match["column"] or 0)) if match else (0, 0)
@@ -106,8 +108,8 @@ def _explain(text: str, data: bytes, bytecode: bool, file: str | None) -> InputE
     if unknown:
         message = f"unknown dialect `{unknown[1] or unknown[2]}`"
         hint = "known dialects: stablehlo, chlo, sdy, mhlo, vhlo, func and upstream MLIR; lower the module to StableHLO"
-    elif bytecode:
-        message = f"the bytecode cannot be read: {message}"
+    elif bytecode or not match:
+        message = f"the {'bytecode' if bytecode else 'module'} cannot be read: {message}"
         hint = "the file may be cut off or written by a newer StableHLO"
     elif line and line >= data.rstrip().count(b"\n"):
         hint = "the file may be cut off"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
@@ -37,6 +39,11 @@ def read_baseline(data: bytes, file: str | None = None) -> Graph:
 
     Raises InputError where the module is malformed, or speaks of several ranks (shard_map, collectives).
     """
+    with _readable(file):
+        return _read_baseline(data, file)
+
+
+def _read_baseline(data: bytes, file: str | None) -> Graph:
     module, main, manual_mesh = _open(data, file)
     module.replicas = module.partitions = 1
     if manual_mesh is not None and manual_mesh.size > 1:
@@ -52,6 +59,11 @@ def read_program(data: bytes, file: str | None = None) -> tuple[Graph, Mesh]:
     Inputs that enter manual computations by one sharding are the rank's shards, annotated so; outputs alike. Raises
     InputError where the module is malformed, or a global program that the partitioner has still to split.
     """
+    with _readable(file):
+        return _read_program(data, file)
+
+
+def _read_program(data: bytes, file: str | None) -> tuple[Graph, Mesh]:
     module, main, manual_mesh = _open(data, file)
     per_rank = any(op.name in RANK_OPS for op in _all_ops(module))
     if manual_mesh is not None:
@@ -72,14 +84,23 @@ def read_program(data: bytes, file: str | None = None) -> tuple[Graph, Mesh]:
     return graph, _mesh(module, manual_mesh)
 
 
+@contextmanager
+def _readable(file: str | None) -> Iterator[None]:
+    """Text in a module that the bindings cannot hand over (strings that are no UTF-8) is bad input."""
+    try:
+        yield
+    except (RuntimeError, UnicodeDecodeError) as error:
+        raise InputError(f"the module cannot be read: {error}", file=file) from None
+
+
 SWAPPED = "the baseline is the program of one device: are the two files swapped?"
 
 
 def _open(data: bytes, file: str | None) -> tuple[Module, ir.Operation, DeviceMesh | None]:
     """The module, its public function, and the mesh of its manual computations."""
+    parsed = parse(data, file)
     from jaxlib.mlir import ir
 
-    parsed = parse(data, file)
     functions: dict[str, ir.Operation] = {}
     meshes: dict[str, DeviceMesh] = {}
     for view in parsed.body.operations:

@@ -17,7 +17,7 @@ from scalify_dl.oracle.inputs import baseline_inputs
 X = jax.ShapeDtypeStruct((6, 8), jnp.float32)
 Y = jax.ShapeDtypeStruct((8, 5), jnp.float32)
 POSITIVE = jax.ShapeDtypeStruct((6, 8), jnp.float32)
-I = jax.ShapeDtypeStruct((4,), jnp.int32)
+INDEX = jax.ShapeDtypeStruct((4,), jnp.int32)
 S = jax.ShapeDtypeStruct((), jnp.int32)
 B = jax.ShapeDtypeStruct((6, 8), jnp.bool_)
 IMAGE = jax.ShapeDtypeStruct((2, 6, 7, 4), jnp.float32)
@@ -48,13 +48,42 @@ def kinds(graph):
 
 
 ELEMENTWISE = [
-    jnp.abs, jnp.ceil, jnp.cos, jnp.exp, jnp.expm1, jnp.floor, jnp.isfinite, jax.nn.sigmoid, jnp.negative, jnp.round,
-    jnp.sign, jnp.sin, jnp.square, jnp.tan, jnp.tanh, lax.erf, lax.erfc, jnp.sinh, jnp.cosh, jax.nn.gelu, jax.nn.relu,
-    jax.nn.silu, jax.nn.softplus, jnp.isinf, jnp.isposinf, jnp.cbrt, lambda x: lax.round(x), lambda x: jnp.clip(x, -0.5, 0.5),
-    lambda x: x.astype(jnp.int32), lambda x: x.astype(jnp.bfloat16).astype(jnp.float32), lambda x: x.astype(bool),
-    lambda x: lax.reduce_precision(x, 8, 7), lambda x: lax.bitcast_convert_type(x, jnp.int32), lambda x: x**3,
+    jnp.abs,
+    jnp.ceil,
+    jnp.cos,
+    jnp.exp,
+    jnp.expm1,
+    jnp.floor,
+    jnp.isfinite,
+    jax.nn.sigmoid,
+    jnp.negative,
+    jnp.round,
+    jnp.sign,
+    jnp.sin,
+    jnp.square,
+    jnp.tan,
+    jnp.tanh,
+    lax.erf,
+    lax.erfc,
+    jnp.sinh,
+    jnp.cosh,
+    jax.nn.gelu,
+    jax.nn.relu,
+    jax.nn.silu,
+    jax.nn.softplus,
+    jnp.isinf,
+    jnp.isposinf,
+    jnp.cbrt,
+    lambda x: lax.round(x),
+    lambda x: jnp.clip(x, -0.5, 0.5),
+    lambda x: x.astype(jnp.int32),
+    lambda x: x.astype(jnp.bfloat16).astype(jnp.float32),
+    lambda x: x.astype(bool),
+    lambda x: lax.reduce_precision(x, 8, 7),
+    lambda x: lax.bitcast_convert_type(x, jnp.int32),
+    lambda x: x**3,
     lambda x: lax.erf_inv(x * 0.5),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("number", range(len(ELEMENTWISE)))
@@ -68,10 +97,23 @@ def test_functions_of_positive_values(function):
 
 
 BINARY = [
-    jnp.add, jnp.subtract, jnp.multiply, jnp.divide, jnp.maximum, jnp.minimum, jnp.arctan2, jnp.equal, jnp.not_equal,
-    jnp.less, jnp.less_equal, jnp.greater, jnp.greater_equal, lambda x, y: lax.rem(x, y + 2), lambda x, y: jnp.mod(x, y + 2),
+    jnp.add,
+    jnp.subtract,
+    jnp.multiply,
+    jnp.divide,
+    jnp.maximum,
+    jnp.minimum,
+    jnp.arctan2,
+    jnp.equal,
+    jnp.not_equal,
+    jnp.less,
+    jnp.less_equal,
+    jnp.greater,
+    jnp.greater_equal,
+    lambda x, y: lax.rem(x, y + 2),
+    lambda x, y: jnp.mod(x, y + 2),
     lambda x, y: jnp.where(x > y, x, y),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("number", range(len(BINARY)))
@@ -80,15 +122,26 @@ def test_binary_functions(number):
 
 
 INTEGER = [
-    lambda i, j: i & j, lambda i, j: i | j, lambda i, j: i ^ j, lambda i, j: ~i, lambda i, j: i << 2, lambda i, j: i >> 1,
-    lambda i, j: lax.shift_right_logical(i, 1), lambda i, j: i // (j + 1), lambda i, j: i % (j + 1), lambda i, j: -i // 3,
-    lambda i, j: lax.population_count(i), lambda i, j: lax.clz(i), lambda i, j: jnp.maximum(i, j), lambda i, j: i.astype(jnp.uint8),
-]  # fmt: skip
+    lambda i, j: i & j,
+    lambda i, j: i | j,
+    lambda i, j: i ^ j,
+    lambda i, j: ~i,
+    lambda i, j: i << 2,
+    lambda i, j: i >> 1,
+    lambda i, j: lax.shift_right_logical(i, 1),
+    lambda i, j: i // (j + 1),
+    lambda i, j: i % (j + 1),
+    lambda i, j: -i // 3,
+    lambda i, j: lax.population_count(i),
+    lambda i, j: lax.clz(i),
+    lambda i, j: jnp.maximum(i, j),
+    lambda i, j: i.astype(jnp.uint8),
+]
 
 
 @pytest.mark.parametrize("number", range(len(INTEGER)))
 def test_integer_functions(number):
-    compare_with_jax(INTEGER[number], I, I)
+    compare_with_jax(INTEGER[number], INDEX, INDEX)
 
 
 @pytest.mark.parametrize(
@@ -109,14 +162,30 @@ def test_logic(function):
 
 
 STRUCTURE = [
-    lambda x: x.reshape(4, 12), lambda x: x.T, lambda x: x[None, :, None] + 0 * x[:, None, :1], lambda x: x[1:5:2, ::3],
-    lambda x: jnp.pad(x, ((1, 2), (0, 3)), constant_values=1.5), lambda x: lax.pad(x, 0.0, ((-1, 0, 1), (2, -1, 0))),
-    lambda x: jnp.concatenate([x, 2 * x, x[:2]], 0), lambda x: jnp.stack([x, -x], 1), lambda x: x[::-1], lambda x: jnp.roll(x, 3, 1),
-    lambda x: jnp.tile(x, (2, 3)), lambda x: jnp.repeat(x, 3, axis=1), lambda x: jnp.broadcast_to(x[:, :1], (6, 5)),
-    lambda x: lax.broadcast_in_dim(x, (8, 3, 6), (2, 0)), lambda x: jnp.eye(6) @ x, lambda x: jnp.tril(x), lambda x: jnp.arange(8) * x,
-    lambda x: jnp.squeeze(x[:1], 0), lambda x: jnp.split(x, 4, 1), lambda x: jnp.flip(x, 1) + jnp.array([[1.0], [2], [3], [4], [5], [6]]),
-    lambda x: x + np.linspace(0, 1, 8, dtype=np.float32), lambda x: x * np.float32(0.1), lambda x: jnp.full((3,), 7, jnp.int8),
-]  # fmt: skip
+    lambda x: x.reshape(4, 12),
+    lambda x: x.T,
+    lambda x: x[None, :, None] + 0 * x[:, None, :1],
+    lambda x: x[1:5:2, ::3],
+    lambda x: jnp.pad(x, ((1, 2), (0, 3)), constant_values=1.5),
+    lambda x: lax.pad(x, 0.0, ((-1, 0, 1), (2, -1, 0))),
+    lambda x: jnp.concatenate([x, 2 * x, x[:2]], 0),
+    lambda x: jnp.stack([x, -x], 1),
+    lambda x: x[::-1],
+    lambda x: jnp.roll(x, 3, 1),
+    lambda x: jnp.tile(x, (2, 3)),
+    lambda x: jnp.repeat(x, 3, axis=1),
+    lambda x: jnp.broadcast_to(x[:, :1], (6, 5)),
+    lambda x: lax.broadcast_in_dim(x, (8, 3, 6), (2, 0)),
+    lambda x: jnp.eye(6) @ x,
+    lambda x: jnp.tril(x),
+    lambda x: jnp.arange(8) * x,
+    lambda x: jnp.squeeze(x[:1], 0),
+    lambda x: jnp.split(x, 4, 1),
+    lambda x: jnp.flip(x, 1) + jnp.array([[1.0], [2], [3], [4], [5], [6]]),
+    lambda x: x + np.linspace(0, 1, 8, dtype=np.float32),
+    lambda x: x * np.float32(0.1),
+    lambda x: jnp.full((3,), 7, jnp.int8),
+]
 
 
 @pytest.mark.parametrize("number", range(len(STRUCTURE)))
@@ -125,14 +194,33 @@ def test_structure(number):
 
 
 REDUCTIONS = [
-    lambda x: x.sum(), lambda x: x.sum(0), lambda x: x.mean(1), lambda x: x.max(1), lambda x: x.min((0, 1)), lambda x: x.prod(0),
-    lambda x: jnp.var(x, 1), lambda x: jax.nn.softmax(x, 0), lambda x: jax.nn.log_softmax(x), lambda x: jax.nn.logsumexp(x, 1),
-    lambda x: x.max(1, initial=0.25), lambda x: lax.reduce(x, np.float32(0.5), lax.add, (0,)), lambda x: x.argmax(1), lambda x: x.argmin(0),
-    lambda x: x.argmax(), lambda x: jnp.cumsum(x, 1), lambda x: lax.cumsum(x, 0, reverse=True), lambda x: lax.cummax(x, 1), lambda x: lax.cumprod(x, 0),
-    lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (2, 2), "VALID"), lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 1), (1, 1), "SAME"),
-    lambda x: jax.grad(lambda y: (lax.reduce_window(y, -np.inf, lax.max, (2, 2), (2, 2), "VALID") * y[:3, :4]).sum())(x),
-    lambda x: (x > 0).sum(0), lambda x: jnp.linalg.norm(x),
-]  # fmt: skip
+    lambda x: x.sum(),
+    lambda x: x.sum(0),
+    lambda x: x.mean(1),
+    lambda x: x.max(1),
+    lambda x: x.min((0, 1)),
+    lambda x: x.prod(0),
+    lambda x: jnp.var(x, 1),
+    lambda x: jax.nn.softmax(x, 0),
+    lambda x: jax.nn.log_softmax(x),
+    lambda x: jax.nn.logsumexp(x, 1),
+    lambda x: x.max(1, initial=0.25),
+    lambda x: lax.reduce(x, np.float32(0.5), lax.add, (0,)),
+    lambda x: x.argmax(1),
+    lambda x: x.argmin(0),
+    lambda x: x.argmax(),
+    lambda x: jnp.cumsum(x, 1),
+    lambda x: lax.cumsum(x, 0, reverse=True),
+    lambda x: lax.cummax(x, 1),
+    lambda x: lax.cumprod(x, 0),
+    lambda x: lax.reduce_window(x, -np.inf, lax.max, (2, 2), (2, 2), "VALID"),
+    lambda x: lax.reduce_window(x, 0.0, lax.add, (3, 1), (1, 1), "SAME"),
+    lambda x: jax.grad(lambda y: (lax.reduce_window(y, -np.inf, lax.max, (2, 2), (2, 2), "VALID") * y[:3, :4]).sum())(
+        x
+    ),
+    lambda x: (x > 0).sum(0),
+    lambda x: jnp.linalg.norm(x),
+]
 
 
 @pytest.mark.parametrize("number", range(len(REDUCTIONS)))
@@ -142,9 +230,14 @@ def test_reductions(number):
 
 
 ORDER = [
-    lambda x: jnp.sort(x, 1), lambda x: jnp.argsort(x, 0), lambda x: -jnp.sort(-x, 0), lambda x: jnp.sort(x, 1, descending=True),
-    lambda x: lax.top_k(x, 3), lambda x: lax.sort((x, x * 2), dimension=1), lambda x: jnp.median(x, 1),
-]  # fmt: skip
+    lambda x: jnp.sort(x, 1),
+    lambda x: jnp.argsort(x, 0),
+    lambda x: -jnp.sort(-x, 0),
+    lambda x: jnp.sort(x, 1, descending=True),
+    lambda x: lax.top_k(x, 3),
+    lambda x: lax.sort((x, x * 2), dimension=1),
+    lambda x: jnp.median(x, 1),
+]
 
 
 @pytest.mark.parametrize("number", range(len(ORDER)))
@@ -154,10 +247,17 @@ def test_order(number):
 
 
 CONTRACTIONS = [
-    lambda x, y: x @ y, lambda x, y: jnp.einsum("ab,bc->ca", x, y), lambda x, y: lax.dot(x, y), lambda x, y: jnp.outer(x[0], y[0]),
-    lambda x, y: jnp.einsum("ab,bc->abc", x, y), lambda x, y: jnp.einsum("ab,ac->abc", x, x) @ y, lambda x, y: x[0] @ y[:, 0],
-    lambda x, y: lax.dot_general(x.astype(jnp.bfloat16), y.astype(jnp.bfloat16), (([1], [0]), ([], [])), preferred_element_type=jnp.float32),
-]  # fmt: skip
+    lambda x, y: x @ y,
+    lambda x, y: jnp.einsum("ab,bc->ca", x, y),
+    lambda x, y: lax.dot(x, y),
+    lambda x, y: jnp.outer(x[0], y[0]),
+    lambda x, y: jnp.einsum("ab,bc->abc", x, y),
+    lambda x, y: jnp.einsum("ab,ac->abc", x, x) @ y,
+    lambda x, y: x[0] @ y[:, 0],
+    lambda x, y: lax.dot_general(
+        x.astype(jnp.bfloat16), y.astype(jnp.bfloat16), (([1], [0]), ([], [])), preferred_element_type=jnp.float32
+    ),
+]
 
 
 @pytest.mark.parametrize("number", range(len(CONTRACTIONS)))
@@ -199,29 +299,47 @@ def test_gradient_of_a_convolution_reverses_the_kernel():
 
 
 INDEXING = [
-    lambda x, i, s: x[i], lambda x, i, s: x[:, i], lambda x, i, s: x[i, i], lambda x, i, s: jnp.take(x, i, axis=1, mode="clip"),
-    lambda x, i, s: jnp.take_along_axis(x, i[:, None] % 3, 0), lambda x, i, s: x[s], lambda x, i, s: lax.dynamic_slice(x, (s, s), (2, 3)),
-    lambda x, i, s: lax.dynamic_update_slice(x, x[:2, :2] * 3, (s, s)), lambda x, i, s: x.at[i].set(0.5), lambda x, i, s: x.at[:, i].add(x[:, :4]),
-    lambda x, i, s: x.at[i].max(0.3), lambda x, i, s: x.at[i].mul(2.0), lambda x, i, s: jax.nn.one_hot(i, 5), lambda x, i, s: x[jnp.arange(4), i],
-    lambda x, i, s: jax.grad(lambda t: (t[i] ** 2).sum())(x), lambda x, i, s: lax.dynamic_index_in_dim(x, s, 1), lambda x, i, s: jnp.where(s > 1, x, -x),
+    lambda x, i, s: x[i],
+    lambda x, i, s: x[:, i],
+    lambda x, i, s: x[i, i],
+    lambda x, i, s: jnp.take(x, i, axis=1, mode="clip"),
+    lambda x, i, s: jnp.take_along_axis(x, i[:, None] % 3, 0),
+    lambda x, i, s: x[s],
+    lambda x, i, s: lax.dynamic_slice(x, (s, s), (2, 3)),
+    lambda x, i, s: lax.dynamic_update_slice(x, x[:2, :2] * 3, (s, s)),
+    lambda x, i, s: x.at[i].set(0.5),
+    lambda x, i, s: x.at[:, i].add(x[:, :4]),
+    lambda x, i, s: x.at[i].max(0.3),
+    lambda x, i, s: x.at[i].mul(2.0),
+    lambda x, i, s: jax.nn.one_hot(i, 5),
+    lambda x, i, s: x[jnp.arange(4), i],
+    lambda x, i, s: jax.grad(lambda t: (t[i] ** 2).sum())(x),
+    lambda x, i, s: lax.dynamic_index_in_dim(x, s, 1),
+    lambda x, i, s: jnp.where(s > 1, x, -x),
     lambda x, i, s: jnp.searchsorted(jnp.arange(5.0), x[0]),
     lambda x, i, s: jax.vmap(lambda row, k: row[k])(x[:4], i),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("number", range(len(INDEXING)))
 def test_indexing(number):
-    compare_with_jax(INDEXING[number], X, I, S)
+    compare_with_jax(INDEXING[number], X, INDEX, S)
 
 
 CONTROL = [
-    lambda x, s: lax.cond(s > 1, lambda y: y * 2, lambda y: y - 1, x), lambda x, s: lax.switch(s, [jnp.sin, jnp.cos, lambda y: y + x[0, 0]], x),
-    lambda x, s: lax.fori_loop(0, 4, lambda i, c: c * 0.5 + i, x), lambda x, s: lax.while_loop(lambda c: c[0] < s, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1],
-    lambda x, s: lax.scan(lambda c, row: (c + row, c * row), x[0], x), lambda x, s: lax.map(lambda row: row.sum() * x[0], x),
-    lambda x, s: lax.fori_loop(0, s, lambda i, c: c + x, x), lambda x, s: jax.grad(lambda y: lax.scan(lambda c, r: (jnp.tanh(c + r), None), y[0], y)[0].sum())(x),
-    lambda x, s: lax.associative_scan(jnp.add, x), lambda x, s: jax.checkpoint(lambda y: jnp.sin(jnp.sin(y)))(x),
-    lambda x, s: jax.grad(jax.checkpoint(lambda y: jnp.sin(jnp.sin(y)).sum()))(x), lambda x, s: jax.jit(lambda y: y + 1)(jax.jit(lambda y: y * 2)(x)),
-]  # fmt: skip
+    lambda x, s: lax.cond(s > 1, lambda y: y * 2, lambda y: y - 1, x),
+    lambda x, s: lax.switch(s, [jnp.sin, jnp.cos, lambda y: y + x[0, 0]], x),
+    lambda x, s: lax.fori_loop(0, 4, lambda i, c: c * 0.5 + i, x),
+    lambda x, s: lax.while_loop(lambda c: c[0] < s, lambda c: (c[0] + 1, c[1] * 2), (0, x))[1],
+    lambda x, s: lax.scan(lambda c, row: (c + row, c * row), x[0], x),
+    lambda x, s: lax.map(lambda row: row.sum() * x[0], x),
+    lambda x, s: lax.fori_loop(0, s, lambda i, c: c + x, x),
+    lambda x, s: jax.grad(lambda y: lax.scan(lambda c, r: (jnp.tanh(c + r), None), y[0], y)[0].sum())(x),
+    lambda x, s: lax.associative_scan(jnp.add, x),
+    lambda x, s: jax.checkpoint(lambda y: jnp.sin(jnp.sin(y)))(x),
+    lambda x, s: jax.grad(jax.checkpoint(lambda y: jnp.sin(jnp.sin(y)).sum()))(x),
+    lambda x, s: jax.jit(lambda y: y + 1)(jax.jit(lambda y: y * 2)(x)),
+]
 
 
 @pytest.mark.parametrize("number", range(len(CONTROL)))
