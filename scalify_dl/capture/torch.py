@@ -9,8 +9,8 @@
     capture_pair(build, {"tp": 4}, "dump/mlp")        # dump/mlp.base.fx.txt, dump/mlp.r0.fx.txt …, each with its JSON
 
 Ranks are played one after the other on this machine, under a process group that moves no data: no device and no
-launcher is needed. The graph is what AOTAutograd traces: ATen ops, DTensors made local, collectives as `_c10d_functional` ops.
-What runs outside of it (gradient hooks, the optimiser) is not captured.
+launcher is needed. The graph is what AOTAutograd traces: ATen ops, DTensors made local, collectives as
+`_c10d_functional` ops. What runs outside of it (gradient hooks, the optimiser) is not captured.
 """
 
 from __future__ import annotations
@@ -62,7 +62,13 @@ def capture(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], pa
         joint = aot_export_joint_with_descriptors(stack, traced, tuple(args), dict(kwargs))
         module = joint.graph_module
         text = module.print_readable(print_output=False)
-        annotation = {**_ports(module), "placements": _placements(model), "groups": _groups()}
+        placements = _placements(model)
+        annotation = {
+            **_ports(module),
+            "placements": placements,
+            "gradients": _gradients(joint, placements),
+            "groups": _groups(),
+        }
     target = Path(f"{path}.fx.txt")
     target.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{path}.json").write_text(json.dumps(annotation, indent=1) + "\n", "utf-8")
@@ -123,11 +129,42 @@ def _placements(model: nn.Module) -> dict[str, list[Any]]:
     found: dict[str, list[Any]] = {}
     for name, value in [*model.named_parameters(remove_duplicate=False), *model.named_buffers(remove_duplicate=False)]:
         if isinstance(value, DTensor):
-            names = value.device_mesh.mesh_dim_names
             entry = [str(value.placements), list(value.shape), list(value.to_local().shape)]
+            names = value.device_mesh.mesh_dim_names
+            _in_mesh_order(name, getattr(value._spec, "shard_order", ()))
             found[name] = entry if names is None else [*entry, list(names)]
         else:
             found[name] = ["local", list(value.shape)]
+    return found
+
+
+def _in_mesh_order(name: str, order: Sequence[Any]) -> None:
+    """Mesh dims that shard one tensor dim do so in the order of the mesh: placements alone say no other order."""
+    for entry in order:
+        dims = list(entry.mesh_dims)
+        if dims != sorted(dims):
+            raise NotImplementedError(f"`{name}` is sharded over mesh dims in the order {dims}")
+
+
+def _gradients(joint: Any, placements: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
+    """DTensor placements of gradients, by parameter name, as AOTAutograd traced them."""
+    subclasses = joint._aot_graph_capture.maybe_subclass_meta
+    metas = subclasses.grad_input_metas or () if subclasses is not None else ()
+    (output,) = (node for node in joint.graph_module.graph.nodes if node.op == "output")
+    values, descriptors = output.args[0], output.meta["desc"]
+    first = len(descriptors) - sum(getattr(meta, "arg_count", 1) for meta in metas)
+    found: dict[str, list[Any]] = {}
+    for meta in metas:
+        start = getattr(meta, "flat_tensor_start_idx", None)
+        if start is None or not isinstance(meta.meta, tuple):
+            continue
+        value, descriptor = values[first + start], descriptors[first + start]
+        gradient = getattr(descriptor, "base", descriptor)
+        name = getattr(getattr(gradient, "grad_of", None), "target", None)
+        if name in placements and len(placements[name]) > 3:
+            _in_mesh_order(f"gradient of {name}", meta.meta[2] if len(meta.meta) > 3 else ())
+            shapes = [list(meta.outer_size), list(value.meta["val"].shape)]
+            found[name] = [str(meta.meta[0]), *shapes, placements[name][3]]
     return found
 
 

@@ -48,7 +48,7 @@ def read_text(
         elif name in signature:
             port.path = signature[name][1] or None
         if port.path is not None and mesh is not None:
-            port.placement = known.placement(port.path)
+            port.placement = known.placement(port.path, port.tensor.shape)
     if known.outputs is not None:
         if len(known.outputs) != len(returned):
             raise InputError(
@@ -60,5 +60,7 @@ def read_text(
         for output, descriptor in zip(returned, known.outputs, strict=True):
             if output is not None:
                 output.path = descriptor_path(descriptor)
+                if output.path is not None and mesh is not None:
+                    output.placement = known.placement(output.path, output.tensor.shape)
     prune(graph)
     return graph

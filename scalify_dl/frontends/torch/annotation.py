@@ -3,6 +3,7 @@
     {"inputs": [["primals_1", "ParamAOTInput(target='fc.weight')"], …],      graph name, descriptor
      "outputs": [["t_3", "GradAOTOutput(grad_of=ParamAOTInput(target='fc.weight'))"], …],
      "placements": {"fc.weight": ["(Shard(dim=0),)", [1024, 512], [256, 512], ["tp"]], …},
+     "gradients": {"fc.weight": …},                                          as placements, where they differ from those
      "groups": {"0": [0, 1, 2, 3]}}
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
@@ -23,6 +24,7 @@ from typing import Any
 from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Digit, Entry, Layout, Pending, Repl
 from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.frontends.placement import Inexpressible
 
 __all__ = ["Annotations", "DTensorPlacement", "beside", "descriptor_path", "load_annotations"]
 
@@ -71,7 +73,7 @@ class DTensorPlacement:
                 left[dim], claimed = self._claim(left[dim], factor, size)
                 entries[axis] = list(claimed)
             elif kind == "avg":
-                raise self.error("is a pending average, which no layout describes")
+                raise Inexpressible(f"the placement {self.text} is a pending average, which no layout describes")
             elif kind != "replicate":
                 entries[axis] = [Pending(kind, size)]
         layout = Layout.of(left, entries.items())
@@ -141,7 +143,7 @@ class DTensorPlacement:
             else:
                 break
         if count != 1:
-            raise self.error("does not divide the tensor evenly")
+            raise Inexpressible(f"the placement {self.text} does not divide {list(self.global_shape)} evenly")
         return major, []
 
     def error(self, message: str, *, expected: str | None = None, hint: str | None = None) -> InputError:
@@ -155,14 +157,23 @@ class Annotations:
     inputs: Mapping[str, str] = field(default_factory=dict)
     outputs: Sequence[str] | None = None
     placements: Mapping[str, DTensorPlacement] = field(default_factory=dict)
+    gradients: Mapping[str, DTensorPlacement] = field(default_factory=dict)
     groups: Mapping[str, list[int]] = field(default_factory=dict)
 
-    def placement(self, path: str) -> DTensorPlacement | None:
-        """The placement of a parameter; a module that wraps the model may have put its name in front."""
-        while path:
-            if path in self.placements:
-                return self.placements[path]
-            _, _, path = path.partition(".")
+    def placement(self, path: str, local_shape: Sequence[int]) -> DTensorPlacement | None:
+        """The placement of a parameter, or of a gradient (`grad fc.weight`) of that shape on every rank.
+
+        A gradient that the JSON does not place lies as its parameter does if it has its local shape: that is how an
+        optimiser will add them.
+        """
+        of_gradient = path.startswith("grad ")
+        name = path.removeprefix("grad ")
+        while name:
+            found = self.gradients.get(name) if of_gradient else None
+            found = found or self.placements.get(name)
+            if found is not None:
+                return found if not of_gradient or found.local_shape == tuple(local_shape) else None
+            _, _, name = name.partition(".")  # a module that wraps the model may have put its name in front
         return None
 
 
@@ -198,11 +209,8 @@ class _Reader:
         return Annotations(
             inputs=dict(self.pairs(root, "inputs")),
             outputs=None if outputs is None else [descriptor for _, descriptor in outputs],
-            placements={
-                name: placement
-                for name, value in self.object(root, "placements").items()
-                if (placement := self.placement(name, value)) is not None
-            },
+            placements=self.placements(root, "placements"),
+            gradients=self.placements(root, "gradients"),
             groups={name: self.ints(value, f"groups: {name}") for name, value in self.object(root, "groups").items()},
         )
 
@@ -230,17 +238,21 @@ class _Reader:
             raise self.error(f"{what} is not a list of numbers")
         return value
 
+    def placements(self, root: dict[str, Any], key: str) -> dict[str, DTensorPlacement]:
+        found = {name: self.placement(f"{key}: {name}", value) for name, value in self.object(root, key).items()}
+        return {name: placement for name, placement in found.items() if placement is not None}
+
     def placement(self, name: str, value: Any) -> DTensorPlacement | None:
         if not isinstance(value, list) or not value or not isinstance(value[0], str):
-            raise self.error(f"placements: {name}", '["(Shard(dim=0),)", [global shape], [local shape]]')
+            raise self.error(name, '["(Shard(dim=0),)", [global shape], [local shape]]')
         if value[0] == "local":
             return None
         if len(value) < 3:
-            raise self.error(f"placements: {name}", '["(Shard(dim=0),)", [global shape], [local shape]]')
-        shapes = [tuple(self.ints(part, f"placements: {name}")) for part in value[1:3]]
+            raise self.error(name, '["(Shard(dim=0),)", [global shape], [local shape]]')
+        shapes = [tuple(self.ints(part, name)) for part in value[1:3]]
         axes = value[3] if len(value) > 3 else None
         if axes is not None and not (isinstance(axes, list) and all(isinstance(axis, str) for axis in axes)):
-            raise self.error(f"placements: {name}: mesh axes are not a list of names")
+            raise self.error(f"{name}: mesh axes are not a list of names")
         return DTensorPlacement(value[0], shapes[0], shapes[1], None if axes is None else tuple(axes), self.file)
 
 

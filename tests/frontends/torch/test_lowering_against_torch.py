@@ -10,7 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from torch_eager import agree  # noqa: E402
+from torch_eager import agree, run  # noqa: E402
+
+from scalify_dl.frontends.torch import read_text  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -145,6 +147,7 @@ CASES: list[Case] = [
     case("cumsum_ints", lambda x: x.cumsum(0), lambda: [mask(5)]),
     # normalisation and losses
     case("softmax", lambda x: (x.softmax(1), x.log_softmax(0)), lambda: [real(3, 4)]),
+    case("safe_softmax", lambda x, m: aten._safe_softmax(torch.where(m, x, float("-inf")), 1), lambda: [real(3, 4), torch.tensor([[True] * 4, [False] * 4, [True, False, True, False]])]),
     case("softmax_backward", lambda g, x: (aten._softmax_backward_data(g, x.softmax(1), 1, torch.float64), aten._log_softmax_backward_data(g, x.log_softmax(1), 1, torch.float64)), lambda: [real(3, 4), real(3, 4)]),
     case("layer_norm", lambda x, w, b: torch.native_layer_norm(x, (4,), w, b, 1e-5), lambda: [real(2, 3, 4), real(4), real(4)]),
     case("layer_norm_backward", lambda g, x, w, b: aten.native_layer_norm_backward(g, x, [4], *torch.native_layer_norm(x, (4,), w, b, 1e-5)[1:], w, b, [True, True, True]), lambda: [real(2, 3, 4), real(2, 3, 4), real(4), real(4)]),
@@ -190,6 +193,7 @@ CASES: list[Case] = [
     case("index_add", lambda x, i, s: x.index_add(1, i, s, alpha=2), lambda: [real(3, 5), ints(5, 4), real(3, 4)]),
     case("topk", lambda x: (*x.topk(2), *x.topk(2, 0)), lambda: [real(4, 5)]),
     case("sort", lambda x: (*x.sort(), *x.sort(0, True), x.argsort(1)), lambda: [real(4, 5)]),
+    case("histc", lambda x: (torch.histc(x, 4, 0, 3), torch.histc(x, 3, -1, 2)), lambda: [ints(6, 40).double() - 1]),
     # attention
     case("sdpa", lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True), lambda: [real(2, 3, 5, 4), real(2, 3, 5, 4), real(2, 3, 5, 4)]),
     case("flash", lambda q, k, v, m: aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=m, scale=0.3), lambda: [real(2, 3, 5, 4), real(2, 3, 6, 4), real(2, 3, 6, 4), real(2, 1, 5, 6)]),
@@ -206,3 +210,29 @@ def test_lowering_agrees_with_torch(function: Callable[..., Any], make: Callable
     torch.manual_seed(7)
     graph = agree(function, make(), 1e-6)
     assert not [op.kind for op in graph.ops if op.kind.startswith(("unknown:", "custom:"))]
+
+
+def grouped(x: Any, w: Any, offs: Any) -> Any:
+    """What a grouped product is, group by group."""
+    out, start = torch.zeros(x.shape[0], w.shape[2], dtype=x.dtype), 0
+    for e, end in enumerate(offs.tolist()):
+        out[start:end] = x[start:end] @ w[e]
+        start = end
+    return out
+
+
+def test_grouped_product_and_its_gradients() -> None:
+    x, w, offs, grad = real(7, 3).requires_grad_(), real(3, 3, 5).requires_grad_(), torch.tensor([2, 2, 6]), real(7, 5)
+    text = """class G(torch.nn.Module):
+    def forward(self, x: "f64[7, 3]", w: "f64[3, 3, 5]", offs: "i64[3]", grad: "f64[7, 5]"):
+        y: "f64[7, 5]" = torch.ops.transformers.grouped_mm_fallback.default(x, w, offs)
+        b = torch.ops.transformers.grouped_mm_fallback_backward.default(x, w, offs, grad)
+        dx: "f64[7, 3]" = b[0]
+        dw: "f64[3, 3, 5]" = b[1];  b = None
+        return (y, dx, dw)
+"""
+    y, dx, dw = run(read_text(text), [x, w, offs, grad])
+    expected = grouped(x, w, offs)
+    expected.backward(grad)
+    for have, want in ((y, expected), (dx, x.grad), (dw, w.grad)):
+        torch.testing.assert_close(torch.tensor(have), want.detach())

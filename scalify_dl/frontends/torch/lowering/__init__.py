@@ -7,6 +7,7 @@ from . import (  # noqa: F401  (each registers its family)
     creation,
     custom,
     elementwise,
+    experts,
     indexing,
     normalise,
     reductions,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from math import prod
+from math import inf, prod
 from typing import Any
 
 from scalify_dl.frontends.graph import Tensor
@@ -30,11 +30,13 @@ def softmax(c: Context, x: Tensor, dim: int, half_or_dtype: object = None, *, dt
     """exp(x − max) / Σ exp(x − max)"""
     wanted = _dtype(half_or_dtype, dtype)
     x = c.convert(x, wanted or (x.dtype if is_floating(x.dtype) else "f32"))
-    if "safe" in c.target:
-        raise Unsupported("softmax that turns fully masked rows into zeros")
     d = axis(dim, len(x.shape))
     powers = c.unary("exponential", _shifted(c, x, d))
-    return c.divide(powers, c.reduce(powers, [d], "sum", keepdim=True))
+    result = c.divide(powers, c.reduce(powers, [d], "sum", keepdim=True))
+    if "safe" in c.target:  # rows that are masked altogether give zeros
+        masked = c.reduce(c.compare("EQ", x, -inf), [d], "and", keepdim=True)
+        return c.select(masked, 0, result, dtype=result.dtype)
+    return result
 
 
 @lower("aten._log_softmax", "aten.log_softmax")
