@@ -27,7 +27,8 @@ class EmbeddedEngine:
     def __init__(
         self, name: str, text: str, include_dirs: list[str], defines: Mapping[str, str], word_size: int, checked: bool
     ) -> None:
-        self.session = _engine.Session(name, text, include_dirs, list(defines.items()), word_size, checked)
+        data = text.encode("utf-8", "surrogateescape")  # what is not UTF-8 gets its message from the engine
+        self.session = _engine.Session(name, data, include_dirs, list(defines.items()), word_size, checked)
         self.relations = {
             relation: Relation(relation, tuple(Attribute(*a) for a in attributes), eqrel, index)
             for index, (relation, attributes, eqrel) in enumerate(self.session.relations())

@@ -89,7 +89,8 @@ class Program:
     @property
     def relations(self) -> dict[str, Relation]:
         """The declared relations by qualified name."""
-        return self._engine.relations
+        # names that begin with '@' are the engine's own
+        return {name: relation for name, relation in self._engine.relations.items() if name[0] != "@"}
 
     @property
     def directives(self) -> list[Directive]:

@@ -36,8 +36,14 @@ std::function<void()> interrupt_check() {
     };
 }
 
+// the line at fault may be at fault for not being UTF-8
+nb::object shown(const std::string& text) {
+    return nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "replace"));
+}
+
 nb::tuple diagnostic_tuple(const Diagnostic& d) {
-    return nb::make_tuple(d.severity == Severity::Error ? "error" : "warning", d.file, d.line, d.column, d.message, d.source_line, d.hint, d.text());
+    return nb::make_tuple(d.severity == Severity::Error ? "error" : "warning", shown(d.file), d.line, d.column, shown(d.message),
+                          shown(d.source_line), shown(d.hint), shown(d.text()));
 }
 
 void translate(const std::exception_ptr& pointer, void*) {
@@ -68,9 +74,10 @@ const char* kind_name(TypeKind kind) {
 
 class Session {
 public:
-    Session(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
+    // the text as bytes: what is not UTF-8 gets its message from the front end
+    Session(const std::string& name, nb::bytes text, const std::vector<std::string>& include_dirs,
             const std::vector<std::pair<std::string, std::string>>& defines, int word_size, bool checked)
-        : engine_(make(name, text, include_dirs, defines, word_size), Arithmetic{word_size, checked}) {}
+        : engine_(make(name, std::string(text.c_str(), text.size()), include_dirs, defines, word_size), Arithmetic{word_size, checked}) {}
 
     Engine& engine() { return engine_; }
 
@@ -338,7 +345,7 @@ NB_MODULE(_engine, m) {
     nb::set_leak_warnings(false);
     nb::register_exception_translator(dl::translate);
     nb::class_<Session>(m, "Session", "One program and its relations.")
-        .def(nb::init<const std::string&, const std::string&, const std::vector<std::string>&,
+        .def(nb::init<const std::string&, nb::bytes, const std::vector<std::string>&,
                       const std::vector<std::pair<std::string, std::string>>&, int, bool>(),
              "name"_a, "text"_a, "include_dirs"_a, "defines"_a, "word_size"_a, "checked"_a)
         .def("relations", &Session::relations)
