@@ -18,14 +18,14 @@ from typing import NamedTuple
 
 
 class Digit(NamedTuple):
-    """`size` values, each a step of `stride` along baseline dim `dim`."""
+    """`size` values, each a step of `stride` along baseline dim `dim`. Stride 0, in a local dim: equal elements (a broadcast)."""
 
     dim: int
     stride: int
     size: int
 
     def __str__(self) -> str:
-        return f"{self.dim}:{self.stride}x{self.size}"
+        return f"{self.dim}:{self.stride}x{self.size}" if self.stride else f"r{self.size}"
 
 
 class Repl(NamedTuple):
@@ -85,8 +85,9 @@ class Layout:
         dims = []
         for inner in re.findall(r"\[([^\[\]]*)\]", head):
             entries = [_entry(word) for word in inner.split(",") if inner]
+            entries = [Digit(0, 0, entry.size) if isinstance(entry, Repl) else entry for entry in entries]
             if not all(isinstance(entry, Digit) for entry in entries):
-                raise ValueError(f"`[{inner}]`: a local dim holds digits `dim:stride x size` only")
+                raise ValueError(f"`[{inner}]`: a local dim holds digits `dim:stride x size` and `rN` only")
             dims.append(tuple(entry for entry in entries if isinstance(entry, Digit)))
         axes = []
         for axis_text in axis_texts:
@@ -121,8 +122,8 @@ class Layout:
         return {axis: prod(entry.size for entry in entries) for axis, entries in self.axes}
 
     def digits(self) -> list[Digit]:
-        """All digits, local dims first."""
-        local = [digit for entries in self.dims for digit in entries]
+        """All digits that address the baseline, local dims first."""
+        local = [digit for entries in self.dims for digit in entries if digit.stride]
         return local + [entry for _, entries in self.axes for entry in entries if isinstance(entry, Digit)]
 
     def gaps(self, base_shape: Sequence[int]) -> str | None:

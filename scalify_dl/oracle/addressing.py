@@ -6,7 +6,6 @@ cannot be wrong in the same way as the rules.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,17 +19,10 @@ Coords = Mapping[int, Mapping[str, int]]
 Piece = tuple[Window, ...]
 
 
-_BRACKET = re.compile(r"\[[^\[\]]*\]")
-_REPEATED = re.compile(r"(?<=[\[,])r(\d+)(?=[\],])")
-
-
 def layout_of(text: str) -> Layout:
-    """Reads layout text; InputError where it is malformed.
-
-    A local dim may also hold `rN`, N equal elements (broadcasts): read as a digit of stride 0.
-    """
+    """Reads layout text; InputError where it is malformed."""
     try:
-        return Layout.parse(_BRACKET.sub(lambda m: _REPEATED.sub(r"0:0x\1", m[0]), text))
+        return Layout.parse(text)
     except ValueError as error:
         raise InputError(f"`{text}` is no layout: {error}", expected="`[0:1x8][1:1x128]|tp=2:256x4`, see docs/facts.md") from None
 

@@ -49,17 +49,21 @@ def _arrow(layout: Layout, base_rank: int) -> str:
     if layout.gaps(shape):
         return ""
     letters = _dim_names(rank, {axis for axis, _ in layout.axes})
-    parts = Counter(d.dim for entries in layout.dims for d in entries)
+    parts = Counter(d.dim for entries in layout.dims for d in entries if d.stride)
     seen: Counter[int] = Counter()
     named: list[tuple[Digit, str]] = []
     local: list[list[str]] = []
     for entries in layout.dims:
         names = []
         for d in entries:
+            if d.stride == 0:  # equal elements, as einops writes a repetition
+                names.append(str(d.size))
+                continue
             seen[d.dim] += 1
             names.append(letters[d.dim] + (str(seen[d.dim]) if parts[d.dim] > 1 else ""))
         named += zip(entries, names, strict=True)
         local.append(names)
+    named = [(d, name) for d, name in named if d.stride]
     named += [(entry, name) for name, entry in _positions(layout) if isinstance(entry, Digit)]
     base = [
         _group([name for d, name in sorted(named, key=lambda pair: -pair[0].stride) if d.dim == dim])
@@ -97,7 +101,7 @@ def _place(layout: Layout, name: str, entry: Digit | Repl | Pending) -> str:
         return f"whole over {where}"
     if isinstance(entry, Pending):
         return f"{_REDUCTION.get(entry.reducer, entry.reducer)} pending over {where}"
-    inner = [d for entries in layout.dims for d in entries if d.dim == entry.dim]
+    inner = [d for entries in layout.dims for d in entries if d.dim == entry.dim and d.stride]
     blocks = "blocks" if all(d.stride < entry.stride for d in inner) else "interleaved parts"
     return f"dim {entry.dim} cut over {where} into {entry.size} {blocks}"
 
@@ -106,7 +110,7 @@ def holds(text: str, base: str, base_piece: str = "", base_rank: int = 0) -> str
     """What a tensor holds, as a phrase: `w: dim 1 cut over tp into 2 blocks`."""
     layout = Layout.parse(text)
     parts = [_place(layout, name, entry) for name, entry in _positions(layout)] + _scale(layout)
-    local = [d.dim for entries in layout.dims for d in entries]
+    local = [d.dim for entries in layout.dims for d in entries if d.stride]
     if local != sorted(local) or any(len(entries) > 1 for entries in layout.dims):
         parts.append(f"arranged {_arrow(layout, base_rank) or text}")
     what = f"{base} ({piece_words(base_piece)})" if base_piece else base
