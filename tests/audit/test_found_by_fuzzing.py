@@ -1,0 +1,64 @@
+"""Unsound lemmas that `rules check` found once: their minimal graphs, kept."""
+
+from __future__ import annotations
+
+from scalify_dl.audit import audit
+from scalify_dl.audit.derive import Derived, derive
+from scalify_dl.audit.pair import Pair, spread
+from scalify_dl.frontends.graph import Graph, Tensor
+
+
+def derived_truths(pair: Pair) -> Derived:
+    """What the rules derive, after checking that all of it is true."""
+    tables = pair.tables()
+    derived = derive(tables)
+    assert audit(tables, derived.corr).false == []
+    return derived
+
+
+def scatter_rows(g: Graph, x: Tensor, ids: Tensor, updates: Tensor) -> Tensor:
+    return g.emit(
+        "scatter", [x, ids, updates], update_window_dims=[1], inserted_window_dims=[0], scatter_dims_to_operand_dims=[0],
+        index_vector_dim=1, reducer="sum",
+    )  # fmt: skip
+
+
+def test_a_cast_to_integers_does_not_pass_a_pending_sum() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 4), pending={"tp": "sum"})
+    pair.outputs(*(g.emit("convert", [v], dtype="s32") for g, v in ((pair.base, x), (pair.dist, dx))), layout="[0:1x8][1:1x4]|tp=sum2")
+    assert not derived_truths(pair).proved
+
+
+def test_an_integer_division_does_not_pass_a_pending_sum() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 4), pending={"tp": "sum"}, dtype="s32", range=(0, 50))
+    halves = (g.emit("divide", [v, g.splat(2, "s32", v.shape)]) for g, v in ((pair.base, x), (pair.dist, dx)))
+    pair.outputs(*halves, layout="[0:1x8][1:1x4]|tp=sum2")
+    assert not derived_truths(pair).proved
+
+
+def test_what_is_scattered_into_is_not_added_on_every_rank() -> None:
+    pair = Pair({"tp": 2})
+    (x, dx), (i, di), (u, du) = pair.input((8, 4)), pair.input((6,), {0: "tp"}, dtype="s32", range=(0, 8)), pair.input((6, 4), {0: "tp"})
+    z = scatter_rows(pair.dist, dx, di, du)
+    pair.outputs(scatter_rows(pair.base, x, i, u), pair.dist.emit("all-reduce", [z], reducer="sum", groups=pair.groups("tp")))
+    assert not derived_truths(pair).proved
+
+
+def test_sharded_updates_scattered_into_zeros_are_a_pending_sum() -> None:
+    pair = Pair({"tp": 2})
+    (i, di), (u, du) = pair.input((6,), {0: "tp"}, dtype="s32", range=(0, 8)), pair.input((6, 4), {0: "tp"})
+    b, d = pair.base, pair.dist
+    z = scatter_rows(d, d.splat(0.0, "f32", (8, 4)), di, du)
+    pair.outputs(scatter_rows(b, b.splat(0.0, "f32", (8, 4)), i, u), d.emit("all-reduce", [z], reducer="sum", groups=pair.groups("tp")))
+    assert derived_truths(pair).proved
+
+
+def test_a_mask_for_a_uniform_value_is_not_uniform() -> None:
+    pair = Pair({"dp": 2, "tp": 3})
+    x, dx = pair.input((12,), {0: "tp"})
+    wide = spread(pair.base, x, (6, 12), [1]), spread(pair.dist, dx, (6, 4), [1])
+    masks = [g.emit("dropout-mask", [v], probability="0.5") for g, v in zip((pair.base, pair.dist), wide, strict=True)]
+    pair.outputs(*masks)
+    derived_truths(pair)
