@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from operator import methodcaller
 from pathlib import Path
 
 from scalify_dl.errors import InputError
+from scalify_dl.garbage import paused
 
 from .model import Facts, Row
 from .schema import RESERVED, TABLES, Table
@@ -25,20 +23,8 @@ def load(directory: str | Path, *, validate: bool = True) -> Facts:
     directory = Path(directory)
     if not directory.is_dir():
         raise InputError("no such facts directory", file=directory, hint="`dlverify export` writes one")
-    with _no_collection():
+    with paused():
         return _load(directory, validate)
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage collection meanwhile: millions of new tuples would be searched for cycles again and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 def _load(directory: Path, validate: bool) -> Facts:

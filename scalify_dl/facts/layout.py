@@ -18,7 +18,10 @@ from typing import NamedTuple
 
 
 class Digit(NamedTuple):
-    """`size` values, each a step of `stride` along baseline dim `dim`. Stride 0, in a local dim: equal elements (a broadcast)."""
+    """`size` values, each a step of `stride` along baseline dim `dim`.
+
+    Stride 0, in a local dim: equal elements (a broadcast).
+    """
 
     dim: int
     stride: int

@@ -14,6 +14,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.schema import VERSION
+from scalify_dl.garbage import paused
 
 from .correspond import Correspondence, correspond
 from .embedding import id_ranges
@@ -44,8 +45,9 @@ def export(
     mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
     files = [dist] if isinstance(dist, str | Path) else list(dist)
     relations = relate if isinstance(relate, Relations) else load_relations(relate) if relate else Relations()
-    base_graph, dist_graphs = read_pair(base, files, mesh)
-    return tables(base_graph, dist_graphs, mesh, relations)
+    with paused():
+        base_graph, dist_graphs = read_pair(base, files, mesh)
+        return tables(base_graph, dist_graphs, mesh, relations)
 
 
 def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None) -> Facts:
@@ -171,7 +173,7 @@ def _all_used(section: str, keys: Sequence[str], used: Sequence[set[str]], relat
 
 
 def _pair_elided(base: Graph, dist: Graph, mesh: Mesh) -> list[tuple[Tensor, Tensor, Layout]]:
-    """Unprinted constants of one type pair in order of occurrence, where both sides have equally many: an assumption."""
+    """Unprinted constants of one type pair in order of occurrence, where both sides have equally many: assumed."""
 
     def unprinted(graph: Graph) -> dict[tuple[str, tuple[int, ...]], list[Tensor]]:
         found: dict[tuple[str, tuple[int, ...]], list[Tensor]] = {}
@@ -241,8 +243,8 @@ def _expectations(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) ->
                 raise relation.place.error(f"outputs: {relation.key}: {error.message}") from None
             if layout.local_shape != tensor.shape:
                 raise relation.place.error(
-                    f"outputs: {relation.key}: the baseline's {partner.type} placed so is {list(layout.local_shape)}, the"
-                    f" distributed output is {tensor.type}"
+                    f"outputs: {relation.key}: the baseline's {partner.type} placed so is {list(layout.local_shape)},"
+                    f" the distributed output is {tensor.type}"
                 )
             yield tensor, partner, str(layout)
 
@@ -275,7 +277,7 @@ def _ranges(
     relations: Relations,
     ids: dict[Tensor, str],
 ) -> None:
-    """Bounds of integer inputs: given, known by the front end, or `[0, vocabulary)` for embedding ids; on both sides."""
+    """Bounds of integer inputs: given, known by the front end, or `[0, vocabulary)` of embeddings; on both sides."""
     ranges: dict[Tensor, tuple[int, int, str]] = {}
     for tensor, (lo, hi) in id_ranges(base).items():
         ranges[tensor] = (lo, hi, "embedding ids")

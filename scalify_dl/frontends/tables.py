@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from math import prod
 
 from scalify_dl.facts.model import Facts
 
-from .graph import Graph, Op, Tensor
+from .graph import Frame, Graph, Op, Tensor
 from .literals import ITEMS_LIMIT, LIMIT, Literal
 from .mesh import Mesh
 from .vocabulary import GROUPED
@@ -27,6 +28,7 @@ class TableWriter:
         self.ids: dict[Tensor, str] = {}
         self.op_ids: dict[Op, str] = {}
         self._used: dict[str, set[str]] = {"op": set(), "tensor": set(), "graph": set()}
+        self._stacks: dict[tuple[Frame, ...], list[tuple[int, str, int, str]]] = {}
         self._next: dict[tuple[str, str], int] = {}
         facts = self.facts
         for position, (axis, size) in enumerate(mesh.axes):
@@ -123,10 +125,19 @@ class TableWriter:
         for position, region in enumerate(op.regions):
             name = self.graph(region, role, f"{op_id}/{clean(region.name) or position}", f"{op_id}/")
             tables["region"].append((op_id, position, name))
-        for position, frame in enumerate(op.source):
-            tables["source"].append((op_id, position, clean(frame.file), frame.line, clean(frame.function)))
+        if op.source:
+            tables["source"] += [(op_id, *frame) for frame in self.frames(op.source)]
         if op.layer is not None:
             tables["layer"].append((op_id, op.layer))
+
+    def frames(self, source: Sequence[Frame]) -> list[tuple[int, str, int, str]]:
+        """(position, file, line, function) of a source stack; ops share most of their stacks."""
+        key = tuple(source)
+        found = self._stacks.get(key)
+        if found is None:
+            found = [(n, clean(frame.file), frame.line, clean(frame.function)) for n, frame in enumerate(source)]
+            self._stacks[key] = found
+        return found
 
     def members(self, op: Op, role: str) -> Iterator[tuple[int, int, int]]:
         """(group, position, rank) of a collective; a baseline runs on one rank, which is every group."""
@@ -140,6 +151,7 @@ class TableWriter:
                 yield number, position, rank
 
 
+@lru_cache(maxsize=65536)
 def clean(text: str) -> str:
     """A symbol of the fact files: no tabs, line breaks or other control characters."""
     return _UNSAFE.sub(" ", text) if _UNSAFE.search(text) else text
