@@ -152,6 +152,8 @@ def _entry(word: str) -> Entry:
     if not match:
         raise ValueError(f"`{word}` is no entry `dim:stride x size`, `rN`, `sumN`, …")
     if match[1]:
+        if int(match[2]) == 0:
+            raise ValueError(f"`{word}` has stride 0; a repetition is `rN`")
         return Digit(int(match[1]), int(match[2]), int(match[3]))
     return Repl(int(match[4])) if match[4] else Pending(match[5], int(match[6]))
 
