@@ -131,7 +131,9 @@ def _run(
         plan[0] = (seed, "integers")
     for number, how in plan:
         try:
-            trial = run_trial(program, number, how, keep_base=keep_base, keep_dist=keep_dist, progress=progress)
+            trial = run_trial(
+                program, number, how, keep_base=keep_base, keep_dist=keep_dist, progress=progress, relations=rows.values()
+            )
         except (Unsupported, Deadlock, InputError, MemoryError) as error:
             report.problems.append(str(error))
             for text in rows:

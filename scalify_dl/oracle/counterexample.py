@@ -222,7 +222,7 @@ def _try_all(
         number, how, rounds = plan[position]
         position += 1
         try:
-            trial = run_trial(program, number, how, rounding=rounds, progress=progress)
+            trial = run_trial(program, number, how, rounding=rounds, progress=progress, relations=rows)
         except (Unsupported, Deadlock, InputError, MemoryError) as error:
             search.problems.append(str(error))
             return
@@ -311,8 +311,9 @@ def _localise(program: Program, rows: list[Shard], search: Search) -> None:
         for role in ("base", "dist")
     }
     trial = run_trial(
-        program, best.seed, best.draw, rounding=best.kind == "precision", keep_base=every["base"], keep_dist=every["dist"]
-    )
+        program, best.seed, best.draw, rounding=best.kind == "precision", keep_base=every["base"], keep_dist=every["dist"],
+        relations=rows,
+    )  # fmt: skip
     order = {op.id: i for i, op in enumerate(op for g in program.top("dist") for op in g.ops)}
     placed = [
         replace(c, place=locate(trial, c.output, rows)) if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind) else c

@@ -8,6 +8,7 @@ depends on it refutes nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ import numpy as np
 from scalify_dl.facts.layout import Layout
 
 from .addressing import local_part
-from .compare import default_layouts, placement
+from .compare import check, default_layouts, placement
 from .dtypes import is_float, storage
 from .literals import scalar, seeded
 from .meaning.base import Unsupported
-from .program import Op, Program, Tensor
+from .program import Op, Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
 MATCH = 1e-9  # relative; values of unrelated random tensors differ by far more
@@ -31,6 +32,8 @@ class Draws:
 
     program: Program
     seed: int
+    relations: tuple[Shard, ...] = ()
+    """Correspondences that somebody claims; one about a mask places it, if the operands correspond likewise."""
     drawn: list[tuple[Op, list[Array], list[Array]]] = field(default_factory=list)
     used: set[int] = field(default_factory=set)
     unpaired: set[str] = field(default_factory=set)
@@ -47,7 +50,7 @@ class Draws:
         for number, (source, values, results) in enumerate(self.drawn):
             if number in self.used or source.kind != op.kind or source.symbols != op.symbols:
                 continue
-            layout = self._layout(op, operands, values, results)
+            layout = self._layout(op, source, operands, values, results)
             if layout is not None:
                 self.used.add(number)
                 return {
@@ -56,10 +59,17 @@ class Draws:
         self.unpaired.add(op.id)
         return {rank: self._draw(op, values, rank) for rank, values in operands.items()}
 
-    def _layout(self, op: Op, operands: dict[int, list[Array]], values: list[Array], results: list[Array]) -> Layout | None:
+    def _layout(self, op: Op, source: Op, operands: dict[int, list[Array]], values: list[Array], results: list[Array]) -> Layout | None:
         coords = {rank: self.program.coords[rank] for rank in operands}
         if op.kind == "dropout-mask":
             local = {rank: xs[0] for rank, xs in operands.items()}
+            for row in self.relations:
+                if row.dist == op.results[0] and row.base in source.results and _one_to_one(row, values[0].size):
+                    try:
+                        if check(values[0], (), local, (), row.layout, coords, MATCH) is None:
+                            return row.layout
+                    except (ValueError, IndexError):
+                        continue
             return placement(values[0], local, self.program.mesh, coords, MATCH, pending=False)
         shape = self.program.tensors[op.results[0]].shape
         if len(results) > 1 or results[0].shape != shape:
@@ -82,3 +92,9 @@ class Draws:
         if op.kind in ("rng", "rng-uniform"):
             return rng.uniform(size=result.shape)
         raise Unsupported(f"the oracle cannot draw `{op.kind}` (op {op.id})")
+
+
+def _one_to_one(row: Shard, size: int) -> bool:
+    """Whether the layout addresses every element of a whole baseline value of that size exactly once."""
+    digits = row.layout.digits()
+    return not row.dist_piece and not row.base_piece and all(d.stride for d in digits) and prod(d.size for d in digits) == size

@@ -10,7 +10,7 @@ import numpy as np
 
 from .execute import Machine, Values
 from .inputs import baseline_inputs, distributed_inputs
-from .program import Program
+from .program import Program, Shard
 from .randomness import Draws
 
 Array = np.ndarray[Any, Any]
@@ -83,13 +83,14 @@ def run_trial(
     keep_dist: Iterable[str] = (),
     progress: Progress | None = None,
     only: str | None = None,
+    relations: Iterable[Shard] = (),
 ) -> Trial:
     """Runs the baseline and then the distributed side (`only="base"`: just the baseline).
 
-    `keep_base`, `keep_dist`: tensors whose values are wanted besides outputs. Raises Unsupported, Deadlock, InputError.
+    `keep_base`, `keep_dist`: tensors whose values are wanted besides outputs. `relations` place random masks. Raises Unsupported, Deadlock, InputError.
     """
     trial = Trial(program, seed, how, rounding)
-    draws = Draws(program, seed)
+    draws = Draws(program, seed, tuple(relations))
     total = sum(len(g.ops) for g in program.graphs.values())
     done = 0
 

@@ -30,7 +30,7 @@ def partner(w: World, t: Twin) -> Twin:
     if found and w.chance(0.6):
         return w.rng.choice(found)
     placed = w.placed.get(t.dist) if w.chance(0.6) else None
-    layout = placed or w.layout(t.base.shape, pending=t.base.dtype == "f32")
+    layout = placed or w.layout(t.base.shape, pending=t.base.dtype in ("f32", "s32"))
     if layout.local_shape != t.dist.shape:
         layout = next((lay for lay in _plain(w, t)), layout)
     fresh = w.input(t.base.dtype, shape=t.base.shape, layout=layout)
@@ -56,6 +56,20 @@ def binary(w: World) -> None:
     if w.chance(0.15):
         operands.reverse()
     w.add(w.emit(w.base, kind, [t.base, o.base]), w.emit(w.dist, _pick(w, kind, BINARY), operands))
+
+
+@step("integers", 0.8)
+def integers(w: World) -> None:
+    """Integer arithmetic, which truncates and is not linear where reals are."""
+    t = w.twin(dtype="s32")
+    o = partner(w, t)
+    kind = w.rng.choice(["add", "multiply", "divide", "remainder", "maximum", "power", "and"])
+    if kind in ("divide", "remainder", "power") or w.chance(0.3):
+        value = w.rng.choice([2, 3])
+        pair = [w.emit(g, kind, [x, g.splat(value, "s32", x.shape)]) for g, x in ((w.base, t.base), (w.dist, t.dist))]
+    else:
+        pair = [w.emit(w.base, kind, [t.base, o.base]), w.emit(w.dist, kind, [t.dist, o.dist])]
+    w.add(*pair)
 
 
 @step("scale", 1.0)
