@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import multiprocessing
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path
@@ -61,7 +62,7 @@ def capture(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], pa
     with contextlib.ExitStack() as stack:
         joint = aot_export_joint_with_descriptors(stack, traced, tuple(args), dict(kwargs))
         module = joint.graph_module
-        text = module.print_readable(print_output=False)
+        text = _SOURCE.sub(_shortened, module.print_readable(print_output=False))
         placements = _placements(model)
         annotation = {
             **_ports(module),
@@ -113,6 +114,18 @@ def _apart(play: Callable[[int], None], rank: int, what: str) -> None:
         raise RuntimeError(f"capturing {what} failed")
 
 
+_SOURCE = re.compile(r"(# File: )(\S+)")
+
+
+def _shortened(match: re.Match[str]) -> str:
+    """Source paths without what differs between machines: relative to site-packages or to the working directory."""
+    _, found, inner = match[2].rpartition("site-packages/")
+    if found:
+        return match[1] + found + inner
+    here = f"{Path.cwd()}/"
+    return match[1] + match[2].removeprefix(here)
+
+
 def _ports(module: torch.fx.GraphModule) -> dict[str, list[list[str]]]:
     """Graph name and descriptor of every input and output."""
     inputs = [[node.name, str(node.meta.get("desc"))] for node in module.graph.nodes if node.op == "placeholder"]
@@ -161,7 +174,7 @@ def _gradients(joint: Any, placements: Mapping[str, list[Any]]) -> dict[str, lis
         value, descriptor = values[first + start], descriptors[first + start]
         gradient = getattr(descriptor, "base", descriptor)
         name = getattr(getattr(gradient, "grad_of", None), "target", None)
-        if name in placements and len(placements[name]) > 3:
+        if isinstance(name, str) and len(placements.get(name, ())) > 3:
             _in_mesh_order(f"gradient of {name}", meta.meta[2] if len(meta.meta) > 3 else ())
             shapes = [list(meta.outer_size), list(value.meta["val"].shape)]
             found[name] = [str(meta.meta[0]), *shapes, placements[name][3]]

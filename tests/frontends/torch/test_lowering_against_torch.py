@@ -101,6 +101,7 @@ CASES: list[Case] = [
     case("cat_of_split", lambda x: torch.cat(x.split(2, 0), 2), lambda: [real(6, 3, 4)]),
     case("cat_of_split_before", lambda x: torch.cat(x.split(2, 2), 0), lambda: [real(6, 3, 4)]),
     case("cat_of_split_same", lambda x: torch.cat(x.split(2, 1), 1), lambda: [real(6, 4)]),
+    case("cat_with_zeros", lambda x: torch.cat([torch.zeros_like(x), x, x.new_zeros(2, 5)[:, :3]], 0), lambda: [real(4, 3)]),
     case("cat_swapped", lambda x: torch.cat([x[2:], x[:2]], 0), lambda: [real(4, 3)]),
     case("slice_scatter", lambda x, y: aten.slice_scatter(x, y, 1, 1, 3), lambda: [real(2, 5), real(2, 2)]),
     case("select_scatter", lambda x, y: aten.select_scatter(x, y, 0, -1), lambda: [real(3, 5), real(5)]),

@@ -241,7 +241,8 @@ class Context:
         return result
 
     def concatenate(self, parts: Sequence[Tensor], dim: int) -> Tensor:
-        """Concatenation; slices that partition one tensor equally are put together by reshapes alone."""
+        """Concatenation; slices that partition one tensor equally are put together by reshapes alone, and a part among
+        zeros is padded (which ranks that differ in the place of their part have in common)."""
         parts = [part for part in parts if part.shape[dim] or len(parts) == 1]
         if len(parts) == 1:
             return parts[0]
@@ -259,6 +260,13 @@ class Context:
             shape = list(parts[0].shape)
             shape[dim] *= count
             return self.reshape(moved, tuple(shape))
+        filled = [i for i, part in enumerate(parts) if self.scalars.get(part) != 0]
+        if len(filled) == 1:
+            x = parts[filled[0]]
+            low, high = [0] * len(x.shape), [0] * len(x.shape)
+            low[dim] = sum(part.shape[dim] for part in parts[: filled[0]])
+            high[dim] = sum(part.shape[dim] for part in parts[filled[0] + 1 :])
+            return self.pad(x, low, high, 0)
         shape = list(parts[0].shape)
         shape[dim] = sum(part.shape[dim] for part in parts)
         return self.emit("concatenate", parts, parts[0].dtype, tuple(shape), {"dimension": [dim]})
