@@ -1,0 +1,183 @@
+"""The checker: replays a certificate against facts and rule files that the user names.
+
+It trusts nothing in the certificate. Facts and rules are read again and must have the stated hashes; every step must be a
+ground instance of its clause with the stated bindings and premises, each premise an earlier line; what a clause denies
+or counts is looked up in relations that the checker computes itself (`closed`); the outputs must be all those that the
+facts expect, and the assumptions all those that the rules list.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .closed import Closed
+from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, read_lines, rule_name
+from .instance import Instance, Row
+from .rules import RuleError, RuleSet, read_rules
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What an accepted certificate proves."""
+
+    outputs: list[tuple[str, str, str]]
+    """(distributed tensor, baseline value, layout text)"""
+    assumptions: list[tuple[str, str, str]]
+    steps: int
+
+
+def check(certificate: Path, directory: Path, rules: Iterable[Path], shipped: Path) -> Checked:
+    """Replay a certificate; CertificateError says which line is not accepted and why."""
+    lines = read_lines(certificate)
+    header = next(lines, None)
+    if not isinstance(header, dict) or header.get("certificate") != FORMAT or header.get("version") != VERSION:
+        raise CertificateError(f"not a certificate of format {FORMAT} {VERSION}")
+    try:
+        rule_set = read_rules(rules)
+        _same(header, "rules", {rule_name(file, shipped): file_hash(file) for file in rule_set.files})
+        facts, hashes = _read_facts(rule_set, directory)
+        _same(header, "facts", hashes)
+        replay = _Replay(rule_set, facts, header.get("clauses"), _order(header), shipped)
+        for number, line in enumerate(lines):
+            replay.line(number, line)
+        return replay.conclude(header)
+    except RuleError as error:
+        raise CertificateError(f"the rules are not understood: {error}") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise CertificateError(f"cannot be checked: {error}") from None
+
+
+def _same(header: dict[str, Any], what: str, found: dict[str, str]) -> None:
+    stated = header.get(what)
+    if stated != found:
+        both = stated.keys() | found.keys() if isinstance(stated, dict) else found.keys()
+        wrong = [name for name in sorted(both) if not isinstance(stated, dict) or stated.get(name) != found.get(name)]
+        raise CertificateError(f"it is about other {what}: {', '.join(wrong[:5])}")
+
+
+def _read_facts(rules: RuleSet, directory: Path) -> tuple[dict[str, set[Row]], dict[str, str]]:
+    """The rows of every relation that is read from the facts, and the hash of its file."""
+    facts: dict[str, set[Row]] = {}
+    hashes: dict[str, str] = {}
+    for relation, name in rules.inputs.items():
+        file = directory / name
+        lines = file.read_text("utf-8").split("\n") if file.exists() else []
+        if lines and lines[-1] == "":
+            lines.pop()
+        hashes[name] = facts_hash(lines)
+        numbers = [i for i, kind in enumerate(rules.relations[relation]) if kind == "number"]
+        rows = set()
+        for line in lines:
+            row: list[Any] = line.split("\t")
+            if len(row) != len(rules.relations[relation]):
+                raise CertificateError(f"{file}: a row with {len(row)} columns")
+            for i in numbers:
+                row[i] = int(row[i])
+            rows.add(tuple(row))
+        facts[relation] = rows
+    return facts, hashes
+
+
+def _order(header: dict[str, Any]) -> dict[str, int]:
+    """Numbers of texts for `ord`, which may be any numbers but must tell all texts apart."""
+    order = header.get("order")
+    if not isinstance(order, dict) or any(type(n) is not int for n in order.values()):
+        raise CertificateError("it states no order of texts")
+    if len(set(order.values())) != len(order):
+        raise CertificateError("its order of texts gives one number twice")
+    return order
+
+
+class _Replay:
+    """The tuples that were accepted so far."""
+
+    def __init__(
+        self, rules: RuleSet, facts: dict[str, set[Row]], clauses: Any, order: dict[str, int], shipped: Path
+    ) -> None:
+        self.facts = facts
+        self.closed = Closed(rules, facts, order)
+        self.shown: list[tuple[str, Row]] = []
+        self.terms: list[tuple[Any, ...]] = []
+        self.axioms: dict[str, set[Row]] = defaultdict(set)
+        by_place: dict[tuple[str, int, str], dict[str, list[Instance]]] = defaultdict(lambda: defaultdict(list))
+        names = {str(file): rule_name(file, shipped) for file in rules.files}
+        for clause in rules.clauses:
+            if not clause.body:
+                instance = Instance(clause, self.closed)
+                self.axioms[clause.head.relation].add(tuple([part([]) for part in instance.head]))
+        wanted = {tuple(c) for c in clauses if isinstance(c, list)} if isinstance(clauses, list) else set()
+        for clause in rules.clauses:
+            place = (names[clause.file], clause.line, clause.text)
+            if place in wanted:
+                by_place[place][clause.head.relation].append(Instance(clause, self.closed))
+        self.clauses = [by_place.get(tuple(c), {}) for c in clauses or ()]
+
+    def line(self, number: int, line: Any) -> None:
+        """Accept one line after the header, or raise."""
+        try:
+            if isinstance(line, dict):
+                self.terms.append(tuple([self.value(v) for v in line["term"]]))
+                return
+            relation, row = line[0], tuple([self.value(v) for v in line[1]])
+            good = self.is_fact(relation, row) if len(line) == 2 else self.follows(relation, row, *line[2:])
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise CertificateError(f"line {number + 2} is malformed: {error!r}") from None
+        if not good:
+            raise CertificateError(f"line {number + 2} does not hold: {relation}{row}")
+        self.shown.append((relation, row))
+
+    def value(self, value: Any) -> Any:
+        """A value of a row."""
+        if isinstance(value, list):
+            (number,) = value
+            return self.terms[_index(number)]
+        if value is None or type(value) in (int, str):
+            return value
+        raise TypeError(f"{value!r} is no value")
+
+    def is_fact(self, relation: str, row: Row) -> bool:
+        """Given in the facts, or a fact of the rules."""
+        return row in self.facts.get(relation, ()) or row in self.axioms.get(relation, ())
+
+    def follows(self, relation: str, row: Row, clause: int, premises: list[int], bindings: dict[str, Any]) -> bool:
+        """Whether the clause derives the row from these earlier lines, under these bindings."""
+        earlier = [self.shown[_index(p)] for p in premises]
+        values = {name: self.value(v) for name, v in bindings.items()}
+        names, rows = [r for r, _ in earlier], [r for _, r in earlier]
+        return any(
+            instance.relations == names and instance.check(row, rows, values)
+            for instance in self.clauses[_index(clause)].get(relation, ())
+        )
+
+    def conclude(self, header: dict[str, Any]) -> Checked:
+        """The whole: every expected output is proved as stated, every assumption listed, no premises contradict."""
+        outputs = [tuple(map(str, row)) for row in header.get("outputs", ())]
+        proved = {row for relation, row in self.shown if relation == "output_verdict"}
+        for row in outputs:
+            if len(row) != 3 or (row[0], row[1], "PROVED", row[2]) not in proved:
+                raise CertificateError(f"the output {row} is claimed, and not proved")
+        missing = {row[:2] for row in self.facts["expect"]} - {row[:2] for row in outputs}
+        if missing or not outputs:
+            raise CertificateError(f"no proof of {', '.join(' = '.join(map(str, m)) for m in sorted(missing)) or 'anything'}")
+        assumptions = sorted(self.rows("assumption"))
+        if [list(row) for row in assumptions] != header.get("assumptions"):
+            raise CertificateError("the assumptions are not those that the rules list")
+        if self.rows("inconsistent"):
+            raise CertificateError("the premises contradict each other")
+        return Checked(outputs, assumptions, len(self.shown))  # type: ignore[arg-type]
+
+    def rows(self, relation: str) -> list[tuple[str, ...]]:
+        """A complete relation of texts; empty where the rules have none of this name."""
+        if relation not in self.closed.components:
+            return []
+        return [tuple(map(str, row)) for row in self.closed.lookup(relation, (), ())]
+
+
+def _index(number: Any) -> int:
+    if type(number) is not int or number < 0:
+        raise TypeError(f"{number!r} is no line number")
+    return number

@@ -1,0 +1,422 @@
+"""The checker's own reader of rule files: the part of Soufflé's dialect that the shipped rules are written in.
+
+Anything else (components, macros, functors of the host, eqrel, choice, subsumption) is refused: a checker that
+guesses is none. Disjunctions become several clauses with the same place. Values are ints, strs, tuples (records,
+`nil` is None).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+Value = int | str | tuple["Value", ...] | None
+
+
+class Var(NamedTuple):
+    """A variable; `_` is the name of the unnamed one."""
+
+    name: str
+
+
+class Const(NamedTuple):
+    """A number, a text or nil."""
+
+    value: Value
+
+
+class Record(NamedTuple):
+    """`[a, b]`"""
+
+    items: tuple[Term, ...]
+
+
+class Apply(NamedTuple):
+    """A functor: an operator or a function by name."""
+
+    name: str
+    args: tuple[Term, ...]
+
+
+class Aggregate(NamedTuple):
+    """`count : { … }`, `min x : { … }`"""
+
+    kind: str
+    target: Term | None
+    body: tuple[Literal, ...]
+
+
+class Atom(NamedTuple):
+    """`relation(args)`, or its negation."""
+
+    relation: str
+    args: tuple[Term, ...]
+    negated: bool = False
+
+
+class Compare(NamedTuple):
+    """`left op right` with op one of = != < <= > >=, or `contains`: left is part of right."""
+
+    op: str
+    left: Term
+    right: Term
+
+
+Term = Var | Const | Record | Apply | Aggregate
+Literal = Atom | Compare
+
+
+@dataclass(frozen=True, eq=False)
+class Clause:
+    """One rule (or fact, with no body), where it stands and its text without layout."""
+
+    head: Atom
+    body: tuple[Literal, ...]
+    file: str
+    line: int
+    text: str
+
+
+@dataclass
+class RuleSet:
+    """Everything that the checker knows of the rules."""
+
+    relations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Relation → types of its attributes (`number`, `symbol` or the name of another type)."""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Relation that is read from the facts → name of its file."""
+    clauses: list[Clause] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+
+
+class RuleError(Exception):
+    """Rules that the checker does not understand, and therefore does not accept."""
+
+
+_TOKEN = re.compile(
+    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)|(?P<include>\#include[ \t]*"[^"\n]*")|(?P<text>"(?:[^"\\\n]|\\.)*")"""
+    r"""|(?P<directive>\.(?:decl|input|output|printsize|type|plan|pragma)\b)|(?P<number>\d+)\b"""
+    r"""|(?P<name>[A-Za-z_?][\w?]*)|(?P<sign>:-|!=|<=|>=|<:|[-+*/%^()\[\]{},:=<>!;.|])""",
+    re.DOTALL,
+)
+_ESCAPE = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
+_AGGREGATES = frozenset({"count", "sum", "min", "max"})
+_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
+_AFTER_LITERAL = frozenset({",", ";", ".", ")", "}"})
+_WORD_OPERATORS = frozenset({"band", "bor", "bxor", "bshl", "bshr"})
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    line: int
+
+
+def _tokens(text: str, file: str) -> list[_Token]:
+    out = []
+    at, line = 0, 1
+    while at < len(text):
+        m = _TOKEN.match(text, at)
+        if m is None:
+            raise RuleError(f"{file}:{line}: not understood: {text[at : at + 30]!r}")
+        kind = str(m.lastgroup)
+        if kind != "skip":
+            out.append(_Token(kind, m[0], line))
+        line += m[0].count("\n")
+        at = m.end()
+    out.append(_Token("end", "", line))
+    return out
+
+
+class _Reader:
+    """Recursive descent over the tokens of one file."""
+
+    def __init__(self, file: Path, rules: RuleSet) -> None:
+        self.file = str(file)
+        self.rules = rules
+        self.tokens = _tokens(file.read_text("utf-8"), self.file)
+        self.at = 0
+
+    def fail(self, what: str) -> RuleError:
+        token = self.tokens[self.at]
+        return RuleError(f"{self.file}:{token.line}: {what}, found {token.text!r}")
+
+    def peek(self) -> str:
+        return self.tokens[self.at].text
+
+    def take(self, text: str | None = None) -> str:
+        token = self.tokens[self.at]
+        if (text is not None and token.text != text) or token.kind == "end":
+            raise self.fail(f"expected {text!r}")
+        self.at += 1
+        return token.text
+
+    def maybe(self, text: str) -> bool:
+        if self.tokens[self.at].text == text and self.tokens[self.at].kind != "text":
+            self.at += 1
+            return True
+        return False
+
+    def name(self) -> str:
+        if self.tokens[self.at].kind != "name":
+            raise self.fail("expected a name")
+        return self.take()
+
+    # ---- a file
+
+    def includes(self) -> Iterator[str]:
+        """Read the file; yields the paths that it includes, which are to be read before going on."""
+        while self.tokens[self.at].kind != "end":
+            kind, text, _ = self.tokens[self.at]
+            if kind == "include":
+                self.at += 1
+                yield text.split('"')[1]
+            elif kind == "directive":
+                self.directive(self.take())
+            else:
+                self.clause()
+
+    def directive(self, word: str) -> None:
+        if word == ".decl":
+            names = [self.name()]
+            while self.maybe(","):
+                names.append(self.name())
+            self.take("(")
+            types = []
+            while not self.maybe(")"):
+                self.name()
+                self.take(":")
+                types.append(self.name())
+                self.maybe(",")
+            for name in names:
+                self.rules.relations[name] = tuple(types)
+        elif word in (".input", ".output", ".printsize"):
+            names = [self.name()]
+            while self.maybe(","):
+                names.append(self.name())
+            parameters = {}
+            if self.maybe("("):
+                while not self.maybe(")"):
+                    key = self.name()
+                    self.take("=")
+                    parameters[key] = self.take().strip('"')
+                    self.maybe(",")
+            if word == ".input":
+                if parameters.keys() - {"filename"}:
+                    raise self.fail("the checker knows no parameter of .input but filename")
+                for name in names:
+                    self.rules.inputs[name] = parameters.get("filename", f"{name}.facts")
+        elif word == ".pragma":
+            while self.tokens[self.at].kind == "text":
+                self.take()
+        elif word == ".type":
+            self.name()
+            if not self.maybe("="):
+                self.take("<:")
+            if self.maybe("["):
+                while not self.maybe("]"):
+                    self.take()
+            else:
+                self.name()
+                while self.maybe("|"):
+                    self.name()
+        else:
+            raise self.fail(f"the checker does not know {word}")
+
+    # ---- clauses
+
+    def clause(self) -> None:
+        start, line = self.at, self.tokens[self.at].line
+        heads = [self.atom()]
+        while self.maybe(","):
+            heads.append(self.atom())
+        bodies: list[tuple[Literal, ...]] = [()]
+        if self.maybe(":-"):
+            bodies = self.disjunction()
+        self.take(".")
+        text = " ".join(t.text for t in self.tokens[start : self.at])
+        for head in heads:
+            self.rules.clauses += [Clause(head, own_variables(head, body), self.file, line, text) for body in bodies]
+
+    def disjunction(self) -> list[tuple[Literal, ...]]:
+        out = self.conjunction()
+        while self.maybe(";"):
+            out += self.conjunction()
+        return out
+
+    def conjunction(self) -> list[tuple[Literal, ...]]:
+        out: list[tuple[Literal, ...]] = [()]
+        while True:
+            alternatives = self.literal()
+            out = [one + two for one in out for two in alternatives]
+            if not self.maybe(","):
+                return out
+
+    def literal(self) -> list[tuple[Literal, ...]]:
+        if self.maybe("!"):
+            return [(self.atom()._replace(negated=True),)]
+        back = self.at
+        if self.tokens[self.at].kind == "name" and self.tokens[self.at + 1].text == "(":
+            atom = self.atom()
+            if self.peek() in _AFTER_LITERAL:
+                if atom.relation == "contains" and len(atom.args) == 2:
+                    return [(Compare("contains", *atom.args),)]
+                return [(atom,)]
+            self.at = back  # it was a functor in a comparison
+        elif self.peek() == "(":
+            try:
+                self.at += 1
+                inner = self.disjunction()
+                self.take(")")
+                if self.peek() in _AFTER_LITERAL:
+                    return inner
+            except RuleError:
+                pass
+            self.at = back  # it was a term in brackets
+        left = self.term()
+        op = self.take()
+        if op not in _COMPARISONS:
+            self.at -= 1
+            raise self.fail("expected a comparison")
+        return [(Compare(op, left, self.term()),)]
+
+    def atom(self) -> Atom:
+        name = self.name()
+        self.take("(")
+        return Atom(name, self.items(")"))
+
+    # ---- terms
+
+    def items(self, close: str) -> tuple[Term, ...]:
+        out: list[Term] = []
+        while not self.maybe(close):
+            if out:
+                self.take(",")
+            out.append(self.term())
+        return tuple(out)
+
+    def term(self) -> Term:
+        out = self.product()
+        while self.peek() in ("+", "-") or self.peek() in _WORD_OPERATORS:
+            out = Apply(self.take(), (out, self.product()))
+        return out
+
+    def product(self) -> Term:
+        out = self.factor()
+        while self.peek() in ("*", "/", "%"):
+            out = Apply(self.take(), (out, self.factor()))
+        return out
+
+    def factor(self) -> Term:
+        kind, text, _ = self.tokens[self.at]
+        if kind == "number":
+            self.at += 1
+            return Const(int(text))
+        if kind == "text":
+            self.at += 1
+            return Const(re.sub(r"\\(.)", lambda m: _ESCAPE.get(m[1], m[1]), text[1:-1]))
+        if self.maybe("-"):
+            inner = self.factor()
+            if isinstance(inner, Const) and isinstance(inner.value, int):
+                return Const(-inner.value)
+            return Apply("-", (Const(0), inner))
+        if self.maybe("("):
+            inner = self.term()
+            self.take(")")
+            return inner
+        if self.maybe("["):
+            return Record(self.items("]"))
+        name = self.name()
+        if name == "nil":
+            return Const(None)
+        if name in _AGGREGATES and self.peek() != "(":
+            target = None if self.peek() == ":" else self.term()
+            self.take(":")
+            self.take("{")
+            bodies = self.disjunction()
+            self.take("}")
+            if len(bodies) != 1:
+                raise self.fail("the checker does not know disjunctions inside aggregates")
+            return Aggregate(name, target, bodies[0])
+        if self.maybe("("):
+            return Apply(name, self.items(")"))
+        return Var(name)
+
+
+def read_rules(files: Iterable[Path]) -> RuleSet:
+    """The rules of these files and of all that they include, each file once."""
+    rules = RuleSet()
+
+    def read(file: Path) -> None:
+        file = file.resolve()
+        if file in rules.files:
+            return
+        rules.files.append(file)
+        for path in _Reader(file, rules).includes():
+            read(file.parent / path)
+
+    for file in files:
+        read(Path(file))
+    for clause in rules.clauses:
+        for atom in (clause.head, *atoms(clause.body)):
+            if len(rules.relations.get(atom.relation, ())) != len(atom.args) or atom.relation not in rules.relations:
+                raise RuleError(f"{clause.file}:{clause.line}: `{atom.relation}` is not declared like that")
+    return rules
+
+
+LOCAL = "'"
+"""Ends the names of variables that belong to an aggregate: they occur nowhere outside it."""
+
+
+def own_variables(head: Atom, body: tuple[Literal, ...]) -> tuple[Literal, ...]:
+    """The body with the variables that occur only inside an aggregate renamed, so that they can be told from the others."""
+    outside: set[str] = set()
+
+    def collect(term: Term) -> None:
+        if isinstance(term, Var):
+            outside.add(term.name)
+        elif isinstance(term, Record | Apply):
+            for item in term.items if isinstance(term, Record) else term.args:
+                collect(item)
+
+    def rename(term: Term, inside: bool) -> Term:
+        if isinstance(term, Var):
+            return Var(term.name + LOCAL) if inside and term.name not in outside and term.name != "_" else term
+        if isinstance(term, Record):
+            return Record(tuple(rename(item, inside) for item in term.items))
+        if isinstance(term, Apply):
+            return Apply(term.name, tuple(rename(item, inside) for item in term.args))
+        if isinstance(term, Aggregate):
+            target = None if term.target is None else rename(term.target, True)
+            return Aggregate(term.kind, target, tuple(literal(x, True) for x in term.body))
+        return term
+
+    def literal(one: Literal, inside: bool) -> Literal:
+        if isinstance(one, Atom):
+            return one._replace(args=tuple(rename(term, inside) for term in one.args))
+        return Compare(one.op, rename(one.left, inside), rename(one.right, inside))
+
+    for one in (head, *body):
+        for term in one.args if isinstance(one, Atom) else (one.left, one.right):
+            collect(term)
+    return tuple(literal(one, False) for one in body)
+
+
+def atoms(body: Iterable[Literal]) -> Iterator[Atom]:
+    """All atoms of a body, those inside aggregates too."""
+    for literal in body:
+        if isinstance(literal, Atom):
+            yield literal
+        for term in literal.args if isinstance(literal, Atom) else (literal.left, literal.right):
+            yield from _inner(term)
+
+
+def _inner(term: Term) -> Iterator[Atom]:
+    if isinstance(term, Aggregate):
+        yield from atoms(term.body)
+    elif isinstance(term, Apply | Record):
+        for item in term.args if isinstance(term, Apply) else term.items:
+            yield from _inner(item)

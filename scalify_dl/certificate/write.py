@@ -1,0 +1,132 @@
+"""Writes the derivation of every proved output as a certificate."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.pysouffle import Program, Proof, rules_dir
+from scalify_dl.verify.pipeline import Analysis, fact_relations, rule_files
+from scalify_dl.verify.verdict import Report
+
+from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, rule_name
+from .rules import Aggregate, Apply, Atom, Clause, Literal, Record, RuleSet, Term, atoms, read_rules
+
+
+class _Lines:
+    """The lines of a certificate: every tuple and every record once."""
+
+    def __init__(self, clause_of: Callable[[Proof], int]) -> None:
+        self.lines: list[str] = []
+        self.steps: dict[tuple[str, Any], int] = {}
+        self.terms: dict[tuple[Any, ...], list[int]] = {}
+        self.clause_of = clause_of
+
+    def value(self, value: Any) -> Any:
+        """A value as it stands in a row; records get a line of their own first."""
+        if not isinstance(value, tuple):
+            return value
+        known = self.terms.get(value)
+        if known is None:
+            items = [self.value(item) for item in value]
+            known = self.terms[value] = [len(self.terms)]
+            self.lines.append(json.dumps({"term": items}, ensure_ascii=False))
+        return known
+
+    def proof(self, proof: Proof) -> None:
+        """A proof with all its premises, premises first."""
+        for node in proof.nodes():
+            key = (node.relation, node.row)
+            if key in self.steps:
+                continue
+            if node.kind not in ("fact", "rule"):
+                raise CertificateError(f"a certificate cannot say why {node.atom} holds ({node.kind})")
+            row = [self.value(v) for v in node.row]
+            entry: list[Any] = [node.relation, row]
+            if node.kind == "rule":
+                premises = [self.steps[p.relation, p.row] for p in node.premises]
+                bindings = {name: self.value(v) for name, v in node.bindings.items()}
+                entry += [self.clause_of(node), premises, bindings]
+            self.lines.append(json.dumps(entry, ensure_ascii=False))
+            self.steps[key] = len(self.steps)
+
+
+def _order(program: Program, rules: RuleSet) -> dict[str, int]:
+    """What `ord` gave to the texts that clauses ask it about: the columns where its argument stands in their bodies."""
+    columns: set[tuple[str, int]] = set()
+    for clause in rules.clauses:
+        asked = {arg for term in _terms(clause) if isinstance(term, Apply) and term.name == "ord" for arg in term.args}
+        for atom in atoms(clause.body):
+            columns |= {(atom.relation, i) for i, term in enumerate(atom.args) if term in asked}
+    order: dict[str, int] = {}
+    for relation, i in columns:
+        texts = (row[i] for row in program.relation(relation))
+        order.update(zip(texts, program.array(relation)[:, i].tolist(), strict=True))
+    return order
+
+
+def _terms(clause: Clause) -> Iterator[Term]:
+    """All terms of a clause, those inside others too."""
+    todo: list[Term] = list(clause.head.args)
+    literals: list[Literal] = list(clause.body)
+    while literals or todo:
+        if literals:
+            literal = literals.pop()
+            todo += literal.args if isinstance(literal, Atom) else (literal.left, literal.right)
+            continue
+        term = todo.pop()
+        yield term
+        if isinstance(term, Aggregate):
+            literals += term.body
+        elif isinstance(term, Apply | Record):
+            todo += term.args if isinstance(term, Apply) else term.items
+
+
+def write(analysis: Analysis, report: Report, path: Path) -> None:
+    """Write the certificate of a PROVED report; the file appears whole or not at all."""
+    program, shipped = analysis.program, rules_dir()
+    rules = read_rules(rule_files(analysis.options.rules))
+    numbers: dict[tuple[str, int], int] = {}
+    clauses: list[list[Any]] = []
+    texts = {(clause.file, clause.line): clause.text for clause in rules.clauses}
+
+    def clause_of(proof: Proof) -> int:
+        place = (str(Path(proof.file).resolve()), proof.line)
+        if place not in numbers:
+            numbers[place] = len(clauses)
+            clauses.append([rule_name(Path(place[0]), shipped), place[1], texts[place]])
+        return numbers[place]
+
+    out = _Lines(clause_of)
+    outputs = []
+    for output in report.outputs:
+        row = (output.tensor, output.base_tensor, "PROVED", output.layout)
+        proof = program.explain("output_verdict", row)
+        if proof is None:
+            raise CertificateError(f"{output.name} is not proved")
+        out.proof(proof)
+        outputs.append([output.tensor, output.base_tensor, output.layout])
+    header = {
+        "certificate": FORMAT,
+        "version": VERSION,
+        "facts": {
+            f"{table}.facts": facts_hash("\t".join(map(str, row)) for row in analysis.facts[table])
+            for table in sorted(set(fact_relations(program).values()))
+        },
+        "rules": {rule_name(file, shipped): file_hash(file) for file in rules.files},
+        "outputs": outputs,
+        "assumptions": sorted(map(list, analysis.rows("assumption"))),
+        "clauses": clauses,
+        "order": _order(program, rules),
+    }
+    temporary = path.with_name(path.name + ".part")
+    try:
+        with gzip.open(temporary, "wt", encoding="utf-8", compresslevel=3) as file:
+            file.write(json.dumps(header, ensure_ascii=False) + "\n")
+            file.writelines(line + "\n" for line in out.lines)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
