@@ -18,6 +18,7 @@ from scalify_dl.errors import InputError
 
 from .placement import AxisPart
 
+DEPTH_LIMIT = 20
 REDUCERS = ("sum", "max", "min", "prod", "and", "or")
 
 
@@ -131,17 +132,30 @@ def load_relations(path: str | Path) -> Relations:
 
 def parse_relations(text: str, *, file: str | None = None) -> Relations:
     """Reads relations text."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
-        root = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+        _check_nesting(text, loader, file)
+        root = yaml.compose(text, Loader=loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
         raise InputError(f"not YAML: {error.problem}", file=file, line=line, column=column) from None
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"not YAML: {str(error).splitlines()[0]}", file=file) from None
     if root is None:
         return Relations()
     return _Reader(file).relations(root)
+
+
+def _check_nesting(text: str, loader: Any, file: str | None) -> None:
+    """Refuses what a relations file has no use for and what would overflow or blow up: deep nesting, aliases."""
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH_LIMIT or isinstance(event, yaml.AliasEvent):
+            what = "an alias" if isinstance(event, yaml.AliasEvent) else f"nesting deeper than {DEPTH_LIMIT}"
+            mark = event.start_mark
+            raise InputError(f"relations file: {what}", file=file, line=mark.line + 1, column=mark.column + 1)
 
 
 class _Reader:

@@ -1,0 +1,282 @@
+"""Pairs of hand-written programs: pairing, placement, what is bad input and what is left unrelated."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.model import Facts
+from scalify_dl.frontends.export import tables
+from scalify_dl.frontends.graph import Graph
+from scalify_dl.frontends.literals import Literal
+from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.frontends.relate import template
+from scalify_dl.frontends.relations import parse_relations
+from scalify_dl.frontends.shapes import check
+
+TP2 = "tp=2"
+Shape = tuple[int, ...]
+
+
+def programs(base: list[Shape], dist: list[Shape], *, dtype: str = "f32", paths: bool = False) -> tuple[Graph, Graph]:
+    """Two programs that return their inputs, negated."""
+    pair = Graph("base"), Graph("dist")
+    for graph, shapes in zip(pair, (base, dist), strict=True):
+        for n, shape in enumerate(shapes):
+            x = graph.input(f"{graph.name}{n}", dtype, shape, path=f"w{n}" if paths else None)
+            graph.output(graph.emit("negate", [x], name=f"out{n}"))
+    return pair
+
+
+def facts_of(pair: tuple[Graph, Graph], mesh: str = TP2, relations: str = "") -> Facts:
+    return tables(pair[0], [pair[1]], Mesh.parse(mesh), parse_relations(relations, file="r.yaml"))
+
+
+def shards(facts: Facts) -> list[tuple[str, str, str, str, str]]:
+    return [(row[0], row[1], row[3], row[4], row[5]) for row in facts["shard"]]
+
+
+def test_equal_shapes_are_replicated_and_smaller_ones_sharded_with_a_note() -> None:
+    facts = facts_of(programs([(8,), (8, 16)], [(8,), (8, 8)]))
+    assert shards(facts) == [
+        ("dist0", "", "", "[0:1x8]|tp=r2", "shape"),
+        ("dist1", "", "", "[0:1x8][1:1x8]|tp=1:8x2", "shape"),
+    ]
+    assert facts["placement_note"] == [
+        ("dist1", "inferred as contiguous shard of dim 1 over tp; if it is a fused weight use `parts:`")
+    ]
+
+
+def test_paths_pair_inputs_in_any_order() -> None:
+    base, dist = programs([(8,), (4,)], [(4,), (8,)])
+    for graph, names in ((base, ("a", "b")), (dist, ("b", "a"))):
+        for port, name in zip(graph.inputs, names, strict=True):
+            port.path = name
+    facts = facts_of((base, dist), relations='outputs: {"#0": {base: "#1"}}')
+    assert [(row[0], row[2], row[5]) for row in facts["shard"]] == [
+        ("dist0", "base/base1", "name"),
+        ("dist1", "base/base0", "name"),
+    ]
+
+
+def test_fused_parts_are_pieces() -> None:
+    facts = facts_of(
+        programs([(4, 24)], [(4, 12)]),
+        relations="inputs: {dist0: {dims: {1: [tp]}, parts: {dim: 1, sizes: [16, 4, 4]}}}",
+    )
+    assert shards(facts) == [
+        ("dist0", "1:0:8", "1:0:16", "[0:1x4][1:1x8]|tp=1:8x2", "given"),
+        ("dist0", "1:8:10", "1:16:20", "[0:1x4][1:1x2]|tp=1:2x2", "given"),
+        ("dist0", "1:10:12", "1:20:24", "[0:1x4][1:1x2]|tp=1:2x2", "given"),
+    ]
+
+
+def test_parts_may_be_placed_each_in_its_own_way() -> None:
+    """Two kv heads over four ranks: each is held by two of them."""
+    facts = facts_of(
+        programs([(4, 16)], [(4, 6)]),
+        "tp=4",
+        "inputs: {dist0: {dims: [{1: [tp]}, {1: ['tp:2']}], parts: {dim: 1, sizes: [8, 8]}}}",
+    )
+    assert [row[3] for row in shards(facts)] == ["[0:1x4][1:1x2]|tp=1:2x4", "[0:1x4][1:1x4]|tp=1:4x2,r2"]
+
+
+@pytest.mark.parametrize(
+    ("relations", "message"),
+    [
+        ("inputs: {dist0: {dims: {0: [tp]}}}", "is [2, 24] on every rank, but the distributed program has f32[4,12]"),
+        ("inputs: {dist0: {dims: {1: [pp]}}}", "no mesh axis `pp`"),
+        ("inputs: {dist0: {dims: {1: [tp]}, parts: {dim: 1, sizes: [16, 4]}}}", "add up to 20, dim 1 of the baseline"),
+        ("inputs: {dist0: {dims: {}, parts: {dim: 1, sizes: [16, 8]}}}", "is [4, 24] on every rank"),
+        ("inputs: {dist0: {parts: {dim: 7, sizes: [24]}}}", "no dim 7"),
+        ("inputs: {nothing: {dims: {1: [tp]}}}", "no distributed input matches `nothing`"),
+        ("inputs: {dist0: {base: other}}", "no baseline input `other`"),
+        ("outputs: {other: {}}", "no distributed output `other`"),
+        ("outputs: {'#0': {base: other}}", "no value of base with the name `other`"),
+        ("outputs: {'#0': {dims: {0: [tp]}}}", "is [2, 24], the distributed output is f32[4,12]"),
+        ("constants: {c: 1}", "no unprinted constant matches `c`"),
+        ("groups: {g: [0, 1]}", "no process group matches `g`"),
+        ("ranges: {x: [0, 4]}", "no input `x`"),
+    ],
+)
+def test_relations_that_do_not_fit_are_bad_input_at_their_place(relations: str, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        facts_of(programs([(4, 24)], [(4, 12)]), relations=relations)
+    assert message in " ".join(caught.value.message.split())
+    assert caught.value.file == "r.yaml"
+    assert caught.value.line == 1
+
+
+@pytest.mark.parametrize(
+    ("base", "dist", "message"),
+    [
+        ((4, 24), (4, 48), "larger than in the baseline"),
+        ((4, 24), (4,), "different numbers of dims"),
+        ((4, 24), (4, 3), "more than 2"),
+    ],
+)
+def test_shapes_that_nothing_explains_are_bad_input(base: Shape, dist: Shape, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        facts_of(programs([base], [dist]))
+    assert message in caught.value.message
+    assert "f32[4,24]" in caught.value.message
+    assert "swapped" in (caught.value.hint or "")
+
+
+def test_shapes_that_something_else_may_explain_stay_unrelated_with_a_note() -> None:
+    facts = facts_of(programs([(4, 24)], [(4, 14)]), relations="")
+    assert facts["shard"] == []
+    assert "`parts:` for a fused weight" in facts["placement_note"][0][1]
+
+
+def test_counts_that_differ_list_both_sides() -> None:
+    with pytest.raises(InputError) as caught:
+        facts_of(programs([(4,), (4,)], [(4,), (4,), (4,)]))
+    assert "2 baseline inputs and 3 distributed inputs" in caught.value.message
+    assert "dist2 f32[4]" in caught.value.message
+    assert "relate" in (caught.value.hint or "")
+
+
+def test_concatenated_inputs() -> None:
+    pair = programs([(8, 4), (3,)], [(4, 4), (3,), (4, 4)])
+    relations = "concat: {base0: {dim: 0, of: [dist0, dist2]}}\noutputs: {'#1': {base: '#1'}}"
+    facts = facts_of(pair, relations=relations)
+    assert [(row[0], row[2], row[3]) for row in facts["shard"]] == [
+        ("dist0", "base/base0", "0:0:4"),
+        ("dist2", "base/base0", "0:4:8"),
+        ("dist1", "base/base1", ""),
+    ]
+
+
+def test_element_types_must_agree_but_for_integer_widths() -> None:
+    base, dist = programs([(4,)], [(4,)], dtype="s64")
+    dist.inputs[0].tensor.dtype = dist.outputs[0].tensor.dtype = "s32"
+    assert facts_of((base, dist))["assume"] == [
+        ("dist0", "holds the same integers as s64 of the baseline and as s32", "element type")
+    ]
+    base, dist = programs([(4,)], [(4,)])
+    dist.inputs[0].tensor.dtype = "bf16"
+    with pytest.raises(InputError, match="same element type"):
+        facts_of((base, dist))
+
+
+def test_swapped_programs_are_told() -> None:
+    base, dist = programs([(8, 8)], [(8, 16)])
+    with pytest.raises(InputError, match="swapped"):
+        facts_of((base, dist))
+    base, dist = programs([(8, 8)], [(8, 8)])
+    base.emit("all-reduce", [base.inputs[0].tensor], reducer="sum", groups=[[0, 1]])
+    with pytest.raises(InputError, match="swapped"):
+        facts_of((base, dist))
+
+
+def with_group(name: str) -> tuple[Graph, Graph]:
+    base, dist = programs([(8,)], [(8,)])
+    for graph in (base, dist):
+        op = graph.add("all-reduce", [graph.inputs[0].tensor], symbols={"reducer": ["sum"]}, group_name=name)
+        graph.outputs[0].tensor = op.result
+    return base, dist
+
+
+def groups(facts: Facts) -> dict[str, list[list[int]]]:
+    found: dict[str, list[list[int]]] = {}
+    for op, group, _, rank in facts["group"]:
+        lists = found.setdefault(op, [])
+        if len(lists) <= group:
+            lists.append([])
+        lists[group].append(rank)
+    return found
+
+
+def test_named_groups_come_from_the_relations_file() -> None:
+    facts = facts_of(with_group("g"), "dp=2,tp=2", "groups: {g: [[0, 1], [2, 3]]}")
+    assert groups(facts) == {"base/all-reduce": [[0]], "all-reduce": [[0, 1], [2, 3]]}
+    with pytest.raises(InputError, match="do not hold each of the 4 ranks"):
+        facts_of(with_group("g"), "dp=2,tp=2", "groups: {g: [0, 1]}")
+
+
+def test_named_groups_of_a_mesh_with_one_axis_are_assumed_to_be_it() -> None:
+    facts = facts_of(with_group("g"), "dp=1,tp=2")
+    assert groups(facts)["all-reduce"] == [[0, 1]]
+    assert facts["assume"] == [("all-reduce", "process group `g` is all 2 ranks", "group")]
+
+
+def test_named_groups_of_other_meshes_stay_unknown() -> None:
+    facts = facts_of(with_group("g"), "dp=2,tp=2")
+    assert "all-reduce" not in groups(facts)
+    assert ("all-reduce", "group_name", 0, "g") in facts["attr_symbol"]
+
+
+def with_constant(*literals: tuple[str, Literal]) -> tuple[Graph, Graph]:
+    base, dist = programs([(8,)], [(8,)])
+    for graph in (base, dist):
+        for name, literal in literals:
+            graph.constant(literal, "f32", (8,), name=name)
+    return base, dist
+
+
+def test_unprinted_constants_are_assumed_equal_in_order() -> None:
+    facts = facts_of(with_constant(("c", Literal.elided()), ("d", Literal.elided())))
+    assert [(row[0], row[2], row[5]) for row in facts["shard"][1:]] == [
+        ("c", "base/c", "elided"),
+        ("d", "base/d", "elided"),
+    ]
+    assert [row[0] for row in facts["assume"]] == ["c", "d"]
+
+
+def test_unprinted_constants_with_a_given_value_or_hash_are_not_assumed_equal() -> None:
+    facts = facts_of(
+        with_constant(("c0", Literal.elided()), ("h", Literal.elided("ab"))), relations="constants: {'c*': 2}"
+    )
+    assert len(facts["shard"]) == 1
+    assert [row[1:] for row in facts["assume"]] == [("is 2 everywhere: the dump does not print it", "given")] * 2
+    assert ("h", "ab") in facts["literal_hash"]
+
+
+def test_embedding_ids_get_the_range_of_the_table() -> None:
+    base, dist = Graph("base"), Graph("dist")
+    for graph in (base, dist):
+        table, ids = graph.input("table", "f32", (100, 4)), graph.input("ids", "s32", (6,))
+        indices = graph.emit("reshape", [ids], shape=(6, 1))
+        graph.output(
+            graph.emit(
+                "gather", [table, indices], offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0],
+                index_vector_dim=1, slice_sizes=[1, 4],
+            )
+        )  # fmt: skip
+    facts = facts_of((base, dist))
+    assert facts["range"] == [("base/ids", 0, 100, "embedding ids"), ("ids", 0, 100, "embedding ids")]
+    assert facts["assume"] == [("base/ids", "0 ≤ x < 100", "range: embedding ids")]
+    given = facts_of((base, dist), relations="ranges: {ids: [0, 50]}")
+    assert {row[1:] for row in given["range"]} == {(0, 50, "given")}
+
+
+def test_expected_placements_of_outputs() -> None:
+    facts = facts_of(
+        programs([(8, 4)], [(8, 2)]),
+        "dp=2,tp=2",
+        "inputs: {dist0: {dims: {1: [tp]}}}\noutputs: {out0: {dims: {1: [tp]}, pending: {dp: sum}}}",
+    )
+    assert facts["expect"] == [("out0", "base/out0", "[0:1x8][1:1x2]|dp=sum2|tp=1:2x2")]
+
+
+def test_templates_are_relations_files() -> None:
+    base, dist = programs([(8,), (8, 16), (8, 24), (4,)], [(8,), (8, 8), (8, 14), (4,)])
+    text = template(base, dist, Mesh.parse(TP2))
+    assert "guessed from the shapes" in text
+    assert "no even split" in text
+    relations = parse_relations(text)
+    assert len(relations.inputs) == len(relations.outputs) == 4
+    base.inputs.pop()
+    base.outputs.pop()
+    text = template(base, dist, Mesh.parse(TP2))
+    assert "no partner" in text
+    parse_relations(text)
+
+
+def test_contradicting_shapes_are_bad_input_with_their_place() -> None:
+    graph = Graph("g", file="dump.txt")
+    x = graph.input("x", "f32", (8,))
+    graph.add("negate", [x], [("f32", (9,))], name="y", at=(7, 3))
+    with pytest.raises(InputError, match=r"dump\.txt:7:3: `y` is declared as f32\[9\]"):
+        check(graph)
