@@ -45,7 +45,7 @@ class _Table:
             index = self.indexes[positions] = defaultdict(list)
             for row in self.rows:
                 index[tuple([row[i] for i in positions])].append(row)
-        return list(index.get(key, ()))
+        return index.get(key, ())
 
 
 class _Plan:
@@ -92,22 +92,21 @@ class Closed:
             self.tables[relation].rows = set(rows)
         self.given = set(facts)
         self.done = {r for r in rules.relations if r not in self.clauses}
-        self.components = _components({r: self._reads(r) for r in rules.relations})
-        self.weight = self._weights(rules)
+        reads: dict[str, set[str]] = {r: set() for r in rules.relations}
+        for clause in rules.clauses:
+            reads[clause.head.relation].update(atom.relation for atom in atoms(clause.body))
+        self.components = _components(reads)
+        self.weight = self._weights(reads)
 
-    def _reads(self, relation: str) -> set[str]:
-        return {atom.relation for clause in self.clauses[relation] for atom in atoms(clause.body)}
-
-    def _weights(self, rules: RuleSet) -> dict[str, int]:
-        """How many clauses a relation depends on."""
+    def _weights(self, reads: dict[str, set[str]]) -> dict[str, int]:
+        """How many relations a relation depends on."""
         below: dict[str, set[str]] = {}
-        for relation in sorted(rules.relations, key=lambda r: self.components[r][0]):
-            reach: set[str] = set()
-            for member in self.components[relation][1]:
-                for read in self._reads(member):
-                    reach |= {read} | below.get(read, set())
-            below[relation] = reach | set(self.components[relation][1])
-        return {r: sum(len(self.clauses[x]) for x in reach) for r, reach in below.items()}
+        for relation in sorted(reads, key=lambda r: self.components[r][0]):
+            if relation not in below:
+                members = self.components[relation][1]
+                outside = set().union(*(reads[m] for m in members)) - members
+                below.update(dict.fromkeys(members, members.union(outside, *(below[r] for r in outside))))
+        return {relation: len(reach) for relation, reach in below.items()}
 
     def lookup(self, relation: str, positions: tuple[int, ...], key: Row) -> Iterable[Row]:
         """Rows whose columns at `positions` are `key`."""
@@ -125,9 +124,8 @@ class Closed:
         """Compute a relation, and those that depend on each other with it."""
         members = self.components[relation][1]
         self.done.update(members)  # from here on lookups inside see the rows so far
-        base: list[_Plan] = []
-        recursive: list[tuple[str, str, _Plan]] = []
-        heads: list[str] = []
+        base: list[tuple[str, _Plan]] = []
+        recursive: dict[str, list[tuple[str, _Plan]]] = defaultdict(list)
         for member in members:
             for clause in self.clauses[member]:
                 if self._dead(clause, members):
@@ -135,20 +133,21 @@ class Closed:
                 positive = [a for a in plain_atoms(clause.body) if isinstance(a, Atom) and not a.negated]
                 inside = [i for i, atom in enumerate(positive) if atom.relation in members]
                 if not inside:
-                    base.append(_Plan(clause, None, self))
-                    heads.append(member)
-                recursive += [(member, positive[i].relation, _Plan(clause, i, self)) for i in inside]
+                    base.append((member, _Plan(clause, None, self)))
+                for i in inside:
+                    recursive[positive[i].relation].append((member, _Plan(clause, i, self)))
         delta: dict[str, list[Row]] = {m: list(self.tables[m].rows) for m in members if m in self.given}
-        for member, plan in zip(heads, base, strict=True):
+        for member, plan in base:
             for row in list(plan.rows(None)):
                 if self.tables[member].add(row):
                     delta.setdefault(member, []).append(row)
         while delta:
             fresh: dict[str, list[Row]] = {}
-            for member, source, plan in recursive:
-                for row in list(plan.rows(delta.get(source, ()))):
-                    if self.tables[member].add(row):
-                        fresh.setdefault(member, []).append(row)
+            for source, rows in delta.items():
+                for member, plan in recursive[source]:
+                    for row in list(plan.rows(rows)):
+                        if self.tables[member].add(row):
+                            fresh.setdefault(member, []).append(row)
             delta = fresh
 
     def _dead(self, clause: Clause, members: frozenset[str]) -> bool:

@@ -298,13 +298,14 @@ def conditions(
     return steps
 
 
-def solutions(steps: list[Step], slots: Slots) -> Iterator[Slots]:
+def solutions(steps: list[Step], slots: Slots) -> Iterable[Slots]:
     """All ways through the steps."""
-    if not steps:
-        yield slots
-        return
-    for found in steps[0](slots):
-        yield from solutions(steps[1:], found)
+    found: Iterable[Slots] = (slots,)
+    for step in steps:
+        found = [after for before in found for after in step(before)]
+        if not found:
+            break
+    return found
 
 
 def _aggregate(term: Aggregate, frame: Slotting, store: Store) -> Evaluate:
