@@ -104,8 +104,12 @@ void check_names(ast::Clause* clause, const Declarations& declarations, Report& 
 
 void check_grounded(ast::Clause* clause, const std::vector<ClauseVariable>& variables, bool head_binds, Report& report) {
     if (clause->kind == ast::Clause::Kind::Fact || variables.empty()) return;
-    const std::vector<bool> grounded = grounded_variables(clause, variables, head_binds);
-    if (std::find(grounded.begin(), grounded.end(), false) == grounded.end()) return;
+    const auto all = [](const std::vector<bool>& v) { return std::find(v.begin(), v.end(), false) == v.end(); };
+    const std::vector<bool> strictly = grounded_variables(clause, variables, head_binds);
+    if (all(strictly)) return;
+    // An aggregate over an unbound variable is no news besides that variable.
+    std::vector<bool> grounded = grounded_variables(clause, variables, head_binds, true);
+    if (all(grounded)) grounded = strictly;  // aggregates that wait for each other
     const std::size_t errors = report.error_count();
     for (std::size_t i = 0; i < variables.size(); ++i) {
         const ast::Name name = written_name(variables[i].name);

@@ -12,7 +12,8 @@ namespace {
 // only, and sees what the scopes around it have bound.
 class Grounding {
 public:
-    explicit Grounding(const std::vector<ClauseVariable>& variables) : variables_(variables), grounded_(variables.size(), false) {}
+    Grounding(const std::vector<ClauseVariable>& variables, bool aggregates_known)
+        : variables_(variables), aggregates_known_(aggregates_known), grounded_(variables.size(), false) {}
 
     void bind_head(ast::Atom* head) {
         for (Argument* a : head->args) bind(a, nullptr);
@@ -64,7 +65,7 @@ private:
         switch (a->kind) {
             case Argument::Kind::Variable: return grounded_[a->id];
             case Argument::Kind::Unnamed: return false;
-            case Argument::Kind::Aggregate: return has_all_injected(a);
+            case Argument::Kind::Aggregate: return aggregates_known_ || has_all_injected(a);
             default: return std::all_of(a->args.begin(), a->args.end(), [&](Argument* part) { return is_grounded(part); });
         }
     }
@@ -100,6 +101,7 @@ private:
     }
 
     const std::vector<ClauseVariable>& variables_;
+    const bool aggregates_known_;
     std::vector<bool> grounded_;
     std::vector<std::vector<const ast::Literal*>> uses_;  // while equations are followed: those of every variable
     std::vector<const ast::Literal*> open_;
@@ -107,8 +109,9 @@ private:
 
 }  // namespace
 
-std::vector<bool> grounded_variables(ast::Clause* clause, const std::vector<ClauseVariable>& variables, bool head_binds) {
-    Grounding grounding(variables);
+std::vector<bool> grounded_variables(ast::Clause* clause, const std::vector<ClauseVariable>& variables, bool head_binds,
+                                     bool aggregates_known) {
+    Grounding grounding(variables, aggregates_known);
     if (head_binds) grounding.bind_head(clause->head);
     grounding.scope(clause->body, {clause->head->args.begin(), clause->head->args.end()}, nullptr);
     return grounding.result();

@@ -75,7 +75,9 @@ public:
     std::vector<Token> run() {
         tokens_.reserve(text_.size() / 3 + 8);
         while (at_ < text_.size()) step();
-        tokens_.push_back({Tok::End, static_cast<Offset>(text_.size()), 0, 0});
+        // The end is where the last token ends, not after the empty lines that follow.
+        const Offset end = tokens_.empty() ? 0 : tokens_.back().begin + tokens_.back().length;
+        tokens_.push_back({Tok::End, end, 0, 0});
         return std::move(tokens_);
     }
 

@@ -345,7 +345,9 @@ private:
 }  // namespace
 
 ast::Program parse(const Source& source, ast::Arena& arena, Report& report) {
-    return Parser(source, arena, report, tokenize(source, report)).run();
+    std::vector<Token> tokens = tokenize(source, report);
+    report.throw_if_errors();  // what follows a broken token would only confuse
+    return Parser(source, arena, report, std::move(tokens)).run();
 }
 
 }  // namespace dl

@@ -144,18 +144,24 @@ private:
                                         (kind == TypeKind::Float ? "" : " of " + std::to_string(declarations_.word_size) + " bits"));
     }
 
+    // The fields of a record of unknown or wrong type have no types either: one message is enough.
     void record(Argument* a, TypeSet set) {
-        parts(a);
-        if (!of_kind(set, TypeKind::Record) || types_.members(set).size() != 1) {
-            if (set == kNoType) report_.error(a->begin, "type mismatch: a record with " + std::to_string(a->args.size()) + " fields cannot be used here");
-            else report_.error(a->begin, "ambiguous record: its type is not known", "as([...], Type) says it");
+        if (set != kAnyType && !of_kind(set, TypeKind::Record)) {
+            report_.error(a->begin, "type mismatch: a record with " + std::to_string(a->args.size()) + " fields cannot be used here");
+            return;
+        }
+        if (types_.members(set).size() != 1) {
+            report_.error(a->begin, "ambiguous record: its type is not known", "as([...], Type) says it");
             return;
         }
         const TypeId type = types_.members(set)[0];
         const std::size_t wanted = types_.info(type).fields.size();
-        if (wanted != a->args.size())
+        if (wanted != a->args.size()) {
             report_.error(a->begin, "wrong number of arguments given to a record: " + quote(types_.info(type).name) + " has " +
                                         std::to_string(wanted) + " fields, " + std::to_string(a->args.size()) + " given");
+            return;
+        }
+        parts(a);
     }
 
     void branch(Argument* a, TypeSet set) {
