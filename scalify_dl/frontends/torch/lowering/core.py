@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from math import prod
+from math import isfinite, prod
 from typing import Any, TypeVar
 
 from scalify_dl.errors import InputError
@@ -41,6 +41,20 @@ def plain(x: Tensor | Number) -> Tensor | int | float:
     return float(x) if isinstance(x, Fraction) else x
 
 
+def exact(number: object) -> Fraction | None:
+    """A number as the dump prints it, exactly; None for infinities and what is no real number."""
+    if isinstance(number, Fraction):
+        return number
+    if isinstance(number, int):
+        return Fraction(number)
+    return Fraction(repr(number)) if isinstance(number, float) and isfinite(number) else None
+
+
+def fits(value: Fraction) -> bool:
+    """Whether numerator and denominator fit the fact tables."""
+    return abs(value.numerator) < 2**31 and value.denominator < 2**31
+
+
 def lower(*names: str) -> Callable[[F], F]:
     """Registers a lowering under op names, with or without an overload."""
 
@@ -62,7 +76,7 @@ class Context:
 
     `iotas` says which tensors hold `index along dim + offset` and nothing else, `slices` which are a contiguous slice
     of another tensor along one dim, `scalars` the value of constants: what `index`, `cat` and friends need to see.
-    `views` remembers reshapes and transposes, so that chains of them become one; `dense` what surely lies in memory
+    `views` remembers reshapes and transposes, `scaled` factors, so that chains of them become one; `dense` what surely lies in memory
     row-major without gaps. `groups` are the members of process groups by name; `alone` says that one rank runs the
     graph, so that every group is that rank.
     """
@@ -76,6 +90,7 @@ class Context:
         self.groups: Mapping[str, Sequence[int]] = {}
         self.alone = False
         self.dense: set[Tensor] = set()
+        self.scaled: dict[Tensor, tuple[Tensor, Fraction]] = {}
         self.producers: dict[Tensor, Op] = {}
         self.iotas: dict[Tensor, tuple[int, int]] = {}
         self.slices: dict[Tensor, tuple[Tensor, int, int, int]] = {}
@@ -360,11 +375,30 @@ class Context:
 
     def multiply(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
         """x · y"""
+        if isinstance(x, Tensor) != isinstance(y, Tensor):
+            tensor, number = (x, y) if isinstance(x, Tensor) else (y, x)
+            factor = exact(number)
+            if isinstance(tensor, Tensor) and is_floating(tensor.dtype) and factor is not None:
+                return self.scale(tensor, factor)
         return self.binary("multiply", x, y)
 
     def divide(self, x: Tensor | Number, y: Tensor | Number) -> Tensor:
-        """x / y"""
+        """x / y; by a number, it is a product."""
+        factor = None if isinstance(y, Tensor) else exact(y)
+        if isinstance(x, Tensor) and is_floating(x.dtype) and factor and fits(1 / factor):
+            return self.scale(x, 1 / factor)
         return self.binary("divide", x, y)
+
+    def scale(self, x: Tensor, factor: Fraction) -> Tensor:
+        """x times an exact number: chains of them become one factor, and a factor of 1 none."""
+        source, inner = self.scaled.get(x, (x, Fraction(1)))
+        if inner != 1 and fits(inner * factor):
+            x, factor = source, inner * factor
+        if factor == 1:
+            return x
+        result = self.emit("multiply", (x, self.splat(factor, x.dtype, x.shape)), x.dtype, x.shape)
+        self.scaled[result] = (x, factor)
+        return result
 
     # --- reductions and contractions ----------------------------------------------------------------------------------
 
