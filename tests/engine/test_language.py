@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scalify_dl.pysouffle import Branch
+from scalify_dl.pysouffle import Branch, Program
 from tests.engine.language import errors, rows, warnings
 
 EDGES = ".decl e(x: number, y: number)\ne(1, 2). e(2, 3). e(3, 1). e(3, 4).\n"
@@ -81,7 +81,7 @@ def test_operators_bind_as_in_the_reference(expression: str, value: int | None) 
         ("number", "to_number(3u)", 3),
     ],
 )
-def test_the_type_of_arguments_and_result_chooses_the_version_of_a_functor(type_name: str, expression: str, value: object) -> None:
+def test_types_choose_the_version_of_a_functor(type_name: str, expression: str, value: object) -> None:
     assert rows(f".decl r(x: {type_name})\nr({expression}).") == {value}
 
 
@@ -105,7 +105,9 @@ def test_match_is_of_the_whole_text_and_contains_of_a_part() -> None:
         r("contains", x) :- s(x), contains("b", x), !contains("x", x).
         r("not match", x) :- s(x), !match(".b.", x).
     """
-    assert rows(source) == {("match", "abc"), ("contains", "abc"), ("contains", "b"), ("not match", "xabcx"), ("not match", "b")}
+    assert {x for k, x in rows(source) if k == "match"} == {"abc"}
+    assert {x for k, x in rows(source) if k == "contains"} == {"abc", "b"}
+    assert {x for k, x in rows(source) if k == "not match"} == {"xabcx", "b"}
 
 
 def test_range_generates_up_to_its_end_in_either_direction() -> None:
@@ -190,7 +192,9 @@ def test_old_type_declarations_still_work_and_warn() -> None:
 
 
 def test_aggregates_of_a_relation() -> None:
-    source = EDGES + """
+    source = (
+        EDGES
+        + """
         .decl r(k: symbol, v: number)
         r("count", n) :- n = count : { e(_, _) }.
         r("sum", n) :- n = sum y : { e(_, y) }.
@@ -199,17 +203,21 @@ def test_aggregates_of_a_relation() -> None:
         r("old", n) :- n = max x : e(x, _).
         .decl m(v: float) m(n) :- n = mean to_float(y) : { e(3, y) }.
     """
+    )
     assert rows(source) == {("count", 4), ("sum", 10), ("min", 3), ("max", 4), ("old", 3)}
     assert rows(source, "m") == {2.5}
 
 
 def test_count_and_sum_of_nothing_are_zero_and_minimum_derives_nothing() -> None:
-    source = EDGES + """
+    source = (
+        EDGES
+        + """
         .decl r(k: symbol, v: number)
         r("count", n) :- n = count : { e(9, _) }.
         r("sum", n) :- n = sum y : { e(9, y) }.
         r("min", n) :- n = min y : { e(9, y) }.
     """
+    )
     assert rows(source) == {("count", 0), ("sum", 0)}
 
 
@@ -224,8 +232,8 @@ def test_the_target_of_an_aggregate_is_a_variable_of_its_own() -> None:
 
 
 def test_aggregates_side_by_side_do_not_share_variables() -> None:
-    source = EDGES + ".decl r(x: number) r(a * 10 + b) :- a = count : { e(x, _), x > 2 }, b = count : { e(x, _), x < 2 }."
-    assert rows(source) == {21}
+    source = EDGES + ".decl r(a: number, b: number) r(a, b) :- a = count : { e(x, _), x > 2 }, b = count : { e(x, 2) }."
+    assert rows(source) == {(2, 1)}
 
 
 def test_aggregates_nest() -> None:
@@ -249,7 +257,8 @@ def test_a_body_of_several_atoms_counts_bindings_of_named_variables() -> None:
 
 
 def test_equivalence_relations_close_themselves() -> None:
-    assert rows(".decl r(x: number, y: number) eqrel\nr(1, 2). r(2, 3).") == {(x, y) for x in (1, 2, 3) for y in (1, 2, 3)}
+    source = ".decl r(x: number, y: number) eqrel\nr(1, 2). r(2, 3)."
+    assert rows(source) == {(x, y) for x in (1, 2, 3) for y in (1, 2, 3)}
 
 
 def test_choice_domain_keeps_one_row_per_key() -> None:
@@ -260,16 +269,21 @@ def test_choice_domain_keeps_one_row_per_key() -> None:
 
 
 def test_subsumption_keeps_what_is_not_dominated() -> None:
-    source = EDGES + """
+    source = (
+        EDGES
+        + """
         .decl r(x: number, d: number) btree_delete
         r(1, 0). r(y, d + 1) :- r(x, d), e(x, y), d < 10.
         r(x, d) <= r(x, d2) :- d2 < d.
     """
+    )
     assert rows(source) == {(1, 0), (2, 1), (3, 2), (4, 3)}
 
 
 def test_inline_relations_disappear_into_their_uses() -> None:
-    source = EDGES + """
+    source = (
+        EDGES
+        + """
         .decl close(x: number, y: number) inline
         close(x, y) :- e(x, y).
         close(x, y) :- e(x, z), close2(z, y).
@@ -279,20 +293,30 @@ def test_inline_relations_disappear_into_their_uses() -> None:
         small(x, y) :- x + y < 5.
         .decl r(x: number, y: number) r(x, y) :- close(x, y), !small(x, y).
     """
+    )
     assert rows(source) == {(2, 3), (3, 4)} | {(2, 4)}
 
 
 def test_inlining_keeps_the_variables_of_aggregates_apart() -> None:
-    source = EDGES + """
+    source = (
+        EDGES
+        + """
         .decl total(x: number, s: number) inline
         total(x, s) :- e(x, _), s = sum x : { e(x, _) }.
         .decl r(s: number) r(s) :- total(1, s).
     """
+    )
     assert rows(source) == {9}
 
 
 def test_directives_take_parameters_and_several_relations() -> None:
-    source = '.decl r, s(x: number)\n.input r, s(IO=file, filename="x.facts", delimiter=",")\n.output r()\n.printsize s\n.limitsize s(n=5)'
+    source = """
+        .decl r, s(x: number)
+        .input r, s(IO=file, filename="x.facts", delimiter=",")
+        .output r()
+        .printsize s
+        .limitsize s(n=5)
+    """
     assert errors(source) == []
 
 
@@ -309,8 +333,6 @@ def test_qualifiers_plans_and_pragmas_are_accepted() -> None:
 
 
 def test_functors_of_the_host_are_declared_with_types() -> None:
-    from scalify_dl.pysouffle import Program
-
     source = ".functor twice(x: number): number\n.functor join(symbol, symbol): symbol stateful\n"
     source += '.decl r(x: number, s: symbol)\nr(@twice(4), @join("a", "b")).'
     program = Program.from_source(source)
@@ -319,7 +341,8 @@ def test_functors_of_the_host_are_declared_with_types() -> None:
 
 
 def test_nullary_relations_are_propositions() -> None:
-    assert rows(".decl a() a().\n.decl b()\n.decl r(x: symbol) r(\"a\") :- a(). r(\"not b\") :- !b().") == {"a", "not b"}
+    source = '.decl a() a().\n.decl b()\n.decl r(x: symbol) r("a") :- a(). r("not b") :- !b().'
+    assert rows(source) == {"a", "not b"}
 
 
 # ---------------------------------------------------------------- components
