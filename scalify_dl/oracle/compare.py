@@ -41,8 +41,9 @@ def _scaled(value: Array, scale: Fraction) -> Array:
     return value * scale.numerator / scale.denominator
 
 
-def wrong(actual: Array, expected: Array, tolerance: float) -> Array:
-    """Where they differ. Reals: beyond `tolerance` times the largest expected magnitude; an expected NaN says nothing."""
+def wrong(actual: Array, expected: Array, tolerance: float, scale: float = 0.0) -> Array:
+    """Where they differ. Reals: beyond `tolerance` times the largest expected magnitude, or `scale` where that is
+    larger; an expected NaN says nothing."""
     if actual.dtype.kind not in "fc" or expected.dtype.kind not in "fc" or tolerance == 0:
         unequal = actual != expected
         if actual.dtype.kind in "fc":
@@ -50,7 +51,7 @@ def wrong(actual: Array, expected: Array, tolerance: float) -> Array:
         return np.asarray(unequal)
     with np.errstate(invalid="ignore"):
         magnitude = np.abs(expected[np.isfinite(expected)])
-        bound = tolerance * max(float(magnitude.max()) if magnitude.size else 0.0, 1e-30)
+        bound = tolerance * max(float(magnitude.max()) if magnitude.size else 0.0, scale, 1e-30)
         near = np.abs(actual - expected) <= bound
     same = near | (actual == expected) | np.isnan(expected)
     return np.asarray(~same)
@@ -81,6 +82,9 @@ def check(
     kind = pending_kind(layout)
     here = {rank: coords[rank] for rank in parts}
     groups = pending_groups(layout, here) if kind else [[rank] for rank in parts]
+    # a tolerance is relative to the whole value: a shard of small elements carries the rounding of the large ones
+    finite = np.abs(base[np.isfinite(base)]) if base.dtype.kind in "fc" else base[:0]
+    scale = float(finite.max() * abs(layout.scale)) if finite.size else 0.0
     done: dict[tuple[Any, ...], bool] = {}
     worst: Mismatch | None = None
     bad_count = total = 0
@@ -96,7 +100,7 @@ def check(
         if actual.shape != layout.local_shape:
             raise ValueError(f"the layout describes local shape {layout.local_shape}, the value has {actual.shape}")
         expected = _scaled(local_part(base, layout, here[rank]), layout.scale)
-        bad = wrong(actual, expected, tolerance)
+        bad = wrong(actual, expected, tolerance, scale)
         count = int(np.count_nonzero(bad))
         bad_count, total = bad_count + count, total + bad.size
         if count and worst is None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .dtypes import storage
-from .meaning import COLLECTIVES, CONTROL, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
+from .meaning import COLLECTIVES, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
 from .meaning.control import opaque
 from .program import Graph, Op, Program
 
@@ -22,6 +22,17 @@ PerRank = dict[int, Array]
 Values = dict[str, PerRank]
 RandomSource = Callable[[Op, dict[int, list[Array]]], dict[int, list[Array]]]
 Observer = Callable[[str, PerRank], None]
+MOVES = (
+    COLLECTIVES
+    | RANDOM
+    | frozenset(
+        """constant iota partition-id replica-id
+    broadcast reshape transpose slice pad concatenate reverse gather
+    dynamic-slice dynamic-update-slice sort top-k select clamp maximum minimum convert while conditional
+            empty""".split()  # noqa: SIM905
+    )
+)
+"""Kinds that pass elements on as they are."""
 
 
 @dataclass(slots=True)
@@ -49,6 +60,8 @@ class Machine:
     rounding: bool = False
     keep: frozenset[str] = frozenset()
     observe: Observer | None = None
+    jitter: np.random.Generator | None = None
+    """Moves every computed float that is no whole number by one rounding, to measure how much rounding matters."""
 
     def run(self, graphs: Iterable[Graph], inputs: Values) -> Values:
         """Runs graphs together; returns the values of kept tensors.
@@ -58,7 +71,7 @@ class Machine:
         kept: Values = {}
         threads = [self._top(graph, inputs, kept) for graph in graphs]
         waiting: dict[int, Request] = {}
-        answers: dict[int, PerRank | None] = {i: None for i in range(len(threads))}
+        answers: dict[int, PerRank | None] = dict.fromkeys(range(len(threads)))
         while answers:
             for i, answer in answers.items():
                 try:
@@ -106,7 +119,7 @@ class Machine:
             else:
                 results = self._local(op, ranks, operands)
             for tensor, value in zip(op.results, results, strict=True):
-                env[tensor] = self._typed(op, tensor, value)
+                env[tensor] = self._jittered(op, self._typed(op, tensor, value))
                 if self.observe:
                     self.observe(tensor, env[tensor])
                 if tensor in self.keep:
@@ -116,6 +129,16 @@ class Machine:
                     env.pop(tensor, None)
         return [env[t] for t in graph.outputs]
 
+    def _jittered(self, op: Op, value: PerRank) -> PerRank:
+        if self.jitter is None or op.kind in MOVES:
+            return value
+        done: dict[int, Array] = {}
+        for x in value.values():
+            if id(x) not in done and x.dtype.kind in "fc":
+                step = 1 + 2.0**-52 * self.jitter.choice([-1.0, 1.0], x.shape)
+                done[id(x)] = np.where(x == np.round(x), x, x * step)
+        return {rank: done.get(id(x), x) for rank, x in value.items()}
+
     def _typed(self, op: Op, tensor: str, value: PerRank) -> PerRank:
         declared = self.program.tensors[tensor]
         dtype = storage(declared.dtype)
@@ -124,7 +147,9 @@ class Machine:
             if id(x) in done:
                 continue
             if x.shape != declared.shape:
-                raise Unsupported(f"op {op.id} ({op.kind}) made {tensor} of shape {x.shape}, declared is {declared.shape}")
+                raise Unsupported(
+                    f"op {op.id} ({op.kind}) made {tensor} of shape {x.shape}, declared is {declared.shape}"
+                )
             done[id(x)] = x if x.dtype == dtype else x.astype(dtype)
         return {rank: done[id(x)] for rank, x in value.items()}
 
@@ -146,7 +171,9 @@ class Machine:
                     done[key] = function(call, [x[rank] for x in operands])
                 except (ValueError, IndexError, TypeError) as error:
                     shapes = ", ".join(str(x[rank].shape) for x in operands)
-                    raise Unsupported(f"op {op.id} ({op.kind}) cannot run on operands of shapes {shapes}: {error}") from error
+                    raise Unsupported(
+                        f"op {op.id} ({op.kind}) cannot run on operands of shapes {shapes}: {error}"
+                    ) from error
             for result, value in zip(results, done[key], strict=True):
                 result[rank] = value
         return results
@@ -213,7 +240,9 @@ class Machine:
             if not needed <= set(arrived):
                 continue
             members.update({j: waiting[j] for j in pending})
-            if any(r.op.kind != op.kind or r.op.groups != op.groups or r.op.pairs != op.pairs for r in members.values()):
+            if any(
+                r.op.kind != op.kind or r.op.groups != op.groups or r.op.pairs != op.pairs for r in members.values()
+            ):
                 continue
             values = {rank: x for r in members.values() for rank, x in r.values.items()}
             results = self._together(op, values)

@@ -18,11 +18,11 @@ Progress = Callable[[int, int, str], None]
 """Called with ops done, ops in all, and what runs."""
 
 EXACT_KINDS = frozenset(
-    """abs add and clamp compare convert maximum minimum multiply negate not or relu select sign subtract xor constant iota
-    partition-id replica-id broadcast reshape transpose slice pad concatenate reverse reduce reduce-window cumulative
-    select-and-scatter dot convolution gather scatter dynamic-slice dynamic-update-slice sort top-k empty all-reduce
-    all-gather reduce-scatter all-to-all collective-permute collective-broadcast while conditional is-finite real imag
-    complex floor ceil trunc round-nearest-even round-nearest-afz dropout-mask""".split()
+    """abs add and clamp compare convert maximum minimum multiply negate not or relu select sign subtract xor constant
+    iota partition-id replica-id broadcast reshape transpose slice pad concatenate reverse reduce reduce-window
+    cumulative select-and-scatter dot convolution gather scatter dynamic-slice dynamic-update-slice sort top-k empty
+    all-reduce all-gather reduce-scatter all-to-all collective-permute collective-broadcast while conditional
+    is-finite real imag complex floor ceil trunc round-nearest-even round-nearest-afz dropout-mask""".split()  # noqa: SIM905
 )
 """On integers these give integers (constants permitting), so float64 is exact and any order of summation agrees."""
 
@@ -87,7 +87,8 @@ def run_trial(
 ) -> Trial:
     """Runs the baseline and then the distributed side (`only="base"`: just the baseline).
 
-    `keep_base`, `keep_dist`: tensors whose values are wanted besides outputs. `relations` place random masks. Raises Unsupported, Deadlock, InputError.
+    `keep_base`, `keep_dist`: tensors whose values are wanted besides outputs. `relations` place random masks. Raises
+    Unsupported, Deadlock, InputError.
     """
     trial = Trial(program, seed, how, rounding)
     draws = Draws(program, seed, tuple(relations))
@@ -121,7 +122,8 @@ def run_trial(
 
 
 def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
-    """Fills `trial.noise`: how much each baseline tensor moves when every real input moves by 2⁻⁴⁸ of itself."""
+    """Fills `trial.noise`: how much each baseline tensor moves when every real input moves by 2⁻⁴⁸ of itself,
+    and every computed value by one rounding (large terms that cancel leave noise that no input explains)."""
     if trial.how == "integers":
         return
     program, wanted = trial.program, list(tensors)
@@ -135,7 +137,8 @@ def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
         for tensor, value in inputs.items()
     }
     with np.errstate(all="ignore"):
-        machine = Machine(program, Draws(program, trial.seed).baseline, trial.seed, trial.rounding, frozenset(wanted))
+        draws = Draws(program, trial.seed).baseline
+        machine = Machine(program, draws, trial.seed, trial.rounding, frozenset(wanted), jitter=rng)
         kept = machine.run(program.top("base"), moved)
         for tensor in wanted:
             here, there = trial.baseline.get(tensor), kept.get(tensor, {}).get(0)
@@ -146,5 +149,3 @@ def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
             distance = distance[np.isfinite(distance)]
             relative = float(distance.max()) / max(float(size.max()), 1e-300) if distance.size and size.size else 0.0
             trial.noise[tensor] = max(FLOOR, SAFETY * relative)
-
-
