@@ -1,9 +1,9 @@
 """The checker: replays a certificate against facts and rule files that the user names.
 
-It trusts nothing in the certificate. Facts and rules are read again and must have the stated hashes; every step must be a
-ground instance of its clause with the stated bindings and premises, each premise an earlier line; what a clause denies
-or counts is looked up in relations that the checker computes itself (`closed`); the outputs must be all those that the
-facts expect, and the assumptions all those that the rules list.
+It trusts nothing in the certificate. Facts and rules are read again and must have the stated hashes; every step must
+be a ground instance of its clause with the stated bindings and premises, each premise an earlier line; what a clause
+denies or counts is looked up in relations that the checker computes itself (`closed`); the outputs must be all those
+that the facts expect, and the assumptions all those that the rules list.
 """
 
 from __future__ import annotations
@@ -162,7 +162,8 @@ class _Replay:
                 raise CertificateError(f"the output {row} is claimed, and not proved")
         missing = {row[:2] for row in self.facts["expect"]} - {row[:2] for row in outputs}
         if missing or not outputs:
-            raise CertificateError(f"no proof of {', '.join(' = '.join(map(str, m)) for m in sorted(missing)) or 'anything'}")
+            names = ", ".join(" = ".join(map(str, pair)) for pair in sorted(missing))
+            raise CertificateError(f"no proof of {names or 'anything'}")
         assumptions = sorted(self.rows("assumption"))
         if [list(row) for row in assumptions] != header.get("assumptions"):
             raise CertificateError("the assumptions are not those that the rules list")

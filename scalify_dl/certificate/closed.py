@@ -56,9 +56,11 @@ class _Plan:
         body = plain_atoms(clause.body)
         positive = [a for a in body if isinstance(a, Atom) and not a.negated]
         bound: set[str] = set()
-        self.first = [] if first is None else [
-            (i, matcher(t, self.frame)) for i, t in enumerate(positive[first].args) if t != Var("_")
-        ]
+        self.first = (
+            []
+            if first is None
+            else [(i, matcher(t, self.frame)) for i, t in enumerate(positive[first].args) if t != Var("_")]
+        )
         if first is not None:
             bound.update(variables(positive[first]))
         rest = [literal for literal in body if first is None or literal is not positive[first]]
@@ -72,7 +74,7 @@ class _Plan:
         else:
             for row in delta:
                 slots = self.frame.fresh()
-                if all([match(slots, row[i]) for i, match in self.first]):
+                if all(match(slots, row[i]) for i, match in self.first):
                     starts.append(slots)
         for slots in starts:
             for found in solutions(self.steps, slots):
@@ -103,7 +105,7 @@ class Closed:
         below: dict[str, set[str]] = {}
         for relation in sorted(reads, key=lambda r: self.components[r][0]):
             if relation not in below:
-                members = self.components[relation][1]
+                members = set(self.components[relation][1])
                 outside = set().union(*(reads[m] for m in members)) - members
                 below.update(dict.fromkeys(members, members.union(outside, *(below[r] for r in outside))))
         return {relation: len(reach) for relation, reach in below.items()}

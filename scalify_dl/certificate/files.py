@@ -50,7 +50,8 @@ def read_lines(path: Path) -> Iterator[Any]:
     number = 0
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
+            for line in file:
+                number += 1
                 yield json.loads(line)
     except (OSError, EOFError, ValueError, gzip.BadGzipFile, RecursionError) as error:
         raise CertificateError(f"line {number + 1} cannot be read: {error}") from None

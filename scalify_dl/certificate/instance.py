@@ -141,7 +141,7 @@ def evaluator(term: Term, frame: Slotting, store: Store) -> Evaluate:
         parts = [evaluator(item, frame, store) for item in term.items]
         return lambda slots: tuple([part(slots) for part in parts])
     if isinstance(term, Apply):
-        function = store.order if term.name == "ord" else _FUNCTORS.get(term.name)
+        function: Callable[..., Any] | None = store.order if term.name == "ord" else _FUNCTORS.get(term.name)
         if function is None:
             raise RuleError(f"the checker does not know the functor `{term.name}`")
         args = [evaluator(item, frame, store) for item in term.args]
@@ -177,7 +177,7 @@ def matcher(term: Term, frame: Slotting) -> Match:
         def record(slots: Slots, got: Any) -> bool:
             if not isinstance(got, tuple) or len(got) != size:
                 return False
-            return all([part(slots, item) for part, item in zip(parts, got, strict=True)])
+            return all(part(slots, item) for part, item in zip(parts, got, strict=True))
 
         return record
     raise RuleError("a functor cannot be matched against")
@@ -186,8 +186,14 @@ def matcher(term: Term, frame: Slotting) -> Match:
 Step = Callable[[Slots], Iterable[Slots]]
 
 
-def _pass(test: Evaluate) -> Step:
-    return lambda slots: (slots,) if test(slots) else ()
+def _each(match: Match, lo: Evaluate, hi: Evaluate) -> Step:
+    def each(slots: Slots) -> Iterator[Slots]:
+        for value in range(lo(slots), hi(slots)):
+            mine = list(slots)
+            if match(mine, value):
+                yield mine
+
+    return each
 
 
 def condition(literal: Compare, frame: Slotting, store: Store, bound: set[str]) -> Step | None:
@@ -197,17 +203,8 @@ def condition(literal: Compare, frame: Slotting, store: Store, bound: set[str]) 
         if isinstance(source, Apply) and source.name == "range":
             if literal.op != "=" or not set(term_variables(source)) <= bound:
                 return None
-            lo, hi = (evaluator(arg, frame, store) for arg in source.args)
-            match = matcher(target, frame)
             bound.update(term_variables(target))
-
-            def each(slots: Slots) -> Iterator[Slots]:
-                for value in range(lo(slots), hi(slots)):
-                    mine = list(slots)
-                    if match(mine, value):
-                        yield mine
-
-            return each
+            return _each(matcher(target, frame), *(evaluator(arg, frame, store) for arg in source.args))
     ready = [set(_needs(side)) <= bound and not _has_unnamed(side) for side in sides]
     if all(ready):
         left, right = (evaluator(side, frame, store) for side in sides)
@@ -264,7 +261,7 @@ def presence(atom: Atom, frame: Slotting, store: Store, bound: set[str]) -> Step
     def present(slots: Slots) -> Iterator[Slots]:
         for row in store.lookup(atom.relation, positions, key(slots)):
             mine = list(slots)
-            if all([match(mine, row[i]) for i, match in rest]):
+            if all(match(mine, row[i]) for i, match in rest):
                 yield mine
 
     return present

@@ -372,7 +372,7 @@ LOCAL = "'"
 
 
 def own_variables(head: Atom, body: tuple[Literal, ...]) -> tuple[Literal, ...]:
-    """The body with the variables that occur only inside an aggregate renamed, so that they can be told from the others."""
+    """The body with the variables that occur only inside an aggregate renamed, to tell them from the others."""
     outside: set[str] = set()
 
     def collect(term: Term) -> None:

@@ -34,7 +34,7 @@ class Solver(Protocol):
 
 
 def rule_files(more: Iterable[Path] = ()) -> list[Path]:
-    """The rules of a run: the shipped ones, which include the meanings of opaque ops that ship, then the user's files."""
+    """The rules of a run: the shipped ones, with the meanings of opaque ops that ship, then the user's files."""
     files = [rules_dir() / MAIN]
     for file in more:
         if not file.is_file():

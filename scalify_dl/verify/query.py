@@ -78,11 +78,9 @@ def parse_query(text: str, relations: Mapping[str, Sequence[str]]) -> Query:
         elif re.match(r"[A-Za-z_?]", token) and token != "_" and token not in _WORDS:
             if following == "(":
                 if token not in relations and not (i and tokens[i - 1] in "@$"):
-                    raise InputError(
-                        f"no relation `{token}`",
-                        expected=f"one of {', '.join(sorted(relations))}",
-                        hint="see docs/facts.md",
-                    )
+                    near = get_close_matches(token, relations, 3)
+                    hint = f"did you mean {' or '.join(near)}?" if near else "docs/facts.md and docs/cli.md list them"
+                    raise InputError(f"no relation `{token}`", hint=hint)
                 used.add(token)
                 continue
             if hidden or (i and tokens[i - 1] in "$@"):
