@@ -1,10 +1,14 @@
-"""Mutation campaign: breaks real graphs in every way of `mutations.py` and asks the rules and the oracle about each mutant.
+"""Mutation campaign: breaks real graphs in every way of `mutations.py` and asks the rules and the oracle about each
+mutant.
 
     python benchmarks/mutate.py FACTS_DIR [FACTS_DIR ...] [--limit N] [--seed S] [--save DIR]
 
-A mutant is *killed* when the rules do not prove an output that the oracle refutes, *equivalent* when the oracle finds no
-difference in any output, *rounding* when it differs only where casts round, *invented* when the difference rests on an invented
-meaning, *ill-typed* when it cannot run. **Falsely proved**: the oracle refutes an output that the rules prove; there must be none.
+A mutant is *killed* when the rules do not prove an output that the oracle refutes, *equivalent* when the oracle
+finds no
+difference in any output, *rounding* when it differs only where casts round, *invented* when the difference rests on
+an invented
+meaning, *ill-typed* when it cannot run. **Falsely proved**: the oracle refutes an output that the rules prove; there
+must be none.
 """
 
 from __future__ import annotations
@@ -24,10 +28,18 @@ from scalify_dl.facts.files import load
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.oracle.shrink.extents import Conflict
 
-OUTCOMES = ("killed", "falsely proved", "equivalent, proved", "equivalent, unproved", "rounding", "invented", "ill-typed")
+OUTCOMES = (
+    "killed",
+    "falsely proved",
+    "equivalent, proved",
+    "equivalent, unproved",
+    "rounding",
+    "invented",
+    "ill-typed",
+)
 
 
-def judge(tables: Tables) -> tuple[str, str]:
+def judge(tables: Tables, main: Path | None = None) -> tuple[str, str]:
     """The outcome for one mutant, and what shows it."""
     try:
         search = find_counterexample(load_program(tables), localise=False, trials=2)
@@ -35,7 +47,7 @@ def judge(tables: Tables) -> tuple[str, str]:
         return "ill-typed", str(error)
     if not search.counterexamples and search.problems:
         return "ill-typed", search.problems[0]
-    derived = derive(tables)
+    derived = derive(tables, main=main)
     proved = {d for d, _ in derived.proved}
     wrong = {c.output for c in search.counterexamples if c.kind == "refutation"}
     if wrong & proved:
@@ -44,7 +56,11 @@ def judge(tables: Tables) -> tuple[str, str]:
         return "killed", f"frontier {sorted(r[0] for r in derived.program.relation('frontier'))[:3]}"
     if any(c.kind == "precision" for c in search.counterexamples):
         rounded = {c.output for c in search.counterexamples} & proved
-        return ("falsely proved", f"rounding of {sorted(rounded)}") if rounded and not derived.precision else ("rounding", "")
+        return (
+            ("falsely proved", f"rounding of {sorted(rounded)}")
+            if rounded and not derived.precision
+            else ("rounding", "")
+        )
     if search.counterexamples:
         return "invented", search.counterexamples[0].reason
     return ("equivalent, unproved" if derived.unproved else "equivalent, proved"), ""
@@ -80,7 +96,9 @@ def write(tables: Tables, folder: Path, note: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name, rows in tables.items():
         if rows:
-            (folder / f"{name}.facts").write_text("".join("\t".join(map(str, r)) + "\n" for r in rows), encoding="utf-8")
+            (folder / f"{name}.facts").write_text(
+                "".join("\t".join(map(str, r)) + "\n" for r in rows), encoding="utf-8"
+            )
     (folder / "README").write_text(note + "\n", encoding="utf-8")
 
 
@@ -89,6 +107,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("facts", nargs="+", type=Path)
     parser.add_argument("--limit", type=int, default=400, help="mutants per graph")
+    parser.add_argument("--main", type=Path, help="a `verify.dl` instead of the shipped one")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--list", action="store_true", help="print every mutant that is not killed")
     parser.add_argument("--save", type=Path, help="where falsely proved mutants are saved")
@@ -103,7 +122,7 @@ def main() -> int:
             for name, description, mutant in mutants(tables, random.Random(arguments.seed), arguments.limit):
                 if time.process_time() > arguments.seconds:
                     raise KeyboardInterrupt
-                outcome, detail = judge(mutant)
+                outcome, detail = judge(mutant, arguments.main)
                 by_operator[name][outcome] += 1
                 by_graph[folder.name][outcome] += 1
                 if arguments.list and outcome != "killed":
@@ -113,7 +132,11 @@ def main() -> int:
                     print(f"FALSELY PROVED {folder.name}: {name}: {description}: {detail}", flush=True)
                     if arguments.save:
                         write(mutant, arguments.save / f"{folder.name}-{bad}", f"{name}: {description}: {detail}")
-            print(f"{folder.name}: {dict(by_graph[folder.name])} ({time.process_time():.0f} s)", file=sys.stderr, flush=True)
+            print(
+                f"{folder.name}: {dict(by_graph[folder.name])} ({time.process_time():.0f} s)",
+                file=sys.stderr,
+                flush=True,
+            )
     except KeyboardInterrupt:
         print("stopped early; the tables say what was done", file=sys.stderr)
     print(table(by_operator))

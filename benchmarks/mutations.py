@@ -1,7 +1,7 @@
 """Ways to break a distributed graph, on its fact tables.
 
-Each operator yields mutants: (description, tables). Only rows of the distributed top-level graphs are touched, shapes stay
-as they are, and operands always come before their users.
+Each operator yields mutants: (description, tables). Only rows of the distributed top-level graphs are touched,
+shapes stay as they are, and operands always come before their users.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ class View:
         shape: dict[str, dict[int, int]] = defaultdict(dict)
         for tensor, pos, size in tables["dim"]:
             shape[tensor][pos] = size
-        self.type = {t: (dtype, tuple(shape[t][i] for i in range(rank))) for t, g, dtype, rank in tables["tensor"] if g in self.graphs}
+        self.type = {
+            t: (dtype, tuple(shape[t][i] for i in range(rank)))
+            for t, g, dtype, rank in tables["tensor"]
+            if g in self.graphs
+        }
         self.users: dict[str, list[tuple[str, int]]] = defaultdict(list)
         for op in self.kind:
             for pos, tensor in enumerate(self.operands[op]):
@@ -194,7 +198,7 @@ def shift_slice(v: View, rng: random.Random) -> Iterator[Mutant]:
         for dim, n in enumerate(shape):
             width = limit[dim] - start[dim]
             for shift in {1, -1, width, -width, -start[dim]}:
-                if shift and 0 <= start[dim] + shift and limit[dim] + shift <= n:
+                if shift and start[dim] + shift >= 0 and limit[dim] + shift <= n:
                     a, b = list(start), list(limit)
                     a[dim], b[dim] = a[dim] + shift, b[dim] + shift
                     numbers = View(v.edit(attr_number=v.with_numbers(op, "start", a))).with_numbers(op, "limit", b)
@@ -265,7 +269,10 @@ def swap_operands(v: View, rng: random.Random) -> Iterator[Mutant]:
         for i in range(len(xs)):
             for j in range(i + 1, len(xs)):
                 if xs[i] != xs[j] and v.type.get(xs[i]) == v.type.get(xs[j]):
-                    yield f"{op}: operands {i}, {j} swapped", v.edit(operand=v.rewired({(op, i): xs[j], (op, j): xs[i]}))
+                    yield (
+                        f"{op}: operands {i}, {j} swapped",
+                        v.edit(operand=v.rewired({(op, i): xs[j], (op, j): xs[i]})),
+                    )
 
 
 @operator
@@ -322,7 +329,8 @@ def other_direction(v: View, rng: random.Random) -> Iterator[Mutant]:
 
 
 SIMILAR = [
-    ("add", "subtract", "multiply", "maximum", "minimum", "divide"), ("sine", "cosine", "tanh", "logistic", "exponential", "negate"),
+    ("add", "subtract", "multiply", "maximum", "minimum", "divide"), ("sine", "cosine", "tanh", "logistic",
+    "exponential", "negate"),
     ("and", "or", "xor"), ("rsqrt", "sqrt"), ("gelu", "gelu-tanh", "relu", "softplus"),
 ]  # fmt: skip
 
@@ -333,7 +341,7 @@ def other_kind(v: View, rng: random.Random) -> Iterator[Mutant]:
     for op, kind in v.kind.items():
         dtype = v.type[v.results[op][0]][0] if v.results[op] else ""
         for family in SIMILAR:
-            if kind in family and dtype != "pred" or (family[0] == "and" and kind in family):
+            if (kind in family and dtype != "pred") or (family[0] == "and" and kind in family):
                 for new in family:
                     if new != kind and not (dtype[0] in "su" and new in ("divide", "sine", "cosine")):
                         yield f"{op}: {kind} → {new}", v.edit(op=v.with_kind(op, new))

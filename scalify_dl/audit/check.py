@@ -25,8 +25,8 @@ Row = tuple[str, str, str, str, str]
 class Finding:
     """What the audit says of one tuple.
 
-    `verdict`: `true` (agreed in every trial), `false`, `undecided` (it differs, but rests on an invented meaning; or it could
-    not be run), or `malformed` (unknown tensors, a layout that does not fit them). `text` is for people.
+    `verdict`: `true` (agreed in every trial), `false`, `undecided` (it differs, but rests on an invented meaning; or
+    it could not be run), or `malformed` (unknown tensors, a layout that does not fit them). `text` is for people.
     """
 
     row: Row
@@ -132,7 +132,13 @@ def _run(
     for number, how in plan:
         try:
             trial = run_trial(
-                program, number, how, keep_base=keep_base, keep_dist=keep_dist, progress=progress, relations=rows.values()
+                program,
+                number,
+                how,
+                keep_base=keep_base,
+                keep_dist=keep_dist,
+                progress=progress,
+                relations=rows.values(),
             )
         except (Unsupported, Deadlock, InputError, MemoryError) as error:
             report.problems.append(str(error))
@@ -169,12 +175,20 @@ def _compare_all(trial: Trial, rows: dict[Row, Shard], decided: dict[Row, Findin
             f" ({100 * wrong.share:.3g} % of elements wrong)"
         )
         decided[text] = Finding(
-            text, "undecided" if reason else "false", f"{said}; {reason}" if reason else said, trial.seed, trial.how, sizes, wrong
+            text,
+            "undecided" if reason else "false",
+            f"{said}; {reason}" if reason else said,
+            trial.seed,
+            trial.how,
+            sizes,
+            wrong,
         )
 
 
 def _wrong(trial: Trial, row: Shard, tolerance: float) -> Mismatch | None:
     if row.base not in trial.baseline or row.dist not in trial.distributed:
-        raise InputError(f"`{row.base if row.base not in trial.baseline else row.dist}` is on the wrong side or never computed")
+        raise InputError(
+            f"`{row.base if row.base not in trial.baseline else row.dist}` is on the wrong side or never computed"
+        )
     base, dist = trial.baseline[row.base], trial.distributed[row.dist]
     return check(base, row.base_piece, dist, row.dist_piece, row.layout, trial.program.coords, tolerance)

@@ -14,7 +14,8 @@ Tables = Mapping[str, Iterable[Sequence[Any]]]
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """What the rules concluded: correspondences, the layout of each proved output, and each output that is not proved."""
+    """What the rules concluded: correspondences, the layout of each proved output, and each output that is not
+    proved."""
 
     corr: list[tuple[str, str, str, str, str]]
     proved: dict[tuple[str, str], str]
@@ -24,7 +25,9 @@ class Derived:
     program: Program
 
 
-def derive(tables: Tables, rules: Iterable[Path] = (), *, main: Path | None = None, timeout: float | None = 120) -> Derived:
+def derive(
+    tables: Tables, rules: Iterable[Path] = (), *, main: Path | None = None, timeout: float | None = 120
+) -> Derived:
     """Derives correspondences and verdicts; `rules` are further files, `main` replaces the shipped `verify.dl`."""
     files = [main or rules_dir() / "verify.dl", *(Path(f).resolve() for f in rules)]
     source = "".join(f'#include "{file}"\n' for file in files)

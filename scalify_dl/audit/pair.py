@@ -1,11 +1,11 @@
 """A baseline and a distributed graph built side by side, for fuzzing rules and for tests.
 
-    pair = Pair({"tp": 2})
-    x, dx = pair.input((8, 16), {1: "tp"})
-    w, dw = pair.input((16, 32), {0: "tp"})
-    y, dy = matmul(pair.base, x, w), matmul(pair.dist, dx, dw)
-    pair.outputs(y, pair.dist.emit("all-reduce", [dy], reducer="sum", groups=pair.groups("tp")))
-    tables = pair.tables()
+pair = Pair({"tp": 2})
+x, dx = pair.input((8, 16), {1: "tp"})
+w, dw = pair.input((16, 32), {0: "tp"})
+y, dy = matmul(pair.base, x, w), matmul(pair.dist, dx, dw)
+pair.outputs(y, pair.dist.emit("all-reduce", [dy], reducer="sum", groups=pair.groups("tp")))
+tables = pair.tables()
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ Row = tuple[str, str, str, str, str]
 
 
 def read_corr(path: str | Path, relation: str = "corr") -> list[Row]:
-    """Rows of a table file, or of `corr.csv`, `corr.tsv` or `corr.facts` in a directory: five tab-separated columns, no header.
+    """Rows of a table file, or of `corr.csv`, `corr.tsv` or `corr.facts` in a directory: five tab-separated columns,
+    no header.
 
     Raises InputError with file and line where a row has another number of columns.
     """
@@ -34,7 +35,10 @@ def read_corr(path: str | Path, relation: str = "corr") -> list[Row]:
         columns = line.split("\t")
         if len(columns) != len(COLUMNS):
             raise InputError(
-                f"{len(columns)} columns", file=path, line=number, expected=f"{len(COLUMNS)}, tab-separated: {', '.join(COLUMNS)}"
+                f"{len(columns)} columns",
+                file=path,
+                line=number,
+                expected=f"{len(COLUMNS)}, tab-separated: {', '.join(COLUMNS)}",
             )
         rows.append((columns[0], columns[1], columns[2], columns[3], columns[4]))
     return rows

@@ -14,5 +14,6 @@ from .shrink import Shrunk, shrink
 from .trial import Trial, run_trial
 
 __all__ = [
-    "Counterexample", "Program", "Search", "Shrunk", "Trial", "find_counterexample", "load_program", "relations", "run_trial", "shrink",
+    "Counterexample", "Program", "Search", "Shrunk", "Trial", "find_counterexample", "load_program", "relations",
+    "run_trial", "shrink",
 ]  # fmt: skip

@@ -24,7 +24,9 @@ def layout_of(text: str) -> Layout:
     try:
         return Layout.parse(text)
     except ValueError as error:
-        raise InputError(f"`{text}` is no layout: {error}", expected="`[0:1x8][1:1x128]|tp=2:256x4`, see docs/facts.md") from None
+        raise InputError(
+            f"`{text}` is no layout: {error}", expected="`[0:1x8][1:1x128]|tp=2:256x4`, see docs/facts.md"
+        ) from None
 
 
 def piece_of(text: str) -> Piece:
@@ -63,11 +65,7 @@ def coordinates(entries: Sequence[Entry], coord: int) -> list[int]:
 def digit_coordinates(layout: Layout, at: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
     """What tells ranks apart: ranks with equal digit coordinates hold the same part."""
     return tuple(
-        tuple(
-            c
-            for e, c in zip(entries, coordinates(entries, at.get(axis, 0)), strict=True)
-            if isinstance(e, Digit)
-        )
+        tuple(c for e, c in zip(entries, coordinates(entries, at.get(axis, 0)), strict=True) if isinstance(e, Digit))
         for axis, entries in layout.axes
     )
 
@@ -106,7 +104,8 @@ def addresses(layout: Layout, base_rank: int, at: Mapping[str, int]) -> tuple[Ar
 
 
 def local_part(base: Array, layout: Layout, at: Mapping[str, int]) -> Array:
-    """What the rank holds of a baseline value, pending reductions and scale aside. IndexError if it addresses outside."""
+    """What the rank holds of a baseline value, pending reductions and scale aside. IndexError if it addresses
+    outside."""
     part = base[addresses(layout, base.ndim, at)] if base.ndim else base
     return np.broadcast_to(part, layout.local_shape)
 

@@ -38,7 +38,7 @@ class Mismatch:
 def _scaled(value: Array, scale: Fraction) -> Array:
     if scale == 1:
         return value
-    return value * scale.numerator / scale.denominator
+    return np.asarray(value * scale.numerator / scale.denominator)
 
 
 def wrong(actual: Array, expected: Array, tolerance: float, scale: float = 0.0) -> Array:
@@ -77,13 +77,13 @@ def check(
     Raises IndexError where the layout addresses elements that the baseline value does not have, ValueError where
     its local shape is not the value's.
     """
-    base = base[piece_index(base_piece, base.ndim)]
-    parts = {rank: value[piece_index(dist_piece, value.ndim)] for rank, value in dist.items()}
+    base = np.asarray(base[piece_index(base_piece, base.ndim)])
+    parts = {rank: np.asarray(value[piece_index(dist_piece, value.ndim)]) for rank, value in dist.items()}
     kind = pending_kind(layout)
     here = {rank: coords[rank] for rank in parts}
     groups = pending_groups(layout, here) if kind else [[rank] for rank in parts]
     # a tolerance is relative to the whole value: a shard of small elements carries the rounding of the large ones
-    finite = np.abs(base[np.isfinite(base)]) if base.dtype.kind in "fc" else base[:0]
+    finite = np.abs(base[np.isfinite(base)]) if base.dtype.kind in "fc" else np.zeros(0)
     scale = float(finite.max() * abs(layout.scale)) if finite.size else 0.0
     done: dict[tuple[Any, ...], bool] = {}
     worst: Mismatch | None = None

@@ -1,7 +1,8 @@
 """Looks for inputs on which the two programs differ.
 
 A difference is a *refutation* when every value it follows from has a real meaning; a *witness* when it rests on an
-invented one (an opaque op, an input or a random draw that nothing relates); *precision* when it shows only because casts round.
+invented one (an opaque op, an input or a random draw that nothing relates); *precision* when it shows only because
+casts round.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ DIRECT_ELEMENTS = 2_000_000
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """One output on one draw. `kind` is `refutation`, `witness` or `precision`; `reason` says why it is not a refutation.
+    """One output on one draw. `kind` is `refutation`, `witness` or `precision`; `reason` says why it is not a
+    refutation.
 
     `index` is into the local value of `rank`; `expected` what the baseline says it should be. `layout` is the placement
     that was expected (the closest of the accepted ones). `sizes` is `own` or `shrunk`; shapes are those of the run.
@@ -100,7 +102,8 @@ class Search:
     """What the search found.
 
     `status`: `refuted`, `witness` (only such differences), `agrees` (every checked output agreed in every trial),
-    `inconclusive` (some output could not be compared; `problems` say why) or `interrupted` (Ctrl-C; the rest holds so far).
+    `inconclusive` (some output could not be compared; `problems` say why) or `interrupted` (Ctrl-C; the rest holds
+    so far).
     """
 
     status: str = "inconclusive"
@@ -146,10 +149,11 @@ def find_counterexample(
     localise: bool = True,
     progress: Progress | None = None,
 ) -> Search:
-    """Runs both sides on random inputs and compares the outputs (`outputs`: distributed tensors; None: all expected ones).
+    """Runs both sides on random inputs and compares the outputs (`outputs`: distributed tensors; None: all expected
+    ones).
 
-    `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op that
-    differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to.
+    `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op
+    that differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to.
     """
     rows = list(relations)
     search = Search()
@@ -311,12 +315,15 @@ def _localise(program: Program, rows: list[Shard], search: Search) -> None:
         for role in ("base", "dist")
     }
     trial = run_trial(
-        program, best.seed, best.draw, rounding=best.kind == "precision", keep_base=every["base"], keep_dist=every["dist"],
+        program, best.seed, best.draw, rounding=best.kind == "precision", keep_base=every["base"],
+        keep_dist=every["dist"],
         relations=rows,
     )  # fmt: skip
     order = {op.id: i for i, op in enumerate(op for g in program.top("dist") for op in g.ops)}
     placed = [
-        replace(c, place=locate(trial, c.output, rows)) if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind) else c
+        replace(c, place=locate(trial, c.output, rows))
+        if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind)
+        else c
         for c in search.counterexamples
     ]
     search.counterexamples = sorted(placed, key=lambda c: order[c.place.op] if c.place else len(order))

@@ -54,7 +54,9 @@ def storage(dtype: str) -> np.dtype[Any]:
         return np.dtype(np.float64)
     if dtype in ("c64", "c128"):
         return np.dtype(np.complex128)
-    raise InputError(f"the element type `{dtype}` is not known", expected=f"pred, c64, c128, {', '.join([*_INTEGERS, *_FLOATS])}")
+    raise InputError(
+        f"the element type `{dtype}` is not known", expected=f"pred, c64, c128, {', '.join([*_INTEGERS, *_FLOATS])}"
+    )
 
 
 def round_significand(x: Array, bits: int) -> Array:
@@ -78,14 +80,17 @@ def round_to(x: Array, dtype: str) -> Array:
 
 
 def convert(x: Array, dtype: str, *, rounding: bool) -> Array:
-    """A cast: floats to integers truncate (and saturate), to `pred` test for non-zero, floats round in rounding mode."""
+    """A cast: floats to integers truncate (and saturate), to `pred` test for non-zero, floats round in rounding
+    mode."""
     target = storage(dtype)
     if dtype == "pred":
-        return x != 0
+        return np.asarray(x != 0)
     if dtype in _INTEGERS and x.dtype.kind == "f":
         info = np.iinfo(target)
         clean = np.trunc(np.nan_to_num(x, nan=0.0, posinf=float(info.max), neginf=float(info.min)))
-        return np.where(clean >= float(info.max), info.max, np.where(clean <= float(info.min), info.min, clean)).astype(target)
+        return np.where(clean >= float(info.max), info.max, np.where(clean <= float(info.min), info.min, clean)).astype(
+            target
+        )
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
     result = x.astype(target)

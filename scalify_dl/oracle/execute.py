@@ -26,10 +26,9 @@ MOVES = (
     COLLECTIVES
     | RANDOM
     | frozenset(
-        """constant iota partition-id replica-id
-    broadcast reshape transpose slice pad concatenate reverse gather
-    dynamic-slice dynamic-update-slice sort top-k select clamp maximum minimum convert while conditional
-            empty""".split()  # noqa: SIM905
+        """constant iota partition-id replica-id broadcast reshape transpose slice pad concatenate reverse gather
+        dynamic-slice dynamic-update-slice sort top-k select clamp maximum minimum convert while conditional
+        empty""".split()  # noqa: SIM905
     )
 )
 """Kinds that pass elements on as they are."""

@@ -16,7 +16,8 @@ from .program import Program, Tensor
 
 Array = np.ndarray[Any, Any]
 DRAWS = ("reals", "integers", "positive")
-"""How real inputs are drawn: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1, 1.1]."""
+"""How real inputs are drawn: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
+1.1]."""
 
 
 def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int) -> Array:
@@ -46,7 +47,9 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
     }
 
 
-def _pending_parts(program: Program, part: dict[int, Array], layout: Layout, how: str, seed: int, key: str) -> dict[int, Array]:
+def _pending_parts(
+    program: Program, part: dict[int, Array], layout: Layout, how: str, seed: int, key: str
+) -> dict[int, Array]:
     """Values on each rank whose reduction over the pending positions is `part`."""
     kind = pending_kind(layout)
     if kind is None:
@@ -120,5 +123,7 @@ def distributed_inputs(
         expected = program.tensors[tensor].shape
         for value in by_rank.values():
             if value.shape != expected:
-                raise InputError(f"shard rows give {tensor} the local shape {list(value.shape)}, it has {list(expected)}")
+                raise InputError(
+                    f"shard rows give {tensor} the local shape {list(value.shape)}, it has {list(expected)}"
+                )
     return values, unplaced

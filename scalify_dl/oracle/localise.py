@@ -1,8 +1,8 @@
 """Where two runs part: the first distributed op whose operands hold baseline values and whose result does not.
 
 A distributed value *holds* a baseline value if a given correspondence says so and the numbers agree, or if together
-(or summed over some mesh axes) the ranks hold exactly the numbers of some baseline tensor. This is for finding the place,
-never for deciding whether there is a difference.
+(or summed over some mesh axes) the ranks hold exactly the numbers of some baseline tensor. This is for finding the
+place, never for deciding whether there is a difference.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ MATCH = 1e-11
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The op where it starts; the baseline op it most likely implements; and an element that shows it, where one does."""
+    """The op where it starts; the baseline op it most likely implements; and an element that shows it, where one
+    does."""
 
     op: str
     kind: str
@@ -38,7 +39,8 @@ class Place:
 
 
 def _key(arrays: Iterable[Array]) -> tuple[Any, ...] | None:
-    """Extremes and means of the numbers, coarse enough to survive rounding: the same however they are split or repeated."""
+    """Extremes and means of the numbers, coarse enough to survive rounding: the same however they are split or
+    repeated."""
     flat = [np.asarray(a) for a in arrays]
     if not flat or not flat[0].size or flat[0].dtype.kind == "c":
         return None
@@ -155,7 +157,9 @@ def _place(trial: Trial, matcher: Matcher, op: Op, tensor: str) -> Place:
     closest: tuple[Mismatch, str] | None = None
     if base is not None:
         local = next(iter(value.values()))
-        for layout in default_layouts(base.shape, local.shape, program.mesh, "sum" if local.dtype.kind == "f" else None):
+        for layout in default_layouts(
+            base.shape, local.shape, program.mesh, "sum" if local.dtype.kind == "f" else None
+        ):
             wrong = check(base, (), value, (), layout, program.coords, MATCH)
             if wrong is not None and (closest is None or wrong.share < closest[0].share):
                 closest = (wrong, str(layout))

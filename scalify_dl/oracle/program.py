@@ -52,7 +52,9 @@ class Op:
             values = self.numbers.get(key)
             if values is None:
                 if default is None:
-                    raise InputError(f"op {self.id} ({self.kind}) has no attribute `{key}`", expected="see docs/facts.md")
+                    raise InputError(
+                        f"op {self.id} ({self.kind}) has no attribute `{key}`", expected="see docs/facts.md"
+                    )
                 return list(default)
             return values
         base = dict(enumerate(self.numbers.get(key, [])))

@@ -53,13 +53,13 @@ class Draws:
             layout = self._layout(op, source, operands, values, results)
             if layout is not None:
                 self.used.add(number)
-                return {
-                    rank: [local_part(r, layout, self.program.coords[rank]) for r in results] for rank in operands
-                }
+                return {rank: [local_part(r, layout, self.program.coords[rank]) for r in results] for rank in operands}
         self.unpaired.add(op.id)
         return {rank: self._draw(op, values, rank) for rank, values in operands.items()}
 
-    def _layout(self, op: Op, source: Op, operands: dict[int, list[Array]], values: list[Array], results: list[Array]) -> Layout | None:
+    def _layout(
+        self, op: Op, source: Op, operands: dict[int, list[Array]], values: list[Array], results: list[Array]
+    ) -> Layout | None:
         coords = {rank: self.program.coords[rank] for rank in operands}
         if op.kind == "dropout-mask":
             local = {rank: xs[0] for rank, xs in operands.items()}
@@ -97,4 +97,9 @@ class Draws:
 def _one_to_one(row: Shard, size: int) -> bool:
     """Whether the layout addresses every element of a whole baseline value of that size exactly once."""
     digits = row.layout.digits()
-    return not row.dist_piece and not row.base_piece and all(d.stride for d in digits) and prod(d.size for d in digits) == size
+    return (
+        not row.dist_piece
+        and not row.base_piece
+        and all(d.stride for d in digits)
+        and prod(d.size for d in digits) == size
+    )

@@ -46,7 +46,9 @@ def invented_values(program: Program, unplaced: Iterable[str], unpaired: Iterabl
         if graph.id not in memo:
             memo[graph.id] = None
             for op in graph.ops:
-                reason = _source(op, unmatched) or next((r for g in op.regions if (r := inside(program.graphs[g]))), None)
+                reason = _source(op, unmatched) or next(
+                    (r for g in op.regions if (r := inside(program.graphs[g]))), None
+                )
                 if reason:
                     memo[graph.id] = reason
                     break

@@ -105,7 +105,11 @@ def softmax_on_a_partial_sum() -> Pair:
 @wrong
 def gate_weight_used_for_up_too() -> Pair:
     pair = Pair({"tp": 2})
-    (x, dx), (gate, dgate), (up, _) = pair.input((8, 16)), pair.input((16, 32), {1: "tp"}), pair.input((16, 32), {1: "tp"})
+    (x, dx), (gate, dgate), (up, _) = (
+        pair.input((8, 16)),
+        pair.input((16, 32), {1: "tp"}),
+        pair.input((16, 32), {1: "tp"}),
+    )
     b, d = pair.base, pair.dist
     y = b.emit("multiply", [b.emit("logistic", [matmul(b, x, gate)]), matmul(b, x, up)])
     pair.outputs(y, d.emit("multiply", [d.emit("logistic", [matmul(d, dx, dgate)]), matmul(d, dx, dgate)]))
@@ -147,7 +151,9 @@ def reduce_scatter_of_a_replicated_value() -> Pair:
     pair = Pair({"tp": 2})
     x, dx = pair.input((8, 16))
     part = pair.dist.emit("reduce-scatter", [dx], dimension=0, reducer="sum", groups=pair.groups("tp"))
-    pair.outputs(pair.base.emit("negate", [x]), pair.dist.emit("negate", [gather(pair.dist, part, 0, pair.groups("tp"))]))
+    pair.outputs(
+        pair.base.emit("negate", [x]), pair.dist.emit("negate", [gather(pair.dist, part, 0, pair.groups("tp"))])
+    )
     return pair
 
 
@@ -233,7 +239,10 @@ def _experts(gated: bool) -> Pair:
             y = graph.emit("multiply", [y, spread(graph, gate, y.shape, [0, 2])])
         return total(graph, y, [0])
 
-    pair.outputs(experts(pair.base, x, g, w, True), reduce_all(pair.dist, experts(pair.dist, dx, dg, dw, gated), pair.groups("ep")))
+    pair.outputs(
+        experts(pair.base, x, g, w, True),
+        reduce_all(pair.dist, experts(pair.dist, dx, dg, dw, gated), pair.groups("ep")),
+    )
     return pair
 
 
@@ -251,13 +260,18 @@ def _pipeline(use_received: bool) -> Pair:
     y = matmul(b, relu(b, matmul(b, x, first)), second)
     received = d.emit("collective-permute", [relu(d, matmul(d, dx, dw))], pairs=[(0, 1)])
     z = matmul(d, received if use_received else dx, dw)
-    pair.outputs(y, reduce_all(d, d.emit("select", [_on_rank(d, 1, z.shape), z, d.splat(0.0, "f32", z.shape)]), pair.groups("pp")))
+    pair.outputs(
+        y,
+        reduce_all(d, d.emit("select", [_on_rank(d, 1, z.shape), z, d.splat(0.0, "f32", z.shape)]), pair.groups("pp")),
+    )
     return pair
 
 
 def _on_rank(g: Graph, rank: int, shape: Sequence[int]) -> Tensor:
     """Whether this is the rank."""
-    here = g.emit("compare", [g.emit("partition-id", [], dtype="u32", shape=()), g.constant(rank, "u32")], direction="EQ")
+    here = g.emit(
+        "compare", [g.emit("partition-id", [], dtype="u32", shape=()), g.constant(rank, "u32")], direction="EQ"
+    )
     return spread(g, here, shape, [])
 
 
@@ -282,7 +296,9 @@ def mean_over_data_parallel_ranks_not_divided() -> Pair:
     pair = Pair({"dp": 2})
     x, dx = pair.input((8, 16), {0: "dp"})
     b, d = pair.base, pair.dist
-    pair.outputs(scaled(b, total(b, x, [0]), 1 / 8), reduce_all(d, scaled(d, total(d, dx, [0]), 1 / 4), pair.groups("dp")))
+    pair.outputs(
+        scaled(b, total(b, x, [0]), 1 / 8), reduce_all(d, scaled(d, total(d, dx, [0]), 1 / 4), pair.groups("dp"))
+    )
     return pair
 
 
@@ -356,9 +372,18 @@ def query_and_key_parameters_swapped_on_one_rank() -> Pair:
 def _embedding(offsets: Sequence[int]) -> Pair:
     """Rows of a table that is split over the vocabulary, masked outside of each rank's range."""
     pair = Pair({"dp": 2, "tp": 2})
-    (ids, dids), (table, dtable) = pair.input((8,), {0: "dp"}, dtype="s32", range=(0, 16)), pair.input((16, 6), {0: "tp"})
+    (ids, dids), (table, dtable) = (
+        pair.input((8,), {0: "dp"}, dtype="s32", range=(0, 16)),
+        pair.input((16, 6), {0: "tp"}),
+    )
     b, d = pair.base, pair.dist
-    attributes = dict(offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0], slice_sizes=[1, 6], index_vector_dim=1)
+    attributes = {
+        "offset_dims": [1],
+        "collapsed_slice_dims": [0],
+        "start_index_map": [0],
+        "slice_sizes": [1, 6],
+        "index_vector_dim": 1,
+    }
     y = b.emit("gather", [table, ids], **attributes)  # type: ignore[arg-type]
     start = d.add("constant", [], [("s32", ())])
     start.rank_numbers["value", 0] = dict(enumerate(offsets))
@@ -388,7 +413,10 @@ def loss_not_transferred_from_the_last_stage() -> Pair:
     x, dx = pair.input((8, 16))
     b, d = pair.base, pair.dist
     loss = total(d, d.emit("multiply", [dx, dx]), [0, 1])
-    pair.outputs(total(b, b.emit("multiply", [x, x]), [0, 1]), d.emit("select", [_on_rank(d, 1, ()), loss, d.constant(0.0, "f32")]))
+    pair.outputs(
+        total(b, b.emit("multiply", [x, x]), [0, 1]),
+        d.emit("select", [_on_rank(d, 1, ()), loss, d.constant(0.0, "f32")]),
+    )
     return pair
 
 
@@ -398,7 +426,9 @@ def cast_to_half_precision_on_one_rank() -> Pair:
     x, dx = pair.input((8, 16), {0: "tp"})
     d = pair.dist
     rounded = d.emit("convert", [d.emit("convert", [dx], dtype="f16")], dtype="f32")
-    pair.outputs(pair.base.emit("sine", [x]), d.emit("sine", [d.emit("select", [_on_rank(d, 1, dx.shape), rounded, dx])]))
+    pair.outputs(
+        pair.base.emit("sine", [x]), d.emit("sine", [d.emit("select", [_on_rank(d, 1, dx.shape), rounded, dx])])
+    )
     return pair
 
 
@@ -434,7 +464,9 @@ def two_partial_sums_added_and_one_all_reduce() -> Pair:
     pair, y, p, _, _ = row_parallel()
     (u, du), (v, dv) = pair.input((8, 16), {1: "tp"}), pair.input((16, 32), {0: "tp"})
     b, d = pair.base, pair.dist
-    pair.outputs(b.emit("add", [y, matmul(b, u, v)]), reduce_all(d, d.emit("add", [p, matmul(d, du, dv)]), pair.groups("tp")))
+    pair.outputs(
+        b.emit("add", [y, matmul(b, u, v)]), reduce_all(d, d.emit("add", [p, matmul(d, du, dv)]), pair.groups("tp"))
+    )
     return pair
 
 
@@ -591,7 +623,9 @@ def scale_moved_across_a_product() -> Pair:
     pair = Pair({"tp": 2})
     (x, dx), (w, dw) = pair.input((8, 16), {1: "tp"}), pair.input((16, 32), {0: "tp"})
     b, d = pair.base, pair.dist
-    pair.outputs(scaled(b, matmul(b, x, w), 0.125), reduce_all(d, matmul(d, scaled(d, dx, 0.125), dw), pair.groups("tp")))
+    pair.outputs(
+        scaled(b, matmul(b, x, w), 0.125), reduce_all(d, matmul(d, scaled(d, dx, 0.125), dw), pair.groups("tp"))
+    )
     return pair
 
 

@@ -18,7 +18,8 @@ def derived_truths(pair: Pair) -> Derived:
 
 def scatter_rows(g: Graph, x: Tensor, ids: Tensor, updates: Tensor) -> Tensor:
     return g.emit(
-        "scatter", [x, ids, updates], update_window_dims=[1], inserted_window_dims=[0], scatter_dims_to_operand_dims=[0],
+        "scatter", [x, ids, updates], update_window_dims=[1], inserted_window_dims=[0],
+        scatter_dims_to_operand_dims=[0],
         index_vector_dim=1, reducer="sum",
     )  # fmt: skip
 
@@ -26,7 +27,10 @@ def scatter_rows(g: Graph, x: Tensor, ids: Tensor, updates: Tensor) -> Tensor:
 def test_a_cast_to_integers_does_not_pass_a_pending_sum() -> None:
     pair = Pair({"tp": 2})
     x, dx = pair.input((8, 4), pending={"tp": "sum"})
-    pair.outputs(*(g.emit("convert", [v], dtype="s32") for g, v in ((pair.base, x), (pair.dist, dx))), layout="[0:1x8][1:1x4]|tp=sum2")
+    pair.outputs(
+        *(g.emit("convert", [v], dtype="s32") for g, v in ((pair.base, x), (pair.dist, dx))),
+        layout="[0:1x8][1:1x4]|tp=sum2",
+    )
     assert not derived_truths(pair).proved
 
 
@@ -40,9 +44,15 @@ def test_an_integer_division_does_not_pass_a_pending_sum() -> None:
 
 def test_what_is_scattered_into_is_not_added_on_every_rank() -> None:
     pair = Pair({"tp": 2})
-    (x, dx), (i, di), (u, du) = pair.input((8, 4)), pair.input((6,), {0: "tp"}, dtype="s32", range=(0, 8)), pair.input((6, 4), {0: "tp"})
+    (x, dx), (i, di), (u, du) = (
+        pair.input((8, 4)),
+        pair.input((6,), {0: "tp"}, dtype="s32", range=(0, 8)),
+        pair.input((6, 4), {0: "tp"}),
+    )
     z = scatter_rows(pair.dist, dx, di, du)
-    pair.outputs(scatter_rows(pair.base, x, i, u), pair.dist.emit("all-reduce", [z], reducer="sum", groups=pair.groups("tp")))
+    pair.outputs(
+        scatter_rows(pair.base, x, i, u), pair.dist.emit("all-reduce", [z], reducer="sum", groups=pair.groups("tp"))
+    )
     assert not derived_truths(pair).proved
 
 
@@ -51,7 +61,10 @@ def test_sharded_updates_scattered_into_zeros_are_a_pending_sum() -> None:
     (i, di), (u, du) = pair.input((6,), {0: "tp"}, dtype="s32", range=(0, 8)), pair.input((6, 4), {0: "tp"})
     b, d = pair.base, pair.dist
     z = scatter_rows(d, d.splat(0.0, "f32", (8, 4)), di, du)
-    pair.outputs(scatter_rows(b, b.splat(0.0, "f32", (8, 4)), i, u), d.emit("all-reduce", [z], reducer="sum", groups=pair.groups("tp")))
+    pair.outputs(
+        scatter_rows(b, b.splat(0.0, "f32", (8, 4)), i, u),
+        d.emit("all-reduce", [z], reducer="sum", groups=pair.groups("tp")),
+    )
     assert derived_truths(pair).proved
 
 

@@ -10,10 +10,25 @@ import numpy as np
 from scalify_dl.oracle.meaning import MEANINGS, Call
 from scalify_dl.oracle.program import Op, Tensor
 
-DTYPES = {"float64": "f64", "float32": "f32", "int32": "s32", "int64": "s64", "uint32": "u32", "uint8": "u8", "int8": "s8", "bool": "pred"}
+DTYPES = {
+    "float64": "f64",
+    "float32": "f32",
+    "int32": "s32",
+    "int64": "s64",
+    "uint32": "u32",
+    "uint8": "u8",
+    "int8": "s8",
+    "bool": "pred",
+}
 
 
-def run(kind: str, xs: Sequence[Any], results: Sequence[tuple[str, tuple[int, ...]]], rounding: bool = False, **attributes: Any) -> list[Any]:
+def run(
+    kind: str,
+    xs: Sequence[Any],
+    results: Sequence[tuple[str, tuple[int, ...]]],
+    rounding: bool = False,
+    **attributes: Any,
+) -> list[Any]:
     """Result values of an op; attributes are ints, strings or lists of ints."""
     op = Op("op", kind)
     for key, value in attributes.items():

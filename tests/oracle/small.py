@@ -56,7 +56,9 @@ class Pair:
         return load_program(self.tables())
 
 
-def row_parallel(mesh: int = 2, reduce: bool = True, reducer: str = "sum", groups: list[list[int]] | None = None) -> Pair:
+def row_parallel(
+    mesh: int = 2, reduce: bool = True, reducer: str = "sum", groups: list[list[int]] | None = None
+) -> Pair:
     """y = x w, contracted over tp, all-reduced (or not)."""
     pair = Pair({"tp": mesh})
     n = 32

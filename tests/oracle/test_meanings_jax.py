@@ -113,7 +113,11 @@ def test_structure_as_lax(seed: int) -> None:
     sizes = [int(rng.integers(1, n + 1)) for n in shape]
     agrees("dynamic-slice", [x, *starts], [lax.dynamic_slice(jnp.asarray(x), starts, sizes)], sizes=sizes)
     update = reals(rng, *sizes)
-    agrees("dynamic-update-slice", [x, update, *starts], [lax.dynamic_update_slice(jnp.asarray(x), jnp.asarray(update), starts)])
+    agrees(
+        "dynamic-update-slice",
+        [x, update, *starts],
+        [lax.dynamic_update_slice(jnp.asarray(x), jnp.asarray(update), starts)],
+    )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -131,7 +135,13 @@ def test_reductions_and_order_as_lax(seed: int) -> None:
             scanned = scan(jnp.asarray(x), axis=axis, reverse=bool(turned))
             agrees("cumulative", [x], [scanned], dimension=axis, reducer=name, reverse=turned)
     y = reals(rng, 4, 5, 3)
-    agrees("sort", [x, y], lax.sort([jnp.asarray(x), jnp.asarray(y)], dimension=axis, num_keys=1), dimension=axis, direction="ASC")
+    agrees(
+        "sort",
+        [x, y],
+        lax.sort([jnp.asarray(x), jnp.asarray(y)], dimension=axis, num_keys=1),
+        dimension=axis,
+        direction="ASC",
+    )
     k = int(rng.integers(1, 4))
     agrees("top-k", [y], lax.top_k(jnp.asarray(y), k), k=k)
 
@@ -147,7 +157,15 @@ def test_dot_as_lax(seed: int) -> None:
     rb = [q.index(len(right) + len(inner) + i) for i in range(len(batch))]
     rc = [q.index(len(right) + i) for i in range(len(inner))]
     expected = lax.dot_general(jnp.asarray(x), jnp.asarray(y), ((lc, rc), (lb, rb)))
-    agrees("dot", [x, y], [expected], lhs_batch_dims=lb, rhs_batch_dims=rb, lhs_contracting_dims=lc, rhs_contracting_dims=rc)
+    agrees(
+        "dot",
+        [x, y],
+        [expected],
+        lhs_batch_dims=lb,
+        rhs_batch_dims=rb,
+        lhs_contracting_dims=lc,
+        rhs_contracting_dims=rc,
+    )
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -168,7 +186,8 @@ def test_convolution_as_lax(seed: int) -> None:
     agrees(
         "convolution", [xt, wt], [expected], window_size=[2, 3], window_stride=stride, window_dilation=dilation,
         base_dilation=base, window_pad_low=pads[0], window_pad_high=pads[1], input_batch=ib, input_feature=jf,
-        input_spatial=ispatial, kernel_output_feature=ko, kernel_input_feature=ki, kernel_spatial=kspatial, output_batch=ob,
+        input_spatial=ispatial, kernel_output_feature=ko, kernel_input_feature=ki, kernel_spatial=kspatial,
+        output_batch=ob,
         output_feature=of, output_spatial=ospatial, feature_group_count=groups, batch_group_count=batches,
     )  # fmt: skip
 
@@ -180,9 +199,10 @@ def test_windows_as_lax(seed: int) -> None:
     size, stride, dilation, base = ([int(v) for v in rng.integers(1, 4, 2)] for _ in range(4))
     size = [min(s, 2) for s in size]
     low, high = ([int(v) for v in rng.integers(0, 3, 2)] for _ in range(2))
-    attributes = dict(
-        window_size=size, window_stride=stride, window_dilation=dilation, base_dilation=base, window_pad_low=low, window_pad_high=high,
-    )  # fmt: skip
+    attributes = {"window_size": size, "window_stride": stride, "window_dilation": dilation, "base_dilation": base,
+        "window_pad_low": low,
+        "window_pad_high": high,
+    }  # fmt: skip
     for name, function, start in (("sum", lax.add, 0.0), ("max", lax.max, -np.inf), ("min", lax.min, np.inf)):
         expected = lax.reduce_window(
             jnp.asarray(x), start, function, size, stride, list(zip(low, high, strict=True)), base, dilation
@@ -223,7 +243,9 @@ def test_gather_as_lax(seed: int) -> None:
         sizes[d] = 1
     rank = len(batch) + 3 - len(collapsed)
     offsets = sorted(int(d) for d in rng.choice(rank, size=3 - len(collapsed), replace=False))
-    numbers = lax.GatherDimensionNumbers(offset_dims=tuple(offsets), collapsed_slice_dims=tuple(collapsed), start_index_map=tuple(mapped))
+    numbers = lax.GatherDimensionNumbers(
+        offset_dims=tuple(offsets), collapsed_slice_dims=tuple(collapsed), start_index_map=tuple(mapped)
+    )
     last = np.moveaxis(indices, at, -1)
     expected = lax.gather(jnp.asarray(x), jnp.asarray(last), numbers, sizes, mode=lax.GatherScatterMode.CLIP)
     agrees(
@@ -241,7 +263,8 @@ def test_gather_with_batching_dims_as_lax() -> None:
     )  # fmt: skip
     expected = lax.gather(jnp.asarray(x), jnp.asarray(indices), numbers, (1, 1, 3), mode=lax.GatherScatterMode.CLIP)
     agrees(
-        "gather", [x, indices], [expected], offset_dims=[2], collapsed_slice_dims=[1], start_index_map=[1], index_vector_dim=2,
+        "gather", [x, indices], [expected], offset_dims=[2], collapsed_slice_dims=[1], start_index_map=[1],
+        index_vector_dim=2,
         operand_batching_dims=[0], start_indices_batching_dims=[0], slice_sizes=[1, 1, 3],
     )  # fmt: skip
 
@@ -258,10 +281,16 @@ def test_scatter_as_lax(seed: int) -> None:
     sizes = [int(rng.integers(1, x.shape[d] + 1)) for d in window]
     updates = reals(rng, count, *sizes)
     numbers = lax.ScatterDimensionNumbers(
-        update_window_dims=tuple(range(1, 1 + len(window))), inserted_window_dims=tuple(inserted), scatter_dims_to_operand_dims=tuple(mapped),
+        update_window_dims=tuple(range(1, 1 + len(window))), inserted_window_dims=tuple(inserted),
+        scatter_dims_to_operand_dims=tuple(mapped),
     )  # fmt: skip
     drop = lax.GatherScatterMode.FILL_OR_DROP
-    for name, function in (("sum", lax.scatter_add), ("max", lax.scatter_max), ("min", lax.scatter_min), ("prod", lax.scatter_mul)):
+    for name, function in (
+        ("sum", lax.scatter_add),
+        ("max", lax.scatter_max),
+        ("min", lax.scatter_min),
+        ("prod", lax.scatter_mul),
+    ):
         expected = function(jnp.asarray(x), jnp.asarray(indices), jnp.asarray(updates), numbers, mode=drop)
         agrees(
             "scatter", [x, indices, updates], [expected], update_window_dims=list(range(1, 1 + len(window))),
@@ -273,10 +302,17 @@ def test_scatter_as_lax(seed: int) -> None:
 def test_conversions_round_as_jax(dtype: str) -> None:
     from scalify_dl.oracle.dtypes import round_to
 
-    names = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float8_e4m3fn": "f8e4m3fn", "float8_e5m2": "f8e5m2"}
+    names = {
+        "float16": "f16",
+        "bfloat16": "bf16",
+        "float32": "f32",
+        "float8_e4m3fn": "f8e4m3fn",
+        "float8_e5m2": "f8e5m2",
+    }
     rng = np.random.default_rng(6)
     x = np.concatenate([
-        rng.normal(size=2000) * 10.0 ** rng.integers(-9, 6, 2000), [0.0, -0.0, 1e30, -1e30, np.inf, 65504, 65519.9, 65520, 448, 464, 465, 57344],
+        rng.normal(size=2000) * 10.0 ** rng.integers(-9, 6, 2000), [0.0, -0.0, 1e30, -1e30, np.inf, 65504, 65519.9,
+        65520, 448, 464, 465, 57344],
     ])  # fmt: skip
     x = x.astype(np.float32).astype(np.float64)  # jax goes through float32
     expected = np.asarray(jnp.asarray(x, dtype=jnp.float32).astype(dtype).astype(jnp.float32)).astype(np.float64)

@@ -27,7 +27,13 @@ def test_gelu_and_its_gradient_as_torch(approximate: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "function"),
-    [("relu", torch.relu), ("softplus", F.softplus), ("logistic", torch.sigmoid), ("erf", torch.erf), ("trunc", torch.trunc)],
+    [
+        ("relu", torch.relu),
+        ("softplus", F.softplus),
+        ("logistic", torch.sigmoid),
+        ("erf", torch.erf),
+        ("trunc", torch.trunc),
+    ],
 )
 def test_activations_as_torch(kind: str, function: object) -> None:
     x = reals(np.random.default_rng(2), 60)
@@ -85,12 +91,15 @@ def test_scans_sorts_and_indexing_as_torch(seed: int) -> None:
     source, where = reals(rng, 6, 3), torch.tensor(rng.integers(0, 4, 6))
     expected = torch.zeros(4, 3, dtype=torch.float64).index_add(0, where, source)
     agrees(
-        "scatter", [np.zeros((4, 3)), where, source], [expected.numpy()], update_window_dims=[1], inserted_window_dims=[0],
+        "scatter", [np.zeros((4, 3)), where, source], [expected.numpy()], update_window_dims=[1],
+        inserted_window_dims=[0],
         scatter_dims_to_operand_dims=[0], index_vector_dim=1, reducer="sum",
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(("dtype", "name"), [("float16", "f16"), ("bfloat16", "bf16"), ("float32", "f32"), ("float8_e5m2", "f8e5m2")])
+@pytest.mark.parametrize(
+    ("dtype", "name"), [("float16", "f16"), ("bfloat16", "bf16"), ("float32", "f32"), ("float8_e5m2", "f8e5m2")]
+)
 def test_casts_round_as_torch(dtype: str, name: str) -> None:
     rng = np.random.default_rng(4)
     x = torch.tensor(rng.normal(size=3000) * 10.0 ** rng.integers(-9, 5, 3000)).float().double()

@@ -1,6 +1,7 @@
 """Random pairs of programs around every op kind: what the rules derive of them is audited.
 
-A pair is a chain of random steps, each the same on both sides, now and then not; the rules may derive whatever they can prove,
+A pair is a chain of random steps, each the same on both sides,
+now and then not; the rules may derive whatever they can prove,
 and everything that they derive is checked numerically.
 """
 

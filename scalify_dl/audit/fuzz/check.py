@@ -1,4 +1,5 @@
-"""Fuzzes the rules: random pairs, everything derived audited, unsound lemmas shown with a minimal graph, coverage counted."""
+"""Fuzzes the rules: random pairs, everything derived audited, unsound lemmas shown with a minimal graph, coverage
+counted."""
 
 from __future__ import annotations
 
@@ -42,7 +43,10 @@ class Unsound:
         for tensor, _, size in sorted(self.tables["dim"]):
             shape.setdefault(tensor, []).append(size)
         lines += [f"mesh {', '.join(f'{a}={n}' for a, _, n in self.tables['mesh_axis'])}"]
-        lines += [f"input {d}{shape.get(d, [])} of {b}{shape.get(b, [])} as {layout}" for d, _, b, _, layout, _ in self.tables["shard"]]
+        lines += [
+            f"input {d}{shape.get(d, [])} of {b}{shape.get(b, [])} as {layout}"
+            for d, _, b, _, layout, _ in self.tables["shard"]
+        ]
         for op, graph, kind in self.tables["op"]:
             facts = [f"{k}[{p}]={v}" for o, k, p, v in self.tables["attr_number"] if o == op]
             facts += [f"{k}={v}" for o, k, _, v in self.tables["attr_symbol"] if o == op]
@@ -52,7 +56,8 @@ class Unsound:
             facts += [f"groups {groups}"] if groups else []
             facts += [f"{s}→{t}" for o, s, t in self.tables["permute_pair"] if o == op]
             result = made.get(op, "")
-            lines.append(f"{graph}: {result}{shape.get(result, [])} = {kind}({', '.join(operands.get(op, []))}) {' '.join(facts)}")
+            arguments = ", ".join(operands.get(op, []))
+            lines.append(f"{graph}: {result}{shape.get(result, [])} = {kind}({arguments}) {' '.join(facts)}")
         lines.append(f"derived, but false: {' | '.join(self.finding.row)}")
         lines.append(self.finding.text)
         return "\n".join(lines)
@@ -60,7 +65,8 @@ class Unsound:
 
 @dataclass(slots=True)
 class Report:
-    """What a fuzzing run found. `exercised` counts audited derivations by lemma (`file:line`), `never` lists those without."""
+    """What a fuzzing run found. `exercised` counts audited derivations by lemma (`file:line`), `never` lists those
+    without."""
 
     pairs: int = 0
     tuples: int = 0
@@ -172,8 +178,30 @@ def cut(tables: Tables, wanted: set[str]) -> Tables:
             ops.add(op)
             stack += operands.get(op, [])
     keep |= {t for op, _, t in tables["result"] if op in ops}
-    by_op = {"op", "operand", "result", "attr_number", "attr_symbol", "rank_number", "group", "permute_pair", "region", "source", "layer"}
-    by_tensor = {"tensor", "dim", "literal", "literal_rational", "literal_hash", "literal_item", "range", "assume", "tensor_name"}
+    by_op = {
+        "op",
+        "operand",
+        "result",
+        "attr_number",
+        "attr_symbol",
+        "rank_number",
+        "group",
+        "permute_pair",
+        "region",
+        "source",
+        "layer",
+    }
+    by_tensor = {
+        "tensor",
+        "dim",
+        "literal",
+        "literal_rational",
+        "literal_hash",
+        "literal_item",
+        "range",
+        "assume",
+        "tensor_name",
+    }
     small: Tables = {}
     for name, rows in tables.items():
         if name in by_op:

@@ -1,6 +1,9 @@
-"""Random steps of the distributed side alone (collectives), and of indexed access, random masks and index arithmetic."""
+"""Random steps of the distributed side alone (collectives), and of indexed access, random masks and index
+arithmetic."""
 
 from __future__ import annotations
+
+from scalify_dl.frontends.graph import Graph, Tensor
 
 from .steps import partner
 from .world import Retry, World, step
@@ -18,7 +21,9 @@ def all_gather(w: World) -> None:
     t = w.twin(least=1, dtype=None)
     if not t.dist.shape:
         raise Retry
-    w.add(t.base, w.emit(w.dist, "all-gather", [t.dist], dimension=w.rng.randrange(len(t.dist.shape)), groups=w.groups()))
+    w.add(
+        t.base, w.emit(w.dist, "all-gather", [t.dist], dimension=w.rng.randrange(len(t.dist.shape)), groups=w.groups())
+    )
 
 
 @step("reduce-scatter", 1.5)
@@ -29,7 +34,9 @@ def reduce_scatter(w: World) -> None:
     if not fitting:
         raise Retry
     name = w.rng.choice(["sum", "sum", "max"])
-    w.add(t.base, w.emit(w.dist, "reduce-scatter", [t.dist], dimension=w.rng.choice(fitting), reducer=name, groups=groups))
+    w.add(
+        t.base, w.emit(w.dist, "reduce-scatter", [t.dist], dimension=w.rng.choice(fitting), reducer=name, groups=groups)
+    )
 
 
 @step("all-to-all", 1.5)
@@ -69,12 +76,18 @@ def collective_broadcast(w: World) -> None:
 def gather(w: World) -> None:
     """Rows of a table by ids."""
     table, ids = w.twin(least=2), w.twin(dtype="s32", least=1)
-    if len(table.base.shape) != 2 or len(table.dist.shape) != 2 or len(ids.base.shape) > 2 or len(ids.dist.shape) != len(ids.base.shape):
+    if (
+        len(table.base.shape) != 2
+        or len(table.dist.shape) != 2
+        or len(ids.base.shape) > 2
+        or len(ids.dist.shape) != len(ids.base.shape)
+    ):
         raise Retry
     rank = len(ids.base.shape)
     results = [
         w.emit(
-            g, "gather", [x, i], offset_dims=[rank], collapsed_slice_dims=[0], start_index_map=[0], slice_sizes=[1, x.shape[1]],
+            g, "gather", [x, i], offset_dims=[rank], collapsed_slice_dims=[0], start_index_map=[0], slice_sizes=[1,
+            x.shape[1]],
             index_vector_dim=rank, mode="clamp",
         )
         for g, x, i in ((w.base, table.base, ids.base), (w.dist, table.dist, ids.dist))
@@ -97,7 +110,8 @@ def scatter(w: World) -> None:
         raise Retry
     updates = w.input("f32", shape=shape, layout=layout)
     attributes = {
-        "update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0], "index_vector_dim": 1,
+        "update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0],
+        "index_vector_dim": 1,
     }  # fmt: skip
     name = w.rng.choice(["sum", "sum", "max"])
     w.add(
@@ -120,12 +134,15 @@ def iota(w: World) -> None:
         position = [name for name, _ in w.pair.mesh.axes].index(axis)
         offset = w.dist.add("constant", [], [("s32", ())])
         offset.rank_numbers["value", 0] = {
-            rank: at[position] * t.dist.shape[dim] + (1 if w.slip() else 0) for rank, at in enumerate(w.pair.mesh.coordinates)
+            rank: at[position] * t.dist.shape[dim] + (1 if w.slip() else 0)
+            for rank, at in enumerate(w.pair.mesh.coordinates)
         }
         wide = w.emit(w.dist, "broadcast", [offset.result], shape=t.dist.shape, dimensions=[])
         dist = w.emit(w.dist, "add", [dist, wide])
     w.add(base, dist)
-    p, q = (w.emit(g, "compare", [x, y], direction="LE") for g, x, y in ((w.base, base, t.base), (w.dist, dist, t.dist)))
+    p, q = (
+        w.emit(g, "compare", [x, y], direction="LE") for g, x, y in ((w.base, base, t.base), (w.dist, dist, t.dist))
+    )
     w.add(*(w.emit(g, "convert", [x], dtype="f32") for g, x in ((w.base, p), (w.dist, q))))
 
 
@@ -146,8 +163,10 @@ def dynamic(w: World) -> None:
         results.append(w.emit(g, "dynamic-slice", [x, *starts], sizes=sizes))
     if w.chance(0.5):
         results = [
-            w.emit(g, "dynamic-update-slice", [x, r, *(g.constant(start if d == dim else 0, "s32") for d in range(len(x.shape)))])
-            for g, x, r, start in ((w.base, t.base, w.emit(w.base, "negate", [results[0]]), at), (w.dist, t.dist, w.emit(w.dist, "negate", [results[1]]), other))
+            w.emit(g, "dynamic-update-slice", [x, r, *(g.constant(start if d == dim else 0,
+            "s32") for d in range(len(x.shape)))])
+            for g, x, r, start in ((w.base, t.base, w.emit(w.base, "negate", [results[0]]), at), (w.dist, t.dist,
+            w.emit(w.dist, "negate", [results[1]]), other))
         ]  # fmt: skip
     w.add(*results)
 
@@ -188,7 +207,7 @@ def softmax(w: World) -> None:
     for g, x in ((w.base, t.base), (w.dist, t.dist)):
         kept = [d for d in range(len(x.shape)) if d != dim]
 
-        def along(y, name, g=g, x=x, kept=kept):  # type: ignore[no-untyped-def]
+        def along(y: Tensor, name: str, g: Graph = g, x: Tensor = x, kept: list[int] = kept) -> Tensor:
             r = w.emit(g, "reduce", [y], dimensions=[dim], reducer=name)
             if g is w.dist and groups and not w.slip():
                 r = w.emit(g, "all-reduce", [r], reducer=name, groups=groups)

@@ -151,7 +151,9 @@ def reshape(w: World) -> None:
     t = w.twin(least=1, dtype=None)
     shape = _refactored(w, t.base.shape)
     local = None
-    if len(t.dist.shape) == len(t.base.shape) and not w.slip():  # divide one of the new dims by what the local one lacks
+    if (
+        len(t.dist.shape) == len(t.base.shape) and not w.slip()
+    ):  # divide one of the new dims by what the local one lacks
         ratio = max(prod(t.base.shape) // max(prod(t.dist.shape), 1), 1)
         fitting = [d for d, n in enumerate(shape) if n % ratio == 0]
         if fitting:
@@ -172,7 +174,9 @@ def transpose(w: World) -> None:
     if w.chance(0.15):  # on one side only
         w.add(t.base, w.emit(w.dist, "transpose", [t.dist], dimensions=other))
         return
-    w.add(w.emit(w.base, "transpose", [t.base], dimensions=order), w.emit(w.dist, "transpose", [t.dist], dimensions=other))
+    w.add(
+        w.emit(w.base, "transpose", [t.base], dimensions=order), w.emit(w.dist, "transpose", [t.dist], dimensions=other)
+    )
 
 
 def _sliced(w: World, side: str, x: Tensor, dim: int, lo: int, hi: int, stride: int = 1) -> Tensor:
@@ -224,7 +228,10 @@ def own_slice(w: World) -> None:
         limit = list(t.dist.shape)
         limit[dim] = local
         op = w.dist.add(
-            "slice", [t.dist], [(t.dist.dtype, tuple(shape))], numbers={"start": zero, "limit": limit, "stride": [1] * len(shape)}
+            "slice",
+            [t.dist],
+            [(t.dist.dtype, tuple(shape))],
+            numbers={"start": zero, "limit": limit, "stride": [1] * len(shape)},
         )
         op.rank_numbers["start", dim] = starts
         op.rank_numbers["limit", dim] = {rank: s + local for rank, s in starts.items()}
@@ -309,7 +316,9 @@ def dot(w: World) -> None:
         turned = {key.replace("lhs", "?").replace("rhs", "lhs").replace("?", "rhs"): v for key, v in attributes.items()}
         w.add(w.emit(w.base, "dot", [o.base, t.base], **turned), w.emit(w.dist, "dot", [o.dist, t.dist], **turned))
     else:
-        w.add(w.emit(w.base, "dot", [t.base, o.base], **attributes), w.emit(w.dist, "dot", [t.dist, o.dist], **attributes))
+        w.add(
+            w.emit(w.base, "dot", [t.base, o.base], **attributes), w.emit(w.dist, "dot", [t.dist, o.dist], **attributes)
+        )
 
 
 @step("along", 1.2)
@@ -329,7 +338,15 @@ def along(w: World) -> None:
         elif kind == "reverse":
             r = w.emit(graph, kind, [x], dimensions=[d])
         else:
-            r = w.emit(graph, "reduce", [x], dimensions=[d], reducer="argmax", dtype="s32", shape=[n for i, n in enumerate(x.shape) if i != d])
+            r = w.emit(
+                graph,
+                "reduce",
+                [x],
+                dimensions=[d],
+                reducer="argmax",
+                dtype="s32",
+                shape=[n for i, n in enumerate(x.shape) if i != d],
+            )
         if graph is w.base:
             first = r
     w.add(first, r)

@@ -16,7 +16,8 @@ from scalify_dl.frontends.shapes import RULES
 from ..pair import Pair
 
 MESHES: list[dict[str, int]] = [
-    {"tp": 2}, {"tp": 2}, {"tp": 3}, {"tp": 4}, {"dp": 2, "tp": 2}, {"dp": 2, "tp": 3}, {"dp": 2, "tp": 4}, {"a": 2, "b": 1, "c": 2},
+    {"tp": 2}, {"tp": 2}, {"tp": 3}, {"tp": 4}, {"dp": 2, "tp": 2}, {"dp": 2, "tp": 3}, {"dp": 2, "tp": 4},
+    {"a": 2, "b": 1, "c": 2},
 ]  # fmt: skip
 
 
@@ -74,9 +75,15 @@ class World:
         """True with that probability."""
         return self.rng.random() < probability
 
-    def twin(self, *, dtype: str | None = "f32", least: int = 0, where: Callable[[Twin], bool] = lambda t: True) -> Twin:
+    def twin(
+        self, *, dtype: str | None = "f32", least: int = 0, where: Callable[[Twin], bool] = lambda t: True
+    ) -> Twin:
         """A value with at least so many dims; recent ones are preferred. Makes an input where there is none."""
-        found = [t for t in self.twins if (dtype is None or t.base.dtype == dtype) and len(t.base.shape) >= least and where(t)]
+        found = [
+            t
+            for t in self.twins
+            if (dtype is None or t.base.dtype == dtype) and len(t.base.shape) >= least and where(t)
+        ]
         if not found or self.chance(0.1):
             fresh = self.input(dtype or "f32", max(least, self.rng.choice([1, 2, 2, 3])))
             if where(fresh):
@@ -90,7 +97,13 @@ class World:
         if prod(base.shape) <= 2048 and prod(dist.shape) <= 2048:
             self.twins.append(Twin(base, dist))
 
-    def input(self, dtype: str = "f32", rank: int | None = None, shape: Sequence[int] | None = None, layout: Layout | None = None) -> Twin:
+    def input(
+        self,
+        dtype: str = "f32",
+        rank: int | None = None,
+        shape: Sequence[int] | None = None,
+        layout: Layout | None = None,
+    ) -> Twin:
         """A fresh input, placed at random."""
         if shape is None:
             rank = self.rng.choice([1, 2, 2, 3]) if rank is None else rank
@@ -104,7 +117,8 @@ class World:
         return twin
 
     def layout(self, shape: Sequence[int], *, pending: bool) -> Layout:
-        """A random placement: dims whole, in blocks or interleaved over axes or parts of axes, local dims in order or not."""
+        """A random placement: dims whole, in blocks or interleaved over axes or parts of axes, local dims in order
+        or not."""
         rest = [[Digit(d, 1, n)] for d, n in enumerate(shape)]
         axes: list[tuple[str, list[Any]]] = []
         for axis, size in self.pair.mesh.axes:
@@ -161,7 +175,8 @@ class World:
             ranks = list(range(self.pair.mesh.size))
             half = max(len(ranks) // 2, 1)
             groups = self.rng.choice([
-                [[r] for r in ranks], [ranks], [g[::-1] for g in groups], [ranks[:half], ranks[half:]] if len(ranks) > 1 else [ranks],
+                [[r] for r in ranks], [ranks], [g[::-1] for g in groups], [ranks[:half],
+                ranks[half:]] if len(ranks) > 1 else [ranks],
                 [self.rng.sample(g, len(g)) for g in groups],
             ])  # fmt: skip
         if len({len(g) for g in groups}) != 1:

@@ -13,7 +13,9 @@ from .base import Array, Call, Unsupported, meaning
 from .structural import padded
 
 
-def dot_general(x: Array, y: Array, batch: tuple[list[int], list[int]], contracted: tuple[list[int], list[int]]) -> Array:
+def dot_general(
+    x: Array, y: Array, batch: tuple[list[int], list[int]], contracted: tuple[list[int], list[int]]
+) -> Array:
     """Result dims: batch, free dims of x, free dims of y."""
     x_free = [d for d in range(x.ndim) if d not in batch[0] and d not in contracted[0]]
     y_free = [d for d in range(y.ndim) if d not in batch[1] and d not in contracted[1]]
@@ -23,8 +25,9 @@ def dot_general(x: Array, y: Array, batch: tuple[list[int], list[int]], contract
     left = x.transpose([*batch[0], *x_free, *contracted[0]]).reshape([*batches, math.prod(rows), inner])
     right = y.transpose([*batch[1], *contracted[1], *y_free]).reshape([*batches, inner, math.prod(columns)])
     if left.dtype.kind == "b":
-        return np.matmul(left.astype(np.int64), right.astype(np.int64)).astype(bool).reshape([*batches, *rows, *columns])
-    return np.matmul(left, right).reshape([*batches, *rows, *columns])
+        any_product = np.matmul(left.astype(np.int64), right.astype(np.int64)) > 0
+        return np.asarray(any_product).reshape([*batches, *rows, *columns])
+    return np.asarray(np.matmul(left, right)).reshape([*batches, *rows, *columns])
 
 
 @meaning("dot")
@@ -40,7 +43,11 @@ def dot(call: Call, xs: list[Array]) -> list[Array]:
 @meaning("convolution")
 def convolution(call: Call, xs: list[Array]) -> list[Array]:
     """Cross-correlation with padding, strides, both dilations, feature and batch groups."""
-    order = ["input_batch", "input_feature"], ["kernel_output_feature", "kernel_input_feature"], ["output_batch", "output_feature"]
+    order = (
+        ["input_batch", "input_feature"],
+        ["kernel_output_feature", "kernel_input_feature"],
+        ["output_batch", "output_feature"],
+    )
     spatial = [call.numbers(key, []) for key in ("input_spatial", "kernel_spatial", "output_spatial")]
     n = len(spatial[0])
     x = xs[0].transpose([call.number(key) for key in order[0]] + spatial[0])
@@ -61,12 +68,13 @@ def convolution(call: Call, xs: list[Array]) -> list[Array]:
     for part, kernel in zip(rows, kernels, strict=True):
         total = np.zeros([part.shape[0], kernel.shape[0], *size], dtype=np.result_type(part, kernel))
         for at in product(*(range(k) for k in kernel.shape[2:])):
-            window = tuple(
+            window: tuple[slice, ...] = tuple(
                 slice(a * dil, a * dil + (s - 1) * st + 1, st)
                 for a, dil, s, st in zip(at, dilation, size, stride, strict=True)
             )
-            seen = part[(slice(None), slice(None), *window)]
-            total += np.moveaxis(np.tensordot(seen, kernel[(slice(None), slice(None), *at)], axes=([1], [1])), -1, 1)
+            every: tuple[slice | int, ...] = (slice(None), slice(None))
+            seen = part[every + window]
+            total += np.moveaxis(np.tensordot(seen, kernel[every + at], axes=([1], [1])), -1, 1)
         parts.append(total)
     result = np.concatenate(parts, axis=1)
     placed = [call.number(key) for key in order[2]] + spatial[2]

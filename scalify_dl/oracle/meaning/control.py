@@ -45,7 +45,7 @@ def empty(call: Call, xs: list[Array]) -> list[Array]:
 
 def opaque(call: Call, xs: list[Array]) -> list[Array]:
     """An invented function of all operand elements: smooth, the same for equal kinds and attributes."""
-    attributes = sorted((k, *v) for k, v in {**call.op.numbers, **call.op.symbols}.items())  # type: ignore[arg-type]
+    attributes = repr(sorted(call.op.numbers.items())) + repr(sorted(call.op.symbols.items()))
     values = []
     for position, result in enumerate(call.results):
         rng = seeded("opaque", call.op.kind, attributes, position, [x.shape for x in xs], result.shape)

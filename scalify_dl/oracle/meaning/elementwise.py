@@ -105,7 +105,7 @@ def power(a: Array, b: Array) -> Array:
 
 
 def _bits(x: Array) -> int:
-    return 8 * x.dtype.itemsize
+    return 8 * int(x.dtype.itemsize)
 
 
 def _unsigned(x: Array) -> Array:

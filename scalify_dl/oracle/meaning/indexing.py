@@ -8,7 +8,12 @@ from .base import Array, Call, Unsupported, meaning, reducer
 
 
 def _starts(
-    call: Call, indices: Array, rank: int, mapped: list[int], batching: tuple[list[int], list[int]], wrap: tuple[int, ...]
+    call: Call,
+    indices: Array,
+    rank: int,
+    mapped: list[int],
+    batching: tuple[list[int], list[int]],
+    wrap: tuple[int, ...],
 ) -> tuple[list[Array], tuple[int, ...]]:
     """Per operand dim the start of each window, over the batch dims of the indices; and those dims' shape."""
     at = call.number("index_vector_dim")

@@ -40,14 +40,12 @@ def slice_(call: Call, xs: list[Array]) -> list[Array]:
 def padded(x: Array, value: Array, low: list[int], high: list[int], interior: list[int]) -> Array:
     """XLA's pad: `interior` elements between neighbours, then `low` and `high` at the ends (negative ones crop)."""
     spread = [max(n + (n - 1) * i, 0) if n else 0 for n, i in zip(x.shape, interior, strict=True)]
-    result = np.full([s + max(a, 0) + max(b, 0) for s, a, b in zip(spread, low, high, strict=True)], value, dtype=x.dtype)
-    where = tuple(
-        slice(max(a, 0), max(a, 0) + s, i + 1) for a, s, i in zip(low, spread, interior, strict=True)
+    result = np.full(
+        [s + max(a, 0) + max(b, 0) for s, a, b in zip(spread, low, high, strict=True)], value, dtype=x.dtype
     )
+    where = tuple(slice(max(a, 0), max(a, 0) + s, i + 1) for a, s, i in zip(low, spread, interior, strict=True))
     result[where] = x
-    crop = tuple(
-        slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, result.shape, strict=True)
-    )
+    crop = tuple(slice(max(-a, 0), n - max(-b, 0)) for a, b, n in zip(low, high, result.shape, strict=True))
     return result[crop]
 
 
@@ -67,7 +65,7 @@ def concatenate(call: Call, xs: list[Array]) -> list[Array]:
 @meaning("reverse")
 def reverse(call: Call, xs: list[Array]) -> list[Array]:
     """The order along `dimensions` turned around."""
-    return [np.flip(xs[0], call.numbers("dimensions", []))]
+    return [np.flip(xs[0], tuple(call.numbers("dimensions", [])))]
 
 
 @meaning("dynamic-slice")
@@ -109,5 +107,3 @@ def cumulative(call: Call, xs: list[Array]) -> list[Array]:
     function = np.logaddexp if name == "logsumexp" else reducer(name)
     scanned = function.accumulate(x, axis=axis, dtype=x.dtype)
     return [np.flip(scanned, axis) if call.number("reverse", 0) else scanned]
-
-

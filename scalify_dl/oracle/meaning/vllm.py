@@ -1,4 +1,5 @@
-"""Calls of vLLM: attention as on a first prefill of one sequence (an empty cache), one instance of what it may compute."""
+"""Calls of vLLM: attention as on a first prefill of one sequence (an empty cache), one instance of what it may
+compute."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from .base import Array, Call, Unsupported, meaning
 
 @meaning("custom:vllm.unified_attention")
 def unified_attention(call: Call, xs: list[Array]) -> list[Array]:
-    """Query [tokens, heads, d], key and value [tokens, kv heads, d]: causal attention, each kv head with its query heads."""
+    """Query [tokens, heads, d], key and value [tokens, kv heads, d]: causal attention, each kv head with its query
+    heads."""
     q, k, v = xs[:3]
     if q.ndim != 3 or q.shape[1] % k.shape[1]:
         raise Unsupported(f"attention of op {call.op.id} on shapes {q.shape}, {k.shape}")

@@ -57,7 +57,9 @@ def select_and_scatter(call: Call, xs: list[Array]) -> list[Array]:
     """Each source element goes to the element that `select` picks in its window; several are combined by `reducer`."""
     x, source = xs[0], xs[1]
     select, name = call.symbol("select", "max"), call.symbol("reducer", "sum")
-    better = {"max": np.greater, "GE": np.greater, "GT": np.greater, "min": np.less, "LE": np.less, "LT": np.less}.get(select)
+    better = {"max": np.greater, "GE": np.greater, "GT": np.greater, "min": np.less, "LE": np.less, "LT": np.less}.get(
+        select
+    )
     if better is None:
         raise Unsupported(f"select-and-scatter of op {call.op.id} selects by `{select}`")
     window = _Window(call, x.ndim)

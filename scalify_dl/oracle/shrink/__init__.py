@@ -62,7 +62,8 @@ def _fits(program: Program, row: Shard) -> bool:
         if tuple(shapes[0]) != row.layout.local_shape:
             return False
         return all(
-            digit.stride * digit.size <= shapes[1][digit.dim] and shapes[1][digit.dim] % (digit.stride * digit.size) == 0
+            digit.stride * digit.size <= shapes[1][digit.dim]
+            and shapes[1][digit.dim] % (digit.stride * digit.size) == 0
             for digit in row.layout.digits()
             if digit.stride
         )
@@ -179,7 +180,8 @@ class Shrunk:
                 numbers[key] = [z.offset(x, v) if v else 0 for x, v in zip(extents, numbers[key], strict=True)]
             if key in by_rank:
                 by_rank[key] = {
-                    pos: {rank: z.offset(extents[pos], v) for rank, v in values.items()} for pos, values in by_rank[key].items()
+                    pos: {rank: z.offset(extents[pos], v) for rank, v in values.items()}
+                    for pos, values in by_rank[key].items()
                 }
 
         if op.kind == "slice":
@@ -211,7 +213,8 @@ class Shrunk:
             count = s.counts(op.results[0])
             if count is not None:
                 by_rank["value"] = {
-                    pos: {rank: z.value(count, v) for rank, v in values.items()} for pos, values in by_rank["value"].items()
+                    pos: {rank: z.value(count, v) for rank, v in values.items()}
+                    for pos, values in by_rank["value"].items()
                 }
         return replace(op, numbers=numbers, by_rank=by_rank)
 
@@ -230,5 +233,3 @@ def expected_rows(program: Program) -> list[Shard]:
 def shrink(program: Program, relations: Iterable[Shard] = (), least: int = 2) -> Shrunk:
     """Shrinks a program. `relations` are further correspondences whose layouts must survive (those to audit)."""
     return Shrunk(program, relations, least)
-
-

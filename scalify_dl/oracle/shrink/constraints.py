@@ -92,10 +92,23 @@ def _every(op: Op, key: str, pos: int) -> list[int]:
 
 @rule(*PLAIN, "compare", "convert", "reduce-precision", "dropout-mask")
 def elementwise(s: Shapes, op: Op) -> None:
-    """One shape. Sums, extremes and comparisons of counts count the same; products and quotients with a constant scale."""
+    """One shape. Sums, extremes and comparisons of counts count the same; products and quotients with a constant
+    scale."""
     s.same_dims([*op.operands, *op.results])
     tensors = [*op.operands, *op.results]
-    if op.kind in ("add", "subtract", "maximum", "minimum", "clamp", "compare", "convert", "remainder", "abs", "negate", "sign"):
+    if op.kind in (
+        "add",
+        "subtract",
+        "maximum",
+        "minimum",
+        "clamp",
+        "compare",
+        "convert",
+        "remainder",
+        "abs",
+        "negate",
+        "sign",
+    ):
         s.same_counts(tensors)
     elif op.kind == "select":
         s.same_counts(tensors[1:])
@@ -257,9 +270,7 @@ def same(s: Shapes, op: Op) -> None:
 def accumulated(s: Shapes, op: Op) -> None:
     """One shape; running counts count along the dim."""
     s.same_dims([op.operands[0], op.results[0]])
-    if op.symbol("reducer", "sum") in ("max", "min"):
-        s.same_counts([op.operands[0], op.results[0]])
-    elif op.kind == "all-reduce":
+    if op.symbol("reducer", "sum") in ("max", "min") or op.kind == "all-reduce":
         s.same_counts([op.operands[0], op.results[0]])
     else:
         s.same_counts(op.results, s.dims(op.results[0])[op.number("dimension", 0)[0]])
@@ -292,7 +303,8 @@ def windows(s: Shapes, op: Op) -> None:
         if all(
             op.number(key, 0, [default] * rank)[pos] == default
             for key, default in (
-                ("window_size", 1), ("window_stride", 1), ("window_pad_low", 0), ("window_pad_high", 0), ("base_dilation", 1),
+                ("window_size", 1), ("window_stride", 1), ("window_pad_low", 0), ("window_pad_high", 0),
+                ("base_dilation", 1),
             )
         )
     }  # fmt: skip
@@ -331,7 +343,8 @@ def convolution(s: Shapes, op: Op) -> None:
         return
     x, w, z = s.dims(op.operands[0]), s.dims(op.operands[1]), s.dims(op.results[0])
     at = {key: op.number(key, 0)[0] for key in (
-        "input_batch", "input_feature", "kernel_input_feature", "kernel_output_feature", "output_batch", "output_feature",
+        "input_batch", "input_feature", "kernel_input_feature", "kernel_output_feature", "output_batch",
+        "output_feature",
     )}  # fmt: skip
     s.extents.same(x[at["input_batch"]], z[at["output_batch"]])
     s.extents.same(x[at["input_feature"]], w[at["kernel_input_feature"]])
@@ -378,5 +391,3 @@ def all_to_all(s: Shapes, op: Op) -> None:
         else:
             s.extents.same(a, b)
     s.same_counts([op.operands[0], op.results[0]])
-
-

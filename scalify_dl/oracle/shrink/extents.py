@@ -1,13 +1,14 @@
 """The factor structure of sizes: which parts of which dims must keep the same size, and which may become small.
 
 Every dim of every tensor (and every integer tensor, as what it counts) is an *extent*. An extent is cut at *boundaries*
-1 = b0 | b1 | … | bm = n into atoms, minor to major: dim 256 of [heads, head dim] = 4 × 64 has boundaries 1, 64, 256. Ops say that
-intervals of two extents are the same digits (`link`): boundaries inside then are boundaries of both. What cannot be cut so
-(offsets, sizes that do not divide) is *opaque*: an interval that keeps its ratio. Atoms that no opaque interval touches can
-take any size, so they all become `least`. Everything is exact: an offset q in an opaque interval from `lo` on is a multiple of
-`lo` and becomes q / lo · (new size of lo).
+1 = b0 | b1 | … | bm = n into atoms, minor to major: dim 256 of [heads, head dim] = 4 × 64 has boundaries 1, 64, 256.
+Ops say that intervals of two extents are the same digits (`link`): boundaries inside then are boundaries of both. What
+cannot be cut so (offsets, sizes that do not divide) is *opaque*: an interval that keeps its ratio. Atoms that no opaque
+interval touches can take any size, so they all become `least`. Everything is exact: an offset q in an opaque interval
+from `lo` on is a multiple of `lo` and becomes q / lo · (new size of lo).
 
-Example: slices [0:2048], [2048:2560], [2560:3072] of a fused dim make [512, 3072] opaque: it becomes 6 blocks of a smaller 512.
+Example: slices [0:2048], [2048:2560], [2560:3072] of a fused dim make [512, 3072] opaque: it becomes 6 blocks of a
+smaller 512.
 """
 
 from __future__ import annotations
@@ -176,7 +177,9 @@ class Extents:
                 if self._extents[a].frozen:
                     self._opaque(a, 1, self._extents[a].size)
                 for value in self._extents[a].literals:
-                    self._opaque(a, gcd(split(value, self._extents[a].size)[0], self._extents[a].size), self._extents[a].size)
+                    self._opaque(
+                        a, gcd(split(value, self._extents[a].size)[0], self._extents[a].size), self._extents[a].size
+                    )
         touching: dict[int, list[int]] = {}
         for i, (a, _, b, _, _) in enumerate(self._links):
             touching.setdefault(self.root(a), []).append(i)

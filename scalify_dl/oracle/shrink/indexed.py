@@ -33,7 +33,13 @@ def gather(s: Shapes, op: Op) -> None:
 
 
 def _indexed(
-    s: Shapes, op: Op, indices: str, x: Sequence[int], batch_dims: Sequence[int], batched: Sequence[int], sizes: Sequence[int]
+    s: Shapes,
+    op: Op,
+    indices: str,
+    x: Sequence[int],
+    batch_dims: Sequence[int],
+    batched: Sequence[int],
+    sizes: Sequence[int],
 ) -> None:
     """Batch dims of the indices are those of `batched`; batching dims are those of x; what the indices count."""
     scatter = op.kind == "scatter"
