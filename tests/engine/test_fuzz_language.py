@@ -12,15 +12,16 @@ from tests.engine.test_language_errors import cases
 
 MANY = settings(max_examples=400, deadline=None, suppress_health_check=list(HealthCheck))
 
-WORDS = """
+VOCABULARY = """
 .decl .type .input .output .printsize .limitsize .comp .init .override .functor .pragma .plan .include .number_type
 .symbol_type .lattice #include #define #undef #if #ifdef #ifndef #elif #else #endif #error #line #pragma #
 a b c r x y z T U A _ _x ?x @f $ $A $B nil true false as autoinc range cat ord strlen substr match contains
-count sum min max mean to_number to_string to_float to_unsigned itou itof ftoi band bor bxor bnot bshl bshr bshru land lor
-lxor lnot eqrel inline no_inline choice-domain btree_delete overridable stateful number symbol float unsigned
+count sum min max mean to_number to_string to_float to_unsigned itou itof ftoi band bor bxor bnot bshl bshr bshru
+land lor lxor lnot eqrel inline no_inline choice-domain btree_delete overridable stateful number symbol float unsigned
 ( ( ( ) ) ) [ [ ] ] { } , , , . . :- :- ; : :: <: <= >= < > = != ! + - * / % ^ | -> @ @@ ## \\ " // /* */
 0 1 2 1.5 3u 0x1F 0b1 1.2.3.4 99999999999999999999 "a" "b" "\\q" "x: number" __LINE__ __FILE__ defined
-""".split()
+"""
+WORDS = VOCABULARY.split()
 
 PROGRAM = """
 .type N <: number
@@ -42,7 +43,7 @@ d.s(x) :- l([x, _], $Node(_, y)), x <= y.
 p(x, y) <= p(x, z) :- y < z.
 #define F(x) x
 .output p, d.r
-""".split("\n")
+"""
 
 
 def survives(text: str) -> None:
@@ -73,7 +74,7 @@ def test_any_words_of_the_language(words: list[str], between: str) -> None:
 @MANY
 @given(st.data())
 def test_programs_with_pieces_moved_dropped_and_replaced(data: st.DataObject) -> None:
-    lines = list(PROGRAM)
+    lines = PROGRAM.split("\n")
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(lines) - 1))
         tokens = lines[at].split(" ")
@@ -103,6 +104,6 @@ def test_wrong_programs_together(first: str, second: str) -> None:
 
 
 def test_the_program_that_is_broken_here_is_a_good_one() -> None:
-    program = Program.from_source("\n".join(PROGRAM)).run(timeout=2)
+    program = Program.from_source(PROGRAM).run(timeout=2)
     assert program.relation("p")
     assert program.relation("d.r")
