@@ -6,6 +6,8 @@ from html import escape
 
 from scalify_dl.verify.verdict import Report, RootCause
 
+from .numbers import counterexample_lines
+
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 60rem; padding: 0 1rem; color: #1a1a1a }
 h1 span, td span { border-radius: .25rem; color: #fff; padding: 0 .5rem }
@@ -59,8 +61,8 @@ def render(report: Report) -> str:
     """The report as one HTML document."""
     parts = [f"<h1>{_badge(report.verdict.value)} {escape(report.title)}</h1>", _section("Outputs", _outputs(report))]
     if report.counterexample:
-        rows = [(k.replace("_", " "), str(v)) for k, v in report.counterexample.items() if v is not None]
-        parts.append(_section("Counterexample", _fields(rows)))
+        title, rows = counterexample_lines(report.counterexample)
+        parts.append(_section(title, _fields(rows)))
     if report.frontier:
         more = f"<p>{report.downstream:,} more ops are unproved only because of them.</p>" if report.downstream else ""
         parts.append(_section("Root causes", "".join(map(_cause, report.frontier)) + more))

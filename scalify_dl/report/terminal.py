@@ -15,8 +15,10 @@ from rich.text import Text
 
 from scalify_dl.verify.verdict import Assumption, Report, RootCause, Verdict
 
+from .numbers import counterexample_lines
+
 STYLE = {Verdict.PROVED: "bold green", Verdict.REFUTED: "bold red", Verdict.UNKNOWN: "bold yellow"}
-_SHOWN = 12
+_SHOWN = 5
 """Assumptions of one sort, source frames and unrelated inputs listed before `and N more`."""
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
 """Names come from dumps: none of their characters may steer the terminal."""
@@ -94,11 +96,10 @@ def _frontier(page: _Page, report: Report) -> None:
 
 
 def _counterexample(page: _Page, found: dict[str, Any]) -> None:
-    refutes = found.get("refutes", True)
-    page.title("Counterexample" if refutes else "Witness (through an invented meaning of an opaque op)")
-    for key, value in found.items():
-        if key != "refutes" and value is not None:
-            page.field(key.replace("_", " "), str(value), indent=2)
+    title, lines = counterexample_lines(found)
+    page.title(title)
+    for label, text in lines:
+        page.field(label, text, indent=2)
 
 
 def _assumptions(page: _Page, assumptions: list[Assumption]) -> None:

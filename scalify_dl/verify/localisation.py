@@ -6,7 +6,9 @@ source lines and attributes for people to read; nothing is decided.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
+from collections.abc import Iterable
 
 from .pattern import holds, piece_words
 from .verdict import RootCause
@@ -16,11 +18,36 @@ _MOST = 3
 """Correspondences of one operand that are worth reading."""
 
 
-def _texts(rows: list[Row]) -> dict[str, list[str]]:
-    out: dict[str, list[str]] = defaultdict(list)
+_WORD = re.compile(r"([\s,;:()]+)")
+
+
+def _texts(rows: Iterable[Row], view: View) -> dict[str, list[str]]:
+    """Texts by op, sorted, with the names that people know in place of ids."""
+    out: dict[str, set[str]] = defaultdict(set)
     for op, text in rows:
-        if text not in out[op]:
-            out[op].append(text)
+        out[op].add("".join(view.name(word) for word in _WORD.split(text)))
+    return {op: sorted(texts) for op, texts in out.items()}
+
+
+def _placement_notes(view: View, ops: list[str]) -> dict[str, list[str]]:
+    """For every op, what was guessed about the placement of inputs above it: of the nearest with a guess."""
+    notes: dict[str, str] = dict(view.facts("placement_note"))
+    if not notes:
+        return {}
+    maker = {tensor: op for op, _, tensor in view.facts("result")}
+    reads: dict[str, list[str]] = defaultdict(list)
+    for op, _, tensor in view.facts("operand"):
+        reads[op].append(tensor)
+    out = {}
+    for op in ops:
+        level, seen = [op], {op}
+        found: list[str] = []
+        while level and not found:
+            tensors = [t for o in level for t in reads[o]]
+            found = [f"{view.name(t)} was {notes[t]}" for t in dict.fromkeys(tensors) if t in notes]
+            level = [maker[t] for t in tensors if t in maker and maker[t] not in seen]
+            seen.update(level)
+        out[op] = found
     return out
 
 
@@ -73,7 +100,8 @@ def root_causes(view: View) -> list[RootCause]:
     ops = view.ops(frontier | set(match.values()))
     held = view.correspondences({t for op in frontier if op in ops for t in ops[op].operands})
     unsupported: dict[str, str] = dict(view.results("unsupported"))
-    said = {key: _texts(list(view.results(f"diag_{key}"))) for key in ("expected", "found", "suggestion")}
+    said = {key: _texts(view.results(f"diag_{key}"), view) for key in ("expected", "found", "suggestion")}
+    guessed = _placement_notes(view, sorted(frontier))
     out = []
     for op in (op for op in ops.values() if op.op in frontier):
         base = ops.get(match.get(op.op, ""))
@@ -92,7 +120,7 @@ def root_causes(view: View) -> list[RootCause]:
                 operands=tuple(_operand_words(view, op, base, held)),
                 expected=tuple(expected),
                 found=tuple(found),
-                suggestion=tuple(said["suggestion"].get(op.op, [])),
+                suggestion=tuple(said["suggestion"].get(op.op) or guessed.get(op.op, [])),
                 lemma_missing=None if missing is None else f"no rule says what `{missing}` computes; --rules adds one",
                 base_op=base.op if base else "",
                 base_name=base.name if base else "",

@@ -39,7 +39,25 @@ REPORT = Report(
     unrelated_inputs=[("p9", "no relation to a baseline input is given")],
     notes=["a note"],
     assumptions=[Assumption(f"p{i}", "replicated over tp", "shape") for i in range(20)],
-    counterexample={"seed": 3, "output": "dot.3", "rank": 1, "index": [0, 1], "expected": 3, "actual": 4},
+    counterexample={
+        "kind": "refutation",
+        "reason": "",
+        "output": "d:dot",
+        "name": "dot.3",
+        "base": "b:dot",
+        "seed": 3,
+        "draw": "integers",
+        "sizes": "own",
+        "local_shape": [4, 2],
+        "base_shape": [4, 4],
+        "layout": "[0:1x4][1:1x2]|tp=1:2x2",
+        "rank": 1,
+        "index": [0, 1],
+        "expected": 3,
+        "actual": 4,
+        "share_wrong": 0.5,
+        "first_op": {"op": "slice.54", "kind": "slice", "base_op": "slice.53"},
+    },
     stats={"ops": 371, "tuples": 40211, "cpu_s": 0.412, "peak_mb": 120.2},
 )
 
@@ -54,12 +72,14 @@ Outputs
            (tp a) -> a
 
 Counterexample
-  seed        3
-  output      dot.3
-  rank        1
-  index       [0, 1]
+  output      dot.3, element [0, 1] of [4, 2]
+  on rank     1
   expected    3
   actual      4
+  placed as   a (tp b) -> a b
+  wrong       50 % of the elements
+  inputs      seed 3, integers, own sizes
+  first op    slice.54 (slice), where the baseline has slice.53
 
 1 root cause; 14 more ops unproved only because of them
   1. slice.54 (slice)
@@ -97,7 +117,7 @@ def test_terminal_report_verdict_first() -> None:
 
 
 def test_long_lists_of_assumptions_are_cut_and_counted() -> None:
-    assert "and 8 more (--json lists all)" in text(REPORT)
+    assert "and 15 more (--json lists all)" in text(REPORT)
 
 
 @pytest.mark.parametrize("width", [40, 60, 200])

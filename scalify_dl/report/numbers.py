@@ -1,0 +1,34 @@
+"""A counterexample as a title and labelled lines, the same in all formats for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scalify_dl.verify.pattern import pattern
+
+_TITLES = {
+    "refutation": "Counterexample",
+    "witness": "Witness (not a refutation: it rests on an invented meaning)",
+    "precision": "Witness (not a refutation: it shows only where casts round)",
+}
+
+
+def _shape(sizes: list[int]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+def counterexample_lines(found: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
+    """What `Counterexample.as_dict` of the oracle says, for people."""
+    lines = [("output", f"{found['name']}, element {_shape(found['index'])} of {_shape(found['local_shape'])}")]
+    lines.append(("on rank", str(found["rank"])))
+    lines += [("expected", str(found["expected"])), ("actual", str(found["actual"]))]
+    lines.append(("placed as", pattern(found["layout"], len(found["base_shape"]))))
+    lines.append(("wrong", f"{100 * found['share_wrong']:.3g} % of the elements"))
+    lines.append(("inputs", f"seed {found['seed']}, {found['draw']}, {found['sizes']} sizes"))
+    if found["reason"]:
+        lines.append(("because", found["reason"]))
+    first = found["first_op"]
+    if first is not None:
+        where = f", where the baseline has {first['base_op']}" if first["base_op"] else ""
+        lines.append(("first op", f"{first['op']} ({first['kind']}){where}"))
+    return _TITLES[found["kind"]], lines
