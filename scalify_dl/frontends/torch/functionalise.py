@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
 
-from .reader import Statement
+from .reader import Module, Statement
 from .syntax import Call, Infix, Item, Ref
 
 __all__ = ["functionalise"]
@@ -47,10 +47,12 @@ MAYBE_VIEWS = frozenset(
         "aten.as_strided",
     }
 )
-WRITES_LISTS = {"c10d.allreduce_": 0}
-WRITES_FIRST = {"c10d._allgather_base_", "c10d._reduce_scatter_base_", "c10d.alltoall_base_"}
-"""c10d's collectives write their first argument; item 0 of what the lowering gives is the written value
-(`alltoall_base_`: what it gives)."""
+COLLECTIVES: dict[str, tuple[int, ...] | None] = {
+    "c10d.allreduce_": (0,), "c10d.broadcast_": (0,), "c10d.reduce_scatter_": (0,), "c10d.allgather_": (0, 0),
+    "c10d._allgather_base_": (0,), "c10d._reduce_scatter_base_": (0,), "c10d.alltoall_base_": (),
+}  # fmt: skip
+"""c10d's collectives write their first argument, a tensor, a list of them or a list of such lists; the value is where
+the lowering gives what was written (of a list: the list of those)."""
 
 
 class _View(NamedTuple):
@@ -68,7 +70,7 @@ def _writes(value: Any) -> bool:
         return False
     packet = _packet(value)
     name = packet.rpartition(".")[2]
-    if packet in WRITES_LISTS or packet in WRITES_FIRST:
+    if packet in COLLECTIVES:
         return True
     return (
         packet.split(".")[0] in ("aten", "_c10d_functional")
@@ -78,11 +80,13 @@ def _writes(value: Any) -> bool:
     )
 
 
-def functionalise(statements: list[Statement]) -> list[Statement]:
-    """The statements with every write made a value; the list itself where nothing writes."""
-    if not any(_writes(statement.value) for statement in statements):
-        return statements
-    return _Functionaliser(statements).run()
+def functionalise(module: Module) -> tuple[list[Statement], list[Any]]:
+    """Statements and returned values of a module with every write made a value; its own where nothing writes."""
+    if not any(_writes(statement.value) for statement in module.statements):
+        return module.statements, module.returned
+    functional = _Functionaliser(module.statements)
+    statements = functional.run()
+    return statements, [functional.renamed(value) for value in module.returned]
 
 
 class _Functionaliser:
@@ -138,31 +142,29 @@ class _Functionaliser:
 
     def write(self, statement: Statement, value: Call) -> None:
         packet = _packet(value)
-        original = statement.value.args
         call = Call(value.function, value.args, value.kwargs)
-        if packet in WRITES_LISTS:
-            targets = [item.name for item in original[0] if isinstance(item, Ref)]
-        else:
-            targets = [original[0].name] if original and isinstance(original[0], Ref) else []
-            if packet not in WRITES_FIRST:
-                name = packet.rpartition(".")[2]
-                call = Call(value.function.replace(f".{name}", f".{name[:-1]}", 1), value.args, value.kwargs)
+        if packet not in COLLECTIVES:
+            name = packet.rpartition(".")[2]
+            call = Call(value.function.replace(f".{name}", f".{name[:-1]}", 1), value.args, value.kwargs)
         self.out.append(Statement(statement.names, statement.type, call, statement.line, statement.frames))
-        result = statement.names[0]
-        for i, target in enumerate(targets):
-            if target in self.maybe or target in self.maybe.values():
+        written: Any = Ref(statement.names[0])
+        for index in COLLECTIVES.get(packet) or ():
+            written = Item(written, index)
+        target = statement.value.args[0] if statement.value.args else None
+        while isinstance(target, list) and target and isinstance(target[0], list):
+            target = target[0]
+        for i, each in enumerate(target if isinstance(target, list) else [target]):
+            if not isinstance(each, Ref):
+                continue
+            if each.name in self.maybe or each.name in self.maybe.values():
                 raise InputError(
-                    f"`{target}` is written in place, and what else sees the write is not clear from the text",
+                    f"`{each.name}` is written in place, and what else sees the write is not clear from the text",
                     line=statement.line,
                     hint="capture with functionalization (torch.func.functionalize, torch.export, AOTAutograd)",
                 )
-            if packet in WRITES_LISTS:
-                written = self.emit(Item(Item(Ref(result), 0), i), statement)
-            elif packet in WRITES_FIRST and packet != "c10d.alltoall_base_":
-                written = self.emit(Item(Ref(result), 0), statement)
-            else:
-                written = result
-            self.changed(target, written, statement)
+            value_now = Item(written, i) if isinstance(target, list) else written
+            name = value_now.name if isinstance(value_now, Ref) else self.emit(value_now, statement)
+            self.changed(each.name, name, statement)
 
     def emit(self, value: Any, statement: Statement) -> str:
         self.count += 1

@@ -44,6 +44,11 @@ TORCH_SPACES = frozenset(
 """Namespaces of torch itself: an op there without a lowering is `unknown:`, elsewhere `custom:`."""
 
 
+MAX_ITEMS = 1 << 16
+Items = dict[tuple[int, ...], tuple[str, tuple[int, ...]]]
+"""Types of items by index path: `x[0][1]` is at (0, 1)."""
+
+
 class Attribute(NamedTuple):
     """`self.name`: a tensor constant or parameter whose type the text has not shown yet."""
 
@@ -66,7 +71,7 @@ class _Program:
         self.c = context
         self.file = file
         self.env: dict[str, Any] = {}
-        self.item_types: dict[str, dict[int, TensorType]] | None = None
+        self.item_types: dict[str, Items] | None = None
 
     def run(self) -> list[Port | None]:
         graph = self.c.graph
@@ -78,10 +83,10 @@ class _Program:
                 self.env[parameter.name] = Hidden(parameter.name)
             else:
                 self.env[parameter.name] = graph.input(parameter.name, type.dtype, self.shape_of(type))
-        self.body(self.module)
+        values = self.body(self.module)
         self.c.at = (self.module.returned_line, 0)
         returned: list[Port | None] = []
-        for value in self.module.returned:
+        for value, shown in zip(values, self.module.returned, strict=True):
             try:
                 result = self.evaluate(value)
             except InputError as error:
@@ -89,7 +94,7 @@ class _Program:
             if isinstance(result, Tensor):
                 graph.output(result)
                 port = graph.outputs[-1]
-                port.alias = value.name if isinstance(value, Ref) and value.name != result.name else None
+                port.alias = shown.name if isinstance(shown, Ref) and shown.name != result.name else None
                 returned.append(port)
             else:
                 graph.ignored_outputs += 1
@@ -99,8 +104,10 @@ class _Program:
         }
         return returned
 
-    def body(self, module: Module) -> None:
-        for statement in functionalise(module.statements):
+    def body(self, module: Module) -> list[Any]:
+        """Lowers the statements of a module; what it returns, still as expressions."""
+        statements, returned = functionalise(module)
+        for statement in statements:
             self.c.name, self.c.frames = statement.names[0], statement.frames
             self.c.at = (statement.line, 0)
             try:
@@ -109,6 +116,7 @@ class _Program:
                 raise error.located(self.file, statement.line) from None
             except RecursionError:
                 raise InputError("nested too deeply", file=self.file, line=statement.line) from None
+        return returned
 
     # --- statements ------------------------------------------------------------------------------------------------
 
@@ -316,27 +324,32 @@ class _Program:
         op = opaque(self.c, f"{space}:{name}", args, kwargs, types, why)
         if isinstance(wanted, list):
             return op.results[0] if op.results else None
-        results: list[Any] = [None] * (max(wanted, default=-1) + 1)
-        for index, result in zip(wanted, op.results, strict=True):
-            results[index] = result
-        return tuple(results)
+        return _nested(dict(zip(wanted, op.results, strict=True)))
 
-    def types_wanted(
-        self, type: TensorType | None
-    ) -> list[tuple[str, tuple[int, ...]]] | dict[int, tuple[str, tuple[int, ...]]]:
+    def types_wanted(self, type: TensorType | None) -> list[tuple[str, tuple[int, ...]]] | Items:
         """Result types of an op that only the text tells: its own, or those of the items taken of it, by index."""
         if type is not None:
             return [(type.dtype, self.shape_of(type))]
         if self.item_types is None:
-            self.item_types = {}
-            for statement in self.module.statements:
-                value = statement.value
-                if isinstance(value, Item) and isinstance(value.value, Ref) and isinstance(value.index, int):
-                    found = self.type_of(statement.type)
-                    if found is not None:
-                        self.item_types.setdefault(value.value.name, {})[value.index] = found
-        items = self.item_types.get(self.c.name, {})
-        return {index: (found.dtype, self.shape_of(found)) for index, found in sorted(items.items())}
+            self.item_types = self.items_of(self.module)
+        return self.item_types.get(self.c.name, {})
+
+    def items_of(self, module: Module) -> dict[str, Items]:
+        """Printed types of the items that are taken of each value, by their index path."""
+        places: dict[str, tuple[str, tuple[int, ...]]] = {}
+        found: dict[str, Items] = {}
+        for statement in module.statements:
+            value = statement.value
+            if not (isinstance(value, Item) and isinstance(value.value, Ref) and isinstance(value.index, int)):
+                continue
+            if not 0 <= value.index < MAX_ITEMS:
+                raise InputError(f"item {value.index} of a value", file=self.file, line=statement.line)
+            root, path = places.get(value.value.name, (value.value.name, ()))
+            places[statement.names[0]] = root, (*path, value.index)
+            type = self.type_of(statement.type)
+            if type is not None:
+                found.setdefault(root, {})[*path, value.index] = (type.dtype, self.shape_of(type))
+        return found
 
     # --- higher-order ops --------------------------------------------------------------------------------------------
 
@@ -364,8 +377,7 @@ class _Program:
         self.module, self.item_types = module, None
         self.env = dict(zip((parameter.name for parameter in module.parameters), args, strict=True))
         try:
-            self.body(module)
-            return tuple(self.evaluate(value) for value in module.returned)
+            return tuple(self.evaluate(value) for value in self.body(module))
         finally:
             self.module, self.env, self.item_types, self.c.name, self.c.frames, self.c.at = outer
 
@@ -403,6 +415,17 @@ def _buffers(kwargs: dict[str, Any]) -> dict[str, Any]:
                 raise InputError("auto_functionalized_v2 that writes into a view of its buffer", hint="use version 1")
             plain[name] = bases[value]
     return plain
+
+
+def _nested(items: dict[tuple[int, ...], Tensor]) -> Any:
+    """Items by index path as nested tuples; None where nothing is taken."""
+    if () in items:
+        return items[()]
+    result: list[Any] = []
+    for i in range(max((path[0] for path in items), default=-1) + 1):
+        inner = {path[1:]: value for path, value in items.items() if path[0] == i}
+        result.append(_nested(inner) if inner else None)
+    return tuple(result)
 
 
 def _text(type: TensorType) -> str:

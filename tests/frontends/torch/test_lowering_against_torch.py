@@ -206,6 +206,74 @@ CASES: list[Case] = [
 ]  # fmt: skip
 
 
+def add_in_place(x: Any) -> Any:
+    y = x.clone()
+    y.add_(1)
+    return y * 2
+
+
+def write_a_slice(x: Any) -> Any:
+    y = x.clone()
+    v = y[1:3]
+    v.mul_(2)
+    return y, v
+
+
+def write_a_row_of_a_transpose(x: Any) -> Any:
+    y = x.clone()
+    v = y.t()
+    w = y.view(-1)
+    v[0].add_(5)
+    return y, v, w
+
+
+def write_a_column_and_everything(x: Any, z: Any) -> Any:
+    y = x.clone()
+    y[:, 1].copy_(z)
+    y.unsqueeze(0).relu_()
+    return y.sum(0), y
+
+
+def write_by_masks(x: Any, m: Any) -> Any:
+    y = x.clone()
+    y[m] = 0.0
+    y.masked_fill_(m, 3.0)
+    return y
+
+
+def write_twice_beside_a_view(x: Any) -> Any:
+    y = torch.zeros_like(x)
+    a = y.permute(1, 0)
+    y.add_(x)
+    b = a + 1
+    y.zero_()
+    return a, b, y
+
+
+def write_by_index(x: Any, i: Any, v: Any) -> Any:
+    y = x.clone()
+    y.index_put_([i], v)
+    y.scatter_(0, i[:, None].expand(3, 4), 1.5)
+    return y
+
+
+IN_PLACE: list[Case] = [
+    case("add", add_in_place, lambda: [real(4, 4)]),
+    case("slice", write_a_slice, lambda: [real(4, 4)]),
+    case("row_of_transpose", write_a_row_of_a_transpose, lambda: [real(4, 4)]),
+    case("column", write_a_column_and_everything, lambda: [real(4, 4), real(4)]),
+    case("mask", write_by_masks, lambda: [real(4, 4), mask(4, 4)]),
+    case("twice", write_twice_beside_a_view, lambda: [real(4, 4)]),
+    case("index", write_by_index, lambda: [real(4, 4), torch.tensor([0, 2, 3]), real(3, 4)]),
+]
+
+
+@pytest.mark.parametrize(("function", "make"), [pytest.param(f, m, id=name) for name, f, m in IN_PLACE])
+def test_writes_in_place_are_values(function: Callable[..., Any], make: Callable[[], list[Any]]) -> None:
+    torch.manual_seed(7)
+    agree(function, make(), 1e-9)
+
+
 @pytest.mark.parametrize(("function", "make"), [pytest.param(f, m, id=name) for name, f, m in CASES])
 def test_lowering_agrees_with_torch(function: Callable[..., Any], make: Callable[[], list[Any]]) -> None:
     torch.manual_seed(7)

@@ -193,7 +193,10 @@ def shard_dim_alltoall(c: Context, x: Tensor, gather_dim: int, shard_dim: int, g
 @functional("broadcast")
 def broadcast(c: Context, x: Tensor, src: int, *tail: object) -> Tensor:
     """The value of the member at position `src` of the group, which therefore comes first."""
-    ranks = members(c, group_of(c, tail))
+    group = group_of(c, tail)
+    ranks = members(c, group)
+    if ranks is None and src == 0:
+        return collective(c, "collective-broadcast", x, x.shape, group)
     if ranks is None:
         raise Unsupported("a broadcast over a group whose members are not known")
     if not 0 <= src < len(ranks):
@@ -223,10 +226,31 @@ def vllm_reduce_scatter(c: Context, x: Tensor, dim: int, world_size: int, group_
 # --- c10d, in place; `functionalise` hands back the written tensors ---------------------------------------------------
 
 
+def _printed(c: Context, reduce_op: object, x: Tensor) -> str:
+    """The reduction of a c10d call: an object that the text may not print, then assumed to be a sum."""
+    name = str(getattr(reduce_op, "path", reduce_op))
+    if name.lower() in REDUCERS:
+        return name
+    c.graph.assume(x, f"the reduction of `{c.name}` is a sum: the dump does not print it", "reduction")
+    return "sum"
+
+
+def _group(group: object) -> object:
+    """A process group is an object in c10d calls; the attribute that holds it is all the text shows."""
+    path = getattr(group, "path", group)
+    return path if isinstance(path, str | list | tuple) else None
+
+
 @lower("c10d.allreduce_")
 def c10d_allreduce(c: Context, xs: Sequence[Tensor], group: object, reduce_op: object, *_: object) -> tuple[Any, ...]:
     """([reduced…], work)"""
-    return tuple(all_reduce(c, x, str(reduce_op), _group(group)) for x in xs), None
+    return tuple(all_reduce(c, x, _printed(c, reduce_op, x), _group(group)) for x in xs), None
+
+
+@lower("c10d.broadcast_")
+def c10d_broadcast(c: Context, xs: Sequence[Tensor], group: object, root: int, *_: object) -> tuple[Any, ...]:
+    """([broadcast…], work)"""
+    return tuple(broadcast(c, x, root, _group(group)) for x in xs), None
 
 
 @lower("c10d._allgather_base_")
@@ -235,31 +259,46 @@ def c10d_allgather(c: Context, out: Tensor, x: Tensor, group: object, *_: object
     return gathered(c, x, 0, _ratio(out, x), _group(group)), None
 
 
+@lower("c10d.allgather_")
+def c10d_allgather_list(
+    c: Context, outs: Sequence[Sequence[Tensor]], xs: Sequence[Tensor], group: object, *_: object
+) -> tuple[Any, ...]:
+    """([[part of each member…]], work)"""
+    if len(outs) != 1 or len(xs) != 1:
+        raise Unsupported("an all-gather of several tensors at once")
+    x, count = xs[0], len(outs[0])
+    rows = x.shape[0] if x.shape else 1
+    whole = gathered(c, x, 0, count, _group(group))
+    parts = [c.reshape(c.slice(whole, 0, i * rows, (i + 1) * rows), x.shape) for i in range(count)]
+    return (parts,), None
+
+
 @lower("c10d._reduce_scatter_base_")
 def c10d_reduce_scatter(
     c: Context, out: Tensor, x: Tensor, group: object, reduce_op: object, *_: object
 ) -> tuple[Any, ...]:
     """(scattered, work)"""
-    return scattered(c, x, 0, _ratio(x, out), _group(group), str(reduce_op)), None
+    return scattered(c, x, 0, _ratio(x, out), _group(group), _printed(c, reduce_op, x)), None
+
+
+@lower("c10d.reduce_scatter_")
+def c10d_reduce_scatter_list(
+    c: Context, outs: Sequence[Tensor], xs: Sequence[Sequence[Tensor]], group: object, reduce_op: object, *_: object
+) -> tuple[Any, ...]:
+    """([scattered], work)"""
+    if len(outs) != 1 or len(xs) != 1:
+        raise Unsupported("a reduce-scatter of several tensors at once")
+    whole = c.concatenate(xs[0], 0)
+    return [scattered(c, whole, 0, len(xs[0]), _group(group), _printed(c, reduce_op, whole))], None
 
 
 @lower("c10d.alltoall_base_")
 def c10d_alltoall(
-    c: Context,
-    out: Tensor,
-    x: Tensor,
-    group: object,
-    output_splits: Sequence[int] = (),
-    input_splits: Sequence[int] = (),
+    c: Context, out: Tensor, x: Tensor, group: object, output_splits: Sequence[int] = (), input_splits: Sequence[int] = (),
     *_: object,
-) -> Tensor:
+) -> Tensor:  # fmt: skip
+    """The exchanged tensor."""
     return all_to_all_single(c, x, output_splits, input_splits, _group(group))
-
-
-def _group(group: object) -> object:
-    """A process group is a script object in c10d calls; its attribute name is all the text shows."""
-    path = getattr(group, "path", group)
-    return path if isinstance(path, str | list | tuple) else None
 
 
 def _ratio(whole: Tensor, part: Tensor) -> int:

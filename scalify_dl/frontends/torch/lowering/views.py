@@ -13,6 +13,7 @@ from .core import Context, Number, Unsupported, lower
 from .dims import axes, axis
 
 Lazy = Callable[[], Tensor]
+MAX_PIECES = 1 << 16
 
 
 @lower(
@@ -199,6 +200,11 @@ def _pieces(c: Context, x: Tensor, sizes: Sequence[int], d: int) -> tuple[Lazy, 
     return tuple(pieces)
 
 
+def _few(count: int) -> None:
+    if count > MAX_PIECES:
+        raise InputError(f"a tensor in {count:,} pieces", expected=f"at most {MAX_PIECES:,}")
+
+
 @lower("aten.split_with_sizes", "aten.split.sizes", "aten.split_with_sizes_copy")
 def split_with_sizes(c: Context, x: Tensor, sizes: Sequence[int], dim: int = 0) -> tuple[Lazy, ...]:
     return _pieces(c, x, sizes, axis(dim, len(x.shape)))
@@ -210,6 +216,7 @@ def split(c: Context, x: Tensor, size: int, dim: int = 0) -> tuple[Lazy, ...]:
     if size < 1:
         raise InputError(f"split of {x.type} in pieces of {size}")
     n = x.shape[d]
+    _few(n // size)
     return _pieces(c, x, [min(size, n - lo) for lo in range(0, n, size)] or [0], d)
 
 
@@ -222,6 +229,7 @@ def chunk(c: Context, x: Tensor, chunks: int, dim: int = 0) -> tuple[Lazy, ...]:
 @lower("aten.unbind", "aten.unbind_copy")
 def unbind(c: Context, x: Tensor, dim: int = 0) -> tuple[Lazy, ...]:
     d = axis(dim, len(x.shape))
+    _few(x.shape[d])
     return tuple([lambda i=i: select(c, x, d, i) for i in range(x.shape[d])])
 
 

@@ -1,0 +1,137 @@
+"""DTensor placements become layouts; descriptors become names that both sides share."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalify_dl.errors import InputError
+from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.frontends.placement import Inexpressible
+from scalify_dl.frontends.torch import read
+from scalify_dl.frontends.torch.annotation import DTensorPlacement, beside, descriptor_path, load_annotations
+from scalify_dl.oracle.addressing import local_part
+
+
+def placed(text: str, shape: tuple[int, ...], local: tuple[int, ...], mesh: str, axes: tuple[str, ...] | None = None) -> str:
+    return str(DTensorPlacement(text, shape, local, axes).layout(shape, Mesh.parse(mesh)))
+
+
+def test_plain_placements() -> None:
+    assert placed("(Shard(dim=0),)", (8, 4), (4, 4), "tp=2") == "[0:1x4][1:1x4]|tp=0:4x2"
+    assert placed("(Replicate(),)", (8,), (8,), "tp=2") == "[0:1x8]|tp=r2"
+    assert placed("(Partial(sum),)", (8,), (8,), "tp=2") == "[0:1x8]|tp=sum2"
+    assert placed("(Replicate(), Shard(dim=1))", (8, 4), (8, 2), "dp=2,tp=2") == "[0:1x8][1:1x2]|dp=r2|tp=1:2x2"
+    assert placed("(Shard(dim=0), Shard(dim=0))", (8,), (2,), "dp=2,tp=2") == "[0:1x2]|dp=0:4x2|tp=0:2x2"
+
+
+def test_strided_shard_leaves_the_major_positions_to_the_next_axis() -> None:
+    text = "(_StridedShard(dim=0, sf=4), Shard(dim=0))"
+    assert placed(text, (16,), (2,), "fsdp=2,tp=4") == "[0:1x2]|fsdp=0:2x2|tp=0:4x4"
+
+
+def test_strided_shard_alone_interleaves() -> None:
+    assert placed("(_StridedShard(dim=0, sf=2),)", (8,), (4,), "tp=2") == "[0:4x2,0:1x2]|tp=0:2x2"
+
+
+def test_named_mesh_dims_choose_the_axes() -> None:
+    assert placed("(Shard(dim=0),)", (8,), (4,), "dp=2,tp=2", ("tp",)) == "[0:1x4]|dp=r2|tp=0:4x2"
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.integers(1, 2))
+def test_strided_shards_hold_what_dtensor_cuts(sf: int, ways: int, rest: int) -> None:
+    """`_StridedShard(dim, sf)`: of each of sf chunks, the part of this coordinate."""
+    size = sf * ways * rest
+    layout = DTensorPlacement(f"(_StridedShard(dim=0, sf={sf}),)", (size,), (sf * rest,)).layout((size,), Mesh((("tp", ways),)))
+    base = np.arange(size)
+    for coordinate in range(ways):
+        expected = base.reshape(sf, ways, rest)[:, coordinate].reshape(-1)
+        np.testing.assert_array_equal(local_part(base, layout, {"tp": coordinate}), expected)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "local", "mesh", "message"),
+    [
+        ("(Shard(dim=0),)", (8,), (2,), "tp=2", "local shape"),
+        ("(Shard(dim=3),)", (8,), (4,), "tp=2", "shards dim 3"),
+        ("(Shard(dim=0), Replicate())", (8,), (4,), "tp=2", "2 placements"),
+        ("(Sharded(0),)", (8,), (4,), "tp=2", "not understood"),
+    ],
+)
+def test_contradictions_are_refused(text: str, shape: tuple[int, ...], local: tuple[int, ...], mesh: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        placed(text, shape, local, mesh)
+
+
+def test_uneven_shards_are_no_layout() -> None:
+    with pytest.raises(Inexpressible):
+        placed("(Shard(dim=0),)", (7,), (4,), "tp=2")
+
+
+def test_descriptors() -> None:
+    local = "SubclassGetAttrAOT{0}(base={1}, attr='_local_tensor')"
+    param = "ParamAOTInput(target='fc.weight')"
+    assert descriptor_path(param) == descriptor_path(local.format("Input", param)) == "fc.weight"
+    grad = f"GradAOTOutput(grad_of={param})"
+    assert descriptor_path(local.format("Output", grad)) == "grad fc.weight"
+    assert descriptor_path("TangentAOTInput(output=PlainAOTOutput(idx=0))") == "tangent output 0"
+    assert descriptor_path(local.format("Input", param).replace("_local_tensor", "device_mesh")) is None
+    assert descriptor_path("None") is None
+    assert descriptor_path("Other(1)") == "Other(1)"
+
+
+TEXT = """class G(torch.nn.Module):
+    def forward(self, p: "f32[4, 6]", mesh, x: "f32[2, 6]"):
+        t: "f32[6, 4]" = torch.ops.aten.t.default(p)
+        y: "f32[2, 4]" = torch.ops.aten.mm.default(x, t)
+        return (y, p, mesh)
+"""
+PARAM = "ParamAOTInput(target='wrapped.fc.weight')"
+
+
+def write(folder: Path, **annotation: object) -> Path:
+    dump = folder / "g.fx.txt"
+    dump.write_text(TEXT)
+    assert beside(dump) == folder / "g.json"
+    beside(dump).write_text(json.dumps(annotation))
+    return dump
+
+
+def test_annotation_beside_a_dump(tmp_path: Path) -> None:
+    dump = write(
+        tmp_path,
+        inputs=[["p", PARAM], ["mesh", "None"], ["x", "PlainAOTInput(idx=0)"]],
+        outputs=[["y", "PlainAOTOutput(idx=0)"], ["p", f"GradAOTOutput(grad_of={PARAM})"], ["mesh", "None"]],
+        placements={"fc.weight": ["(Shard(dim=0),)", [8, 6], [4, 6], ["tp"]], "fc.bias": ["local", [8]]},
+        groups={"0": [0, 1]},
+    )
+    graph = read(dump, Mesh.parse("tp=2"))
+    assert [port.path for port in graph.inputs] == ["wrapped.fc.weight", "input 0"]
+    assert [port.path for port in graph.outputs] == ["output 0", "grad wrapped.fc.weight"]
+    placement = graph.inputs[0].placement
+    assert placement is not None
+    assert str(placement.layout((8, 6), Mesh.parse("tp=2"))) == "[0:1x4][1:1x6]|tp=0:4x2"
+    assert graph.outputs[1].placement is placement
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{", "[]", '{"inputs": 3}', '{"inputs": [["a"]]}', '{"groups": {"0": [-1]}}', '{"placements": {"w": ["(Shard(dim=0),)"]}}',
+        '{"placements": {"w": 3}}', '{"outputs": [["y", "None"]]}', '{"groups": 1}', "[" * 100_000,
+    ],
+)  # fmt: skip
+def test_malformed_annotations_are_refused(tmp_path: Path, text: str) -> None:
+    dump = write(tmp_path)
+    beside(dump).write_text(text)
+    with pytest.raises(InputError, match="g"):
+        read(dump)
+
+
+def test_no_annotation_is_none(tmp_path: Path) -> None:
+    assert not load_annotations(tmp_path / "missing.json").inputs

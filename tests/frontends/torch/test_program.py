@@ -1,0 +1,163 @@
+"""What becomes of collectives, views, constants and random ops."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import pytest
+
+from scalify_dl.errors import InputError
+from scalify_dl.frontends.graph import Graph
+from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.frontends.shapes import check
+from scalify_dl.frontends.torch import read_text
+from scalify_dl.frontends.torch.annotation import Annotations
+
+MESH = Mesh.parse("tp=2")
+
+
+def graph(*lines: str, signature: str = 'x: "f32[4, 6]"', returned: str = "(y,)", groups: bool = True, base: bool = False) -> Graph:
+    body = "".join(f"        {line}\n" for line in lines)
+    text = f"class G(torch.nn.Module):\n    def forward(self, {signature}):\n{body}        return {returned}\n"
+    known = Annotations(groups={"0": [0, 1]} if groups else {})
+    found = read_text(text, None if base else MESH, file="g.fx.txt", annotations=known)
+    check(found)
+    return found
+
+
+def kinds(found: Graph) -> list[str]:
+    return [op.kind for op in found.ops]
+
+
+def test_functional_collectives_have_their_members() -> None:
+    found = graph(
+        "a = torch.ops._c10d_functional.all_reduce.default(x, 'max', '0')",
+        'w: "f32[4, 6]" = torch.ops._c10d_functional.wait_tensor.default(a);  a = None',
+        'g: "f32[8, 6]" = torch.ops._c10d_functional.all_gather_into_tensor.default(w, 2, \'0\')',
+        'r: "f32[4, 6]" = torch.ops._c10d_functional.reduce_scatter_tensor.default(g, \'avg\', 2, \'0\')',
+        'y: "f32[4, 6]" = torch.ops._c10d_functional.all_to_all_single.default(r, [2, 2], [2, 2], \'0\')',
+    )
+    assert kinds(found) == ["all-reduce", "all-gather", "reduce-scatter", "constant", "broadcast", "multiply", "all-to-all"]
+    assert all(op.groups == [[0, 1]] for op in found.ops if op.groups)
+    assert found.ops[0].symbols["reducer"] == ["max"]
+    assert found.ops[3].result.literal is not None
+    assert found.ops[3].result.literal.rational == Fraction(1, 2)
+
+
+def test_groups_without_members_keep_their_name() -> None:
+    found = graph('y: "f32[4, 6]" = torch.ops.vllm.all_reduce.default(x, \'tp:0\')', groups=False)
+    assert (found.ops[0].groups, found.ops[0].group_name) == (None, "tp:0")
+
+
+def test_a_baseline_is_alone_in_every_group() -> None:
+    line = 'y: "f32[4, 6]" = torch.ops._c10d_functional.all_reduce.default(x, \'sum\', \'7\')'
+    assert kinds(graph(line, groups=False, base=True)) == []
+
+
+def test_unequal_all_to_all_is_unknown() -> None:
+    found = graph('y: "f32[4, 6]" = torch.ops._c10d_functional.all_to_all_single.default(x, [1, 3], [3, 1], \'0\')')
+    assert kinds(found) == ["unknown:_c10d_functional.all_to_all_single.default"]
+
+
+def test_collectives_in_place_are_values() -> None:
+    found = graph(
+        'c: "f32[4, 6]" = torch.ops.aten.clone.default(x)',
+        "_torchbind_obj0 = self._torchbind_obj0",
+        "_torchbind_obj1 = self._torchbind_obj1",
+        "allreduce_ = torch.ops.c10d.allreduce_.default([c], _torchbind_obj0, _torchbind_obj1, None, False)",
+        'y: "f32[4, 6]" = torch.ops.aten.neg.default(c)',
+    )
+    assert kinds(found) == ["all-reduce", "negate"]
+    assert found.ops[1].operands[0] is found.ops[0].result
+    assert any("is a sum" in assumption.text for assumption in found.assumptions)
+
+
+def test_write_whose_aliasing_is_unclear_is_refused() -> None:
+    with pytest.raises(InputError, match="not clear from the text"):
+        graph(
+            'r: "f32[24]" = torch.ops.aten.reshape.default(x, [24])',
+            'z: "f32[24]" = torch.ops.aten.add_.Tensor(r, 1)',
+            'y: "f32[4, 6]" = torch.ops.aten.neg.default(x)',
+        )
+
+
+def test_views_of_views_are_one_view() -> None:
+    found = graph(
+        'a: "f32[24]" = torch.ops.aten.view.default(x, [-1])',
+        'b: "f32[4, 6]" = torch.ops.aten.view.default(a, [4, 6])',
+        'c: "f32[6, 4]" = torch.ops.aten.t.default(b)',
+        'y: "f32[4, 6]" = torch.ops.aten.t.default(c)',
+    )
+    assert found.ops == []
+    assert found.outputs[0].tensor is found.inputs[0].tensor
+    assert found.outputs[0].alias == "y"
+    assert set(found.aliases) == {"b", "y"}
+
+
+def test_unprinted_constants_are_elided() -> None:
+    found = graph(
+        "_tensor_constant0 = self._tensor_constant0",
+        'k: "f32[]" = torch.ops.aten.lift_fresh_copy.default(_tensor_constant0)',
+        'y: "f32[4, 6]" = torch.ops.aten.mul.Tensor(x, k)',
+    )
+    constant = found.ops[0]
+    assert (constant.name, constant.result.type) == ("_tensor_constant0", "f32[]")
+    assert constant.result.literal is not None
+    assert constant.result.literal.is_elided
+
+
+def test_uninitialised_memory_is_not_read_with_beta_zero() -> None:
+    found = graph(
+        'e: "f32[2, 4, 5]" = torch.ops.aten.empty.memory_format([2, 4, 5], dtype = torch.float32)',
+        'y: "f32[2, 4, 5]" = torch.ops.aten.baddbmm.default(e, a, b, beta = 0.0, alpha = 0.5)',
+        signature='a: "f32[2, 4, 3]", b: "f32[2, 3, 5]"',
+    )
+    assert kinds(found) == ["dot", "constant", "broadcast", "multiply"]
+
+
+def test_dropout_is_a_random_mask_and_an_exact_scale() -> None:
+    found = graph(
+        "d = torch.ops.aten.native_dropout.default(x, 0.1, True)",
+        'y: "f32[4, 6]" = d[0]',
+        'm: "b8[4, 6]" = d[1];  d = None',
+        returned="(y, m)",
+    )
+    assert kinds(found) == ["dropout-mask", "convert", "multiply", "constant", "broadcast", "multiply"]
+    assert found.ops[0].symbols["probability"] == ["0.1"]
+    assert found.ops[3].result.literal is not None
+    assert found.ops[3].result.literal.rational == Fraction(10, 9)
+
+
+def test_only_used_pieces_of_a_split_are_emitted() -> None:
+    found = graph(
+        "s = torch.ops.aten.split.Tensor(x, 2, 1)", 'y: "f32[4, 2]" = s[2];  s = None', returned="(y,)"
+    )
+    assert kinds(found) == ["slice"]
+    assert found.ops[0].numbers["start"] == [0, 4]
+
+
+def test_gathered_pieces_put_together_along_another_dim_are_reshapes() -> None:
+    found = graph(
+        'g: "f32[8, 6]" = torch.ops._c10d_functional.all_gather_into_tensor.default(x, 2, \'0\')',
+        "s = torch.ops.aten.split.Tensor(g, 4)",
+        'a: "f32[4, 6]" = s[0]',
+        'b: "f32[4, 6]" = s[1];  s = None',
+        'y: "f32[4, 12]" = torch.ops.aten.cat.default([a, b], 1)',
+    )
+    assert kinds(found) == ["all-gather", "reshape", "transpose", "reshape"]
+
+
+def test_mutating_custom_kernels_give_what_they_write() -> None:
+    found = graph(
+        'e: "f32[4, 6]" = torch.ops.aten.empty_like.default(x)',
+        "k = torch.ops.higher_order.auto_functionalized(torch.ops._C.rms_norm.default, result = e, input = x, weight = w, epsilon = 1e-06)",
+        'y: "f32[4, 6]" = k[1];  k = None',
+        signature='x: "f32[4, 6]", w: "f32[6]"',
+    )
+    assert "rsqrt" in kinds(found)
+    assert not any(kind.startswith(("custom:", "unknown:", "empty")) for kind in kinds(found))
+
+
+def test_collectives_stay_though_nobody_uses_them() -> None:
+    found = graph('z: "f32[4, 6]" = torch.ops._c10d_functional.all_reduce.default(x, \'sum\', \'0\')', returned="(x,)")
+    assert kinds(found) == ["all-reduce"]
