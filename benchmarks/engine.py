@@ -32,7 +32,8 @@ with open(sys.argv[3] + "/printed", "wb") as out:
     program.write(sys.argv[3], out=out)
 usage = resource.getrusage(resource.RUSAGE_SELF)
 stats = program.stats()
-print(json.dumps({"cpu": usage.ru_utime + usage.ru_stime, "mb": usage.ru_maxrss / 1024, "rounds": stats.rounds, "tuples": stats.tuples}))
+cpu, mb = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+print(json.dumps({"cpu": cpu, "mb": mb, "rounds": stats.rounds, "tuples": stats.tuples}))
 """
 
 # rows that every engine agrees on, for the shared workload
@@ -61,7 +62,11 @@ def run(program: Path, facts: Path) -> Result:
     """Run a program on a folder of facts in a fresh process."""
     with tempfile.TemporaryDirectory() as out:
         done = subprocess.run(
-            [sys.executable, "-c", RUN, str(program), str(facts), out], cwd=ROOT, capture_output=True, text=True, check=True
+            [sys.executable, "-c", RUN, str(program), str(facts), out],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=True,
         )
     return Result(**json.loads(done.stdout.splitlines()[-1]))
 
@@ -87,11 +92,14 @@ def ring(nodes: int, chords: int) -> list[tuple[int, int]]:
 class Layers:
     """A transformer-like stack on one device and split over RANKS devices, op by op."""
 
-    # per layer: name, kind, operands (of this layer, "x" the layer's input, "w…" weights), dims split of the weight
-    SHAPE = ("q", "matmul", "x", "wq"), ("t", "transpose", "q"), ("s", "silu", "t"), ("u", "transpose", "s"), (
-        "o", "matmul", "u", "wo"), ("r", "reduce", "o"), ("h", "add", "r", "x"), ("g", "matmul", "h", "wg"), (
-        "a", "silu", "g"), ("c", "cast", "a"), ("d", "matmul", "c", "wd"), ("e", "reduce", "d"), ("y", "add", "e", "h")  # fmt: skip
-    SPLIT = {"wq": 1, "wo": 0, "wg": 1, "wd": 0}
+    # per layer: name, kind, operands ("x" is the layer's input, "w…" a weight)
+    SHAPE = (
+        ("q", "matmul", "x", "wq"), ("t", "transpose", "q"), ("s", "silu", "t"), ("u", "transpose", "s"),
+        ("o", "matmul", "u", "wo"), ("r", "reduce", "o"), ("h", "add", "r", "x"), ("g", "matmul", "h", "wg"),
+        ("a", "silu", "g"), ("c", "cast", "a"), ("d", "matmul", "c", "wd"), ("e", "reduce", "d"),
+        ("y", "add", "e", "h"),
+    )  # fmt: skip
+    SPLIT = (("wq", 1), ("wo", 0), ("wg", 1), ("wd", 0))  # which dim of a weight is split over the ranks
 
     def __init__(self, layers: int) -> None:
         self.ops: list[tuple[int, str, str]] = []
@@ -115,7 +123,7 @@ class Layers:
     def layer(self, base_in: int, ranks_in: list[int]) -> tuple[int, list[int]]:
         base = {"x": base_in}
         ranks: list[dict[str, int]] = [{"x": x} for x in ranks_in]
-        for weight, dim in self.SPLIT.items():
+        for weight, dim in self.SPLIT:
             base[weight] = self.op("weight", "base")
             for rank in ranks:
                 rank[weight] = self.op("weight", "dist")
@@ -161,7 +169,10 @@ def permuted(program: Path, folder: Path, seed: int) -> Path:
 
 def show(name: str, result: Result, bar: str = "") -> None:
     rows = sum(result.tuples.values())
-    print(f"{name:28} {result.cpu:7.2f} s {result.mb:7.0f} MB {result.rounds:7,} rounds {rows:11,} rows   {bar}", flush=True)
+    print(
+        f"{name:28} {result.cpu:7.2f} s {result.mb:7.0f} MB {result.rounds:7,} rounds {rows:11,} rows   {bar}",
+        flush=True,
+    )
 
 
 def own(folder: Path, quick: bool) -> None:
@@ -191,10 +202,16 @@ def shared(folder: Path, quick: bool) -> None:
     cases.append(("model 238", "model.dl", "model 238", 1.5, 150))
     for name, program, arguments, seconds, mb in cases[:1] if quick else cases:
         facts = folder / name.replace(" ", "")
-        subprocess.run([sys.executable, str(SHARED / "gen.py"), *arguments.split(), str(facts)], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, str(SHARED / "gen.py"), *arguments.split(), str(facts)], check=True, capture_output=True
+        )
         result = run(SHARED / program, facts)
         wrong = {r: result.tuples[r] for r, n in COUNTS[name].items() if result.tuples[r] != n}
-        show(name, result, f"bar: {seconds} s{f', {mb} MB' if mb else ''}; counts {'agree' if not wrong else f'DIFFER {wrong}'}")
+        show(
+            name,
+            result,
+            f"bar: {seconds} s{f', {mb} MB' if mb else ''}; counts {'agree' if not wrong else f'DIFFER {wrong}'}",
+        )
 
 
 def main() -> None:

@@ -10,7 +10,10 @@ from scalify_dl.pysouffle.schema import Relation
 from scalify_dl.pysouffle.values import Branch, Row, Value
 
 _TOKEN = re.compile(
-    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*")|(?P<number>[+-]?(?:\d[\w.]*(?:(?<=[eE])[+-]?\d+)?|inf|nan)(?![\w.]))|(?P<name>\$?[A-Za-z_?][\w?.]*)|(?P<mark>[()\[\],]))'
+    r'\s*(?:(?P<string>"(?:[^"\\]|\\.)*")'
+    r"|(?P<number>[+-]?(?:\d[\w.]*(?:(?<=[eE])[+-]?\d+)?|inf|nan)(?![\w.]))"
+    r"|(?P<name>\$?[A-Za-z_?][\w?.]*)"
+    r"|(?P<mark>[()\[\],]))"
 )
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 

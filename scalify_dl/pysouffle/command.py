@@ -32,7 +32,7 @@ def datalog(
         str, typer.Option("-j", "--jobs", metavar="N", help="Accepted and ignored: one thread is used.")
     ] = "1",
     engine: Annotated[str, typer.Option(metavar="ENGINE", help="embedded, souffle or souffle-compiled.")] = "embedded",
-    word_size: Annotated[int, typer.Option(metavar="32|64", help="Numbers wrap at this many bits.")] = 64,
+    word_size: Annotated[int | None, typer.Option(metavar="32|64", help="Numbers wrap at this many bits.")] = None,
     timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Give up after this long.")] = None,
     max_tuples: Annotated[int | None, typer.Option(metavar="N", help="Give up above this many tuples.")] = None,
     max_memory: Annotated[int | None, typer.Option(metavar="MB", help="Give up above this much memory.")] = None,
@@ -45,7 +45,7 @@ def datalog(
     """Run a Datalog program (Soufflé's dialect) on a folder of facts."""
     from scalify_dl.pysouffle import Program
 
-    if word_size not in (32, 64):
+    if word_size not in (None, 32, 64):
         raise InputError(f"--word-size {word_size}: expected 32 or 64")
     defines = dict(_definition(text) for text in macro or ())
     built = Program.from_file(program, engine=engine, include_dirs=include or (), defines=defines, word_size=word_size)

@@ -1,4 +1,4 @@
-"""`.input`, `.output` and `.printsize` with their IO parameters: which file, how it is written, which engine call it takes."""
+"""`.input`, `.output` and `.printsize` with their IO parameters: which file, and how it is written."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Directive:
         return self.parameters.get(key, "false") == "true"
 
     def _columns(self, arity: int) -> tuple[int, ...]:
-        """`columns="2:0"`: the first attribute is file column 2, the second file column 0. Turned round: attribute by file column."""
+        """`columns="2:0"` (attribute 0 is column 2 of the file, 1 is column 0) turned round: attribute by column."""
         text = self.parameters.get("columns", "")
         if not text:
             return ()

@@ -28,6 +28,7 @@ class EmbeddedEngine:
         self, name: str, text: str, include_dirs: list[str], defines: Mapping[str, str], word_size: int, checked: bool
     ) -> None:
         data = text.encode("utf-8", "surrogateescape")  # what is not UTF-8 gets its message from the engine
+        self.word_size = word_size
         self.session = _engine.Session(name, data, include_dirs, list(defines.items()), word_size, checked)
         self.relations = {
             relation: Relation(relation, tuple(Attribute(*a) for a in attributes), eqrel, index)
@@ -85,7 +86,8 @@ class EmbeddedEngine:
             import gzip
 
             try:
-                data = gzip.open(path, "rb").read()
+                with gzip.open(path, "rb") as stream:
+                    data = stream.read()
             except (OSError, EOFError) as error:
                 raise InputError(f"cannot read the facts of relation {directive.name}: {error}", file=path) from None
             return self._read_bytes(directive.relation, data, str(path), form)
@@ -133,6 +135,9 @@ class EmbeddedEngine:
     def array(self, relation: Relation) -> npt.NDArray[np.int64]:
         array: npt.NDArray[np.int64] = self.session.array(relation.index)
         return array
+
+    def symbol(self, identity: int) -> str:
+        return self.session.symbol(identity)
 
     def size(self, relation: Relation) -> int:
         return int(self.session.size(relation.index))

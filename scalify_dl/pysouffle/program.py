@@ -50,20 +50,28 @@ class Program:
         engine: str = "embedded",
         include_dirs: Sequence[str | Path] = (),
         defines: Mapping[str, str] | None = None,
-        word_size: int = 64,
+        word_size: int | None = None,
         overflow: str = "wrap",
         provenance: bool = False,
     ) -> None:
-        if word_size not in (32, 64):
+        if word_size not in (None, 32, 64):
             raise ValueError(f"word_size is 32 or 64, not {word_size}")
         if overflow not in ("wrap", "error"):
             raise ValueError(f'overflow is "wrap" or "error", not {overflow!r}')
-        if engine != "embedded":
-            raise InputError(f'unknown engine "{engine}"', hint='use "embedded", "souffle" or "souffle-compiled"')
+        folders, macros = [str(d) for d in include_dirs], defines or {}
         self._provenance = provenance
-        self._engine = EmbeddedEngine(
-            name, text, [str(d) for d in include_dirs], defines or {}, word_size, overflow == "error"
-        )
+        self._engine: EmbeddedEngine
+        if engine == "embedded":
+            self._engine = EmbeddedEngine(name, text, folders, macros, word_size or 64, overflow == "error")
+        elif engine in ("souffle", "souffle-compiled"):
+            if overflow == "error":
+                raise InputError("checked arithmetic needs the embedded engine", hint='use engine="embedded"')
+            from scalify_dl.pysouffle.souffle import SouffleEngine
+
+            compiled = engine == "souffle-compiled"
+            self._engine = SouffleEngine(name, text, folders, macros, word_size, compiled=compiled)
+        else:
+            raise InputError(f'unknown engine "{engine}"', hint='use "embedded", "souffle" or "souffle-compiled"')
 
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Program:
@@ -79,8 +87,9 @@ class Program:
         """A program from its text.
 
         `engine`: see the class. `include_dirs`: where `#include` looks besides the program's folder. `defines`: macros.
-        `word_size`: 64, or 32 for numbers as in a 32-bit Soufflé. `overflow`: "wrap", as Soufflé does, or "error", which
-        ends the run naming the rule. `provenance`: prepare explanations at the end of each run, not at the first question.
+        `word_size`: 64, or 32 for numbers as in a 32-bit Soufflé; the Soufflé engines have what they were built with.
+        `overflow`: "wrap", as Soufflé does, or "error", which ends the run naming the rule.
+        `provenance`: prepare explanations at the end of each run, not at the first question.
         """
         return cls(name, text, **options)
 
@@ -114,14 +123,14 @@ class Program:
     # ---- facts
 
     def insert(self, relation: str, rows: Iterable[Row]) -> Program:
-        """Add facts: tuples with a value per column, or an int array where all columns are numbers. All or none are added."""
+        """Add facts, all or none: tuples with a value per column, or an int array where all columns are numbers."""
         declared = self._relation(relation)
         with _bad_rows(relation):
             self._engine.insert(declared, rows)
         return self
 
     def load(self, directory: str | Path, *, missing: str = "error") -> Program:
-        """Read the facts of every `.input` relation from a folder (`<relation>.facts` unless the directive says otherwise).
+        """Read the facts of every `.input` relation from a folder (`<relation>.facts` unless the directive has a name).
 
         `missing="empty"` takes a file that does not exist for an empty one.
         """
@@ -138,7 +147,7 @@ class Program:
     def run(
         self, *, timeout: float | None = None, max_tuples: int | None = None, max_memory: int | None = None
     ) -> Program:
-        """Derive everything. Guards: seconds, rows of all relations together, bytes; beyond them `EvaluationError` is raised.
+        """Derive everything. Guards: seconds, rows of all relations together, bytes; beyond them: `EvaluationError`.
 
         The GIL is released; Ctrl-C works. After an error the next run starts again from the facts.
         """
@@ -157,13 +166,13 @@ class Program:
     def explain(self, relation: str, row: Row) -> Proof | None:
         """A proof of least height that the tuple holds, down to facts; None if it does not hold.
 
-        The first question after a run takes about as long as the run, unless the program was made with `provenance=True`.
+        The first question after a run takes about as long as the run did, unless `provenance=True` was given.
         """
         with _bad_rows(relation):
             return self._engine.explain(self._relation(relation), row)
 
     def why_not(self, relation: str, row: Row) -> WhyNot:
-        """For each rule that could derive the tuple: the first literal that fails, and the rows that come nearest to it."""
+        """For each rule that could derive the tuple: the first literal that fails, and the rows nearest to it."""
         with _bad_rows(relation):
             return WhyNot(relation, tuple(row), self._engine.why_not(self._relation(relation), row))
 
@@ -189,12 +198,13 @@ class Program:
     def array(self, name: str) -> npt.NDArray[np.int64]:
         """The rows as a read-only int64 array of shape (rows, columns), without a copy.
 
-        Symbols and records appear by identity, `unsigned` and `float` by their bits. It stays as it is when the program runs on.
+        Symbols and records appear by identity, `unsigned` and `float` by their bits. The array stays as it is when the
+        program runs on.
         """
         return self._engine.array(self._relation(name))
 
     def columns(self, name: str) -> dict[str, npt.NDArray[Any]]:
-        """The columns of a flat relation by name, each in the dtype of its type, without a copy (symbols by identity)."""
+        """The columns by name, each in the dtype of its type, without a copy (symbols and records by identity)."""
         declared = self._relation(name)
         array = self.array(name)
         dtypes = {"unsigned": "uint64", "float": "float64"}
@@ -202,8 +212,7 @@ class Program:
 
     def symbol(self, identity: int) -> str:
         """The text of a symbol that `array` or `columns` shows by identity."""
-        text: str = self._engine.session.symbol(identity)
-        return text
+        return self._engine.symbol(identity)
 
     def write(self, directory: str | Path | None, *, out: BinaryIO | None = None) -> None:
         """Obey `.output` and `.printsize`: files in `directory`, or all to `out` (standard output) when it is None."""

@@ -15,8 +15,8 @@ class Proof:
     """Why a tuple holds: a tree of least height, down to facts. Equal sub-proofs are one object.
 
     `kind`: "fact" (given, or a fact of the program), "rule" (follows by `rule` under `bindings` from `premises`),
-    "equivalence" (the relation is an eqrel: follows from `premises` by reflexivity, symmetry and transitivity), "unknown"
-    (what it followed from has since been removed by subsumption or choice).
+    "equivalence" (the relation is an eqrel: follows from `premises` by reflexivity, symmetry and transitivity),
+    "unknown" (what it followed from has since been removed by subsumption or choice).
     """
 
     kind: str
@@ -90,10 +90,9 @@ class Proof:
 
 @dataclass(frozen=True)
 class Obstacle:
-    """Why one rule does not derive a tuple: the first literal that no binding satisfies, with the binding that comes closest.
-
-    `literal` is empty where already the head does not fit. `nearest` are rows of the literal's relation that agree with it
-    in most columns.
+    """Why one rule does not derive a tuple: the first literal that no binding satisfies, under the binding that comes
+    closest. `literal` is empty where already the head does not fit. `nearest` are rows of the literal's relation that
+    agree with it in most columns.
     """
 
     rule: str

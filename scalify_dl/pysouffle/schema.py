@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Attribute:
-    """A column: its name, the name of its type, and what kind of type that is (number, unsigned, float, symbol, record, adt)."""
+    """A column: its name, its type, and the kind of that type: number, unsigned, float, symbol, record or adt."""
 
     name: str
     type: str

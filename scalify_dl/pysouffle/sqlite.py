@@ -16,7 +16,7 @@ def _flat(relation: Relation, path: Path) -> None:
     for attribute in relation.attributes:
         if attribute.kind in ("record", "adt"):
             raise InputError(
-                f"relation {relation.name} cannot be kept in SQLite: column {attribute.name} has the {attribute.kind} type {attribute.type}",
+                f"relation {relation.name} cannot be in SQLite: column {attribute.name} has a {attribute.kind} type",
                 file=path,
                 hint="use IO=file",
             )

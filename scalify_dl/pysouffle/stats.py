@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class RuleProfile:
-    """One rule. `derived` counts every row that it derived, `new` those that were not known yet; `seconds` is wall time."""
+    """One rule: `derived` counts the rows that it derived, `new` those not known yet; `seconds` is wall time."""
 
     relation: str
     text: str

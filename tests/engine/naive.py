@@ -169,7 +169,7 @@ def evaluate(program: Program) -> Database:
 
 
 def heights(program: Program) -> dict[tuple[str, Row], int]:
-    """The height of the lowest proof of every row: facts have 0; negation and aggregates read the finished relations."""
+    """The height of the lowest proof of every row: facts have 0; negations and aggregates read finished relations."""
     finished = evaluate(program)
     known: dict[tuple[str, Row], int] = {(r, row): 0 for r, rows in program.facts.items() for row in rows}
     level = 0

@@ -122,7 +122,9 @@ def test_checked_arithmetic_names_the_rule_that_overflows(expression: str) -> No
 
 
 def test_checked_sums_overflow_too() -> None:
-    source = f".decl a(i: number, x: number)\n.decl s(x: number)\na(1, {BIG}). a(2, 1).\ns(t) :- t = sum x : {{ a(_, x) }}."
+    source = (
+        f".decl a(i: number, x: number)\n.decl s(x: number)\na(1, {BIG}). a(2, 1).\ns(t) :- t = sum x : {{ a(_, x) }}."
+    )
     assert Program.from_source(source).run().relation("s") == [(-(2**63),)]
     with pytest.raises(EvaluationError, match="overflow"):
         Program.from_source(source, overflow="error").run()

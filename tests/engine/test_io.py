@@ -31,7 +31,9 @@ def program(columns: str, parameters: str = "", output: str = "") -> Program:
     return Program.from_source(source)
 
 
-def read(tmp_path: Path, columns: str, text: str | bytes, parameters: str = "", file: str = "r.facts") -> list[tuple[object, ...]]:
+def read(
+    tmp_path: Path, columns: str, text: str | bytes, parameters: str = "", file: str = "r.facts"
+) -> list[tuple[object, ...]]:
     data = text.encode() if isinstance(text, str) else text
     (tmp_path / file).write_bytes(data)
     return program(columns, parameters).load(tmp_path).run().relation("s")
@@ -66,7 +68,11 @@ def test_a_comma_inside_brackets_does_not_separate_columns(tmp_path: Path) -> No
 
 def test_rfc4180(tmp_path: Path) -> None:
     text = '"say ""hi"", you",1\nplain,2\n"",3\n'
-    assert sorted(read(tmp_path, "a:symbol,b:number", text, 'rfc4180="true"')) == [("", 3), ("plain", 2), ('say "hi", you', 1)]
+    assert sorted(read(tmp_path, "a:symbol,b:number", text, 'rfc4180="true"')) == [
+        ("", 3),
+        ("plain", 2),
+        ('say "hi", you', 1),
+    ]
 
 
 def test_gzip_and_file_names(tmp_path: Path) -> None:
@@ -206,7 +212,9 @@ def test_an_output_that_cannot_be_written_leaves_nothing_half(tmp_path: Path) ->
 
 
 def test_output_is_sorted_as_numbers_and_written_as_souffle_writes(tmp_path: Path) -> None:
-    built = program("a:number,b:Tree").insert("r", [(10, Branch("Empty")), (-2, Branch("Leaf", (3,))), (9, Branch("Empty"))])
+    built = program("a:number,b:Tree").insert(
+        "r", [(10, Branch("Empty")), (-2, Branch("Leaf", (3,))), (9, Branch("Empty"))]
+    )
     built.run().write(tmp_path)
     assert (tmp_path / "s.csv").read_text() == "-2\t$Leaf(3)\n9\t$Empty\n10\t$Empty\n"
 
@@ -229,7 +237,9 @@ def test_many_rows_are_sorted(tmp_path: Path) -> None:
 
 
 def test_output_parameters(tmp_path: Path) -> None:
-    built = program("a:number,b:symbol", output='filename="x.txt", delimiter=";", headers="true"').insert("r", [(1, "x")])
+    built = program("a:number,b:symbol", output='filename="x.txt", delimiter=";", headers="true"').insert(
+        "r", [(1, "x")]
+    )
     built.run().write(tmp_path)
     assert (tmp_path / "x.txt").read_text() == "a;b\n1;x\n"
     built = program("a:symbol", output='rfc4180="true"').insert("r", [('a "b"',)])
@@ -237,7 +247,7 @@ def test_output_parameters(tmp_path: Path) -> None:
     assert (tmp_path / "s.csv").read_text() == '"a ""b"""\n'
     built = program("a:symbol", output='compress="true"').insert("r", [("x",)])
     built.run().write(tmp_path)
-    assert gzip.open(tmp_path / "s.csv.gz").read() == b"x\n"
+    assert gzip.decompress((tmp_path / "s.csv.gz").read_bytes()) == b"x\n"
 
 
 def test_printing_frames_relations_and_counts() -> None:
@@ -251,7 +261,7 @@ def test_printing_frames_relations_and_counts() -> None:
 # ---- round trips
 
 _symbols = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r"), max_size=6)
-_inner = st.text(st.characters(codec="utf-8", exclude_characters="\t\n\r,[]()\"\\ "), min_size=1, max_size=4)
+_inner = st.text(st.characters(codec="utf-8", exclude_characters='\t\n\r,[]()"\\ '), min_size=1, max_size=4)
 _trees = st.recursive(
     st.one_of(st.builds(lambda n: Branch("Leaf", (n,)), st.integers(-9, 9)), st.just(Branch("Empty"))),
     lambda t: st.builds(lambda a, b: Branch("Node", (a, b)), t, t),
@@ -280,7 +290,11 @@ def test_what_is_written_is_read_back(tmp_path_factory: pytest.TempPathFactory, 
 
 
 @settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.binary(max_size=60), st.sampled_from(["a:number,b:symbol", "a:Pair,b:float", "a:Tree", "a:List,b:Colour", "a:unsigned"]), st.booleans())
+@given(
+    st.binary(max_size=60),
+    st.sampled_from(["a:number,b:symbol", "a:Pair,b:float", "a:Tree", "a:List,b:Colour", "a:unsigned"]),
+    st.booleans(),
+)
 def test_any_bytes_are_read_or_refused(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, columns: str, rfc4180: bool
 ) -> None:
@@ -289,8 +303,11 @@ def test_any_bytes_are_read_or_refused(
     built = program(columns, 'rfc4180="true"' if rfc4180 else "")
     try:
         built.load(folder)
-    except SourceError as error:
-        assert error.diagnostics[0].line >= 1
-        assert built.run().relation("s") == []
+    except SourceError as refused:
+        (first, *_) = refused.diagnostics
+        place = first.line
+        rows = 0
     else:
-        built.run()
+        place, rows = 1, data.count(b"\n") + 1
+    assert place >= 1
+    assert built.run().size("s") <= rows

@@ -1,4 +1,4 @@
-"""What is particular to Soufflé: equivalence relations, choice, subsumption, aggregates, counters, limits, functors."""
+"""What is particular to Soufflé: equivalences, choice, subsumption, aggregates, counters, limits, functors."""
 
 from __future__ import annotations
 
@@ -157,7 +157,9 @@ def test_aggregates_by_type() -> None:
         .decl u(x: unsigned)
         .decl f(x: float)
         .decl r(a: unsigned, b: unsigned, c: float, d: float, e: float)
-        r(a, b, c, d, e) :- a = max x : { u(x) }, b = sum x : { u(x) }, c = min x : { f(x) }, d = sum x : { f(x) }, e = mean x : { f(x) }.
+        r(a, b, c, d, e) :-
+            a = max x : { u(x) }, b = sum x : { u(x) },
+            c = min x : { f(x) }, d = sum x : { f(x) }, e = mean x : { f(x) }.
     """
     assert rows(source, u=[(2**63,), (5,)], f=[(-1.5,), (2.0,)]) == [(2**63, 2**63 + 5, -1.5, 0.5, 0.25)]
 
@@ -332,6 +334,7 @@ def test_a_variable_twice_in_one_atom_and_unnamed_columns() -> None:
 def test_relations_with_very_many_columns() -> None:
     columns = ", ".join(f"c{i}: number" for i in range(80))
     names = ", ".join(f"c{i}" for i in range(80))
-    source = f".decl p({columns})\n.decl r({columns})\nr({names}) :- p({names}), p({names}), !q({names}).\n.decl q({columns})\n"
+    source = f".decl p({columns})\n.decl q({columns})\n.decl r({columns})\n"
+    source += f"r({names}) :- p({names}), p({names}), !q({names}).\n"
     row = tuple(range(80))
     assert rows(source, p=[row]) == [row]

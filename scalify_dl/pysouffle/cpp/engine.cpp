@@ -87,6 +87,22 @@ const FlatRule& Engine::flat(int rule) {
     return *state.flat;
 }
 
+std::vector<int> Engine::join_order(int index, int delta_atom) {
+    const FlatRule& flat = this->flat(index);
+    std::vector<int> atoms;  // in the flat body
+    for (std::size_t i = 0; i < flat.body.size(); ++i)
+        if (flat.body[i].kind == FlatLiteral::Kind::Atom) atoms.push_back(static_cast<int>(i));
+    const int delta = atoms[static_cast<std::size_t>(delta_atom)];
+    PlanRequest request{flat, delta, in_stratum_, Step::Kind::Emit, {}, false};
+    request.empty_is_unknown = true;
+    std::vector<int> order;
+    for (const int literal : literal_order(request, db_)) {
+        const auto at = std::find(atoms.begin(), atoms.end(), literal);
+        if (at != atoms.end()) order.push_back(static_cast<int>(at - atoms.begin()));
+    }
+    return order;
+}
+
 void Engine::add_fact(int index, const Value* row) {
     RelationState& state = states_[static_cast<std::size_t>(index)];
     RelationData& data = relation(index);
@@ -161,6 +177,18 @@ void Engine::run(const Limits& limits, std::function<void()> interrupt) {
     complete_ = true;
     interrupt_ = nullptr;
     limits_ = {};
+}
+
+void Engine::settle() {
+    start_over();
+    ++stage_;
+    for (std::size_t i = 0; i < states_.size(); ++i) {
+        InsertSink sink(*db_.relations[i]);
+        if (keeps_facts(static_cast<int>(i))) for_each_fact(static_cast<int>(i), [&](const Value* row) { sink.put(row); });
+        sink.flush();
+        close_round(static_cast<int>(i));
+    }
+    broken_ = true;  // a run has to begin from the facts
 }
 
 // Forget what was derived; keep what was given.

@@ -72,6 +72,13 @@ public:
     void run(const Limits& limits, std::function<void()> interrupt);
     bool complete() const { return complete_; }
 
+    // Show the facts added so far as the relations' rows, and derive nothing.
+    void settle();
+
+    // The order in which a rule's positive atoms would be joined now, one of them ranging over the delta. Relations
+    // without rows are taken for large ones: they are still to be computed.
+    std::vector<int> join_order(int rule, int delta_atom);
+
     const FlatRule& flat(int rule);
     std::uint32_t stage() const { return stage_; }
     Machine& machine() { return machine_; }

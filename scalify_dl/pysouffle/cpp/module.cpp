@@ -14,6 +14,7 @@
 #include "functors.hpp"
 #include "provenance.hpp"
 #include "python_values.hpp"
+#include "souffle_text.hpp"
 #include "text.hpp"
 #include "why_not.hpp"
 
@@ -296,6 +297,15 @@ public:
         return out;
     }
 
+    // The program for the real Soufflé, and the name of each relation in it.
+    nb::tuple souffle(const std::vector<bool>& given) {
+        const std::string program = souffle_text(engine_, std::vector<char>(given.begin(), given.end()));
+        return nb::make_tuple(nb::bytes(program.data(), program.size()), souffle_names(engine_.program()));
+    }
+
+    // Take the facts that were added into the relations, without running any rule.
+    void settle() { engine_.settle(); }
+
     std::uint64_t rounds() { return engine_.rounds(); }
     std::size_t bytes() { return engine_.database().bytes(); }
 
@@ -372,6 +382,8 @@ NB_MODULE(_engine, m) {
         .def("contains", &Session::contains)
         .def("why_not", &Session::why_not)
         .def("rules", &Session::rules)
+        .def("souffle", &Session::souffle)
+        .def("settle", &Session::settle)
         .def("rounds", &Session::rounds)
         .def("bytes", &Session::bytes);
 }

@@ -27,11 +27,16 @@ class Planner {
 public:
     Planner(const PlanRequest& request, Database& db) : request_(request), db_(db) {}
 
+    std::vector<int> order() {
+        std::vector<int> out;
+        for (const auto& item : greedy(request_.rule.body, given(), request_.delta, std::numeric_limits<double>::max()).items)
+            out.push_back(item.first);
+        return out;
+    }
+
     std::unique_ptr<Plan> run() {
         const FlatRule& rule = request_.rule;
-        std::vector<char> bound(static_cast<std::size_t>(rule.registers), 0);
-        for (const auto& c : rule.constants) bound[static_cast<std::size_t>(c.first)] = 1;
-        for (const Register r : request_.bound) bound[static_cast<std::size_t>(r)] = 1;
+        const std::vector<char> bound = given();
         head_wants_.assign(static_cast<std::size_t>(rule.registers), 0);
         if (request_.last == Step::Kind::Emit) {
             for (const Register r : rule.head) head_wants_[static_cast<std::size_t>(r)] = 1;
@@ -56,6 +61,13 @@ private:
         std::vector<std::pair<int, double>> items;  // literal, expected rows per entry
         double cost = 0;
     };
+
+    std::vector<char> given() const {
+        std::vector<char> bound(static_cast<std::size_t>(request_.rule.registers), 0);
+        for (const auto& c : request_.rule.constants) bound[static_cast<std::size_t>(c.first)] = 1;
+        for (const Register r : request_.bound) bound[static_cast<std::size_t>(r)] = 1;
+        return bound;
+    }
 
     Table& table(const FlatLiteral& l) { return db_.relations[static_cast<std::size_t>(l.relation)]->table; }
     RelationData& data(const FlatLiteral& l) { return *db_.relations[static_cast<std::size_t>(l.relation)]; }
@@ -106,6 +118,11 @@ private:
             }
         }
         if (complete) return 0.5;
+        if (request_.empty_is_unknown && relation.table.visible == 0) {
+            double rows = 1e6;
+            for (const Register r : l.args) rows /= is_bound(r, bound) ? 1e3 : 1;
+            return std::max(rows, 1.0);
+        }
         const double rows = std::max<double>(relation.table.visible, 1);
         if (mask == 0) return rows;
         return rows / std::max(1.0, std::min(rows, relation.table.distinct(mask)));
@@ -421,6 +438,8 @@ private:
 std::unique_ptr<Plan> make_plan(const PlanRequest& request, Database& database) {
     return Planner(request, database).run();
 }
+
+std::vector<int> literal_order(const PlanRequest& request, Database& database) { return Planner(request, database).order(); }
 
 bool outdated(const Plan& plan, const Database& database) {
     for (const auto& [relation, then] : plan.sizes) {

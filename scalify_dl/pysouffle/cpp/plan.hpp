@@ -83,10 +83,14 @@ struct PlanRequest {
     Step::Kind last = Step::Kind::Emit;
     std::vector<Register> bound;      // registers that are given (explanations)
     bool old_before_delta = false;    // recursive atoms written before the delta atom see old rows only
+    bool empty_is_unknown = false;    // a relation without rows is one that is still to be computed
 };
 
 // Choose an order for the body and the way to reach each atom's rows. Creates the indexes that it needs.
 std::unique_ptr<Plan> make_plan(const PlanRequest& request, Database& database);
+
+// The order alone: indexes in request.rule.body.
+std::vector<int> literal_order(const PlanRequest& request, Database& database);
 
 // Have the sizes on which the order was based changed so much that it should be chosen anew?
 bool outdated(const Plan& plan, const Database& database);
