@@ -111,11 +111,15 @@ def verify(
     Arguments as for `capture`; `relate` is a relations file, `options` those of `dlverify verify`. The report's
     `verdict` is PROVED, REFUTED or UNKNOWN.
     """
-    from scalify_dl.verify.pipeline import verify as verify_dumps
+    from scalify_dl.frontends.export import export
+    from scalify_dl.verify.conclude import conclude
+    from scalify_dl.verify.options import Options
+    from scalify_dl.verify.pipeline import analyse
 
     with tempfile.TemporaryDirectory(prefix="dlverify-") as directory:
         found = capture(fn_base, fn_dist, args, mesh, in_shardings, out_shardings=out_shardings, directory=directory)
-        return verify_dumps(found.base, [found.dist], found.mesh, relate, options)
+        facts = export(found.base, [found.dist], found.mesh, relate)
+    return conclude(analyse(facts, options or Options()))
 
 
 def partitioned(lowered: Any, mesh: Any) -> str:
