@@ -1,0 +1,226 @@
+"""The command line: exit statuses, formats, bad input."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from scalify_dl import cli
+
+ROOT = Path(__file__).parents[2]
+PROVED = ROOT / "facts" / "row_parallel_linear"
+BUG = ROOT / "facts" / "row_parallel_linear_bias_per_rank"
+
+
+class Result(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture()
+def dlverify(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in this process."""
+
+    def run(*arguments: str | Path) -> Result:
+        monkeypatch.setattr(sys, "argv", ["dlverify", *map(str, arguments)])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        out, err = capfd.readouterr()
+        return Result(int(exit_.value.code or 0), out, err)
+
+    return run
+
+
+def test_a_proof_exits_with_0_verdict_first(dlverify: Run) -> None:
+    status, out, err = dlverify("run", PROVED)
+    assert (status, err) == (0, "")
+    assert out.startswith("PROVED  1 of 1 output proved\n")
+
+
+def test_json_is_one_object_with_the_keys_of_the_contract(dlverify: Run) -> None:
+    status, out, _ = dlverify("run", PROVED, "--json")
+    got = json.loads(out)
+    assert status == 0
+    assert got["verdict"] == "PROVED"
+    assert set(got["outputs"][0]) >= {"name", "base", "verdict", "layout"}
+    assert got["frontier"] == []
+    assert got["counterexample"] is None
+    assert set(got["stats"]) >= {"ops", "tuples", "cpu_s", "peak_mb"}
+
+
+def test_a_refuted_pair_exits_with_1_and_its_counterexample(dlverify: Run) -> None:
+    status, out, _ = dlverify("run", BUG, "--json")
+    got = json.loads(out)
+    assert (status, got["verdict"]) == (1, "REFUTED")
+    assert got["counterexample"]["kind"] == "refutation"
+    assert got["frontier"]
+
+
+def test_without_the_search_it_is_unknown_with_status_3(dlverify: Run) -> None:
+    status, out, _ = dlverify("run", BUG, "--no-refute", "--json")
+    assert (status, json.loads(out)["verdict"]) == (3, "UNKNOWN")
+
+
+def test_a_directory_of_fact_sets_runs_them_all(dlverify: Run) -> None:
+    _, out, err = dlverify("run", ROOT / "facts")
+    sets = sorted(p.name for p in (ROOT / "facts").iterdir() if p.is_dir())
+    assert [line.split()[0] for line in out.splitlines()[1 : 1 + len(sets)]] == sets
+    assert out.rstrip().splitlines()[-1].startswith(f"{len(sets)} fact sets, ")
+    assert [line.split(":")[0] for line in err.splitlines()] == sets
+
+
+def test_strict_takes_no_assumption_that_is_not_accepted(dlverify: Run, tmp_path: Path) -> None:
+    _, out, _ = dlverify("run", PROVED, "--json")
+    assert json.loads(out)["assumptions"]
+    assert dlverify("run", PROVED, "--strict")[0] == 3
+    agreed = tmp_path / "agreed.json"
+    agreed.write_text(out)
+    assert dlverify("run", PROVED, "--strict", "--accept", agreed)[0] == 0
+    agreed.write_text("- {why: nothing of the sort}\n")
+    assert dlverify("run", PROVED, "--strict", "--accept", agreed)[0] == 3
+
+
+@pytest.mark.parametrize("text", ["[", "just text", "- {tensr: x}", "- x", "- {accepted: true}"])
+def test_a_wrong_file_of_accepted_assumptions_is_bad_input(dlverify: Run, tmp_path: Path, text: str) -> None:
+    agreed = tmp_path / "agreed.yaml"
+    agreed.write_text(text)
+    status, out, err = dlverify("run", PROVED, "--accept", agreed)
+    assert (status, out) == (2, "")
+    assert str(agreed) in err
+
+
+def test_reports_are_written_where_asked(dlverify: Run, tmp_path: Path) -> None:
+    dlverify("run", BUG, "--sarif", tmp_path / "r.sarif", "--html", tmp_path / "r.html")
+    assert json.loads((tmp_path / "r.sarif").read_text())["runs"][0]["results"]
+    assert (tmp_path / "r.html").read_text().startswith("<!doctype html>")
+
+
+def test_results_are_kept_and_can_be_queried(dlverify: Run, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert dlverify("run", PROVED, "--out", out)[0] == 0
+    corr = [line.split("\t") for line in (out / "corr.csv").read_text().splitlines()]
+    assert corr
+    assert all(len(row) == 5 for row in corr)
+    query = 'corr(D, _, B, _, L), expect(D, B, _)'
+    kept, derived = (json.loads(dlverify("query", d, query, "--json").out) for d in (out, PROVED))
+    assert kept == derived
+    assert set(kept[0]) == {"D", "B", "L"}
+    assert dlverify("query", out, 'op(_, _, "all-reduce")').out == "yes\n"
+    assert dlverify("query", out, 'op(O, G, "dot")', "--tsv").out.count("\t") == 2 * 1
+
+
+def test_a_wrong_query_is_bad_input(dlverify: Run) -> None:
+    for query in ("nope(x)", "op(x, _", "op(x, _, _), y < 3", ""):
+        status, out, err = dlverify("query", PROVED, query)
+        assert (status, out) == (2, ""), query
+        assert err.startswith("dlverify: ")
+
+
+def test_explain_tells_why_and_why_not(dlverify: Run) -> None:
+    (name,) = {row["N"] for row in json.loads(dlverify("query", PROVED, "expect(D, _, _), tensor_name(D, N)", "--json").out)}
+    status, out, _ = dlverify("explain", PROVED, name)
+    assert status == 0
+    assert " holds " in out
+    assert ".dl:" in out
+    op = json.loads(dlverify("run", BUG, "--json").out)["frontier"][0]["op"]
+    status, out, _ = dlverify("explain", BUG, op)
+    assert status == 3
+    assert "corresponds to nothing" in out
+    assert dlverify("explain", PROVED, "nothing of this name")[0] == 2
+
+
+def test_audit_confirms_what_the_rules_derive(dlverify: Run, tmp_path: Path) -> None:
+    status, out, _ = dlverify("audit", PROVED)
+    assert status == 0
+    assert "true" in out
+    dlverify("run", PROVED, "--out", tmp_path / "out")
+    rows = (tmp_path / "out" / "corr.csv").read_text().splitlines()
+    wrong = [row for row in rows if "|tp=0:" in row or "|tp=1:" in row][0]
+    (tmp_path / "corr.tsv").write_text(wrong.replace(":1x", ":1x", 1).rsplit("\t", 1)[0] + "\t[0:1x1]|tp=r2\n")
+    assert dlverify("audit", PROVED, "--relations", tmp_path)[0] == 1
+
+
+def test_rules_may_be_given_as_several_files(dlverify: Run, tmp_path: Path) -> None:
+    files = [tmp_path / "a.dl", tmp_path / "b.dl"]
+    for file in files:
+        file.write_text(f".decl of_{file.stem}(o:symbol)\nof_{file.stem}(o) :- op(o, _, _).\n")
+    assert dlverify("query", PROVED, "of_a(x), of_b(x)", "--rules", *files)[0] == 0
+    status, _, err = dlverify("run", PROVED, "--rules", tmp_path / "missing.dl")
+    assert status == 2
+    assert "missing.dl" in err
+
+
+def test_a_wrong_rules_file_is_bad_input_with_its_line(dlverify: Run, tmp_path: Path) -> None:
+    file = tmp_path / "wrong.dl"
+    file.write_text("\nnope(x) :- op(x, _, _).\n")
+    status, out, err = dlverify("run", PROVED, "--rules", file)
+    assert (status, out) == (2, "")
+    assert f"{file}:2" in err
+
+
+def test_a_stopped_run_is_unknown(dlverify: Run) -> None:
+    status, out, _ = dlverify("run", PROVED, "--max-memory", "1", "--no-refute")
+    assert status in (0, 3)
+    status, out, _ = dlverify("run", PROVED, "--timeout", "0.000001", "--no-refute")
+    assert status == 3
+    assert "the rules were stopped (timeout" in out
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "no/such/place"),
+        ("run", ROOT / "pyproject.toml"),
+        ("facts", "no/such/place"),
+        ("check", "no/such/certificate", PROVED),
+        ("run", PROVED, "--certificate", "no/such/place/c.gz"),
+        ("run", PROVED, "--nonsense"),
+        ("verify", "a.hlo"),
+        ("verify", "a.hlo", "b.hlo", "--mesh", "tp=2"),
+        ("export", "a.hlo", "b.hlo", "--mesh", "tp=2", "-o", "x"),
+        ("relate", "a.hlo", "b.hlo", "--mesh", "tp=0"),
+        ("nonsense",),
+    ],
+)
+def test_bad_input_exits_with_2_and_says_why(dlverify: Run, arguments: tuple[str | Path, ...]) -> None:
+    status, out, err = dlverify(*arguments)
+    assert (status, out) == (2, "")
+    assert err
+
+
+def test_damaged_facts_are_named_by_file_and_line(dlverify: Run, tmp_path: Path) -> None:
+    for file in PROVED.glob("*.facts"):
+        (tmp_path / file.name).write_text(file.read_text())
+    (tmp_path / "op.facts").write_text((PROVED / "op.facts").read_text() + "lonely\n")
+    status, out, err = dlverify("run", tmp_path, "--json", "--out", tmp_path / "out")
+    assert (status, out) == (2, "")
+    assert "op.facts:" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_help_starts_fast() -> None:
+    code = "import resource, sys; from scalify_dl.cli import main\ntry: main()\nexcept SystemExit: pass\n"
+    code += "u = resource.getrusage(resource.RUSAGE_SELF); print(u.ru_utime + u.ru_stime, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert "verify" in done.stdout
+    assert float(done.stderr) < 1.0
+
+
+def test_a_fault_of_ours_never_looks_like_a_verdict(dlverify: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scalify_dl.commands import inputs
+
+    def fail(_: Path) -> None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(inputs, "summary", fail)
+    status, _, err = dlverify("facts", PROVED)
+    assert status == 70
+    assert "a fault" in err
