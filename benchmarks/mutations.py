@@ -301,7 +301,7 @@ def other_constant(v: View, rng: random.Random) -> Iterator[Mutant]:
         integer = dtype[0] in "sup"
         changed = {value + 1, value - 1, -value} if integer else {value * 2, value + 1, -value, value / 10}
         for new in sorted(changed - {value}):
-            if dtype == "pred" and new not in (0, 1):
+            if (dtype == "pred" and new not in (0, 1)) or (dtype[0] == "u" and new < 0):
                 continue
             yield f"{op}: {text} → {float(new)}", _with_constant(v, tensor, new)
 

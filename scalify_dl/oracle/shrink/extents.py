@@ -13,6 +13,7 @@ smaller 512.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import gcd
 
@@ -103,10 +104,10 @@ class Extents:
 
     def units(self, a: int, b: int, *offsets: int) -> None:
         """a and b are made of the same blocks; `offsets` (in elements of either) are multiples of a block."""
-        grain = gcd(self.size(a), self.size(b), *offsets)
-        self.link(a, 1, b, 1, grain)
-        self.keep(a, grain)
-        self.keep(b, grain)
+        block = gcd(self.size(a), self.size(b), *offsets)
+        self.link(a, 1, b, 1, block)
+        self.keep(a, block)
+        self.keep(b, block)
 
     def literal(self, a: int, value: int) -> None:
         """`value` is an index or bound in what the extent counts."""
@@ -168,18 +169,16 @@ class Extents:
 
     def _close(self) -> None:
         for a, b in self._differ:
-            grain = gcd(self.size(a), self.size(b))
-            self._links.append((a, 1, b, 1, grain))
-            self.keep(a, grain)
-            self.keep(b, grain)
+            unit = gcd(self.size(a), self.size(b))
+            self._links.append((a, 1, b, 1, unit))
+            self.keep(a, unit)
+            self.keep(b, unit)
         for a in range(len(self._parent)):
             if self._parent[a] == a and self._extents[a].size > 1:
                 if self._extents[a].frozen:
                     self._opaque(a, 1, self._extents[a].size)
-                for value in self._extents[a].literals:
-                    self._opaque(
-                        a, gcd(split(value, self._extents[a].size)[0], self._extents[a].size), self._extents[a].size
-                    )
+                size = self._extents[a].size
+                self._opaque(a, grain(self._extents[a].literals, size), size)
         touching: dict[int, list[int]] = {}
         for i, (a, _, b, _, _) in enumerate(self._links):
             touching.setdefault(self.root(a), []).append(i)
@@ -231,10 +230,14 @@ class Extents:
         return extent.chain, extent.opaque
 
 
-def split(value: int, size: int) -> tuple[int, int]:
-    """`value` as (multiple of a large common divisor with `size`) + remainder -1, 0 or 1: bounds are often one off."""
-    best = max((0, -1, 1), key=lambda r: (gcd(value - r, size), r == 0, -r))
-    return value - best, best
+def grain(values: Iterable[int], size: int) -> int:
+    """The largest divisor of `size` of which all values are multiples, or one off (bounds often are: `i <= n - 1`)."""
+    values = list(values)
+    for block in (b for b in range(size, 0, -1) if size % b == 0):
+        near = {0, 1, block - 1} if block > 2 else {0}
+        if all(value % block in near for value in values):
+            return block
+    return 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,5 +272,9 @@ class Sizes:
         size = self.extents.size(a)
         if size <= 1 or not -1 <= value < 2**30:
             return value
-        whole, rest = split(value, size)
-        return self.offset(a, whole) + rest
+        for off in (0, -1, 1):
+            try:
+                return self.offset(a, value - off) + off
+            except Conflict:
+                continue
+        raise Conflict(f"{value} is near no multiple of a block of {self.extents.structure(a)[0]}")
