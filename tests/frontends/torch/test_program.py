@@ -161,3 +161,15 @@ def test_mutating_custom_kernels_give_what_they_write() -> None:
 def test_collectives_stay_though_nobody_uses_them() -> None:
     found = graph('z: "f32[4, 6]" = torch.ops._c10d_functional.all_reduce.default(x, \'sum\', \'0\')', returned="(x,)")
     assert kinds(found) == ["all-reduce"]
+
+
+def test_memory_that_a_permutation_overwrites_is_not_read() -> None:
+    found = graph(
+        "s = torch.ops.aten.sort.default(i)",
+        'p: "i64[4]" = s[1];  s = None',
+        'e: "i64[4]" = torch.ops.aten.empty_like.default(p)',
+        'a: "i64[4]" = torch.ops.aten.arange.default(4)',
+        'y: "i64[4]" = torch.ops.aten.index_put.default(e, [p], a)',
+        signature='i: "i64[4]"',
+    )
+    assert "empty" not in kinds(found)

@@ -76,9 +76,9 @@ class Context:
 
     `iotas` says which tensors hold `index along dim + offset` and nothing else, `slices` which are a contiguous slice
     of another tensor along one dim, `scalars` the value of constants: what `index`, `cat` and friends need to see.
-    `views` remembers reshapes and transposes, `scaled` factors, so that chains of them become one; `dense` what surely lies in memory
-    row-major without gaps. `groups` are the members of process groups by name; `alone` says that one rank runs the
-    graph, so that every group is that rank.
+    `views` remembers reshapes and transposes, `scaled` factors, so that chains of them become one; `dense` what surely
+    lies in memory row-major without gaps, `permutations` vectors that hold every index once. `groups` are the members
+    of process groups by name; `alone` says that one rank runs the graph, so that every group is that rank.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -90,6 +90,7 @@ class Context:
         self.groups: Mapping[str, Sequence[int]] = {}
         self.alone = False
         self.dense: set[Tensor] = set()
+        self.permutations: set[Tensor] = set()
         self.scaled: dict[Tensor, tuple[Tensor, Fraction]] = {}
         self.producers: dict[Tensor, Op] = {}
         self.iotas: dict[Tensor, tuple[int, int]] = {}

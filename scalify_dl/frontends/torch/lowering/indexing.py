@@ -218,6 +218,9 @@ def index_put(
     dims = [d for d, _ in given]
     if dims != list(range(len(dims))):
         raise Unsupported("index_put that skips leading dims")
+    made = c.producers.get(x)
+    if made is not None and made.kind == "empty" and len(given) == 1 and given[0][1] in c.permutations:
+        x = c.splat(0, x.dtype, x.shape)  # every element is written: what was there does not matter
     updates = c.operand(values, x.dtype, (*shape, *x.shape[len(dims) :]))
     wrapped = [_wrapped(c, i, x.shape[d]) for d, i in given]
     vector = wrapped[0] if len(wrapped) == 1 else _vectors(c, wrapped, shape)
@@ -359,6 +362,8 @@ def sort(
     types = ((x.dtype, x.shape), ("s64", x.shape))
     numbers = {"dimension": [d], "stable": [int(bool(stable))]}
     values, indices = c.op("sort", (x, order), types, numbers, symbols).results
+    if len(x.shape) == 1:
+        c.permutations.add(indices)
     return values, indices
 
 

@@ -1,0 +1,121 @@
+"""Per-rank graphs become one program where they differ in numbers only; ranks that differ must agree on collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scalify_dl.errors import InputError
+from scalify_dl.frontends.graph import Graph
+from scalify_dl.frontends.merge import merge
+
+
+def sliced(rank: int, *, extra: bool = False, bound: int | None = None, ranks: int = 2) -> Graph:
+    """x[4 r : 4 r + 4] + bound, summed over all ranks."""
+    g = Graph(f"r{rank}", file=f"rank{rank}.txt")
+    x = g.input("x", "s32", (16,))
+    start = 4 * rank
+    y = g.emit("slice", [x], start=[start], limit=[start + 4], stride=[1], name=f"slice_{rank}")
+    y = g.emit("add", [y, g.splat(10 * rank if bound is None else bound, "s32", (4,))])
+    if extra:
+        y = g.emit("negate", [y])
+    g.output(g.emit("all-reduce", [y], reducer="sum", groups=[list(range(ranks))], name="reduced"))
+    return g
+
+
+def test_numbers_that_differ_are_kept_per_rank() -> None:
+    (program,) = merge([sliced(0), sliced(1)])
+    assert list(program.ranks or ()) == [0, 1]
+    cut, constant, *_ = program.ops
+    assert cut.rank_numbers == {("start", 0): {0: 0, 1: 4}, ("limit", 0): {0: 4, 1: 8}}
+    assert constant.rank_numbers == {("value", 0): {0: 0, 1: 10}}
+    assert constant.result.literal is None
+    assert program.ops[-1].groups == [[0, 1]]
+
+
+def test_a_value_that_only_the_last_rank_changes() -> None:
+    (program,) = merge([sliced(0, bound=5, ranks=3), sliced(1, bound=5, ranks=3), sliced(1, bound=7, ranks=3)])
+    assert program.ops[1].rank_numbers == {("value", 0): {0: 5, 1: 5, 2: 7}}
+    assert program.ops[0].rank_numbers["start", 0] == {0: 0, 1: 4, 2: 4}
+
+
+def test_equal_graphs_have_nothing_per_rank() -> None:
+    (program,) = merge([sliced(0), sliced(0)])
+    assert not any(op.rank_numbers for op in program.ops)
+    assert program.ops[1].result.literal is not None
+
+
+def test_one_graph_is_every_ranks() -> None:
+    (program,) = merge([sliced(0)])
+    assert program.ranks is None
+
+
+def test_ranks_that_differ_stay_programs() -> None:
+    programs = merge(sliced(rank, extra=rank % 2 == 1, ranks=4) for rank in range(4))
+    assert [list(program.ranks or ()) for program in programs] == [[0, 2], [1, 3]]
+
+
+def test_wiring_that_differs_is_no_number() -> None:
+    def build(swapped: bool) -> Graph:
+        g = Graph("g")
+        x, y = g.input("x", "f32", (4,)), g.input("y", "f32", (4,))
+        g.output(g.emit("subtract", [y, x] if swapped else [x, y]))
+        return g
+
+    assert len(merge([build(False), build(True)])) == 2
+
+
+def grouped(rank: int, group: list[int]) -> Graph:
+    g = Graph(f"r{rank}", file=f"rank{rank}.txt")
+    x = g.input("x", "f32", (4,))
+    g.output(g.emit("all-reduce", [x], reducer="sum", groups=[group], name="ar"))
+    return g
+
+
+def test_groups_of_the_ranks_are_joined() -> None:
+    (program,) = merge(grouped(rank, [rank // 2 * 2, rank // 2 * 2 + 1]) for rank in range(4))
+    assert program.ops[0].groups == [[0, 1], [2, 3]]
+
+
+def test_a_group_without_its_own_rank_is_refused() -> None:
+    with pytest.raises(InputError, match="rank 1 issues"):
+        merge([grouped(0, [0]), grouped(1, [0])])
+
+
+def test_ranks_that_name_different_partners_are_refused() -> None:
+    with pytest.raises(InputError, match="disagree"):
+        merge([grouped(0, [0, 1]), grouped(1, [1, 2]), grouped(2, [1, 2])])
+
+
+def ordered(kinds: list[str], extra: bool) -> Callable[[int], Graph]:
+    def build(rank: int) -> Graph:
+        g = Graph(f"r{rank}", file=f"rank{rank}.txt")
+        x = g.input("x", "f32", (4,))
+        if extra:
+            x = g.emit("negate", [x])
+        for n, reducer in enumerate(kinds):
+            x = g.emit("all-reduce", [x], reducer=reducer, groups=[[0, 1]], name=f"ar{n}")
+        g.output(x)
+        return g
+
+    return build
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        (["sum", "max"], ["max", "sum"], "collective 0 over ranks"),
+        (["sum", "max"], ["sum"], "collective 1 over ranks"),
+        (["sum"], [], "never issues"),
+    ],
+)
+def test_collectives_out_of_order_are_refused_with_both_places(first: list[str], second: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        merge([ordered(first, False)(0), ordered(second, True)(1)])
+    assert caught.value.file == "rank0.txt"
+
+
+def test_collectives_in_order_are_accepted() -> None:
+    programs = merge([ordered(["sum", "max"], False)(0), ordered(["sum", "max"], True)(1)])
+    assert len(programs) == 2
