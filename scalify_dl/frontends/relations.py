@@ -155,7 +155,8 @@ def _check_nesting(text: str, loader: Any, file: str | None) -> None:
         if depth > DEPTH_LIMIT or isinstance(event, yaml.AliasEvent):
             what = "an alias" if isinstance(event, yaml.AliasEvent) else f"nesting deeper than {DEPTH_LIMIT}"
             mark = event.start_mark
-            raise InputError(f"relations file: {what}", file=file, line=mark.line + 1, column=mark.column + 1)
+            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            raise InputError(f"relations file: {what}", file=file, line=line, column=column)
 
 
 class _Reader:

@@ -19,9 +19,7 @@ def parse_attributes(text: str) -> dict[str, str]:
     """The pairs of `, key=value, key=value`; ValueError where something else stands between them."""
     pairs: dict[str, str] = {}
     at = 0
-    for match in _PAIR.finditer(text):
-        if match.start() != at:
-            break
+    while match := _PAIR.match(text, at):
         pairs[match[1]] = match[2].strip()
         at = match.end()
     if text[at:].strip():

@@ -239,10 +239,10 @@ class Lowering:
     def instruction(self, i: Instruction, values: Mapping[str, object]) -> object:
         """Lowers one instruction, operands already lowered."""
         operands = [values[name] for name in i.operands] if i.opcode != "constant" else []
-        lower = OPCODES.get(i.opcode)
-        if lower is None:
-            return unknown(self, i, operands)
-        return lower(self, i, operands)
+        try:
+            return OPCODES.get(i.opcode, unknown)(self, i, operands)
+        except (ValueError, IndexError, KeyError) as error:  # numbers that are none, lists that are too short
+            raise i.error(f"cannot read its operands or attributes ({error})", hint="is the dump edited?") from None
 
     def emit(
         self,

@@ -16,7 +16,7 @@ from .attributes import parse_attributes
 from .types import Type, parse_type
 
 _HEADER = re.compile(r"HloModule\s+([^\s,]+)(.*)", re.DOTALL)
-_COMPUTATION = re.compile(r"(ENTRY\s+)?%?([\w.\-]+)\s*(\(.*\)\s*->\s*.*?)?\s*\{\s*\Z")
+_COMPUTATION = re.compile(r"(ENTRY\s+)?%?([\w.\-]+)\s*(?:\(|\{\Z)")
 _END = re.compile(r"\s*\}(\s*,.*|\s*)\Z")
 _INSTRUCTION = re.compile(r"\s*(ROOT\s+)?%?([\w.\-]+)\s*=\s*([^\s(]\S*|(?=\())")
 _OPCODE = re.compile(r"\s*([a-z][\w\-]*)\(")
@@ -108,12 +108,18 @@ class Module:
     @cached_property
     def partitions(self) -> int:
         """`num_partitions` of the header (1 where it is not said)."""
-        return int(self.header.get("num_partitions", "1"))
+        return self._count("num_partitions")
 
     @cached_property
     def replicas(self) -> int:
         """`replica_count` of the header (1 where it is not said)."""
-        return int(self.header.get("replica_count", "1"))
+        return self._count("replica_count")
+
+    def _count(self, key: str) -> int:
+        text = self.header.get(key, "1")
+        if not re.fullmatch(r"[1-9]\d{0,8}", text):
+            raise InputError(f"module header: {key}={text}", line=1, column=1, expected="a positive number")
+        return int(text)
 
 
 def parse_module(text: str) -> Module:
@@ -165,8 +171,8 @@ def _parse_body(module: Module, lines: list[str], at: int) -> None:
                 raise _malformed(line, number)
             table[int(key)] = value
             continue
-        match = _COMPUTATION.match(line.rstrip())
-        if not match:
+        match = _COMPUTATION.match(word)
+        if not match or not word.endswith("{"):
             raise _malformed(line, number)
         table = None
         current = Computation(match[2], [], number, bool(match[1]))
