@@ -110,7 +110,9 @@ def ordered(kinds: list[str], extra: bool) -> Callable[[int], Graph]:
         (["sum"], [], "never issues"),
     ],
 )
-def test_collectives_out_of_order_are_refused_with_both_places(first: list[str], second: list[str], message: str) -> None:
+def test_collectives_out_of_order_are_refused_with_both_places(
+    first: list[str], second: list[str], message: str
+) -> None:
     with pytest.raises(InputError, match=message) as caught:
         merge([ordered(first, False)(0), ordered(second, True)(1)])
     assert caught.value.file == "rank0.txt"

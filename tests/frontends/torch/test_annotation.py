@@ -1,4 +1,5 @@
 """DTensor placements become layouts; descriptors become names that both sides share."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -18,7 +19,9 @@ from scalify_dl.frontends.torch.annotation import DTensorPlacement, beside, desc
 from scalify_dl.oracle.addressing import local_part
 
 
-def placed(text: str, shape: tuple[int, ...], local: tuple[int, ...], mesh: str, axes: tuple[str, ...] | None = None) -> str:
+def placed(
+    text: str, shape: tuple[int, ...], local: tuple[int, ...], mesh: str, axes: tuple[str, ...] | None = None
+) -> str:
     return str(DTensorPlacement(text, shape, local, axes).layout(shape, Mesh.parse(mesh)))
 
 
@@ -47,7 +50,9 @@ def test_named_mesh_dims_choose_the_axes() -> None:
 def test_strided_shards_hold_what_dtensor_cuts(sf: int, ways: int, rest: int) -> None:
     """`_StridedShard(dim, sf)`: of each of sf chunks, the part of this coordinate."""
     size = sf * ways * rest
-    layout = DTensorPlacement(f"(_StridedShard(dim=0, sf={sf}),)", (size,), (sf * rest,)).layout((size,), Mesh((("tp", ways),)))
+    layout = DTensorPlacement(f"(_StridedShard(dim=0, sf={sf}),)", (size,), (sf * rest,)).layout(
+        (size,), Mesh((("tp", ways),))
+    )
     base = np.arange(size)
     for coordinate in range(ways):
         expected = base.reshape(sf, ways, rest)[:, coordinate].reshape(-1)
@@ -63,7 +68,9 @@ def test_strided_shards_hold_what_dtensor_cuts(sf: int, ways: int, rest: int) ->
         ("(Sharded(0),)", (8,), (4,), "tp=2", "not understood"),
     ],
 )
-def test_contradictions_are_refused(text: str, shape: tuple[int, ...], local: tuple[int, ...], mesh: str, message: str) -> None:
+def test_contradictions_are_refused(
+    text: str, shape: tuple[int, ...], local: tuple[int, ...], mesh: str, message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         placed(text, shape, local, mesh)
 

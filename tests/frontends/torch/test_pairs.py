@@ -91,4 +91,6 @@ def test_annotation_of_another_mesh_is_refused() -> None:
     from scalify_dl.errors import InputError
 
     with pytest.raises(InputError):
-        export(LLAMA / "dump" / "llama.base.fx.txt", LLAMA / "dump" / "llama.r0.fx.txt", "tp=4", LLAMA / "relations.yaml")
+        export(
+            LLAMA / "dump" / "llama.base.fx.txt", LLAMA / "dump" / "llama.r0.fx.txt", "tp=4", LLAMA / "relations.yaml"
+        )

@@ -1,4 +1,5 @@
 """What becomes of collectives, views, constants and random ops."""
+# ruff: noqa: E501
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ from scalify_dl.frontends.torch.annotation import Annotations
 MESH = Mesh.parse("tp=2")
 
 
-def graph(*lines: str, signature: str = 'x: "f32[4, 6]"', returned: str = "(y,)", groups: bool = True, base: bool = False) -> Graph:
+def graph(
+    *lines: str, signature: str = 'x: "f32[4, 6]"', returned: str = "(y,)", groups: bool = True, base: bool = False
+) -> Graph:
     body = "".join(f"        {line}\n" for line in lines)
     text = f"class G(torch.nn.Module):\n    def forward(self, {signature}):\n{body}        return {returned}\n"
     known = Annotations(groups={"0": [0, 1]} if groups else {})
@@ -33,11 +36,19 @@ def test_functional_collectives_have_their_members() -> None:
     found = graph(
         "a = torch.ops._c10d_functional.all_reduce.default(x, 'max', '0')",
         'w: "f32[4, 6]" = torch.ops._c10d_functional.wait_tensor.default(a);  a = None',
-        'g: "f32[8, 6]" = torch.ops._c10d_functional.all_gather_into_tensor.default(w, 2, \'0\')',
-        'r: "f32[4, 6]" = torch.ops._c10d_functional.reduce_scatter_tensor.default(g, \'avg\', 2, \'0\')',
-        'y: "f32[4, 6]" = torch.ops._c10d_functional.all_to_all_single.default(r, [2, 2], [2, 2], \'0\')',
+        "g: \"f32[8, 6]\" = torch.ops._c10d_functional.all_gather_into_tensor.default(w, 2, '0')",
+        "r: \"f32[4, 6]\" = torch.ops._c10d_functional.reduce_scatter_tensor.default(g, 'avg', 2, '0')",
+        "y: \"f32[4, 6]\" = torch.ops._c10d_functional.all_to_all_single.default(r, [2, 2], [2, 2], '0')",
     )
-    assert kinds(found) == ["all-reduce", "all-gather", "reduce-scatter", "constant", "broadcast", "multiply", "all-to-all"]
+    assert kinds(found) == [
+        "all-reduce",
+        "all-gather",
+        "reduce-scatter",
+        "constant",
+        "broadcast",
+        "multiply",
+        "all-to-all",
+    ]
     assert all(op.groups == [[0, 1]] for op in found.ops if op.groups)
     assert found.ops[0].symbols["reducer"] == ["max"]
     assert found.ops[3].result.literal is not None
@@ -45,17 +56,17 @@ def test_functional_collectives_have_their_members() -> None:
 
 
 def test_groups_without_members_keep_their_name() -> None:
-    found = graph('y: "f32[4, 6]" = torch.ops.vllm.all_reduce.default(x, \'tp:0\')', groups=False)
+    found = graph("y: \"f32[4, 6]\" = torch.ops.vllm.all_reduce.default(x, 'tp:0')", groups=False)
     assert (found.ops[0].groups, found.ops[0].group_name) == (None, "tp:0")
 
 
 def test_a_baseline_is_alone_in_every_group() -> None:
-    line = 'y: "f32[4, 6]" = torch.ops._c10d_functional.all_reduce.default(x, \'sum\', \'7\')'
+    line = "y: \"f32[4, 6]\" = torch.ops._c10d_functional.all_reduce.default(x, 'sum', '7')"
     assert kinds(graph(line, groups=False, base=True)) == []
 
 
 def test_unequal_all_to_all_is_unknown() -> None:
-    found = graph('y: "f32[4, 6]" = torch.ops._c10d_functional.all_to_all_single.default(x, [1, 3], [3, 1], \'0\')')
+    found = graph("y: \"f32[4, 6]\" = torch.ops._c10d_functional.all_to_all_single.default(x, [1, 3], [3, 1], '0')")
     assert kinds(found) == ["unknown:_c10d_functional.all_to_all_single.default"]
 
 
@@ -129,16 +140,14 @@ def test_dropout_is_a_random_mask_and_an_exact_scale() -> None:
 
 
 def test_only_used_pieces_of_a_split_are_emitted() -> None:
-    found = graph(
-        "s = torch.ops.aten.split.Tensor(x, 2, 1)", 'y: "f32[4, 2]" = s[2];  s = None', returned="(y,)"
-    )
+    found = graph("s = torch.ops.aten.split.Tensor(x, 2, 1)", 'y: "f32[4, 2]" = s[2];  s = None', returned="(y,)")
     assert kinds(found) == ["slice"]
     assert found.ops[0].numbers["start"] == [0, 4]
 
 
 def test_gathered_pieces_put_together_along_another_dim_are_reshapes() -> None:
     found = graph(
-        'g: "f32[8, 6]" = torch.ops._c10d_functional.all_gather_into_tensor.default(x, 2, \'0\')',
+        "g: \"f32[8, 6]\" = torch.ops._c10d_functional.all_gather_into_tensor.default(x, 2, '0')",
         "s = torch.ops.aten.split.Tensor(g, 4)",
         'a: "f32[4, 6]" = s[0]',
         'b: "f32[4, 6]" = s[1];  s = None',
@@ -159,7 +168,7 @@ def test_mutating_custom_kernels_give_what_they_write() -> None:
 
 
 def test_collectives_stay_though_nobody_uses_them() -> None:
-    found = graph('z: "f32[4, 6]" = torch.ops._c10d_functional.all_reduce.default(x, \'sum\', \'0\')', returned="(x,)")
+    found = graph("z: \"f32[4, 6]\" = torch.ops._c10d_functional.all_reduce.default(x, 'sum', '0')", returned="(x,)")
     assert kinds(found) == ["all-reduce"]
 
 
