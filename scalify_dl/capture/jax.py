@@ -111,14 +111,20 @@ def verify(
     Arguments as for `capture`; `relate` is a relations file, `options` those of `dlverify verify`. The report's
     `verdict` is PROVED, REFUTED or UNKNOWN.
     """
-    from scalify_dl.frontends.export import export
+    from scalify_dl.frontends.export import tables
+    from scalify_dl.frontends.read import read_pair
+    from scalify_dl.frontends.relations import load_relations
     from scalify_dl.verify.conclude import conclude
     from scalify_dl.verify.options import Options
     from scalify_dl.verify.pipeline import analyse
 
     with tempfile.TemporaryDirectory(prefix="dlverify-") as directory:
         found = capture(fn_base, fn_dist, args, mesh, in_shardings, out_shardings=out_shardings, directory=directory)
-        facts = export(found.base, [found.dist], found.mesh, relate)
+        base, dists = read_pair(found.base, [found.dist], found.mesh)
+    base.file = _title(fn_base)
+    for graph in dists:
+        graph.file = _title(fn_dist)
+    facts = tables(base, dists, found.mesh, load_relations(relate) if relate else None)
     return conclude(analyse(facts, options or Options()))
 
 
@@ -143,10 +149,19 @@ def _jax() -> Any:
     """The jax module."""
     try:
         import jax
+        from jax.extend import source_info_util
     except ImportError:
         hint = "install the `jax` extra: pip install 'scalify-dl[jax]'"
         raise InputError("JAX is not installed", hint=hint) from None
+    source_info_util.register_exclusion(__file__)  # source stacks begin in the user's code
     return jax
+
+
+def _title(function: Callable[..., Any]) -> str:
+    """What reports call a function."""
+    while not hasattr(function, "__name__") and hasattr(function, "func"):
+        function = function.func  # functools.partial
+    return f"`{getattr(function, '__name__', 'function')}` (live)"
 
 
 def _lower(function: Callable[..., Any], abstract: Sequence[Any], **shardings: Any) -> Any:
