@@ -11,7 +11,7 @@ retracted.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -28,9 +28,14 @@ _GUARDS = ("timeout:", "max_memory:", "max_tuples:")
 
 
 class Solver(Protocol):
-    """Discharges arithmetic: from undecided rows of `obligation` to rows of `proved` and of `refuted`."""
+    """Discharges arithmetic: from undecided rows of `obligation` to rows of `proved` and of `refuted`.
 
-    def __call__(self, obligations: list[Row]) -> tuple[list[Row], list[Row]]: ...
+    `relation` gives rows of the run, for what the obligations mention.
+    """
+
+    def __call__(
+        self, obligations: list[Row], relation: Callable[[str], Iterable[Row]]
+    ) -> tuple[list[Row], list[Row]]: ...
 
 
 def rule_files(more: Iterable[Path] = ()) -> list[Path]:
@@ -117,11 +122,15 @@ def _rounds(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
     asked: set[Row] = set()
     while True:
         yield
-        fresh = [row for row in analysis.rows("obligation") if row not in asked] if solver else []
-        if solver is None or not fresh:
+        fresh = [row for row in analysis.rows("obligation") if row not in asked]
+        if not fresh:
             return
+        if solver is None:  # imported where something is left to decide
+            from scalify_dl.obligations import Discharger, default_folder
+
+            solver = Discharger(default_folder())
         asked.update(fresh)
-        proved, refuted = solver(fresh)
+        proved, refuted = solver(fresh, analysis.rows)
         analysis.refuted_obligations += refuted
         for relation, rows in (("proved", proved), ("refuted", refuted)):
             if rows and relation in analysis.program.relations:
