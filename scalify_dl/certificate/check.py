@@ -9,7 +9,8 @@ that the facts expect, and the assumptions all those that the rules list.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 from .closed import Closed
 from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, read_lines, rule_name
 from .instance import Instance, Row
-from .rules import RuleError, RuleSet, read_rules
+from .rules import Clause, RuleError, RuleSet, read_rules
 
 
 @dataclass(frozen=True)
@@ -30,21 +31,45 @@ class Checked:
     steps: int
 
 
-def check(certificate: Path, directory: Path, rules: Iterable[Path], shipped: Path) -> Checked:
-    """Replay a certificate; CertificateError says which line is not accepted and why."""
-    lines = read_lines(certificate)
-    header = next(lines, None)
-    if not isinstance(header, dict) or header.get("certificate") != FORMAT or header.get("version") != VERSION:
-        raise CertificateError(f"not a certificate of format {FORMAT} {VERSION}")
+class Checker:
+    """Facts and rules, read once, against which certificates are replayed."""
+
+    def __init__(self, directory: Path, rules: Iterable[Path], shipped: Path) -> None:
+        """`shipped` is the folder of the rules that come with the package: it only shortens names of files."""
+        with _refusing():
+            self.rules = read_rules(rules)
+            self.shipped = shipped
+            self.rule_hashes = {rule_name(file, shipped): file_hash(file) for file in self.rules.files}
+            self.facts, self.fact_hashes = _read_facts(self.rules, directory)
+            self.clauses: dict[tuple[str, int, str], list[Clause]] = defaultdict(list)
+            names = {str(file): rule_name(file, shipped) for file in self.rules.files}
+            for clause in self.rules.clauses:
+                self.clauses[names[clause.file], clause.line, clause.text].append(clause)
+        self.closed = Closed(self.rules, self.facts, {})
+
+    def replay(self, certificate: Path) -> Checked:
+        """Accept a certificate; CertificateError says which line is not accepted and why."""
+        with _refusing():
+            lines = read_lines(certificate)
+            header = next(lines, None)
+            if not isinstance(header, dict) or header.get("certificate") != FORMAT or header.get("version") != VERSION:
+                raise CertificateError(f"not a certificate of format {FORMAT} {VERSION}")
+            _same(header, "rules", self.rule_hashes)
+            _same(header, "facts", self.fact_hashes)
+            order = _order(header)
+            if order != self.closed.numbers:
+                self.closed = Closed(self.rules, self.facts, order)
+            replay = _Replay(self, header.get("clauses"))
+            for number, line in enumerate(lines):
+                replay.line(number, line)
+            return replay.conclude(header)
+
+
+@contextmanager
+def _refusing() -> Iterator[None]:
+    """What is not understood is not accepted."""
     try:
-        rule_set = read_rules(rules)
-        _same(header, "rules", {rule_name(file, shipped): file_hash(file) for file in rule_set.files})
-        facts, hashes = _read_facts(rule_set, directory)
-        _same(header, "facts", hashes)
-        replay = _Replay(rule_set, facts, header.get("clauses"), _order(header), shipped)
-        for number, line in enumerate(lines):
-            replay.line(number, line)
-        return replay.conclude(header)
+        yield
     except RuleError as error:
         raise CertificateError(f"the rules are not understood: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
@@ -95,26 +120,23 @@ def _order(header: dict[str, Any]) -> dict[str, int]:
 class _Replay:
     """The tuples that were accepted so far."""
 
-    def __init__(
-        self, rules: RuleSet, facts: dict[str, set[Row]], clauses: Any, order: dict[str, int], shipped: Path
-    ) -> None:
-        self.facts = facts
-        self.closed = Closed(rules, facts, order)
+    def __init__(self, checker: Checker, clauses: Any) -> None:
+        self.facts = checker.facts
+        self.closed = checker.closed
         self.shown: list[tuple[str, Row]] = []
         self.terms: list[tuple[Any, ...]] = []
         self.axioms: dict[str, set[Row]] = defaultdict(set)
-        by_place: dict[tuple[str, int, str], dict[str, list[Instance]]] = defaultdict(lambda: defaultdict(list))
-        names = {str(file): rule_name(file, shipped) for file in rules.files}
-        for clause in rules.clauses:
+        for clause in checker.rules.clauses:
             if not clause.body:
-                instance = Instance(clause, self.closed)
-                self.axioms[clause.head.relation].add(tuple([part([]) for part in instance.head]))
-        wanted = {tuple(c) for c in clauses if isinstance(c, list)} if isinstance(clauses, list) else set()
-        for clause in rules.clauses:
-            place = (names[clause.file], clause.line, clause.text)
-            if place in wanted:
-                by_place[place][clause.head.relation].append(Instance(clause, self.closed))
-        self.clauses = [by_place.get(tuple(c), {}) for c in clauses or ()]
+                head = Instance(clause, self.closed).head
+                self.axioms[clause.head.relation].add(tuple([part([]) for part in head]))
+        self.clauses: list[dict[str, list[Instance]]] = []
+        for stated in clauses if isinstance(clauses, list) else ():
+            place = tuple(stated) if isinstance(stated, list) else ()
+            instances: dict[str, list[Instance]] = defaultdict(list)
+            for clause in checker.clauses.get(place, ()):  # type: ignore[arg-type]
+                instances[clause.head.relation].append(Instance(clause, self.closed))
+            self.clauses.append(instances)
 
     def line(self, number: int, line: Any) -> None:
         """Accept one line after the header, or raise."""

@@ -1,8 +1,8 @@
 """The checker's own reader of rule files: the part of Soufflé's dialect that the shipped rules are written in.
 
 Anything else (components, macros, functors of the host, eqrel, choice, subsumption) is refused: a checker that
-guesses is none. Disjunctions become several clauses with the same place. Values are ints, strs, tuples (records,
-`nil` is None).
+guesses is none. Disjunctions become several clauses with the same place. Values are ints, strs and tuples: records (`nil`
+is None), and values of an algebraic data type as the pair of their branch's name and its fields.
 """
 
 from __future__ import annotations
@@ -99,14 +99,14 @@ class RuleError(Exception):
 _TOKEN = re.compile(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)|(?P<include>\#include[ \t]*"[^"\n]*")|(?P<text>"(?:[^"\\\n]|\\.)*")"""
     r"""|(?P<directive>\.(?:decl|input|output|printsize|type|plan|pragma)\b)|(?P<number>\d+)\b"""
-    r"""|(?P<name>[A-Za-z_?][\w?]*)|(?P<sign>:-|!=|<=|>=|<:|[-+*/%^()\[\]{},:=<>!;.|])""",
+    r"""|(?P<name>[A-Za-z_?][\w?]*)|(?P<sign>:-|!=|<=|>=|<:|[-+*/%^()\[\]{},:=<>!;.|$])""",
     re.DOTALL,
 )
 _ESCAPE = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
 _AGGREGATES = frozenset({"count", "sum", "min", "max"})
 _COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
 _AFTER_LITERAL = frozenset({",", ";", ".", ")", "}"})
-_WORD_OPERATORS = frozenset({"band", "bor", "bxor", "bshl", "bshr"})
+_WORD_OPERATORS = frozenset({"band", "bor", "bxor", "bshl"})
 
 
 class _Token(NamedTuple):
@@ -220,11 +220,17 @@ class _Reader:
                 while not self.maybe("]"):
                     self.take()
             else:
-                self.name()
+                self.branch()
                 while self.maybe("|"):
-                    self.name()
+                    self.branch()
         else:
             raise self.fail(f"the checker does not know {word}")
+
+    def branch(self) -> None:
+        self.name()
+        if self.maybe("{"):
+            while not self.maybe("}"):
+                self.take()
 
     # ---- clauses
 
@@ -299,8 +305,16 @@ class _Reader:
         return tuple(out)
 
     def term(self) -> Term:
+        out, first = self.sum(), self.peek()
+        while self.peek() in _WORD_OPERATORS:
+            if self.peek() != first:
+                raise self.fail("the checker wants brackets between different bit operators")
+            out = Apply(self.take(), (out, self.sum()))
+        return out
+
+    def sum(self) -> Term:
         out = self.product()
-        while self.peek() in ("+", "-") or self.peek() in _WORD_OPERATORS:
+        while self.peek() in ("+", "-"):
             out = Apply(self.take(), (out, self.product()))
         return out
 
@@ -329,6 +343,9 @@ class _Reader:
             return inner
         if self.maybe("["):
             return Record(self.items("]"))
+        if self.maybe("$"):
+            branch = Const(self.name())
+            return Record((branch, Record(self.items(")") if self.maybe("(") else ())))
         name = self.name()
         if name == "nil":
             return Const(None)

@@ -88,6 +88,7 @@ def _terms(clause: Clause) -> Iterator[Term]:
 def write(analysis: Analysis, report: Report, path: Path) -> None:
     """Write the certificate of a PROVED report; the file appears whole or not at all."""
     program, shipped = analysis.program, rules_dir()
+    given = fact_relations(program)
     rules = read_rules(rule_files(analysis.options.rules))
     numbers: dict[tuple[str, int], int] = {}
     clauses: list[list[Any]] = []
@@ -113,8 +114,11 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
         "certificate": FORMAT,
         "version": VERSION,
         "facts": {
-            f"{table}.facts": facts_hash("\t".join(map(str, row)) for row in analysis.facts[table])
-            for table in sorted(set(fact_relations(program).values()))
+            directive.parameters.get("filename", f"{directive.name}.facts"): facts_hash(
+                "\t".join(map(str, row)) for row in analysis.facts.tables.get(given.get(directive.name, ""), ())
+            )
+            for directive in program.directives
+            if directive.kind == "input"
         },
         "rules": {rule_name(file, shipped): file_hash(file) for file in rules.files},
         "outputs": outputs,

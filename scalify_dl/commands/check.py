@@ -6,7 +6,7 @@ import json
 import sys
 from pathlib import Path
 
-from scalify_dl.certificate.check import check as replay
+from scalify_dl.certificate.check import Checker
 from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import rules_dir
@@ -25,7 +25,7 @@ def check(certificate: Path, directory: Path, rules: tuple[Path, ...], *, as_jso
         raise InputError("no such facts directory", file=directory)
     try:
         with progress("replaying the proof"):
-            found = replay(certificate, directory, rule_files(rules), rules_dir())
+            found = Checker(directory, rule_files(rules), rules_dir()).replay(certificate)
     except CertificateError as error:
         if as_json:
             print(json.dumps({"accepted": False, "reason": str(error)}, indent=2))

@@ -25,7 +25,7 @@ class Result(NamedTuple):
 Run = Callable[..., Result]
 
 
-@pytest.fixture()
+@pytest.fixture
 def dlverify(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
     """Runs the command in this process."""
 
@@ -109,7 +109,7 @@ def test_results_are_kept_and_can_be_queried(dlverify: Run, tmp_path: Path) -> N
     corr = [line.split("\t") for line in (out / "corr.csv").read_text().splitlines()]
     assert corr
     assert all(len(row) == 5 for row in corr)
-    query = 'corr(D, _, B, _, L), expect(D, B, _)'
+    query = "corr(D, _, B, _, L), expect(D, B, _)"
     kept, derived = (json.loads(dlverify("query", d, query, "--json").out) for d in (out, PROVED))
     assert kept == derived
     assert set(kept[0]) == {"D", "B", "L"}
@@ -125,7 +125,9 @@ def test_a_wrong_query_is_bad_input(dlverify: Run) -> None:
 
 
 def test_explain_tells_why_and_why_not(dlverify: Run) -> None:
-    (name,) = {row["N"] for row in json.loads(dlverify("query", PROVED, "expect(D, _, _), tensor_name(D, N)", "--json").out)}
+    (name,) = {
+        row["N"] for row in json.loads(dlverify("query", PROVED, "expect(D, _, _), tensor_name(D, N)", "--json").out)
+    }
     status, out, _ = dlverify("explain", PROVED, name)
     assert status == 0
     assert " holds " in out

@@ -32,7 +32,12 @@ BUGS: dict[str, tuple[list[tuple[str, str, str]], set[str]]] = {
     ),
     "rotary sine and cosine swapped": (
         [("%cosine.26 =", " cosine(", " sine("), ("%sine.25 =", " sine(", " cosine(")],
-        {"subtract.67", "add.70", "subtract.80", "add.83"},  # every product is one of the baseline's; their sums are not
+        {
+            "subtract.67",
+            "add.70",
+            "subtract.80",
+            "add.83",
+        },  # every product is one of the baseline's; their sums are not
     ),
     "transposed dim order": (
         [
