@@ -134,7 +134,7 @@ class _Replay:
         for stated in clauses if isinstance(clauses, list) else ():
             place = tuple(stated) if isinstance(stated, list) else ()
             instances: dict[str, list[Instance]] = defaultdict(list)
-            for clause in checker.clauses.get(place, ()):  # type: ignore[arg-type]
+            for clause in checker.clauses.get(place, ()):
                 instances[clause.head.relation].append(Instance(clause, self.closed))
             self.clauses.append(instances)
 

@@ -1,8 +1,8 @@
 """The checker's own reader of rule files: the part of Soufflé's dialect that the shipped rules are written in.
 
 Anything else (components, macros, functors of the host, eqrel, choice, subsumption) is refused: a checker that
-guesses is none. Disjunctions become several clauses with the same place. Values are ints, strs and tuples: records (`nil`
-is None), and values of an algebraic data type as the pair of their branch's name and its fields.
+guesses is none. Disjunctions become several clauses with the same place. Values are ints, strs and tuples: records
+(`nil` is None), and values of an algebraic data type as the pair of their branch's name and its fields.
 """
 
 from __future__ import annotations

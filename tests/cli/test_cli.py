@@ -145,7 +145,7 @@ def test_audit_confirms_what_the_rules_derive(dlverify: Run, tmp_path: Path) -> 
     assert "true" in out
     dlverify("run", PROVED, "--out", tmp_path / "out")
     rows = (tmp_path / "out" / "corr.csv").read_text().splitlines()
-    wrong = [row for row in rows if "|tp=0:" in row or "|tp=1:" in row][0]
+    wrong = next(row for row in rows if "|tp=0:" in row or "|tp=1:" in row)
     (tmp_path / "corr.tsv").write_text(wrong.replace(":1x", ":1x", 1).rsplit("\t", 1)[0] + "\t[0:1x1]|tp=r2\n")
     assert dlverify("audit", PROVED, "--relations", tmp_path)[0] == 1
 
