@@ -256,6 +256,14 @@ class Context:
                 self.iotas[result] = (along, offset + (start if dim == along else 0))
         return result
 
+    def block(self, x: Tensor, dim: int, index: int, count: int) -> Tensor:
+        """One of `count` equal blocks of a dim, by way of a dim of blocks: what is inside of a block may be sharded."""
+        size = x.shape[dim] // count
+        split = self.reshape(x, (*x.shape[:dim], count, size, *x.shape[dim + 1 :]))
+        result = self.reshape(self.slice(split, dim, index, index + 1), (*x.shape[:dim], size, *x.shape[dim + 1 :]))
+        self.slices[result] = (x, dim, index * size, (index + 1) * size)
+        return result
+
     def concatenate(self, parts: Sequence[Tensor], dim: int) -> Tensor:
         """Concatenation; slices that partition one tensor equally are put together by reshapes alone, and a part among
         zeros is padded (which ranks that differ in the place of their part have in common)."""
@@ -283,6 +291,12 @@ class Context:
             low[dim] = sum(part.shape[dim] for part in parts[: filled[0]])
             high[dim] = sum(part.shape[dim] for part in parts[filled[0] + 1 :])
             return self.pad(x, low, high, 0)
+        if len({part.shape for part in parts}) == 1:  # equal blocks: along a dim of blocks
+            one = (*parts[0].shape[:dim], 1, *parts[0].shape[dim:])
+            blocks = [self.reshape(part, one) for part in parts]
+            many = (*one[:dim], len(parts), *one[dim + 1 :])
+            stacked = self.emit("concatenate", blocks, parts[0].dtype, many, {"dimension": [dim]})
+            return self.reshape(stacked, (*one[:dim], len(parts) * one[dim + 1], *one[dim + 2 :]))
         shape = list(parts[0].shape)
         shape[dim] = sum(part.shape[dim] for part in parts)
         return self.emit("concatenate", parts, parts[0].dtype, tuple(shape), {"dimension": [dim]})

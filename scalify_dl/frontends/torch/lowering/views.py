@@ -192,6 +192,8 @@ def _pieces(c: Context, x: Tensor, sizes: Sequence[int], d: int) -> tuple[Lazy, 
     """Consecutive slices, each emitted only where it is used."""
     if sum(sizes) != x.shape[d]:
         raise InputError(f"sizes {list(sizes)} do not add up to dim {d} of {x.type}")
+    if len(set(sizes)) == 1 and len(sizes) > 1:
+        return tuple([lambda i=i: c.block(x, d, i, len(sizes)) for i in range(len(sizes))])
     pieces: list[Lazy] = []
     at = 0
     for size in sizes:
