@@ -99,7 +99,7 @@ def main(directory: Path) -> None:
         summary = (build.__doc__ or "").strip()
         for variant, expected, text in (
             ("", "PROVED", summary),
-            (bug, "UNKNOWN", f"{summary}\n\nBug: {what}."),
+            (bug, "REFUTED", f"{summary}\n\nBug: {what}."),
         ):
             target = directory / (f"{name}_{variant}" if variant else name)
             write(build(variant).facts(), target)

@@ -26,6 +26,9 @@ def summarise(facts: Facts) -> str:
         f"  {names.get(dist, dist)} against {names.get(base, base)}: {layout or 'default placement'}"
         for dist, base, layout in facts["expect"]
     )
+    if facts["range"]:
+        lines += ["", f"ranges of integers: {len(facts['range'])}"]
+        lines += _some(f"  {names.get(row[0], row[0])}: {row[1]} ≤ x < {row[2]} ({row[3]})" for row in facts["range"])
     for table, title in (("assume", "assumptions"), ("placement_note", "placement notes")):
         if facts[table]:
             lines += ["", f"{title}: {len(facts[table])}"]

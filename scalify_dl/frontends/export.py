@@ -78,12 +78,6 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
     for pairs in elided:
         for d, b, layout in pairs:
             facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
-            facts.add(
-                "assume",
-                ids[d],
-                f"has the same value as `{b.name}` of the baseline: the dumps do not print it",
-                "elided",
-            )
     for graph in dists:
         facts.extend("expect", ((ids[d], ids[b], text) for d, b, text in _expectations(base, graph, mesh, relations)))
     _ranges(facts, base, dists, found, relations, ids)
@@ -295,15 +289,10 @@ def _ranges(
             raise relation.place.error(f"ranges: no input `{relation.key}`", expected=f"one of {listing(base.inputs)}")
         for tensor in matched:
             ranges[tensor] = (relation.lo, relation.hi, "given")
-    derived: set[Tensor] = set()
     for graph in (base, *dists):
         for port in graph.inputs:
             if port.tensor in ranges:
                 for other in partners.get(port.tensor, ()):
-                    if other not in ranges:
-                        ranges[other] = ranges[port.tensor]
-                        derived.add(other)
+                    ranges.setdefault(other, ranges[port.tensor])
     for tensor, (lo, hi, why) in ranges.items():
         facts.add("range", ids[tensor], lo, hi, why)
-        if why != "dump" and tensor not in derived:
-            facts.add("assume", ids[tensor], f"{lo} ≤ x < {hi}", f"range: {why}")

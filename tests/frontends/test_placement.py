@@ -63,7 +63,7 @@ def test_layouts_cover_the_baseline_exactly_once(data: st.DataObject) -> None:
     rank = data.draw(st.integers(1, 3))
     owner = [data.draw(st.integers(0, rank)) for _ in mesh.axes]  # the dim that each axis splits; rank: none
     dims = {d: [AxisPart(axis) for (axis, _), o in zip(mesh.axes, owner, strict=True) if o == d] for d in range(rank)}
-    shape = tuple(24 * 6 * 6 * data.draw(st.integers(1, 3)) for _ in range(rank))
+    shape = tuple(64 * 216 * data.draw(st.integers(1, 3)) for _ in range(rank))
     layout = Placement(dims).layout(shape, mesh)
     assert layout.gaps(shape) is None
     assert layout.axis_sizes == dict(mesh.axes)
