@@ -13,7 +13,7 @@ from scalify_dl.facts import Facts
 from scalify_dl.verify.conclude import conclude
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.results import write_results
+from scalify_dl.verify.results import has_results, write_results
 from scalify_dl.verify.verdict import Report, Verdict, overall
 
 from .progress import progress
@@ -100,8 +100,12 @@ def _check_outputs(options: Options, *files: Path | None) -> None:
     for file in (*files, options.certificate):
         if file is not None and (not file.parent.is_dir() or file.is_dir()):
             raise InputError("cannot write here", file=file, expected="a file in an existing directory")
-    if options.out is not None and options.out.exists() and not options.out.is_dir():
-        raise InputError("not a directory", file=options.out, expected="a directory, or a name for a new one")
+    out = options.out
+    if out is not None and out.exists():
+        if not out.is_dir():
+            raise InputError("not a directory", file=out, expected="a directory, or a name for a new one")
+        if any(out.iterdir()) and not has_results(out) and not fact_sets(out):
+            raise InputError("this directory holds other files", file=out, expected="a new, empty or earlier --out")
 
 
 def _print(report: Report, as_json: bool, sarif: Path | None, html: Path | None) -> None:

@@ -19,7 +19,7 @@ DECLARATIONS = "relations.dl"
 
 
 def declaration(name: str, kinds: list[tuple[str, str]], file: str) -> str:
-    """Declaration and input directive of one table."""
+    """Declaration of a table, and on a second line the directive that reads it from a file."""
     columns = ", ".join(f"{column}:{kind}" for column, kind in kinds)
     return f'.decl {name}({columns})\n.input {name}(filename="{file}")\n'
 
@@ -41,7 +41,7 @@ def write_results(analysis: Analysis, directory: Path) -> None:
     """
     program = analysis.program
     given = fact_relations(program)
-    lines = list(other_tables(program).values())
+    tables = [(f"{name}.facts", text) for name, text in other_tables(program).items()]
     try:
         write(analysis.facts, directory)
         for old in directory.glob("*.csv"):
@@ -50,12 +50,13 @@ def write_results(analysis: Analysis, directory: Path) -> None:
             if not name.isidentifier() or any(a.kind not in ("number", "symbol") for a in relation.attributes):
                 continue
             file = f"{given[name]}.facts" if name in given else f"{name}.csv"
-            lines.append(declaration(name, [(a.name, a.kind) for a in relation.attributes], file))
+            tables.append((file, declaration(name, [(a.name, a.kind) for a in relation.attributes], file)))
             if name not in given and program.size(name):
                 rows = sorted(program.relation(name))
                 text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
                 (directory / file).write_text(text, "utf-8")
-        (directory / DECLARATIONS).write_text("".join(lines), "utf-8")
+        declared = [text if (directory / file).exists() else text.splitlines()[0] + "\n" for file, text in tables]
+        (directory / DECLARATIONS).write_text("".join(declared), "utf-8")
     except OSError as error:
         raise InputError(f"cannot write the results: {error.strerror}", file=directory) from error
 

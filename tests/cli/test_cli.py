@@ -117,6 +117,22 @@ def test_results_are_kept_and_can_be_queried(dlverify: Run, tmp_path: Path) -> N
     assert dlverify("query", out, 'op(O, G, "dot")', "--tsv").out.count("\t") == 2 * 1
 
 
+def test_a_program_can_go_on_from_what_is_kept(dlverify: Run, tmp_path: Path) -> None:
+    dlverify("run", PROVED, "--out", tmp_path / "out")
+    program = tmp_path / "p.dl"
+    rule = 'p(d) :- corr(d, "", _, "", l), contains("sum", l), !frontier(d).'
+    program.write_text(f'#include "out/relations.dl"\n.decl p(d:symbol) .output p\n{rule}\n')
+    status, out, _ = dlverify("datalog", program, "-F", tmp_path / "out", "-D", "-")
+    assert status == 0
+    assert len(out.splitlines()) > 3
+
+
+def test_a_directory_with_other_files_is_not_written_to(dlverify: Run, tmp_path: Path) -> None:
+    (tmp_path / "mine.csv").write_text("1\n")
+    assert dlverify("run", PROVED, "--out", tmp_path)[0] == 2
+    assert [p.name for p in tmp_path.iterdir()] == ["mine.csv"]
+
+
 def test_a_wrong_query_is_bad_input(dlverify: Run) -> None:
     for query in ("nope(x)", "op(x, _", "op(x, _, _), y < 3", ""):
         status, out, err = dlverify("query", PROVED, query)
