@@ -140,25 +140,42 @@ def lemmas(derived: Derived) -> list[tuple[str, str, int]]:
 
 
 def _smallest(finding: Finding, number: int, tables: Tables, rules: list[Path], main: Path | None) -> Unsound:
-    """The false finding whose graph, cut to its ancestors, is smallest."""
-    best = Unsound(finding, number, tables, ())
-    queue, tried = [finding], set()
-    while queue:
-        current = queue.pop()
-        if current.row in tried:
-            continue
-        tried.add(current.row)
-        small = cut(tables, {current.row[0], current.row[2]})
+    """A false finding with a graph from which no op can be taken away."""
+
+    def attempt(small: Tables) -> Unsound | None:
         derived = derive(small, rules, main=main)
         false = audit(small, derived.corr, trials=2, seed=number).false
         if not false:
-            continue
-        if len(small["op"]) < len(best.tables["op"]) or not best.rules:
-            places = tuple(place for place, _, count in lemmas(derived) if count)
-            shown = next((f for f in false if f.row == current.row), false[0])
-            best = Unsound(shown, number, small, places)
-        queue += [f for f in false if f.row not in tried][:6]
+            return None
+        places = tuple(place for place, _, count in lemmas(derived) if count)
+        return Unsound(false[0], number, small, places)
+
+    best = attempt(cut(tables, {finding.row[0], finding.row[2]})) or Unsound(finding, number, tables, ())
+    shrinking = True
+    while shrinking:
+        shrinking = False
+        row = best.finding.row
+        for wanted in [{row[0], row[2]}, *({t} for t in _sinks(best.tables))]:
+            rest = set(_sinks(best.tables)) - wanted
+            small = cut(best.tables, wanted if row[0] in wanted else _without(best.tables, wanted) | rest)
+            if len(small["op"]) < len(best.tables["op"]):
+                found = attempt(small)
+                if found is not None:
+                    best, shrinking = found, True
+                    break
     return best
+
+
+def _sinks(tables: Tables) -> list[str]:
+    """Results that no op uses."""
+    used = {t for _, _, t in tables["operand"]}
+    return [t for _, _, t in tables["result"] if t not in used]
+
+
+def _without(tables: Tables, gone: set[str]) -> set[str]:
+    """What the ops that make some tensors use: the new sinks when those ops go."""
+    ops = {op for op, _, t in tables["result"] if t in gone}
+    return {t for op, _, t in tables["operand"] if op in ops}
 
 
 def cut(tables: Tables, wanted: set[str]) -> Tables:

@@ -1,0 +1,103 @@
+"""Auditing correspondence tables, ours and others'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.audit import audit, read_corr
+from scalify_dl.audit.derive import derive
+from scalify_dl.audit.pair import Pair, matmul
+from scalify_dl.errors import InputError
+
+
+def linear(inner: int = 16) -> Pair:
+    """The row-parallel layer: dot holds a pending sum of base/dot, all-reduce the whole."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((8, inner), {1: "tp"}), pair.input((inner, 6), {0: "tp"})
+    z = pair.dist.emit("all-reduce", [matmul(pair.dist, dx, dw)], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(matmul(pair.base, x, w), z)
+    return pair
+
+
+TRUE = [
+    ("x0", "", "base/x0", "", "[0:1x8][1:1x8]|tp=1:8x2"),
+    ("x0", "1:0:4", "base/x0", "", "[0:1x8][1:1x4]|tp=1:8x2"),
+    ("x0", "0:0:4", "base/x0", "0:0:4", "[0:1x4][1:1x8]|tp=1:8x2"),
+    ("dot", "", "base/dot", "", "[0:1x8][1:1x6]|tp=sum2"),
+    ("all-reduce", "", "base/dot", "", "[0:1x8][1:1x6]|tp=r2"),
+]
+FALSE = [
+    ("x0", "", "base/x0", "", "[0:2x8][1:1x8]|tp=1:8x2"),
+    ("x0", "", "base/x0", "", "[0:1x8][1:2x8]|tp=1:1x2"),
+    ("dot", "", "base/dot", "", "[0:1x8][1:1x6]|tp=r2"),
+    ("dot", "", "base/dot", "", "[0:1x8][1:1x6]|tp=max2"),
+    ("all-reduce", "", "base/dot", "", "[0:1x8][1:1x6]|tp=sum2"),
+    ("all-reduce", "", "base/dot", "", "[0:1x8][1:1x6]|tp=r2 *1/2"),
+    ("nothing", "", "base/dot", "", "[0:1x8][1:1x6]|tp=r2"),
+    ("all-reduce", "", "base/dot", "", "[0:1x8]|tp=r2"),
+    ("base/dot", "", "base/dot", "", "[0:1x8][1:1x6]|tp=r2"),
+    ("all-reduce", "", "base/dot", "", "[0:1x8][1:1x6|tp=r2"),
+]
+
+
+@pytest.mark.parametrize("row", TRUE)
+def test_a_true_correspondence_passes(row: tuple[str, str, str, str, str]) -> None:
+    report = audit(linear().tables(), [row])
+    assert report.counts == {"true": 1}
+    assert report.trials == 3
+
+
+@pytest.mark.parametrize("row", FALSE)
+def test_a_false_or_malformed_one_is_reported(row: tuple[str, str, str, str, str]) -> None:
+    (finding,) = audit(linear().tables(), [row]).false
+    assert finding.row == row
+    assert finding.text
+
+
+def test_a_false_one_comes_with_a_counterexample() -> None:
+    (finding,) = audit(linear().tables(), [FALSE[2]]).false
+    assert finding.mismatch is not None
+    assert finding.mismatch.expected != finding.mismatch.actual
+    assert "rank 0, index" in finding.text
+
+
+def test_large_graphs_are_audited_at_small_sizes() -> None:
+    tables = linear(2**20).tables()
+    derived = derive(tables)
+    report = audit(tables, derived.corr)
+    assert report.sizes == "shrunk"
+    assert report.counts == {"true": len(derived.corr)}
+    wrong = [(d, p, b, q, layout.replace("sum2", "r2")) for d, p, b, q, layout in derived.corr if d == "dot"]
+    assert len(audit(tables, wrong).false) == len(wrong) == 1
+
+
+def test_what_rests_on_an_invented_meaning_is_undecided() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 4), {0: "tp"})
+    for g, v in ((pair.base, x), (pair.dist, dx)):
+        g.output(g.add("custom:mystery", [v], [("f32", v.shape)], name="mystery").result)
+    (finding,) = audit(pair.tables(), [("mystery", "", "base/mystery", "", "[0:1x4][1:1x4]|tp=0:4x2")]).findings
+    assert finding.verdict == "undecided"
+    assert "custom:mystery" in finding.text
+
+
+def test_tables_are_read_from_directories_and_files(tmp_path: Path) -> None:
+    (tmp_path / "corr.csv").write_text("".join("\t".join(row) + "\n" for row in TRUE))
+    assert read_corr(tmp_path) == TRUE
+    assert read_corr(tmp_path / "corr.csv") == TRUE
+
+
+@pytest.mark.parametrize(("text", "message"), [("a\tb\tc\n", "3 columns"), ("a\t\tb\t\tl\textra\n", "6 columns")])
+def test_a_malformed_table_names_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "corr.tsv"
+    file.write_text("\t".join(TRUE[0]) + "\n" + text)
+    with pytest.raises(InputError, match=message) as error:
+        read_corr(file)
+    assert (error.value.file, error.value.line) == (str(file), 2)
+
+
+def test_a_directory_without_the_table_says_what_it_expected(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"corr\.csv"):
+        read_corr(tmp_path)
