@@ -1,9 +1,8 @@
-// `#if` expressions: integer arithmetic as in C, after macro expansion.
+// `#if` expressions: integer arithmetic as in C.
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
 
-#include "macros.hpp"
 #include "preprocessor.hpp"
 
 namespace dl {
@@ -132,6 +131,36 @@ private:
 
 }  // namespace
 
-long long evaluate_condition(std::string_view expression) { return Condition(expression).value(); }
+bool is_defined(std::string_view name, const Macros& macros) {
+    return macros.defined(name) || name == "__FILE__" || name == "__LINE__";
+}
+
+bool evaluate_condition(std::string_view expression, const Macros& macros) {
+    // `defined X` goes first: X must not be expanded.
+    std::string replaced;
+    for (std::size_t i = 0; i < expression.size();) {
+        std::size_t end = token_end(expression, i);
+        if (expression.substr(i, end - i) != "defined") {
+            replaced += expression.substr(i, end - i);
+            i = end;
+            continue;
+        }
+        std::size_t name = end;
+        while (name < expression.size() && (is_blank(expression[name]) || expression[name] == '(')) ++name;
+        if (name == expression.size() || !is_identifier_start(expression[name]))
+            throw std::runtime_error("'defined' needs a name");
+        const bool parenthesis = expression.substr(end, name - end).find('(') != std::string_view::npos;
+        end = token_end(expression, name);
+        replaced += is_defined(expression.substr(name, end - name), macros) ? " 1 " : " 0 ";
+        if (parenthesis) {
+            end = expression.find(')', end);
+            if (end == std::string_view::npos) throw std::runtime_error("')' is missing after 'defined('");
+            ++end;
+        }
+        i = end;
+    }
+    const std::string expanded = macros.expand(replaced);
+    return Condition(expanded).value() != 0;
+}
 
 }  // namespace dl

@@ -92,7 +92,11 @@ void Declarations::declare_functor(const ast::FunctorDeclaration& d, Report& rep
     info.declaration = &d;
     const auto type = [&](const ast::Attribute& a) {
         const TypeId result = types.find(a.type);
-        if (result < 0) report.error(a.begin, "undefined type " + quote(a.type) + " of functor " + quote(d.name));
+        if (result < 0) {
+            report.error(a.begin, "undefined type " + quote(a.type) + " of functor " + quote(d.name));
+        } else if (types.kind(result) > TypeKind::Symbol && !d.stateful) {
+            report.error(a.begin, "functors that are not stateful cannot use records and ADTs", "write 'stateful' after the declaration");
+        }
         return result;
     };
     for (const ast::Attribute& a : d.parameters) info.parameters.push_back(type(a));

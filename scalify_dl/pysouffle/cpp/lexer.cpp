@@ -33,7 +33,7 @@ constexpr Word kDirectives[] = {
     {".decl", Tok::Decl}, {".functor", Tok::FunctorDecl}, {".input", Tok::Input}, {".output", Tok::Output},
     {".printsize", Tok::PrintSize}, {".limitsize", Tok::LimitSize}, {".type", Tok::TypeDecl}, {".lattice", Tok::Lattice},
     {".comp", Tok::Comp}, {".init", Tok::Init}, {".number_type", Tok::NumberType}, {".symbol_type", Tok::SymbolType},
-    {".override", Tok::Override}, {".pragma", Tok::Pragma}, {".plan", Tok::Plan}, {".once", Tok::Once},
+    {".override", Tok::Override}, {".pragma", Tok::Pragma}, {".plan", Tok::Plan},
 };
 
 constexpr Word kPunctuation[] = {

@@ -48,7 +48,6 @@ private:
                 case Tok::Lattice: fail(peek().begin, ".lattice is not supported",
                                         "subsumption (<=) keeps the best tuples of a relation");
                 case Tok::Plan: fail(peek().begin, "syntax error: .plan must follow a rule");
-                case Tok::Once: next(); break;
                 case Tok::FunctorDecl:
                     if (!top) fail(peek().begin, "syntax error: .functor belongs outside components");
                     functor();
@@ -74,7 +73,7 @@ private:
     void recover(bool top) {
         for (; !at(Tok::End); next()) {
             const Tok kind = peek().kind;
-            if (kind >= Tok::Decl && kind <= Tok::Once && kind != Tok::Plan) return;
+            if (kind >= Tok::Decl && kind <= Tok::Plan && kind != Tok::Plan) return;
             if (!top && kind == Tok::RBrace) return;
             if (kind == Tok::Dot && !dot_in_name()) {
                 next();

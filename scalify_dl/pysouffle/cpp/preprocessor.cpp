@@ -19,23 +19,6 @@ constexpr int kMaxIncludeDepth = 100;
 constexpr std::size_t kMaxFiles = 10'000;
 constexpr std::size_t kMaxText = 1u << 30;
 
-// The offset of the first byte that is not UTF-8; npos if there is none.
-std::size_t invalid_utf8(std::string_view s) {
-    const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
-    for (std::size_t i = 0; i < s.size();) {
-        const unsigned a = byte(i);
-        std::size_t length = a < 0x80 ? 1 : a >= 0xC2 && a <= 0xDF ? 2 : a >= 0xE0 && a <= 0xEF ? 3 : a >= 0xF0 && a <= 0xF4 ? 4 : 0;
-        if (length == 0) return i;
-        for (std::size_t k = 1; k < length; ++k)
-            if ((byte(i + k) & 0xC0) != 0x80) return i;
-        if ((a == 0xE0 && byte(i + 1) < 0xA0) || (a == 0xED && byte(i + 1) > 0x9F) ||
-            (a == 0xF0 && byte(i + 1) < 0x90) || (a == 0xF4 && byte(i + 1) > 0x8F))
-            return i;
-        i += length;
-    }
-    return std::string_view::npos;
-}
-
 class Preprocessor {
 public:
     Preprocessor(const SourceOptions& options, Source& source) : options_(options), source_(source) {}
@@ -100,7 +83,7 @@ private:
         // `files` may grow while this file is being read, so the text is kept here.
         const std::string text = source_.files.back().content;
         r.text = text;
-        if (std::size_t bad = invalid_utf8(text); bad != std::string::npos) {
+        if (std::size_t bad = first_invalid_utf8(text); bad != std::string::npos) {
             const auto line = static_cast<std::uint32_t>(std::count(text.begin(), text.begin() + bad, '\n') + 1);
             const std::size_t begin = bad == 0 ? 0 : text.rfind('\n', bad - 1) + 1;
             fail(r, line, static_cast<std::uint32_t>(bad - begin) + 1, "invalid UTF-8 in the program",
@@ -136,7 +119,7 @@ private:
                 ++r.at;
                 continue;
             }
-            if (line_start && (c == '#' || (c == '.' && at_dot_include(r)))) {
+            if (line_start && (c == '#' || (c == '.' && at_dot_directive(r)))) {
                 if (r.active()) flush(r.line_begin);
                 directive(r);
                 copied = r.at;
@@ -248,9 +231,12 @@ private:
         return quoted + '"';
     }
 
-    static bool at_dot_include(const Reader& r) {
-        return r.text.substr(r.at, 8) == ".include" && r.at + 8 < r.text.size() &&
-               (is_blank(r.text[r.at + 8]) || r.text[r.at + 8] == '"');
+    // Soufflé's own `.include "file"` and `.once`.
+    static bool at_dot_directive(const Reader& r) {
+        const std::size_t end = r.at + 1 < r.text.size() ? token_end(r.text, r.at + 1) : r.at + 1;
+        const std::string_view word = r.text.substr(r.at, end - r.at);
+        const char next = end < r.text.size() ? r.text[end] : '\n';
+        return (word == ".include" && (is_blank(next) || next == '"')) || (word == ".once" && (is_blank(next) || next == '\n'));
     }
 
     // Reads one directive with its continuation lines; leaves as many newlines as it took.
@@ -316,8 +302,10 @@ private:
                 include(r, rest, line, column);
             } else if (keyword == "error") {
                 fail(r, line, column, "#error " + rest);
+            } else if (keyword == "once" || (keyword == "pragma" && rest == "once")) {
+                once_.insert(r.path);
             } else if (keyword == "pragma") {
-                if (rest == "once") once_.insert(r.path);
+                // others are for other tools
             } else if (keyword == "line" || (!dot && !keyword.empty() && is_digit(keyword[0]))) {
                 set_line(r, keyword == "line" ? rest : keyword + " " + rest, line, column);
             } else if (!keyword.empty() && keyword != "warning" && keyword != "ident" && keyword[0] != '!') {
@@ -333,40 +321,14 @@ private:
 
     bool condition(Reader& r, const std::string& keyword, const std::string& rest, std::uint32_t line,
                    std::uint32_t column) {
-        const auto known = [&](std::string_view name) {
-            return macros_.defined(name) || name == "__FILE__" || name == "__LINE__";
-        };
         if (keyword != "if") {
             if (rest.empty()) fail(r, line, column, "#" + keyword + " needs a name");
             const std::string name = rest.substr(0, token_end(rest, 0));
-            return known(name) == (keyword == "ifdef");
-        }
-        // `defined X` goes first: X must not be expanded.
-        std::string replaced;
-        for (std::size_t i = 0; i < rest.size();) {
-            std::size_t end = token_end(rest, i);
-            if (rest.compare(i, end - i, "defined") == 0) {
-                std::size_t name = end;
-                while (name < rest.size() && (is_blank(rest[name]) || rest[name] == '(')) ++name;
-                if (name == rest.size() || !is_identifier_start(rest[name]))
-                    fail(r, line, column, "'defined' needs a name");
-                const std::size_t name_end = token_end(rest, name);
-                replaced += known(std::string_view(rest).substr(name, name_end - name)) ? " 1 " : " 0 ";
-                const bool parenthesis = rest.find('(', end) < name;
-                end = name_end;
-                if (parenthesis) {
-                    end = rest.find(')', end);
-                    if (end == std::string::npos) fail(r, line, column, "')' is missing after 'defined('");
-                    ++end;
-                }
-            } else {
-                replaced += rest.substr(i, end - i);
-            }
-            i = end;
+            return is_defined(name, macros_) == (keyword == "ifdef");
         }
         try {
             define_place(r);
-            return evaluate_condition(macros_.expand(replaced)) != 0;
+            return evaluate_condition(rest, macros_);
         } catch (const std::runtime_error& error) {
             fail(r, line, column, error.what());
         }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "core.hpp"
+#include "macros.hpp"
 #include "source.hpp"
 
 namespace dl {
@@ -11,8 +12,11 @@ namespace dl {
 // Throws SourceError. Comments stay in the text (the lexer skips them); lines keep their numbers.
 Source preprocess(const SourceOptions& options);
 
-// The value of an `#if` expression after macro expansion; unknown identifiers are 0.
+// Does the expression of an `#if` hold? Macros are expanded, unknown identifiers are 0.
 // Throws std::runtime_error with a message.
-long long evaluate_condition(std::string_view expression);
+bool evaluate_condition(std::string_view expression, const Macros& macros);
+
+// As `defined(name)` sees it.
+bool is_defined(std::string_view name, const Macros& macros);
 
 }  // namespace dl

@@ -40,6 +40,22 @@ int characters(const std::string& line, std::uint32_t byte_column) {
 
 }  // namespace
 
+std::size_t first_invalid_utf8(std::string_view s) {
+    const auto byte = [&](std::size_t i) { return i < s.size() ? static_cast<unsigned char>(s[i]) : 0u; };
+    for (std::size_t i = 0; i < s.size();) {
+        const unsigned a = byte(i);
+        std::size_t length = a < 0x80 ? 1 : a >= 0xC2 && a <= 0xDF ? 2 : a >= 0xE0 && a <= 0xEF ? 3 : a >= 0xF0 && a <= 0xF4 ? 4 : 0;
+        if (length == 0) return i;
+        for (std::size_t k = 1; k < length; ++k)
+            if ((byte(i + k) & 0xC0) != 0x80) return i;
+        if ((a == 0xE0 && byte(i + 1) < 0xA0) || (a == 0xED && byte(i + 1) > 0x9F) ||
+            (a == 0xF0 && byte(i + 1) < 0x90) || (a == 0xF4 && byte(i + 1) > 0x8F))
+            return i;
+        i += length;
+    }
+    return std::string_view::npos;
+}
+
 void Source::index() { newlines_ = newline_offsets(text); }
 
 Source::Place Source::place(Offset offset) const {

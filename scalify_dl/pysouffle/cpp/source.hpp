@@ -63,6 +63,9 @@ private:
     std::vector<Offset> newlines_;
 };
 
+// The offset of the first byte that is not UTF-8; npos if there is none.
+std::size_t first_invalid_utf8(std::string_view text);
+
 // Collects what is wrong, so that one run reports several errors. Throws once there are too many.
 class Report {
 public:

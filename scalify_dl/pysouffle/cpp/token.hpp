@@ -16,7 +16,7 @@ enum class Tok : std::uint8_t {
     Underscore,
     // directives
     Decl, FunctorDecl, Input, Output, PrintSize, LimitSize, TypeDecl, Lattice, Comp, Init, NumberType, SymbolType,
-    Override, Pragma, Plan, Once,
+    Override, Pragma, Plan,
     // keywords
     AutoInc, BAnd, BOr, BXor, BNot, BShl, BShr, BShru, LAnd, LOr, LXor, LNot, Match, Contains, Mean, Min, Max, Count, Sum,
     Cat, Ord, Range, StrLen, SubStr, ToFloat, ToNumber, ToString, ToUnsigned, As, Nil, True, False, Stateful,
