@@ -114,7 +114,7 @@ def check(
 def default_layouts(
     base_shape: Sequence[int], local_shape: Sequence[int], mesh: Mapping[str, int], pending: str | None = None
 ) -> Iterator[Layout]:
-    """The placements accepted unasked: dims in order, each whole or in contiguous blocks over mesh axes.
+    """The placements accepted unasked: dims in order, each whole or in contiguous blocks over mesh axes (or parts).
 
     With `pending`, axes that split nothing may hold that pending reduction instead of replicas (not accepted unasked,
     but a frequent find when looking for what a value is).
@@ -124,34 +124,71 @@ def default_layouts(
     if any(n and b % n for b, n in zip(base_shape, local_shape, strict=True)):
         return
     ratios = [b // n if n else 1 for b, n in zip(base_shape, local_shape, strict=True)]
-    axes = [axis for axis, size in mesh.items() if size > 1]
-    whole = len(base_shape)
     seen = set()
-    for owners in product([*range(whole), whole], repeat=len(axes)):
-        split = [[a for a, owner in zip(axes, owners, strict=True) if owner == dim] for dim in range(whole)]
-        if any(math.prod(mesh[a] for a in names) != ratio for names, ratio in zip(split, ratios, strict=True)):
+    for cut in _cuts(mesh):
+        for layout in _block_layouts(ratios, local_shape, mesh, cut, pending):
+            if str(layout) not in seen:
+                seen.add(str(layout))
+                yield layout
+
+
+Cut = dict[str, list[int]]
+"""Each mesh axis as positions, major to minor: whole, or its prime factors in some order."""
+
+POSITIONS_LIMIT = 6
+
+
+def _cuts(mesh: Mapping[str, int]) -> Iterator[Cut]:
+    """Whole axes first; then axes of which a part may split a value and the rest repeat it."""
+    yield {axis: [size] for axis, size in mesh.items()}
+    primes = {axis: _primes(size) for axis, size in mesh.items()}
+    if sum(map(len, primes.values())) <= POSITIONS_LIMIT and any(len(found) > 1 for found in primes.values()):
+        for orders in product(*(sorted(set(permutations(found))) for found in primes.values())):
+            yield {axis: list(order) for axis, order in zip(mesh, orders, strict=True)}
+
+
+def _primes(size: int) -> list[int]:
+    found, p = [], 2
+    while size > 1:
+        while size % p == 0:
+            found.append(p)
+            size //= p
+        p += 1
+    return found
+
+
+def _block_layouts(
+    ratios: Sequence[int], local_shape: Sequence[int], mesh: Mapping[str, int], cut: Cut, pending: str | None
+) -> Iterator[Layout]:
+    """Every way to give the positions of the mesh to the dims such that dim d is split `ratios[d]` ways."""
+    positions = [(axis, n) for axis, sizes in cut.items() for n, size in enumerate(sizes) if size > 1]
+    whole = len(local_shape)
+    for owners in product([*range(whole), whole], repeat=len(positions)):
+        split = [[p for p, owner in zip(positions, owners, strict=True) if owner == dim] for dim in range(whole)]
+        if any(math.prod(cut[a][n] for a, n in at) != ratio for at, ratio in zip(split, ratios, strict=True)):
             continue
-        free = [a for a, owner in zip(axes, owners, strict=True) if owner == whole]
+        free = [p for p, owner in zip(positions, owners, strict=True) if owner == whole]
         choices = [set(c) for c in _subsets(free)] if pending else [set()]
-        for order in product(*(permutations(names) for names in split)):
+        for order in product(*(permutations(at) for at in split)):
             for summed in choices:
                 entries: dict[str, list[Any]] = {
-                    a: ([Pending(pending or "sum", mesh[a])] if a in summed else [Repl(mesh[a])]) for a in mesh
+                    axis: [
+                        Pending(pending or "sum", size) if (axis, n) in summed else Repl(size)
+                        for n, size in enumerate(sizes)
+                    ]
+                    for axis, sizes in cut.items()
                 }
-                for dim, names in enumerate(order):
+                for dim, at in enumerate(order):
                     stride = local_shape[dim]
-                    for axis in reversed(names):
-                        entries[axis] = [Digit(dim, stride, mesh[axis])]
-                        stride *= mesh[axis]
-                layout = Layout.of(
+                    for axis, n in reversed(at):
+                        entries[axis][n] = Digit(dim, stride, cut[axis][n])
+                        stride *= cut[axis][n]
+                yield Layout.of(
                     [[Digit(d, 1, n)] for d, n in enumerate(local_shape)], [(axis, entries[axis]) for axis in mesh]
                 )
-                if str(layout) not in seen:
-                    seen.add(str(layout))
-                    yield layout
 
 
-def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def _subsets(names: Sequence[tuple[str, int]]) -> Iterator[tuple[tuple[str, int], ...]]:
     for mask in product((False, True), repeat=len(names)):
         yield tuple(name for name, taken in zip(names, mask, strict=True) if taken)
 
