@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,19 @@ DRAWS = ("reals", "integers", "positive")
 1.1]."""
 
 
-def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int) -> Array:
-    """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4)."""
+def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, special: Sequence[int] = ()) -> Array:
+    """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4); `special` are among them."""
     rng = seeded("input", tensor.id, seed)
     dtype = storage(tensor.dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, tensor.shape).astype(bool)
     if dtype.kind in "iu":
         lo, hi = bounds or (0, 4)
-        return rng.integers(lo, max(hi, lo + 1), tensor.shape).astype(dtype)
+        numbers = rng.integers(lo, max(hi, lo + 1), tensor.shape)
+        tried = [v for v in special if bounds is None or lo <= v < hi]
+        if tried:  # every other element: each rank gets some
+            numbers.flat[::2] = np.resize(tried, numbers.flat[::2].size)
+        return numbers.astype(dtype)
     if how == "integers":
         value = rng.integers(-3, 4, tensor.shape).astype(np.float64)
     elif how == "positive":
@@ -41,7 +46,9 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int) ->
 def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int, Array]]:
     """A random value for every input of the baseline."""
     return {
-        tensor: {0: draw(program.tensors[tensor], program.ranges.get(tensor), how, seed)}
+        tensor: {
+            0: draw(program.tensors[tensor], program.ranges.get(tensor), how, seed, program.special.get(tensor, ()))
+        }
         for graph in program.top("base")
         for tensor in graph.inputs
     }

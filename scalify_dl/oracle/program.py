@@ -108,6 +108,8 @@ class Program:
     assumed: dict[str, list[str]]
     names: dict[str, str]
     region_graphs: set[str]
+    special: dict[str, list[int]] = field(default_factory=dict)
+    """Values of integer inputs that every run should try."""
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -29,6 +29,8 @@ def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callabl
     progress("looking for a counterexample")
     try:
         program = load_program(analysis.facts.tables)
+        for tensor, value in sorted(analysis.rows("failing_value")):
+            program.special.setdefault(tensor, []).append(value)
         rows = relations(analysis.rows("corr")) if not analysis.stopped else []
         search = find_counterexample(program, outputs={dist for dist, _ in outputs}, relations=rows)
     except (InputError, MemoryError) as error:

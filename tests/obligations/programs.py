@@ -1,0 +1,293 @@
+"""Vocabulary-parallel reads and writes, masks and offsets, with knobs that break them.
+
+Every function builds a pair; `Knobs` says what is wrong with it (nothing by default). The spellings are those of several
+frameworks: unsigned bounds that Megatron checks, offsets added and subtracted as vLLM does, ids that wrap as jax.numpy does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from scalify_dl.frontends.builder import Pair, Program, Tensor
+
+
+@dataclass(frozen=True)
+class Knobs:
+    """What to do wrong, by rank where a mapping is given."""
+
+    lower: int = 0
+    upper: int = 0
+    offset: int = 0
+    offset_of: dict[int, int] = field(default_factory=dict)
+    bounds_of: dict[int, int] = field(default_factory=dict)
+    above: str = "GE"
+    below: str = "LT"
+    joined: str = "and"
+    swapped: bool = False
+    masked: bool = True
+    fill: float = 0.0
+    elsewhere: int = 0
+    reversed_ranks: bool = False
+    reducer: str = "sum"
+
+
+def coordinates(pair: Pair, axis: str) -> dict[int, int]:
+    """Rank → coordinate along an axis."""
+    at = [name for name, _ in pair.mesh.axes].index(axis)
+    return {rank: place[at] for rank, place in enumerate(pair.mesh.coordinates)}
+
+
+def size_of(pair: Pair, axis: str) -> int:
+    return dict(pair.mesh.axes)[axis]
+
+
+def firsts(pair: Pair, axis: str, size: int, knobs: Knobs) -> dict[int, int]:
+    """Where every rank's rows begin."""
+    n = size_of(pair, axis)
+    return {r: (n - 1 - c if knobs.reversed_ranks else c) * size for r, c in coordinates(pair, axis).items()}
+
+
+def everywhere(d: Program, by_rank: dict[int, int], like: Tensor) -> Tensor:
+    """A number of the rank in every element."""
+    if len(set(by_rank.values())) == 1:
+        return d.full(min(by_rank.values()), like.shape, like.dtype)
+    return d.broadcast(d.rank_constant(by_rank, like.dtype), like.shape, ())
+
+
+def local_ids(
+    d: Program, ids: Tensor, first: dict[int, int], size: int, knobs: Knobs, style: str
+) -> tuple[Tensor, Tensor]:
+    """(mask, local ids) in a framework's spelling."""
+    low = {r: f + knobs.lower + knobs.bounds_of.get(r, 0) for r, f in first.items()}
+    high = {r: f + size + knobs.upper + knobs.bounds_of.get(r, 0) for r, f in first.items()}
+    start = {r: f + knobs.offset + knobs.offset_of.get(r, 0) for r, f in first.items()}
+    no = d.full(knobs.elsewhere, ids.shape, ids.dtype)
+    if style == "megatron":  # the mask says what is not there
+        out = d.op(
+            {"and": "or", "or": "and"}[knobs.joined],
+            d.compare(ids, everywhere(d, low, ids), direction={"GE": "LT", "GT": "LE"}[knobs.above]),
+            d.compare(ids, everywhere(d, high, ids), direction={"LT": "GE", "LE": "GT"}[knobs.below]),
+            dtype="pred",
+            shape=ids.shape,
+        ).result
+        near = d.subtract(ids, everywhere(d, start, ids))
+        return d.op("not", out).result, d.select(out, no, near)
+    mask = d.op(
+        knobs.joined,
+        d.compare(ids, everywhere(d, low, ids), direction=knobs.above),
+        d.compare(ids, everywhere(d, high, ids), direction=knobs.below),
+        dtype="pred",
+        shape=ids.shape,
+    ).result
+    if style == "vllm":  # local = mask * (ids - mask * start)
+        number = d.convert(mask, ids.dtype)
+        return mask, d.multiply(number, d.subtract(ids, d.multiply(number, everywhere(d, start, ids))))
+    if style == "clamp":  # as XLA's partitioner does it
+        return mask, d.subtract(ids, everywhere(d, start, ids))
+    near = d.select(mask, d.subtract(ids, everywhere(d, start, ids)), no)
+    if style == "jax":
+        wrapped = d.add(near, d.full(size, ids.shape, ids.dtype))
+        negative = d.compare(near, d.full(0, ids.shape, ids.dtype), direction="LT")
+        return mask, d.select(negative, wrapped, near)
+    return mask, near
+
+
+def keep(d: Program, mask: Tensor, x: Tensor, knobs: Knobs, style: str) -> Tensor:
+    """x where the mask is set."""
+    if not knobs.masked:
+        return x
+    wide = d.broadcast(mask, x.shape, range(len(mask.shape))) if mask.shape != x.shape else mask
+    if style == "multiply":
+        return d.multiply(x, d.convert(wide, x.dtype))
+    fill = d.full(knobs.fill, x.shape, x.dtype)
+    if style == "fill" or knobs.swapped:
+        inverse = d.op("not", wide).result if style == "fill" and not knobs.swapped else wide
+        return d.select(inverse, fill, x)
+    return d.select(wide, x, fill)
+
+
+def embedding(
+    knobs: Knobs = Knobs(), *, style: str = "megatron", masking: str = "select", mesh: str = "tp=4", dp: str | None = None,
+    vocabulary: int = 64, ids_range: tuple[int, int] | None = (0, 64), batch: int = 4,
+) -> Pair:  # fmt: skip
+    """Embedding over a table whose rows are sharded over tp."""
+    pair = Pair(mesh, title=f"embedding, {style}")
+    b = pair.base
+    ids = b.input("ids", (batch, 6), "s32", **({"range": ids_range} if ids_range else {}))
+    b.output(b.embedding(b.input("table", (vocabulary, 8)), ids))
+    d = pair.dist
+    local = d.shard("ids", {0: dp} if dp else None)
+    table = d.shard("table", {0: "tp"})
+    size = table.shape[0]
+    mask, near = local_ids(d, local, firsts(pair, "tp", size, knobs), size, knobs, style)
+    rows = keep(d, mask, d.embedding(table, near), knobs, masking)
+    d.output(d.all_reduce(rows, "tp", knobs.reducer))
+    return pair
+
+
+def scatter_rows(p: Program, rows: int, ids: Tensor, updates: Tensor) -> Tensor:
+    """Zeros with `updates` added at the rows `ids`."""
+    width = updates.shape[-1]
+    rank = len(ids.shape)
+    return p.op(
+        "scatter",
+        p.full(0.0, (rows, width)),
+        ids,
+        updates,
+        update_window_dims=[rank],
+        inserted_window_dims=[0],
+        scatter_dims_to_operand_dims=[0],
+        input_batching_dims=[],
+        scatter_indices_batching_dims=[],
+        index_vector_dim=rank,
+        reducer="sum",
+        dtype="f32",
+        shape=(rows, width),
+    ).result
+
+
+def embedding_gradient(
+    knobs: Knobs = Knobs(),
+    *,
+    style: str = "megatron",
+    masking: str = "select",
+    mesh: str = "tp=4",
+    dp: str | None = None,
+) -> Pair:
+    """Gradient of that embedding with respect to its table."""
+    pair = Pair(mesh, title=f"gradient of an embedding, {style}")
+    b = pair.base
+    ids = b.input("ids", (4, 6), "s32", range=(0, 64))
+    b.output(scatter_rows(b, 64, ids, b.input("gradient", (4, 6, 8))))
+    d = pair.dist
+    local = d.shard("ids", {0: dp} if dp else None)
+    size = 64 // size_of(pair, "tp")
+    mask, near = local_ids(d, local, firsts(pair, "tp", size, knobs), size, knobs, style)
+    updates = keep(d, mask, d.shard("gradient", {0: dp} if dp else None), knobs, masking)
+    rows = scatter_rows(d, size, near, updates)
+    d.output(d.all_reduce(rows, dp) if dp else rows)
+    return pair
+
+
+def pick(p: Program, logits: Tensor, ids: Tensor) -> Tensor:
+    """logits[i, ids[i]]."""
+    return p.op(
+        "gather",
+        logits,
+        ids,
+        offset_dims=[],
+        collapsed_slice_dims=[1],
+        start_index_map=[1],
+        operand_batching_dims=[0],
+        start_indices_batching_dims=[0],
+        slice_sizes=[1, 1],
+        index_vector_dim=1,
+        dtype=logits.dtype,
+        shape=ids.shape,
+    ).result
+
+
+def cross_entropy(
+    knobs: Knobs = Knobs(), *, style: str = "megatron", masking: str = "select", mesh: str = "tp=4", base_masks: bool = False,
+    max_reducer: str = "max", missing_sum: bool = False,
+) -> Pair:  # fmt: skip
+    """Loss per token from vocabulary-parallel logits: maximum, sum of exponentials, the target's logit under a mask.
+
+    `base_masks`: the baseline treats targets outside the vocabulary as Megatron's code on one rank does.
+    """
+    tokens, vocabulary = 12, 64
+    pair = Pair(mesh, title=f"cross entropy, {style}")
+    b = pair.base
+    x, w = b.input("x", (tokens, 16)), b.input("w", (16, vocabulary))
+    target = b.input("target", (tokens,), "s32", **({} if base_masks else {"range": (0, vocabulary)}))
+    logits = b.matmul(x, w)
+    shifted = b.subtract(logits, b.broadcast(b.reduce(logits, 1, "max"), logits.shape, (0,)))
+    total = b.log(b.reduce(b.exponential(shifted), 1))
+    if base_masks:
+        mask, near = local_ids(b, target, {0: 0}, vocabulary, Knobs(), "plain")
+        b.output(b.subtract(total, keep(b, mask, pick(b, shifted, near), Knobs(), "select")))
+    else:
+        b.output(b.subtract(total, pick(b, shifted, target)))
+    d = pair.dist
+    dx, dw, local = d.shard("x"), d.shard("w", {1: "tp"}), d.shard("target")
+    size = dw.shape[1]
+    part = d.matmul(dx, dw)
+    top = d.all_reduce(d.reduce(part, 1, "max"), "tp", max_reducer)
+    moved = d.subtract(part, d.broadcast(top, part.shape, (0,)))
+    mask, near = local_ids(d, local, firsts(pair, "tp", size, knobs), size, knobs, style)
+    hit = d.all_reduce(keep(d, mask, pick(d, moved, near), knobs, masking), "tp", knobs.reducer)
+    sums = d.reduce(d.exponential(moved), 1)
+    d.output(d.subtract(d.log(sums if missing_sum else d.all_reduce(sums, "tp")), hit))
+    return pair
+
+
+def causal(offset: int = 0, *, offset_of: dict[int, int] | None = None, direction: str = "GE", scale: int = 1) -> Pair:
+    """Scores of a block of queries under a causal mask; the block's first position depends on the rank."""
+    pair = Pair("cp=4", title="causal mask on a block of the sequence")
+    b = pair.base
+    q, k = b.input("q", (16, 8)), b.input("k", (16, 8))
+    scores = b.dot(q, k, ([1], [1]))
+    mask = b.compare(b.iota((16, 16), 0), b.iota((16, 16), 1), direction="GE")
+    b.output(b.select(mask, scores, b.full(-1e9, (16, 16))))
+    d = pair.dist
+    dq, dk = d.shard("q", {0: "cp"}), d.shard("k")
+    part = d.dot(dq, dk, ([1], [1]))
+    first = {r: c * 4 * scale + offset + (offset_of or {}).get(r, 0) for r, c in coordinates(pair, "cp").items()}
+    rows = d.iota((4, 16), 0)
+    mine = d.compare(d.add(rows, everywhere(d, first, rows)), d.iota((4, 16), 1), direction=direction)
+    d.output(d.select(mine, part, d.full(-1e9, (4, 16))))
+    return pair
+
+
+def rotary(offset: int = 0, *, step: int = 1, scale: int = 1) -> Pair:
+    """Angles of positions, for a block of the sequence on every rank."""
+    pair = Pair("cp=4", title="rotary positions of a block")
+    b = pair.base
+    x = b.input("x", (16, 8))
+    angle = b.multiply(b.convert(b.iota((16, 8), 0), "f32"), b.full(0.125, (16, 8)))
+    b.output(b.multiply(x, b.cosine(angle)))
+    d = pair.dist
+    dx = d.shard("x", {0: "cp"})
+    first = {r: c * 4 * scale + offset for r, c in coordinates(pair, "cp").items()}
+    rows = d.multiply(d.iota((4, 8), 0), d.full(step, (4, 8), "s32"))
+    place = d.convert(d.add(rows, everywhere(d, first, rows)), "f32")
+    d.output(d.multiply(dx, d.cosine(d.multiply(place, d.full(0.125, (4, 8))))))
+    return pair
+
+
+def one_hot(offset: int = 0, *, direction: str = "EQ", scale: int = 1) -> Pair:
+    """Rows of a table by a product with one-hot vectors, the table's rows sharded."""
+    pair = Pair("tp=4", title="one-hot embedding")
+    b = pair.base
+    ids, table = b.input("ids", (12,), "s32", range=(0, 64)), b.input("table", (64, 8))
+    hot = b.compare(b.broadcast(ids, (12, 64), (0,)), b.iota((12, 64), 1), direction="EQ")
+    b.output(b.matmul(b.convert(hot, "f32"), table))
+    d = pair.dist
+    local, part = d.shard("ids"), d.shard("table", {0: "tp"})
+    columns = d.iota((12, 16), 1)
+    first = {r: c * 16 * scale + offset for r, c in coordinates(pair, "tp").items()}
+    mine = d.compare(
+        d.broadcast(local, (12, 16), (0,)), d.add(columns, everywhere(d, first, columns)), direction=direction
+    )
+    d.output(d.all_reduce(d.matmul(d.convert(mine, "f32"), part), "tp"))
+    return pair
+
+
+def bias_on_one_rank(flags: dict[int, int] | None = None, *, swapped: bool = False, multiply: bool = False) -> Pair:
+    """Row-parallel layer whose bias is added where a flag of the rank is set."""
+    pair = Pair("dp=2,tp=4", title="bias on one rank")
+    b = pair.base
+    y = b.matmul(b.input("x", (8, 16)), b.input("w", (16, 32)))
+    b.output(b.add(y, b.broadcast(b.input("bias", (32,)), y.shape, (1,))))
+    d = pair.dist
+    part = d.matmul(d.shard("x", {0: "dp", 1: "tp"}), d.shard("w", {0: "tp"}))
+    bias = d.shard("bias")
+    flag = d.rank_constant(flags or {r: int(c == 0) for r, c in coordinates(pair, "tp").items()}, "pred")
+    wide = d.broadcast(flag, bias.shape, ())
+    nothing = d.full(0.0, bias.shape)
+    if multiply:
+        mine = d.multiply(bias, d.convert(wide, "f32"))
+    else:
+        mine = d.select(wide, nothing, bias) if swapped else d.select(wide, bias, nothing)
+    d.output(d.all_reduce(d.add(part, d.broadcast(mine, part.shape, (1,))), "tp"))
+    return pair
