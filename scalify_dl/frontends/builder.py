@@ -31,6 +31,7 @@ from .literals import Literal
 from .mesh import Mesh
 from .placement import AxisPart, Placement
 from .relations import InputRelation, OutputRelation, Parts, Place, Relations
+from .shapes import check_op, complete
 
 Scalar = int | float | Fraction
 Axes = str | Sequence[str]
@@ -76,8 +77,6 @@ class Program:
             else:
                 numbers[key] = [int(item) for item in value]
         if types is None and (dtype is not None or shape is not None):
-            from .shapes import complete
-
             types = [complete(kind, operands, dtype, shape)]
         if rank_numbers and types is None:
             for (key, position), by_rank in rank_numbers.items():
@@ -98,6 +97,7 @@ class Program:
         )
         for (key, position), by_rank in (rank_numbers or {}).items():
             op.rank_numbers[key, position] = dict(by_rank)
+        check_op(op)
         return op
 
     def _name(self, name: str) -> str:
@@ -306,12 +306,13 @@ class Program:
         trip_count: int | None = None,
     ) -> list[Tensor]:
         """`while`: `condition(program, *values)` and `body(program, *values)` build the two sub-graphs."""
-        regions = [self._region("cond", carried, condition), self._region("body", carried, body)]
+        regions = [self.region("cond", carried, condition), self.region("body", carried, body)]
         attributes = {} if trip_count is None else {"trip_count": trip_count}
         types = [(t.dtype, t.shape) for t in carried]
         return self.op("while", *carried, types=types, regions=regions, attributes=attributes).results
 
-    def _region(self, name: str, like: Sequence[Tensor], build: Callable[..., Tensor | Sequence[Tensor]]) -> Graph:
+    def region(self, name: str, like: Sequence[Tensor], build: Callable[..., Tensor | Sequence[Tensor]]) -> Graph:
+        """A sub-graph: `build(program, *values)` makes its results from values like the given ones."""
         inner = Program(name, self.mesh)
         results = build(inner, *(inner.graph.input(f"{name}.{n}", t.dtype, t.shape) for n, t in enumerate(like)))
         for result in [results] if isinstance(results, Tensor) else results:

@@ -64,23 +64,29 @@ def check(graph: Graph) -> None:
     Raises InputError with the op's place in the dump on the first contradiction.
     """
     for op in graph.ops:
-        found = RULES.get(op.kind)
-        if found is not None:
-            try:
-                types = found(op, (op.results[0].dtype, op.results[0].shape) if op.results else None)
-                if len(types) != len(op.results):
-                    raise InputError(f"`{op.kind}` has {len(op.results)} results, not {len(types)}")
-                for result, (dtype, shape) in zip(op.results, types, strict=True):
-                    if result.shape != shape or (op.kind in PREDICATES and result.dtype != dtype):
-                        raise InputError(
-                            f"`{op.name}` is declared as {result.type}, but its operands and attributes make it"
-                            f" {dtype}[{','.join(map(str, shape))}]",
-                            hint=f"operands: {', '.join(t.type for t in op.operands)}",
-                        )
-            except InputError as error:
-                raise error.located(graph.file, *op.at) from None
+        try:
+            check_op(op)
+        except InputError as error:
+            raise error.located(graph.file, *op.at) from None
         for region in op.regions:
             check(region)
+
+
+def check_op(op: Op) -> None:
+    """InputError where the declared results of an op contradict its operands and attributes."""
+    found = RULES.get(op.kind)
+    if found is None:
+        return
+    types = found(op, (op.results[0].dtype, op.results[0].shape) if op.results else None)
+    if len(types) != len(op.results):
+        raise InputError(f"`{op.kind}` has {len(op.results)} results, not {len(types)}")
+    for result, (dtype, shape) in zip(op.results, types, strict=True):
+        if result.shape != shape or (op.kind in PREDICATES and result.dtype != dtype):
+            raise InputError(
+                f"`{op.name}` is declared as {result.type}, but its operands and attributes make it"
+                f" {dtype}[{','.join(map(str, shape))}]",
+                hint=f"operands: {', '.join(t.type for t in op.operands)}",
+            )
 
 
 def numbers(op: Op, key: str) -> list[int]:
