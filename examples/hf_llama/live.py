@@ -99,8 +99,7 @@ def main() -> int:
             {"tp": arguments.tp},
             folder / "llama",
         )
-        relations = Path(__file__).with_name("relations.yaml")
-        command = ["verify", base, *ranks, "--mesh", f"tp={arguments.tp}", "--relate", relations]
+        command = ["verify", base, *ranks, "--mesh", f"tp={arguments.tp}"]
         return subprocess.run([sys.executable, "-m", "scalify_dl.cli", *map(str, command)], check=False).returncode
 
 

@@ -32,6 +32,9 @@ from torch.distributed.tensor import DTensor
 
 __all__ = ["Build", "capture", "capture_pair", "capture_ranks", "fake_rank"]
 
+MAX_CONSTANT = 4096
+"""Elements of the largest constant whose value is written."""
+
 Build = Callable[["DeviceMesh | None"], tuple[nn.Module, Sequence[Any], Mapping[str, Any]]]
 """Makes the model (distributed over a mesh, or not) and its arguments; the same names on every rank."""
 
@@ -69,6 +72,7 @@ def capture(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], pa
             "placements": placements,
             "gradients": _gradients(joint, placements),
             "groups": _groups(),
+            "constants": _constants(module),
         }
     target = Path(f"{path}.fx.txt")
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -148,6 +152,17 @@ def _placements(model: nn.Module) -> dict[str, list[Any]]:
             found[name] = entry if names is None else [*entry, list(names)]
         else:
             found[name] = ["local", list(value.shape)]
+    return found
+
+
+def _constants(module: torch.fx.GraphModule) -> dict[str, Any]:
+    """Values of the tensor constants that the text only names, as (nested lists of) numbers."""
+    found: dict[str, Any] = {}
+    for node in module.graph.nodes:
+        if node.op == "get_attr":
+            value: Any = getattr(module, str(node.target), None)
+            if type(value) is torch.Tensor and value.numel() <= MAX_CONSTANT and not value.is_complex():
+                found[str(node.target)] = value.tolist()
     return found
 
 

@@ -39,6 +39,7 @@ def read_text(
     module, signature = parse(text, file)
     context = Context(Graph(module.name, file))
     context.groups, context.alone = known.groups, mesh is None
+    context.constants = known.constants
     returned = lower_module(module, context, file)
     graph = context.graph
     for port in graph.inputs:

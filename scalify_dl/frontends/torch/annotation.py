@@ -4,6 +4,7 @@
      "outputs": [["t_3", "GradAOTOutput(grad_of=ParamAOTInput(target='fc.weight'))"], …],
      "placements": {"fc.weight": ["(Shard(dim=0),)", [1024, 512], [256, 512], ["tp"]], …},
      "gradients": {"fc.weight": …},                                          as placements, where they differ from those
+     "constants": {"_tensor_constant0": 0},                                 values that the text does not print
      "groups": {"0": [0, 1, 2, 3]}}
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
@@ -159,6 +160,7 @@ class Annotations:
     placements: Mapping[str, DTensorPlacement] = field(default_factory=dict)
     gradients: Mapping[str, DTensorPlacement] = field(default_factory=dict)
     groups: Mapping[str, list[int]] = field(default_factory=dict)
+    constants: Mapping[str, Any] = field(default_factory=dict)
 
     def placement(self, path: str, local_shape: Sequence[int]) -> DTensorPlacement | None:
         """The placement of a parameter, or of a gradient (`grad fc.weight`) of that shape on every rank.
@@ -211,6 +213,7 @@ class _Reader:
             outputs=None if outputs is None else [descriptor for _, descriptor in outputs],
             placements=self.placements(root, "placements"),
             gradients=self.placements(root, "gradients"),
+            constants=self.object(root, "constants"),
             groups={name: self.ints(value, f"groups: {name}") for name, value in self.object(root, "groups").items()},
         )
 

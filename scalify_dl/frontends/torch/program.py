@@ -14,8 +14,9 @@ from math import prod
 from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.graph import Literal, Port, Tensor
+from scalify_dl.frontends.graph import Port, Tensor
 
+from .constants import literal_of
 from .functionalise import functionalise
 from .lowering import LOWERINGS, Context, Unsupported
 from .opaque import opaque
@@ -224,7 +225,7 @@ class _Program:
         if key not in self.env:
             if "constant" in value.name or value.name.startswith("lifted_tensor"):
                 tensor = self.c.emit("constant", (), type.dtype, self.shape_of(type))
-                tensor.literal = Literal.elided()
+                tensor.literal = literal_of(self.c.constants.get(value.name), tensor)
                 tensor.name = self.c.producers[tensor].name = value.name
             else:
                 tensor = self.c.graph.input(value.name, type.dtype, self.shape_of(type), path=value.name)

@@ -80,7 +80,7 @@ def _checked(facts_dir: Path) -> list[tuple[str, ...]]:
 
 def test_shipped_llama_pairs_by_parameter_name() -> None:
     ranks = [LLAMA / "dump" / f"llama.r{rank}.fx.txt" for rank in range(2)]
-    facts = export(LLAMA / "dump" / "llama.base.fx.txt", ranks, "tp=2", LLAMA / "relations.yaml")
+    facts = export(LLAMA / "dump" / "llama.base.fx.txt", ranks, "tp=2")
     why = {row[5] for row in facts.tables["shard"]}
     assert why == {"annotation", "name"}
     assert len(facts.tables["expect"]) == 17

@@ -140,9 +140,18 @@ def test_dropout_is_a_random_mask_and_an_exact_scale() -> None:
 
 
 def test_only_used_pieces_of_a_split_are_emitted() -> None:
-    found = graph("s = torch.ops.aten.split.Tensor(x, 2, 1)", 'y: "f32[4, 2]" = s[2];  s = None', returned="(y,)")
-    assert kinds(found) == ["slice"]
-    assert found.ops[0].numbers["start"] == [0, 4]
+    unequal = graph(
+        "s = torch.ops.aten.split_with_sizes.default(x, [1, 2, 3], 1)",
+        'y: "f32[4, 3]" = s[2];  s = None',
+    )
+    assert kinds(unequal) == ["slice"]
+    assert unequal.ops[0].numbers["start"] == [0, 3]
+
+
+def test_equal_pieces_are_blocks_of_a_dim() -> None:
+    found = graph("s = torch.ops.aten.split.Tensor(x, 2, 1)", 'y: "f32[4, 2]" = s[2];  s = None')
+    assert kinds(found) == ["reshape", "slice", "reshape"]
+    assert found.ops[1].numbers["start"] == [0, 2, 0]
 
 
 def test_gathered_pieces_put_together_along_another_dim_are_reshapes() -> None:

@@ -294,8 +294,8 @@ def c10d_reduce_scatter_list(
 
 @lower("c10d.alltoall_base_")
 def c10d_alltoall(
-    c: Context, out: Tensor, x: Tensor, group: object, output_splits: Sequence[int] = (), input_splits: Sequence[int] = (),
-    *_: object,
+    c: Context, out: Tensor, x: Tensor, group: object, output_splits: Sequence[int] = (),
+    input_splits: Sequence[int] = (), *_: object,
 ) -> Tensor:  # fmt: skip
     """The exchanged tensor."""
     return all_to_all_single(c, x, output_splits, input_splits, _group(group))

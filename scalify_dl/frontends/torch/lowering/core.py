@@ -78,7 +78,8 @@ class Context:
     of another tensor along one dim, `scalars` the value of constants: what `index`, `cat` and friends need to see.
     `views` remembers reshapes and transposes, `scaled` factors, so that chains of them become one; `dense` what surely
     lies in memory row-major without gaps, `permutations` vectors that hold every index once. `groups` are the members
-    of process groups by name; `alone` says that one rank runs the graph, so that every group is that rank.
+    of process groups by name; `alone` says that one rank runs the graph, so that every group is that rank;
+    `constants` are values of tensor constants by name.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -89,6 +90,7 @@ class Context:
         self.target = ""
         self.groups: Mapping[str, Sequence[int]] = {}
         self.alone = False
+        self.constants: Mapping[str, Any] = {}
         self.dense: set[Tensor] = set()
         self.permutations: set[Tensor] = set()
         self.scaled: dict[Tensor, tuple[Tensor, Fraction]] = {}
