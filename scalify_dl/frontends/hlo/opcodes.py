@@ -9,11 +9,8 @@ from ..graph import Tensor
 from ..vocabulary import ELEMENTWISE
 from .attributes import integers
 from .constants import parse_constant
-from .lower import OPCODES, Lowering, array, numbers_of, opcode, results, tensors, unknown
-from .module import Instruction
-from .types import flatten
-
-RENAMED = {"count-leading-zeros": "clz"}
+from .lower import OPCODES, Lowering, opcode, unknown from .module import Instruction from .types import flatten  RENAMED = {"count-leading-zeros": "clz"}
+from .values import array, numbers_of, results, tensors
 _SLICE = re.compile(r"\[\s*(\d+)\s*:\s*(\d+)\s*(?::\s*(\d+)\s*)?\]")
 
 
