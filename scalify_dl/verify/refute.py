@@ -32,7 +32,12 @@ def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callabl
         for tensor, value in sorted(analysis.rows("failing_value")):
             program.special.setdefault(tensor, []).append(value)
         rows = relations(analysis.rows("corr")) if not analysis.stopped else []
-        search = find_counterexample(program, outputs={dist for dist, _ in outputs}, relations=rows)
+        search = find_counterexample(
+            program,
+            outputs={dist for dist, _ in outputs},
+            relations=rows,
+            progress=lambda done, total, what: progress(f"looking for a counterexample: {what} {done:,}/{total:,}"),
+        )
     except (InputError, MemoryError) as error:
         return Refutation(notes=[f"no counterexample could be looked for: {str(error) or 'out of memory'}"])
     out = Refutation(example=search.best.as_dict() if search.best else None)
