@@ -8,8 +8,11 @@ from .. import regions
 from ..graph import Tensor
 from .attributes import integers
 from .groups import Groups, check_groups, parse_groups, to_ranks
-from .lower import Lowering, opcode, unknown from .module import Instruction from .types import ArrayType, flatten
+from .lower import Lowering, opcode, unknown
+from .module import Instruction
+from .types import ArrayType, flatten
 from .values import numbers_of, opened, shaped, tensors
+
 _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 
 

@@ -8,8 +8,11 @@ from .. import regions
 from ..graph import Tensor
 from ..literals import Literal
 from .attributes import integers
-from .lower import Lowering, opcode, unknown from .module import Instruction from .types import flatten
+from .lower import Lowering, opcode, unknown
+from .module import Instruction
+from .types import flatten
 from .values import array, opened, shaped, tensors
+
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d+)')
 
 

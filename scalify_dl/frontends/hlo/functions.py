@@ -12,8 +12,13 @@ from .. import reductions, regions
 from ..graph import Graph, Tensor
 from ..vocabulary import ELEMENTWISE
 from .attributes import integers
-from .lower import Lowering, opcode, unknown from .module import Instruction from .types import flatten   @opcode("reduce"
+from .lower import Lowering, opcode, unknown
+from .module import Instruction
+from .types import flatten
 from .values import array, numbers_of, results, shaped, tensors
+
+
+@opcode("reduce")
 def reduce(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     """Known reducers start from their identity; index pairs become two reduces; others keep their function."""
     x = tensors(i, operands)

@@ -6,8 +6,13 @@ import re
 
 from .attributes import integers, unquote
 from .functions import ordering
-from .lower import Lowering, opcode, tensors from .module import Instruction from .types import flatten   @opcode("rng"
-from .values import opened, results, shaped
+from .lower import Lowering, opcode
+from .module import Instruction
+from .types import flatten
+from .values import opened, results, shaped, tensors
+
+
+@opcode("rng")
 def rng(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     """`distribution=rng_uniform` or `rng_normal` with its two parameters."""
     distribution = i.attributes.get("distribution", "")

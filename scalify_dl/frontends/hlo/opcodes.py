@@ -9,8 +9,12 @@ from ..graph import Tensor
 from ..vocabulary import ELEMENTWISE
 from .attributes import integers
 from .constants import parse_constant
-from .lower import OPCODES, Lowering, opcode, unknown from .module import Instruction from .types import flatten  RENAMED = {"count-leading-zeros": "clz"}
+from .lower import OPCODES, Lowering, opcode, unknown
+from .module import Instruction
+from .types import flatten
 from .values import array, numbers_of, results, tensors
+
+RENAMED = {"count-leading-zeros": "clz"}
 _SLICE = re.compile(r"\[\s*(\d+)\s*:\s*(\d+)\s*(?::\s*(\d+)\s*)?\]")
 
 
