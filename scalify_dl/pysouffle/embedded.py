@@ -11,7 +11,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import _engine
 from scalify_dl.pysouffle.directives import Directive, Format
 from scalify_dl.pysouffle.errors import Diagnostic
-from scalify_dl.pysouffle.proofs import Obstacle, Proof, build_obstacles, build_proof
+from scalify_dl.pysouffle.proofs import Obstacle, Proof, build_obstacles, build_proofs
 from scalify_dl.pysouffle.schema import Attribute, Relation
 from scalify_dl.pysouffle.stats import RuleProfile, Stats
 from scalify_dl.pysouffle.values import Row
@@ -115,10 +115,11 @@ class EmbeddedEngine:
     def prepare_provenance(self, timeout: float, max_tuples: int, max_memory: int) -> None:
         self.session.prepare_provenance(timeout, max_tuples, max_memory)
 
-    def explain(self, relation: Relation, row: Row) -> Proof | None:
+    def explain(self, relation: Relation, rows: Iterable[Row]) -> list[Proof | None]:
         self.prepare_provenance(0, 0, 0)
-        nodes = self.session.explain(relation.index, row)
-        return build_proof(nodes, list(self.relations), self.session.rules()) if nodes else None
+        nodes, roots = self.session.explain(relation.index, rows)
+        proofs = build_proofs(nodes, list(self.relations), self.session.rules())
+        return [proofs[root] if root >= 0 else None for root in roots]
 
     def contains(self, relation: Relation, row: Row) -> bool:
         return bool(self.session.contains(relation.index, row))

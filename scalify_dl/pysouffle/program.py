@@ -169,7 +169,12 @@ class Program:
         The first question after a run takes about as long as the run did, unless `provenance=True` was given.
         """
         with _bad_rows(relation):
-            return self._engine.explain(self._relation(relation), row)
+            return self._engine.explain(self._relation(relation), [row])[0]
+
+    def explain_all(self, relation: str, rows: Iterable[Row]) -> list[Proof | None]:
+        """`explain` for many rows of a relation: faster than one by one, and what proofs share is one object."""
+        with _bad_rows(relation):
+            return self._engine.explain(self._relation(relation), rows)
 
     def why_not(self, relation: str, row: Row) -> WhyNot:
         """For each rule that could derive the tuple: the first literal that fails, and the rows nearest to it."""

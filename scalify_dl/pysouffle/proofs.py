@@ -130,8 +130,10 @@ class WhyNot:
         return "\n".join([head + ":", *map(str, self.obstacles)])
 
 
-def build_proof(nodes: list[tuple[Any, ...]], relations: list[str], rules: list[tuple[Any, ...]]) -> Proof:
-    """The proof from the engine's node table; node 0 is the root."""
+def build_proofs(
+    nodes: list[tuple[Any, ...]], relations: list[str], rules: list[tuple[int, str, str, int]]
+) -> list[Proof]:
+    """The proofs from the engine's node table, one per node."""
     proofs = []
     for kind, relation, row, rule, bindings, _, conditions in nodes:
         text, file, line = rules[rule][1:4] if rule >= 0 else (None, "", 0)
@@ -140,7 +142,7 @@ def build_proof(nodes: list[tuple[Any, ...]], relations: list[str], rules: list[
         )
     for proof, node in zip(proofs, nodes, strict=True):
         proof.premises = [proofs[p] for p in node[5]]
-    return proofs[0]
+    return proofs
 
 
 def build_obstacles(found: list[tuple[Any, ...]], relations: list[str], rules: list[tuple[Any, ...]]) -> list[Obstacle]:

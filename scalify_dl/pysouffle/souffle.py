@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,7 +173,7 @@ class SouffleEngine(EmbeddedEngine):
     def prepare_provenance(self, timeout: float, max_tuples: int, max_memory: int) -> None:
         raise InputError("explanations need the embedded engine", hint='use engine="embedded"')
 
-    def explain(self, relation: Relation, row: Row) -> Proof | None:
+    def explain(self, relation: Relation, rows: Iterable[Row]) -> list[Proof | None]:
         raise InputError("explanations need the embedded engine", hint='use engine="embedded"')
 
     def why_not(self, relation: Relation, row: Row) -> list[Obstacle]:

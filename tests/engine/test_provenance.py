@@ -74,6 +74,17 @@ def test_a_proof_names_rules_bindings_premises_and_what_was_absent() -> None:
     assert 'edge("a", "b")  fact' in str(proof)
 
 
+def test_proofs_of_many_rows_share_what_they_have_in_common() -> None:
+    program = paths("ab", "bc", "cd")
+    first, second, none = program.explain_all("path", [("a", "c"), ("a", "d"), ("d", "a")])
+    assert first is not None
+    assert second is not None
+    assert none is None
+    replay(first)
+    replay(second)
+    assert first in list(second.nodes()) or set(first.nodes()) & set(second.nodes())
+
+
 def test_a_tuple_that_does_not_hold_has_no_proof() -> None:
     assert paths("ab").explain("path", ("b", "a")) is None
 

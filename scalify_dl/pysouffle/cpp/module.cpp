@@ -244,13 +244,15 @@ public:
         provenance_->prepare(Limits{timeout, max_tuples, max_memory}, interrupt_check());
     }
 
-    // Nodes: (kind, relation, row, rule or -1, bindings, premises, conditions); the first is the row that was asked for.
-    nb::list explain(int relation, nb::handle row) {
-        const std::vector<Value> values = encode_row(relation, row);
+    // Nodes: (kind, relation, row, rule or -1, bindings, premises, conditions); and the node of each row asked for, or -1.
+    nb::tuple explain(int relation, nb::handle rows) {
+        std::vector<std::vector<Value>> values;
+        for (nb::handle row : rows) values.push_back(encode_row(relation, row));
         std::vector<ProofNode> nodes;
+        std::vector<int> roots;
         {
             nb::gil_scoped_release release;
-            nodes = provenance_->explain(relation, values);
+            nodes = provenance_->explain(relation, values, roots);
         }
         PythonValues decode(engine_.program(), engine_.database());
         constexpr const char* kinds[] = {"fact", "rule", "equivalence", "unknown"};
@@ -262,7 +264,7 @@ public:
             out.append(nb::make_tuple(kinds[static_cast<int>(node.kind)], node.relation, decode.decode_row(engine_.declaration(node.relation), node.row.data()),
                                       node.rule, bindings(decode, node.rule, node.bindings), premises, conditions));
         }
-        return out;
+        return nb::make_tuple(out, roots);
     }
 
     int height(int relation, nb::handle row) { return provenance_->height(relation, encode_row(relation, row).data()); }

@@ -92,6 +92,9 @@ void Provenance::prepare(const Limits& limits, std::function<void()> interrupt) 
     levels->run(limits, std::move(interrupt));
     levels_ = std::move(levels);
     plans_.resize(program.rules.size());
+    rules_of_.resize(static_cast<std::size_t>(n));
+    for (std::size_t i = 0; i < program.rules.size(); ++i)
+        if (program.rules[i].kind == Rule::Kind::Derive) rules_of_[static_cast<std::size_t>(program.rules[i].head.relation)].push_back(static_cast<int>(i));
 }
 
 std::uint32_t Provenance::stage_of(int relation, const Value* row) {
@@ -111,11 +114,10 @@ int Provenance::height(int relation, const Value* row) {
     return stage == kNever ? -1 : static_cast<int>(stage) - 1;
 }
 
-std::vector<ProofNode> Provenance::explain(int relation, const std::vector<Value>& row) {
+std::vector<ProofNode> Provenance::explain(int relation, const std::vector<std::vector<Value>>& rows, std::vector<int>& roots) {
     nodes_.clear();
     known_.clear();
-    if (!engine_.relation(relation).contains(row.data())) return {};
-    node_of(relation, row);
+    for (const auto& row : rows) roots.push_back(engine_.relation(relation).contains(row.data()) ? node_of(relation, row) : -1);
     for (std::size_t i = 0; i < nodes_.size(); ++i) expand(static_cast<int>(i));
     known_.clear();
     return std::move(nodes_);
@@ -138,9 +140,8 @@ void Provenance::expand(int node) {
     if (engine_.is_fact(relation, row.data())) return;
     const std::uint32_t stage = stage_of(relation, row.data());
     if (stage != kNever) {
-        const std::vector<Rule>& rules = engine_.program().rules;
-        for (std::size_t i = 0; i < rules.size(); ++i)
-            if (rules[i].kind == Rule::Kind::Derive && rules[i].head.relation == relation && by_rule(node, static_cast<int>(i), stage)) return;
+        for (const int rule : rules_of_[static_cast<std::size_t>(relation)])
+            if (by_rule(node, rule, stage)) return;
         if (levels_->relation(relation).eqrel && by_equivalence(node)) return;
     }
     nodes_[static_cast<std::size_t>(node)].kind = ProofNode::Kind::Unknown;

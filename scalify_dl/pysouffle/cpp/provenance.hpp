@@ -37,8 +37,8 @@ public:
     // Compute the heights, unless done since the last run. Same guards as a run.
     void prepare(const Limits& limits, std::function<void()> interrupt);
 
-    // The proof as a graph, shared parts once; node 0 is the row itself. Empty if the row is not there.
-    std::vector<ProofNode> explain(int relation, const std::vector<Value>& row);
+    // The proofs of some rows as one graph, shared parts once; `roots`: the node of each row, -1 if it is not there.
+    std::vector<ProofNode> explain(int relation, const std::vector<std::vector<Value>>& rows, std::vector<int>& roots);
 
     // Height of the lowest proof (0: a fact), -1 if there is none.
     int height(int relation, const Value* row);
@@ -67,6 +67,7 @@ private:
     Engine& engine_;
     std::unique_ptr<Engine> levels_;
     std::vector<std::unique_ptr<Plan>> plans_;  // by rule, the head being given
+    std::vector<std::vector<int>> rules_of_;    // by relation
     std::vector<ProofNode> nodes_;
     std::unordered_map<Key, int, KeyHash> known_;
     mutable std::unordered_map<const EqRel*, std::unordered_map<Value, std::vector<std::pair<Value, int>>>> near_;
