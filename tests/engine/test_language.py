@@ -309,6 +309,19 @@ def test_inlining_keeps_the_variables_of_aggregates_apart() -> None:
     assert rows(source) == {9}
 
 
+def test_inlined_records_keep_their_type() -> None:
+    source = EDGES + """
+        .type P = [x: number, y: number]
+        .decl second(p: P, y: number) inline
+        second([x, y], y) :- x > 1.
+        .decl same(p: P, q: P) inline
+        same(p, q) :- p = q.
+        .decl r(y: number)
+        r(z) :- e(x, y), p = [x, y], second(p, z), !same(p, [3, 1]), p != nil.
+    """
+    assert rows(source) == {3, 4}
+
+
 def test_directives_take_parameters_and_several_relations() -> None:
     source = """
         .decl r, s(x: number)

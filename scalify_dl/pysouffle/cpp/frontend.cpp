@@ -63,10 +63,17 @@ CoreProgram compile_source(const SourceOptions& options) {
 
     for (ast::Clause* clause : inline_relations(definitions, callers, order, declarations, arena, report)) {
         split_record_equations(clause, arena);
-        const std::vector<ClauseVariable> variables = resolve_variables(clause);
+        std::vector<ClauseVariable> variables = resolve_variables(clause);
+        ClauseTypes types(clause, variables, declarations, true);
+        // The atom that said what type a record has may be gone.
+        if (types.has_untyped_record() && substitute_records(clause, arena)) {
+            variables = resolve_variables(clause);
+            types = ClauseTypes(clause, variables, declarations, true);
+        }
+        if (types.has_untyped_record())
+            report.error(clause->begin, "after inlining, the type of a record in this clause is not known", "remove 'inline'");
         check_grounded(clause, variables, false, report);
         report.throw_if_errors();
-        const ClauseTypes types(clause, variables, declarations, true);
         core.rules.push_back(lower_clause(clause, variables, types, declarations, source));
     }
     core.warnings = report.take_warnings();

@@ -96,6 +96,9 @@ private:
             case Argument::Kind::Branch:
                 for (Argument* part : a->args) bind(part, aggregate);
                 return;
+            case Argument::Kind::Cast:  // as([x, y], T) is a pattern like [x, y]
+                if (a->args[0]->kind == Argument::Kind::Record) bind(a->args[0], aggregate);
+                return;
             default: return;
         }
     }

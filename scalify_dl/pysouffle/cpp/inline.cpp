@@ -121,28 +121,46 @@ private:
 
         ast::Literal* result = node(ast::Literal::Kind::And, atom->begin);
         Substitution substitution;
-        for (std::size_t i = 0; i < atom->args.size(); ++i) unify(copy->head->args[i], atom->args[i], substitution, result);
+        const std::vector<TypeId>& types = declarations_.relation(atom->name)->types;
+        for (std::size_t i = 0; i < atom->args.size(); ++i)
+            unify(copy->head->args[i], atom->args[i], types[i], substitution, result);
         result->parts.insert(result->parts.end(), copy->body.begin(), copy->body.end());
         for (ast::Literal* l : result->parts) substitute(l, substitution);
         return result;
     }
 
     // A head variable takes the argument itself where that is a mere name or literal; else an equality is added.
-    void unify(Argument* head, Argument* given, Substitution& substitution, ast::Literal* out) {
+    void unify(Argument* head, Argument* given, TypeId type, Substitution& substitution, ast::Literal* out) {
         using Kind = Argument::Kind;
         if (given->kind == Kind::Unnamed) return;
-        const bool simple = given->args.empty() && given->kind != Kind::Aggregate && given->kind != Kind::Counter;
+        const bool simple = given->args.empty() && given->kind != Kind::Aggregate && given->kind != Kind::Counter &&
+                            !is_record(given);
         if (head->kind == Kind::Variable && simple && substitution.emplace(head->text, given).second) return;
-        if (head->kind == given->kind && head->args.size() == given->args.size() &&
-            (head->kind == Kind::Record || (head->kind == Kind::Branch && head->text == given->text))) {
-            for (std::size_t i = 0; i < head->args.size(); ++i) unify(head->args[i], given->args[i], substitution, out);
+        if (head->kind == Kind::Record && given->kind == Kind::Record && head->args.size() == given->args.size()) {
+            for (std::size_t i = 0; i < head->args.size(); ++i)
+                unify(head->args[i], given->args[i], declarations_.types.info(type).fields[i], substitution, out);
             return;
         }
         ast::Literal* equal = node(ast::Literal::Kind::Comparison, given->begin);
         equal->compare = Compare::Equal;
         equal->left = arena_.copy(head);
         equal->right = arena_.copy(given);
+        // The atom told the type of a record; now a cast does.
+        if (is_record(given)) equal->right = cast(equal->right, type);
+        else if (is_record(head)) equal->left = cast(equal->left, type);
         out->parts.push_back(equal);
+    }
+
+    static bool is_record(const Argument* a) { return a->kind == Argument::Kind::Record || a->kind == Argument::Kind::Nil; }
+
+    Argument* cast(Argument* value, TypeId type) {
+        Argument* result = arena_.make<Argument>();
+        result->kind = Argument::Kind::Cast;
+        result->begin = value->begin;
+        result->text = declarations_.types.info(type).name;
+        result->depth = static_cast<std::uint16_t>(value->depth + 1);
+        result->args.push_back(value);
+        return result;
     }
 
     void substitute(Argument*& a, const Substitution& substitution) {

@@ -35,6 +35,8 @@ public:
 private:
     std::string clause_text(const ast::Clause* clause) const {
         constexpr std::size_t kLongest = 500;
+        if (clause->begin == clause->end)  // made by a pass, not written
+            return std::string(clause->head->name) + "(…) :- " + std::string(clause->body[0]->atom->name) + "(…).";
         std::string result;
         bool space = false;
         for (Offset i = clause->begin; i < clause->end; ++i) {

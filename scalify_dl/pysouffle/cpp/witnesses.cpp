@@ -81,10 +81,15 @@ void export_witnesses(ast::Clause* clause, std::vector<ClauseVariable>& variable
         // Outside, the witnesses keep their names and everything local to the aggregate gets a new one.
         // Inside, the witnesses become local.
         std::unordered_map<ast::Name, ast::Name> inside, outside;
+        const auto fresh = [&](ast::Name name, int number, const char* side) {
+            std::string result = "@";
+            result.append(name).append("@").append(side).append(std::to_string(number));
+            return arena.keep(result);
+        };
         ast::for_each(a, [&](Argument* v) {
             if (v->kind != Argument::Kind::Variable) return;
-            if (wanted.count(v->text)) inside[v->text] = arena.keep("@" + std::string(v->text) + "@" + std::to_string(count));
-            else if (variables[v->id].scope) outside[v->text] = arena.keep("@" + std::string(v->text) + "@'" + std::to_string(count));
+            if (wanted.count(v->text)) inside[v->text] = fresh(v->text, count, "i");
+            else if (variables[v->id].scope) outside[v->text] = fresh(v->text, count, "o");
         });
         const auto copy = [&](const auto* part) {
             auto* result = arena.copy(part);
