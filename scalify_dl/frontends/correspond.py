@@ -75,7 +75,7 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
     for position in sorted(rest):
         at, by_path = rest[position]
         found.pairs[position] = at
-        _place(base.inputs[at], dist.inputs[position], position, by_path, mesh, given.get(position), found)
+        place(base.inputs[at], dist.inputs[position], position, by_path, mesh, given.get(position), found)
     _swapped(base, dist, found)
     return found
 
@@ -145,7 +145,7 @@ def _ways(placement: Placement | None, dim: int, part: Tensor, mesh: Mesh) -> in
     return ways
 
 
-def _place(
+def place(
     base: Port,
     dist: Port,
     position: int,
@@ -203,8 +203,8 @@ def _place(
     _leave(
         dist,
         position,
-        f"baseline {base.tensor.type} and {dist.tensor.type} on --mesh {mesh} fit no contiguous shard, or more than one;"
-        " give `dims:` (or `parts:` for a fused weight) in the relations file",
+        f"baseline {base.tensor.type} and {dist.tensor.type} on --mesh {mesh} fit no contiguous shard, or more than"
+        " one; give `dims:` (or `parts:` for a fused weight) in the relations file",
         found,
     )
 
@@ -274,8 +274,8 @@ def _layout(
         raise relation.place.error(f"inputs: {relation.key}: {error.message}", expected=error.expected) from None
     if local is not None and layout.local_shape != tuple(local):
         raise relation.place.error(
-            f"inputs: {relation.key}: the baseline's {list(shape)} placed so is {list(layout.local_shape)} on every rank,"
-            f" but the distributed program has {dist.type}"
+            f"inputs: {relation.key}: the baseline's {list(shape)} placed so is {list(layout.local_shape)} on every"
+            f" rank, but the distributed program has {dist.type}"
         )
     return layout
 
@@ -307,8 +307,8 @@ def _misfit(base: Port, dist: Port, position: int, why: str) -> InputError:
     return InputError(
         f"input #{position}: baseline `{_name(base)}` {base.tensor.type} and distributed `{_name(dist)}`"
         f" {dist.tensor.type} do not correspond: {why}",
-        hint="are BASE and DIST swapped? is --mesh right? otherwise give `dims:`, or `parts:` for a fused weight, in the"
-        " relations file",
+        hint="are BASE and DIST swapped? is --mesh right? otherwise give `dims:`, or `parts:` for a fused weight, in"
+        " the relations file",
     )
 
 
