@@ -13,7 +13,7 @@ from scalify_dl.errors import InputError
 
 from .cache import Cache
 from .enumerate import Witness, count, enumerable, refute
-from .formula import Formula, Mesh, canonical
+from .formula import Canonical, Formula, Mesh
 
 if TYPE_CHECKING:
     from .smt import Smt
@@ -60,8 +60,8 @@ class Discharger:
         obligation contradict each other.
         """
         mesh = Mesh.of(relation)
-        memo: dict[int, Any] = {}
-        asked = [(row, *canonical(row[0], row[1], row[2], mesh, memo)) for row in obligations]
+        canonical = Canonical(mesh)
+        asked = [(row, *canonical.formula(*row)) for row in obligations]
         formulas = {formula.key: formula for _, formula, _ in asked}
         self.figures.asked += len(asked)
         self.figures.distinct += len(formulas)

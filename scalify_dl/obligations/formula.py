@@ -70,22 +70,76 @@ UNBOUNDED = 2**30
 """The rules write it where the leaf has no bound."""
 
 
-def canonical(term: Any, lo: int, hi: int, mesh: Mesh, memo: dict[int, Any] | None = None) -> tuple[Formula, list[int]]:
-    """The formula of a row of `obligation`, and the atoms of the mesh that its atoms are."""
-    weights: list[tuple[int, ...]] = []
-    tables: list[bool] = []
-    plain = _plain(term, mesh, weights, tables, {} if memo is None else memo)
-    mentioned = [a for a in range(len(mesh.sizes)) if any(a < len(w) and w[a] for w in weights)]
-    atoms = sorted(mentioned, key=lambda a: (mesh.sizes[a], tuple(w[a] for w in weights), a))
-    ranks = tuple(tuple(ds[a] for a in atoms) for ds in mesh.digits.values()) if tables else ()
-    formula = Formula(
-        _pick(plain, atoms),
-        tuple(mesh.sizes[a] for a in atoms),
-        ranks,
-        None if lo <= -UNBOUNDED else lo,
-        None if hi >= UNBOUNDED else hi,
-    )
-    return formula, atoms
+class Canonical:
+    """Formulas of the rows of `obligation` of one run; equal terms are worked out once.
+
+    Terms are recognised by identity, so the rows must live as long as this does.
+    """
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.mesh = mesh
+        self._terms: dict[int, Term] = {}
+        self._same: dict[Term, Term] = {}
+        self._formulas: dict[Row, tuple[Formula, list[int]]] = {}
+
+    def formula(self, term: Any, lo: int, hi: int) -> tuple[Formula, list[int]]:
+        """The formula of a row, and the atoms of the mesh that its atoms are."""
+        key = (self._plain(term), lo, hi)
+        found = self._formulas.get(key)
+        if found is None:
+            found = self._formulas[key] = self._formula(*key)
+        return found
+
+    def _formula(self, term: Term, lo: int, hi: int) -> tuple[Formula, list[int]]:
+        parts = list(_leaves(term, set()))
+        weights = [part[2] for part in parts if part[0] == "rank"]
+        mentioned = [a for a in range(len(self.mesh.sizes)) if any(w[a] for w in weights)]
+        atoms = sorted(mentioned, key=lambda a: (self.mesh.sizes[a], tuple(w[a] for w in weights), a))
+        tabled = any(part[0] == "table" for part in parts)
+        formula = Formula(
+            _pick(term, atoms),
+            tuple(self.mesh.sizes[a] for a in atoms),
+            tuple(tuple(ds[a] for a in atoms) for ds in self.mesh.digits.values()) if tabled else (),
+            None if lo <= -UNBOUNDED else lo,
+            None if hi >= UNBOUNDED else hi,
+        )
+        return formula, atoms
+
+    def _plain(self, term: Any) -> Term:
+        found = self._terms.get(id(term))
+        if found is not None:
+            return found
+        name, fields = term
+        out: Term
+        if name == "Binary":
+            op, a, b = fields
+            out = (op, self._plain(a), self._plain(b))
+        elif name == "Table":
+            out = self._table(fields[0])
+        elif name == "Const":
+            out = ("const", fields[0])
+        elif name == "X":
+            out = ("x",)
+        elif name == "Rank":
+            given = tuple(_items(fields[1]))
+            out = ("rank", fields[0], given + (0,) * (len(self.mesh.sizes) - len(given)))
+        elif name == "Unary":
+            out = (fields[0], self._plain(fields[1]))
+        elif name == "Choice":
+            out = ("choice", *map(self._plain, fields))
+        else:
+            raise ValueError(f"no such term: {name}")
+        self._terms[id(term)] = out = self._same.setdefault(out, out)
+        return out
+
+    def _table(self, function: str) -> Term:
+        values = self.mesh.tables[function]
+        return ("table", tuple(values[r] for r in self.mesh.digits))
+
+
+def canonical(term: Any, lo: int, hi: int, mesh: Mesh) -> tuple[Formula, list[int]]:
+    """The formula of one row, and the atoms of the mesh that its atoms are."""
+    return Canonical(mesh).formula(term, lo, hi)
 
 
 def _items(cons: Any) -> Iterator[Any]:
@@ -95,44 +149,22 @@ def _items(cons: Any) -> Iterator[Any]:
         yield head
 
 
-def _plain(term: Any, mesh: Mesh, weights: list[tuple[int, ...]], tables: list[bool], memo: dict[int, Any]) -> Term:
-    found = memo.get(id(term))
-    if found is not None and found[0] is term:
-        weights += found[2]
-        tables += found[3]
-        return found[1]  # type: ignore[no-any-return]
-    name, fields = term
-    mine: list[tuple[int, ...]] = []
-    tabled: list[bool] = []
-    out: Term
-    if name == "X":
-        out = ("x",)
-    elif name == "Const":
-        out = ("const", fields[0])
-    elif name == "Rank":
-        w = tuple(_items(fields[1]))
-        mine.append(w)
-        out = ("rank", fields[0], w)
-    elif name == "Table":
-        tabled.append(True)
-        values = mesh.tables[fields[0]]
-        out = ("table", tuple(values[r] for r in mesh.digits))
-    elif name in ("Unary", "Binary"):
-        out = (fields[0], *(_plain(a, mesh, mine, tabled, memo) for a in fields[1:]))
-    elif name == "Choice":
-        out = ("choice", *(_plain(a, mesh, mine, tabled, memo) for a in fields))
-    else:
-        raise ValueError(f"no such term: {name}")
-    memo[id(term)] = (term, out, mine, tabled)
-    weights += mine
-    tables += tabled
-    return out
+def _leaves(term: Term, seen: set[int]) -> Iterator[Term]:
+    """The functions of the rank in a term, in the order of the text, each object once."""
+    if id(term) in seen:
+        return
+    seen.add(id(term))
+    if term[0] in ("rank", "table"):
+        yield term
+    elif term[0] not in ("x", "const"):
+        for part in term[1:]:
+            yield from _leaves(part, seen)
 
 
 def _pick(term: Term, atoms: list[int]) -> Term:
     """The term with the weights of these atoms only, in this order."""
     if term[0] == "rank":
-        return ("rank", term[1], tuple(term[2][a] if a < len(term[2]) else 0 for a in atoms))
+        return ("rank", term[1], tuple(term[2][a] for a in atoms))
     if term[0] in ("x", "const", "table"):
         return term
     return (term[0], *(_pick(a, atoms) for a in term[1:]))
