@@ -110,6 +110,16 @@ def local_part(base: Array, layout: Layout, at: Mapping[str, int]) -> Array:
     return np.broadcast_to(part, layout.local_shape)
 
 
+def pending_coordinates(layout: Layout, at: Mapping[str, int]) -> tuple[int, ...]:
+    """Which part of a pending value the rank holds: ranks that differ in replicated positions only hold the same."""
+    return tuple(
+        c
+        for axis, entries in layout.axes
+        for e, c in zip(entries, coordinates(entries, at.get(axis, 0)), strict=True)
+        if isinstance(e, Pending)
+    )
+
+
 def pending_groups(layout: Layout, coords: Coords) -> list[list[int]]:
     """Ranks that hold parts of the same pending value: equal in everything but the pending positions."""
     groups: dict[tuple[int, ...], list[int]] = {}

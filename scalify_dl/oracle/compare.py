@@ -13,7 +13,16 @@ import numpy as np
 
 from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
 
-from .addressing import Coords, Piece, digit_coordinates, local_part, pending_groups, pending_kind, piece_index
+from .addressing import (
+    Coords,
+    Piece,
+    digit_coordinates,
+    local_part,
+    pending_coordinates,
+    pending_groups,
+    pending_kind,
+    piece_index,
+)
 from .meaning.base import reducer
 
 Array = np.ndarray[Any, Any]
@@ -86,7 +95,7 @@ def check(
     finite = np.abs(base[np.isfinite(base)]) if base.dtype.kind in "fc" else np.zeros(0)
     scale = float(finite.max() * abs(layout.scale)) if finite.size else 0.0
     done: dict[tuple[Any, ...], bool] = {}
-    worst: Mismatch | None = None
+    worst: Mismatch | None = _unlike(parts, layout, here, tolerance) if kind else None
     bad_count = total = 0
     for group in groups:
         rank = group[0]
@@ -100,6 +109,8 @@ def check(
         if actual.shape != layout.local_shape:
             raise ValueError(f"the layout describes local shape {layout.local_shape}, the value has {actual.shape}")
         expected = _scaled(local_part(base, layout, here[rank]), layout.scale)
+        if kind == "sum" and expected.dtype.kind in "fc":  # parts of an infinity need not add up
+            expected = np.where(np.isfinite(expected), expected, np.nan)
         bad = wrong(actual, expected, tolerance, scale)
         count = int(np.count_nonzero(bad))
         bad_count, total = bad_count + count, total + bad.size
@@ -108,7 +119,21 @@ def check(
             worst = Mismatch(rank, at, expected[at].item(), actual[at].item(), 0.0)
     if worst is None:
         return None
-    return Mismatch(worst.rank, worst.index, worst.expected, worst.actual, bad_count / max(total, 1))
+    return Mismatch(worst.rank, worst.index, worst.expected, worst.actual, max(bad_count / max(total, 1), worst.share))
+
+
+def _unlike(parts: PerRank, layout: Layout, here: Coords, tolerance: float) -> Mismatch | None:
+    """Ranks that hold the same part of a pending value, but differ."""
+    first: dict[tuple[Any, ...], Array] = {}
+    for rank, part in parts.items():
+        key = (digit_coordinates(layout, here[rank]), pending_coordinates(layout, here[rank]))
+        other = first.setdefault(key, part)
+        if other is not part and other.shape == part.shape:
+            bad = wrong(part, other, tolerance)
+            if bad.any():
+                at = _worst(part, other, bad)
+                return Mismatch(rank, at, other[at].item(), part[at].item(), float(bad.mean()))
+    return None
 
 
 def default_layouts(

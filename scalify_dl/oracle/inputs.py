@@ -10,7 +10,7 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout
 
-from .addressing import digit_coordinates, local_part, pending_groups, pending_kind, piece_index
+from .addressing import digit_coordinates, local_part, pending_coordinates, pending_kind, piece_index
 from .dtypes import is_float, storage
 from .literals import seeded
 from .program import Program, Tensor
@@ -63,16 +63,22 @@ def _pending_parts(
         return part
     if kind not in ("sum", "max", "min"):
         raise InputError(f"input {key} is placed as pending {kind}: the oracle cannot draw such parts")
-    result = dict(part)
-    for number, group in enumerate(pending_groups(layout, {rank: program.coords[rank] for rank in part})):
+    held: dict[tuple[Any, ...], dict[tuple[int, ...], list[int]]] = {}
+    for rank in part:
+        at = program.coords[rank]
+        held.setdefault(digit_coordinates(layout, at), {}).setdefault(pending_coordinates(layout, at), []).append(rank)
+    result: dict[int, Array] = {}
+    for number, terms in enumerate(held.values()):
         rng = seeded("parts", key, number, seed)
-        whole = part[group[0]]
-        rest = [rng.integers(-3, 4, whole.shape).astype(whole.dtype) for _ in group[1:]]
+        first, *others = terms.values()
+        whole = part[first[0]]
+        rest = [rng.integers(-3, 4, whole.shape).astype(whole.dtype) for _ in others]
         if kind != "sum":
             sign = 1 if kind == "max" else -1
             rest = [whole - sign * np.abs(r) for r in rest]
-        result[group[0]] = whole - sum(rest) if kind == "sum" else whole
-        result.update(zip(group[1:], rest, strict=True))
+        result.update(dict.fromkeys(first, whole - sum(rest) if kind == "sum" else whole))
+        for ranks, term in zip(others, rest, strict=True):
+            result.update(dict.fromkeys(ranks, term))
     return result
 
 

@@ -56,6 +56,8 @@ class World:
     wrong: float
     twins: list[Twin] = field(default_factory=list)
     placed: dict[Tensor, Layout] = field(default_factory=dict)
+    reducer: str = "sum"
+    """What is pending in the layout under construction."""
 
     @property
     def base(self) -> Graph:
@@ -119,6 +121,7 @@ class World:
     def layout(self, shape: Sequence[int], *, pending: bool) -> Layout:
         """A random placement: dims whole, in blocks or interleaved over axes or parts of axes, local dims in order
         or not."""
+        self.reducer = self.rng.choice(["sum", "sum", "sum", "max", "min"])
         rest = [[Digit(d, 1, n)] for d, n in enumerate(shape)]
         axes: list[tuple[str, list[Any]]] = []
         for axis, size in self.pair.mesh.axes:
@@ -135,7 +138,7 @@ class World:
         """What a position of an axis carries; digits are taken out of `rest`."""
         roll = self.rng.random()
         if pending and roll < 0.12:
-            return Pending(self.rng.choice(["sum", "sum", "sum", "max", "min"]), size)
+            return Pending(self.reducer, size)
         if roll < 0.35:
             return Repl(size)
         candidates = [d for d, digits in enumerate(rest) if any(digit.size % size == 0 for digit in digits)]

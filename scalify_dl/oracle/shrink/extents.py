@@ -116,8 +116,11 @@ class Extents:
 
     def _cut(self, a: int, b: int) -> bool:
         x = self._extents[a]
-        if b in x.chain or any(lo < b < hi for lo, hi in x.opaque) or b < 1 or b > x.size:
+        if b in x.chain or b < 1 or b > x.size:
             return False
+        for lo, hi in x.opaque:
+            if lo < b < hi:  # inside, everything is a multiple of lo
+                return False if b % lo == 0 else self._opaque(a, gcd(b, lo), hi)
         below = max(c for c in x.chain if c < b)
         above = min(c for c in x.chain if c > b)
         if b % below == 0 and above % b == 0:
