@@ -241,6 +241,16 @@ def layer_norm_local_statistics(x, scale):
     return layer_norm(x, scale)
 
 
+@pair("sum_of_blocks", lambda x: x.reshape(TP, B // TP, D).sum(0), (P("tp"),), P(), (X,))
+def sum_of_blocks(x):
+    return lax.psum(x, "tp")
+
+
+@wrong("mean_of_blocks", "sum_of_blocks")
+def mean_of_blocks(x):
+    return lax.pmean(x, "tp")
+
+
 # --- pmax ------------------------------------------------------------------------------------------------------------
 
 
@@ -436,6 +446,81 @@ def ring_with_a_rotation_missing(x):
         moving = lax.ppermute(moving, "tp", RING)
         total = total + moving
     return total
+
+
+BACK = [(j, i) for i, j in RING]
+
+
+@pair("shift_and_back", jnp.sin, (P("tp"),), P("tp"), (X,))
+def shift_and_back(x):
+    return jnp.sin(lax.ppermute(lax.ppermute(x, "tp", RING), "tp", BACK))
+
+
+@pair("op_while_shifted", jnp.sin, (P("tp"),), P("tp"), (X,))
+def op_while_shifted(x):
+    return lax.ppermute(jnp.sin(lax.ppermute(x, "tp", RING)), "tp", BACK)
+
+
+@wrong("shift_twice_one_way", "shift_and_back")
+def shift_twice_one_way(x):
+    return lax.ppermute(jnp.sin(lax.ppermute(x, "tp", RING)), "tp", RING)
+
+
+@pair("roll_backwards_after_an_op", lambda x: jnp.roll(jnp.sin(x), -B // TP, 0) + x, (P("tp"),), P("tp"), (X,))
+def roll_backwards_after_an_op(x):
+    return lax.ppermute(jnp.sin(x), "tp", BACK) + x
+
+
+def ring_sum(value, rounds: int = TP):
+    total = moving = value
+    for _ in range(rounds - 1):
+        moving = lax.ppermute(moving, "tp", RING)
+        total = total + moving
+    return total
+
+
+@pair("ring_sum_of_partials", lambda x, w: x @ w, (P(None, "tp"), P("tp")), P(), (X, W))
+def ring_sum_of_partials(x, w):
+    return ring_sum(x @ w)
+
+
+@wrong("ring_sum_one_round_too_many", "ring_sum_of_partials")
+def ring_sum_one_round_too_many(x, w):
+    return ring_sum(x @ w, TP + 1)
+
+
+@wrong("ring_sum_of_the_same_partial", "ring_sum_of_partials")
+def ring_sum_of_the_same_partial(x, w):
+    y = x @ w
+    return y + lax.ppermute(y, "tp", RING) * (TP - 1)
+
+
+def collective_multiply(x, w, direction: int = -1):
+    rows, me = x.shape[1], lax.axis_index("tp")
+    total = jnp.zeros((x.shape[0], w.shape[1]), x.dtype)
+    for step in range(TP):
+        owner = (me + direction * step) % TP
+        total = total + x @ lax.dynamic_slice_in_dim(w, owner * rows, rows)
+        x = lax.ppermute(x, "tp", RING)
+    return total
+
+
+pair("collective_multiply", lambda x, w: x @ w, (P(None, "tp"), P()), P(), (X, W))(collective_multiply)
+wrong("collective_multiply_wrong_owner", "collective_multiply")(partial(collective_multiply, direction=1))
+
+
+def ring_gather(x, direction: int = -1, rounds: int = TP):
+    rows, me = x.shape[0], lax.axis_index("tp")
+    out = jnp.zeros((rows * TP, x.shape[1]), x.dtype)
+    for step in range(rounds):
+        out = lax.dynamic_update_slice_in_dim(out, x, (me + direction * step) % TP * rows, 0)
+        x = lax.ppermute(x, "tp", RING)
+    return jnp.tanh(out)
+
+
+pair("ring_gather", jnp.tanh, (P("tp"),), P(), (X,))(ring_gather)
+wrong("ring_gather_wrong_owner", "ring_gather")(partial(ring_gather, direction=1))
+wrong("ring_gather_too_few_rounds", "ring_gather")(partial(ring_gather, rounds=TP - 1))
 
 
 @pair("ring_gather_multiply", lambda x, w: x @ w, (P("tp"), P(None, "tp")), P(None, "tp"), (X, W))
