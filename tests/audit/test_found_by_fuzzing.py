@@ -5,6 +5,7 @@ from __future__ import annotations
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import Derived, derive
 from scalify_dl.audit.pair import Pair, spread
+from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
 from scalify_dl.frontends.graph import Graph, Tensor
 
 
@@ -75,3 +76,15 @@ def test_a_mask_for_a_uniform_value_is_not_uniform() -> None:
     masks = [g.emit("dropout-mask", [v], probability="0.5") for g, v in zip((pair.base, pair.dist), wide, strict=True)]
     pair.outputs(*masks)
     derived_truths(pair)
+
+
+def test_a_rotation_over_parts_and_replicas_mixes_them() -> None:
+    """tp = sum2,r2: turning by one rank keeps the sums, but no longer gives replicas the same part."""
+    pair = Pair({"tp": 4})
+    layout = Layout.of([[Digit(0, 1, 6)]], [("tp", [Pending("sum", 2), Repl(2)])])
+    (x, dx), (y, dy) = pair.input((6,), layout=layout), pair.input((6,), layout=Layout.parse("[0:1x6]|tp=r2,sum2"))
+    d = pair.dist
+    turned = d.emit("collective-permute", [dx], pairs=[(r, (r + 1) % 4) for r in range(4)])
+    z = d.emit("all-reduce", [d.emit("multiply", [turned, dy])], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(pair.base.emit("multiply", [x, y]), z)
+    assert not derived_truths(pair).proved

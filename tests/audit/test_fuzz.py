@@ -24,7 +24,9 @@ def edited(tmp_path: Path, file: str, old: str, new: str) -> Path:
 
 
 def test_random_pairs_run() -> None:
-    ran = sum(bool(run_trial(load_program(random_pair(random.Random(i)).tables()), i, "reals").distributed) for i in range(40))
+    ran = sum(
+        bool(run_trial(load_program(random_pair(random.Random(i)).tables()), i, "reals").distributed) for i in range(40)
+    )
     assert ran >= 38
 
 
