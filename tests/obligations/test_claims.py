@@ -5,7 +5,6 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -32,24 +31,33 @@ CONST = st.integers(-9, 9).map(lambda v: Branch("Const", (v,)))
 RANK = st.tuples(st.integers(-4, 4), st.tuples(st.integers(-3, 5), st.integers(-3, 5))).map(
     lambda p: Branch("Rank", (p[0], nums(p[1])))
 )
-NUMBERS = st.deferred(
-    lambda: st.one_of(
-        st.just(X),
-        CONST,
-        RANK,
-        st.just(Branch("Table", ("f",))),
-        st.tuples(st.sampled_from(["add", "subtract", "maximum", "minimum"]), NUMBERS, NUMBERS).map(binary),
-        st.tuples(st.just("multiply"), st.one_of(CONST, RANK), NUMBERS).map(binary),
-        NUMBERS.map(lambda a: Branch("Unary", ("negate", a))),
-        st.tuples(TRUTHS, NUMBERS, NUMBERS).map(lambda p: Branch("Choice", p)),
+
+
+def binary(parts: tuple[Any, ...]) -> Branch:
+    return Branch("Binary", parts)
+
+
+def compared(numbers: st.SearchStrategy[Branch]) -> st.SearchStrategy[Branch]:
+    return st.tuples(st.sampled_from(["EQ", "NE", "LT", "LE", "GT", "GE"]), numbers, numbers).map(binary)
+
+
+def larger(numbers: st.SearchStrategy[Branch]) -> st.SearchStrategy[Branch]:
+    return st.one_of(
+        st.tuples(st.sampled_from(["add", "subtract", "maximum", "minimum"]), numbers, numbers).map(binary),
+        st.tuples(st.just("multiply"), st.one_of(CONST, RANK), numbers).map(binary),
+        numbers.map(lambda a: Branch("Unary", ("negate", a))),
+        st.tuples(compared(numbers), numbers, numbers).map(lambda p: Branch("Choice", p)),
     )
-)
-TRUTHS = st.deferred(
-    lambda: st.one_of(
-        st.tuples(st.sampled_from(["EQ", "NE", "LT", "LE", "GT", "GE"]), NUMBERS, NUMBERS).map(binary),
-        st.tuples(st.sampled_from(["and", "or", "xor"]), TRUTHS, TRUTHS).map(binary),
-        TRUTHS.map(lambda a: Branch("Unary", ("not", a))),
-    )
+
+
+NUMBERS = st.recursive(st.one_of(st.just(X), CONST, RANK, st.just(Branch("Table", ("f",)))), larger, max_leaves=8)
+TRUTHS = st.recursive(
+    compared(NUMBERS),
+    lambda truths: st.one_of(
+        st.tuples(st.sampled_from(["and", "or", "xor"]), truths, truths).map(binary),
+        truths.map(lambda a: Branch("Unary", ("not", a))),
+    ),
+    max_leaves=4,
 )
 DIVIDED = st.tuples(
     st.sampled_from(["EQ", "LT", "GE"]),
@@ -62,16 +70,7 @@ DIVIDED = st.tuples(
 ).map(lambda p: Branch("Binary", p))
 
 
-def binary(parts: tuple[Any, ...]) -> Branch:
-    return Branch("Binary", parts)
-
-
 MESH = Mesh((2, 3), DIGITS, TABLES)
-
-
-@pytest.fixture(scope="module")
-def rules() -> str:
-    return (rules_dir() / "verify.dl").read_text("utf-8")
 
 
 def decided_by_rules(
