@@ -88,3 +88,16 @@ def test_a_rotation_over_parts_and_replicas_mixes_them() -> None:
     z = d.emit("all-reduce", [d.emit("multiply", [turned, dy])], reducer="sum", groups=pair.groups("tp"))
     pair.outputs(pair.base.emit("multiply", [x, y]), z)
     assert not derived_truths(pair).proved
+
+
+def test_masks_of_one_value_in_two_shapes_are_paired_one_to_one() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((12,), {0: "tp"})
+    for second in (False, True):
+        results = []
+        for g, v, rows in ((pair.base, x, (4, 3)), (pair.dist, dx, (2, 3))):
+            y = g.emit("reshape", [v], shape=rows) if second else v
+            mask = g.emit("convert", [g.emit("dropout-mask", [y], probability="0.5")], dtype="f32")
+            results.append(g.emit("multiply", [y, mask]))
+        pair.outputs(*results)
+    derived_truths(pair)
