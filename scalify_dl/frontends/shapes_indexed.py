@@ -32,6 +32,8 @@ def window_size(op: Op, size: int, i: int, window: list[int]) -> int:
         values = numbers(op, key)
         return values[i] if values else default
 
+    for key in ("window_stride", "window_dilation", "base_dilation"):
+        require(at(key, 1) > 0, f"`{op.name}` ({op.kind}): {key}={numbers(op, key)} must be positive")
     dilated = window[i] + (window[i] - 1) * (at("window_dilation", 1) - 1) if window[i] else 0
     base = size + max(size - 1, 0) * (at("base_dilation", 1) - 1)
     padded = base + at("window_pad_low", 0) + at("window_pad_high", 0)
@@ -69,6 +71,7 @@ def convolution(op: Op, declared: Type | None) -> list[Type]:
     window = [w.shape[d] for d in kernel]
     groups = (numbers(op, "feature_group_count") or [1])[0]
     batches = (numbers(op, "batch_group_count") or [1])[0]
+    require(groups > 0 and batches > 0, f"`{op.name}`: group counts must be positive")
     feature, kernel_feature = number(op, "input_feature"), number(op, "kernel_input_feature")
     require(
         x.shape[feature] == w.shape[kernel_feature] * groups,
