@@ -79,7 +79,8 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
         for d, b, layout in pairs:
             facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
     for graph in dists:
-        facts.extend("expect", ((ids[d], ids[b], text) for d, b, text in _expectations(base, graph, mesh, relations)))
+        expected = {(d, b): text for d, b, text in _expectations(base, graph, mesh, relations)}
+        facts.extend("expect", ((ids[d], ids[b], text) for (d, b), text in expected.items()))
     _ranges(facts, base, dists, found, relations, ids)
     return facts
 
@@ -205,12 +206,9 @@ def _expectations(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) ->
             raise InputError(
                 "no outputs to check", file=dist.file, hint="name one under `outputs:` in the relations file"
             )
-        seen = set()
         for position in sorted(pairs):
             port, b = dist.outputs[position], base.outputs[pairs[position][0]].tensor
-            if (port.tensor, b) not in seen:
-                seen.add((port.tensor, b))
-                yield port.tensor, b, _annotated(port, b, mesh, position)
+            yield port.tensor, b, _annotated(port, b, mesh, position)
         return
     for relation in relations.outputs:
         positions = find(dist.outputs, relation.key)

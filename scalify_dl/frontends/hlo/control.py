@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from .. import regions
 from ..graph import Tensor
-from ..literals import Literal
+from ..literals import LIMIT, Literal
 from .attributes import integers
-from .lower import Lowering, opcode, unknown
+from .lower import OPCODES, Lowerer, Lowering, opcode, unknown
 from .module import Instruction
-from .types import flatten
+from .types import ArrayType, flatten, type_text
 from .values import array, opened, shaped, tensors
 
 _TRIPS = re.compile(r'"known_trip_count"\s*:\s*\{\s*"n"\s*:\s*"?(\d+)')
@@ -63,6 +64,17 @@ def call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     return value
 
 
+def started(lo: Lowering, i: Instruction, operands: list[object]) -> object:
+    """`X-start` of any opcode X: the result stands second in its type, `((operands), result, contexts…)`."""
+    type_ = i.type
+    if isinstance(type_, ArrayType) or len(type_) < 2:
+        raise i.error(f"has type {i.type_text}", expected="((operands), result, …)")
+    plain = replace(i, opcode=i.opcode.removesuffix("-start"), type_text=type_text(type_[1]))
+    value = OPCODES[plain.opcode](lo, plain, operands)
+    lo.asynchronous[i.name] = value
+    return value
+
+
 @opcode("async-update", "async-done", "copy-done", "all-reduce-done", "all-gather-done", "collective-permute-done")
 def done(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     """The result of the matching start."""
@@ -70,7 +82,7 @@ def done(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     if start not in lo.asynchronous:
         raise i.error(f"`{start}` is no asynchronous start")
     value = lo.asynchronous[start]
-    if i.opcode == "async-update":
+    if i.opcode.endswith("-update"):
         lo.asynchronous[i.name] = value
     else:
         _check(i, value)
@@ -116,7 +128,7 @@ def while_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     numbers = {}
     known = _TRIPS.search(i.attributes.get("backend_config", "").replace('\\"', '"'))
     trips = int(known[1]) if known else regions.trip_count(condition, body, carried, lo.producer)
-    if trips is not None:
+    if trips is not None and trips < LIMIT:
         numbers["trip_count"] = [trips]
     types = [(t.dtype, t.shape) for t in flatten(i.type) if t.dtype not in ("token", "opaque")]
     if not types:
@@ -173,3 +185,11 @@ def device(lo: Lowering, i: Instruction, operands: list[object]) -> object:
 def foreign(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     """Data from outside of the program: unknown."""
     return unknown(lo, i, [operand for operand in operands if operand is not None])
+
+
+def asynchronous(name: str) -> Lowerer | None:
+    """The lowering of `X-start`, `X-update` and `X-done`, as asynchronous forms of a known opcode X are printed."""
+    opcode_, _, part = name.rpartition("-")
+    if opcode_ not in OPCODES:
+        return None
+    return {"start": started, "update": done, "done": done}.get(part)

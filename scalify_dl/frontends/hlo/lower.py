@@ -240,7 +240,8 @@ class Lowering:
         """Lowers one instruction, operands already lowered."""
         operands = [values[name] for name in i.operands] if i.opcode != "constant" else []
         try:
-            return OPCODES.get(i.opcode, unknown)(self, i, operands)
+            lower = OPCODES.get(i.opcode) or control.asynchronous(i.opcode) or unknown
+            return lower(self, i, operands)
         except (ValueError, IndexError, KeyError) as error:  # numbers that are none, lists that are too short
             raise i.error(f"cannot read its operands or attributes ({error})", hint="is the dump edited?") from None
 

@@ -179,6 +179,8 @@ def _parse_body(module: Module, lines: list[str], at: int) -> None:
         if current.name in module.computations:
             raise InputError(f"computation `{current.name}` is defined twice", line=number, column=1)
         module.computations[current.name] = current
+        if current.entry and entry is not None:
+            raise InputError(f"two ENTRY computations, `{entry.name}` and `{current.name}`", line=number, column=1)
         if current.entry:
             entry = current
     if current is not None:

@@ -75,6 +75,14 @@ def _array(dtype: str, dims: str, layout: str | None) -> ArrayType:
     return ArrayType(dtype, shape, order)
 
 
+def type_text(parsed: Type) -> str:
+    """The text of a type, as `parse_type` reads it."""
+    if isinstance(parsed, ArrayType):
+        order = "" if parsed.minor_to_major is None else "{" + ",".join(map(str, parsed.minor_to_major)) + "}"
+        return f"{parsed.dtype}[{','.join(map(str, parsed.shape))}]{order}"
+    return f"({', '.join(map(type_text, parsed))})"
+
+
 def flatten(parsed: Type) -> list[ArrayType]:
     """The arrays of a type, tuples opened depth first."""
     if isinstance(parsed, ArrayType):

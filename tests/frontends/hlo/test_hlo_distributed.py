@@ -206,6 +206,18 @@ def test_generic_asynchronous_calls() -> None:
     assert [op.kind for op in graph.ops] == ["reduce-scatter"]
 
 
+def test_asynchronous_forms_of_any_opcode() -> None:
+    graph = read(
+        """  %s = ((f32[8,16]), f32[2,16], u32[]) reduce-scatter-start(%x), replica_groups=[2,4]<=[8], dimensions={0}, to_apply=%add
+  %r = f32[2,16] reduce-scatter-done(%s)
+  %c = ((f32[2,16]), f32[2,4]{0,1}, s32[]) slice-start(%r), slice={[0:2], [0:4]}
+  %u = ((f32[2,16]), f32[2,4]{0,1}, s32[]) slice-update(%c)
+  ROOT %y = f32[2,4]{0,1} slice-done(%u)"""
+    )
+    assert [op.kind for op in graph.ops] == ["reduce-scatter", "slice"]
+    assert graph.outputs[0].tensor is graph.ops[1].result
+
+
 def test_tuple_form_of_all_to_all_is_an_exchange_over_a_new_dim() -> None:
     graph = read(
         """  %n = f32[8,16] negate(%x)
