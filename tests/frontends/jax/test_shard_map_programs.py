@@ -77,7 +77,6 @@ def judged(program: Program) -> Report:
 
 NOT_PROVED_YET = {
     "op_while_shifted",
-    "ring_gather_multiply",
     "ring_attention",
     "scanned_layers",
     "scanned_layers_gradient",
