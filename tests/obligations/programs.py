@@ -255,6 +255,37 @@ def rotary(offset: int = 0, *, step: int = 1, scale: int = 1) -> Pair:
     return pair
 
 
+def learnt_positions(offset: int = 0, *, scale: int = 1) -> Pair:
+    """Rows of a table of positions, for a block of the sequence on every rank."""
+    pair = Pair("dp=2,cp=4", title="learnt positions of a block")
+    b = pair.base
+    table, x = b.input("positions", (16, 8)), b.input("x", (4, 16, 8))
+    b.output(b.add(x, b.broadcast(b.embedding(table, b.iota((16,), 0)), (4, 16, 8), (1, 2))))
+    d = pair.dist
+    whole, dx = d.shard("positions"), d.shard("x", {0: "dp", 1: "cp"})
+    place = d.iota((4,), 0)
+    first = {r: c * 4 * scale + offset for r, c in coordinates(pair, "cp").items()}
+    rows = d.embedding(whole, d.add(place, everywhere(d, first, place)))
+    d.output(d.add(dx, d.broadcast(rows, dx.shape, (1, 2))))
+    return pair
+
+
+def rotary_product(offset: int = 0, *, scale: int = 1) -> Pair:
+    """Angles as the outer product of positions and frequencies."""
+    pair = Pair("cp=4", title="rotary angles by an outer product")
+    b = pair.base
+    frequency, x = b.input("frequency", (4,)), b.input("x", (16, 4))
+    place = b.convert(b.iota((16,), 0), "f32")
+    b.output(b.multiply(x, b.cosine(b.dot(place, frequency, ([], [])))))
+    d = pair.dist
+    same, dx = d.shard("frequency"), d.shard("x", {0: "cp"})
+    mine = d.iota((4,), 0)
+    first = {r: c * 4 * scale + offset for r, c in coordinates(pair, "cp").items()}
+    place = d.convert(d.add(mine, everywhere(d, first, mine)), "f32")
+    d.output(d.multiply(dx, d.cosine(d.dot(place, same, ([], [])))))
+    return pair
+
+
 def one_hot(offset: int = 0, *, direction: str = "EQ", scale: int = 1) -> Pair:
     """Rows of a table by a product with one-hot vectors, the table's rows sharded."""
     pair = Pair("tp=4", title="one-hot embedding")

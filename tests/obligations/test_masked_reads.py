@@ -12,8 +12,10 @@ from programs import (
     cross_entropy,
     embedding,
     embedding_gradient,
+    learnt_positions,
     one_hot,
     rotary,
+    rotary_product,
 )
 
 from scalify_dl.facts import Facts
@@ -66,6 +68,8 @@ RIGHT: dict[str, Callable[[], Pair]] = {
     "cross entropy, the baseline masks too": lambda: cross_entropy(base_masks=True),
     "causal": causal,
     "rotary": rotary,
+    "learnt positions": learnt_positions,
+    "rotary product": rotary_product,
     "one-hot": one_hot,
     "bias on the first rank": bias_on_one_rank,
     "bias on the last rank": lambda: bias_on_one_rank({r: int(r % 4 == 3) for r in range(8)}),
@@ -96,6 +100,11 @@ WRONG: dict[str, Callable[[], Pair]] = {
     "rotary, one up": lambda: rotary(1),
     "rotary, no offset": lambda: rotary(scale=0),
     "rotary, every second": lambda: rotary(step=2),
+    **{
+        f"{build.__name__}, {offset}, {scale}": (lambda f=build, o=offset, s=scale: f(o, scale=s))
+        for build in (learnt_positions, rotary_product)
+        for offset, scale in ((1, 1), (0, 0), (0, 2), (-4, 1))
+    },
     "one-hot, one up": lambda: one_hot(1),
     "one-hot, no offset": lambda: one_hot(scale=0),
     "one-hot, not equal": lambda: one_hot(direction="NE"),
