@@ -94,6 +94,14 @@ HOSTILE = {
     + "".join(f".decl i{i + 1}(x: number) inline\ni{i + 1}(x) :- i{i}(x), i{i}(x).\n" for i in range(30))
     + A
     + "a(x) :- i30(x).",
+    "doubling inlined terms": ".decl i0(x: number) inline\ni0(x) :- a(x).\n"
+    + "".join(f".decl i{i + 1}(x: number) inline\ni{i + 1}(x) :- i{i}(x * x).\n" for i in range(60))
+    + A
+    + "a(1). a(x) :- i60(x).",
+    "inlined terms that nest": ".decl i0(x: number) inline\ni0(x) :- a(x).\n"
+    + "".join(f".decl i{i + 1}(x: number) inline\ni{i + 1}(x) :- i{i}(x + 1).\n" for i in range(3000))
+    + A
+    + "a(1). a(x) :- i3000(x).",
     "doubling macros": "#define A0 a\n" + "".join(f"#define A{i + 1} A{i} A{i}\n" for i in range(60)) + "A60",
     "doubling empty macros": "#define A0\n" + "".join(f"#define A{i + 1} A{i} A{i}\n" for i in range(60)) + "A60",
     "doubling components": ".comp C0 { .decl r(x: number) }\n"

@@ -11,8 +11,6 @@ using ast::Argument;
 
 namespace {
 
-std::string quote(ast::Name name) { return "'" + std::string(name) + "'"; }
-
 class NameChecks {
 public:
     NameChecks(const Declarations& declarations, Report& report) : declarations_(declarations), report_(report) {}

@@ -16,8 +16,6 @@ constexpr std::size_t kMaxContent = 2'000'000;
 
 using Names = std::unordered_map<Name, Name>;
 
-std::string quote(Name name) { return "'" + std::string(name) + "'"; }
-
 Name first_part(Name qualified) { return qualified.substr(0, qualified.find('.')); }
 
 // Component names are looked up in the component at hand, then in those around it.

@@ -6,8 +6,6 @@ namespace dl {
 
 namespace {
 
-std::string quote(ast::Name name) { return "'" + std::string(name) + "'"; }
-
 // Levenshtein distance, for short names.
 std::size_t distance(std::string_view a, std::string_view b) {
     std::vector<std::size_t> row(b.size() + 1);

@@ -13,8 +13,6 @@ using ast::Argument;
 
 namespace {
 
-std::string quote(ast::Name name) { return "'" + std::string(name) + "'"; }
-
 using Substitution = std::unordered_map<ast::Name, Argument*>;
 
 class Inliner {
@@ -40,6 +38,7 @@ public:
 
 private:
     static constexpr std::size_t kMaxClauses = 50'000;
+    static constexpr std::size_t kMaxNodes = 100'000;
 
     std::int32_t inline_relation(const ast::Atom* atom) const {
         const RelationInfo* r = declarations_.relation(atom->name);
@@ -94,6 +93,7 @@ private:
             c->end = clause->end;
             c->head = arena_.copy(clause->head);
             for (const ast::Literal* l : conjunction) c->body.push_back(arena_.copy(l));
+            check_size(c);
             result.push_back(c);
         }
         made_ += result.size();
@@ -103,6 +103,29 @@ private:
             report_.throw_if_errors();
         }
         return result;
+    }
+
+    // Every level of inlining can double a term, and nest it deeper.
+    void check_size(ast::Clause* clause) {
+        std::size_t nodes = 0;
+        int deepest = 0;
+        const auto measure = [&](Argument* a) {
+            ast::for_each(a, [&](Argument*) { ++nodes; });
+            deepest = std::max(deepest, height(a));
+        };
+        for (ast::Literal* l : clause->body) {
+            if (l->atom) std::for_each(l->atom->args.begin(), l->atom->args.end(), measure);
+            if (l->left) measure(l->left), measure(l->right);
+        }
+        if (nodes <= kMaxNodes && deepest <= ast::kMaxDepth) return;
+        report_.error(clause->begin, "inlining makes this clause too large", "remove 'inline' from some relations");
+        report_.throw_if_errors();
+    }
+
+    static int height(const Argument* a) {
+        int below = 0;
+        for (const Argument* part : a->args) below = std::max(below, height(part));
+        return below + 1;
     }
 
     // The body of `definition` for one use of its relation: its variables renamed, its head equated with the atom.
@@ -129,13 +152,15 @@ private:
         return result;
     }
 
-    // A head variable takes the argument itself where that is a mere name or literal; else an equality is added.
+    // A head variable takes the argument itself, unless that must be evaluated once or is a pattern with `_`; else an
+    // equality is added.
     void unify(Argument* head, Argument* given, TypeId type, Substitution& substitution, ast::Literal* out) {
         using Kind = Argument::Kind;
         if (given->kind == Kind::Unnamed) return;
-        const bool simple = given->args.empty() && given->kind != Kind::Aggregate && given->kind != Kind::Counter &&
-                            !is_record(given);
-        if (head->kind == Kind::Variable && simple && substitution.emplace(head->text, given).second) return;
+        if (head->kind == Kind::Variable && may_be_repeated(given)) {
+            Argument* value = is_record(given) ? cast(given, type) : given;
+            if (substitution.emplace(head->text, value).second) return;
+        }
         if (head->kind == Kind::Record && given->kind == Kind::Record && head->args.size() == given->args.size()) {
             for (std::size_t i = 0; i < head->args.size(); ++i)
                 unify(head->args[i], given->args[i], declarations_.types.info(type).fields[i], substitution, out);
@@ -149,6 +174,16 @@ private:
         if (is_record(given)) equal->right = cast(equal->right, type);
         else if (is_record(head)) equal->left = cast(equal->left, type);
         out->parts.push_back(equal);
+    }
+
+    static bool may_be_repeated(Argument* a) {
+        bool result = true;
+        ast::for_each(a, [&](Argument* part) {
+            const bool generator = part->kind == Argument::Kind::Functor && part->op == Op::Range;
+            result = result && !generator && part->kind != Argument::Kind::Unnamed && part->kind != Argument::Kind::Aggregate &&
+                     part->kind != Argument::Kind::Counter && part->kind != Argument::Kind::User;
+        });
+        return result;
     }
 
     static bool is_record(const Argument* a) { return a->kind == Argument::Kind::Record || a->kind == Argument::Kind::Nil; }

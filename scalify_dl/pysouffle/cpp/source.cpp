@@ -56,6 +56,12 @@ std::size_t first_invalid_utf8(std::string_view s) {
     return std::string_view::npos;
 }
 
+std::string quote(std::string_view name) {
+    std::string result = "'";
+    result.append(name).append("'");
+    return result;
+}
+
 void Source::index() { newlines_ = newline_offsets(text); }
 
 Source::Place Source::place(Offset offset) const {

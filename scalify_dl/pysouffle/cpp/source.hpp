@@ -63,6 +63,9 @@ private:
     std::vector<Offset> newlines_;
 };
 
+// A name within a message: 'name'.
+std::string quote(std::string_view name);
+
 // The offset of the first byte that is not UTF-8; npos if there is none.
 std::size_t first_invalid_utf8(std::string_view text);
 

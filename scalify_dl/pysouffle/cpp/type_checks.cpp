@@ -10,8 +10,6 @@ using ast::Argument;
 
 namespace {
 
-std::string quote(ast::Name name) { return "'" + std::string(name) + "'"; }
-
 class Checker {
 public:
     Checker(const std::vector<ClauseVariable>& variables, const ClauseTypes& types, Declarations& declarations, Report& report)

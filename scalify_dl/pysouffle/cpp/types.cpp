@@ -7,12 +7,6 @@ namespace dl {
 using Form = TypeSystem::Info::Form;
 using Declared = ast::TypeDeclaration;
 
-namespace {
-
-std::string quote(ast::Name name) { return "'" + std::string(name) + "'"; }
-
-}  // namespace
-
 std::string_view kind_name(TypeKind kind) {
     switch (kind) {
         case TypeKind::Number: return "number";

@@ -106,7 +106,7 @@ void export_witnesses(ast::Clause* clause, std::vector<ClauseVariable>& variable
         Argument* value = arena.make<Argument>();
         *value = Argument(*a);
         rename(value, inside);
-        const ast::Name result = arena.keep("@" + std::to_string(count++));
+        const ast::Name result = arena.keep(std::string("@").append(std::to_string(count++)));
         attained->right = arena.variable(result, a->begin);
         added.push_back(attained);
         ast::Literal* definition = arena.make<ast::Literal>();
