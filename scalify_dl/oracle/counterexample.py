@@ -23,13 +23,16 @@ from .execute import Deadlock
 from .localise import Place, locate
 from .meaning import Unsupported
 from .program import Program, Shard
-from .shrink import shrink
+from .shrink import Shrunk, shrink
+from .shrink.extents import Conflict
 from .taint import invented_values
 from .trial import FLOOR, Progress, Trial, is_exact, measure_noise, run_trial
 
 Array = np.ndarray[Any, Any]
 DIRECT_ELEMENTS = 2_000_000
 """Programs with at most so many elements (all tensors, all ranks) run at their own sizes."""
+LARGEST_ELEMENTS = 40_000_000
+"""So many elements run at their own sizes where they cannot be shrunk."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +161,13 @@ def find_counterexample(
     rows = list(relations)
     search = Search()
     try:
-        if elements(program) <= DIRECT_ELEMENTS:
+        small = _shrunk(program, rows, least)
+        if small is None:
             _try_all(program, outputs, rows, search, trials, seed, rounding, localise, progress)
         else:  # two sizes: what coincides at one (a mask of two positions, say) differs at the other
             search.sizes = "shrunk"
             for size in (least, least + 1):
-                small = shrink(program, rows, size)
+                small = small if size == least else shrink(program, rows, size)
                 kept = [r for row in rows if (r := small.relation(row)) is not None]
                 search.problems, search.agreed = [], {}
                 _try_all(small.program, outputs, kept, search, trials, seed + size, rounding, localise, progress)
@@ -181,6 +185,19 @@ def find_counterexample(
     elif not search.problems and search.agreed:
         search.status = "agrees"
     return search
+
+
+def _shrunk(program: Program, rows: list[Shard], least: int) -> Shrunk | None:
+    """The program at small sizes; None where it runs at its own. Raises Conflict where it can do neither."""
+    size = elements(program)
+    if size <= DIRECT_ELEMENTS:
+        return None
+    try:
+        return shrink(program, rows, least)
+    except Conflict:
+        if size > LARGEST_ELEMENTS:
+            raise
+        return None
 
 
 def _outputs(program: Program, wanted: Collection[str] | None, search: Search) -> list[_Output]:

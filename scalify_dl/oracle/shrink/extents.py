@@ -17,6 +17,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import gcd
 
+from scalify_dl.errors import InputError
+
 UNKNOWN = 0
 
 
@@ -29,8 +31,8 @@ class _Extent:
     frozen: bool = False
 
 
-class Conflict(Exception):
-    """An offset that the structure does not reach; a defect of the constraints, never of the input."""
+class Conflict(InputError):
+    """An offset that the structure does not reach: the program cannot be shrunk."""
 
 
 class Extents:
