@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from programs import RIGHT, WRONG
+from .programs import RIGHT, WRONG
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive

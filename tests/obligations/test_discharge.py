@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from programs import Knobs, everywhere, keep
+from .programs import Knobs, everywhere, keep
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts

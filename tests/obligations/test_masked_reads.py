@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from programs import (
+from .programs import (
     Knobs,
     bias_on_one_rank,
     causal,
@@ -161,3 +161,29 @@ def test_a_range_that_never_reaches_a_rank_is_bad_input() -> None:
 def test_without_a_range_overflow_is_an_assumption() -> None:
     _, analysis = run(cross_entropy(base_masks=True))
     assert any(why == "overflow" for _, _, why in analysis.rows("assumption"))
+
+
+def renumbered(facts: Facts, ranks: list[int]) -> Facts:
+    """The same program with rank r called ranks[r]: another device order on the same mesh."""
+    columns = {"rank_coord": 0, "rank_number": 3, "group": 3}
+    for table, column in columns.items():
+        facts.tables[table] = [
+            (*row[:column], ranks[row[column]], *row[column + 1 :]) for row in facts.tables.get(table, [])
+        ]
+    return facts
+
+
+ORDERS = {"reversed": [7, 6, 5, 4, 3, 2, 1, 0], "axes swapped": [0, 2, 4, 6, 1, 3, 5, 7], "odd": [5, 0, 3, 6, 1, 7, 4, 2]}
+
+
+@pytest.mark.parametrize("order", sorted(ORDERS))
+@pytest.mark.parametrize("wrong", [False, True])
+def test_the_device_order_makes_no_difference(order: str, wrong: bool) -> None:
+    for pair in (
+        embedding(Knobs(offset_of={6: 1} if wrong else {}), mesh="dp=2,tp=4", dp="dp"),
+        embedding_gradient(Knobs(bounds_of={6: -1} if wrong else {}), mesh="dp=2,tp=4", dp="dp"),
+        bias_on_one_rank({r: int(r == 3) for r in range(8)} if wrong else None),
+        learnt_positions(int(wrong)),
+    ):
+        facts = renumbered(pair.facts(), ORDERS[order])
+        assert proved(analyse(facts, Options())) is not wrong, pair.title

@@ -8,7 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from small import program, row_parallel
+from .small import program, row_parallel
 
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor

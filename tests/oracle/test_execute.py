@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from small import program, row_parallel
+from .small import program, row_parallel
 
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.frontends.graph import Graph

@@ -7,7 +7,7 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small import program, row_parallel
+from .small import program, row_parallel
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive

@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
-from models import Config, arguments, forward, gradient
+from .models import Config, arguments, forward, gradient
 
 from scalify_dl.capture.jax import capture, verify
 from scalify_dl.errors import InputError

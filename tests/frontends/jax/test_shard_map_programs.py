@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shard_map_programs import PROGRAMS, Program
+from .shard_map_programs import PROGRAMS, Program
 
 from scalify_dl.frontends.export import tables
 from scalify_dl.frontends.mesh import Mesh
