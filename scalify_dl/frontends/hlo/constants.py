@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from math import prod
 
@@ -31,7 +32,27 @@ def parse_constant(text: str, dtype: str, shape: tuple[int, ...]) -> Literal:
     if count and len(set(values)) == 1:
         splat = Literal.scalar(items[0], dtype)
         return Literal(splat.text, splat.rational, _integers(values, dtype, count))
+    if count > ITEMS_LIMIT:
+        return Literal.elided(_digest(items, values, dtype, shape))
     return Literal(nested(values, shape), None, _integers(values, dtype, count))
+
+
+STORAGE = {"pred": "?", "f16": "<f2", "f32": "<f4", "f64": "<f8"} | {
+    f"{sign}{8 * size}": f"<{kind}{size}" for sign, kind in (("s", "i"), ("u", "u")) for size in (1, 2, 4, 8)
+}
+
+
+def _digest(items: list[str], values: list[str], dtype: str, shape: tuple[int, ...]) -> str:
+    """The hash of a constant too large to print: of its bytes, as all front ends do it, else of its text."""
+    digest = hashlib.sha256(f"{dtype}{list(shape)}".encode())
+    if dtype in STORAGE:
+        import numpy as np
+
+        numbers = [int(value) for value in values] if dtype.startswith(INTEGER) else [float(item) for item in items]
+        digest.update(np.array(numbers, dtype=STORAGE[dtype]).tobytes())
+    else:
+        digest.update(",".join(values).encode())
+    return digest.hexdigest()
 
 
 def _integers(values: list[str], dtype: str, count: int) -> tuple[int, ...] | None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 
 import pytest
 from hypothesis import given, settings
@@ -101,6 +102,17 @@ def test_constants_that_do_not_fit_their_type() -> None:
     for text, shape in (("{1,2}", (3,)), ("{1,x}", (2,)), ("", ()), ("1e999999999", ())):
         with pytest.raises(ValueError):
             parse_constant(text, "f32", shape)
+
+
+def test_constants_too_large_to_print_are_hashed_by_their_bytes() -> None:
+    np = pytest.importorskip("numpy")
+    numbers = np.linspace(-1, 1, 5000, dtype=np.float32)
+    text = "{" + ", ".join(repr(float(n)) for n in numbers) + "}"
+    literal = parse_constant(text, "f32", (5000,))
+    digest = hashlib.sha256(b"f32[5000]" + numbers.tobytes()).hexdigest()
+    assert (literal.text, literal.sha256) == ("{...}", digest)
+    other = parse_constant(text.replace("-1.0", "-1.5", 1), "f32", (5000,))
+    assert other.sha256 != digest
 
 
 def test_constants_over_several_lines() -> None:
