@@ -2,9 +2,10 @@
 
     python benchmarks/side_conditions.py [--count N] [--pairs P] [--seed S] [FILE.dl ...]
 
-A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`, `uniform`, …) in a
-rule's body. It is *caught* when, without it, some correspondence that the rules derive of the adversarial programs or of random
-pairs is false, or a wrong program is proved; *needed to load* when the program is no longer valid without it; else *unnoticed*.
+A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
+`uniform`, …) in a rule's body. It is *caught* when, without it, some correspondence that the rules derive of the
+adversarial programs or of random pairs is false, or a wrong program is proved; *needed to load* when the program is no
+longer valid without it; else *unnoticed*.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ FILES = (
     "mesh.dl",
 )
 CHECKS = {
-    "absent", "all_replicated", "alike_along", "calm", "calm_wish", "covers", "idempotent", "may_carry", "passes_pending",
-    "quiet", "stop_together", "sums", "undivided", "uniform", "zeros",
+    "absent", "all_replicated", "alike_along", "calm", "calm_wish", "covers", "idempotent", "may_carry",
+    "passes_pending", "quiet", "stop_together", "sums", "undivided", "uniform", "zeros",
 }  # fmt: skip
 
 

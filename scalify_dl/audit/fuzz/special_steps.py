@@ -1,0 +1,97 @@
+"""Random steps for lemmas that ordinary chains rarely reach: elided constants, swapped products, zeros, one rank, loops."""
+
+from __future__ import annotations
+
+from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.frontends.literals import Literal
+
+from .world import Retry, World, step
+
+
+@step("elided", 0.3)
+def elided(w: World) -> None:
+    """A constant that neither dump prints."""
+    t = w.twin()
+    if t.base.shape != t.dist.shape:
+        raise Retry
+    constants = [g.constant(Literal.elided(), "f32", t.base.shape) for g in (w.base, w.dist)]
+    w.add(w.emit(w.base, "multiply", [t.base, constants[0]]), w.emit(w.dist, "multiply", [t.dist, constants[1]]))
+
+
+@step("swapped-dot", 0.4)
+def swapped_dot(w: World) -> None:
+    """x w on one side, w x on the other."""
+    t = w.twin(least=2)
+    if len(t.base.shape) != 2 or len(t.dist.shape) != 2:
+        raise Retry
+    shape = (t.base.shape[1], w.rng.choice([2, 4, 6]))
+    for _ in range(10):
+        layout = w.layout(shape, pending=w.chance(0.2))
+        if layout.local_shape[0] == t.dist.shape[1]:
+            break
+    else:
+        raise Retry
+    o = w.input("f32", shape=shape, layout=layout)
+    base = w.emit(w.base, "dot", [t.base, o.base], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+    turned = w.emit(w.dist, "dot", [o.dist, t.dist], lhs_contracting_dims=[0], rhs_contracting_dims=[1])
+    w.add(base, turned if w.slip() else w.emit(w.dist, "transpose", [turned], dimensions=[1, 0]))
+
+
+@step("zeros", 0.5)
+def zeros(w: World) -> None:
+    """Zero added, on both sides."""
+    t = w.twin()
+    kind = w.rng.choice(["add", "subtract", "maximum"])
+    value = w.rng.choice([0.0, 0.0, 1.0])
+    w.add(
+        w.emit(w.base, kind, [t.base, w.base.splat(value, "f32", t.base.shape)]),
+        w.emit(w.dist, kind, [t.dist, w.dist.splat(value, "f32", t.dist.shape)]),
+    )
+
+
+@step("one-rank", 0.6)
+def one_rank(w: World) -> None:
+    """A value kept on one rank (or on one coordinate of an axis) and zero elsewhere."""
+    t = w.twin()
+    axis = w.rng.randrange(len(w.pair.mesh.axes))
+    chosen = w.rng.randrange(w.pair.mesh.axes[axis][1])
+    mark = w.dist.add("constant", [], [("s32", ())])
+    mark.rank_numbers["value", 0] = {
+        rank: int(at[axis] == chosen) if not w.slip() else 1 for rank, at in enumerate(w.pair.mesh.coordinates)
+    }
+    here = w.emit(w.dist, "compare", [mark.result, w.dist.constant(1, "s32")], direction="EQ")
+    wide = w.emit(w.dist, "broadcast", [here], shape=t.dist.shape, dimensions=[])
+    w.add(t.base, w.emit(w.dist, "select", [wide, t.dist, w.dist.splat(0.0, "f32", t.dist.shape)]))
+
+
+def _loop(w: World, g: Graph, x: Tensor, y: Tensor, times: int, kind: str, groups: list[list[int]] | None) -> Tensor:
+    """x ← f(x, y), `times` times."""
+    condition, body = Graph("condition"), Graph("body")
+    i = condition.input("i", "s32", ())
+    condition.input("x", "f32", x.shape)
+    condition.input("y", "f32", y.shape)
+    condition.output(w.emit(condition, "compare", [i, condition.constant(times, "s32")], direction="LT"))
+    j, a, b = body.input("i", "s32", ()), body.input("x", "f32", x.shape), body.input("y", "f32", y.shape)
+    body.output(w.emit(body, "add", [j, body.constant(1, "s32")]))
+    z = w.emit(body, kind, [a, b])
+    body.output(w.emit(body, "all-reduce", [z], reducer="sum", groups=groups) if groups else z)
+    body.output(b)
+    start = g.constant(0, "s32")
+    types = [("s32", ()), ("f32", x.shape), ("f32", y.shape)]
+    return g.add("while", [start, x, y], types, regions=[condition, body]).results[1]
+
+
+@step("loop", 0.4)
+def loop(w: World) -> None:
+    """A few rounds of an op on a carried value and a fixed one, now and then with a reduction inside."""
+    from .steps import partner
+
+    t = w.twin()
+    o = partner(w, t)
+    kind, times = w.rng.choice(["add", "multiply", "maximum"]), w.rng.randint(1, 3)
+    groups = w.groups() if w.chance(0.25) else None
+    other = times + 1 if w.slip() else times
+    w.add(
+        _loop(w, w.base, t.base, o.base, times, kind, None),
+        _loop(w, w.dist, t.dist, o.dist, other, kind, groups),
+    )
