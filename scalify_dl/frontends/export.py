@@ -14,6 +14,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.schema import VERSION
+from scalify_dl.facts.vocabulary import GROUPED
 from scalify_dl.garbage import paused
 
 from .correspond import Correspondence, correspond
@@ -27,7 +28,6 @@ from .read import read_pair
 from .relations import Relations, load_relations
 from .shapes import check
 from .tables import TableWriter, clean
-from .vocabulary import GROUPED
 
 
 def export(

@@ -8,6 +8,7 @@ from math import gcd
 from pathlib import Path
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.vocabulary import GROUPED
 
 from .correspond import Correspondence, place
 from .embedding import id_ranges
@@ -16,7 +17,6 @@ from .mesh import Mesh
 from .pairing import pair_rest
 from .placement import Placement, inferred
 from .read import read_pair
-from .vocabulary import GROUPED
 
 HEAD = """\
 # Relations between the inputs and outputs of two programs. What is right as it stands can be deleted: it would be

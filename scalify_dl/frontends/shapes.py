@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.vocabulary import ELEMENTWISE, PREDICATES
 
 from .graph import Graph, Op, Tensor
-from .vocabulary import ELEMENTWISE, PREDICATES
 
 Type = tuple[str, tuple[int, ...]]
 Rule = Callable[[Op, Type | None], list[Type]]

@@ -8,11 +8,11 @@ from functools import lru_cache
 from math import prod
 
 from scalify_dl.facts.model import Facts
+from scalify_dl.facts.vocabulary import GROUPED
 
 from .graph import Frame, Graph, Op, Tensor
 from .literals import ITEMS_LIMIT, LIMIT, Literal
 from .mesh import Mesh
-from .vocabulary import GROUPED
 
 _UNSAFE = re.compile(r"[\s\x00-\x1f]+")
 _INTEGER_TYPE = re.compile(r"pred\Z|[su]\d+\Z")

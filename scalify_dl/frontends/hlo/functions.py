@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from scalify_dl.facts.vocabulary import ELEMENTWISE
+
 from .. import reductions, regions
 from ..graph import Graph, Tensor
-from ..vocabulary import ELEMENTWISE
 from .attributes import integers
 from .lower import Lowering, opcode, unknown
 from .module import Instruction

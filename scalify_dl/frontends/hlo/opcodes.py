@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from math import prod
 
+from scalify_dl.facts.vocabulary import ELEMENTWISE
+
 from ..graph import Tensor
-from ..vocabulary import ELEMENTWISE
 from .attributes import integers
 from .constants import parse_constant
 from .lower import OPCODES, Lowering, opcode, unknown

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import NamedTuple
 
-from ..vocabulary import DTYPES
+from scalify_dl.facts.vocabulary import DTYPES
 
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]]*)\](?:\{([^{}]*)\})?")
 _COMMENT = re.compile(r"/\*.*?\*/")
