@@ -4,8 +4,8 @@
 
 A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
 `uniform`, …) in a rule's body. It is *caught* when, without it, some correspondence that the rules derive of the
-adversarial programs or of random pairs is false, or a wrong program is proved; *needed to load* when the program is no
-longer valid without it; else *unnoticed*.
+adversarial programs or of random pairs is false, a wrong program is proved or a right one no longer is; *needed to load*
+the program is no longer valid without it; else *unnoticed*.
 """
 
 from __future__ import annotations
@@ -100,7 +100,12 @@ def without(folder: Path, condition: Condition, target: Path) -> Path:
     return target / "verify.dl"
 
 
-def verdict(main: Path, pairs: int, seed: int) -> str:
+def proofs(main: Path) -> dict[str, int]:
+    """How many outputs of each right program are proved."""
+    return {name: len(derive(build().tables(), main=main).proved) for name, build in RIGHT.items()}
+
+
+def verdict(main: Path, before: dict[str, int], pairs: int, seed: int) -> str:
     """What notices that the condition is gone."""
     try:
         for name, build in {**WRONG, **RIGHT}.items():
@@ -108,6 +113,8 @@ def verdict(main: Path, pairs: int, seed: int) -> str:
             derived = derive(tables, main=main, timeout=10)
             if name in WRONG and derived.proved:
                 return f"caught: {name} is proved"
+            if name in RIGHT and len(derived.proved) < before[name]:
+                return f"caught: {name} is no longer proved"
             if audit(tables, derived.corr, trials=2).false:
                 return f"caught: a false correspondence in {name}"
     except InputError as error:
@@ -130,9 +137,12 @@ def main() -> int:
     found = conditions(arguments.rules, arguments.files)
     chosen = random.Random(arguments.seed).sample(found, min(arguments.count, len(found)))
     unnoticed = 0
+    before = proofs(arguments.rules / "verify.dl")
     for condition in chosen:
         with tempfile.TemporaryDirectory() as folder:
-            said = verdict(without(arguments.rules, condition, Path(folder) / "rules"), arguments.pairs, arguments.seed)
+            said = verdict(
+                without(arguments.rules, condition, Path(folder) / "rules"), before, arguments.pairs, arguments.seed
+            )
         unnoticed += said == "unnoticed"
         print(
             f"{said:50} {condition.file}:{condition.line}: {condition.text}   in   {condition.rule[:140]}", flush=True

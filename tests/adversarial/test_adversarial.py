@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from .programs import RIGHT, WRONG
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.oracle import find_counterexample, load_program
+
+from .programs import RIGHT, WRONG
 
 PRECISION = {"cast_to_half_precision_on_one_rank"}
 """Differ only where casts round: reported as precision, not as a refutation."""

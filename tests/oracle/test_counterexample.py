@@ -8,12 +8,13 @@ import time
 
 import numpy as np
 import pytest
-from .small import program, row_parallel
 
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample
 from scalify_dl.oracle.counterexample import elements
+
+from .small import program, row_parallel
 
 
 def test_a_right_program_agrees_and_says_how_its_output_is_placed() -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from .small import program, row_parallel
 
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.frontends.graph import Graph
 from scalify_dl.oracle import find_counterexample, load_program, run_trial
 from scalify_dl.oracle.execute import Deadlock
+
+from .small import program, row_parallel
 
 COLLECTIVES = [
     ("all-gather", {"dimension": 0}, lambda xs: [np.concatenate(xs)] * 4),
@@ -107,8 +108,8 @@ def _two_programs(crossed: bool) -> dict[str, list[tuple[Any, ...]]]:
         "tensor": {t for t, g, *_ in tables["tensor"] if g == "dist"},
     }
     renamed = {  # which columns name an op, a tensor or a graph
-        "op": "og", "operand": "o t", "result": "o t", "attr_number": "o", "attr_symbol": "o", "tensor": "tg", "dim": "t",
-        "tensor_name": "t", "graph": "g", "input": "g t", "output": "g t",
+        "op": "og", "operand": "o t", "result": "o t", "attr_number": "o", "attr_symbol": "o", "tensor": "tg",
+        "dim": "t", "tensor_name": "t", "graph": "g", "input": "g t", "output": "g t",
     }  # fmt: skip
     for name, columns in renamed.items():
         for row in tables[name]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from .calls import agrees
 
 jax = pytest.importorskip("jax", reason="jax is not installed in this environment")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from .calls import agrees, run
 
 torch = pytest.importorskip("torch", reason="torch is not installed in this environment")

@@ -7,7 +7,6 @@ import random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from .small import program, row_parallel
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
@@ -16,6 +15,8 @@ from scalify_dl.audit.pair import Pair, matmul
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program, relations, run_trial, shrink
 from scalify_dl.oracle.shrink.extents import Extents, grain
+
+from .small import program, row_parallel
 
 
 def cut(g: Graph, x: Tensor, dim: int, lo: int, hi: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""Random steps for lemmas that ordinary chains rarely reach: elided constants, swapped products, zeros, one rank, loops."""
+"""Random steps for lemmas that chains rarely reach: elided constants, swapped products, zeros, one rank, loops."""
 
 from __future__ import annotations
 
