@@ -1,0 +1,261 @@
+// How an engine evaluates its strata: rounds, deltas, and what to do when facts come after a run.
+#include <algorithm>
+
+#include "engine.hpp"
+
+namespace dl {
+
+namespace {
+
+// The sink of a subsumption rule: rows are the dominated row followed by the dominating one.
+class KillSink final : public Sink {
+public:
+    explicit KillSink(RelationData& relation) : table_(relation.table) {}
+    void put(const Value* row) override {
+        if (std::equal(row, row + table_.arity(), row + table_.arity())) return;
+        const Row found = table_.find(row);
+        if (found != kNoRow) table_.kill(found);
+    }
+
+private:
+    Table& table_;
+};
+
+}  // namespace
+
+bool Engine::changed(int index) const {
+    const RelationData& data = *db_.relations[static_cast<std::size_t>(index)];
+    const std::size_t now = data.eqrel ? data.eqrel->events() : data.table.visible;
+    return now != states_[static_cast<std::size_t>(index)].seen;
+}
+
+bool Engine::has_delta(int index) const {
+    const RelationData& data = *db_.relations[static_cast<std::size_t>(index)];
+    return data.eqrel ? data.eqrel->has_delta() : data.table.delta_begin != data.table.visible;
+}
+
+bool Engine::is_empty(int index) const {
+    const RelationData& data = *db_.relations[static_cast<std::size_t>(index)];
+    return data.eqrel ? data.eqrel->elements() == 0 : data.table.visible == 0;
+}
+
+void Engine::evaluate(int at) {
+    const Stratum& stratum = strata_[static_cast<std::size_t>(at)];
+    const auto begin = std::chrono::steady_clock::now();
+    if (evaluated_.empty()) evaluated_.assign(strata_.size(), 0);
+    ++plan_epoch_;
+    ++machine_.epoch;
+    bool replaced = false, input_grew = false, other_changed = false, new_facts = false;
+    for (const int r : stratum.positive) {
+        replaced = replaced || states_[static_cast<std::size_t>(r)].replaced;
+        input_grew = input_grew || changed(r);
+    }
+    for (const int r : stratum.other) other_changed = other_changed || states_[static_cast<std::size_t>(r)].replaced || changed(r);
+    for (const int r : stratum.relations) {
+        const RelationState& state = states_[static_cast<std::size_t>(r)];
+        const RelationData& data = relation(r);
+        if (state.facts ? state.facts->visible != state.facts->size() : data.table.visible != data.table.size()) new_facts = true;
+    }
+    const bool first = !evaluated_[static_cast<std::size_t>(at)];
+    if (!first && !replaced && !input_grew && !other_changed && !new_facts) return;
+
+    for (const int r : stratum.relations) in_stratum_[static_cast<std::size_t>(r)] = 1;
+    const bool afresh = first || replaced || other_changed || !stratum.monotone;
+    const auto set_readers = [&]() {
+        for (const int r : stratum.relations) readers_[static_cast<std::size_t>(r)].clear();
+        for (const int rule : stratum.rules) {
+            const auto& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
+            for (std::size_t k = 0; k < atoms.size(); ++k)
+                if (in_stratum_[static_cast<std::size_t>(atoms[k])])
+                    readers_[static_cast<std::size_t>(atoms[k])].emplace_back(rule, static_cast<int>(k));
+        }
+    };
+    if (stratum.recursive) set_readers();
+    if (afresh) {
+        if (!first)
+            for (const int r : stratum.relations) states_[static_cast<std::size_t>(r)].replaced = true;
+        evaluate_afresh(stratum);
+    } else {
+        resume(stratum);
+    }
+    fixpoint(at);
+    finish(stratum);
+    for (const int r : stratum.relations) in_stratum_[static_cast<std::size_t>(r)] = 0;
+    evaluated_[static_cast<std::size_t>(at)] = 1;
+    stratum_statistics_[static_cast<std::size_t>(at)].seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+// Facts and the rules that do not read their own stratum.
+void Engine::evaluate_afresh(const Stratum& stratum) {
+    ++stage_;
+    for (const int r : stratum.relations) {
+        RelationState& state = states_[static_cast<std::size_t>(r)];
+        RelationData& data = relation(r);
+        if (state.replaced) {
+            data.table.clear();
+            if (data.eqrel) data.eqrel->clear();
+            state.seen = 0;
+        }
+        if (state.facts) {
+            InsertSink sink(data);
+            for (Row row = 0; row < state.facts->size(); ++row) sink.put(state.facts->row(row));
+            sink.flush();
+            state.facts->visible = state.facts->size();
+        }
+    }
+    for (const int rule : stratum.rules) {
+        const auto& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
+        const bool reads_own = std::any_of(atoms.begin(), atoms.end(), [&](int r) { return in_stratum_[static_cast<std::size_t>(r)]; });
+        if (!reads_own) run_version(rule, -1, false);
+    }
+    end_round(stratum.relations);
+    forget_touched();
+    subsume(stratum);
+}
+
+// More facts came since the last run, none went: what follows from the new ones is all that is new.
+void Engine::resume(const Stratum& stratum) {
+    ++stage_;
+    for (const int r : stratum.relations) {
+        RelationState& state = states_[static_cast<std::size_t>(r)];
+        if (!state.facts) continue;
+        InsertSink sink(relation(r));
+        for (Row row = state.facts->visible; row < state.facts->size(); ++row) sink.put(state.facts->row(row));
+        sink.flush();
+        state.facts->visible = state.facts->size();
+    }
+    for (const int rule : stratum.rules) {
+        const auto& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
+        for (std::size_t k = 0; k < atoms.size(); ++k)
+            if (!in_stratum_[static_cast<std::size_t>(atoms[k])] && has_delta(atoms[k])) run_version(rule, static_cast<int>(k), false);
+    }
+    end_round(stratum.relations);
+    forget_touched();
+}
+
+void Engine::forget_touched() {
+    for (const int r : touched_) states_[static_cast<std::size_t>(r)].touched = false;
+    touched_.clear();
+}
+
+void Engine::fixpoint(int at) {
+    const Stratum& stratum = strata_[static_cast<std::size_t>(at)];
+    ++rounds_;
+    ++stratum_statistics_[static_cast<std::size_t>(at)].rounds;
+    if (!stratum.recursive) return;
+    std::vector<int> active;
+    for (const int r : stratum.relations)
+        if (has_delta(r)) active.push_back(r);
+    while (!active.empty()) {
+        ++stage_;
+        ++rounds_;
+        ++stratum_statistics_[static_cast<std::size_t>(at)].rounds;
+        for (const int r : active)
+            for (const auto& [rule, atom] : readers_[static_cast<std::size_t>(r)]) run_version(rule, atom, true);
+        // what was new is old now, what came is new
+        for (const int r : active) {
+            RelationState& state = states_[static_cast<std::size_t>(r)];
+            if (!state.touched) {
+                state.touched = true;
+                touched_.push_back(r);
+            }
+        }
+        end_round(touched_);
+        active.clear();
+        if (!stratum.subsumptions.empty()) subsume(stratum);
+        bool limit_reached = false;
+        for (const int r : touched_) {
+            if (has_delta(r)) active.push_back(r);
+            const std::uint64_t most = states_[static_cast<std::size_t>(r)].limit;
+            limit_reached = limit_reached || (most > 0 && relation(r).rows() >= most);
+        }
+        forget_touched();
+        if (limit_reached) return;
+        std::sort(active.begin(), active.end());
+    }
+}
+
+void Engine::end_round(const std::vector<int>& relations) {
+    for (const int r : relations) close_round(r);
+}
+
+void Engine::close_round(int r) {
+    RelationState& state = states_[static_cast<std::size_t>(r)];
+    RelationData& data = relation(r);
+    std::size_t rows;
+    if (data.eqrel) {
+        data.eqrel->next_round(stage_);
+        rows = data.eqrel->pairs();
+    } else {
+        data.table.next_round();
+        if (data.table.delta_begin != data.table.visible) data.table.births.push_back({data.table.visible, stage_});
+        rows = data.table.visible;
+    }
+    if (rows >= state.replan_at) {
+        ++plan_epoch_;
+        state.replan_at = static_cast<Row>(std::min<std::size_t>(rows * 4, kNoRow));
+    }
+}
+
+// Rows of the delta may dominate others or be dominated.
+void Engine::subsume(const Stratum& stratum) {
+    for (const int rule : stratum.subsumptions) {
+        run_version(rule, 0, false);
+        run_version(rule, 1, false);
+    }
+}
+
+void Engine::finish(const Stratum& stratum) {
+    for (const int r : stratum.relations) {
+        RelationState& state = states_[static_cast<std::size_t>(r)];
+        RelationData& data = relation(r);
+        if (data.table.any_dead()) data.table.compact();
+        if (data.eqrel) data.eqrel->delta_since(std::min(state.seen, data.eqrel->events()));
+        else data.table.delta_begin = static_cast<Row>(std::min<std::size_t>(state.seen, data.table.visible));
+        state.replan_at = std::max<Row>(64, data.table.visible);
+    }
+}
+
+void Engine::run_version(int index, int atom, bool old_before_delta) {
+    RuleState& state = rules_[static_cast<std::size_t>(index)];
+    const Rule& rule = program_.rules[static_cast<std::size_t>(index)];
+    for (const int r : state.atoms)
+        if (is_empty(r)) return;
+    if (atom >= 0 && !has_delta(state.atoms[static_cast<std::size_t>(atom)])) return;
+    Version& version = state.versions[static_cast<std::size_t>(atom + 1)];
+    RuleStatistics& statistics = rule_statistics_[static_cast<std::size_t>(index)];
+    try {
+        if (!version.plan || (version.planned_at != plan_epoch_ && outdated(*version.plan, db_))) {
+            const FlatRule& flat = this->flat(index);
+            if (atom >= 0 && version.literal < 0) {
+                int left = atom;
+                for (std::size_t i = 0; i < flat.body.size() && version.literal < 0; ++i)
+                    if (flat.body[i].kind == FlatLiteral::Kind::Atom && left-- == 0) version.literal = static_cast<int>(i);
+            }
+            version.plan = make_plan({flat, version.literal, in_stratum_, Step::Kind::Emit, {}, old_before_delta}, db_);
+        }
+        version.planned_at = plan_epoch_;
+        const auto begin = timing ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+        RelationData& head = relation(rule.head.relation);
+        if (rule.kind == Rule::Kind::Subsume) {
+            KillSink sink(head);
+            machine_.run(*version.plan, state.flat->head, sink);
+        } else {
+            InsertSink sink(head);
+            machine_.run(*version.plan, state.flat->head, sink);
+            statistics.derived += sink.derived;
+            statistics.inserted += sink.inserted;
+            RelationState& relation_state = states_[static_cast<std::size_t>(rule.head.relation)];
+            if (!relation_state.touched && (sink.inserted > 0 || (head.eqrel && sink.derived > 0))) {
+                relation_state.touched = true;
+                touched_.push_back(rule.head.relation);
+            }
+        }
+        ++statistics.runs;
+        if (timing) statistics.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    } catch (const EvaluationError& error) {
+        throw EvaluationError(std::string(error.what()) + "\n  in the rule " + describe(rule));
+    }
+}
+
+}  // namespace dl
