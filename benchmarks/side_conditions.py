@@ -4,8 +4,8 @@
 
 A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
 `uniform`, …) in a rule's body. It is *caught* when, without it, some correspondence that the rules derive of the
-adversarial programs or of random pairs is false, a wrong program is proved or a right one no longer is; *needed to load*
-the program is no longer valid without it; else *unnoticed*.
+adversarial programs or of random pairs is false, a wrong program is proved or a right one no longer is; *needed to
+load* when the program is no longer valid without it; else *unnoticed*.
 """
 
 from __future__ import annotations
