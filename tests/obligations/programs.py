@@ -1,7 +1,8 @@
 """Vocabulary-parallel reads and writes, masks and offsets, with knobs that break them.
 
-Every function builds a pair; `Knobs` says what is wrong with it (nothing by default). The spellings are those of several
-frameworks: unsigned bounds that Megatron checks, offsets added and subtracted as vLLM does, ids that wrap as jax.numpy does.
+Every function builds a pair; `Knobs` says what is wrong with it (nothing by default). The spellings are those of
+several frameworks: a mask of what is absent as in Megatron, offsets times the mask as in vLLM, ids that wrap as in
+jax.numpy.
 """
 
 from __future__ import annotations
@@ -107,9 +108,16 @@ def keep(d: Program, mask: Tensor, x: Tensor, knobs: Knobs, style: str) -> Tenso
 
 
 def embedding(
-    knobs: Knobs = Knobs(), *, style: str = "megatron", masking: str = "select", mesh: str = "tp=4", dp: str | None = None,
-    vocabulary: int = 64, ids_range: tuple[int, int] | None = (0, 64), batch: int = 4,
-) -> Pair:  # fmt: skip
+    knobs: Knobs = Knobs(),
+    *,
+    style: str = "megatron",
+    masking: str = "select",
+    mesh: str = "tp=4",
+    dp: str | None = None,
+    vocabulary: int = 64,
+    ids_range: tuple[int, int] | None = (0, 64),
+    batch: int = 4,
+) -> Pair:
     """Embedding over a table whose rows are sharded over tp."""
     pair = Pair(mesh, title=f"embedding, {style}")
     b = pair.base
@@ -153,15 +161,16 @@ def embedding_gradient(
     masking: str = "select",
     mesh: str = "tp=4",
     dp: str | None = None,
+    vocabulary: int = 64,
 ) -> Pair:
     """Gradient of that embedding with respect to its table."""
     pair = Pair(mesh, title=f"gradient of an embedding, {style}")
     b = pair.base
-    ids = b.input("ids", (4, 6), "s32", range=(0, 64))
-    b.output(scatter_rows(b, 64, ids, b.input("gradient", (4, 6, 8))))
+    ids = b.input("ids", (4, 6), "s32", range=(0, vocabulary))
+    b.output(scatter_rows(b, vocabulary, ids, b.input("gradient", (4, 6, 8))))
     d = pair.dist
     local = d.shard("ids", {0: dp} if dp else None)
-    size = 64 // size_of(pair, "tp")
+    size = vocabulary // size_of(pair, "tp")
     mask, near = local_ids(d, local, firsts(pair, "tp", size, knobs), size, knobs, style)
     updates = keep(d, mask, d.shard("gradient", {0: dp} if dp else None), knobs, masking)
     rows = scatter_rows(d, size, near, updates)
@@ -188,9 +197,15 @@ def pick(p: Program, logits: Tensor, ids: Tensor) -> Tensor:
 
 
 def cross_entropy(
-    knobs: Knobs = Knobs(), *, style: str = "megatron", masking: str = "select", mesh: str = "tp=4", base_masks: bool = False,
-    max_reducer: str = "max", missing_sum: bool = False,
-) -> Pair:  # fmt: skip
+    knobs: Knobs = Knobs(),
+    *,
+    style: str = "megatron",
+    masking: str = "select",
+    mesh: str = "tp=4",
+    base_masks: bool = False,
+    max_reducer: str = "max",
+    missing_sum: bool = False,
+) -> Pair:
     """Loss per token from vocabulary-parallel logits: maximum, sum of exponentials, the target's logit under a mask.
 
     `base_masks`: the baseline treats targets outside the vocabulary as Megatron's code on one rank does.

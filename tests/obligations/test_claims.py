@@ -15,7 +15,7 @@ from scalify_dl.pysouffle import Program, rules_dir
 from scalify_dl.pysouffle.values import Branch
 
 AXES = (("a", 2), ("b", 3))
-DIGITS = {r: d for r, d in enumerate(product(range(2), range(3)))}
+DIGITS = dict(enumerate(product(range(2), range(3))))
 TABLES = {"f": {0: 3, 1: 1, 2: 4, 3: 1, 4: 5, 5: 9}}
 
 

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+
+from scalify_dl.facts import Facts
+from scalify_dl.frontends.builder import Pair
+from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.verify.options import Options
+from scalify_dl.verify.pipeline import Analysis, analyse
+from scalify_dl.verify.refute import refute
+
 from .programs import (
     Knobs,
     bias_on_one_rank,
@@ -17,13 +25,6 @@ from .programs import (
     rotary,
     rotary_product,
 )
-
-from scalify_dl.facts import Facts
-from scalify_dl.frontends.builder import Pair
-from scalify_dl.oracle import find_counterexample, load_program
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import Analysis, analyse
-from scalify_dl.verify.refute import refute
 
 BROKEN: dict[str, Knobs] = {
     "lower bound one up": Knobs(lower=1),
@@ -173,7 +174,11 @@ def renumbered(facts: Facts, ranks: list[int]) -> Facts:
     return facts
 
 
-ORDERS = {"reversed": [7, 6, 5, 4, 3, 2, 1, 0], "axes swapped": [0, 2, 4, 6, 1, 3, 5, 7], "odd": [5, 0, 3, 6, 1, 7, 4, 2]}
+ORDERS = {
+    "reversed": [7, 6, 5, 4, 3, 2, 1, 0],
+    "axes swapped": [0, 2, 4, 6, 1, 3, 5, 7],
+    "odd": [5, 0, 3, 6, 1, 7, 4, 2],
+}
 
 
 @pytest.mark.parametrize("order", sorted(ORDERS))
