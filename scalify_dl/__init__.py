@@ -1,3 +1,3 @@
-"""Scalify-DL: proves that a distributed ML program computes what its single-device baseline computes, or shows where not."""
+"""Scalify-DL: proves that a distributed ML program computes what its single-device baseline computes."""
 
 __version__ = "0.1.0"
