@@ -103,7 +103,6 @@ void Declarations::declare_functor(const ast::FunctorDeclaration& d, Report& rep
 }
 
 void Declarations::check_directives(const ast::Program& program, Report& report) {
-    std::unordered_map<ast::Name, int> inputs;
     for (const ast::DirectiveDeclaration& d : program.directives) {
         const RelationInfo* r = relation(d.relation);
         if (!r) {
