@@ -166,9 +166,9 @@ def _constants(module: torch.fx.GraphModule) -> dict[str, Any]:
     return found
 
 
-def _in_mesh_order(name: str, order: Sequence[Any]) -> None:
+def _in_mesh_order(name: str, order: Sequence[Any] | None) -> None:
     """Mesh dims that shard one tensor dim do so in the order of the mesh: placements alone say no other order."""
-    for entry in order:
+    for entry in order or ():  # none is kept for strided shards
         dims = list(entry.mesh_dims)
         if dims != sorted(dims):
             raise NotImplementedError(f"`{name}` is sharded over mesh dims in the order {dims}")

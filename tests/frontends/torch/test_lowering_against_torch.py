@@ -10,9 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from .torch_eager import agree, run  # noqa: E402
-
 from scalify_dl.frontends.torch import read_text  # noqa: E402
+
+from .torch_eager import agree, run  # noqa: E402
 
 aten = torch.ops.aten
 

@@ -78,6 +78,31 @@ def _checked(facts_dir: Path) -> list[tuple[str, ...]]:
     return list(program.relation("output_verdict"))
 
 
+def rows_added(table: str, width: int, reduced: bool) -> str:
+    """x · w added to the rows `i` of a table; over ranks that each have a part of the contraction, summed at the end."""
+    total = "torch.ops._c10d_functional.all_reduce.default(added, 'sum', '0')"
+    last = f"out = {total}" if reduced else "out = torch.ops.aten.alias.default(added)"
+    return f"""class G(torch.nn.Module):
+    def forward(self, x: "f32[8, {width}]", w: "f32[{width}, 4]", i: "i64[8]", t: "f32[5, 4]"):
+        zeros: "f32[5, 4]" = torch.ops.aten.new_zeros.default(t, [5, 4])
+        y: "f32[8, 4]" = torch.ops.aten.mm.default(x, w)
+        added: "f32[5, 4]" = torch.ops.aten.index_put.default({table}, [i], y, True)
+        {last}
+        return (out,)
+"""
+
+
+@pytest.mark.parametrize(("table", "proved"), [("zeros", True), ("t", False)])
+def test_pending_rows_may_be_added_to_zeros_only(table: str, proved: bool, tmp_path: Path) -> None:
+    """What else they are added to, every rank would add."""
+    (tmp_path / "base.fx.txt").write_text(rows_added(table, 6, False))
+    (tmp_path / "dist.fx.txt").write_text(rows_added(table, 3, True))
+    facts = export(tmp_path / "base.fx.txt", tmp_path / "dist.fx.txt", "tp=2")
+    write(facts, tmp_path / "facts")
+    assert (verdicts(tmp_path / "facts") == {"PROVED"}) is proved
+    assert (find_counterexample(load_program(facts.tables)).status == "agrees") is proved
+
+
 def test_shipped_llama_pairs_by_parameter_name() -> None:
     ranks = [LLAMA / "dump" / f"llama.r{rank}.fx.txt" for rank in range(2)]
     facts = export(LLAMA / "dump" / "llama.base.fx.txt", ranks, "tp=2")

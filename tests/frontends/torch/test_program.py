@@ -65,6 +65,12 @@ def test_a_baseline_is_alone_in_every_group() -> None:
     assert kinds(graph(line, groups=False, base=True)) == []
 
 
+def test_a_baseline_over_several_ranks_is_refused() -> None:
+    line = "y: \"f32[4, 6]\" = torch.ops._c10d_functional.all_reduce.default(x, 'sum', '0')"
+    with pytest.raises(InputError, match="swapped"):
+        graph(line, base=True)
+
+
 def test_unequal_all_to_all_is_unknown() -> None:
     found = graph("y: \"f32[4, 6]\" = torch.ops._c10d_functional.all_to_all_single.default(x, [1, 3], [3, 1], '0')")
     assert kinds(found) == ["unknown:_c10d_functional.all_to_all_single.default"]

@@ -31,6 +31,12 @@ def members(c: Context, group: object) -> list[int] | None:
     if not isinstance(group, str):
         raise Unsupported("a process group that is neither named nor listed")
     if c.alone:
+        if len(c.groups.get(group, ())) > 1:
+            raise InputError(
+                f"`{c.name}` of the baseline runs over the ranks {list(c.groups[group])}",
+                expected="a program of one device",
+                hint="are BASE and DIST swapped?",
+            )
         return [0]
     return list(c.groups[group]) if group in c.groups else None
 
