@@ -22,6 +22,7 @@ from .embedding import id_ranges
 from .graph import Frame, Graph, Op, Port, Tensor
 from .literals import Literal
 from .mesh import Mesh
+from .normalise import normalise
 from .pairing import find, find_value, listing, pair_rest
 from .placement import Inexpressible, Placement
 from .read import read_pair
@@ -55,6 +56,7 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
     relations = relations or Relations()
     for graph in (base, *dists):
         check(graph)
+        normalise(graph)
         _positions(graph)
     named = [_name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
     values = [_name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
