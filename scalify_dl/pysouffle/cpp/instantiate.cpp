@@ -46,6 +46,8 @@ const char* name_of(Op op) {
     }
 }
 
+constexpr int kShown = 200;  // parts of a value that is written out; records share parts, so a small one may be a huge text
+
 class Writer {
 public:
     Writer(const Engine& engine, const Rule& rule, const std::vector<Value>& variables, const std::vector<char>& known)
@@ -59,7 +61,8 @@ public:
             case Term::Kind::Nil: return "nil";
             case Term::Kind::Variable: {
                 const auto v = static_cast<std::size_t>(t.variable);
-                if (!known_[v]) return rule_.variables[v].name;
+                int room = kShown;
+                if (!known_[v] || !fits(rule_.variables[v].type, variables_[v], room)) return rule_.variables[v].name;
                 text_.write(rule_.variables[v].type, variables_[v], out, true);
                 return out;
             }
@@ -108,6 +111,20 @@ public:
     }
 
 private:
+    // Whether a value has no more parts than there is room for.
+    bool fits(TypeIndex index, Value value, int& room) const {
+        const Type& type = engine_.program().types[static_cast<std::size_t>(index)];
+        if (--room < 0) return false;
+        if (type.kind != TypeKind::Record && (type.kind != TypeKind::Adt || Text::is_enumeration(type))) return true;
+        const auto parts = const_cast<Engine&>(engine_).database().records.fields(value);
+        if (parts.empty()) return true;
+        const bool branch = type.kind == TypeKind::Adt;
+        const std::vector<Field>& fields = branch ? type.branches[static_cast<std::size_t>(parts[0])].fields : type.fields;
+        for (std::size_t i = 0; i < fields.size(); ++i)
+            if (!fits(fields[i].type, parts[i + (branch ? 1 : 0)], room)) return false;
+        return true;
+    }
+
     std::string list(const std::vector<Term>& terms) const {
         std::string out;
         for (std::size_t i = 0; i < terms.size(); ++i) out += (i ? ", " : "") + term(terms[i]);
