@@ -4,7 +4,7 @@
     python examples/cross_framework/jax_block.py --bug missing-psum       REFUTED, and where
     python examples/cross_framework/jax_block.py --bug no-causal-mask     REFUTED, and where
 
-The baseline is `dump/block.base.fx.txt`, captured from PyTorch by `torch_block.py`: only JAX is needed here. The arguments
+The baseline is `dump/block.base.fx.txt`, captured from PyTorch by `torch_block.py`: only JAX is needed here. Arguments
 are in the order of the torch parameters, so inputs pair by position; layouts, op sets and source stacks differ.
 """
 

@@ -11,13 +11,14 @@ import pytest
 from jax import lax
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
-from .models import Config, arguments, forward, gradient
 
 from scalify_dl.capture.jax import capture, verify
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.mesh import Mesh
 from scalify_dl.frontends.read import read
 from scalify_dl.verify.verdict import Verdict
+
+from .models import Config, arguments, forward, gradient
 
 X = jax.ShapeDtypeStruct((8, 16), jnp.float32)
 W1 = jax.ShapeDtypeStruct((16, 32), jnp.float32)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from .shard_map_programs import PROGRAMS, Program
 
 from scalify_dl.frontends.export import tables
 from scalify_dl.frontends.mesh import Mesh
@@ -13,6 +12,8 @@ from scalify_dl.verify.conclude import conclude
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
 from scalify_dl.verify.verdict import Report, Verdict
+
+from .shard_map_programs import PROGRAMS, Program
 
 RIGHT = [program for program in PROGRAMS if program.right]
 WRONG = [program for program in PROGRAMS if not program.right]
