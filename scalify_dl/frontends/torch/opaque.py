@@ -19,9 +19,16 @@ def opaque(c: Context, kind: str, args: Sequence[Any], kwargs: Mapping[str, Any]
     symbols: dict[str, list[str]] = {}
     for key, value in [*((f"arg{i}", v) for i, v in enumerate(args)), *kwargs.items()]:
         _collect(key, value, operands, numbers, symbols)
+    operands = [x for x in operands if not _uninitialised(c, x)]  # a buffer that it only writes
     if why is not None:
         symbols["reason"] = [why]
     return c.op(kind, operands, types, numbers, symbols)
+
+
+def _uninitialised(c: Context, x: Tensor) -> bool:
+    while x in c.views:
+        x = c.views[x][1]
+    return x in c.producers and c.producers[x].kind == "empty"
 
 
 def _collect(

@@ -76,6 +76,14 @@ class _Program:
 
     def run(self) -> list[Port | None]:
         graph = self.c.graph
+        if self.module.parameters and not any(p.type for p in self.module.parameters):
+            raise InputError(
+                "no types are printed",
+                file=self.file,
+                line=self.module.line,
+                expected='typed names, as in `x: "f32[8, 16]"`',
+                hint="print the graph with `print_readable()`, not its `code`",
+            )
         for parameter in self.module.parameters:
             self.c.at = (self.module.line, 0)
             type = self.type_of(parameter.type)
@@ -323,8 +331,10 @@ class _Program:
         """An op without a meaning here: tensors are operands, everything else attributes."""
         types = wanted if isinstance(wanted, list) else list(wanted.values())
         op = opaque(self.c, f"{space}:{name}", args, kwargs, types, why)
+        if not types:
+            return Hidden(self.c.name)  # a number that depends on data, or nothing
         if isinstance(wanted, list):
-            return op.results[0] if op.results else None
+            return op.results[0]
         return _nested(dict(zip(wanted, op.results, strict=True)))
 
     def types_wanted(self, type: TensorType | None) -> list[tuple[str, tuple[int, ...]]] | Items:

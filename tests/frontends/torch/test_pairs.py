@@ -79,7 +79,7 @@ def _checked(facts_dir: Path) -> list[tuple[str, ...]]:
 
 
 def rows_added(table: str, width: int, reduced: bool) -> str:
-    """x · w added to the rows `i` of a table; over ranks that each have a part of the contraction, summed at the end."""
+    """x · w added to the rows `i` of a table; over ranks with a part of the contraction each, summed at the end."""
     total = "torch.ops._c10d_functional.all_reduce.default(added, 'sum', '0')"
     last = f"out = {total}" if reduced else "out = torch.ops.aten.alias.default(added)"
     return f"""class G(torch.nn.Module):

@@ -121,6 +121,35 @@ def test_foreign_op_is_opaque_with_results_by_item() -> None:
     assert op.symbols["arg1"] == ["1e-05"]
 
 
+def test_numbers_that_depend_on_data_make_their_users_unknown() -> None:
+    graph = read_text(
+        body(
+            'n: "Sym(u0)" = torch.ops.aten.item.default(x)',
+            'm: "Sym(u0 + 1)" = n + 1',
+            'y: "f32[2]" = torch.ops.aten.slice.Tensor(x, 0, 0, m)',
+            returned="(y,)",
+        )
+    )
+    assert [op.kind for op in graph.ops] == ["unknown:aten.slice.Tensor"]
+
+
+def test_text_without_types_is_refused() -> None:
+    error = refused(body("y = torch.ops.aten.neg.default(x)", signature="x", returned="(y,)"))
+    assert "print_readable" in str(error)
+
+
+def test_buffers_that_a_foreign_kernel_only_writes_are_no_operands() -> None:
+    graph = read_text(
+        body(
+            'e: "f32[4]" = torch.ops.aten.empty_like.default(x)',
+            "k = torch.ops.higher_order.auto_functionalized(torch.ops.mine.kernel.default, out = e, x = x)",
+            'y: "f32[4]" = k[1]',
+            returned="(y,)",
+        )
+    )
+    assert [(op.kind, [t.name for t in op.operands]) for op in graph.ops] == [("custom:mine.kernel", ["x"])]
+
+
 def test_effects_compute_nothing() -> None:
     text = body("a = torch.ops.aten._assert_tensor_metadata.default(x, None, None, torch.float32);  a = None")
     assert read_text(text).ops == []
