@@ -117,18 +117,21 @@ def embedding(
     vocabulary: int = 64,
     ids_range: tuple[int, int] | None = (0, 64),
     batch: int = 4,
+    cast: tuple[str, str] = ("f32", "f32"),
 ) -> Pair:
-    """Embedding over a table whose rows are sharded over tp."""
+    """Embedding over a table whose rows are sharded over tp; `cast`: what rows are cast to, in the baseline and here."""
     pair = Pair(mesh, title=f"embedding, {style}")
     b = pair.base
     ids = b.input("ids", (batch, 6), "s32", **({"range": ids_range} if ids_range else {}))
-    b.output(b.embedding(b.input("table", (vocabulary, 8)), ids))
+    rows = b.embedding(b.input("table", (vocabulary, 8)), ids)
+    b.output(rows if cast[0] == "f32" else b.convert(rows, cast[0]))
     d = pair.dist
     local = d.shard("ids", {0: dp} if dp else None)
     table = d.shard("table", {0: "tp"})
     size = table.shape[0]
     mask, near = local_ids(d, local, firsts(pair, "tp", size, knobs), size, knobs, style)
-    rows = keep(d, mask, d.embedding(table, near), knobs, masking)
+    rows = d.embedding(table, near)
+    rows = keep(d, mask, rows if cast[1] == "f32" else d.convert(rows, cast[1]), knobs, masking)
     d.output(d.all_reduce(rows, "tp", knobs.reducer))
     return pair
 
