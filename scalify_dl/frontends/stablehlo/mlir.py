@@ -20,6 +20,8 @@ def context() -> ir.Context:
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext
     from jaxlib.mlir.dialects import chlo, mhlo, sdy, stablehlo
 
+    if not hasattr(ir, "CallSiteLoc"):
+        raise ImportError("it is older than 0.10, which is the first that shows locations", name="mlir")
     registry = ir.DialectRegistry()
     # jaxlib registers upstream dialects (func, arith, …) nowhere public
     _jax_mlir_ext.register_dialects(registry)
