@@ -79,6 +79,26 @@ def test_other_threads_run_meanwhile() -> None:
     assert ticks >= 5
 
 
+def test_relations_cannot_be_used_while_the_program_runs() -> None:
+    program = Program.from_source(ENDLESS)
+    seen: list[str] = []
+
+    def look() -> None:
+        time.sleep(0.2)
+        for use in (program.run, lambda: program.relation("a"), lambda: program.insert("a", [(7,)])):
+            with pytest.raises(EvaluationError) as caught:
+                use()
+            seen.append(str(caught.value))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    with pytest.raises(EvaluationError, match="timeout"):
+        program.run(timeout=2)
+    thread.join()
+    assert len(seen) == 3
+    assert all("is running" in text for text in seen)
+
+
 def result(expression: str, type_: str = "number", **options: object) -> object:
     program = Program.from_source(f".decl r(x: {type_})\n.decl one(x: number)\nr({expression}) :- one(x).\n", **options)
     program.insert("one", [(1,)]).run()

@@ -59,9 +59,13 @@ def test_congruence_closure_by_recursion_through_an_equivalence(
         if more == known:
             break
         known = more
+    source += (
+        "\n.decl grown(x: number, k: number)\ngrown(2, 0). grown(y, 1) :- r(2, y), grown(2, _). r(x, 2) :- grown(x, 1)."
+    )
     program = Program.from_source(source).insert("p", equal).insert("f", function).run()
     assert set(program.relation("r")) == set(program.relation("copy")) == known
     assert set(program.relation("one")) == {(y,) for x, y in known if x == 1}
+    assert {y for y, k in program.relation("grown") if k == 1} == {y for x, y in known if x == 2}
 
 
 def test_a_large_class_is_not_stored_as_pairs() -> None:

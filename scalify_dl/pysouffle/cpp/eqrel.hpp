@@ -80,6 +80,31 @@ public:
         return false;
     }
 
+    // visit(other) for the pairs of the delta that `value` is in (each stands for both directions, and for itself once).
+    template <class Visit>
+    bool delta_of(Value value, Visit&& visit) const {
+        const Row e = element(value);
+        if (e == kNoRow) return false;
+        const auto in = [&](Row list, Row size) {
+            for (const auto& [of, position] : places_[e])
+                if (of == list) return position < size;
+            return false;
+        };
+        for (std::size_t at = delta_begin_; at < events_.size(); ++at) {
+            const Event& event = events_[at];
+            if (event.large == event.small) {
+                if (event.large == e && visit(value)) return true;
+                continue;
+            }
+            const bool in_large = in(event.large, event.large_size), in_small = !in_large && in(event.small, event.small_size);
+            const std::vector<Value>& others = lists_[in_large ? event.small : event.large];
+            const std::size_t count = in_large ? event.small_size : in_small ? event.large_size : 0;
+            for (std::size_t i = 0; i < count; ++i)
+                if (visit(others[i])) return true;
+        }
+        return false;
+    }
+
     // All pairs in numeric order.
     std::vector<Value> rows() const {
         std::vector<std::vector<Value>> sorted(lists_.size());
@@ -107,6 +132,7 @@ public:
         values_.clear();
         class_.clear();
         lists_.clear();
+        places_.clear();
         events_.clear();
         links_.clear();
         waiting_.clear();
@@ -114,7 +140,7 @@ public:
     }
     std::size_t bytes() const {
         return slots_.bytes() + values_.capacity() * 16 + class_.capacity() * 4 + events_.capacity() * sizeof(Event) +
-               links_.capacity() * sizeof(Link) + lists_.size() * sizeof(std::vector<Value>) + listed_ * sizeof(Value) +
+               links_.capacity() * sizeof(Link) + lists_.size() * sizeof(std::vector<Value>) + listed_ * (sizeof(Value) + 2 * sizeof(Row)) + places_.size() * 24 +
                waiting_.capacity() * 16;
     }
 
@@ -141,6 +167,7 @@ private:
         values_.push_back(value);
         class_.push_back(next);
         lists_.push_back({value});
+        places_.push_back({{next, 0}});
         events_.push_back({next, next, 1, 1});
         ++pairs_;
         ++classes_;
@@ -160,7 +187,11 @@ private:
         events_.push_back({a, b, static_cast<Row>(large.size()), static_cast<Row>(small.size())});
         pairs_ += 2 * large.size() * small.size();
         listed_ += small.size();
-        for (const Value member : small) class_[element(member)] = a;
+        for (const Value member : small) {
+            const Row e = element(member);
+            class_[e] = a;
+            places_[e].emplace_back(a, static_cast<Row>(large.size() + (&member - small.data())));
+        }
         large.insert(large.end(), small.begin(), small.end());
         --classes_;
     }
@@ -169,6 +200,7 @@ private:
     std::vector<Value> values_;              // element -> value
     std::vector<Row> class_;                 // element -> its class, named by an element
     std::deque<std::vector<Value>> lists_;   // class -> members; a merged class keeps its list for the events
+    std::vector<std::vector<std::pair<Row, Row>>> places_;  // element -> the lists that it is in, and where
     std::vector<Event> events_;
     std::vector<Link> links_;
     std::vector<std::pair<Value, Value>> waiting_;

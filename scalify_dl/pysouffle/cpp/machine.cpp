@@ -198,6 +198,10 @@ bool Machine::equivalence(const Step* s) {
         const int column = s->key[0].column;
         const Value known = regs_[s->key[0].reg];
         eqrel.members(known, [&](Value other) { return column == 0 ? pair(known, other) : pair(other, known); });
+    } else if (s->view == View::Delta && s->checks.size() == 1) {
+        const int column = s->checks[0].column;
+        const Value known = regs_[s->checks[0].reg];
+        eqrel.delta_of(known, [&](Value other) { return column == 0 ? pair(known, other) : pair(other, known); });
     } else if (s->view == View::Delta) {
         eqrel.delta(pair);
     } else {

@@ -80,8 +80,6 @@ public:
             const std::vector<std::pair<std::string, std::string>>& defines, int word_size, bool checked)
         : engine_(make(name, std::string(text.c_str(), text.size()), include_dirs, defines, word_size), Arithmetic{word_size, checked}) {}
 
-    Engine& engine() { return engine_; }
-
     nb::list relations() {
         nb::list out;
         for (const Relation& relation : engine_.program().relations) {
@@ -117,6 +115,7 @@ public:
 
     // All rows are converted before the first is added.
     std::size_t insert(int relation, nb::handle rows) {
+        idle();
         const Relation& declaration = engine_.declaration(relation);
         PythonValues values(engine_.program(), engine_.database());
         std::vector<Value> encoded;
@@ -130,6 +129,7 @@ public:
     }
 
     std::size_t insert_array(int relation, nb::ndarray<const std::int64_t, nb::ndim<2>, nb::c_contig, nb::device::cpu> rows) {
+        idle();
         const Relation& declaration = engine_.declaration(relation);
         if (rows.shape(1) != declaration.attributes.size()) throw nb::value_error("the array's second dimension is not the number of columns");
         for (std::size_t i = 0; i < rows.shape(0); ++i) engine_.add_fact(relation, rows.data() + i * rows.shape(1));
@@ -137,31 +137,37 @@ public:
     }
 
     std::size_t read_file(int relation, const std::string& file, const std::string& delimiter, bool headers, bool rfc4180, const std::vector<int>& columns) {
+        const Running running(*this);
         nb::gil_scoped_release release;
         return read_facts_file(engine_, relation, file, make_format(delimiter, headers, rfc4180, columns));
     }
 
     std::size_t read_text(int relation, nb::bytes text, const std::string& name, const std::string& delimiter, bool headers, bool rfc4180, const std::vector<int>& columns) {
+        idle();
         return read_facts(engine_, relation, {text.c_str(), text.size()}, name, make_format(delimiter, headers, rfc4180, columns));
     }
 
     void write_file(int relation, const std::string& file, const std::string& delimiter, bool headers, bool rfc4180) {
+        const Running running(*this);
         nb::gil_scoped_release release;
         write_facts_file(engine_, relation, file, make_format(delimiter, headers, rfc4180, {}));
     }
 
     nb::bytes write_text(int relation, const std::string& delimiter, bool headers, bool rfc4180) {
+        idle();
         const std::string text = facts_text(engine_, relation, make_format(delimiter, headers, rfc4180, {}));
         return nb::bytes(text.data(), text.size());
     }
 
     void run(double timeout, std::uint64_t max_tuples, std::uint64_t max_memory) {
+        const Running running(*this);
         provenance_.reset();
         nb::gil_scoped_release release;
         engine_.run(Limits{timeout, max_tuples, max_memory}, interrupt_check());
     }
 
     nb::list rows(int relation) {
+        idle();
         PythonValues values(engine_.program(), engine_.database());
         const Relation& declaration = engine_.declaration(relation);
         RelationData& data = engine_.relation(relation);
@@ -178,6 +184,7 @@ public:
 
     // The rows as int64, without a copy: symbols and records by identity, unsigned and float by their bits.
     nb::object array(int relation) {
+        idle();
         RelationData& data = engine_.relation(relation);
         const auto arity = static_cast<std::size_t>(data.table.arity());
         if (data.eqrel) {
@@ -192,7 +199,10 @@ public:
         return nb::cast(nb::ndarray<nb::numpy, const Value, nb::ndim<2>>(values, {data.table.visible, arity}, owner));
     }
 
-    std::size_t size(int relation) { return engine_.relation(relation).rows(); }
+    std::size_t size(int relation) {
+        idle();
+        return engine_.relation(relation).rows();
+    }
 
     nb::object symbol(Value value) {
         PythonValues values(engine_.program(), engine_.database());
@@ -239,6 +249,7 @@ public:
 
     // What explain() needs, unless it is there already.
     void prepare_provenance(double timeout, std::uint64_t max_tuples, std::uint64_t max_memory) {
+        const Running running(*this);
         nb::gil_scoped_release release;
         if (!provenance_) provenance_ = std::make_unique<Provenance>(engine_);
         provenance_->prepare(Limits{timeout, max_tuples, max_memory}, interrupt_check());
@@ -251,6 +262,7 @@ public:
         std::vector<ProofNode> nodes;
         std::vector<int> roots;
         {
+            const Running running(*this);
             nb::gil_scoped_release release;
             nodes = provenance_->explain(relation, values, roots);
         }
@@ -276,6 +288,7 @@ public:
         if (!engine_.complete()) throw EvaluationError("explanations need a complete run: run the program first");
         std::vector<Obstacle> obstacles;
         {
+            const Running running(*this);
             nb::gil_scoped_release release;
             obstacles = dl::why_not(engine_, relation, values);
         }
@@ -306,13 +319,36 @@ public:
     }
 
     // Take the facts that were added into the relations, without running any rule.
-    void settle() { engine_.settle(); }
+    void settle() {
+        idle();
+        provenance_.reset();
+        engine_.settle();
+    }
 
     std::uint64_t rounds() { return engine_.rounds(); }
     std::size_t bytes() { return engine_.database().bytes(); }
 
 private:
+    // Relations change while rules run: another thread, or a functor, has to wait.
+    class Running {
+    public:
+        explicit Running(Session& session) : session_(session) {
+            session.idle();
+            session.running_ = true;
+        }
+        ~Running() { session_.running_ = false; }
+        Running(const Running&) = delete;
+        Running& operator=(const Running&) = delete;
+
+    private:
+        Session& session_;
+    };
+    void idle() const {
+        if (running_) throw EvaluationError("the program is running: its relations can be used when the run has ended");
+    }
+
     std::vector<Value> encode_row(int relation, nb::handle row) {
+        idle();
         std::vector<Value> values;
         PythonValues(engine_.program(), engine_.database()).encode_row(engine_.declaration(relation), row, values);
         return values;
@@ -344,6 +380,7 @@ private:
 
     Engine engine_;
     std::unique_ptr<Provenance> provenance_;
+    bool running_ = false;  // changed with the GIL held
 };
 
 }  // namespace
