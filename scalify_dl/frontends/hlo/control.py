@@ -9,7 +9,7 @@ from .. import regions
 from ..graph import Tensor
 from ..literals import LIMIT, Literal
 from .attributes import integers
-from .lower import OPCODES, Lowerer, Lowering, opcode, unknown
+from .lower import OPCODES, Lowerer, Lowering, opcode
 from .module import Instruction
 from .types import ArrayType, flatten, type_text
 from .values import array, opened, shaped, tensors
@@ -179,12 +179,6 @@ def device(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         value = rank % lo.partitions if i.opcode == "partition-id" else rank // lo.partitions
         op.rank_numbers.setdefault(("value", 0), {})[rank] = value
     return op.result
-
-
-@opcode("infeed", "recv", "recv-done")
-def foreign(lo: Lowering, i: Instruction, operands: list[object]) -> object:
-    """Data from outside of the program: unknown."""
-    return unknown(lo, i, [operand for operand in operands if operand is not None])
 
 
 def asynchronous(name: str) -> Lowerer | None:
