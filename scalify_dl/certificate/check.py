@@ -18,7 +18,7 @@ from typing import Any
 from .closed import Closed
 from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, read_lines, rule_name
 from .instance import Instance, Row
-from .rules import Clause, RuleError, RuleSet, read_rules
+from .rules import Cell, Clause, RuleError, RuleSet, cell, read_rules
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Checker:
             names = {str(file): rule_name(file, shipped) for file in self.rules.files}
             for clause in self.rules.clauses:
                 self.clauses[names[clause.file], clause.line, clause.text].append(clause)
-        self.closed = Closed(self.rules, self.facts, {})
+        self.closed = Closed(self.rules, self.facts, {}, {})
 
     def replay(self, certificate: Path) -> Checked:
         """Accept a certificate; CertificateError says which line is not accepted and why."""
@@ -56,9 +56,9 @@ class Checker:
                 raise CertificateError(f"not a certificate of format {FORMAT} {VERSION}")
             _same(header, "rules", self.rule_hashes)
             _same(header, "facts", self.fact_hashes)
-            order = _order(header)
-            if order != self.closed.numbers:
-                self.closed = Closed(self.rules, self.facts, order)
+            order, chosen = _order(header), _chosen(header, self.rules)
+            if order != self.closed.numbers or chosen != self.closed.chosen:
+                self.closed = Closed(self.rules, self.facts, order, chosen)
             replay = _Replay(self, header.get("clauses"))
             for number, line in enumerate(lines):
                 replay.line(number, line)
@@ -117,6 +117,24 @@ def _order(header: dict[str, Any]) -> dict[str, int]:
     return order
 
 
+def _chosen(header: dict[str, Any], rules: RuleSet) -> dict[str, set[Row]]:
+    """The rows that were chosen in relations with a choice domain, which must keep to their keys."""
+    stated = header.get("choices")
+    if not isinstance(stated, dict) or stated.keys() != rules.choices.keys():
+        raise CertificateError("it does not state the choices that the rules leave open")
+    chosen: dict[str, set[Row]] = {}
+    for relation, rows in stated.items():
+        if not isinstance(rows, list) or not all(
+            isinstance(row, list) and all(type(v) in (int, str) for v in row) for row in rows
+        ):
+            raise CertificateError(f"the choices of {relation} are malformed")
+        chosen[relation] = {tuple(row) for row in rows}
+        for key in rules.choices[relation]:
+            if len({tuple(row[i] for i in key) for row in chosen[relation]}) != len(chosen[relation]):
+                raise CertificateError(f"the choices of {relation} give one key two rows")
+    return chosen
+
+
 class _Replay:
     """The tuples that were accepted so far."""
 
@@ -124,7 +142,7 @@ class _Replay:
         self.facts = checker.facts
         self.closed = checker.closed
         self.shown: list[tuple[str, Row]] = []
-        self.terms: list[tuple[Any, ...]] = []
+        self.terms: list[Cell] = []
         self.axioms: dict[str, set[Row]] = defaultdict(set)
         for clause in checker.rules.clauses:
             if not clause.body:
@@ -142,7 +160,7 @@ class _Replay:
         """Accept one line after the header, or raise."""
         try:
             if isinstance(line, dict):
-                self.terms.append(tuple([self.value(v) for v in line["term"]]))
+                self.terms.append(cell(tuple([self.value(v) for v in line["term"]])))
                 return
             relation, row = line[0], tuple([self.value(v) for v in line[1]])
             good = self.is_fact(relation, row) if len(line) == 2 else self.follows(relation, row, *line[2:])
@@ -167,6 +185,8 @@ class _Replay:
 
     def follows(self, relation: str, row: Row, clause: int, premises: list[int], bindings: dict[str, Any]) -> bool:
         """Whether the clause derives the row from these earlier lines, under these bindings."""
+        if relation in self.closed.chosen and row not in self.closed.chosen[relation]:
+            return False
         earlier = [self.shown[_index(p)] for p in premises]
         values = {name: self.value(v) for name, v in bindings.items()}
         names, rows = [r for r, _ in earlier], [r for _, r in earlier]
@@ -186,6 +206,10 @@ class _Replay:
         if missing or not outputs:
             names = ", ".join(" = ".join(map(str, pair)) for pair in sorted(missing))
             raise CertificateError(f"no proof of {names or 'anything'}")
+        shown = set(self.shown)
+        for relation, rows in self.closed.chosen.items():
+            if not all((relation, row) in shown for row in rows):
+                raise CertificateError(f"a choice of {relation} is not derived")
         assumptions = sorted(self.rows("assumption"))
         if [list(row) for row in assumptions] != header.get("assumptions"):
             raise CertificateError("the assumptions are not those that the rules list")

@@ -84,13 +84,18 @@ class _Plan:
 class Closed:
     """The relations of a rule set over facts, each complete once it is asked for."""
 
-    def __init__(self, rules: RuleSet, facts: dict[str, set[Row]], numbers: dict[str, int]) -> None:
+    def __init__(
+        self, rules: RuleSet, facts: dict[str, set[Row]], numbers: dict[str, int], chosen: dict[str, set[Row]]
+    ) -> None:
+        """`numbers` are what `ord` gives to texts, `chosen` the rows of relations with a choice domain."""
         self.numbers = numbers
+        self.chosen = chosen
         self.tables: dict[str, _Table] = defaultdict(_Table)
         self.clauses: dict[str, list[Clause]] = defaultdict(list)
         for clause in rules.clauses:
-            self.clauses[clause.head.relation].append(clause)
-        for relation, rows in facts.items():
+            if clause.head.relation not in rules.choices:
+                self.clauses[clause.head.relation].append(clause)
+        for relation, rows in (facts | chosen).items():
             self.tables[relation].rows = set(rows)
         self.given = set(facts)
         self.done = {r for r in rules.relations if r not in self.clauses}
@@ -125,6 +130,9 @@ class Closed:
     def complete(self, relation: str) -> None:
         """Compute a relation, and those that depend on each other with it."""
         members = self.components[relation][1]
+        if relation not in self.given and all(self._dead(clause, members) for clause in self.clauses[relation]):
+            self.done.add(relation)  # empty, whatever the others are
+            return
         self.done.update(members)  # from here on lookups inside see the rows so far
         base: list[tuple[str, _Plan]] = []
         recursive: dict[str, list[tuple[str, _Plan]]] = defaultdict(list)

@@ -4,7 +4,8 @@ A certificate is gzipped text, one JSON value a line:
 
     {"certificate": "scalify-dl", "version": 1, "facts": {file: sha256}, "rules": {file: sha256},
      "outputs": [[dist, base, layout]], "assumptions": [[tensor, text, why]], "clauses": [[file, line, text]],
-     "order": {text: number}}                        the numbers that `ord` gave to texts
+     "order": {text: number}, "choices": {relation: rows}}     the numbers that `ord` gave to texts, and the rows of
+                                                               relations with a choice domain
     [relation, row]                                  a fact
     [relation, row, clause, premises, bindings]      a step: a clause by number, premises by line number (the first
                                                      line after the header is 0)

@@ -8,7 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from .rules import LOCAL, Aggregate, Apply, Atom, Clause, Compare, Const, Literal, Record, RuleError, Term, Value, Var
+from .rules import (
+    LOCAL,
+    Aggregate,
+    Apply,
+    Atom,
+    Cell,
+    Clause,
+    Compare,
+    Const,
+    Literal,
+    Record,
+    RuleError,
+    Term,
+    Value,
+    Var,
+    cell,
+)
 
 UNBOUND: Any = object()
 Slots = list[Any]
@@ -143,7 +159,7 @@ def evaluator(term: Term, frame: Slotting, store: Store) -> Evaluate:
         return lambda slots: slots[at]
     if isinstance(term, Record):
         parts = [evaluator(item, frame, store) for item in term.items]
-        return lambda slots: tuple([part(slots) for part in parts])
+        return lambda slots: cell(tuple([part(slots) for part in parts]))
     if isinstance(term, Apply):
         function: Callable[..., Any] | None = store.order if term.name == "ord" else _FUNCTORS.get(term.name)
         if function is None:
@@ -179,9 +195,9 @@ def matcher(term: Term, frame: Slotting) -> Match:
         size = len(parts)
 
         def record(slots: Slots, got: Any) -> bool:
-            if not isinstance(got, tuple) or len(got) != size:
+            if not isinstance(got, Cell) or len(got.items) != size:
                 return False
-            return all(part(slots, item) for part, item in zip(parts, got, strict=True))
+            return all(part(slots, item) for part, item in zip(parts, got.items, strict=True))
 
         return record
     raise RuleError("a functor cannot be matched against")

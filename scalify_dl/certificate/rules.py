@@ -1,7 +1,7 @@
 """The checker's own reader of rule files: the part of Soufflé's dialect that the shipped rules are written in.
 
 Anything else (components, macros, functors of the host, eqrel, choice, subsumption) is refused: a checker that
-guesses is none. Disjunctions become several clauses with the same place. Values are ints, strs and tuples: records
+guesses is none. Disjunctions become several clauses with the same place. Values are ints, strs and `Cell`s: records
 (`nil` is None), and values of an algebraic data type as the pair of their branch's name and its fields.
 """
 
@@ -13,7 +13,27 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-Value = int | str | tuple["Value", ...] | None
+
+class Cell:
+    """A record. Equal records are one object: they share parts, and comparing or hashing them by content would take
+    exponential time."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: tuple[Value, ...]) -> None:
+        self.items = items
+
+
+Value = int | str | Cell | None
+_CELLS: dict[tuple[Value, ...], Cell] = {}
+
+
+def cell(items: tuple[Value, ...]) -> Cell:
+    """The record of these items."""
+    found = _CELLS.get(items)
+    if found is None:
+        found = _CELLS[items] = Cell(items)
+    return found
 
 
 class Var(NamedTuple):
@@ -88,6 +108,8 @@ class RuleSet:
     """Relation → types of its attributes (`number`, `symbol` or the name of another type)."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Relation that is read from the facts → name of its file."""
+    choices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    """Relation with a choice domain → its keys, by position: of several rows with one key only one may be there."""
     clauses: list[Clause] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
 
@@ -185,14 +207,19 @@ class _Reader:
             while self.maybe(","):
                 names.append(self.name())
             self.take("(")
-            types = []
+            attributes, types = [], []
             while not self.maybe(")"):
-                self.name()
+                attributes.append(self.name())
                 self.take(":")
                 types.append(self.name())
                 self.maybe(",")
             for name in names:
                 self.rules.relations[name] = tuple(types)
+            if self.maybe("choice"):
+                self.take("-")
+                self.take("domain")
+                keys = self.keys(attributes)
+                self.rules.choices.update(dict.fromkeys(names, keys))
         elif word in (".input", ".output", ".printsize"):
             names = [self.name()]
             while self.maybe(","):
@@ -225,6 +252,21 @@ class _Reader:
                     self.branch()
         else:
             raise self.fail(f"the checker does not know {word}")
+
+    def keys(self, attributes: list[str]) -> list[tuple[int, ...]]:
+        """The keys of a choice domain: `a, (b, c)`."""
+        out = []
+        while True:
+            if self.maybe("("):
+                names = [self.name()]
+                while self.maybe(","):
+                    names.append(self.name())
+                self.take(")")
+            else:
+                names = [self.name()]
+            out.append(tuple(attributes.index(name) for name in names))
+            if not self.maybe(","):
+                return out
 
     def branch(self) -> None:
         self.name()

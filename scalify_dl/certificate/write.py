@@ -15,43 +15,59 @@ from scalify_dl.verify.verdict import Report
 from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, rule_name
 from .rules import Aggregate, Apply, Atom, Clause, Literal, Record, RuleSet, Term, atoms, read_rules
 
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 
 class _Lines:
     """The lines of a certificate: every tuple and every record once."""
 
     def __init__(self, clause_of: Callable[[Proof], int]) -> None:
         self.lines: list[str] = []
-        self.steps: dict[tuple[str, Any], int] = {}
-        self.terms: dict[tuple[Any, ...], list[int]] = {}
+        self.steps: dict[int, int] = {}
+        """Proofs that are written, by identity, with the number of their line."""
+        self.terms: dict[int, list[int]] = {}
+        """Records that are written, by identity: they share parts, and hashing them by content would take forever."""
+        self.kept: list[Proof] = []
+        """They must live on while identities count."""
         self.clause_of = clause_of
 
     def value(self, value: Any) -> Any:
         """A value as it stands in a row; records get a line of their own first."""
         if not isinstance(value, tuple):
             return value
-        known = self.terms.get(value)
+        known = self.terms.get(id(value))
         if known is None:
             items = [self.value(item) for item in value]
-            known = self.terms[value] = [len(self.terms)]
-            self.lines.append(json.dumps({"term": items}, ensure_ascii=False))
+            known = self.terms[id(value)] = [len(self.terms)]
+            self.lines.append(_dumps({"term": items}))
         return known
 
     def proof(self, proof: Proof) -> None:
-        """A proof with all its premises, premises first."""
-        for node in proof.nodes():
-            key = (node.relation, node.row)
-            if key in self.steps:
+        """A proof with all its premises, premises first; what is written already is not written again."""
+        self.kept.append(proof)
+        stack = [proof]
+        while stack:
+            node = stack[-1]
+            missing = [p for p in node.premises if id(p) not in self.steps]
+            if missing:
+                stack += missing
                 continue
-            if node.kind not in ("fact", "rule"):
-                raise CertificateError(f"a certificate cannot say why {node.atom} holds ({node.kind})")
-            row = [self.value(v) for v in node.row]
-            entry: list[Any] = [node.relation, row]
-            if node.kind == "rule":
-                premises = [self.steps[p.relation, p.row] for p in node.premises]
-                bindings = {name: self.value(v) for name, v in node.bindings.items()}
-                entry += [self.clause_of(node), premises, bindings]
-            self.lines.append(json.dumps(entry, ensure_ascii=False))
-            self.steps[key] = len(self.steps)
+            stack.pop()
+            if id(node) not in self.steps:
+                self.steps[id(node)] = len(self.steps)
+                self.step(node)
+
+    def step(self, node: Proof) -> None:
+        """One line."""
+        row = [self.value(v) for v in node.row]
+        entry: list[Any] = [node.relation, row]
+        if node.kind == "rule":
+            premises = [self.steps[id(p)] for p in node.premises]
+            bindings = {name: self.value(v) for name, v in node.bindings.items()}
+            entry += [self.clause_of(node), premises, bindings]
+        elif node.kind != "fact":
+            raise CertificateError(f"a certificate cannot say why {node.atom} holds ({node.kind})")
+        self.lines.append(_dumps(entry))
 
 
 def _order(program: Program, rules: RuleSet) -> dict[str, int]:
@@ -103,13 +119,17 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
 
     out = _Lines(clause_of)
     outputs = []
-    for output in report.outputs:
-        row = (output.tensor, output.base_tensor, "PROVED", output.layout)
-        proof = program.explain("output_verdict", row)
+    rows = [(o.tensor, o.base_tensor, "PROVED", o.layout) for o in report.outputs]
+    for (dist, base, _, layout), proof in zip(rows, program.explain_all("output_verdict", rows), strict=True):
         if proof is None:
-            raise CertificateError(f"{output.name} is not proved")
+            raise CertificateError(f"{dist} = {base} is not proved")
         out.proof(proof)
-        outputs.append([output.tensor, output.base_tensor, output.layout])
+        outputs.append([dist, base, layout])
+    choices = {relation: sorted(program.relation(relation)) for relation in rules.choices}
+    for relation, chosen in choices.items():
+        for proof in program.explain_all(relation, chosen):
+            if proof is not None:
+                out.proof(proof)
     header = {
         "certificate": FORMAT,
         "version": VERSION,
@@ -125,6 +145,7 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
         "assumptions": sorted(map(list, analysis.rows("assumption"))),
         "clauses": clauses,
         "order": _order(program, rules),
+        "choices": choices,
     }
     temporary = path.with_name(path.name + ".part")
     try:
