@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Op, Tensor
 
 from .lowering import Context
+from .reader import Module
+from .syntax import Item, Ref, tensor_type
+
+MAX_ITEMS = 1 << 16
+Items = dict[tuple[int, ...], tuple[str, tuple[int, ...]]]
+"""Types of items by index path: `x[0][1]` is at (0, 1)."""
 
 Types = Sequence[tuple[str, tuple[int, ...]]]
 
@@ -54,3 +61,35 @@ def _word(value: Any) -> str:
         value if isinstance(value, str) else getattr(value, "path", None) or getattr(value, "name", None) or repr(value)
     )
     return str(text).replace("\t", " ").replace("\n", " ")
+
+
+def items_taken(module: Module, file: str | None) -> dict[str, Items]:
+    """Printed types of the items that are taken of each value, by their index path."""
+    places: dict[str, tuple[str, tuple[int, ...]]] = {}
+    found: dict[str, Items] = {}
+    for statement in module.statements:
+        value = statement.value
+        if not (isinstance(value, Item) and isinstance(value.value, Ref) and isinstance(value.index, int)):
+            continue
+        if not 0 <= value.index < MAX_ITEMS:
+            raise InputError(f"item {value.index} of a value", file=file, line=statement.line)
+        root, path = places.get(value.value.name, (value.value.name, ()))
+        places[statement.names[0]] = root, (*path, value.index)
+        try:
+            type = tensor_type(statement.type)
+        except ValueError as error:
+            raise InputError(str(error), file=file, line=statement.line) from None
+        if type is not None and type.shape is not None:
+            found.setdefault(root, {})[*path, value.index] = (type.dtype, type.shape)
+    return found
+
+
+def nested(items: dict[tuple[int, ...], Tensor]) -> Any:
+    """Items by index path as nested tuples; None where nothing is taken."""
+    if () in items:
+        return items[()]
+    result: list[Any] = []
+    for i in range(max((path[0] for path in items), default=-1) + 1):
+        inner = {path[1:]: value for path, value in items.items() if path[0] == i}
+        result.append(nested(inner) if inner else None)
+    return tuple(result)

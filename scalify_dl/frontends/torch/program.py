@@ -19,7 +19,7 @@ from scalify_dl.frontends.graph import Port, Tensor
 from .constants import literal_of
 from .functionalise import functionalise
 from .lowering import LOWERINGS, Context, Unsupported
-from .opaque import opaque
+from .opaque import Items, items_taken, nested, opaque
 from .reader import Module, Statement
 from .sizes import OPERATOR_NAMES, Hidden, arithmetic
 from .syntax import Call, Infix, Item, Ref, Symbol, TensorType, tensor_type
@@ -43,11 +43,6 @@ TORCH_SPACES = frozenset(
     {"aten", "prims", "higher_order", "_c10d_functional", "c10d_functional", "c10d", "_dtensor", "quantized"}
 )
 """Namespaces of torch itself: an op there without a lowering is `unknown:`, elsewhere `custom:`."""
-
-
-MAX_ITEMS = 1 << 16
-Items = dict[tuple[int, ...], tuple[str, tuple[int, ...]]]
-"""Types of items by index path: `x[0][1]` is at (0, 1)."""
 
 
 class Attribute(NamedTuple):
@@ -335,32 +330,15 @@ class _Program:
             return Hidden(self.c.name)  # a number that depends on data, or nothing
         if isinstance(wanted, list):
             return op.results[0]
-        return _nested(dict(zip(wanted, op.results, strict=True)))
+        return nested(dict(zip(wanted, op.results, strict=True)))
 
     def types_wanted(self, type: TensorType | None) -> list[tuple[str, tuple[int, ...]]] | Items:
         """Result types of an op that only the text tells: its own, or those of the items taken of it, by index."""
         if type is not None:
             return [(type.dtype, self.shape_of(type))]
         if self.item_types is None:
-            self.item_types = self.items_of(self.module)
+            self.item_types = items_taken(self.module, self.file)
         return self.item_types.get(self.c.name, {})
-
-    def items_of(self, module: Module) -> dict[str, Items]:
-        """Printed types of the items that are taken of each value, by their index path."""
-        places: dict[str, tuple[str, tuple[int, ...]]] = {}
-        found: dict[str, Items] = {}
-        for statement in module.statements:
-            value = statement.value
-            if not (isinstance(value, Item) and isinstance(value.value, Ref) and isinstance(value.index, int)):
-                continue
-            if not 0 <= value.index < MAX_ITEMS:
-                raise InputError(f"item {value.index} of a value", file=self.file, line=statement.line)
-            root, path = places.get(value.value.name, (value.value.name, ()))
-            places[statement.names[0]] = root, (*path, value.index)
-            type = self.type_of(statement.type)
-            if type is not None:
-                found.setdefault(root, {})[*path, value.index] = (type.dtype, self.shape_of(type))
-        return found
 
     # --- higher-order ops --------------------------------------------------------------------------------------------
 
@@ -426,17 +404,6 @@ def _buffers(kwargs: dict[str, Any]) -> dict[str, Any]:
                 raise InputError("auto_functionalized_v2 that writes into a view of its buffer", hint="use version 1")
             plain[name] = bases[value]
     return plain
-
-
-def _nested(items: dict[tuple[int, ...], Tensor]) -> Any:
-    """Items by index path as nested tuples; None where nothing is taken."""
-    if () in items:
-        return items[()]
-    result: list[Any] = []
-    for i in range(max((path[0] for path in items), default=-1) + 1):
-        inner = {path[1:]: value for path, value in items.items() if path[0] == i}
-        result.append(_nested(inner) if inner else None)
-    return tuple(result)
 
 
 def _text(type: TensorType) -> str:

@@ -238,6 +238,11 @@ def test_damaged_text_is_read_or_refused(at: int, gone: int, inserted: str) -> N
         read_text(damaged, file="g.fx.txt")
 
 
+def test_a_size_too_large_of_an_item_is_refused() -> None:
+    error = refused(body("k = torch.ops.mine.kernel.default(x)", 'y: "f32[99999999999]" = k[0]', returned="(y,)"))
+    assert "larger than" in str(error)
+
+
 @pytest.mark.parametrize("op", ["unbind.int(y)", "split.Tensor(y, 1)", "chunk.default(y, 2000000000)"])
 def test_a_tensor_in_billions_of_pieces_is_refused(op: str) -> None:
     error = refused(body(f"z = torch.ops.aten.{op}", signature='y: "f32[2000000000]"', returned="(y,)"))
