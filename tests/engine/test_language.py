@@ -310,7 +310,9 @@ def test_inlining_keeps_the_variables_of_aggregates_apart() -> None:
 
 
 def test_inlined_records_keep_their_type() -> None:
-    source = EDGES + """
+    source = (
+        EDGES
+        + """
         .type P = [x: number, y: number]
         .decl second(p: P, y: number) inline
         second([x, y], y) :- x > 1.
@@ -319,6 +321,7 @@ def test_inlined_records_keep_their_type() -> None:
         .decl r(y: number)
         r(z) :- e(x, y), p = [x, y], second(p, z), !same(p, [3, 1]), p != nil.
     """
+    )
     assert rows(source) == {3, 4}
 
 
