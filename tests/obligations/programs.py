@@ -304,19 +304,20 @@ def rotary_product(offset: int = 0, *, scale: int = 1) -> Pair:
     return pair
 
 
-def one_hot(offset: int = 0, *, direction: str = "EQ", scale: int = 1) -> Pair:
+def one_hot(offset: int = 0, *, direction: str = "EQ", scale: int = 1, rows: int = 64) -> Pair:
     """Rows of a table by a product with one-hot vectors, the table's rows sharded."""
-    pair = Pair("tp=4", title="one-hot embedding")
+    pair = Pair("dp=2,tp=4", title="one-hot embedding")
+    size = rows // 4
     b = pair.base
-    ids, table = b.input("ids", (12,), "s32", range=(0, 64)), b.input("table", (64, 8))
-    hot = b.compare(b.broadcast(ids, (12, 64), (0,)), b.iota((12, 64), 1), direction="EQ")
+    ids, table = b.input("ids", (12,), "s32", range=(0, rows)), b.input("table", (rows, 8))
+    hot = b.compare(b.broadcast(ids, (12, rows), (0,)), b.iota((12, rows), 1), direction="EQ")
     b.output(b.matmul(b.convert(hot, "f32"), table))
     d = pair.dist
-    local, part = d.shard("ids"), d.shard("table", {0: "tp"})
-    columns = d.iota((12, 16), 1)
-    first = {r: c * 16 * scale + offset for r, c in coordinates(pair, "tp").items()}
+    local, part = d.shard("ids", {0: "dp"}), d.shard("table", {0: "tp"})
+    columns = d.iota((6, size), 1)
+    first = {r: c * size * scale + offset for r, c in coordinates(pair, "tp").items()}
     mine = d.compare(
-        d.broadcast(local, (12, 16), (0,)), d.add(columns, everywhere(d, first, columns)), direction=direction
+        d.broadcast(local, (6, size), (0,)), d.add(columns, everywhere(d, first, columns)), direction=direction
     )
     d.output(d.all_reduce(d.matmul(d.convert(mine, "f32"), part), "tp"))
     return pair

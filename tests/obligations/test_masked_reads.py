@@ -73,6 +73,7 @@ RIGHT: dict[str, Callable[[], Pair]] = {
     "learnt positions": learnt_positions,
     "rotary product": rotary_product,
     "one-hot": one_hot,
+    "one-hot, one row a rank": lambda: one_hot(rows=4),
     "bias on the first rank": bias_on_one_rank,
     "bias on the last rank": lambda: bias_on_one_rank({r: int(r % 4 == 3) for r in range(8)}),
     "bias, flag inverted": lambda: bias_on_one_rank({r: int(r % 4 != 2) for r in range(8)}, swapped=True),
@@ -109,6 +110,9 @@ WRONG: dict[str, Callable[[], Pair]] = {
         for offset, scale in ((1, 1), (0, 0), (0, 2), (-4, 1))
     },
     "one-hot, one up": lambda: one_hot(1),
+    "one-hot, one row a rank, one up": lambda: one_hot(1, rows=4),
+    "one-hot, one row a rank, no offset": lambda: one_hot(rows=4, scale=0),
+    "one-hot, one row a rank, every second": lambda: one_hot(rows=4, scale=2),
     "one-hot, no offset": lambda: one_hot(scale=0),
     "one-hot, not equal": lambda: one_hot(direction="NE"),
     "bias on no rank": lambda: bias_on_one_rank(dict.fromkeys(range(8), 0)),
