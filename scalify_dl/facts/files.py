@@ -11,7 +11,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
 
 from .model import Facts, Row
-from .schema import RESERVED, TABLES, Table
+from .schema import ANSWERS, RESERVED, TABLES, Table
 
 LIMIT = 2**31
 _tabs = methodcaller("count", "\t")
@@ -34,6 +34,10 @@ def _load(directory: Path, validate: bool) -> Facts:
         name = path.name.removesuffix(SUFFIX)
         if name in RESERVED:
             raise InputError(f"table `{name}` is reserved for MPMD programs and not read yet", file=path)
+        if name in ANSWERS:
+            if path.stat().st_size:
+                raise InputError(f"table `{name}` holds what a solver says during a run, it is no fact", file=path)
+            continue
         if name not in TABLES:
             raise InputError(f"unknown table `{name}`", file=path, expected=f"one of {', '.join(TABLES)}")
         present.add(name)
@@ -108,19 +112,19 @@ def not_a_number(path: Path, table: Table, position: int, values: list[str]) -> 
 
 
 def write(facts: Facts, directory: str | Path) -> None:
-    """Writes a facts directory: all of it, or nothing where an error occurs. Empty optional tables are left out.
+    """Writes a facts directory: all of it, or nothing where an error occurs.
 
-    An existing directory keeps what is not a fact table (README, expected verdict).
+    Empty tables are empty files, as stock Soufflé wants them. An existing directory keeps what is not a fact table (README, expected verdict).
     """
     directory = Path(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
     staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
     try:
         for name, rows in facts.tables.items():
-            if not rows and not TABLES[name].required:
-                continue
             text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
             (staging / f"{name}{SUFFIX}").write_text(text, encoding="utf-8")
+        for name in ANSWERS:
+            (staging / f"{name}{SUFFIX}").touch()
         directory.mkdir(exist_ok=True)
         for old in directory.glob(f"*{SUFFIX}"):
             old.unlink()

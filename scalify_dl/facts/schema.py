@@ -45,6 +45,11 @@ RESERVED = frozenset({"issue", "handle", "wait", "reads", "writes", "send", "rec
 """Tables of MPMD programs that later schemas will fill."""
 
 
+ANSWERS = ("proved", "refuted")
+"""What a solver says during a run: rules read these relations, a facts directory holds them as empty files only, for
+engines that insist on a file for every input."""
+
+
 class Column(NamedTuple):
     """One column: its name, whether it holds numbers, is in the key, and the table whose first column it refers to."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -58,7 +59,7 @@ def test_writing_replaces_old_tables_and_keeps_other_files(directory: Path) -> N
     (directory / "layer.facts").write_text("dot\t1\n")
     write(small(), directory)
     assert (directory / "README.md").read_text() == "mine"
-    assert not (directory / "layer.facts").exists()
+    assert (directory / "layer.facts").read_text() == ""
 
 
 def test_nothing_is_written_where_an_error_occurs(tmp_path: Path) -> None:
@@ -103,6 +104,21 @@ def test_unknown_table(directory: Path) -> None:
     (directory / "opp.facts").write_text("")
     with pytest.raises(InputError, match=r"opp\.facts: unknown table `opp`"):
         load(directory)
+
+
+def test_answers_of_a_solver_are_no_facts(directory: Path) -> None:
+    (directory / "proved.facts").write_text("x\t0\t1\n")
+    with pytest.raises(InputError, match=r"proved\.facts: table `proved` holds what a solver says"):
+        load(directory)
+
+
+def test_every_input_of_the_rules_has_a_file(directory: Path) -> None:
+    """Stock Soufflé refuses to run without."""
+    text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "datalog").rglob("*.dl"))
+    inputs = re.findall(r'^\.input (\w+)(?:\(filename="([^"]+)"\))?', text, re.MULTILINE)
+    assert len(inputs) > 20
+    for name, file in inputs:
+        assert (directory / (file or f"{name}.facts")).exists(), name
 
 
 def test_reserved_table(directory: Path) -> None:
