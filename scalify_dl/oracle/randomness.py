@@ -46,30 +46,51 @@ class Draws:
         return {rank: results}
 
     def distributed(self, op: Op, operands: dict[int, list[Array]]) -> dict[int, list[Array]]:
-        """The parts of the baseline draw that belong here; an independent draw where none does."""
-        for number, (source, values, results) in enumerate(self.drawn):
-            if number in self.used or source.kind != op.kind or source.symbols != op.symbols:
-                continue
-            layout = self._layout(op, source, operands, values, results)
-            if layout is not None:
-                self.used.add(number)
-                return {rank: [local_part(r, layout, self.program.coords[rank]) for r in results] for rank in operands}
+        """The parts of the baseline draw that belong here; an independent draw where none does.
+
+        Draws that a correspondence claims for this op come first; those claimed for another op are left to it.
+        """
+        free = [
+            (number, *drawn)
+            for number, drawn in enumerate(self.drawn)
+            if number not in self.used and (drawn[0].kind, drawn[0].symbols) == (op.kind, op.symbols)
+        ]
+        for find in (self._claimed, self._found):
+            for number, source, values, results in free:
+                layout = find(op, source, operands, values, results)
+                if layout is not None:
+                    self.used.add(number)
+                    coords = self.program.coords
+                    return {rank: [local_part(r, layout, coords[rank]) for r in results] for rank in operands}
         self.unpaired.add(op.id)
         return {rank: self._draw(op, values, rank) for rank, values in operands.items()}
 
-    def _layout(
+    def _claimed(
         self, op: Op, source: Op, operands: dict[int, list[Array]], values: list[Array], results: list[Array]
     ) -> Layout | None:
+        """The layout of a claimed correspondence between the results, if the operands correspond likewise."""
+        if op.kind != "dropout-mask":
+            return None
+        local = {rank: xs[0] for rank, xs in operands.items()}
         coords = {rank: self.program.coords[rank] for rank in operands}
+        for row in self.relations:
+            if row.dist == op.results[0] and row.base in source.results and _one_to_one(row, values[0].size):
+                try:
+                    if check(values[0], (), local, (), row.layout, coords, MATCH) is None:
+                        return row.layout
+                except (ValueError, IndexError):
+                    continue
+        return None
+
+    def _found(
+        self, op: Op, source: Op, operands: dict[int, list[Array]], values: list[Array], results: list[Array]
+    ) -> Layout | None:
+        """A layout by which the operands correspond numerically (ops without one: by equal shapes)."""
+        if any(row.base in source.results and row.dist != op.results[0] for row in self.relations):
+            return None
         if op.kind == "dropout-mask":
             local = {rank: xs[0] for rank, xs in operands.items()}
-            for row in self.relations:
-                if row.dist == op.results[0] and row.base in source.results and _one_to_one(row, values[0].size):
-                    try:
-                        if check(values[0], (), local, (), row.layout, coords, MATCH) is None:
-                            return row.layout
-                    except (ValueError, IndexError):
-                        continue
+            coords = {rank: self.program.coords[rank] for rank in operands}
             return placement(values[0], local, self.program.mesh, coords, MATCH, pending=False)
         shape = self.program.tensors[op.results[0]].shape
         if len(results) > 1 or results[0].shape != shape:

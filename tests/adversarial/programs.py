@@ -440,7 +440,58 @@ def softmax_over_another_dim() -> Pair:
     return pair
 
 
+def _pending_integers(kind: str) -> Pair:
+    """Truncation of a pending sum, then the sum."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 4), pending={"tp": "sum"}, dtype="s32" if kind == "divide" else "f32", range=(0, 50))
+    results = []
+    for g, v in ((pair.base, x), (pair.dist, dx)):
+        results.append(
+            g.emit("divide", [v, g.splat(2, "s32", v.shape)])
+            if kind == "divide"
+            else g.emit("convert", [v], dtype="s32")
+        )
+    pair.outputs(results[0], reduce_all(pair.dist, results[1], pair.groups("tp")))
+    return pair
+
+
+@wrong
+def integer_division_of_a_partial_sum() -> Pair:
+    return _pending_integers("divide")
+
+
+@wrong
+def cast_of_a_partial_sum_to_integers() -> Pair:
+    return _pending_integers("convert")
+
+
+def _scatter(into_zeros: bool) -> Pair:
+    """Rows added by ids, ids and rows sharded; then all-reduced."""
+    pair = Pair({"tp": 2})
+    (i, di), (u, du) = pair.input((6,), {0: "tp"}, dtype="s32", range=(0, 8)), pair.input((6, 4), {0: "tp"})
+    values = [g.splat(0.0, "f32", (8, 4)) for g in (pair.base, pair.dist)] if into_zeros else list(pair.input((8, 4)))
+    results = [
+        g.emit(
+            "scatter", [v, ids, rows], update_window_dims=[1], inserted_window_dims=[0],
+            scatter_dims_to_operand_dims=[0], index_vector_dim=1, reducer="sum",
+        )
+        for g, v, ids, rows in ((pair.base, values[0], i, u), (pair.dist, values[1], di, du))
+    ]  # fmt: skip
+    pair.outputs(results[0], reduce_all(pair.dist, results[1], pair.groups("tp")))
+    return pair
+
+
+@wrong
+def rows_added_to_a_value_on_every_rank() -> Pair:
+    return _scatter(False)
+
+
 # ---- right ----
+
+
+@right
+def rows_added_to_zeros() -> Pair:
+    return _scatter(True)
 
 
 @right
