@@ -187,10 +187,10 @@ private:
         events_.push_back({a, b, static_cast<Row>(large.size()), static_cast<Row>(small.size())});
         pairs_ += 2 * large.size() * small.size();
         listed_ += small.size();
-        for (const Value member : small) {
-            const Row e = element(member);
+        for (std::size_t i = 0; i < small.size(); ++i) {
+            const Row e = element(small[i]);
             class_[e] = a;
-            places_[e].emplace_back(a, static_cast<Row>(large.size() + (&member - small.data())));
+            places_[e].emplace_back(a, static_cast<Row>(large.size() + i));
         }
         large.insert(large.end(), small.begin(), small.end());
         --classes_;
