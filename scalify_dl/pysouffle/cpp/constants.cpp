@@ -59,8 +59,8 @@ std::optional<Value> parse_constant(std::string_view text, TypeKind kind, int wo
     if (!integer) return {};
     const std::uint64_t ones = word_size == 32 ? 0xFFFFFFFFu : std::numeric_limits<std::uint64_t>::max();
     if (kind == TypeKind::Unsigned) {
-        if (*integer > ones) return {};
-        return static_cast<Value>(negative ? (0 - *integer) & ones : *integer);
+        if (*integer > ones || negative) return {};
+        return static_cast<Value>(*integer);
     }
     const std::uint64_t limit = ones / 2 + negative;
     // 0xFFFFFFFF and the like, and addresses, give a bit pattern rather than a quantity.

@@ -124,6 +124,7 @@ Value parse_prefix(std::string_view text, TypeKind type, const Arithmetic& a) {
         const int base = !prefixed ? 10 : copy[digits + 1] == 'x' ? 16 : 2;
         const std::string number = prefixed ? copy.substr(0, digits) + copy.substr(digits + 2) : copy;
         if (type == TypeKind::Unsigned) {
+            if (digits == 1) fail();  // std::stoull would wrap around
             const unsigned long long value = std::stoull(number, nullptr, base);
             if (a.word_size == 32 && value > std::numeric_limits<std::uint32_t>::max()) fail();
             return static_cast<Value>(value);
