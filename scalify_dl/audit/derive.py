@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from scalify_dl.pysouffle import Program, rules_dir
+from scalify_dl.verify.pipeline import fact_relations
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
 
@@ -32,10 +33,10 @@ def derive(
     files = [main or rules_dir() / "verify.dl", *(Path(f).resolve() for f in rules)]
     source = "".join(f'#include "{file}"\n' for file in files)
     program = Program.from_source(source, name="rules", include_dirs=[files[0].parent])
-    for table, rows in tables.items():
-        if table in program.relations:
-            program.insert(table, list(rows))  # type: ignore[arg-type]
+    for relation, table in fact_relations(program).items():
+        program.insert(relation, [tuple(row) for row in tables.get(table, ())])
     program.run(timeout=timeout)
+    _discharge(program, timeout)
     verdicts = program.relation("output_verdict")
     return Derived(
         [tuple(map(str, row)) for row in program.relation("corr")],  # type: ignore[misc]
@@ -44,3 +45,26 @@ def derive(
         any(row[2] == "precision" for row in program.relation("assumption")),
         program,
     )
+
+
+def _discharge(program: Program, timeout: float | None) -> None:
+    """Arithmetic obligations: what a solver proves goes back in, and the rules go on."""
+    asked: set[Any] = set()
+    solver = None
+    while True:
+        rows = program.relation("obligation") if "obligation" in program.relations else []
+        fresh = [row for row in rows if row not in asked]
+        if not fresh:
+            return
+        if solver is None:
+            from scalify_dl.obligations import Discharger, default_folder
+
+            solver = Discharger(default_folder())
+        asked.update(fresh)
+        decided = solver(fresh, lambda name: program.relation(name) if name in program.relations else [])
+        for relation, answers in zip(("proved", "refuted"), decided, strict=True):
+            if answers and relation in program.relations:
+                program.insert(relation, answers)
+        if not any(decided):
+            return
+        program.run(timeout=timeout)

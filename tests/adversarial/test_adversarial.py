@@ -17,7 +17,6 @@ UNKNOWN = {
     "ring_attention": "partial sums collected over the steps of a ring",
     "sums_in_another_order": "one reduction as two",
     "uneven_shard_with_padding": "shards of a padded dim",
-    "vocabulary_parallel_embedding_over_two_axes": "a masked gather as a partial one",
 }
 """Right programs that no lemma covers yet, with the lemma that is missing."""
 
