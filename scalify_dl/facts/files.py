@@ -114,7 +114,8 @@ def not_a_number(path: Path, table: Table, position: int, values: list[str]) -> 
 def write(facts: Facts, directory: str | Path) -> None:
     """Writes a facts directory: all of it, or nothing where an error occurs.
 
-    Empty tables are empty files, as stock Soufflé wants them. An existing directory keeps what is not a fact table (README, expected verdict).
+    Empty tables are empty files, as stock Soufflé wants them. An existing directory keeps what is not a fact table
+    (README, expected verdict).
     """
     directory = Path(directory)
     directory.parent.mkdir(parents=True, exist_ok=True)
