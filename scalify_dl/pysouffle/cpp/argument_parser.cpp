@@ -63,6 +63,7 @@ Argument* ClauseParser::unary() {
                                 operand->kind == Argument::Kind::Float;
             if (!number || operand->text[0] == '-') return call(Op::Neg, token.begin, {operand});
             // The sign belongs to the number, so that the smallest number can be written.
+            operand->begin = token.begin;
             operand->text = arena_.keep("-" + std::string(operand->text));
             return operand;
         }
