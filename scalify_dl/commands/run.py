@@ -92,6 +92,8 @@ def _conclude(facts: Facts, options: Options) -> Report:
 
             say("writing the certificate")
             write(analysis, report, options.certificate)
+        elif options.certificate:
+            print(f"dlverify: no certificate is written: the verdict is {report.verdict.value}", file=sys.stderr)
     return report
 
 

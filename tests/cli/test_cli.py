@@ -166,6 +166,46 @@ def test_audit_confirms_what_the_rules_derive(dlverify: Run, tmp_path: Path) -> 
     assert dlverify("audit", PROVED, "--relations", tmp_path)[0] == 1
 
 
+def test_a_certificate_is_written_for_a_proof_and_checked_against_the_facts(dlverify: Run, tmp_path: Path) -> None:
+    proof = tmp_path / "proof.jsonl.gz"
+    assert dlverify("run", PROVED, "--certificate", proof)[0] == 0
+    status, out, _ = dlverify("check", proof, PROVED)
+    assert status == 0
+    assert out.startswith("accepted: ")
+    status, out, err = dlverify("check", proof, BUG, "--json")
+    assert (status, json.loads(out)["accepted"]) == (3, False)
+    assert "other facts" in err
+    none = tmp_path / "none.gz"
+    assert "no certificate" in dlverify("run", BUG, "--certificate", none).err
+    assert not none.exists()
+
+
+def test_rules_check_fuzzes_the_rules(dlverify: Run) -> None:
+    status, out, _ = dlverify("rules", "check", "--seconds", "0.3", "--json")
+    got = json.loads(out)
+    assert (status, got["unsound"]) == (0, [])
+    assert got["pairs"] > 0
+
+
+def test_export_relate_and_facts_show_what_is_read(dlverify: Run, tmp_path: Path) -> None:
+    module = "HloModule m\n\nENTRY %main (x: f32[{n}]) -> f32[{n}] {{\n  %x = f32[{n}]{{0}} parameter(0)\n"
+    module += "  ROOT %y = f32[{n}]{{0}} negate(%x)\n}}\n"
+    base, dist, facts = tmp_path / "base.hlo", tmp_path / "dist.hlo", tmp_path / "facts"
+    base.write_text(module.format(n=8))
+    dist.write_text(module.format(n=4))
+    assert dlverify("export", base, dist, "--mesh", "tp=2", "-o", facts)[0] == 0
+    assert "tp=2" in dlverify("facts", facts).out
+    template = dlverify("relate", base, dist, "--mesh", "tp=2").out
+    (tmp_path / "relations.yaml").write_text(template)
+    relate = ("--relate", tmp_path / "relations.yaml")
+    for found in (
+        dlverify("run", facts, "--json"),
+        dlverify("verify", base, dist, "--mesh", "tp=2", *relate, "--json"),
+    ):
+        assert found.status == 0
+        assert json.loads(found.out)["outputs"][0]["pattern"] == "(tp a) -> a"
+
+
 def test_rules_may_be_given_as_several_files(dlverify: Run, tmp_path: Path) -> None:
     files = [tmp_path / "a.dl", tmp_path / "b.dl"]
     for file in files:

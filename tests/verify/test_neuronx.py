@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.facts import TABLES, Facts
+from scalify_dl.frontends.builder import Pair, Program
+from scalify_dl.frontends.graph import Tensor
 from scalify_dl.verify.conclude import conclude
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
@@ -60,6 +62,24 @@ def test_the_key_slice_bug_is_told_with_its_line_and_its_fix(tmp_path: Path) -> 
     assert all("site-packages" not in frame.file for frame in cause.source)
     assert any("[1024:1280]" in line for line in cause.expected)
     assert any("[1024:1280] instead of [0:256]" in line for line in cause.suggestion)
+
+
+def test_a_norm_over_a_sharded_dim_is_located() -> None:
+    """The NeuronX norm is over dim 0, which every rank has to hold whole."""
+    for dim, verdict in ((0, Verdict.UNKNOWN), (1, Verdict.PROVED)):
+        pair = Pair("tp=2")
+        x, weight = pair.base.input("x", (8, 4)), pair.base.input("weight", (8,))
+        pair.base.output(norm(pair.base, x, weight))
+        cut = {0: "tp"} if dim == 0 else {}
+        pair.dist.output(norm(pair.dist, pair.dist.shard("x", {dim: "tp"}), pair.dist.shard("weight", cut)))
+        found = report(pair.facts())
+        assert found.verdict is verdict
+        assert [cause.kind for cause in found.frontier] == ["custom:AwsNeuronRmsNorm"] * (verdict is Verdict.UNKNOWN)
+
+
+def norm(program: Program, x: Tensor, weight: Tensor) -> Tensor:
+    (result,) = program.custom("AwsNeuronRmsNorm", [x, weight, program.constant(1e-5)], [("f32", x.shape)])
+    return result
 
 
 def renamed(tables: Facts, seed: int) -> Facts:
