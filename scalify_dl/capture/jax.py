@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from scalify_dl.verify.options import Options
     from scalify_dl.verify.verdict import Report
 
+__all__ = ["Capture", "capture", "partitioned", "verify"]
+
 PARTITIONER = {
     "xla_dump_hlo_as_text": True,
     "xla_dump_large_constants": True,

@@ -66,44 +66,62 @@ def shardings(op: ir.Operation, meshes: dict[str, DeviceMesh]) -> tuple[list[Sha
 
 
 def shard(site: Site, value: Value, sharding: Sharding) -> Tensor:
-    """The rank's shard of a value: the shard itself where it already is one, else a slice at the rank's offset."""
-    if isinstance(value, Shards) and value.sharding == sharding:
-        return value.local
-    x = site.scope.tensor(value)
-    if all(n == 1 for n in sharding.tiles):
-        return x
-    sizes = sharding.local_shape(x.shape)
-    if any(n % count for n, count in zip(x.shape, sharding.tiles, strict=True)):
-        raise InputError(f"{x.type} is not divisible into shards {list(sharding.tiles)}")
-    numbers = {"start": [0] * len(sizes), "limit": list(sizes), "stride": [1] * len(sizes)}
-    op = site.add("slice", [x], [(x.dtype, sizes)], numbers=numbers)
-    for d, refs in enumerate(sharding.dims):
+    """The rank's shard of a value: the shard itself where it already is one, else a slice at the rank's offset.
+
+    Shards of another sharding are put together only along the dims that are split otherwise.
+    """
+    if isinstance(value, Shards) and value.sharding.mesh == sharding.mesh:
+        x, kept = value.local, value.sharding
+        for d, refs in enumerate(kept.dims):
+            if refs != sharding.dims[d] and kept.tiles[d] > 1:
+                x = _gather(site.scope.body, x, kept, d)
+        todo = [d for d, refs in enumerate(sharding.dims) if refs != kept.dims[d]]
+    else:
+        x = site.scope.tensor(value)
+        todo = list(range(len(sharding.dims)))
+    for d in todo:
         if sharding.tiles[d] > 1:
-            starts = {rank: sharding.mesh.coordinate(rank, refs) * sizes[d] for rank in range(sharding.mesh.size)}
-            op.rank_numbers["start", d] = starts
-            op.rank_numbers["limit", d] = {rank: start + sizes[d] for rank, start in starts.items()}
+            x = _slice(site, x, sharding, d)
+    return x
+
+
+def _slice(site: Site, x: Tensor, sharding: Sharding, d: int) -> Tensor:
+    """The rank's block of one dim."""
+    if x.shape[d] % sharding.tiles[d]:
+        raise InputError(f"dim {d} of {x.type} is not divisible into {sharding.tiles[d]} shards")
+    size = x.shape[d] // sharding.tiles[d]
+    shape = (*x.shape[:d], size, *x.shape[d + 1 :])
+    numbers = {"start": [0] * len(shape), "limit": list(shape), "stride": [1] * len(shape)}
+    op = site.add("slice", [x], [(x.dtype, shape)], numbers=numbers)
+    starts = {rank: sharding.mesh.coordinate(rank, sharding.dims[d]) * size for rank in range(sharding.mesh.size)}
+    op.rank_numbers["start", d] = starts
+    op.rank_numbers["limit", d] = {rank: start + size for rank, start in starts.items()}
     return op.result
 
 
 def assemble(body: Body, value: Shards) -> Tensor:
-    """The whole of a value that exists as shards: one all-gather per sharded dim."""
+    """The whole of a value that exists as shards."""
     whole = value.local
-    for d, refs in enumerate(value.sharding.dims):
-        if value.sharding.tiles[d] == 1:
-            continue
-        shape = (*whole.shape[:d], whole.shape[d] * value.sharding.tiles[d], *whole.shape[d + 1 :])
-        op = body.graph.add(
-            "all-gather",
-            [whole],
-            [(whole.dtype, shape)],
-            numbers={"dimension": [d]},
-            groups=value.sharding.mesh.groups(refs),
-            name=f"{value.local.name}.whole",
-            source=body.made[value.local].source if value.local in body.made else (),
-        )
-        body.made.update(regions.producers([op]))
-        whole = op.result
+    for d, tiles in enumerate(value.sharding.tiles):
+        if tiles > 1:
+            whole = _gather(body, whole, value.sharding, d)
     return whole
+
+
+def _gather(body: Body, x: Tensor, sharding: Sharding, d: int) -> Tensor:
+    """One dim put together from the ranks that hold its blocks."""
+    shape = (*x.shape[:d], x.shape[d] * sharding.tiles[d], *x.shape[d + 1 :])
+    op = body.graph.add(
+        "all-gather",
+        [x],
+        [(x.dtype, shape)],
+        numbers={"dimension": [d]},
+        groups=sharding.mesh.groups(sharding.dims[d]),
+        name=f"{x.name}.whole",
+        source=body.made[x].source if x in body.made else (),
+    )
+    body.made.update(regions.producers([op]))
+    return op.result
 
 
 def entering_sharding(ssa: ir.Value, scope: Scope) -> Sharding | None:

@@ -96,9 +96,10 @@ def test_a_whole_value_is_sliced_on_entry_and_gathered_on_exit():
     text = jax.jit(program).trace(X, W).lower(lowering_platforms=("cpu",)).as_text()
     graph, _ = read_program(text.encode())
     kinds = [op.kind for op in graph.ops if op.kind not in ("constant", "broadcast")]
-    assert kinds == ["multiply", "slice", "dot", "tanh", "all-reduce", "all-gather", "add"]
-    cut = next(op for op in graph.ops if op.kind == "slice")
-    assert cut.rank_numbers["start", 1] == {rank: rank % 4 * 4 for rank in range(8)}
+    assert kinds == ["multiply", "slice", "slice", "dot", "tanh", "all-reduce", "all-gather", "add"]
+    rows, columns = (op for op in graph.ops if op.kind == "slice")
+    assert rows.rank_numbers["start", 0] == {rank: rank // 4 * 4 for rank in range(8)}
+    assert columns.rank_numbers["start", 1] == {rank: rank % 4 * 4 for rank in range(8)}
     gather = next(op for op in graph.ops if op.kind == "all-gather")
     assert gather.groups == [[0, 4], [1, 5], [2, 6], [3, 7]]
 
