@@ -58,8 +58,11 @@ def capture(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], pa
 
     Writes `<path>.fx.txt` and `<path>.json`; returns the former. Parameters that require no gradient are inputs only.
     """
-    from torch._dynamo.functional_export import dynamo_graph_capture_for_export
-    from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+    try:
+        from torch._dynamo.functional_export import dynamo_graph_capture_for_export
+        from torch._functorch.aot_autograd import aot_export_joint_with_descriptors
+    except ImportError as error:
+        raise RuntimeError(f"capture needs torch 2.9 or newer, this is {torch.__version__}") from error
 
     traced = dynamo_graph_capture_for_export(model)(*args, **kwargs)
     with contextlib.ExitStack() as stack:
