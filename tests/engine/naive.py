@@ -86,9 +86,13 @@ class Program:
     arity: dict[str, int]
     strata: list[list[Rule]]
     facts: Database = field(default_factory=dict)
+    equivalences: set[str] = field(default_factory=set)  # relations that are eqrel
 
     def text(self) -> str:
-        lines = [f".decl {r}({', '.join(f'c{i}: number' for i in range(n))})" for r, n in self.arity.items()]
+        lines = [
+            f".decl {r}({', '.join(f'c{i}: number' for i in range(n))}){' eqrel' if r in self.equivalences else ''}"
+            for r, n in self.arity.items()
+        ]
         return "\n".join(lines + [str(rule) for stratum in self.strata for rule in stratum])
 
 
@@ -151,6 +155,15 @@ def _in_order(rule: Rule) -> list[Atom | Comparison | Aggregate]:
     return sorted(rule.body, key=lambda literal: (isinstance(literal, Atom) and literal.negated, rank[type(literal)]))
 
 
+def closure(pairs: set[Row]) -> set[Row]:
+    """The least equivalence that holds these pairs."""
+    classes: list[set[int]] = []
+    for x, y in pairs:
+        merged = {x, y}.union(*(c for c in classes if c & {x, y}))
+        classes = [c for c in classes if not c & merged] + [merged]
+    return {(x, y) for c in classes for x in c for y in c}
+
+
 def evaluate(program: Program) -> Database:
     database: Database = {r: set(program.facts.get(r, ())) for r in program.arity}
     for stratum in program.strata:
@@ -163,6 +176,8 @@ def evaluate(program: Program) -> Database:
             before = sum(map(len, database.values()))
             for relation, row in new:
                 database[relation].add(row)
+            for relation in program.equivalences:
+                database[relation] = closure(database[relation])
             if sum(map(len, database.values())) == before:
                 break
     return database
@@ -248,8 +263,11 @@ def _rules(draw: st.DrawFn, arity: dict[str, int], head: str, positive: list[str
 
 
 @st.composite
-def programs(draw: st.DrawFn) -> Program:
-    """Stratified programs: facts e0 … e2, then strata of one or two relations each, recursive within a stratum."""
+def programs(draw: st.DrawFn, equivalences: bool = False) -> Program:
+    """Stratified programs: facts e0 … e2, then strata of one or two relations each, recursive within a stratum.
+
+    With `equivalences`, some of the binary relations that have rules are eqrel.
+    """
     arity = {f"e{i}": draw(st.integers(1, 3)) for i in range(3)}
     known = list(arity)
     strata = []
@@ -260,7 +278,8 @@ def programs(draw: st.DrawFn) -> Program:
             [draw(_rules(arity, head, known + own, known)) for head in own for _ in range(draw(st.integers(1, 3)))]
         )
         known += own
-    program = Program(arity, strata)
+    binary = [r for r, n in arity.items() if n == 2 and r.startswith("r")] if equivalences else []
+    program = Program(arity, strata, equivalences={r for r in binary if draw(st.booleans())})
     for relation in ("e0", "e1", "e2"):
         row = st.tuples(*[st.integers(0, MODULUS - 1)] * arity[relation])
         program.facts[relation] = draw(st.sets(row, max_size=8))
