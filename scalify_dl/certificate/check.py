@@ -18,7 +18,8 @@ from typing import Any
 from .closed import Closed
 from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, read_lines, rule_name
 from .instance import Instance, Row
-from .rules import Cell, Clause, RuleError, RuleSet, cell, read_rules
+from .rules import read_rules
+from .terms import Cell, Clause, RuleError, RuleSet, cell
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from .instance import (
     solutions,
     variables,
 )
-from .rules import Atom, Clause, RuleError, RuleSet, Var, atoms
+from .terms import Atom, Clause, RuleError, RuleSet, Var, atoms
 
 
 class _Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
-from .rules import (
+from .terms import (
     LOCAL,
     Aggregate,
     Apply,

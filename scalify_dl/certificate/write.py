@@ -13,7 +13,8 @@ from scalify_dl.verify.pipeline import Analysis, fact_relations, rule_files
 from scalify_dl.verify.verdict import Report
 
 from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, rule_name
-from .rules import Aggregate, Apply, Atom, Clause, Literal, Record, RuleSet, Term, atoms, read_rules
+from .rules import read_rules
+from .terms import Aggregate, Apply, Atom, Clause, Literal, Record, RuleSet, Term, atoms
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 

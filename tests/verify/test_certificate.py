@@ -11,7 +11,8 @@ import pytest
 
 from scalify_dl.certificate.check import Checked, Checker
 from scalify_dl.certificate.files import CertificateError
-from scalify_dl.certificate.rules import RuleError, read_rules
+from scalify_dl.certificate.rules import read_rules
+from scalify_dl.certificate.terms import RuleError
 from scalify_dl.certificate.write import write
 from scalify_dl.facts.files import load
 from scalify_dl.pysouffle import rules_dir
