@@ -119,7 +119,7 @@ def embedding(
     batch: int = 4,
     cast: tuple[str, str] = ("f32", "f32"),
 ) -> Pair:
-    """Embedding over a table whose rows are sharded over tp; `cast`: what rows are cast to, in the baseline and here."""
+    """Embedding over a table whose rows are sharded over tp; `cast`: what rows are cast to, there and here."""
     pair = Pair(mesh, title=f"embedding, {style}")
     b = pair.base
     ids = b.input("ids", (batch, 6), "s32", **({"range": ids_range} if ids_range else {}))
