@@ -8,7 +8,7 @@ from scalify_dl.verify.pattern import pattern
 
 _TITLES = {
     "refutation": "Counterexample",
-    "witness": "Witness (not a refutation: it rests on an invented meaning)",
+    "witness": "Witness (not a refutation: it rests on an invented meaning or a guess)",
     "precision": "Witness (not a refutation: it shows only where casts round)",
 }
 

@@ -44,6 +44,15 @@ def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callabl
     for found in search.counterexamples:
         if found.kind == "refutation":
             out.refuted.add((found.output, found.base))
+    if guessed := sorted({analysis.view.name(row[1]) for row in analysis.rows("placed_by_shape")}):
+        # the program may be right and the guess wrong: the numbers then only show that they do not fit together
+        out.refuted.clear()
+        if out.example:
+            out.example["kind"] = "witness"
+        out.notes.append(
+            f"the placement of {', '.join(guessed)} is a guess from shapes, and what differs rests on it: place it in the"
+            " relations file"
+        )
     if search.status == "agrees":
         out.notes.append(
             f"no counterexample in {search.trials} random runs ({search.sizes} sizes): probably a lemma is missing"
