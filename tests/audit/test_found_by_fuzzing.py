@@ -101,3 +101,26 @@ def test_masks_of_one_value_in_two_shapes_are_paired_one_to_one() -> None:
             results.append(g.emit("multiply", [y, mask]))
         pair.outputs(*results)
     derived_truths(pair)
+
+
+def test_what_was_supposed_of_a_loop_and_did_not_come_back_is_not_reported() -> None:
+    """The body adds over the ranks what the baseline does not: the carried value holds on entry only."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((8, 4), {0: "tp"}), pair.input((8, 4), {0: "tp"})
+    results = []
+    for g, v, u in ((pair.base, x, y), (pair.dist, dx, dy)):
+        condition, body = Graph("condition"), Graph("body")
+        i = condition.input("i", "s32", ())
+        condition.input("x", "f32", v.shape)
+        condition.output(condition.emit("compare", [i, condition.constant(2, "s32")], direction="LT"))
+        j, a = body.input("i", "s32", ()), body.input("x", "f32", v.shape)
+        body.output(body.emit("add", [j, body.constant(1, "s32")]))
+        z = body.emit("sine", [a])
+        if g is pair.dist:
+            z = body.emit("all-reduce", [z], reducer="sum", groups=pair.groups("tp"))
+        body.output(z)
+        types = [("s32", ()), ("f32", v.shape)]
+        loop = g.add("while", [g.constant(0, "s32"), v], types, regions=[condition, body]).results[1]
+        results.append(g.emit("add", [loop, u]))
+    pair.outputs(*results)
+    assert not derived_truths(pair).proved

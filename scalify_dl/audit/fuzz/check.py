@@ -178,6 +178,17 @@ def _without(tables: Tables, gone: set[str]) -> set[str]:
     return {t for op, _, t in tables["operand"] if op in ops}
 
 
+def _inside(tables: Tables, ops: set[str]) -> set[str]:
+    """The sub-graphs of some ops, and theirs."""
+    graphs: set[str] = set()
+    found = {graph for op, _, graph in tables["region"] if op in ops}
+    while found - graphs:
+        graphs |= found
+        members = {op for op, graph, _ in tables["op"] if graph in graphs}
+        found = {graph for op, _, graph in tables["region"] if op in members}
+    return graphs
+
+
 def cut(tables: Tables, wanted: set[str]) -> Tables:
     """The tables reduced to what some tensors depend on; those become the outputs."""
     maker = {t: op for op, _, t in tables["result"]}
@@ -194,6 +205,9 @@ def cut(tables: Tables, wanted: set[str]) -> Tables:
         if op is not None:
             ops.add(op)
             stack += operands.get(op, [])
+    inner = _inside(tables, ops)
+    ops |= {op for op, graph, _ in tables["op"] if graph in inner}
+    keep |= {t for t, graph, *_ in tables["tensor"] if graph in inner}
     keep |= {t for op, _, t in tables["result"] if op in ops}
     by_op = {
         "op",
@@ -228,7 +242,7 @@ def cut(tables: Tables, wanted: set[str]) -> Tables:
         elif name == "shard":
             rows = [r for r in rows if r[0] in keep and r[2] in keep]
         elif name in ("input", "output"):
-            rows = [r for r in rows if r[2] in (keep if name == "input" else wanted)]
+            rows = [r for r in rows if r[0] in inner or r[2] in (keep if name == "input" else wanted)]
             seen: Counter[str] = Counter()
             packed = []
             for graph, _, tensor in rows:
