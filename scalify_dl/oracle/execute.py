@@ -42,6 +42,13 @@ class Request:
     values: PerRank
 
 
+def _keep(kept: Values, tensor: str, value: PerRank) -> None:
+    """Keeps a value; of the steps of a loop the first, which both sides have."""
+    held = kept.setdefault(tensor, {})
+    for rank, x in value.items():
+        held.setdefault(rank, x)
+
+
 class Deadlock(Exception):
     """Ranks wait at collectives that never complete."""
 
@@ -102,7 +109,7 @@ class Machine:
             last_use.update(dict.fromkeys(op.operands, i))
         last_use.update(dict.fromkeys(graph.outputs, len(graph.ops)))
         for tensor in self.keep.intersection(env):
-            kept.setdefault(tensor, {}).update(env[tensor])
+            _keep(kept, tensor, env[tensor])
         for i, op in enumerate(graph.ops):
             operands = [env[t] for t in op.operands]
             if op.kind in COLLECTIVES:
@@ -122,7 +129,7 @@ class Machine:
                 if self.observe:
                     self.observe(tensor, env[tensor])
                 if tensor in self.keep:
-                    kept.setdefault(tensor, {}).update(env[tensor])
+                    _keep(kept, tensor, env[tensor])
             for tensor in {*op.operands, *op.results}:
                 if last_use.get(tensor, i) <= i:
                     env.pop(tensor, None)
