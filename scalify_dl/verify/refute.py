@@ -50,8 +50,8 @@ def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callabl
         if out.example:
             out.example["kind"] = "witness"
         out.notes.append(
-            f"the placement of {', '.join(guessed)} is a guess from shapes, and what differs rests on it: place it in the"
-            " relations file"
+            f"the placement of {', '.join(guessed)} is a guess from shapes, and what differs rests on it: place it in"
+            " the relations file"
         )
     if search.status == "agrees":
         out.notes.append(
