@@ -15,7 +15,6 @@ PRECISION = {"cast_to_half_precision_on_one_rank"}
 UNKNOWN = {
     "gather_order_reversed_on_both_sides": "a permuted contraction index",
     "ring_attention": "partial sums collected over the steps of a ring",
-    "sums_in_another_order": "one reduction as two",
     "uneven_shard_with_padding": "shards of a padded dim",
 }
 """Right programs that no lemma covers yet, with the lemma that is missing."""
