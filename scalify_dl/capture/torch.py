@@ -30,6 +30,8 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
 
+from scalify_dl.errors import InputError
+
 __all__ = ["Build", "capture", "capture_pair", "capture_ranks", "fake_rank"]
 
 MAX_CONSTANT = 4096
@@ -174,7 +176,10 @@ def _in_mesh_order(name: str, order: Sequence[Any] | None) -> None:
     for entry in order or ():  # none is kept for strided shards
         dims = list(entry.mesh_dims)
         if dims != sorted(dims):
-            raise NotImplementedError(f"`{name}` is sharded over mesh dims in the order {dims}")
+            raise InputError(
+                f"`{name}` is sharded over mesh dims in the order {dims}",
+                hint="shard in the order of the mesh: DTensor placements cannot say another one",
+            )
 
 
 def _gradients(joint: Any, placements: Mapping[str, list[Any]]) -> dict[str, list[Any]]:
