@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from ..pair import Pair
-from . import distributed_steps, special_steps, steps  # noqa: F401  (register their steps)
+from . import distributed_steps, partitioner_steps, special_steps, steps  # noqa: F401  (register their steps)
 from .world import MESHES, STEPS, Retry, World
 
 

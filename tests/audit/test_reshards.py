@@ -1,0 +1,85 @@
+"""Shards cut, passed on and glued again (datalog/reshards.dl)."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.audit import audit
+from scalify_dl.audit.derive import derive
+from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part
+from scalify_dl.audit.pair import Pair
+
+
+def window(mesh: dict[str, int], first: int, size: int, slip: int = 0, total: int = 16) -> Pair:
+    """x[total,4] over tp; elements `first …` of it, `size` to a rank."""
+    pair = Pair(mesh)
+    x, dx = pair.input((total, 4), {0: "tp"})
+    y = part(pair.base, x, 0, first, first + size * mesh["tp"])
+    pair.outputs(y, exchanged(pair, dx, 0, "tp", first, size, slip=slip))
+    return pair
+
+
+RIGHT = {
+    "lower half": ({"tp": 2}, 0, 4),
+    "upper half": ({"dp": 2, "tp": 2}, 8, 4),
+    "the middle, of two shards on every rank": ({"tp": 4}, 3, 2),
+    "one element to a rank": ({"tp": 4, "dp": 2}, 12, 1),
+    "a shard with the border of its neighbour": ({"tp": 2}, 3, 6),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_part_of_a_sharded_dim_is_sharded_anew(name: str) -> None:
+    tables = window(*RIGHT[name]).tables()
+    derived = derive(tables)
+    assert derived.proved
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+@pytest.mark.parametrize("name", RIGHT)
+@pytest.mark.parametrize("slip", [-1, 1])
+def test_a_window_that_is_one_element_off_is_not(name: str, slip: int) -> None:
+    tables = window(*RIGHT[name], slip=slip).tables()
+    derived = derive(tables)
+    assert not derived.proved
+    assert audit(tables, derived.corr).false == []
+
+
+def halves(pairs: list[tuple[int, int]], *, own_first: bool = True, overlapping: bool = False) -> Pair:
+    """[gate | up] of 16 over tp=2: up's shard is made of the upper half and what a permute brings."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((16, 4), {0: "tp"})
+    g = pair.dist
+    high, low = part(g, dx, 0, 4, 8), part(g, dx, 0, 0, 4)
+    got = g.emit("collective-permute", [low], pairs=pairs)
+    glued = g.emit("concatenate", [high, got] if own_first else [got, high], dimension=0)
+    offset = g.add("constant", [], [("s32", ())])
+    offset.rank_numbers["value", 0] = {0: 4, 1: 2 if overlapping else 0}
+    y = g.emit("dynamic-slice", [glued, offset.result, g.constant(0, "s32")], sizes=[4, 4])
+    pair.outputs(part(pair.base, x, 0, 8, 16), y)
+    return pair
+
+
+def test_halves_exchanged_between_two_ranks() -> None:
+    tables = halves([(1, 0)]).tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+WRONG = {
+    "sent the other way": halves([(0, 1)]),
+    "kept": halves([(0, 0), (1, 1)]),
+    "not sent": halves([]),
+    "glued in the other order": halves([(1, 0)], own_first=False),
+    "cut elsewhere on one rank": halves([(1, 0)], overlapping=True),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_halves_exchanged_wrongly_are_not_the_shard(name: str) -> None:
+    tables = WRONG[name].tables()
+    derived = derive(tables)
+    assert not derived.proved
+    assert audit(tables, derived.corr).false == []
