@@ -211,14 +211,17 @@ def check(
 @rules_app.command("check")
 def rules_check(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Rule files to fuzz.")] = None,
-    seconds: Annotated[float, typer.Option("--seconds", help="How long to look for an unsound rule.")] = 60.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="CPU seconds to spend.")] = 60.0,
     seed: Annotated[int, typer.Option("--seed")] = 0,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write results as JSON, each minute and at the end.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Fuzz the rules: random small graphs, everything derived is checked numerically."""
-    from scalify_dl.commands import audit as command
+    from scalify_dl.commands.rules_check import rules_check as command
 
-    raise typer.Exit(command.rules_check(files or [], seconds=seconds, seed=seed, as_json=json))
+    raise typer.Exit(command(files or [], seconds=seconds, seed=seed, out=out, as_json=json))
 
 
 app.command()(datalog)

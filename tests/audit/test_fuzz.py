@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scalify_dl.audit.fuzz import check_rules, random_pair
+from scalify_dl.audit.fuzz import Report, check_rules, random_pair
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.pysouffle import rules_dir
 
@@ -34,7 +34,8 @@ def test_the_shipped_rules_derive_nothing_false_of_random_pairs() -> None:
     report = check_rules(pairs=120, seconds=120, seed=70_000)
     assert report.unsound == []
     assert report.tuples > 500
-    assert len(report.exercised) > 10
+    assert sum(count > 0 for count in report.coverage.rich.values()) > 15
+    assert not any(report.coverage.rich[x] for x in report.coverage.lemmas if x.whole)
 
 
 UNSOUND = [
@@ -54,3 +55,20 @@ def test_an_unsound_lemma_is_found_with_a_small_graph(tmp_path: Path, file: str,
 
 def test_a_pair_is_the_same_for_the_same_seed() -> None:
     assert random_pair(random.Random(7)).tables() == random_pair(random.Random(7)).tables()
+
+
+def test_a_lemma_that_grants_something_trivial_is_not_well_exercised(tmp_path: Path) -> None:
+    own = tmp_path / "own.dl"
+    own.write_text('holds(d, t, l) :- holds(d, t, l), op(o, _, "sine"), result(o, 0, d).\n')
+    report = check_rules([own], pairs=10, seed=70_000)
+    assert "own.dl:1" in [x.place for x in report.coverage.missing()]
+
+
+def test_a_run_that_is_interrupted_reports_what_was_done() -> None:
+    def stop(report: Report) -> None:
+        if report.pairs == 3:
+            raise KeyboardInterrupt
+
+    report = check_rules(pairs=10, progress=stop)
+    assert (report.interrupted, report.pairs) == (True, 3)
+    assert report.tuples > 0

@@ -180,11 +180,13 @@ def test_a_certificate_is_written_for_a_proof_and_checked_against_the_facts(dlve
     assert not none.exists()
 
 
-def test_rules_check_fuzzes_the_rules(dlverify: Run) -> None:
-    status, out, _ = dlverify("rules", "check", "--seconds", "0.3", "--json")
+def test_rules_check_fuzzes_the_rules_and_fails_on_lemmas_never_exercised(dlverify: Run, tmp_path: Path) -> None:
+    status, out, _ = dlverify("rules", "check", "--seconds", "0.3", "--out", tmp_path / "report.json", "--json")
     got = json.loads(out)
-    assert (status, got["unsound"]) == (0, [])
+    assert (status, got["unsound"]) == (3, [])
     assert got["pairs"] > 0
+    assert "block_write.dl" in "".join(got["never_exercised"])
+    assert json.loads((tmp_path / "report.json").read_text()) == got
 
 
 def test_export_relate_and_facts_show_what_is_read(dlverify: Run, tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ and everything that they derive is checked numerically.
 
 from __future__ import annotations
 
-from .check import Report, Unsound, check_rules
+from .check import Report, check_rules
+from .coverage import Coverage, Lemma
 from .generate import random_pair
+from .smallest import Unsound
 
-__all__ = ["Report", "Unsound", "check_rules", "random_pair"]
+__all__ = ["Coverage", "Lemma", "Report", "Unsound", "check_rules", "random_pair"]

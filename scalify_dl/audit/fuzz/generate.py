@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 from ..pair import Pair
 from . import distributed_steps, partitioner_steps, special_steps, steps  # noqa: F401  (register their steps)
 from .world import MESHES, STEPS, Retry, World
 
 
-def random_pair(rng: random.Random, *, length: int = 12, wrong: float = 0.12) -> Pair:
-    """A pair with about `length` steps on each side; every value that nobody uses is an output."""
+def random_pair(
+    rng: random.Random, *, length: int | None = None, wrong: float = 0.12, prefer: Iterable[str] = ()
+) -> Pair:
+    """A pair with about `length` steps on each side (by default some 8 to 32); every value that nobody uses is an
+    output. Steps named in `prefer` are drawn half of the time."""
     world = World(rng, Pair(rng.choice(MESHES)), wrong)
-    names = list(STEPS)
-    weights = [STEPS[name][1] for name in names]
+    length = length or rng.choice([8, 12, 20, 32])
+    weights = {name: weight for name, (_, weight) in STEPS.items()}
+    preferred = [name for name in prefer if name in STEPS]
+    if preferred:
+        share = sum(weights.values()) / len(preferred)
+        weights.update({name: weights[name] + share for name in preferred})
     done = 0
     for _ in range(6 * length):
         if done >= length:
             break
         marks = [(g, len(g.ops)) for g in (world.base, world.dist)]
         try:
-            STEPS[rng.choices(names, weights)[0]][0](world)
+            STEPS[rng.choices(list(weights), list(weights.values()))[0]][0](world)
             done += 1
         except Retry:
             for graph, count in marks:  # a step that did not fit leaves nothing behind

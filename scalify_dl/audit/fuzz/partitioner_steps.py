@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
+from typing import Any
 
+from scalify_dl.facts.layout import Layout
 from scalify_dl.frontends.graph import Graph, Tensor
 
 from ..pair import Pair
@@ -65,4 +69,137 @@ def reshard(w: World) -> None:
     w.add(
         part(w.base, t.base, 0, first, first + size * count),
         exchanged(w.pair, t.dist, 0, axis, first, size, slip=w.rng.choice([-1, 1]) if w.slip() else 0),
+    )
+
+
+def rank_scalar(pair: Pair, values: Sequence[int]) -> Tensor:
+    """An integer of each rank's own."""
+    op = pair.dist.add("constant", [], [("s32", ())])
+    op.rank_numbers["value", 0] = dict(enumerate(values))
+    return op.result
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """A table whose first dims are indexed, and in blocks, one to a rank: its layout, first indices by dim and rank,
+    block sizes by dim."""
+
+    layout: Layout
+    firsts: list[list[int]]
+    sizes: list[int]
+
+    @classmethod
+    def of(cls, pair: Pair, shape: Sequence[int], axes: Sequence[str | None], rest: Mapping[int, str]) -> Blocks:
+        """Indexed dim `k` over `axes[k]`, further dims as `rest` says."""
+        split: dict[int, str] = {k: a for k, a in enumerate(axes) if a} | dict(rest)
+        layout = pair.layout(shape, split)
+        sizes = list(layout.local_shape[: len(axes)])
+        at = {name: i for i, (name, _) in enumerate(pair.mesh.axes)}
+        firsts = [[c[at[a]] * n if a else 0 for c in pair.mesh.coordinates] for a, n in zip(axes, sizes, strict=True)]
+        return cls(layout, firsts, sizes)
+
+
+def laid(g: Graph, scalars: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
+    """Scalars as a vector along the last dim of a shape."""
+    vector = g.emit("concatenate", [g.emit("reshape", [s], shape=(1,)) for s in scalars], dimension=0)
+    return g.emit("broadcast", [vector], shape=shape, dimensions=[len(shape) - 1])
+
+
+def block_gather(
+    pair: Pair, table: Tensor, ids: Tensor, blocks: Blocks, heights: Sequence[int], *, clamp: bool = True, slip: int = 0
+) -> Tensor:
+    """The distributed read at the first dims of a table in blocks: what the own block has, else zero; `slip` moves an
+    upper bound."""
+    g, n = pair.dist, len(blocks.sizes)
+    low = laid(g, [rank_scalar(pair, f) for f in blocks.firsts], ids.shape)
+    high = laid(
+        g, [rank_scalar(pair, [v + z - 1 + slip for v in f]) for f, z in zip(blocks.firsts, blocks.sizes, strict=True)],
+        ids.shape,
+    )  # fmt: skip
+    if clamp:
+        last = laid(g, [g.constant(h - 1, "s32") for h in heights], ids.shape)
+        ids = g.emit("clamp", [g.splat(0, "s32", ids.shape), ids, last])
+    outside = g.emit(
+        "or", [g.emit("compare", [ids, low], direction="LT"), g.emit("compare", [ids, high], direction="GT")]
+    )
+    batch = len(ids.shape) - 1
+    mask = g.emit("reduce", [outside], dimensions=[batch], reducer="or")
+    read = g.emit("gather", [table, g.emit("subtract", [ids, low])], **read_attributes(table.shape, batch, n))
+    wide = g.emit("broadcast", [mask], shape=read.shape, dimensions=list(range(batch)))
+    return g.emit("select", [wide, g.splat(0.0, "f32", read.shape), read])
+
+
+def read_attributes(shape: Sequence[int], batch: int, n: int) -> dict[str, Any]:
+    """Of a gather at the first `n` dims, with windows along the others."""
+    dims = list(range(n))
+    return {
+        "offset_dims": list(range(batch, batch + len(shape) - n)), "collapsed_slice_dims": dims,
+        "start_index_map": dims,
+        "slice_sizes": [1] * n + list(shape[n:]), "index_vector_dim": batch, "mode": "clamp",
+    }  # fmt: skip
+
+
+@step("block-gather", 0.4)
+def block_gather_step(w: World) -> None:
+    """A read at several indices of a table that is in blocks along them."""
+    heights = [w.rng.choice([4, 8]), w.rng.choice([2, 4, 6])]
+    shape = [*heights, 4] if w.chance(0.5) else heights
+    names = [name for name, _ in w.pair.mesh.axes]
+    w.rng.shuffle(names)
+    free: list[str | None] = [*names, None, None]
+    axes, rest = free[:2], {2: names[2]} if len(shape) == 3 and len(names) > 2 else {}
+    if w.chance(0.3):
+        axes = [free[0], None]
+    sizes = dict(w.pair.mesh.axes)
+    if any(a and h % sizes[a] for a, h in zip(axes, heights, strict=True)):
+        raise Retry
+    blocks = Blocks.of(w.pair, shape, axes, rest)
+    table = w.input("f32", shape=shape, layout=blocks.layout)
+    ids = w.input("s32", shape=[4, 2], layout=w.pair.layout([4, 2], {}))
+    read = block_gather(
+        w.pair,
+        table.dist,
+        ids.dist,
+        blocks,
+        heights,
+        clamp=w.chance(0.7),
+        slip=w.rng.choice([-1, 1]) if w.slip() else 0,
+    )
+    w.add(w.emit(w.base, "gather", [table.base, ids.base], **read_attributes(shape, 1, 2)), read)
+
+
+def write_attributes(batch: int, rank: int, n: int) -> dict[str, Any]:
+    """Of a scatter at the first `n` dims of a tensor of that rank."""
+    dims = list(range(n))
+    return {
+        "update_window_dims": list(range(batch, batch + rank - n)), "inserted_window_dims": dims,
+        "scatter_dims_to_operand_dims": dims, "index_vector_dim": batch,
+    }  # fmt: skip
+
+
+@step("block-scatter", 0.4)
+def block_scatter(w: World) -> None:
+    """A scatter at several indices into zeros that are in blocks along them."""
+    heights = [w.rng.choice([4, 8]), w.rng.choice([2, 4, 6])]
+    shape = [*heights, 4] if w.chance(0.5) else heights
+    free: list[str | None] = [*(name for name, _ in w.pair.mesh.axes), None, None]
+    w.rng.shuffle(free)
+    sizes = dict(w.pair.mesh.axes)
+    axes = free[:2]
+    if any(a and h % sizes[a] for a, h in zip(axes, heights, strict=True)):
+        raise Retry
+    blocks = Blocks.of(w.pair, shape, axes, {})
+    ids = w.input("s32", shape=[4, 2], layout=w.pair.layout([4, 2], {}))
+    updates = w.input("f32", shape=[4, *shape[2:]])
+    reducer = w.rng.choice(["sum", "sum", "max", "replace"])
+    g = w.dist
+    low = laid(g, [rank_scalar(w.pair, [v + w.slip() for v in f]) for f in blocks.firsts], ids.dist.shape)
+    local = g.emit("subtract", [ids.dist, low])
+    into = g.splat(0.0, "f32", blocks.layout.local_shape)
+    zeros = w.base.splat(0.0, "f32", shape)
+    w.add(
+        w.emit(
+            w.base, "scatter", [zeros, ids.base, updates.base], reducer=reducer, **write_attributes(1, len(shape), 2)
+        ),
+        w.emit(g, "scatter", [into, local, updates.dist], reducer=reducer, **write_attributes(1, len(shape), 2)),
     )

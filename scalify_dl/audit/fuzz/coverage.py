@@ -1,0 +1,113 @@
+"""Which lemmas the fuzzer has exercised, and how well.
+
+A lemma is a rule for `holds`. It is *exercised* where it was the one to derive a tuple of a pair that was audited.
+That counts as *well* exercised only where the tuple's layout has something to get wrong: two digits for one baseline
+dim (a block and its number, interleaved blocks, …) or a pending reduction. A lemma that only ever grants values that
+every rank holds whole says so in the comment above it with the marker `@whole`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ..derive import Derived
+
+LEMMAS = "holds"
+"""The relation whose rules are the lemmas."""
+WHOLE = "@whole"
+"""The marker, in a comment right above a lemma: whole, replicated values are all that it ever grants."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lemma:
+    """A rule for `holds`: file, line in it, text; `whole`: it is marked as granting whole values only."""
+
+    file: str
+    line: int
+    text: str = field(compare=False)
+    whole: bool
+
+    @property
+    def place(self) -> str:
+        """`file:line`, for people."""
+        return _place(self.file, self.line)
+
+
+@dataclass(slots=True)
+class Coverage:
+    """Derivations by lemma that were audited; `rich` are those with two digits for one dim or something pending."""
+
+    lemmas: list[Lemma] = field(default_factory=list)
+    derived: Counter[Lemma] = field(default_factory=Counter)
+    rich: Counter[Lemma] = field(default_factory=Counter)
+
+    def missing(self) -> list[Lemma]:
+        """Lemmas without a derivation that counts."""
+        return [x for x in self.lemmas if not (self.derived if x.whole else self.rich)[x]]
+
+    def count(self, derived: Derived) -> None:
+        """Adds what the rules derived in one audited pair."""
+        rules = derived.program.stats().rules
+        found = {i: _lemma(r.file, r.line, r.text) for i, r in enumerate(rules) if r.relation == LEMMAS}
+        if not self.lemmas:
+            self.lemmas = list(dict.fromkeys(found.values()))
+        fresh = {lemma for i, lemma in found.items() if rules[i].derived and not lemma.whole and not self.rich[lemma]}
+        for i, lemma in found.items():
+            self.derived[lemma] += rules[i].derived
+        if fresh:  # who derived which tuple is asked only while it can tell something new
+            rows = [row for row in derived.program.relation(LEMMAS) if is_rich(row[2])]
+            for proof in derived.program.explain_all(LEMMAS, rows):
+                if proof is not None and proof.rule_index in found:
+                    self.rich[found[proof.rule_index]] += 1
+
+
+def fired(derived: Derived) -> tuple[str, ...]:
+    """Places of the lemmas that derived something."""
+    rules = derived.program.stats().rules
+    return tuple(dict.fromkeys(_place(r.file, r.line) for r in rules if r.relation == LEMMAS and r.derived))
+
+
+def _place(file: str, line: int) -> str:
+    return f"{Path(file).name}:{line}"
+
+
+@cache
+def _lemma(file: str, line: int, text: str) -> Lemma:
+    return Lemma(file, line, text, WHOLE in _comment_above(file, line))
+
+
+@cache
+def _lines(file: str) -> tuple[str, ...]:
+    try:
+        return tuple(Path(file).read_text(encoding="utf-8").splitlines())
+    except OSError:
+        return ()
+
+
+def _comment_above(file: str, line: int) -> str:
+    """The comment lines right above a rule."""
+    lines, at = _lines(file), line - 2
+    found = []
+    while 0 <= at < len(lines) and lines[at].startswith("//"):
+        found.append(lines[at])
+        at -= 1
+    return "\n".join(reversed(found))
+
+
+def is_rich(layout: Any) -> bool:
+    """Whether a layout (local dims, mesh entries, scale) has two digits for one baseline dim, or something pending."""
+    seen: Counter[int] = Counter()
+    local, mesh = layout[0], layout[1]
+    lists = [mesh]
+    while local is not None:
+        lists.append(local[0])
+        local = local[1]
+    for digits in lists:
+        while digits is not None:
+            (dim, _, _), digits = digits
+            seen[dim] += 1
+    return any(dim < -1 or (dim >= 0 and count > 1) for dim, count in seen.items())

@@ -1,0 +1,134 @@
+"""`dlverify rules check`: what fuzzing says of the rules, as a table by lemma or as JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.audit.fuzz import Lemma, Report, check_rules
+from scalify_dl.errors import InputError
+
+from .progress import progress
+
+LINE_EVERY = 60.0
+"""Seconds between lines of progress where standard error is no terminal, and between writings of `--out`."""
+
+
+def rules_check(files: Sequence[Path], *, seconds: float, seed: int, out: Path | None, as_json: bool) -> int:
+    """Fuzz the shipped rules together with these files.
+
+    Status 1 if something unsound was found, 3 if a lemma was not exercised (of the files, if there are any), 130 if
+    it was interrupted before that was known, else 0. SIGINT and SIGTERM end the run with a report of what was done.
+    """
+    for file in files:
+        if not file.is_file():
+            raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
+    if out is not None:
+        _write(out, Report(interrupted=True), files)  # a place that cannot be written is said at once
+    last = time.monotonic()
+
+    def tell(report: Report) -> None:
+        nonlocal last
+        done = f"{report.seconds:.0f} of {seconds:.0f} s: {report.pairs:,} pairs, {report.tuples:,} tuples audited"
+        say(f"fuzzing the rules: {done}")
+        if time.monotonic() - last > LINE_EVERY:
+            last = time.monotonic()
+            if not sys.stderr.isatty():
+                found, missing = len(report.unsound), len(_missing(report, files))
+                print(f"{done}, {found} unsound, {missing} lemmas to go", file=sys.stderr, flush=True)
+            if out is not None:
+                _write(out, report, files)
+
+    with progress("fuzzing the rules") as say, _terminable():
+        report = check_rules(list(files), seconds=seconds, seed=seed, progress=tell)
+    if out is not None:
+        _write(out, report, files)
+    print(json.dumps(_content(report, files), indent=2, ensure_ascii=False) if as_json else _table(report, files))
+    if report.unsound:
+        return 1
+    if _missing(report, files):
+        return 130 if report.interrupted else 3
+    return 0
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM is treated as Ctrl-C; a second one kills."""
+
+    def stop(number: int, frame: Any) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _missing(report: Report, files: Sequence[Path]) -> list[Lemma]:
+    """Lemmas that should have been exercised: those of the given files, or all."""
+    own = {str(file.resolve()) for file in files}
+    return [x for x in report.coverage.missing() if not own or str(Path(x.file).resolve()) in own]
+
+
+def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
+    coverage, missing = report.coverage, set(_missing(report, files))
+    return {
+        "pairs": report.pairs,
+        "tuples": report.tuples,
+        "seconds": round(report.seconds, 2),
+        "interrupted": report.interrupted,
+        "unsound": [{"seed": u.seed, "rules": list(u.rules), "graph": u.listing()} for u in report.unsound],
+        "lemmas": [
+            {
+                "rule": x.place,
+                "text": x.text,
+                "derived": coverage.derived[x],
+                "rich": coverage.rich[x],
+                "whole_only": x.whole,
+                "exercised": x not in missing,
+            }
+            for x in coverage.lemmas
+        ],
+        "never_exercised": [x.place for x in coverage.lemmas if x in missing],
+        "problems": dict(report.problems),
+    }
+
+
+def _write(out: Path, report: Report, files: Sequence[Path]) -> None:
+    """Writes the JSON file in one go."""
+    part = out.with_name(out.name + ".part")
+    try:
+        part.write_text(json.dumps(_content(report, files), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        os.replace(part, out)
+    except OSError as error:
+        raise InputError(f"cannot write the report: {error.strerror}", file=out) from None
+
+
+def _table(report: Report, files: Sequence[Path]) -> str:
+    coverage, missing = report.coverage, set(_missing(report, files))
+    lines = []
+    for unsound in report.unsound:
+        lines.append(f"UNSOUND (seed {unsound.seed}): {', '.join(unsound.rules)}")
+        lines += [f"  {line}" for line in unsound.listing().splitlines()]
+    if coverage.lemmas:
+        width = max(len(x.place) for x in coverage.lemmas)
+        lines.append(f"{'lemma':{width}} {'derived':>9} {'rich':>9}")
+        for x in coverage.lemmas:
+            mark = "  NOT EXERCISED: " + x.text[:120] if x in missing else "  whole values only" if x.whole else ""
+            lines.append(f"{x.place:{width}} {coverage.derived[x]:9,} {coverage.rich[x]:9,}{mark}")
+    lines += [f"not checked, {count} times: {problem}" for problem, count in report.problems.most_common(5)]
+    lines.append(
+        f"{report.pairs:,} pairs, {report.tuples:,} tuples audited in {report.seconds:.0f} s of CPU,"
+        f" {len(report.unsound)} unsound,"
+        f" {len(missing)} of {len(coverage.lemmas)} lemmas not exercised" + ", interrupted" * report.interrupted
+    )
+    return "\n".join(lines)
