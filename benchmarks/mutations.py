@@ -27,6 +27,7 @@ class View:
         self.graphs = {g for g, role in tables["graph"] if role == "dist" and g not in inner}
         self.kind = {op: kind for op, graph, kind in tables["op"] if graph in self.graphs}
         self.order = {op: i for i, op in enumerate(self.kind)}
+        self.focus = list(self.kind)
         self.operands: dict[str, list[str]] = defaultdict(list)
         for op, _, tensor in sorted(tables["operand"], key=lambda r: (r[0], r[1])):
             self.operands[op].append(tensor)
@@ -57,9 +58,17 @@ class View:
             self.groups[op][group].append(rank)
         self.ranks = sorted({row[0] for row in tables["rank_coord"]})
 
+    def look_at(self, rng: random.Random, count: int) -> None:
+        """Mutates only so many ops from now on, and as many collectives and constants beside them."""
+        chosen: set[str] = set()
+        rare = [op for op, kind in self.kind.items() if kind in COLLECTIVES or kind in ("constant", "iota", "compare")]
+        for ops in (list(self.kind), rare):
+            chosen.update(rng.sample(ops, min(count, len(ops))))
+        self.focus = [op for op in self.kind if op in chosen]
+
     def ops(self, *kinds: str) -> list[str]:
-        """Ops of some kinds, in order (all without kinds)."""
-        return [op for op, kind in self.kind.items() if not kinds or kind in kinds]
+        """Ops to mutate, of some kinds, in order (all without kinds)."""
+        return [op for op in self.focus if not kinds or self.kind[op] in kinds]
 
     def edit(self, **changes: list[Row]) -> Tables:
         """The tables with some replaced."""
@@ -208,8 +217,9 @@ def shift_slice(v: View, rng: random.Random) -> Iterator[Mutant]:
 @operator
 def shift_offset_on_a_rank(v: View, rng: random.Random) -> Iterator[Mutant]:
     """A rank-dependent number, changed on one rank or on all."""
-    rows = [r for r in v.tables["rank_number"] if r[0] in v.kind]
-    for op, key, pos, rank, value in rows[:40]:
+    focus = set(v.focus)
+    rows = [r for r in v.tables["rank_number"] if r[0] in focus]
+    for op, key, pos, rank, value in rng.sample(rows, min(40, len(rows))):
         for delta in (1, -1):
             new = [(*r[:4], value + delta) if r[:4] == (op, key, pos, rank) else r for r in v.tables["rank_number"]]
             yield f"{op}: {key} on rank {rank} {delta:+}", v.edit(rank_number=new)
@@ -278,10 +288,11 @@ def swap_operands(v: View, rng: random.Random) -> Iterator[Mutant]:
 @operator
 def other_parameter(v: View, rng: random.Random) -> Iterator[Mutant]:
     """An op uses another input of the same type."""
+    focus = set(v.focus)
     for x in v.inputs:
         for y in v.inputs:
             if x != y and v.type[x] == v.type[y]:
-                for use in v.users[x]:
+                for use in (u for u in v.users[x] if u[0] in focus):
                     yield f"{use[0]}: input {y} instead of {x}", v.edit(operand=v.rewired({use: y}))
 
 
@@ -338,7 +349,8 @@ SIMILAR = [
 @operator
 def other_kind(v: View, rng: random.Random) -> Iterator[Mutant]:
     """A similar op in its place."""
-    for op, kind in v.kind.items():
+    for op in v.focus:
+        kind = v.kind[op]
         dtype = v.type[v.results[op][0]][0] if v.results[op] else ""
         for family in SIMILAR:
             if (kind in family and dtype != "pred") or (family[0] == "and" and kind in family):
@@ -351,7 +363,8 @@ def other_kind(v: View, rng: random.Random) -> Iterator[Mutant]:
 def round_in_between(v: View, rng: random.Random) -> Iterator[Mutant]:
     """A value goes through a narrower type."""
     narrower = {"f64": "f32", "f32": "bf16", "f16": "f8e4m3fn", "bf16": "f8e4m3fn"}
-    for op, kind in v.kind.items():
+    for op in v.focus:
+        kind = v.kind[op]
         if kind == "convert" or not v.results[op] or v.type[v.results[op][0]][0] not in narrower:
             continue
         first = View(_insert_after(v, op, "convert"))
@@ -378,7 +391,8 @@ def rewire(v: View, rng: random.Random) -> Iterator[Mutant]:
 @operator
 def drop_op(v: View, rng: random.Random) -> Iterator[Mutant]:
     """Users of an op take one of its operands: a lost residual, activation, scale, mask."""
-    for op, kind in v.kind.items():
+    for op in v.focus:
+        kind = v.kind[op]
         if kind in COLLECTIVES or not v.results[op]:
             continue
         for operand in dict.fromkeys(v.operands[op]):
