@@ -46,6 +46,14 @@ Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="F", help="Write 
 Html = Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a single-file HTML report.")]
 Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after this long.")]
 MaxMemory = Annotated[int | None, typer.Option("--max-memory", metavar="MB", help="Give up above this much memory.")]
+Symbolic = Annotated[
+    str | None,
+    typer.Option("--symbolic", metavar="NAMES", help="Prove for all sizes: tp,batch=tokens:0."),
+]
+Sample = Annotated[
+    list[str] | None,
+    typer.Option("--sample", metavar="'BASE DIST tp=4'", help="The same pair at other sizes."),
+]
 NoRefute = Annotated[bool, typer.Option("--no-refute", help="Do not look for a counterexample.")]
 
 
@@ -66,10 +74,17 @@ def verify(
     timeout: Timeout = None,
     max_memory: MaxMemory = None,
     no_refute: NoRefute = False,
+    symbolic: Symbolic = None,
+    sample: Sample = None,
 ) -> None:
     """Read two programs and say whether DIST computes what BASE computes."""
     from scalify_dl.commands import run as command
     from scalify_dl.verify.options import Options
+
+    if sample and symbolic is None:
+        raise InputError("--sample goes with --symbolic", hint="name the sizes that vary: --symbolic tp,batch=tokens:0")
+    if symbolic is not None and (sarif or html):
+        raise InputError("--sarif and --html report on one size: they do not go with --symbolic")
 
     options = Options(
         rules=tuple(rules or ()),
@@ -81,7 +96,41 @@ def verify(
         max_memory=max_memory,
         refute=not no_refute,
     )
+    if symbolic is not None:
+        from scalify_dl.commands import family as families
+        from scalify_dl.symbolic.captures import Capture
+
+        first = Capture(base, tuple(dist), mesh, relate)
+        raise typer.Exit(families.symbolic(first, symbolic, sample or [], options, as_json=json))
     raise typer.Exit(command.verify(base, dist, mesh, relate, options, as_json=json, sarif=sarif, html=html))
+
+
+@app.command()
+def family(
+    file: Annotated[Path, typer.Argument(metavar="F.yaml", help="Symbols and captures (see docs/symbolic.md).")],
+    rules: Rules = None,
+    json: Json = False,
+    out: Out = None,
+    strict: Strict = False,
+    accept: Accept = None,
+    timeout: Timeout = None,
+    max_memory: MaxMemory = None,
+    no_refute: NoRefute = False,
+) -> None:
+    """One verdict for all sizes of a program that was captured at several."""
+    from scalify_dl.commands import family as command
+    from scalify_dl.verify.options import Options
+
+    options = Options(
+        rules=tuple(rules or ()),
+        out=out,
+        strict=strict,
+        accept=accept,
+        timeout=timeout,
+        max_memory=max_memory,
+        refute=not no_refute,
+    )
+    raise typer.Exit(command.family(file, options, as_json=json))
 
 
 @app.command()

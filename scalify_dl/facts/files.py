@@ -11,7 +11,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
 
 from .model import Facts, Row
-from .schema import ANSWERS, RESERVED, TABLES, Table
+from .schema import ANSWERS, RESERVED, SYMBOLIC, TABLES, Table
 
 LIMIT = 2**31
 _tabs = methodcaller("count", "\t")
@@ -37,6 +37,14 @@ def _load(directory: Path, validate: bool) -> Facts:
         if name in ANSWERS:
             if path.stat().st_size:
                 raise InputError(f"table `{name}` holds what a solver says during a run, it is no fact", file=path)
+            continue
+        if name in SYMBOLIC:
+            if path.stat().st_size:
+                raise InputError(
+                    "these facts have symbolic sizes",
+                    file=path,
+                    hint="`dlverify family` takes the captures",
+                )
             continue
         if name not in TABLES:
             raise InputError(f"unknown table `{name}`", file=path, expected=f"one of {', '.join(TABLES)}")
@@ -124,7 +132,7 @@ def write(facts: Facts, directory: str | Path) -> None:
         for name, rows in facts.tables.items():
             text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
             (staging / f"{name}{SUFFIX}").write_text(text, encoding="utf-8")
-        for name in ANSWERS:
+        for name in (*ANSWERS, *(name for name in SYMBOLIC if name not in facts.tables)):
             (staging / f"{name}{SUFFIX}").touch()
         directory.mkdir(exist_ok=True)
         for old in directory.glob(f"*{SUFFIX}"):

@@ -49,6 +49,9 @@ ANSWERS = ("proved", "refuted")
 """What a solver says during a run: rules read these relations, a facts directory holds them as empty files only, for
 engines that insist on a file for every input."""
 
+SYMBOLIC = ("whole_axis", "group_along", "written_number")
+"""What only families with symbolic sizes have (scalify_dl.symbolic); empty files as well."""
+
 
 class Column(NamedTuple):
     """One column: its name, whether it holds numbers, is in the key, and the table whose first column it refers to."""

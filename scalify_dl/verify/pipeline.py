@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import TABLES, Facts
@@ -48,10 +48,13 @@ def rule_files(more: Iterable[Path] = ()) -> list[Path]:
     return files
 
 
-def rules_program(more: Iterable[Path] = (), text: str = "") -> Program:
-    """All rules of a run as a program, with further rule text at the end; InputError where they do not load."""
+def rules_program(more: Iterable[Path] = (), text: str = "", **options: Any) -> Program:
+    """All rules of a run as a program, with further rule text at the end; InputError where they do not load.
+
+    Options are those of `Program.from_source`.
+    """
     source = "".join(f'#include "{file}"\n' for file in rule_files(more)) + text
-    return Program.from_source(source, name="rules", include_dirs=[rules_dir()])
+    return Program.from_source(source, name="rules", include_dirs=[rules_dir()], **options)
 
 
 def fact_relations(program: Program) -> dict[str, str]:

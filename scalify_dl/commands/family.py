@@ -1,0 +1,52 @@
+"""`dlverify family`, and `dlverify verify --symbolic`: one verdict for all sizes of a family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.symbolic.captures import Capture, load_family, parse_sample
+from scalify_dl.symbolic.family import Family
+from scalify_dl.symbolic.symbols import parse_symbols
+from scalify_dl.verify.options import Options
+
+from .progress import progress
+
+
+def family(file: Path, options: Options, *, as_json: bool) -> int:
+    """The captures of a family file; the exit status."""
+    found = load_family(file)
+    return _verify(found.captures, found.symbols, options, as_json=as_json)
+
+
+def symbolic(first: Capture, symbols: str, samples: Sequence[str], options: Options, *, as_json: bool) -> int:
+    """A pair on the command line, and further samples of it; the exit status."""
+    captures = [first, *(parse_sample(text, first.relate) for text in samples)]
+    return _verify(captures, parse_symbols(symbols), options, as_json=as_json)
+
+
+def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], options: Options, *, as_json: bool) -> int:
+    from scalify_dl.symbolic.report import render, to_json
+    from scalify_dl.symbolic.verify import verify_family
+
+    if options.certificate is not None:
+        raise InputError("a certificate is for one size: --certificate and --symbolic do not go together")
+    out = options.out
+    if out is not None and out.exists() and any(out.iterdir()):
+        raise InputError("this directory holds other files", file=out, expected="a new or empty directory")
+
+    def keep(lifted: Family) -> None:
+        if out is not None:
+            from scalify_dl.facts.files import write
+
+            write(lifted.facts({}).facts, out)
+
+    with progress("reading the captures") as say:
+        facts = [capture.load() for capture in captures]
+        report = verify_family(facts, symbols, options, say, keep)
+    if as_json:
+        print(to_json(report))
+    else:
+        render(report)
+    return report.verdict.exit_code

@@ -1,0 +1,207 @@
+"""Proofs for all sizes of a family, case by case.
+
+One run of the rules with symbols gives a proof and the conditions under which it holds: a region of sizes. Z3 is asked
+for sizes in no region; the rules run there, with symbols wherever they can stay. Where an equality keeps a point out of
+a region (a size is 1, or two sizes coincide), the case is that equality, put into the facts. This goes on until nothing
+is left, or a point is not proved: that one is an ordinary pair of programs, with the ordinary diagnosis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.validate import validate
+from scalify_dl.verify.conclude import conclude
+from scalify_dl.verify.options import Options
+from scalify_dl.verify.pipeline import analyse
+from scalify_dl.verify.verdict import Report, Verdict
+
+from .conditions import Condition
+from .derive import Derivation, derive
+from .domain import FIRST_GENERIC, Domain, Region
+from .expression import Expression, Monomial
+from .family import Family
+
+LIMIT = 60
+"""Most cases."""
+POINTS = 8
+"""Most single points proved one by one where symbols did not do."""
+REFINEMENTS = 6
+
+Point = dict[str, int]
+Equations = dict[str, Expression]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A region that is proved, and the sizes at which the rules ran."""
+
+    region: Region
+    point: Mapping[str, int]
+
+    @property
+    def is_point(self) -> bool:
+        """Whether no symbol was left."""
+        return all(formula.constant is not None for formula in self.region.equations.values()) and len(
+            self.region.equations
+        ) == len(self.point)
+
+
+@dataclass
+class Coverage:
+    """What came out. `failed` is a point that is not proved, with its ordinary report."""
+
+    domain: Domain
+    cases: list[Case] = field(default_factory=list)
+    magnitude: set[Condition] = field(default_factory=set)
+    """Conditions that only keep numbers small."""
+    assumptions: set[tuple[str, str, str]] = field(default_factory=set)
+    complete: bool = False
+    failed: tuple[Point, Report] | None = None
+    notes: list[str] = field(default_factory=list)
+    stops: tuple[str, ...] = ()
+    """Where the run with the most symbols stopped that did not prove what single points do."""
+
+
+def cover(
+    family: Family, first: Point, options: Options, progress: Callable[[str], None] = lambda text: None
+) -> Coverage:
+    """Proves the members of a family, starting near the point `first`."""
+    names = [symbol.name for symbol in family.symbols]
+    out = Coverage(Domain(names, family.sizes, family.integers))
+    if not out.domain.holds(first):
+        raise InputError(f"the sizes {_text(first)} do not fit the formulas", hint="add a capture at other sizes")
+    point: Point | None = first
+    while point is not None:
+        if len(out.cases) >= LIMIT or sum(case.is_point for case in out.cases) >= POINTS:
+            out.notes.append(f"{len(out.cases)} cases are proved and not all sizes covered: {_text(point)} is not")
+            return out
+        progress(f"case {len(out.cases) + 1}: {_text(point)}")
+        case = _prove(family, point, out, options)
+        if case is None:
+            report = _ordinary(family, point, options)
+            if report.verdict is not Verdict.PROVED:
+                out.failed = point, report
+                return out
+            case = Case(Region({name: Expression.number(size) for name, size in point.items()}, {}, ()), point)
+            out.assumptions |= {(a.tensor, a.text, a.why) for a in report.assumptions}
+        out.cases.append(case)
+        try:
+            point = out.domain.uncovered([case.region for case in out.cases])
+        except TimeoutError as error:
+            out.notes.append(f"{error}")
+            return out
+    out.complete = True
+    return out
+
+
+def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Case | None:
+    """A region around a point; None where symbols do not help."""
+    axes = [symbol.name for symbol in family.symbols if symbol.axis]
+    equations: Equations = {a: Expression.number(point[a]) for a in axes if point[a] <= FIRST_GENERIC}
+    for case in out.cases:
+        equations = _joined(equations, [c for c in case.region.conditions if case.region.applies(point)], point, axes)
+    tried: list[Equations] = []
+    for _ in range(REFINEMENTS):
+        if equations in tried or len(equations) == len(point):
+            break
+        tried.append(equations)
+        region = _region(family, equations, point, out, options)
+        if region is None:
+            break
+        if region.holds(point):
+            return Case(region, point)
+        finer = _joined(equations, region.conditions, point, axes)
+        if finer == equations:  # no equality: what stands in the way is fixed
+            involved = {s for c in region.violated(point) for s in c.symbols}
+            involved = {region.generic.get(s, s) for s in involved} - equations.keys()
+            finer = equations | {s: Expression.number(point[s]) for s in sorted(involved)[:1]}
+        equations = finer
+    fixed = equations | {a: Expression.number(point[a]) for a in axes}
+    if fixed not in tried and len(fixed) < len(point):
+        region = _region(family, fixed, point, out, options)
+        if region is not None and region.holds(point):
+            return Case(region, point)
+    return None
+
+
+def _region(family: Family, equations: Equations, point: Point, out: Coverage, options: Options) -> Region | None:
+    try:
+        facts = family.facts(equations)
+    except ValueError:
+        return None
+    found: Derivation = derive(facts, point, options)
+    if not found.proved:
+        out.stops = out.stops or found.stops
+        return None
+    out.assumptions |= set(found.assumptions)
+    out.magnitude |= {c for c in found.conditions if c.bounds_magnitude}
+    kept = tuple(dict.fromkeys(c for c in found.conditions if not c.bounds_magnitude))
+    return Region(equations, {name: axis for axis, name in facts.coordinates.items()}, kept)
+
+
+def _joined(
+    equations: Equations, conditions: list[Condition] | tuple[Condition, ...], point: Point, axes: list[str]
+) -> Equations:
+    """With the equalities at this point that stand against conditions."""
+    for condition in conditions:
+        if condition.symbols - point.keys() or condition.holds(point):
+            continue
+        difference = condition.meets(point)
+        if difference is None:
+            continue
+        try:
+            solved = solve(difference.put(equations), axes)
+            if solved is not None:
+                name, formula = solved
+                equations = {s: e.put({name: formula}) for s, e in equations.items()} | {name: formula}
+        except ValueError:
+            continue
+    return equations
+
+
+def solve(difference: Expression, axes: list[str]) -> tuple[str, Expression] | None:
+    """A symbol for which `difference = 0` has one solution, and the solution; an axis only if that is a number."""
+    candidates: list[tuple[bool, bool, str, Expression]] = []
+    for name in sorted(difference.symbols):
+        powers = {dict(m).get(name, 0) for m, _ in difference.terms}
+        lowest = min(powers)
+        # name^lowest * (a * name + b) = 0
+        if powers != {lowest, lowest + 1}:
+            continue
+        by = Expression.of([(((name, lowest),), 1)]) if lowest else Expression.number(1)
+        rest = difference / by
+        a = Expression.of((_without(m, name), c) for m, c in rest.terms if dict(m).get(name, 0))
+        b = Expression.of((m, c) for m, c in rest.terms if not dict(m).get(name, 0))
+        if not a.is_term:
+            continue
+        formula = Expression.number(-1) * b / a
+        if name in axes and formula.constant is None:
+            continue
+        candidates.append((name in axes, not formula.is_polynomial, name, formula))
+    if not candidates:
+        return None
+    *_, name, formula = min(candidates, key=lambda c: c[:3])
+    return name, formula
+
+
+def _without(powers: Monomial, name: str) -> Monomial:
+    return tuple(pair for pair in powers if pair[0] != name)
+
+
+def _ordinary(family: Family, point: Point, options: Options) -> Report:
+    facts = family.instantiate(point)
+    try:
+        validate(facts)
+    except InputError as error:
+        raise InputError(
+            f"at {_text(point)} the formulas make no valid programs: {error.message}",
+            hint="the captures do not tell some numbers from sizes: add a capture at sizes that differ more",
+        ) from None
+    return conclude(analyse(facts, options))
+
+
+def _text(point: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in point.items())

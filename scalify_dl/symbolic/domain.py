@@ -1,0 +1,287 @@
+"""Which sizes a family has, which of them a proof covers, and a point that no proof covers yet (asked of Z3).
+
+The domain: all symbols from 1 on at which every extent is a whole number from 1 on, and every other number whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import Any
+
+from .conditions import Condition, walk
+from .expression import Expression
+
+FIRST_GENERIC = 2
+"""The generic coordinate stands for all from here on."""
+TIMEOUT_MS = 4000
+NEAR = (4, 8, 16, 64)
+"""Small points are looked for first."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Sizes at which one derivation is a proof: the equations hold, every symbolic axis has more than `FIRST_GENERIC`
+    positions, and the conditions hold for every generic coordinate."""
+
+    equations: Mapping[str, Expression]
+    generic: Mapping[str, str]
+    """Generic coordinate → the symbol of its axis."""
+    conditions: tuple[Condition, ...]
+
+    def holds(self, point: Mapping[str, int]) -> bool:
+        """Whether a point is in the region."""
+        return self.applies(point) and not self.violated(point)
+
+    def applies(self, point: Mapping[str, int]) -> bool:
+        """Whether the equations hold and the axes are long enough."""
+        long = all(point[axis] > FIRST_GENERIC for axis in self.generic.values())
+        return long and all(formula.at(point) == point[name] for name, formula in self.equations.items())
+
+    def violated(self, point: Mapping[str, int]) -> list[Condition]:
+        """The conditions that a point violates."""
+        return [c for c in self.conditions if not all(c.holds(at) for at in self._instances(c, point))]
+
+    def _instances(self, condition: Condition, point: Mapping[str, int]) -> Iterable[Mapping[str, int]]:
+        points: list[dict[str, int]] = [dict(point)]
+        for name, axis in self.generic.items():
+            if name in condition.symbols:
+                points = [one | {name: k} for one in points for k in range(FIRST_GENERIC, point[axis])]
+        return points
+
+
+class Domain:
+    """The sizes that a family has."""
+
+    def __init__(self, symbols: Sequence[str], sizes: Iterable[Expression], integers: Iterable[Expression]) -> None:
+        self.symbols = list(symbols)
+        self.sizes = sorted({e for e in sizes if e.constant is None}, key=str)
+        self.whole = _independent([e for e in {*sizes, *integers} if not e.is_polynomial])
+
+    def holds(self, point: Mapping[str, int]) -> bool:
+        """Whether a point is in the domain."""
+        return (
+            all(point[name] >= 1 for name in self.symbols)
+            and all(size.at(point) >= 1 for size in self.sizes)
+            and all(formula.at(point).denominator == 1 for formula in self.whole)
+        )
+
+    def texts(self) -> list[str]:
+        """The domain in words: `tp divides 8`, `batch >= 1`."""
+        words = [_divides(formula) for formula in self.whole]
+        below = {s for formula in self.whole for powers, _ in formula.terms for s, e in powers if e < 0}
+        words += [f"{name} >= 1" for name in self.symbols if name not in below]
+        words += [f"{size} >= 1" for size in self.sizes if any(c < 0 for _, c in size.terms)]
+        return words
+
+    def uncovered(self, regions: Sequence[Region]) -> dict[str, int] | None:
+        """A point of the domain in no region, a small one if there is one; None if there is none.
+
+        TimeoutError where the solver cannot tell.
+        """
+        import z3  # imported where a family is verified
+
+        solver = z3.Solver()
+        solver.set("timeout", TIMEOUT_MS)
+        terms = _Terms(z3)
+        for name in self.symbols:
+            solver.add(terms.variable(name) >= 1)
+        for formula in self.whole:
+            terms.whole(formula)
+        for size in self.sizes:
+            if any(c < 0 for _, c in size.terms):
+                above, below = _cleared(size)
+                solver.add(terms.polynomial(above) >= terms.polynomial(below))
+        for number, region in enumerate(regions):
+            solver.add(self._outside(region, number, terms, z3))
+        solver.add(*terms.definitions)
+        answer = solver.check()
+        if answer == z3.unsat:
+            return None
+        best = self._point(solver.model(), terms) if answer == z3.sat else None
+        for near in NEAR:
+            solver.push()
+            solver.add(*(terms.variable(name) <= near for name in self.symbols))
+            if solver.check() == z3.sat:
+                best = self._point(solver.model(), terms)
+                break
+            solver.pop()
+        if best is None:
+            raise TimeoutError("the solver cannot tell whether all sizes are covered")
+        if not self.holds(best) or any(region.holds(best) for region in regions):
+            raise TimeoutError(f"the solver's point {best} is not what was asked for")
+        return best
+
+    def _outside(self, region: Region, number: int, terms: _Terms, z3: Any) -> Any:
+        options = []
+        for name, formula in region.equations.items():
+            above, below = _cleared(formula)
+            options.append(terms.variable(name) * terms.polynomial(below) != terms.polynomial(above))
+        options += [terms.variable(axis) <= FIRST_GENERIC for axis in region.generic.values()]
+        for condition in region.conditions:
+            # its own coordinate: the condition must hold for every one
+            terms.rename = {name: f"{name} of {number}" for name in region.generic}
+            there = [
+                z3.And(terms.variable(name) >= FIRST_GENERIC, terms.variable(name) < terms.variable(axis))
+                for name, axis in region.generic.items()
+                if name in condition.symbols
+            ]
+            options.append(z3.And(*there, z3.Not(terms.condition(condition))))
+            terms.rename = {}
+        return z3.Or(*options)
+
+    def _point(self, model: Any, terms: _Terms) -> dict[str, int]:
+        return {name: model.eval(terms.variable(name), model_completion=True).as_long() for name in self.symbols}
+
+
+class _Quotient:
+    """A fraction of two integer terms of the solver; the lower one is positive."""
+
+    def __init__(self, above: Any, below: Any) -> None:
+        self.above = above
+        self.below = below
+
+    def __add__(self, other: _Quotient) -> _Quotient:
+        return _Quotient(self.above * other.below + other.above * self.below, self.below * other.below)
+
+    def __sub__(self, other: _Quotient) -> _Quotient:
+        return _Quotient(self.above * other.below - other.above * self.below, self.below * other.below)
+
+    def __mul__(self, other: _Quotient) -> _Quotient:
+        return _Quotient(self.above * other.above, self.below * other.below)
+
+
+class _Terms:
+    """Expressions as terms of Z3. Floors are new integers with their `definitions`, which always have one solution."""
+
+    def __init__(self, z3: Any) -> None:
+        self.z3 = z3
+        self.definitions: list[Any] = []
+        self.rename: dict[str, str] = {}
+        self._variables: dict[str, Any] = {}
+        self._fresh = 0
+
+    def variable(self, name: str) -> Any:
+        """The variable of a symbol; all are positive."""
+        name = self.rename.get(name, name)
+        if name not in self._variables:
+            self._variables[name] = self.z3.Int(name)
+            self.definitions.append(self._variables[name] >= 1)
+        return self._variables[name]
+
+    def new(self) -> Any:
+        """A new integer."""
+        self._fresh += 1
+        return self.z3.Int(f"q{self._fresh} ")
+
+    def polynomial(self, formula: Expression) -> Any:
+        """A polynomial with integer coefficients."""
+        total = self.z3.IntVal(0)
+        for powers, coefficient in formula.terms:
+            term = self.z3.IntVal(int(coefficient))
+            for name, exponent in powers:
+                for _ in range(exponent):
+                    term = term * self.variable(name)
+            total = total + term
+        return total
+
+    def whole(self, formula: Expression) -> None:
+        """Demands that a formula is a whole number."""
+        above, below = _cleared(formula)
+        quotient = self.new()
+        self.definitions.append(quotient * self.polynomial(below) == self.polynomial(above))
+        if formula.is_term:
+            self.definitions.append(quotient >= 1 if formula.terms[0][1] > 0 else quotient <= -1)
+
+    def condition(self, condition: Condition) -> Any:
+        """A condition."""
+        try:
+            difference = Expression.parse(condition.left) - Expression.parse(condition.right or "0")
+        except ValueError:
+            difference = None
+        if difference is not None and condition.kind not in ("integer", "not_integer"):
+            # one sum, its denominators and common factors gone: all symbols are positive
+            above = self.polynomial(_primitive(_cleared(difference)[0]))
+            compared = {"less": above < 0, "less_equal": above <= 0, "not_equal": above != 0, "equal": above == 0}
+            return compared[condition.kind]
+        left, right = (walk(tree, self) for tree in condition.trees)
+        if condition.kind in ("integer", "not_integer"):
+            value = self.divide(left, right)
+            floor = self.floor(value).above
+            whole = floor * value.below == value.above
+            return self.z3.And(value.below > 0, whole if condition.kind == "integer" else self.z3.Not(whole))
+        a, b = left.above * right.below, right.above * left.below
+        compared = {"less": a < b, "less_equal": a <= b, "not_equal": a != b, "equal": a == b}[condition.kind]
+        return self.z3.And(left.below > 0, right.below > 0, compared)
+
+    def number(self, value: int) -> _Quotient:
+        """A constant."""
+        return _Quotient(self.z3.IntVal(value), self.z3.IntVal(1))
+
+    def symbol(self, name: str) -> _Quotient:
+        """A symbol."""
+        return _Quotient(self.variable(name), self.z3.IntVal(1))
+
+    def divide(self, a: _Quotient, b: _Quotient) -> _Quotient:
+        """A quotient; divisors are positive."""
+        return _Quotient(a.above * b.below, a.below * b.above)
+
+    def floor(self, a: _Quotient) -> _Quotient:
+        """A quotient rounded down."""
+        value = self.new()
+        self.definitions.append(
+            self.z3.Or(a.below <= 0, self.z3.And(value * a.below <= a.above, a.above < (value + 1) * a.below))
+        )
+        return _Quotient(value, self.z3.IntVal(1))
+
+
+def _cleared(formula: Expression) -> tuple[Expression, Expression]:
+    """Numerator and denominator: a polynomial with integer coefficients and a positive monomial."""
+    powers: dict[str, int] = {}
+    for monomial, _ in formula.terms:
+        for name, exponent in monomial:
+            powers[name] = max(powers.get(name, 0), -exponent)
+    scale = lcm(1, *(c.denominator for _, c in formula.terms))
+    below = Expression.of([(tuple(sorted((n, e) for n, e in powers.items() if e)), scale)])
+    return formula * below, below
+
+
+def _primitive(formula: Expression) -> Expression:
+    """Without symbols that divide every term."""
+    if not formula.terms:
+        return formula
+    shared = {name: min(dict(monomial).get(name, 0) for monomial, _ in formula.terms) for name in formula.symbols}
+    return formula / Expression.of([(tuple(sorted((n, e) for n, e in shared.items() if e)), 1)])
+
+
+def _independent(formulas: Sequence[Expression]) -> list[Expression]:
+    """Formulas that do not follow from others: whole multiples of a whole number are whole."""
+    ordered = sorted(formulas, key=lambda f: (len(f.terms), str(f)))
+    singles = [f for f in ordered if f.is_term]
+    kept = [f for f in singles if not any(g != f and _multiple(f, g) and not _multiple(g, f) for g in singles)]
+    kept = [f for i, f in enumerate(kept) if not any(_multiple(f, g) for g in kept[:i])]
+    for formula in ordered:
+        if not formula.is_term:
+            # a sum of whole terms is whole
+            rest = Expression(tuple(
+                term for term in formula.terms
+                if not Expression((term,)).is_polynomial and not any(_multiple(Expression((term,)), g) for g in kept)
+            ))  # fmt: skip
+            if rest.terms and rest not in kept:
+                kept.append(formula)
+    return kept
+
+
+def _multiple(formula: Expression, of: Expression) -> bool:
+    return (formula / of).is_polynomial
+
+
+def _divides(formula: Expression) -> str:
+    if not formula.is_term:
+        return f"{formula} is a whole number"
+    ((powers, coefficient),) = formula.terms
+    above = Expression.of([(tuple((n, e) for n, e in powers if e > 0), abs(coefficient.numerator))])
+    below = Expression.of([(tuple((n, -e) for n, e in powers if e < 0), Fraction(coefficient.denominator))])
+    return f"{below} divides {above}"

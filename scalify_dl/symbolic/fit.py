@@ -1,0 +1,125 @@
+"""Reading a number that was seen at several sizes as a formula of the sizes.
+
+The simplest formula that gives every seen value: a constant; a symbol's products and quotients with a constant factor
+(exponents up to 2); such a formula that occurs elsewhere in the programs, plus or minus a constant; the sum or
+difference of two such. Where two formulas of equal simplicity fit, the captures do not tell them apart: an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations, product
+
+from .expression import Expression, monomial
+
+POWERS = (0, 1, -1, 2, -2)
+FACTORS = 4
+"""Most symbols in one product."""
+
+
+class NoFormula(ValueError):
+    """No formula fits."""
+
+
+class Ambiguous(ValueError):
+    """Several formulas of the same simplicity fit."""
+
+    def __init__(self, values: Sequence[Fraction], formulas: Sequence[Expression]) -> None:
+        self.formulas = tuple(formulas)
+        super().__init__(f"{', '.join(map(str, values))} is {' or '.join(map(str, formulas[:3]))}")
+
+
+class Fitter:
+    """Fits formulas to values at given points (one mapping of symbol values per capture)."""
+
+    def __init__(self, points: Sequence[Mapping[str, int]]) -> None:
+        self.points = points
+        self.symbols = sorted(points[0])
+        self.known: dict[Expression, tuple[Fraction, ...]] = {}
+        """Formulas that occur, each with its values: what sums are made of."""
+        for name in self.symbols:
+            self.known[Expression.symbol(name)] = self.values(Expression.symbol(name))
+        self._cache: dict[tuple[Fraction, ...], Expression] = {}
+        self._products: dict[tuple[Fraction, ...], list[Expression]] = {}
+        for exponents in product(POWERS, repeat=len(self.symbols)):
+            if sum(e != 0 for e in exponents) <= FACTORS:
+                term = Expression.of([(monomial(dict(zip(self.symbols, exponents, strict=True))), 1)])
+                seen = self.values(term)
+                ratios = tuple(value / seen[0] for value in seen)
+                self._products.setdefault(ratios, []).append(term)
+
+    def values(self, formula: Expression) -> tuple[Fraction, ...]:
+        """The formula at every point."""
+        return tuple(formula.at(point) for point in self.points)
+
+    def product(self, values: Sequence[int | Fraction]) -> Expression | None:
+        """The simplest constant or product that gives these values, one per point; None where there is none."""
+        wanted = tuple(map(Fraction, values))
+        found = self._cache.get(wanted)
+        if found is not None:
+            return found
+        if len(set(wanted)) == 1:
+            found = Expression.number(wanted[0])
+        elif 0 in wanted:
+            return None
+        else:
+            terms = self._products.get(tuple(value / wanted[0] for value in wanted), [])
+            if not terms:
+                return None
+            size = min(map(_size, terms))
+            scale = [
+                term * Expression.number(wanted[0] / self.values(term)[0]) for term in terms if _size(term) == size
+            ]
+            # the capture's own sizes, and whole multiples of them, before fractions of them
+            whole = [term for term in scale if term.is_polynomial]
+            best = whole if len(whole) == 1 else scale
+            if len(best) > 1:
+                raise Ambiguous(wanted, best)
+            found = best[0]
+            self.known[found] = wanted
+        self._cache[wanted] = found
+        return found
+
+    def fit(self, values: Sequence[int | Fraction]) -> Expression:
+        """The simplest formula; NoFormula or Ambiguous where there is not exactly one."""
+        found = self.product(values)
+        wanted = tuple(map(Fraction, values))
+        sums = {
+            formula + Expression.number(wanted[0] - seen[0])
+            for formula, seen in self.known.items()
+            if len({value - part for value, part in zip(wanted, seen, strict=True)}) == 1
+        }
+        if found is not None:
+            # half a size may as well be another size less one
+            near = [s for s in sums if s != found and any(not powers and abs(c) == 1 for powers, c in s.terms)]
+            if near and any(c.denominator > 1 for _, c in found.terms) and all(v.denominator == 1 for v in wanted):
+                raise Ambiguous(wanted, [found, *sorted(near, key=str)])
+            return found
+        if not sums:
+            for (one, a), (other, b) in combinations(self.known.items(), 2):
+                if all(v == x + y for v, x, y in zip(wanted, a, b, strict=True)):
+                    sums.add(one + other)
+                if all(v == x - y for v, x, y in zip(wanted, a, b, strict=True)):
+                    sums.add(one - other)
+                if all(v == y - x for v, x, y in zip(wanted, a, b, strict=True)):
+                    sums.add(other - one)
+        if not sums:
+            raise NoFormula(", ".join(map(str, wanted)))
+        if len(sums) > 1:
+            raise Ambiguous(wanted, sorted(sums, key=str))
+        (found,) = sums
+        self._cache[wanted] = found
+        return found
+
+
+def _size(term: Expression) -> int:
+    ((powers, _),) = term.terms
+    return sum(abs(exponent) for _, exponent in powers)
+
+
+def indistinct(points: Sequence[Mapping[str, int]]) -> list[tuple[str, str]]:
+    """Pairs of symbols whose values grow by the same factors, so that no capture tells one from the other."""
+    names = sorted(points[0])
+    growth = {name: tuple(Fraction(point[name], points[0][name]) for point in points) for name in names}
+    return [(a, b) for a, b in combinations(names, 2) if growth[a] == growth[b]]

@@ -1,0 +1,436 @@
+"""From captures of one pair of programs at several sizes to a family.
+
+The captures are aligned op by op, in order: ids may differ; kinds, operands, results and attributes must agree. Every
+number then becomes the simplest formula of the symbols that gives what each capture has (`fit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.layout import Digit, Layout, Pending, parse_piece
+from scalify_dl.facts.model import Facts, Row
+from scalify_dl.facts.schema import TABLES
+
+from .expression import Expression
+from .family import Entry, Family, LayoutFormula, PieceFormula, RankFormula, SizeSymbol
+from .fit import Ambiguous, Fitter, NoFormula, indistinct
+from .ranks import Ranks
+
+PLAIN = ("operand", "result", "tensor", "dim", "attr_symbol", "input", "output", "region", "range", "literal_hash")
+"""Tables whose rows are compared as they stand, numbers outside the key fitted."""
+SHOWN = ("source", "layer", "tensor_name", "placement_note", "assume", "meta")
+"""Tables for people, taken from the first capture."""
+IDS = ("partition-id", "replica-id")
+
+
+class NoSymbolicForm(InputError):
+    """The captures are one program, but something in it has no symbolic form: its members are checked one by one."""
+
+
+HINT = (
+    "choose sizes at which symbols grow by different prime factors (tp 2 to 4, batch 2 to 6, seq 4 to 20),"
+    " or add a third capture"
+)
+
+
+def lift(captures: Sequence[Facts], points: Sequence[Mapping[str, int]], symbols: Sequence[SizeSymbol]) -> Family:
+    """The family of these captures; `points` has the values of the symbols in each.
+
+    InputError where the captures are not the same program, or a number fits no formula or several.
+    """
+    pairs = indistinct(points)
+    if pairs:
+        raise InputError(f"the captures do not tell {pairs[0][0]} from {pairs[0][1]}", hint=HINT)
+    same = [s.name for s in symbols if len({point[s.name] for point in points}) == 1]
+    if same:
+        raise InputError(f"{same[0]} is the same in every capture", expected="captures at different sizes", hint=HINT)
+    return _Lift(captures, points, symbols).family()
+
+
+class _Lift:
+    def __init__(
+        self, captures: Sequence[Facts], points: Sequence[Mapping[str, int]], symbols: Sequence[SizeSymbol]
+    ) -> None:
+        self.captures = captures
+        self.symbols = list(symbols)
+        self.fitter = Fitter(points)
+        first = captures[0]
+        self.names: dict[str, str] = dict(first["tensor_name"])
+        self.names |= {op: self.names.get(tensor, tensor) for op, position, tensor in first["result"] if position == 0}
+        self.kinds: dict[str, str] = {op: kind for op, _, kind in first["op"]}
+        self.place: dict[str, tuple[str, int]] = {
+            op: (file, line) for op, position, file, line, _ in first["source"] if position == 0
+        }
+        axes = [axis for axis, _, _ in sorted(first["mesh_axis"], key=lambda row: row[1])]
+        self.symbolic = [axis for axis in axes if any(s.axis and s.name == axis for s in symbols)]
+        self.fixed = [axis for axis in axes if axis not in self.symbolic]
+        self._align()
+        self.ranks = [Ranks(rows("rank_coord"), axes) for rows in self.rows]
+        self.axes = axes
+
+    # ---- the same program ----
+
+    def _align(self) -> None:
+        """Names of the first capture for everything; `self.rows[n](table)` are the rows of capture n."""
+        first = self.captures[0]
+        self.rows: list[Callable[[str], list[Row]]] = [first.__getitem__]
+        for number, other in enumerate(self.captures[1:], 2):
+            names: dict[str, dict[str, str]] = {}
+            for table, what in (("graph", "graphs"), ("op", "ops"), ("tensor", "tensors")):
+                ours, theirs = first[table], other[table]
+                names[table] = {b[0]: a[0] for a, b in zip(ours, theirs, strict=False)}
+                columns = [i for i, c in enumerate(TABLES[table].columns) if i and not c.number and not c.refers]
+                for a, b in zip(ours, theirs, strict=False):
+                    if any(a[i] != b[i] for i in columns):
+                        there = ", ".join(str(b[i]) for i in columns)
+                        raise self._error(
+                            a[0], f"{self.name(a[0])} is {', '.join(str(a[i]) for i in columns)} in capture 1 and"
+                            f" {there} in capture {number}", expected="the same program at other sizes"
+                        )  # fmt: skip
+                if len(ours) != len(theirs):
+                    raise InputError(
+                        f"capture 1 has {len(ours)} {what}, capture {number} has {len(theirs)}",
+                        expected="the same program at other sizes",
+                        hint="loops over ranks that are unrolled differ in length: they have no symbolic form",
+                    )
+            self.rows.append(_Renamed(other, names))
+
+    def name(self, thing: str) -> str:
+        """What people call a tensor or an op."""
+        return self.names.get(thing, thing)
+
+    def _error(self, op: str, message: str, expected: str | None = None, hint: str | None = None) -> InputError:
+        file, line = self.place.get(op, (None, 0))
+        return InputError(message, file=file, line=line, expected=expected, hint=hint)
+
+    def _no_form(self, op: str, message: str) -> NoSymbolicForm:
+        file, line = self.place.get(op, (None, 0))
+        return NoSymbolicForm(message, file=file, line=line)
+
+    def _keyed(self, table: str, columns: Sequence[int]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
+        """Rows of a table that agree in these columns, one of each capture."""
+        first, *others = [{tuple(row[i] for i in columns): row for row in rows(table)} for rows in self.rows]
+        for number, other in enumerate(others, 2):
+            for one, two, which in ((first, other, number), (other, first, 1)):
+                for key in one.keys() - two.keys():
+                    raise self._error(
+                        str(key[0]),
+                        f"{self.name(key[0])}: `{table}` has no {', '.join(map(str, key[1:])) or 'row'} in capture"
+                        f" {which}",
+                        expected="the same program at other sizes",
+                    )
+        for key, row in first.items():
+            yield key, [row, *(other[key] for other in others)]
+
+    # ---- numbers ----
+
+    def fit(self, values: Sequence[int | Fraction], what: str, op: str = "") -> Expression:
+        """The formula of a number."""
+        try:
+            return self.fitter.fit(values)
+        except Ambiguous as error:
+            message = f"{what}: {error}: the captures do not tell"
+            raise self._error(op, message, hint=HINT) from None
+        except NoFormula as error:
+            raise self._error(
+                op,
+                f"{what} is {error} at the sizes of the captures: no formula of {', '.join(self.fitter.symbols)} fits",
+                expected="a product or quotient of sizes, such a one plus a number, or the sum of two",
+            ) from None
+
+    def family(self) -> Family:
+        """The family."""
+        first = self.captures[0]
+        for table in ("runs", "issue", "send"):
+            if first.tables.get(table):
+                raise NoSymbolicForm("programs that differ between ranks have no symbolic form yet")
+        family = Family(self.symbols, self._mesh(), captures=len(self.captures))
+        self._learn()
+        for table in PLAIN:
+            family.tables[table] = list(self._plain(table, family))
+        for table in SHOWN:
+            family.tables[table] = list(first[table])
+        family.tables["graph"] = list(first["graph"])
+        family.tables["op"] = [(op, g, "constant" if kind in IDS else kind) for op, g, kind in first["op"]]
+        self._attributes(family)
+        self._groups(family)
+        self._permutes(family)
+        self._literals(family)
+        self._shards(family)
+        return family
+
+    def _learn(self) -> None:
+        """Products first: sums are made of those that occur."""
+        for _, rows in self._keyed("dim", (0, 1)):
+            with suppress(Ambiguous):  # told where it is needed
+                self.fitter.product([row[2] for row in rows])
+
+    def _mesh(self) -> list[tuple[str, Expression]]:
+        sizes = []
+        for (axis, _), rows in self._keyed("mesh_axis", (0, 1)):
+            values = [row[2] for row in rows]
+            if axis in self.symbolic:
+                sizes.append((axis, Expression.symbol(axis)))
+            elif len(set(values)) > 1:
+                raise InputError(f"mesh axis {axis} has sizes {values} and is no symbol", hint=f"--symbolic {axis},…")
+            else:
+                sizes.append((axis, Expression.number(values[0])))
+        return sorted(sizes, key=lambda pair: self.axes.index(pair[0]))
+
+    def _plain(self, table: str, family: Family) -> Iterator[tuple[Any, ...]]:
+        columns = TABLES[table].columns
+        numbers = [i for i, c in enumerate(columns) if c.number and not c.key]
+        ignored = {"range": {3}}.get(table, set())
+        keyed = [i for i, c in enumerate(columns) if i not in numbers and i not in ignored]
+        for _, rows in self._keyed(table, keyed):
+            row = list(rows[0])
+            for i in numbers:
+                values = [other[i] for other in rows]
+                if table == "tensor":
+                    if len(set(values)) > 1:
+                        raise InputError(f"{self.name(row[0])} has {values} dims")
+                    continue
+                what = f"dim {row[1]} of {self.name(row[0])}" if table == "dim" else f"{table} of {self.name(row[0])}"
+                row[i] = self.fit(values, what)
+                (family.sizes if table == "dim" else family.integers).add(row[i])
+            yield tuple(row)
+
+    def _attributes(self, family: Family) -> None:
+        """Attributes, by rank where they depend on it; and ids of ranks, which do."""
+        found: list[dict[tuple[str, str, int], dict[int, int]]] = []
+        for rows, ranks in zip(self.rows, self.ranks, strict=True):
+            values: dict[tuple[str, str, int], dict[int, int]] = {}
+            for op, key, position, value in rows("attr_number"):
+                values[op, key, position] = {rank: value for rank in ranks.all}  # noqa: C420
+            for op, key, position, rank, value in rows("rank_number"):
+                values.setdefault((op, key, position), {})[rank] = value
+            for op, kind in self.kinds.items():
+                if kind in IDS:
+                    values[op, "value", 0] = {rank: rank for rank in ranks.all}
+            found.append(values)
+        family.tables["attr_number"] = []
+        for number, other in enumerate(found[1:], 2):
+            if odd := sorted(other.keys() ^ found[0].keys()):
+                op, key, position = odd[0]
+                raise self._error(
+                    op,
+                    f"{self.name(op)}: {key} {position} is in one of captures 1 and {number} only",
+                    expected="the same program at other sizes",
+                )
+        for op, key, position in found[0]:
+            seen = [capture[op, key, position] for capture in found]
+            what = f"{key} {position} of {self.name(op)}"
+            if all(len(set(by_rank.values())) == 1 for by_rank in seen):
+                formula = self.fit([next(iter(by_rank.values())) for by_rank in seen], what, op)
+                family.tables["attr_number"].append((op, key, position, formula))
+                family.integers.add(formula)
+            else:
+                family.rank_numbers[op, key, position] = self._by_rank(seen, what, op, family)
+
+    def _by_rank(self, values: list[dict[int, int]], what: str, op: str, family: Family) -> RankFormula:
+        places: dict[tuple[int, ...], tuple[Expression, dict[str, Expression]]] = {}
+        for fixed in self.ranks[0].places(self.fixed):
+            origins = [ranks.at(self.fixed, fixed) for ranks in self.ranks]
+            base = self.fit([v[o] for v, o in zip(values, origins, strict=True)], f"{what} on the first rank", op)
+            weights = {}
+            for axis in self.symbolic:
+                steps = [
+                    v[ranks.moved(o, axis, 1)] - v[o]
+                    for v, o, ranks in zip(values, origins, self.ranks, strict=True)
+                    if ranks.size(axis) > 1
+                ]
+                if len(steps) < len(self.ranks):
+                    raise self._error(op, f"a capture with {axis}=1 does not say how {what} depends on the rank")
+                weights[axis] = self.fit(steps, f"{what} per rank along {axis}", op)
+                family.integers.add(weights[axis])
+            family.integers.add(base)
+            places[fixed] = base, weights
+        for number, (by_rank, ranks) in enumerate(zip(values, self.ranks, strict=True), 1):
+            for rank, value in by_rank.items():
+                base, weights = places[ranks.place(rank, self.fixed)]
+                point = self.fitter.points[number - 1]
+                linear = base.at(point) + sum(ranks.place(rank, [a])[0] * w.at(point) for a, w in weights.items())
+                if linear != value:
+                    raise self._no_form(
+                        op,
+                        f"{what} is {value} on rank {rank} of capture {number}, not {linear}: it is not linear in the"
+                        f" position along {', '.join(self.symbolic)}",
+                    )
+        return RankFormula(places)
+
+    # ---- collectives ----
+
+    def _groups(self, family: Family) -> None:
+        of_base = {g for g, role in self.captures[0]["graph"] if role == "base"}
+        graph = {op: g for op, g, _ in self.captures[0]["op"]}
+        family.tables["group"] = [row for row in self.captures[0]["group"] if graph[row[0]] in of_base]
+        found: dict[str, tuple[str, ...]] = {}
+        for number, (rows, ranks) in enumerate(zip(self.rows, self.ranks, strict=True), 1):
+            members: dict[str, dict[int, dict[int, int]]] = {}
+            for op, group, position, rank in rows("group"):
+                if graph[op] not in of_base:
+                    members.setdefault(op, {}).setdefault(group, {})[position] = rank
+            for op, groups in members.items():
+                axes = ranks.axes_of([[group[p] for p in sorted(group)] for group in groups.values()])
+                if axes is None:
+                    raise self._no_form(
+                        op, f"the groups of {self.name(op)} in capture {number} do not run along whole mesh axes"
+                    )
+                if found.setdefault(op, axes) != axes:
+                    raise self._error(
+                        op,
+                        f"{self.name(op)} runs along {' and '.join(found[op]) or 'no axis'} in capture 1 and along"
+                        f" {' and '.join(axes) or 'no axis'} in capture {number}",
+                    )
+        family.groups = found
+
+    def _permutes(self, family: Family) -> None:
+        for number, (rows, ranks) in enumerate(zip(self.rows, self.ranks, strict=True), 1):
+            pairs: dict[str, set[tuple[int, int]]] = {}
+            for op, source, target in rows("permute_pair"):
+                pairs.setdefault(op, set()).add((source, target))
+            for op, found in pairs.items():
+                moves = {(ranks.place(a, self.fixed), ranks.place(b, self.fixed)) for a, b in found}
+                whole = {
+                    (a, ranks.at(self.fixed, there, a)) for a in ranks.all for here, there in moves
+                    if ranks.place(a, self.fixed) == here
+                }  # fmt: skip
+                if whole != found or family.permutes.setdefault(op, sorted(moves)) != sorted(moves):
+                    raise self._no_form(
+                        op,
+                        f"{self.name(op)} (capture {number}) permutes along {', '.join(self.symbolic)}: rings along a"
+                        " symbolic axis have no symbolic form yet",
+                    )
+
+    # ---- constants and placements ----
+
+    def _literals(self, family: Family) -> None:
+        exact = dict(self._rationals(family))
+        texts: dict[str, list[str]] = {key[0]: [row[1] for row in rows] for key, rows in self._keyed("literal", (0,))}
+        family.tables["literal"] = []
+        for tensor, found in texts.items():
+            same = found[0] if len(set(found)) == 1 else None
+            if tensor in exact:
+                family.literals[tensor] = (*exact[tensor], same)
+            elif same is not None:
+                family.tables["literal"].append((tensor, same))
+            else:
+                raise InputError(f"the constant {self.name(tensor)} has other values at other sizes, and is no scalar")
+        items = [[row for row in rows("literal_item") if row[0] not in exact] for rows in self.rows]
+        if any(other != items[0] for other in items):
+            odd = next(a for a, b in zip(*(sorted(i) for i in items[:2]), strict=False) if a != b)
+            raise NoSymbolicForm(
+                f"the table {self.name(odd[0])} has other numbers at other sizes: it has no symbolic form",
+                hint="compute the number from the rank (axis index times block size)",
+            )
+        family.tables["literal_item"] = items[0]
+
+    def _rationals(self, family: Family) -> Iterator[tuple[str, tuple[Expression, Expression]]]:
+        rows_of = [{row[0]: row for row in rows("literal_rational")} for rows in self.rows]
+        texts = dict(self.captures[0]["literal"])
+        for tensor, first in rows_of[0].items():
+            rows = [first, *(other.get(tensor, ()) for other in rows_of[1:])]
+            if not all(rows):
+                continue
+            what = f"the constant {self.name(tensor)} ({texts.get(tensor)})"
+            try:
+                pair = self.fitter.fit([row[1] for row in rows]), self.fitter.fit([row[2] for row in rows])
+            except (Ambiguous, NoFormula):
+                value = self.fit([Fraction(row[1], row[2]) for row in rows], what)
+                one = Expression.number(1)
+                above = [(tuple((s, e) for s, e in m if e > 0), c.numerator) for m, c in value.terms]
+                below = [(tuple((s, -e) for s, e in m if e < 0), c.denominator) for m, c in value.terms]
+                pair = (Expression.of(above), Expression.of(below)) if value.is_term else (value, one)
+            family.integers.update(pair)
+            yield tensor, pair
+
+    def _shards(self, family: Family) -> None:
+        tables = [rows("shard") for rows in self.rows]
+        for row, rows in _side_by_side(tables, (0, 2), "inputs are placed"):
+            what = f"the placement of {self.name(row[0])}"
+            layout = self._layout([r[4] for r in rows], what, family)
+            pieces = [self._piece([r[i] for r in rows], what, family) for i in (1, 3)]
+            family.shards.append((row[0], pieces[0], row[2], pieces[1], layout, row[5]))
+        tables = [rows("expect") for rows in self.rows]
+        for row, rows in _side_by_side(tables, (0, 1), "outputs are checked"):
+            texts = [r[2] for r in rows]
+            wanted = self._layout(texts, f"the expected placement of {self.name(row[0])}", family)
+            family.expected.append((row[0], row[1], wanted if any(texts) else None))
+
+    def _layout(self, texts: list[str], what: str, family: Family) -> LayoutFormula:
+        layouts = [Layout.parse(text) for text in texts]
+        shapes = {
+            (tuple(tuple(map(_sort, d)) for d in one.dims), tuple((a, tuple(map(_sort, e))) for a, e in one.axes))
+            for one in layouts
+        }
+        if len(shapes) > 1 or len({one.scale for one in layouts}) > 1:
+            raise InputError(
+                f"{what} differs between the captures: {' and '.join(dict.fromkeys(texts))}",
+                hint="choose sizes at which no dim of a shard, and no mesh axis, has one element",
+            )
+        first = layouts[0]
+
+        def entries(pick: Callable[[Layout], Sequence[Any]]) -> tuple[Entry, ...]:
+            out = []
+            for together in zip(*map(pick, layouts), strict=True):
+                kind, dim = _sort(together[0])
+                stride = self.fit([getattr(e, "stride", 0) for e in together], what)
+                size = self.fit([e.size for e in together], what)
+                family.integers |= {stride, size}
+                out.append(Entry(kind, dim, stride, size))
+            return tuple(out)
+
+        return LayoutFormula(
+            tuple(entries(lambda one, d=d: one.dims[d]) for d in range(len(first.dims))),  # type: ignore[misc]
+            tuple((axis, entries(lambda one, p=p: one.axes[p][1])) for p, (axis, _) in enumerate(first.axes)),  # type: ignore[misc]
+            first.scale,
+        )
+
+    def _piece(self, texts: list[str], what: str, family: Family) -> PieceFormula:
+        pieces = [parse_piece(text) for text in texts]
+        if len({tuple(w.dim for w in piece) for piece in pieces}) > 1:
+            raise InputError(f"{what}: other pieces in other captures: {' and '.join(texts)}")
+        windows = []
+        for together in zip(*pieces, strict=True):
+            lo, hi = self.fit([w.lo for w in together], what), self.fit([w.hi for w in together], what)
+            family.integers |= {lo, hi}
+            windows.append((together[0].dim, lo, hi))
+        return PieceFormula(tuple(windows))
+
+
+class _Renamed:
+    """Rows of a capture under the names of the first."""
+
+    def __init__(self, facts: Facts, names: Mapping[str, Mapping[str, str]]) -> None:
+        self.facts = facts
+        self.names = names
+
+    def __call__(self, table: str) -> list[Row]:
+        refers = {i: c.refers for i, c in enumerate(TABLES[table].columns) if c.refers in self.names}
+        if table in self.names:
+            refers[0] = table
+        return [
+            tuple(self.names[str(refers[i])][cell] if i in refers else cell for i, cell in enumerate(row))
+            for row in self.facts[table]
+        ]
+
+
+def _sort(entry: Any) -> tuple[str, int]:
+    if isinstance(entry, Digit):
+        return ("digit", entry.dim) if entry.stride else ("r", -1)
+    return (entry.reducer, -1) if isinstance(entry, Pending) else ("r", -1)
+
+
+def _side_by_side(tables: list[list[Row]], same: Sequence[int], what: str) -> Iterator[tuple[Row, list[Row]]]:
+    """Rows of the captures in order, which agree in some columns."""
+    for rows in zip(*tables, strict=False):
+        if len({tuple(row[i] for i in same) for row in rows}) > 1:
+            raise InputError(f"other {what} in other captures: {' and '.join(str(row) for row in rows)}")
+        yield rows[0], list(rows)
+    if len({len(table) for table in tables}) > 1:
+        raise InputError(f"{what} in some captures only: {', '.join(str(len(table)) for table in tables)} rows")
