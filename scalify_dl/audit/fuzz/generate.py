@@ -6,7 +6,13 @@ import random
 from collections.abc import Iterable
 
 from ..pair import Pair
-from . import distributed_steps, partitioner_steps, special_steps, steps  # noqa: F401  (register their steps)
+from . import (  # noqa: F401  (they register their steps)
+    distributed_steps,
+    indexed_steps,
+    partitioner_steps,
+    special_steps,
+    steps,
+)
 from .world import MESHES, STEPS, Retry, World
 
 

@@ -1,0 +1,236 @@
+"""Random steps around tables that are sharded along the indexed dim: reads and writes by local ids under a mask, and
+scatters of which every rank makes a block. Bounds, offsets, spelling and order of ops vary, right and wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalify_dl.frontends.graph import Graph, Tensor
+
+from ..pair import spread
+from .world import Retry, Twin, World, step
+
+ByRank = dict[int, int]
+
+
+def per_rank(w: World, values: ByRank, like: Tensor) -> Tensor:
+    """An integer of the rank in every element."""
+    if len(set(values.values())) == 1:
+        return w.dist.splat(values[0], like.dtype, like.shape)
+    op = w.dist.add("constant", [], [(like.dtype, ())])
+    op.rank_numbers["value", 0] = values
+    return spread(w.dist, op.result, like.shape, [])
+
+
+def blocks(w: World, dim: int, shape: Sequence[int]) -> tuple[Twin, ByRank, int, list[str]]:
+    """A fresh value whose dim `dim` is cut over some axes: it, the first local index on every rank, the local size,
+    the axes. Another dim may be cut over the others."""
+    axes = w.axes()
+    w.rng.shuffle(axes)
+    sizes, names = dict(w.pair.mesh.axes), [name for name, _ in w.pair.mesh.axes]
+    count = 1
+    for axis in axes:
+        count *= sizes[axis]
+    rest = [a for a in names if a not in axes and sizes[a] > 1]
+    split: dict[int, str | list[str]] = {dim: axes}
+    other = 1 - dim
+    if rest and len(shape) > 1 and w.chance(0.4) and shape[other] % sizes[rest[0]] == 0:
+        split[other] = rest[0]
+    if shape[dim] % count or count == 1:
+        raise Retry
+    local = shape[dim] // count
+    first = {}
+    for rank, at in enumerate(w.pair.mesh.coordinates):
+        number = 0
+        for axis in axes:
+            number = number * sizes[axis] + at[names.index(axis)]
+        first[rank] = number * local
+    return w.input("f32", shape=shape, layout=w.pair.layout(shape, split)), first, local, axes
+
+
+def shaken(w: World, values: ByRank) -> ByRank:
+    """The same numbers, now and then one off somewhere."""
+    if not w.slip():
+        return dict(values)
+    delta = w.rng.choice([-2, -1, 1, 2])
+    kind = w.rng.choice(["all", "one", "reversed", "none"])
+    if kind == "all":
+        return {r: v + delta for r, v in values.items()}
+    if kind == "one":
+        rank = w.rng.choice(list(values))
+        return {r: v + delta * (r == rank) for r, v in values.items()}
+    if kind == "reversed":
+        return dict(zip(values, list(values.values())[::-1], strict=True))
+    return dict.fromkeys(values, 0)
+
+
+def local_ids(w: World, ids: Tensor, first: ByRank, size: int) -> tuple[Tensor, Tensor]:
+    """(mask, local ids), in one of several spellings."""
+    g = w.dist
+
+    def compare(x: Tensor, direction: str, bound: ByRank) -> Tensor:
+        strict = {"GE": "GT", "LT": "LE", "LE": "LT", "GT": "GE"}
+        direction = strict[direction] if w.slip() else direction
+        return w.emit(g, "compare", [x, per_rank(w, bound, x)], direction=direction)
+
+    near = w.emit(g, "subtract", [ids, per_rank(w, shaken(w, first), ids)])
+    last = {r: f + size for r, f in first.items()}
+    style = w.rng.choice(["ids", "near", "outside"])
+    join = "or" if w.slip() else "and"
+    if style == "ids":
+        mask = w.emit(
+            g, join, [compare(ids, "GE", shaken(w, first)), compare(ids, "LT", shaken(w, last))]
+        )  # fmt: skip
+    elif style == "near":
+        none, all_ = dict.fromkeys(first, 0), dict.fromkeys(first, size)
+        mask = w.emit(g, join, [compare(near, "GE", none), compare(near, "LT", shaken(w, all_))])
+    else:
+        out = w.emit(
+            g,
+            {"and": "or", "or": "and"}[join],
+            [compare(ids, "LT", shaken(w, first)), compare(ids, "GE", shaken(w, last))],
+        )
+        mask = w.emit(g, "not", [out])
+    kept = w.rng.choice(["select", "multiply", "clamp", "as it is"])
+    if kept == "select":
+        near = w.emit(g, "select", [mask, near, g.splat(w.rng.choice([0, 0, 1]), ids.dtype, ids.shape)])
+    elif kept == "multiply":
+        near = w.emit(g, "multiply", [near, w.emit(g, "convert", [mask], dtype=ids.dtype)])
+    elif kept == "clamp":
+        low, high = (g.splat(v, ids.dtype, ids.shape) for v in (0, size - 1))
+        near = w.emit(g, "clamp", [low, near, high])
+    return mask, near
+
+
+def keep(w: World, g: Graph, mask: Tensor, x: Tensor) -> Tensor:
+    """x where the mask is set, zero elsewhere."""
+    wide = spread(g, mask, x.shape, range(len(mask.shape))) if mask.shape != x.shape else mask
+    style = w.rng.choice(["select", "select not", "multiply"])
+    if style == "multiply":
+        return w.emit(g, "multiply", [x, w.emit(g, "convert", [wide], dtype=x.dtype)])
+    fill = g.splat(1.0 if g is w.dist and w.slip() else 0.0, x.dtype, x.shape)
+    if style == "select":
+        return w.emit(g, "select", [wide, x, fill])
+    return w.emit(g, "select", [w.emit(g, "not", [wide]), fill, x])
+
+
+def some_ids(w: World, rows: int) -> Twin:
+    """Ids of rows, placed at random, now and then out of range or without one."""
+    shape = w.rng.choice([(4,), (6,), (4, 2), (2, 6)])
+    layout = w.layout(shape, pending=False)
+    if len(layout.local_shape) != len(shape):
+        raise Retry
+    bounds = w.rng.choice([(0, rows), (0, rows), (0, rows), (0, rows + 2), (-2, rows)])
+    base, dist = w.pair.input(shape, dtype="s32", range=bounds, layout=layout)
+    return Twin(base, dist)
+
+
+def read(w: World, g: Graph, table: Tensor, ids: Tensor) -> Tensor:
+    """Rows of a table by ids."""
+    rank = len(ids.shape)
+    return w.emit(
+        g, "gather", [table, ids], offset_dims=[rank], collapsed_slice_dims=[0], start_index_map=[0],
+        slice_sizes=[1, table.shape[1]], index_vector_dim=rank, mode="clamp",
+    )  # fmt: skip
+
+
+def add_rows(w: World, g: Graph, rows: int, ids: Tensor, updates: Tensor, reducer: str = "sum") -> Tensor:
+    """Zeros with updates added at the rows `ids`."""
+    rank, width = len(ids.shape), updates.shape[-1]
+    return w.emit(
+        g, "scatter", [g.splat(0.0, "f32", (rows, width)), ids, updates], update_window_dims=[rank],
+        inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], index_vector_dim=rank, reducer=reducer,
+    )  # fmt: skip
+
+
+@step("masked-read", 0.7)
+def masked_read(w: World) -> None:
+    """A row of a sharded table, where the rank has it; else zero; summed over the ranks or not."""
+    table, first, size, axes = blocks(w, 0, [w.rng.choice([8, 12, 16]), w.rng.choice([2, 4])])
+    ids = some_ids(w, table.base.shape[0])
+    base_ids, dist_ids = ids.base, ids.dist
+    expected = read(w, w.base, table.base, base_ids)
+    if w.chance(0.2):  # the baseline masks, too
+        known = w.emit(
+            w.base, "compare", [base_ids, w.base.splat(table.base.shape[0], "s32", base_ids.shape)], direction="LT"
+        )  # fmt: skip
+        expected = keep(w, w.base, known, expected)
+    mask, near = local_ids(w, dist_ids, first, size)
+    rows = read(w, w.dist, table.dist, near)
+    if not w.slip():
+        rows = keep(w, w.dist, mask, rows)
+    w.add(expected, rows)
+    if w.chance(0.7):
+        w.add(expected, w.emit(w.dist, "all-reduce", [rows], reducer="sum", groups=w.pair.groups(*axes)))
+
+
+@step("masked-write", 0.7)
+def masked_write(w: World) -> None:
+    """Updates added to the rows of a sharded table that the rank has."""
+    table, first, size, _ = blocks(w, 0, [w.rng.choice([8, 12, 16]), 2])
+    ids = some_ids(w, table.base.shape[0])
+    shape = (*ids.base.shape, w.rng.choice([2, 4]))
+    for _ in range(12):
+        layout = w.layout(shape, pending=False)
+        if layout.local_shape[:-1] == ids.dist.shape and len(layout.local_shape) == len(shape):
+            break
+    else:
+        raise Retry
+    updates = w.input("f32", shape=shape, layout=layout)
+    expected = add_rows(w, w.base, table.base.shape[0], ids.base, updates.base)
+    mask, near = local_ids(w, ids.dist, first, size)
+    kept = updates.dist if w.chance(0.15) else keep(w, w.dist, mask, updates.dist)
+    w.add(expected, add_rows(w, w.dist, size, near, kept, "max" if w.slip() else "sum"))
+
+
+@step("block-write", 0.7)
+def block_write(w: World) -> None:
+    """A scatter into one or two dims that are cut over axes: every rank drops what is not in its block."""
+    count, dims = w.rng.choice([4, 6]), w.rng.choice([1, 2, 2])
+    names, sizes = [n for n, _ in w.pair.mesh.axes], dict(w.pair.mesh.axes)
+    shape = [w.rng.choice([4, 6, 8]) for _ in range(dims)]
+    free = [n for n in names if sizes[n] > 1]
+    w.rng.shuffle(free)
+    starts, local = [], []
+    for n in shape:
+        axis = free.pop() if free and w.chance(0.8) else None
+        if axis and n % sizes[axis]:
+            raise Retry
+        local.append(n // sizes[axis] if axis else n)
+        first = {r: (at[names.index(axis)] * local[-1] if axis else 0) for r, at in enumerate(w.pair.mesh.coordinates)}
+        op = w.dist.add("constant", [], [("s32", ())])
+        op.rank_numbers["value", 0] = shaken(w, first)
+        starts.append(w.emit(w.dist, "reshape", [op.result], shape=[1]))
+    if len(starts) > 1 and w.slip():
+        starts.reverse()
+    start = w.emit(w.dist, "concatenate", starts, dimension=0)
+    indices = w.pair.input((count, dims), dtype="s32", range=w.rng.choice([(0, min(shape)), (-1, max(shape) + 1)]))
+    window = [w.rng.choice([2, 4])] if w.chance(0.4) else []
+    split: dict[int, str] = {}
+    if window and free and window[0] % sizes[free[-1]] == 0:
+        split = {1: free[-1]}
+    if w.slip() and free and count % sizes[free[-1]] == 0:
+        split = {0: free[-1]}
+        indices = w.pair.input((count, dims), {0: free[-1]}, dtype="s32", range=(0, min(shape)))
+    updates = w.pair.input((count, *window), split)
+    reducer = w.rng.choice(["sum", "max", "replace"])
+    results = []
+    for g, i, u, extents in ((w.base, indices[0], updates[0], shape), (w.dist, indices[1], updates[1], local)):
+        if g is w.dist:
+            i = w.emit(g, "subtract", [i, spread(g, start, i.shape, [1])])
+        zeros = g.splat(0.0 if g is w.base or not w.slip() else 1.0, "f32", (*extents, *u.shape[1:]))
+        results.append(
+            w.emit(
+                g,
+                "scatter",
+                [zeros, i, u],
+                update_window_dims=[1] if window else [],
+                inserted_window_dims=list(range(dims)),
+                scatter_dims_to_operand_dims=list(range(dims)),
+                input_batching_dims=[],
+                scatter_indices_batching_dims=[],
+                index_vector_dim=1,
+                reducer=reducer,
+            )  # fmt: skip
+        )
+    w.add(results[0], results[1])
