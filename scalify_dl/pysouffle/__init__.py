@@ -19,10 +19,12 @@ from scalify_dl.pysouffle.errors import Diagnostic, EvaluationError, SourceError
 from scalify_dl.pysouffle.program import Program
 from scalify_dl.pysouffle.proofs import Obstacle, Proof, WhyNot
 from scalify_dl.pysouffle.rules import rules_dir
+from scalify_dl.pysouffle.symbolic import Condition, Symbol
 from scalify_dl.pysouffle.values import Branch, Row, Value
 
 __all__ = [
     "Branch",
+    "Condition",
     "Diagnostic",
     "EvaluationError",
     "Obstacle",
@@ -30,6 +32,7 @@ __all__ = [
     "Proof",
     "Row",
     "SourceError",
+    "Symbol",
     "Value",
     "WhyNot",
     "rules_dir",

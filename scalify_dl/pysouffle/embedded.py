@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from scalify_dl.pysouffle.errors import Diagnostic
 from scalify_dl.pysouffle.proofs import Obstacle, Proof, build_obstacles, build_proofs
 from scalify_dl.pysouffle.schema import Attribute, Relation
 from scalify_dl.pysouffle.stats import RuleProfile, Stats
+from scalify_dl.pysouffle.symbolic import Condition, Symbol
 from scalify_dl.pysouffle.values import Row
 
 if TYPE_CHECKING:
@@ -25,11 +26,19 @@ class EmbeddedEngine:
     """One program in the C++ engine."""
 
     def __init__(
-        self, name: str, text: str, include_dirs: list[str], defines: Mapping[str, str], word_size: int, checked: bool
+        self,
+        name: str,
+        text: str,
+        include_dirs: list[str],
+        defines: Mapping[str, str],
+        word_size: int,
+        checked: bool,
+        symbols: Sequence[Symbol] = (),
     ) -> None:
         data = text.encode("utf-8", "surrogateescape")  # what is not UTF-8 gets its message from the engine
         self.word_size = word_size
-        self.session = _engine.Session(name, data, include_dirs, list(defines.items()), word_size, checked)
+        declared = [(s.name, s.value, s.minimum, s.below or "") for s in symbols]
+        self.session = _engine.Session(name, data, include_dirs, list(defines.items()), word_size, checked, declared)
         self.relations = {
             relation: Relation(relation, tuple(Attribute(*a) for a in attributes), eqrel, index)
             for index, (relation, attributes, eqrel) in enumerate(self.session.relations())
@@ -126,6 +135,9 @@ class EmbeddedEngine:
 
     def why_not(self, relation: Relation, row: Row) -> list[Obstacle]:
         return build_obstacles(self.session.why_not(relation.index, row), list(self.relations), self.session.rules())
+
+    def conditions(self, rows: Mapping[int, list[Row]]) -> list[Condition]:
+        return [Condition(*c) for c in self.session.conditions()]
 
     # ---- results
 

@@ -16,6 +16,7 @@ from scalify_dl.pysouffle.errors import Diagnostic
 from scalify_dl.pysouffle.proofs import Proof, WhyNot
 from scalify_dl.pysouffle.schema import Relation
 from scalify_dl.pysouffle.stats import Stats
+from scalify_dl.pysouffle.symbolic import Condition, Symbol
 from scalify_dl.pysouffle.values import Row
 
 if TYPE_CHECKING:
@@ -53,16 +54,22 @@ class Program:
         word_size: int | None = None,
         overflow: str = "wrap",
         provenance: bool = False,
+        symbols: Sequence[Symbol] = (),
     ) -> None:
         if word_size not in (None, 32, 64):
             raise ValueError(f"word_size is 32 or 64, not {word_size}")
         if overflow not in ("wrap", "error"):
             raise ValueError(f'overflow is "wrap" or "error", not {overflow!r}')
+        if symbols and (engine != "embedded" or word_size == 32 or overflow == "error"):
+            raise InputError(
+                "symbols need the embedded engine with 64-bit numbers",
+                hint='leave out engine=, word_size= and overflow=: formulas are exact in any case',
+            )
         folders, macros = [str(d) for d in include_dirs], defines or {}
         self._provenance = provenance
         self._engine: EmbeddedEngine
         if engine == "embedded":
-            self._engine = EmbeddedEngine(name, text, folders, macros, word_size or 64, overflow == "error")
+            self._engine = EmbeddedEngine(name, text, folders, macros, word_size or 64, overflow == "error", symbols)
         elif engine in ("souffle", "souffle-compiled"):
             if overflow == "error":
                 raise InputError("checked arithmetic needs the embedded engine", hint='use engine="embedded"')
@@ -90,6 +97,7 @@ class Program:
         `word_size`: 64, or 32 for numbers as in a 32-bit Soufflé; the Soufflé engines have what they were built with.
         `overflow`: "wrap", as Soufflé does, or "error", which ends the run naming the rule.
         `provenance`: prepare explanations at the end of each run, not at the first question.
+        `symbols`: unknowns that numbers may be formulas over (see `scalify_dl.pysouffle.symbolic`); embedded engine only.
         """
         return cls(name, text, **options)
 
@@ -189,6 +197,15 @@ class Program:
     def why_not_atom(self, atom: str) -> Proof | WhyNot:
         """`why_not` for an atom as text; if it does hold, its proof."""
         return self.explain_atom(atom)
+
+    def conditions(self, rows: Mapping[str, Iterable[Row]]) -> list[Condition]:
+        """What one proof of these rows, given by relation, rests on: where all hold, the rows' instances are derived.
+
+        Only for programs with `symbols`; empty when the proof holds for all values the symbols may have. A row that does
+        not hold is an `InputError`.
+        """
+        wanted = {self._relation(name).index: list(given) for name, given in rows.items()}
+        return self._engine.conditions(wanted)
 
     # ---- results
 

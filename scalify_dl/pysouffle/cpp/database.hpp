@@ -9,6 +9,7 @@
 #include "core.hpp"
 #include "eqrel.hpp"
 #include "records.hpp"
+#include "symbolic.hpp"
 #include "symbols.hpp"
 #include "table.hpp"
 
@@ -43,14 +44,16 @@ struct RelationData {
 struct Terms {
     Symbols symbols;
     Records records;
+    std::unique_ptr<SymbolicNumbers> formulas;  // none in ordinary runs
 };
 
 struct Database {
-    explicit Database(std::shared_ptr<Terms> shared) : terms(std::move(shared)), symbols(terms->symbols), records(terms->records) {}
+    explicit Database(std::shared_ptr<Terms> shared) : terms(std::move(shared)), symbols(terms->symbols), records(terms->records), formulas(terms->formulas.get()) {}
 
     std::shared_ptr<Terms> terms;
     Symbols& symbols;
     Records& records;
+    SymbolicNumbers* const formulas;  // may be null
     std::vector<std::shared_ptr<RelationData>> relations;
     std::vector<HostFunctor> functors;  // by CoreProgram::functors; empty where the host gave none
     Arithmetic arithmetic;

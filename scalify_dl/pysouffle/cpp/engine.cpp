@@ -13,10 +13,16 @@ std::string amount(std::uint64_t n) {  // 1234567 -> 1,234,567
     return text;
 }
 
+std::shared_ptr<Terms> make_terms(std::vector<SymbolDeclaration> symbols) {
+    auto terms = std::make_shared<Terms>();
+    if (!symbols.empty()) terms->formulas = std::make_unique<SymbolicNumbers>(std::move(symbols));
+    return terms;
+}
+
 }  // namespace
 
-Engine::Engine(CoreProgram program, Arithmetic arithmetic)
-    : Engine(std::move(program), arithmetic, std::make_shared<Terms>(), {}) {}
+Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::vector<SymbolDeclaration> symbols)
+    : Engine(std::move(program), arithmetic, make_terms(std::move(symbols)), {}) {}
 
 Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms> terms, std::vector<Stratum> strata)
     : program_(std::move(program)), db_(std::move(terms)), machine_(db_, *this), strata_(std::move(strata)) {

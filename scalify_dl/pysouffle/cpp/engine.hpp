@@ -36,7 +36,8 @@ struct StratumStatistics {
 
 class Engine final : public Watch {
 public:
-    Engine(CoreProgram program, Arithmetic arithmetic);
+    // With symbols, numbers may be formulas over them.
+    Engine(CoreProgram program, Arithmetic arithmetic, std::vector<SymbolDeclaration> symbols = {});
 
     // A program that shares symbols and records with another one, evaluated in the strata that are given.
     Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms> terms, std::vector<Stratum> strata);

@@ -36,7 +36,7 @@ void produce(Engine& engine, int relation, const Format& format, const std::func
             if (i > 0) out += format.delimiter;
             const bool quote = format.rfc4180 && kinds[i] >= TypeKind::Symbol;
             if (kinds[i] == TypeKind::Number) {
-                append_number(row[i], out);
+                append_number(row[i], engine.database(), out);
             } else if (!quote) {
                 if (kinds[i] == TypeKind::Symbol) out += engine.database().symbols.text(row[i]);
                 else values.write(types[i], row[i], out);

@@ -224,6 +224,7 @@ void Engine::run_version(int index, int atom, bool old_before_delta) {
     if (atom >= 0 && !has_delta(state.atoms[static_cast<std::size_t>(atom)])) return;
     Version& version = state.versions[static_cast<std::size_t>(atom + 1)];
     RuleStatistics& statistics = rule_statistics_[static_cast<std::size_t>(index)];
+    if (db_.formulas) db_.formulas->rule = index;
     try {
         if (!version.plan || (version.planned_at != plan_epoch_ && outdated(*version.plan, db_))) {
             const FlatRule& flat = this->flat(index);

@@ -11,8 +11,6 @@ namespace dl {
 
 namespace {
 
-using Wide = __int128;
-
 [[noreturn]] void overflow(const char* operation) {
     throw EvaluationError(std::string("overflow in ") + operation);
 }
@@ -206,10 +204,18 @@ bool ordered(Compare how, T left, T right) {
     }
 }
 
-}  // namespace
+bool compare_texts(Compare how, std::string_view left, std::string_view right) {
+    switch (how) {
+        case Compare::Match: return matches(left, right);
+        case Compare::NotMatch: return !matches(left, right);
+        case Compare::Contains: return right.find(left) != std::string_view::npos;
+        case Compare::NotContains: return right.find(left) == std::string_view::npos;
+        default: return ordered(how, left, right);
+    }
+}
 
-Value apply(Op op, TypeKind type, TypeKind from, std::int32_t functor, const Value* registers,
-            const std::int32_t* arguments, std::size_t count, Database& db) {
+Value apply_plain(Op op, TypeKind type, TypeKind from, std::int32_t functor, const Value* registers,
+                  const std::int32_t* arguments, std::size_t count, Database& db) {
     const auto arg = [&](std::size_t i) { return registers[arguments[i]]; };
     const Arithmetic& a = db.arithmetic;
     switch (op) {
@@ -267,14 +273,30 @@ Value apply(Op op, TypeKind type, TypeKind from, std::int32_t functor, const Val
     }
 }
 
+}  // namespace
+
+Value apply(Op op, TypeKind type, TypeKind from, std::int32_t functor, const Value* registers,
+            const std::int32_t* arguments, std::size_t count, Database& db) {
+    if (!db.formulas) return apply_plain(op, type, from, functor, registers, arguments, count, db);
+    Value result;
+    if (apply_to_formulas(op, type, from, functor, registers, arguments, count, db, result)) return result;
+    result = apply_plain(op, type, from, functor, registers, arguments, count, db);
+    if (type == TypeKind::Number && op != Op::Cast && op != Op::User) SymbolicNumbers::check_plain(result);
+    return result;
+}
+
 bool compare(Compare how, TypeKind type, Value left, Value right, const Database& db) {
+    if (db.formulas) {
+        if (type == TypeKind::Number && (is_formula(left) || is_formula(right))) return db.formulas->compare(how, left, right);
+        const bool texts = type == TypeKind::Symbol && how != Compare::Equal && how != Compare::NotEqual;
+        if (texts && (db.formulas->has_formula(left) || db.formulas->has_formula(right)))
+            return compare_texts(how, db.formulas->concrete_text(left, db.symbols), db.formulas->concrete_text(right, db.symbols));
+    }
     switch (how) {
         case Compare::True: return true;
         case Compare::False: return false;
-        case Compare::Match: return matches(db.symbols.text(left), db.symbols.text(right));
-        case Compare::NotMatch: return !matches(db.symbols.text(left), db.symbols.text(right));
-        case Compare::Contains: return db.symbols.text(right).find(db.symbols.text(left)) != std::string_view::npos;
-        case Compare::NotContains: return db.symbols.text(right).find(db.symbols.text(left)) == std::string_view::npos;
+        case Compare::Match: case Compare::NotMatch: case Compare::Contains: case Compare::NotContains:
+            return compare_texts(how, db.symbols.text(left), db.symbols.text(right));
         default: break;
     }
     switch (type) {
@@ -282,7 +304,7 @@ bool compare(Compare how, TypeKind type, Value left, Value right, const Database
         case TypeKind::Float: return ordered(how, as_float(left), as_float(right));
         case TypeKind::Symbol:
             if (how == Compare::Equal || how == Compare::NotEqual) return ordered(how, left, right);
-            return ordered(how, db.symbols.text(left), db.symbols.text(right));
+            return compare_texts(how, db.symbols.text(left), db.symbols.text(right));
         default: return ordered(how, left, right);
     }
 }

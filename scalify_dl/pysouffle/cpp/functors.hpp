@@ -17,6 +17,10 @@ inline std::uint64_t as_unsigned(Value value) { return static_cast<std::uint64_t
 Value apply(Op op, TypeKind type, TypeKind from, std::int32_t functor, const Value* registers,
             const std::int32_t* arguments, std::size_t count, Database& database);
 
+// The same where `database.formulas` is there and an argument is a formula, or a text with one in it; else false.
+bool apply_to_formulas(Op op, TypeKind type, TypeKind from, std::int32_t functor, const Value* registers,
+                       const std::int32_t* arguments, std::size_t count, Database& database, Value& result);
+
 bool compare(Compare how, TypeKind type, Value left, Value right, const Database& database);
 
 // One step of an aggregate over Number, Unsigned or Float. Throws on overflow in checked arithmetic.

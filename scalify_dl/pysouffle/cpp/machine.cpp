@@ -224,9 +224,9 @@ bool Machine::unpack(const Step* s) {
 
 bool Machine::range(const Step* s) {
     const bool check = s->kind == Step::Kind::RangeCheck;
-    const Value wanted = check ? regs_[s->result] : 0;
-    const Value from = regs_[s->args[0]], to = regs_[s->args[1]];
     const TypeKind type = s->type;
+    const Value wanted = check ? value_of(type, regs_[s->result]) : 0;
+    const Value from = value_of(type, regs_[s->args[0]]), to = value_of(type, regs_[s->args[1]]);
     const auto less = [&](Value l, Value r) { return compare(Compare::Less, type, l, r, db_); };
     const auto number = [&](int n) {
         return type == TypeKind::Float ? from_float(n) : static_cast<Value>(n);
@@ -249,7 +249,7 @@ bool Machine::range(const Step* s) {
             if (give(static_cast<Value>(at))) break;
         return any;
     }
-    const Value by = stepped ? regs_[s->args[2]] : less(to, from) ? number(-1) : number(1);
+    const Value by = stepped ? value_of(type, regs_[s->args[2]]) : less(to, from) ? number(-1) : number(1);
     if (less(number(0), by)) {
         for (Value at = from; less(at, to);) {
             if (give(at)) break;
@@ -276,7 +276,7 @@ bool Machine::computed(const Step* s, Value& result) {
         return true;
     }
     // the common case first
-    if (s->type == TypeKind::Number && db_.arithmetic.word_size == 64 && s->args.size() == 2) {
+    if (s->type == TypeKind::Number && db_.arithmetic.word_size == 64 && s->args.size() == 2 && !db_.formulas) {
         const Value l = regs_[s->args[0]], r = regs_[s->args[1]];
         switch (s->op) {
             case Op::Add:
@@ -334,7 +334,15 @@ void Machine::fold(const Step* s) {
     if (a.kind == Aggregate::Count) return;
     const Value value = regs_[s->left];
     switch (a.kind) {
-        case Aggregate::Sum: a.value = add(a.type, a.value, value, db_.arithmetic); break;
+        case Aggregate::Sum:
+            if (db_.formulas && a.type == TypeKind::Number && (is_formula(a.value) || is_formula(value))) {
+                const Value both[2] = {a.value, value};
+                a.value = db_.formulas->apply(Op::Add, both, 2);
+            } else {
+                a.value = add(a.type, a.value, value, db_.arithmetic);
+                if (db_.formulas && a.type == TypeKind::Number) SymbolicNumbers::check_plain(a.value);
+            }
+            break;
         case Aggregate::Min:
             if (a.count == 1 || compare(Compare::Less, a.type, value, a.value, db_)) a.value = value;
             break;
@@ -343,7 +351,7 @@ void Machine::fold(const Step* s) {
             break;
         case Aggregate::Mean:
             a.sum += a.from == TypeKind::Float ? as_float(value)
-                     : a.from == TypeKind::Unsigned ? static_cast<double>(as_unsigned(value)) : static_cast<double>(value);
+                     : a.from == TypeKind::Unsigned ? static_cast<double>(as_unsigned(value)) : static_cast<double>(value_of(a.from, value));
             break;
         default: break;
     }

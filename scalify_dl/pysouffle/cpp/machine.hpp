@@ -89,6 +89,10 @@ private:
     }
     void pause();
 
+    Value value_of(TypeKind type, Value value) {  // at the point, where numbers may be formulas
+        return db_.formulas && type == TypeKind::Number ? db_.formulas->concrete(value) : value;
+    }
+
     Database& db_;
     Watch& watch_;
     static constexpr std::int32_t kRowsPerCheck = 1 << 14;

@@ -77,8 +77,9 @@ class Session {
 public:
     // the text as bytes: what is not UTF-8 gets its message from the front end
     Session(const std::string& name, nb::bytes text, const std::vector<std::string>& include_dirs,
-            const std::vector<std::pair<std::string, std::string>>& defines, int word_size, bool checked)
-        : engine_(make(name, std::string(text.c_str(), text.size()), include_dirs, defines, word_size), Arithmetic{word_size, checked}) {}
+            const std::vector<std::pair<std::string, std::string>>& defines, int word_size, bool checked,
+            const std::vector<std::tuple<std::string, Value, Value, std::string>>& symbols)
+        : engine_(make(name, std::string(text.c_str(), text.size()), include_dirs, defines, word_size), Arithmetic{word_size, checked}, declarations(symbols)) {}
 
     nb::list relations() {
         nb::list out;
@@ -132,6 +133,8 @@ public:
         idle();
         const Relation& declaration = engine_.declaration(relation);
         if (rows.shape(1) != declaration.attributes.size()) throw nb::value_error("the array's second dimension is not the number of columns");
+        if (engine_.database().formulas)
+            for (std::size_t i = 0; i < rows.size(); ++i) SymbolicNumbers::check_plain(rows.data()[i]);
         for (std::size_t i = 0; i < rows.shape(0); ++i) engine_.add_fact(relation, rows.data() + i * rows.shape(1));
         return rows.shape(0);
     }
@@ -217,7 +220,7 @@ public:
                 nb::gil_scoped_acquire gil;
                 PythonValues values(engine_.program(), engine_.database());
                 nb::list converted;
-                for (std::size_t i = 0; i < functor.parameters.size(); ++i) converted.append(values.decode(functor.parameters[i], arguments[i]));
+                for (std::size_t i = 0; i < functor.parameters.size(); ++i) converted.append(values.decode(functor.parameters[i], at_point(functor.parameters[i], arguments[i])));
                 nb::object result = callable(*nb::borrow<nb::args>(nb::tuple(converted)));
                 return values.encode(functor.result, result);
             });
@@ -325,6 +328,16 @@ public:
         engine_.settle();
     }
 
+    // (kind, left, right) of every decision that the point made
+    nb::list conditions() {
+        idle();
+        constexpr const char* kinds[] = {"less", "less_equal", "not_equal", "equal", "integer"};
+        nb::list out;
+        if (const SymbolicNumbers* formulas = engine_.database().formulas)
+            for (const Condition& c : formulas->conditions()) out.append(nb::make_tuple(kinds[static_cast<int>(c.kind)], c.left, c.right));
+        return out;
+    }
+
     std::uint64_t rounds() { return engine_.rounds(); }
     std::size_t bytes() { return engine_.database().bytes(); }
 
@@ -347,6 +360,15 @@ private:
         if (running_) throw EvaluationError("the program is running: its relations can be used when the run has ended");
     }
 
+    // The host computes on numbers and texts, not on formulas.
+    Value at_point(TypeIndex type, Value value) {
+        Database& db = engine_.database();
+        if (!db.formulas) return value;
+        const TypeKind kind = engine_.program().types[static_cast<std::size_t>(type)].kind;
+        if (kind == TypeKind::Number) return db.formulas->concrete(value);
+        if (kind == TypeKind::Symbol && db.formulas->has_formula(value)) return db.symbols.intern(db.formulas->concrete_text(value, db.symbols));
+        return value;
+    }
     std::vector<Value> encode_row(int relation, nb::handle row) {
         idle();
         std::vector<Value> values;
@@ -366,6 +388,11 @@ private:
         return out;
     }
 
+    static std::vector<SymbolDeclaration> declarations(const std::vector<std::tuple<std::string, Value, Value, std::string>>& symbols) {
+        std::vector<SymbolDeclaration> out;
+        for (const auto& [name, value, minimum, below] : symbols) out.push_back({name, value, minimum, below});
+        return out;
+    }
     static CoreProgram make(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
                             const std::vector<std::pair<std::string, std::string>>& defines, int word_size) {
         SourceOptions options;
@@ -395,8 +422,9 @@ NB_MODULE(_engine, m) {
     nb::register_exception_translator(dl::translate);
     nb::class_<Session>(m, "Session", "One program and its relations.")
         .def(nb::init<const std::string&, nb::bytes, const std::vector<std::string>&,
-                      const std::vector<std::pair<std::string, std::string>>&, int, bool>(),
-             "name"_a, "text"_a, "include_dirs"_a, "defines"_a, "word_size"_a, "checked"_a)
+                      const std::vector<std::pair<std::string, std::string>>&, int, bool,
+                      const std::vector<std::tuple<std::string, dl::Value, dl::Value, std::string>>&>(),
+             "name"_a, "text"_a, "include_dirs"_a, "defines"_a, "word_size"_a, "checked"_a, "symbols"_a)
         .def("relations", &Session::relations)
         .def("directives", &Session::directives)
         .def("warnings", &Session::warnings)
@@ -423,6 +451,7 @@ NB_MODULE(_engine, m) {
         .def("rules", &Session::rules)
         .def("souffle", &Session::souffle)
         .def("settle", &Session::settle)
+        .def("conditions", &Session::conditions)
         .def("rounds", &Session::rounds)
         .def("bytes", &Session::bytes);
 }

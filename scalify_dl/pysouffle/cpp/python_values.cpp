@@ -52,7 +52,9 @@ nb::object PythonValues::fields(const std::vector<Field>& declared, std::vector<
 nb::object PythonValues::decode(TypeIndex index, Value value, int depth) {
     const Type& type = program_.types[static_cast<std::size_t>(index)];
     switch (type.kind) {
-        case TypeKind::Number: return nb::steal(PyLong_FromLongLong(value));
+        case TypeKind::Number:
+            if (db_.formulas && is_formula(value)) return nb::str(db_.formulas->text(value).c_str());
+            return nb::steal(PyLong_FromLongLong(value));
         case TypeKind::Unsigned: return nb::steal(PyLong_FromUnsignedLongLong(as_unsigned(value)));
         case TypeKind::Float: return nb::steal(PyFloat_FromDouble(as_float(value)));
         case TypeKind::Symbol: {
@@ -91,6 +93,17 @@ nb::object PythonValues::decode(TypeIndex index, Value value, int depth) {
     return out;
 }
 
+Value PythonValues::read_formula(nb::handle object) {
+    Py_ssize_t size = 0;
+    const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
+    if (!text) throw nb::python_error();
+    try {
+        return db_.formulas->read({text, static_cast<std::size_t>(size)});
+    } catch (const TextError& error) {
+        throw nb::value_error((shown(object) + ": " + error.message).c_str());
+    }
+}
+
 Value PythonValues::encode(TypeIndex type, nb::handle object) { return encode(type, object, 0); }
 
 Value PythonValues::encode(TypeIndex index, nb::handle object, int depth) {
@@ -100,12 +113,14 @@ Value PythonValues::encode(TypeIndex index, nb::handle object, int depth) {
     switch (type.kind) {
         case TypeKind::Number:
         case TypeKind::Unsigned: {
+            if (type.kind == TypeKind::Number && db_.formulas && PyUnicode_Check(object.ptr())) return read_formula(object);
             if (!PyIndex_Check(object.ptr())) wrong(type.kind == TypeKind::Number ? "an int" : "an int that is not negative", object);
             const nb::object number = nb::steal(PyNumber_Index(object.ptr()));
             if (type.kind == TypeKind::Number) {
                 int overflow = 0;
                 const long long value = PyLong_AsLongLongAndOverflow(number.ptr(), &overflow);
                 if (overflow || (word == 32 && value != static_cast<std::int32_t>(value))) out_of_range(object, word);
+                if (db_.formulas) SymbolicNumbers::check_plain(value);
                 return value;
             }
             const unsigned long long value = PyLong_AsUnsignedLongLong(number.ptr());

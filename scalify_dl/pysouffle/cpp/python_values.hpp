@@ -28,6 +28,7 @@ public:
 private:
     nb::object decode(TypeIndex type, Value value, int depth);
     Value encode(TypeIndex type, nb::handle object, int depth);
+    Value read_formula(nb::handle object);
     nb::object fields(const std::vector<Field>& fields, std::vector<Value> values, int depth);
 
     const CoreProgram& program_;

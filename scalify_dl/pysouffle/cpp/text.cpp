@@ -34,7 +34,11 @@ std::string shown(std::string_view text) {
 
 }  // namespace
 
-void append_number(Value value, std::string& out) {
+void append_number(Value value, const Database& database, std::string& out) {
+    if (database.formulas && is_formula(value)) {
+        out += database.formulas->text(value);
+        return;
+    }
     char buffer[24];
     const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
     out.append(buffer, end);
@@ -47,6 +51,22 @@ bool Text::is_enumeration(const Type& type) {
 // ---------------------------------------------------------------- reading
 
 Value Text::read_number(TypeKind kind, std::string_view text, std::size_t& at) {
+    if (kind == TypeKind::Number && db_.formulas) {
+        std::size_t end = at;  // of the field: a formula has brackets and commas of its own
+        for (int depth = 0; end < text.size(); ++end) {
+            const char c = text[end];
+            if (depth == 0 && (c == ',' || c == ')' || c == ']')) break;
+            depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+        }
+        try {
+            const Value value = db_.formulas->read(text.substr(at, end - at));
+            at = end;
+            return value;
+        } catch (TextError& error) {
+            error.at += at;
+            throw;
+        }
+    }
     const std::size_t begin = at;
     const char *first = text.data() + at, *const last = text.data() + text.size();
     const auto fail = [&](const std::string& why) -> Value { throw TextError{why, begin}; };
@@ -186,7 +206,7 @@ void Text::write(TypeIndex index, Value root, std::string& out, bool quoted) con
         const Type& t = type(type_index);
         bool opened = false;
         switch (t.kind) {
-            case TypeKind::Number: append_number(value, out); break;
+            case TypeKind::Number: append_number(value, db_, out); break;
             case TypeKind::Unsigned: out += std::to_string(as_unsigned(value)); break;
             case TypeKind::Float: out += float_text(as_float(value), db_.arithmetic.word_size); break;
             case TypeKind::Symbol:

@@ -36,6 +36,6 @@ private:
     Database& db_;
 };
 
-void append_number(Value value, std::string& out);
+void append_number(Value value, const Database& database, std::string& out);
 
 }  // namespace dl
