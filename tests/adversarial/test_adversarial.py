@@ -13,9 +13,7 @@ from .programs import RIGHT, WRONG
 PRECISION = {"cast_to_half_precision_on_one_rank"}
 """Differ only where casts round: reported as precision, not as a refutation."""
 UNKNOWN = {
-    "gather_order_reversed_on_both_sides": "a permuted contraction index",
     "ring_attention": "partial sums collected over the steps of a ring",
-    "uneven_shard_with_padding": "shards of a padded dim",
 }
 """Right programs that no lemma covers yet, with the lemma that is missing."""
 

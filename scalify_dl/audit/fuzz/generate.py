@@ -9,6 +9,7 @@ from ..pair import Pair
 from . import (  # noqa: F401  (they register their steps)
     distributed_steps,
     indexed_steps,
+    padding_steps,
     partitioner_steps,
     special_steps,
     steps,

@@ -1,0 +1,153 @@
+"""Random steps over shards of uneven size: padded to a multiple, computed on, masked, reduced or cut back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from scalify_dl.frontends.graph import Tensor
+
+from ..pair import Pair
+from .partitioner_steps import rank_scalar
+from .world import Retry, World, step
+
+NEUTRAL = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
+KINDS = ("tanh", "exponential", "negate", "logistic", "cosine", "abs", "log", "multiply", "add", "divide")
+SPELLINGS = ("index < n", "n > index", "index <= n-1", "not index >= n", "own < n - first", "index and not past")
+
+
+def first(pair: Pair, axis: str, block: int) -> list[int]:
+    """Where the block of each rank begins, blocks of equal size along an axis."""
+    at = [name for name, _ in pair.mesh.axes].index(axis)
+    return [c[at] * block for c in pair.mesh.coordinates]
+
+
+def uneven_shard(pair: Pair, x: Tensor, dim: int, axis: str, *, filler: float = 0.0, low: int = 0) -> Tensor:
+    """The own block of a replicated value along a dim, padded to a multiple of the axis with `filler` (`low` elements
+    of it in front)."""
+    g, n, ways = pair.dist, x.shape[dim], dict(pair.mesh.axes)[axis]
+    block = -(-n // ways)
+    edges = [[low if d == dim else 0 for d in range(len(x.shape))], [0] * len(x.shape)]
+    edges[1][dim] = block * ways - n - low
+    padded = g.emit(
+        "pad", [x, g.constant(filler, x.dtype)], low=edges[0], high=edges[1], interior=[0] * len(x.shape)
+    )  # fmt: skip
+    zero, offset = g.constant(0, "s32"), rank_scalar(pair, first(pair, axis, block))
+    return g.emit(
+        "dynamic-slice", [padded, *(offset if d == dim else zero for d in range(len(x.shape)))],
+        sizes=[block if d == dim else m for d, m in enumerate(x.shape)],
+    )  # fmt: skip
+
+
+def inside(pair: Pair, shape: Sequence[int], dim: int, axis: str, n: int, *, spelling: str = SPELLINGS[0]) -> Tensor:
+    """Whether elements of the own block along a dim are among the first `n` of all blocks."""
+    g, shape = pair.dist, tuple(shape)
+    own = g.emit("iota", [], shape=shape, dtype="s32", dimension=dim)
+    offset = g.emit("broadcast", [rank_scalar(pair, first(pair, axis, shape[dim]))], shape=shape, dimensions=[])
+    index = g.emit("add", [own, offset])
+
+    def compare(a: Tensor, b: Tensor, direction: str) -> Tensor:
+        return g.emit("compare", [a, b], direction=direction)
+
+    def number(value: int) -> Tensor:
+        return g.splat(value, "s32", shape)
+
+    match spelling:
+        case "n > index":
+            return compare(number(n), index, "GT")
+        case "index <= n-1":
+            return compare(index, number(n - 1), "LE")
+        case "not index >= n":
+            return g.emit("not", [compare(index, number(n), "GE")])
+        case "own < n - first":
+            return compare(own, g.emit("subtract", [number(n), offset]), "LT")
+        case "index and not past":
+            return g.emit("and", [compare(index, number(0), "GE"), compare(index, number(n), "LT")])
+        case _:
+            return compare(index, number(n), "LT")
+
+
+def masked(
+    pair: Pair, x: Tensor, dim: int, axis: str, n: int, filler: float, *, spelling: str = SPELLINGS[0]
+) -> Tensor:
+    """Elements beyond the first `n` replaced by a number."""
+    keep = inside(pair, x.shape, dim, axis, n, spelling=spelling)
+    return pair.dist.emit("select", [keep, x, pair.dist.splat(filler, x.dtype, x.shape)])
+
+
+def gathered(pair: Pair, x: Tensor, dim: int, axis: str, n: int, *, low: int = 0) -> Tensor:
+    """All blocks, and `n` elements of them from `low` on."""
+    g = pair.dist
+    whole = g.emit("all-gather", [x], dimension=dim, groups=pair.groups(axis))
+    limit = [low + n if d == dim else m for d, m in enumerate(whole.shape)]
+    start = [low if d == dim else 0 for d in range(len(limit))]
+    return g.emit("slice", [whole], start=start, limit=limit, stride=[1] * len(limit))
+
+
+@step("uneven", 0.8)
+def uneven(w: World) -> None:
+    """A value whose extent the axis does not divide: ops on its shards, then a reduction, a product or a gather."""
+    axis, ways = w.rng.choice(w.pair.mesh.axes)
+    n, dim = w.rng.choice([5, 7, 10]), w.rng.randrange(2)
+    if n % ways == 0:
+        raise Retry
+    shape = [4, 4]
+    shape[dim] = n
+    t = w.input("f32", shape=shape, layout=w.pair.layout(shape, {}))
+    filler = w.rng.choice([0.0, 0.0, 1.0, float("-inf")])
+    low = 1 if w.slip() and -(-n // ways) * ways > n else 0
+    x, y = t.base, uneven_shard(w.pair, t.dist, dim, axis, filler=filler, low=low)
+    for _ in range(w.rng.randrange(3)):
+        kind = w.rng.choice(KINDS)
+        if kind in ("multiply", "add", "divide"):
+            o, p = (x, y) if w.chance(0.5) else (w.emit(w.base, "tanh", [x]), w.emit(w.dist, "tanh", [y]))
+            x, y = w.emit(w.base, kind, [x, o]), w.emit(w.dist, kind, [y, p])
+        else:
+            x, y = w.emit(w.base, kind, [x]), w.emit(w.dist, kind, [y])
+    end = w.rng.choice(["gather", "sum", "max", "min", "dot"])
+    bound = n + (w.rng.choice([-1, 1]) if w.slip() else 0)
+    if end in NEUTRAL:
+        if w.chance(0.8):
+            neutral = NEUTRAL[w.rng.choice(list(NEUTRAL)) if w.slip() else end]
+            y = masked(w.pair, y, dim, axis, bound, neutral, spelling=w.rng.choice(SPELLINGS))
+        part = w.emit(w.dist, "reduce", [y], dimensions=[dim], reducer=end)
+        total = w.emit(w.dist, "all-reduce", [part], reducer=end, groups=w.pair.groups(axis))
+        w.add(w.emit(w.base, "reduce", [x], dimensions=[dim], reducer=end), total)
+    elif end == "dot":
+        other = w.input("f32", shape=[n, 2], layout=w.pair.layout([n, 2], {}))
+        z = uneven_shard(w.pair, other.dist, 0, axis, filler=w.rng.choice([0.0, 0.0, 1.0]))
+        if w.chance(0.5):
+            y = masked(w.pair, y, dim, axis, bound, w.rng.choice([0.0, 0.0, 2.0]), spelling=w.rng.choice(SPELLINGS))
+        dims = {"lhs_contracting_dims": [dim], "rhs_contracting_dims": [0]}
+        part = w.emit(w.dist, "dot", [y, z], **dims)
+        w.add(
+            w.emit(w.base, "dot", [x, other.base], **dims),
+            w.emit(w.dist, "all-reduce", [part], reducer="sum", groups=w.pair.groups(axis)),
+        )
+    else:
+        w.add(x, gathered(w.pair, y, dim, axis, n, low=w.slip()))
+
+
+def reordered(pair: Pair, x: Tensor, dim: int, axis: str, order: Sequence[int]) -> Tensor:
+    """All blocks along an axis, in another order."""
+    groups = [[members[k] for k in order] for members in pair.groups(axis)]
+    return pair.dist.emit("all-gather", [x], dimension=dim, groups=groups)
+
+
+@step("gather-order", 0.4)
+def gather_order(w: World) -> None:
+    """A product of two values that were gathered in some order."""
+    axis, ways = w.rng.choice(w.pair.mesh.axes)
+    if ways == 1:
+        raise Retry
+    n = 2 * ways
+    x = w.input("f32", shape=[4, n], layout=w.pair.layout([4, n], {1: axis}))
+    y = w.input("f32", shape=[n, 2], layout=w.pair.layout([n, 2], {0: axis}))
+    order = w.rng.sample(range(ways), ways)
+    other = w.rng.sample(range(ways), ways) if w.slip() else order
+    kind = w.rng.choice(["tanh", "negate", "exponential"])
+    left, right = reordered(w.pair, x.dist, 1, axis, order), reordered(w.pair, y.dist, 0, axis, other)
+    dims = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [0]}
+    w.add(
+        w.emit(w.base, "dot", [w.emit(w.base, kind, [x.base]), y.base], **dims),
+        w.emit(w.dist, "dot", [w.emit(w.dist, kind, [left]), right], **dims),
+    )

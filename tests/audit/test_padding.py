@@ -1,0 +1,132 @@
+"""Uneven shards: padded, computed on, masked, cut back (datalog/padding.dl, padded.dl); gathers in another order
+(datalog/gather_order.dl)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scalify_dl.audit import audit
+from scalify_dl.audit.derive import derive
+from scalify_dl.audit.fuzz.padding_steps import SPELLINGS, gathered, masked, reordered, uneven_shard
+from scalify_dl.audit.pair import Pair, matmul, spread
+from scalify_dl.frontends.graph import Graph, Tensor
+
+INFINITY = float("inf")
+
+
+def proved(pair: Pair) -> bool:
+    """The rules' verdict; whatever they derive on the way is true."""
+    tables = pair.tables()
+    derived = derive(tables)
+    assert audit(tables, derived.corr).false == []
+    return not derived.unproved
+
+
+def silu(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("multiply", [x, g.emit("logistic", [x])])
+
+
+def total(pair: Pair, x: Tensor, dims: list[int], reducer: str = "sum") -> Tensor:
+    part = pair.dist.emit("reduce", [x], dimensions=dims, reducer=reducer)
+    return pair.dist.emit("all-reduce", [part], reducer=reducer, groups=pair.groups("tp"))
+
+
+def feed_forward(activation: Callable[[Graph, Tensor], Tensor], *, fillers: tuple[float, float] = (0.0, 0.0)) -> Pair:
+    """Hidden size 10 over tp=4: weights padded to 12, no mask."""
+    pair = Pair({"tp": 4})
+    (x, dx), (up, dup), (b, db), (down, ddown) = (
+        pair.input((8, 16)), pair.input((16, 10)), pair.input((10,)), pair.input((10, 16)),
+    )  # fmt: skip
+    g = pair.dist
+    mine, bias = uneven_shard(pair, dup, 1, "tp", filler=fillers[0]), uneven_shard(pair, db, 0, "tp")
+    hidden = matmul(g, dx, mine)
+    hidden = activation(g, g.emit("add", [hidden, spread(g, bias, hidden.shape, [1])]))
+    part = matmul(g, hidden, uneven_shard(pair, ddown, 0, "tp", filler=fillers[1]))
+    base = matmul(pair.base, x, up)
+    base = activation(pair.base, pair.base.emit("add", [base, spread(pair.base, b, base.shape, [1])]))
+    out = g.emit("all-reduce", [part], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(matmul(pair.base, base, down), out)
+    return pair
+
+
+def unary(kind: str) -> Callable[[Graph, Tensor], Tensor]:
+    return lambda g, x: g.emit(kind, [x])
+
+
+@pytest.mark.parametrize("activation", [silu, unary("tanh"), unary("logistic"), unary("gelu"), unary("exponential")])
+def test_a_hidden_size_padded_with_zeros_needs_no_mask(activation: Callable[[Graph, Tensor], Tensor]) -> None:
+    assert proved(feed_forward(activation))
+
+
+WRONG_FEED_FORWARD = {
+    "a filler that is not finite times zero": feed_forward(unary("log")),
+    "weights that are padded with ones": feed_forward(silu, fillers=(1.0, 1.0)),
+    "a second weight padded with ones": feed_forward(unary("exponential"), fillers=(0.0, 1.0)),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FEED_FORWARD)
+def test_other_fillers_show_in_a_contraction(name: str) -> None:
+    assert not proved(WRONG_FEED_FORWARD[name])
+
+
+def softmax(
+    *, bound: int = 10, tops: float = -INFINITY, unmasked: bool = False, low: int = 0, spelling: str = SPELLINGS[0]
+) -> Pair:
+    """Softmax over 10 classes on tp=4, the way XLA's partitioner writes it."""
+    pair = Pair({"dp": 2, "tp": 4})
+    (x, dx), (w, dw) = pair.input((8, 16), {0: "dp"}), pair.input((16, 10))
+    g, b = pair.dist, pair.base
+    y = matmul(g, dx, uneven_shard(pair, dw, 1, "tp"))
+    top = total(pair, masked(pair, y, 1, "tp", bound, tops, spelling=spelling), [1], "max")
+    e = g.emit("exponential", [g.emit("subtract", [y, spread(g, top, y.shape, [0])])])
+    kept = e if unmasked else masked(pair, e, 1, "tp", bound, 0.0, spelling=spelling)
+    share = g.emit("divide", [e, spread(g, total(pair, kept, [1]), e.shape, [0])])
+    logits = matmul(b, x, w)
+    above = spread(b, b.emit("reduce", [logits], dimensions=[1], reducer="max"), logits.shape, [0])
+    power = b.emit("exponential", [b.emit("subtract", [logits, above])])
+    below = spread(b, b.emit("reduce", [power], dimensions=[1], reducer="sum"), logits.shape, [0])
+    pair.outputs(b.emit("divide", [power, below]), gathered(pair, share, 1, "tp", 10, low=low))
+    return pair
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_softmax_over_uneven_shards_is_masked_and_cut(spelling: str) -> None:
+    assert proved(softmax(spelling=spelling))
+
+
+WRONG_SOFTMAX = {
+    "one class too few": softmax(bound=9),
+    "one class too many": softmax(bound=11),
+    "a maximum with zeros": softmax(tops=0.0),
+    "a sum of everything": softmax(unmasked=True),
+    "cut one element late": softmax(low=1),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_SOFTMAX)
+@pytest.mark.parametrize("spelling", [SPELLINGS[0], SPELLINGS[4]])
+def test_a_softmax_with_another_mask_is_not(name: str, spelling: str) -> None:
+    assert not proved(WRONG_SOFTMAX[name])
+
+
+def product(orders: tuple[list[int], list[int]], *, kind: str = "tanh", summed: bool = True) -> Pair:
+    """x and w gathered over tp=4 in some orders; x goes through an elementwise op, then x w, or x as it is."""
+    pair = Pair({"dp": 2, "tp": 4})
+    (x, dx), (w, dw) = pair.input((8, 16), {0: "dp", 1: "tp"}), pair.input((16, 32), {0: "tp"})
+    left = pair.dist.emit(kind, [reordered(pair, dx, 1, "tp", orders[0])])
+    right, y = reordered(pair, dw, 0, "tp", orders[1]), pair.base.emit(kind, [x])
+    pair.outputs(*((matmul(pair.base, y, w), matmul(pair.dist, left, right)) if summed else (y, left)))
+    return pair
+
+
+def test_a_contraction_does_not_mind_the_order_of_its_index() -> None:
+    assert proved(product(([2, 0, 3, 1], [2, 0, 3, 1])))
+
+
+def test_two_orders_are_not_one() -> None:
+    assert not proved(product(([2, 0, 3, 1], [1, 3, 0, 2])))
+    assert not proved(product(([2, 0, 3, 1], [0, 1, 2, 3])))
+    assert not proved(product(([2, 0, 3, 1], [2, 0, 3, 1]), summed=False))
