@@ -29,7 +29,7 @@ class Pair:
     def __init__(self, mesh: Mapping[str, int]) -> None:
         self.mesh = Mesh(tuple(mesh.items()))
         self.base, self.dist = Graph("base"), Graph("dist")
-        self._shards: list[tuple[Tensor, Tensor, str]] = []
+        self._shards: list[tuple[Tensor, Tensor, str, str]] = []
         self._expects: list[tuple[Tensor, Tensor, str]] = []
 
     def layout(self, shape: Sequence[int], split: Split, *, pending: Mapping[str, str] | None = None) -> Layout:
@@ -61,11 +61,16 @@ class Pair:
     ) -> tuple[Tensor, Tensor]:
         """An input of both graphs (baseline, distributed), placed by `split` and `pending`, or by `layout`."""
         placed = layout or self.layout(shape, split or {}, pending=pending)
-        number = len(self.base.inputs)
-        base = self.base.input(f"x{number}", dtype, shape, range=range)
-        dist = self.dist.input(f"x{number}", dtype, placed.local_shape)
-        self._shards.append((dist, base, str(placed)))
+        base = self.base.input(f"x{len(self.base.inputs)}", dtype, shape, range=range)
+        dist = self.dist.input(f"x{len(self.dist.inputs)}", dtype, placed.local_shape)
+        self._shards.append((dist, base, "", str(placed)))
         return base, dist
+
+    def part(self, base: Tensor, dim: int, lo: int, hi: int, layout: Layout) -> Tensor:
+        """A distributed input that is elements `lo … hi-1` along one dim of a baseline input, as `layout` says."""
+        dist = self.dist.input(f"x{len(self.dist.inputs)}", base.dtype, layout.local_shape)
+        self._shards.append((dist, base, f"{dim}:{lo}:{hi}", str(layout)))
+        return dist
 
     def outputs(self, base: Tensor, dist: Tensor, layout: str = "") -> None:
         """A pair of outputs to compare; `layout` empty: any placement that is accepted unasked."""
@@ -92,8 +97,8 @@ class Pair:
             for port in graph.inputs:
                 if port.range:
                     facts.add("range", ids[port.tensor], *port.range, "given")
-        for dist, base, layout in self._shards:
-            facts.add("shard", ids[dist], "", ids[base], "", layout, "given")
+        for dist, base, piece, layout in self._shards:
+            facts.add("shard", ids[dist], "", ids[base], piece, layout, "given")
         for dist, base, layout in self._expects:
             facts.add("expect", ids[dist], ids[base], layout)
         return facts.tables

@@ -11,8 +11,10 @@ from . import (  # noqa: F401  (they register their steps)
     indexed_steps,
     padding_steps,
     partitioner_steps,
+    ring_steps,
     special_steps,
     steps,
+    sum_steps,
 )
 from .world import MESHES, STEPS, Retry, World
 

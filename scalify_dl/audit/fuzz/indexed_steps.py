@@ -231,6 +231,6 @@ def block_write(w: World) -> None:
                 scatter_indices_batching_dims=[],
                 index_vector_dim=1,
                 reducer=reducer,
-            )  # fmt: skip
+            )
         )
     w.add(results[0], results[1])

@@ -29,7 +29,7 @@ def partner(w: World, t: Twin) -> Twin:
     found = [o for o in w.twins if shapes_agree(o, t) and o.base.dtype == t.base.dtype]
     if found and w.chance(0.6):
         return w.rng.choice(found)
-    placed = w.placed.get(t.dist) if w.chance(0.6) else None
+    placed = w.placement(t) if w.chance(0.6) else None
     layout = placed or w.layout(t.base.shape, pending=t.base.dtype in ("f32", "s32"))
     if layout.local_shape != t.dist.shape:
         layout = next((lay for lay in _plain(w, t)), layout)

@@ -118,6 +118,11 @@ class World:
         self.twins.append(twin)
         return twin
 
+    def placement(self, twin: Twin) -> Layout | None:
+        """How a distributed input holds the baseline value beside it, if it is one that was placed so."""
+        layout = self.placed.get(twin.dist)
+        return layout if layout is not None and layout.gaps(twin.base.shape) is None else None
+
     def layout(self, shape: Sequence[int], *, pending: bool) -> Layout:
         """A random placement: dims whole, in blocks or interleaved over axes or parts of axes, local dims in order
         or not."""

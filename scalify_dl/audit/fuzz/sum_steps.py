@@ -1,0 +1,154 @@
+"""Random steps for further forms that chains rarely reach: repeated heads, dims of one element, sums in parts, in
+another order, or in stages."""
+
+from __future__ import annotations
+
+from scalify_dl.frontends.graph import Graph, Tensor
+
+from .ring_steps import ring_axis
+from .world import Retry, World, step
+
+
+@step("repeat-heads", 0.4)
+def repeat_heads(w: World) -> None:
+    """Heads repeated before a contraction on the baseline, spread over an axis on the distributed side."""
+    axis, size, _ = ring_axis(w)
+    heads, width = w.rng.choice([1, 2]), w.rng.choice([2, 4])
+    repeat = size if w.chance(0.7) else size * 2
+    k = w.input("f32", shape=[heads, 4, width], layout=w.layout([heads, 4, width], pending=False))
+    q_shape = [heads, repeat, 4, width]
+    q = w.input("f32", shape=q_shape, layout=w.pair.layout(q_shape, {1: axis}))
+    results = []
+    for g, x, y, n in ((w.base, k.base, q.base, repeat), (w.dist, k.dist, q.dist, repeat // size)):
+        if len(x.shape) != 3:
+            raise Retry
+        wide = w.emit(g, "broadcast", [x], shape=[x.shape[0], n, *x.shape[1:]], dimensions=[0, 2, 3]) if n > 1 else None
+        if wide is None:
+            wide = w.emit(g, "reshape", [x], shape=[x.shape[0], 1, *x.shape[1:]])
+        results.append(
+            w.emit(
+                g,
+                "dot",
+                [y, wide],
+                lhs_batch_dims=[0, 1],
+                rhs_batch_dims=[0, 1],
+                lhs_contracting_dims=[3],
+                rhs_contracting_dims=[3],
+            )
+        )
+    w.add(results[0], results[1])
+
+
+@step("unit-dims", 0.4)
+def unit_dims(w: World) -> None:
+    """Dims of one element come and go on one side: broadcasts, reshapes, reductions."""
+    t = w.twin(least=1)
+    at = w.rng.randrange(len(t.base.shape) + 1)
+    shape = [*t.base.shape[:at], 1, *t.base.shape[at:]]
+    kept = [d for d in range(len(shape)) if d != at]
+    base = w.emit(w.base, "broadcast", [t.base], shape=shape, dimensions=kept)
+    w.add(base, t.dist)
+    if w.chance(0.6):
+        kind = w.rng.choice(["sum", "max"])
+        w.add(
+            w.emit(w.base, "reduce", [w.emit(w.base, "sine", [base])], dimensions=[at], reducer=kind),
+            w.emit(w.dist, "sine", [t.dist]),
+        )
+
+
+@step("share-of-a-sum", 0.4)
+def share_of_a_sum(w: World) -> None:
+    """A replicated value, divided by the number of ranks, added to a pending sum."""
+    axis, size, _ = ring_axis(w)
+    shape = [w.rng.choice([2, 4]), 4]
+    t = w.input("f32", shape=shape, layout=w.pair.layout(shape, {}, pending={axis: "sum"}))
+    o = w.input("f32", shape=shape, layout=w.pair.layout(shape, {}))
+    count = size if not w.slip() else size + 1
+    share = w.emit(w.dist, "divide", [o.dist, w.dist.splat(count, "f32", o.dist.shape)])
+    total = w.emit(w.dist, "add", [t.dist, share])
+    base = w.emit(w.base, "add", [t.base, o.base])
+    w.add(base, total)
+    w.add(base, w.emit(w.dist, "all-reduce", [total], reducer="sum", groups=w.pair.groups(axis)))
+
+
+@step("sum-of-terms", 0.6)
+def sum_of_terms(w: World) -> None:
+    """Three or four terms added in another order or grouping, with coefficients."""
+    count = w.rng.choice([3, 3, 4])
+    first = w.twin() if w.chance(0.3) else w.input("f32", rank=w.rng.choice([1, 2]))
+    layout = w.placement(first)
+    terms = [first]
+    while len(terms) < count:
+        placed = layout if layout is not None and not w.slip() else w.layout(first.base.shape, pending=True)
+        if placed.local_shape != first.dist.shape:
+            raise Retry
+        terms.append(w.input("f32", shape=first.base.shape, layout=placed))
+    factors = [w.rng.choice([1, 1, 2, 0.5, -1]) for _ in terms]
+
+    def total(g: Graph, xs: list[Tensor], numbers: list[float]) -> Tensor:
+        scaled = [
+            x if f == 1 else w.emit(g, "multiply", [x, g.splat(f, "f32", x.shape)])
+            for x, f in zip(xs, numbers, strict=True)
+        ]
+        while len(scaled) > 1:
+            i = w.rng.randrange(len(scaled) - 1)
+            scaled[i : i + 2] = [w.emit(g, "add", scaled[i : i + 2])]
+        return scaled[0]
+
+    order = w.rng.sample(range(count), count)
+    other = list(factors)
+    if w.slip():
+        other[0] = w.rng.choice([2, 3])
+    if w.slip():
+        order[0] = order[1]
+    w.add(
+        total(w.base, [t.base for t in terms], factors),
+        total(w.dist, [terms[i].dist for i in order], [other[i] for i in order]),
+    )
+
+
+@step("staged-reduce", 0.5)
+def staged_reduce(w: World) -> None:
+    """Two dims reduced at once on one side, one after the other on the other."""
+    t = w.twin(least=2)
+    if len(t.base.shape) != len(t.dist.shape):
+        raise Retry
+    name = w.rng.choice(["sum", "max", "min", "prod"])
+    a, b = w.rng.sample(range(len(t.base.shape)), 2)
+
+    def at_once(g: Graph, x: Tensor) -> Tensor:
+        return w.emit(g, "reduce", [x], dimensions=sorted((a, b)), reducer=name)
+
+    def in_turn(g: Graph, x: Tensor) -> Tensor:
+        second = w.rng.choice(["sum", "max"]) if w.slip() else name
+        x = w.emit(g, "reduce", [x], dimensions=[a], reducer=name)
+        if g is w.dist and w.chance(0.5):
+            x = w.emit(g, "all-reduce", [x], reducer=name, groups=w.groups())
+        return w.emit(g, "reduce", [x], dimensions=[b - (b > a)], reducer=second)
+
+    if w.chance(0.5):
+        w.add(at_once(w.base, t.base), in_turn(w.dist, t.dist))
+    else:
+        w.add(in_turn(w.base, t.base), at_once(w.dist, t.dist))
+
+
+@step("micro-batches", 0.4)
+def micro_batches(w: World) -> None:
+    """The distributed side has the parts of a dim as inputs of their own, and adds up what they give."""
+    parts, rows, columns = w.rng.choice([2, 3]), w.rng.choice([2, 4]), w.rng.choice([2, 4])
+    x = w.base.input(f"x{len(w.base.inputs)}", "f32", [parts * rows, columns])
+    placed = w.layout([rows, columns], pending=False)
+    if len(placed.local_shape) != 2:
+        raise Retry
+    xs = [w.pair.part(x, 0, i * rows, (i + 1) * rows, placed) for i in range(parts)]
+    kind, name = w.rng.choice(["sine", "abs"]), w.rng.choice(["sum", "sum", "sum", "max"])
+    base = w.emit(w.base, "reduce", [w.emit(w.base, kind, [x])], dimensions=[0], reducer=name)
+    if w.slip():
+        xs[-1] = xs[0]
+    terms = [w.emit(w.dist, "reduce", [w.emit(w.dist, kind, [v])], dimensions=[0], reducer=name) for v in xs]
+    total = terms[0]
+    for term in terms[1:]:
+        total = w.emit(w.dist, {"sum": "add", "max": "maximum"}[name], [total, term])
+    if w.chance(0.5):
+        total = w.emit(w.dist, "all-reduce", [total], reducer=name, groups=w.groups())
+    w.add(base, total)
