@@ -1,47 +1,76 @@
 """Are the rules' side conditions watched? Deletes one at a time and looks whether anything notices.
 
-    python benchmarks/side_conditions.py [--count N] [--pairs P] [--seed S] [FILE.dl ...]
+    python benchmarks/side_conditions.py [FILE.dl ...] [--count N] [--seconds S] [--seed S] [--journal FILE] [--list]
 
 A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
-`uniform`, …) in a rule's body. It is *caught* when, without it, some correspondence that the rules derive of the
-adversarial programs or of random pairs is false, a wrong program is proved or a right one no longer is; *needed to
-load* when the program is no longer valid without it; else *unnoticed*.
+`uniform`, …) in a rule's body. Without it, random pairs that exercise the rule's file are drawn, then the programs of
+the adversarial set run. It is *noticed* by the first correspondence that is derived and false, by a wrong program that
+is proved, a run that does not end or that divides by zero; *needed to load* when the program is not valid without
+it; *harmless* where `harmless.tsv` says why nothing can notice; else *unnoticed*. Only random pairs and wrong programs
+tell: that a right program is no longer proved is no notice.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import re
 import shutil
 import sys
 import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "adversarial"))
 
+from mutate import read, table
 from programs import RIGHT, WRONG
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
-from scalify_dl.audit.fuzz import check_rules
+from scalify_dl.audit.fuzz import random_pair
 from scalify_dl.errors import InputError
-from scalify_dl.pysouffle import rules_dir
+from scalify_dl.pysouffle import Program, rules_dir
 
-FILES = (
-    "correspondence.dl",
-    "fold.dl",
-    "structure.dl",
-    "collectives.dl",
-    "uniform.dl",
-    "random.dl",
-    "rings.dl",
-    "mesh.dl",
-)
+HARMLESS = Path(__file__).with_name("harmless.tsv")
+STEPS: dict[str, tuple[str, ...]] = {
+    "addition.dl": ("sum-of-terms", "micro-batches"),
+    "block_read.dl": ("masked-read", "gather"),
+    "block_write.dl": ("block-write",),
+    "blocks.dl": ("slice", "concatenate", "reshape"),
+    "claims.dl": ("masked-read", "masked-write"),
+    "collectives.dl": ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute", "own-slice"),
+    "contraction.dl": ("dot", "reduce", "along"),
+    "index_terms.dl": ("iota", "masked-read"),
+    "indexing.dl": ("gather", "scatter", "dynamic", "slice", "pad", "concatenate"),
+    "loops.dl": ("loop",),
+    "masked.dl": ("masked-read",),
+    "masked_write.dl": ("masked-write",),
+    "mesh.dl": ("all-reduce", "all-gather", "reduce-scatter", "permute"),
+    "one_rank.dl": ("one-rank",),
+    "padded.dl": ("uneven",),
+    "pieces.dl": ("slice", "concatenate", "micro-batches"),
+    "random.dl": ("dropout",),
+    "ranks.dl": ("own-slice", "one-rank", "masked-read"),
+    "reshape.dl": ("reshape",),
+    "reshards.dl": ("reshard",),
+    "ring_work.dl": ("ring",),
+    "rings.dl": ("ring", "roll", "full-turn"),
+    "staged.dl": ("staged-reduce",),
+    "structure.dl": ("scale", "transpose", "broadcast", "reshape"),
+    "sums.dl": ("micro-batches",),
+    "terms.dl": ("masked-read", "masked-write", "unit-dims"),
+    "uniform.dl": ("broadcast", "iota", "share-of-a-sum", "repeat-heads"),
+}
+"""What exercises a file; the others are exercised by all steps."""
 CHECKS = {
-    "absent", "all_replicated", "alike_along", "calm", "calm_wish", "covers", "idempotent", "may_carry",
-    "passes_pending", "quiet", "stop_together", "sums", "undivided", "uniform", "zeros",
+    "absent", "all_replicated", "alike", "alike_along", "calm", "calm_wish", "covers", "full_replicated", "idempotent",
+    "may_carry", "passes_pending", "picks_one", "quiet", "real_type", "same_pending", "steady", "stop_together", "sums",
+    "undivided", "uniform", "whole_entries", "zeros", "signed_type", "arithmetic_type", "integral", "wide_integer",
 }  # fmt: skip
 
 
@@ -54,6 +83,11 @@ class Condition(NamedTuple):
     end: int
     text: str
     rule: str
+
+    @property
+    def head(self) -> str:
+        """The relation that the rule is for."""
+        return self.rule.split("(")[0]
 
 
 def body_literals(text: str) -> list[tuple[int, int]]:
@@ -71,84 +105,126 @@ def body_literals(text: str) -> list[tuple[int, int]]:
     return [*spans, (start, len(text))]
 
 
-def conditions(folder: Path, files: list[str]) -> list[Condition]:
+def conditions(folder: Path, files: Iterable[str]) -> list[Condition]:
     """All side conditions of some rule files."""
     found = []
     for file in files:
         text = (folder / file).read_text(encoding="utf-8")
         blank = re.sub(r"//[^\n]*", lambda m: " " * len(m[0]), text)
-        for rule in re.finditer(r"^[a-z_]\w*\([^\n]*?:-(.*?)\.\s*(?=\n|\Z)", blank, re.S | re.M):
+        for rule in re.finditer(r"(?:^|(?<=\. ))[a-z_]\w*\([^\n]*?:-(.*?)\.\s*(?=\n|\Z)", blank, re.S | re.M):
             spans = body_literals(rule[1])
             for a, b in spans:
                 literal = rule[1][a:b].strip()
                 name = literal.split("(")[0].strip()
-                comparison = re.search(r"(!=|<=|>=|<|>)", re.sub(r'"[^"]*"', "", literal)) and not literal.endswith(")")
-                if len(spans) > 1 and (literal.startswith("!") or comparison or name in CHECKS):
+                bare = re.sub(r'"[^"]*"', "", literal)
+                comparison = re.search(r"(!=|<=|>=|<|>)", bare) and not literal.endswith((")", "}"))
+                equation = re.search(r"[^<>!]=", bare) and re.search(r"[*/%]", bare.split("=")[0])
+                if len(spans) > 1 and (literal.startswith("!") or comparison or equation or name in CHECKS):
                     at = rule.start(1)
                     line = text.count("\n", 0, at + a) + 1
-                    whole = " ".join(rule[0].split())
-                    found.append(Condition(file, line, at + a, at + b, literal, whole))
+                    found.append(Condition(file, line, at + a, at + b, literal, " ".join(rule[0].split())))
     return found
 
 
 def without(folder: Path, condition: Condition, target: Path) -> Path:
     """A copy of the rules with the condition replaced by a truth; its `verify.dl`."""
-    shutil.copytree(folder, target, dirs_exist_ok=True)
+    shutil.copytree(folder, target)
     file = target / condition.file
     text = file.read_text(encoding="utf-8")
     file.write_text(text[: condition.start] + " 0 = 0 " + text[condition.end :], encoding="utf-8")
     return target / "verify.dl"
 
 
-def proofs(main: Path) -> dict[str, int]:
-    """How many outputs of each right program are proved."""
-    return {name: len(derive(build().tables(), main=main).proved) for name, build in RIGHT.items()}
+def programs(file: str, seed: int, seconds: float) -> Iterator[tuple[str, bool, dict[str, list[tuple[object, ...]]]]]:
+    """Name, whether it is wrong as a whole, and tables: random pairs for so long, then the adversarial set."""
+    end, number = time.process_time() + seconds, seed
+    while time.process_time() < end:
+        yield f"random pair {number}", False, random_pair(
+            random.Random(number), length=12, wrong=random.Random(number).choice([0.12, 0.3]),
+            prefer=STEPS.get(Path(file).name, ()),
+        ).tables()  # fmt: skip
+        number += 1
+    for name, build in {**WRONG, **RIGHT}.items():
+        yield name, name in WRONG, build().tables()
 
 
-def verdict(main: Path, before: dict[str, int], pairs: int, seed: int) -> str:
+def verdict(main: Path, file: str, seed: int, seconds: float) -> str:
     """What notices that the condition is gone."""
     try:
-        for name, build in {**WRONG, **RIGHT}.items():
-            tables = build().tables()
+        Program.from_file(main)
+    except InputError:
+        return "needed to load"
+    for name, wrong, tables in programs(file, seed, seconds):
+        try:
             derived = derive(tables, main=main, timeout=10)
-            if name in WRONG and derived.proved:
-                return f"caught: {name} is proved"
-            if name in RIGHT and len(derived.proved) < before[name]:
-                return f"caught: {name} is no longer proved"
-            if audit(tables, derived.corr, trials=2).false:
-                return f"caught: a false correspondence in {name}"
-    except InputError as error:
-        return "needed to load" if "error:" in str(error) else f"caught: {str(error)[:80]}"
-    report = check_rules(main=main, pairs=pairs, seconds=120, seed=seed, stop=1)
-    if report.unsound:
-        return f"caught: random pair {report.unsound[0].seed}"
+            if wrong and derived.proved:
+                return f"noticed: {name} is proved"
+            if audit(tables, derived.corr, trials=2, seed=seed).false:
+                return f"noticed: something false in {name}"
+        except InputError as error:
+            return f"noticed: {str(error).splitlines()[0][:60]}"
     return "unnoticed"
+
+
+def arguments_for(folder: Path) -> dict[tuple[str, str, str], str]:
+    """(file, head, condition) → why its loss is harmless; InputError for lines that fit no condition."""
+    known = {(c.file, c.head, c.text) for c in conditions(folder, all_files(folder))}
+    found = {}
+    for number, line in enumerate(HARMLESS.read_text(encoding="utf-8").splitlines(), 1):
+        if line and not line.startswith("#"):
+            file, head, text, why = line.split("\t")
+            if (file, head, text) not in known:
+                raise InputError("no rule has this condition any more", file=HARMLESS, line=number)
+            found[file, head, text] = why
+    return found
+
+
+def all_files(folder: Path) -> list[str]:
+    """Rule files that can make a proof; what only words results is left out."""
+    words = {"verify.dl", "schema.dl", "diagnosis.dl", "text.dl", "claim_words.dl", "layout.dl"}
+    return [str(f.relative_to(folder)) for f in sorted(folder.rglob("*.dl")) if f.name not in words]
 
 
 def main() -> int:
     """Exit status 1 where a deletion went unnoticed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", nargs="*", default=list(FILES))
+    parser.add_argument("files", nargs="*", help="rule files, relative to the rules' folder; all by default")
     parser.add_argument("--rules", type=Path, default=rules_dir(), help="folder of the rules")
-    parser.add_argument("--count", type=int, default=30)
-    parser.add_argument("--pairs", type=int, default=300)
+    parser.add_argument("--count", type=int, help="so many conditions, drawn at random; all by default")
+    parser.add_argument("--seconds", type=float, default=15, help="CPU seconds of random pairs for each")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--journal", type=Path, default=Path("side_conditions.jsonl"), help="read, then appended to")
+    parser.add_argument("--list", action="store_true", help="only list the conditions")
     arguments = parser.parse_args()
-    found = conditions(arguments.rules, arguments.files)
-    chosen = random.Random(arguments.seed).sample(found, min(arguments.count, len(found)))
-    unnoticed = 0
-    before = proofs(arguments.rules / "verify.dl")
-    for condition in chosen:
-        with tempfile.TemporaryDirectory() as folder:
-            said = verdict(
-                without(arguments.rules, condition, Path(folder) / "rules"), before, arguments.pairs, arguments.seed
-            )
-        unnoticed += said == "unnoticed"
-        print(
-            f"{said:50} {condition.file}:{condition.line}: {condition.text}   in   {condition.rule[:140]}", flush=True
-        )
-    print(f"{len(chosen)} of {len(found)} side conditions deleted, {unnoticed} unnoticed")
-    return 1 if unnoticed else 0
+    found = conditions(arguments.rules, arguments.files or all_files(arguments.rules))
+    if arguments.count:
+        found = random.Random(arguments.seed).sample(found, min(arguments.count, len(found)))
+    if arguments.list:
+        for c in found:
+            print(f"{c.file}:{c.line}\t{c.head}\t{c.text}")
+        return 0
+    harmless = arguments_for(arguments.rules)
+    journal = read(arguments.journal)
+    done = {(r["file"], r["rule"], r["condition"]): r["verdict"] for r in journal}
+    rows = []
+    with arguments.journal.open("a", encoding="utf-8") as file:
+        for c in found:
+            said = done.get((c.file, c.rule, c.text))
+            if said is None:
+                with tempfile.TemporaryDirectory() as folder:
+                    edited = without(arguments.rules, c, Path(folder) / "rules")
+                    said = verdict(edited, c.file, arguments.seed, arguments.seconds)
+                row = {"file": c.file, "line": c.line, "condition": c.text, "rule": c.rule, "verdict": said}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+                file.flush()
+            why = harmless.get((c.file, c.head, c.text))
+            if said == "unnoticed" and why:
+                said = f"harmless: {why}"
+            rows.append((c.file, said.split(":")[0]))
+            print(f"{said:60} {c.file}:{c.line}: {c.text}   in   {c.rule[:140]}", flush=True)
+    print()
+    print(table("file", rows, ("noticed", "harmless", "needed to load", "unnoticed")))
+    return 1 if Counter(said for _, said in rows)["unnoticed"] else 0
 
 
 if __name__ == "__main__":
