@@ -4,10 +4,18 @@
 
 A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
 `uniform`, …) in a rule's body. Without it, random pairs that exercise the rule's file are drawn, then the programs of
-the adversarial set run. It is *noticed* by the first correspondence that is derived and false, by a wrong program that
-is proved, a run that does not end or that divides by zero; *needed to load* when the program is not valid without
-it; *harmless* where `harmless.tsv` says why nothing can notice; else *unnoticed*. Only random pairs and wrong programs
-tell: that a right program is no longer proved is no notice.
+the adversarial set run. It is
+
+- *noticed* by the first correspondence that is derived and false, by a wrong program that is proved, by a run that
+  does not end or that divides by zero;
+- *needed to load* when the program is not valid without it;
+- *grants less* where the rule's head only ever stands behind a negation on the way to a proof, so that more of it means
+  less of that, or where it plays no part in proofs;
+- *asks more* where the head only asks for a function's value (`want_…`, `use_…`), which is the same whoever asks;
+- *harmless* where `harmless.tsv` says why nothing can notice;
+- else *unnoticed*.
+
+Only random pairs and wrong programs tell: that a right program is no longer proved is no notice.
 """
 
 from __future__ import annotations
@@ -54,7 +62,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "one_rank.dl": ("one-rank",),
     "padded.dl": ("uneven",),
     "pieces.dl": ("slice", "concatenate", "micro-batches"),
-    "random.dl": ("dropout",),
+    "random.dl": ("dropout", "two-masks", "broadcast"),
     "ranks.dl": ("own-slice", "one-rank", "masked-read"),
     "reshape.dl": ("reshape",),
     "reshards.dl": ("reshard",),
@@ -72,6 +80,9 @@ CHECKS = {
     "may_carry", "passes_pending", "picks_one", "quiet", "real_type", "same_pending", "steady", "stop_together", "sums",
     "undivided", "uniform", "whole_entries", "zeros", "signed_type", "arithmetic_type", "integral", "wide_integer",
 }  # fmt: skip
+
+
+VERDICTS = ("noticed", "needed to load", "grants less", "asks more", "harmless", "unnoticed")
 
 
 class Condition(NamedTuple):
@@ -111,19 +122,47 @@ def conditions(folder: Path, files: Iterable[str]) -> list[Condition]:
     for file in files:
         text = (folder / file).read_text(encoding="utf-8")
         blank = re.sub(r"//[^\n]*", lambda m: " " * len(m[0]), text)
-        for rule in re.finditer(r"(?:^|(?<=\. ))[a-z_]\w*\([^\n]*?:-(.*?)\.\s*(?=\n|\Z)", blank, re.S | re.M):
-            spans = body_literals(rule[1])
+        for rule in RULE.finditer(blank):
+            spans = body_literals(rule[2])
             for a, b in spans:
-                literal = rule[1][a:b].strip()
+                literal = rule[2][a:b].strip()
                 name = literal.split("(")[0].strip()
                 bare = re.sub(r'"[^"]*"', "", literal)
                 comparison = re.search(r"(!=|<=|>=|<|>)", bare) and not literal.endswith((")", "}"))
                 equation = re.search(r"[^<>!]=", bare) and re.search(r"[*/%]", bare.split("=")[0])
                 if len(spans) > 1 and (literal.startswith("!") or comparison or equation or name in CHECKS):
-                    at = rule.start(1)
+                    at = rule.start(2)
                     line = text.count("\n", 0, at + a) + 1
                     found.append(Condition(file, line, at + a, at + b, literal, " ".join(rule[0].split())))
     return found
+
+
+RULE = re.compile(r"(?:^|(?<=\. ))([a-z_]\w*)\([^\n]*?:-(.*?)\.\s*(?=\n|\Z)", re.S | re.M)
+ATOM = re.compile(r"(!?)\b([a-z_]\w*)\(")
+GOALS = ("holds", "accepted", "corr")
+
+
+def granting(folder: Path) -> set[str]:
+    """Relations more of which may mean more correspondences or proofs: those rest on them through an even number of
+    negations, or through an aggregate."""
+    uses: dict[str, set[tuple[str, int]]] = {}
+    for file in all_files(folder):
+        text = re.sub(r"//[^\n]*", "", (folder / file).read_text(encoding="utf-8"))
+        for head, body in RULE.findall(re.sub(r'"[^"]*"', '""', text)):
+            counted = " ".join(re.findall(r"\{(.*?)\}", body, re.S))
+            found = uses.setdefault(head, set())
+            for negated, atom in ATOM.findall(body):
+                found.add((atom, -1 if negated else 1))
+            found.update((atom, sign) for _, atom in ATOM.findall(counted) for sign in (1, -1))
+    seen = {(goal, 1) for goal in GOALS}
+    stack = list(seen)
+    while stack:
+        relation, sign = stack.pop()
+        for atom, other in uses.get(relation, ()):
+            if (atom, sign * other) not in seen:
+                seen.add((atom, sign * other))
+                stack.append((atom, sign * other))
+    return {relation for relation, sign in seen if sign > 0}
 
 
 def without(folder: Path, condition: Condition, target: Path) -> Path:
@@ -203,14 +242,18 @@ def main() -> int:
         for c in found:
             print(f"{c.file}:{c.line}\t{c.head}\t{c.text}")
         return 0
-    harmless = arguments_for(arguments.rules)
+    harmless, grants = arguments_for(arguments.rules), granting(arguments.rules)
     journal = read(arguments.journal)
     done = {(r["file"], r["rule"], r["condition"]): r["verdict"] for r in journal}
     rows = []
     with arguments.journal.open("a", encoding="utf-8") as file:
         for c in found:
             said = done.get((c.file, c.rule, c.text))
-            if said is None:
+            if c.head not in grants:
+                said = "grants less"
+            elif c.head.startswith(("want_", "use_")):
+                said = "asks more"
+            elif said is None:
                 with tempfile.TemporaryDirectory() as folder:
                     edited = without(arguments.rules, c, Path(folder) / "rules")
                     said = verdict(edited, c.file, arguments.seed, arguments.seconds)
@@ -223,7 +266,7 @@ def main() -> int:
             rows.append((c.file, said.split(":")[0]))
             print(f"{said:60} {c.file}:{c.line}: {c.text}   in   {c.rule[:140]}", flush=True)
     print()
-    print(table("file", rows, ("noticed", "harmless", "needed to load", "unnoticed")))
+    print(table("file", rows, VERDICTS))
     return 1 if Counter(said for _, said in rows)["unnoticed"] else 0
 
 

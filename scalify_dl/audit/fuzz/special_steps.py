@@ -49,19 +49,49 @@ def zeros(w: World) -> None:
     )
 
 
-@step("one-rank", 0.6)
+@step("one-rank", 0.8)
 def one_rank(w: World) -> None:
-    """A value kept on one rank (or on one coordinate of an axis) and zero elsewhere."""
+    """A value kept on one rank (or on one coordinate of some axes) and zero elsewhere, by a choice or a product."""
+    names = w.axes()
+    g, axes = w.dist, [i for i, (name, _) in enumerate(w.pair.mesh.axes) if name in names]
     t = w.twin()
-    axis = w.rng.randrange(len(w.pair.mesh.axes))
-    chosen = w.rng.randrange(w.pair.mesh.axes[axis][1])
-    mark = w.dist.add("constant", [], [("s32", ())])
-    mark.rank_numbers["value", 0] = {
-        rank: int(at[axis] == chosen) if not w.slip() else 1 for rank, at in enumerate(w.pair.mesh.coordinates)
-    }
-    here = w.emit(w.dist, "compare", [mark.result, w.dist.constant(1, "s32")], direction="EQ")
-    wide = w.emit(w.dist, "broadcast", [here], shape=t.dist.shape, dimensions=[])
-    w.add(t.base, w.emit(w.dist, "select", [wide, t.dist, w.dist.splat(0.0, "f32", t.dist.shape)]))
+    if w.chance(0.6):  # the same on all the ranks that it is kept on one of
+        t = w.input("f32", shape=[4, 4], layout=w.pair.layout([4, 4], {}))
+    chosen = {i: w.rng.randrange(w.pair.mesh.axes[i][1]) for i in axes}
+    here = {r: int(all(at[i] == c for i, c in chosen.items())) for r, at in enumerate(w.pair.mesh.coordinates)}
+    if w.slip():
+        here = {r: w.rng.choice([v, 1, 2]) for r, v in here.items()}
+    flipped = w.chance(0.3)
+    mark = g.add("constant", [], [("s32", ())])
+    mark.rank_numbers["value", 0] = {r: 1 - v if flipped else v for r, v in here.items()}
+    if w.chance(0.3):
+        flag = w.emit(g, "convert", [mark.result], dtype="f32")
+        wide = w.emit(g, "broadcast", [flag], shape=t.dist.shape, dimensions=[])
+        w.add(t.base, w.emit(g, "multiply", [t.dist, wide] if w.chance(0.5) else [wide, t.dist]))
+        return
+    number = g.constant(w.rng.choice([0, 2]) if w.slip() else 1, "s32")
+    there = w.emit(g, "compare", [mark.result, number], direction="EQ")
+    wide = w.emit(g, "broadcast", [there], shape=t.dist.shape, dimensions=[])
+    fill = g.splat(1.0 if w.slip() else 0.0, "f32", t.dist.shape)
+    arms = [fill, t.dist] if flipped != w.slip() else [t.dist, fill]
+    if w.chance(0.2):
+        w.add(t.base, w.emit(g, "multiply", [t.dist, w.emit(g, "convert", [wide], dtype="f32")]))
+        return
+    w.add(t.base, w.emit(g, "select", [wide, *arms]))
+
+
+@step("two-masks", 0.3)
+def two_masks(w: World) -> None:
+    """Two random masks of one value, which count differently."""
+    t = w.twin()
+    results = []
+    for g, x in ((w.base, t.base), (w.dist, t.dist)):
+        masks = [w.emit(g, "convert", [g.emit("dropout-mask", [x], probability="0.5")], dtype="f32") for _ in range(2)]
+        if g is w.dist and w.chance(0.5):
+            masks.reverse()
+        y = w.emit(g, "multiply", [w.emit(g, "multiply", [x, masks[0]]), g.splat(2.0, "f32", x.shape)])
+        results.append(w.emit(g, "add", [y, w.emit(g, "multiply", [x, masks[1]])]))
+    w.add(*results)
 
 
 def _loop(w: World, g: Graph, x: Tensor, y: Tensor, times: int, kind: str, groups: list[list[int]] | None) -> Tensor:
