@@ -26,13 +26,22 @@ class Derived:
     program: Program
 
 
+def load_rules(rules: Iterable[Path] = (), main: Path | None = None) -> Program:
+    """The rules, ready for facts; `rules` are further files, `main` replaces the shipped `verify.dl`."""
+    files = [main or rules_dir() / "verify.dl", *(Path(f).resolve() for f in rules)]
+    source = "".join(f'#include "{file}"\n' for file in files)
+    return Program.from_source(source, name="rules", include_dirs=[files[0].parent])
+
+
 def derive(
     tables: Tables, rules: Iterable[Path] = (), *, main: Path | None = None, timeout: float | None = 120
 ) -> Derived:
-    """Derives correspondences and verdicts; `rules` are further files, `main` replaces the shipped `verify.dl`."""
-    files = [main or rules_dir() / "verify.dl", *(Path(f).resolve() for f in rules)]
-    source = "".join(f'#include "{file}"\n' for file in files)
-    program = Program.from_source(source, name="rules", include_dirs=[files[0].parent])
+    """Derives correspondences and verdicts, with the rules that `load_rules` gives."""
+    return derive_with(load_rules(rules, main), tables, timeout)
+
+
+def derive_with(program: Program, tables: Tables, timeout: float | None = 120) -> Derived:
+    """Derives with rules that have seen no facts yet."""
     for relation, table in fact_relations(program).items():
         program.insert(relation, [tuple(row) for row in tables.get(table, ())])
     program.run(timeout=timeout)
