@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ..pair import Pair
 from . import (  # noqa: F401  (they register their steps)
     distributed_steps,
+    halo_steps,
     indexed_steps,
     padding_steps,
     partitioner_steps,

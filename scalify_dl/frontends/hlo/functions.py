@@ -190,7 +190,8 @@ def convolution(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         raise i.error(f"dim_labels={i.attributes.get('dim_labels')} for {x[0].type} and {x[1].type}")
     spatial = [str(d) for d in range(rank - 2)]
     numbers = window(i, rank - 2)
-    del numbers["window_size"]
+    if not any(numbers["window_reversal"]):
+        del numbers["window_reversal"]
     try:
         for name, part, first, second in (
             ("input", labels[1], ("batch", "b"), ("feature", "f")),
