@@ -39,6 +39,7 @@ class EmbeddedEngine:
         self.word_size = word_size
         declared = [(s.name, s.value, s.minimum, s.below or "") for s in symbols]
         self.session = _engine.Session(name, data, include_dirs, list(defines.items()), word_size, checked, declared)
+        self.symbolic = bool(symbols)
         self.relations = {
             relation: Relation(relation, tuple(Attribute(*a) for a in attributes), eqrel, index)
             for index, (relation, attributes, eqrel) in enumerate(self.session.relations())
@@ -137,7 +138,10 @@ class EmbeddedEngine:
         return build_obstacles(self.session.why_not(relation.index, row), list(self.relations), self.session.rules())
 
     def conditions(self, rows: Mapping[int, list[Row]]) -> list[Condition]:
-        return [Condition(*c) for c in self.session.conditions()]
+        if not self.symbolic:
+            return []
+        self.prepare_provenance(0, 0, 0)
+        return [Condition(*c) for c in self.session.conditions(list(rows.items()))]
 
     # ---- results
 

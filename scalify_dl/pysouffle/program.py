@@ -204,8 +204,9 @@ class Program:
         Only for programs with `symbols`; empty when the proof holds for all values the symbols may have. A row that does
         not hold is an `InputError`.
         """
-        wanted = {self._relation(name).index: list(given) for name, given in rows.items()}
-        return self._engine.conditions(wanted)
+        wanted = {name: list(given) for name, given in rows.items()}
+        with _bad_rows(", ".join(wanted)):
+            return self._engine.conditions({self._relation(name).index: given for name, given in wanted.items()})
 
     # ---- results
 

@@ -131,6 +131,7 @@ private:
             literal.functor = term.functor;
         } else {
             literal.kind = FlatLiteral::Kind::Pack;
+            literal.type_index = term.type_index;
             if (term.kind == Term::Kind::Branch) literal.args.push_back(constant(term.branch));
         }
         for (const Term& arg : term.args) literal.args.push_back(reg(arg, body));
@@ -239,11 +240,18 @@ private:
         compare.source = source_;
         compare.compare = literal.compare;
         compare.type = literal.type;
+        compare.type_index = type_index_of(literal.left.kind == Term::Kind::Unnamed ? literal.right : literal.left);
         if (literal.compare != Compare::False) {
             compare.left = reg(literal.left, body);
             compare.right = reg(literal.right, body);
         }
         body.push_back(std::move(compare));
+    }
+
+    TypeIndex type_index_of(const Term& term) const {
+        if (term.kind == Term::Kind::Variable) return rule_.variables[static_cast<std::size_t>(term.variable)].type;
+        if (term.type >= TypeKind::Record) return term.type_index;
+        return term.type == TypeKind::Symbol ? kSymbol : term.type == TypeKind::Float ? kFloat : term.type == TypeKind::Unsigned ? kUnsigned : kNumber;
     }
 
     void resolve(FlatLiteral& literal) {

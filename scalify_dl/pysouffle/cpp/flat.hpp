@@ -30,6 +30,7 @@ struct FlatLiteral {
     Kind kind = Kind::Atom;
     TypeKind type = TypeKind::Number;
     TypeKind from = TypeKind::Number;
+    TypeIndex type_index = 0;     // Compare: of both sides; Pack: of the record
     Op op = Op::Neg;
     Compare compare = Compare::True;
     Aggregate aggregate = Aggregate::Count;

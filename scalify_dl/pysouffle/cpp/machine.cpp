@@ -67,12 +67,13 @@ void Machine::each(Plan& plan, const std::function<bool()>& visit) {
 }
 
 // True: some way through this step and those after it succeeded.
-bool Machine::step(const Step* s) {
+bool Machine::run_steps(const Step* s) {
     for (;; ++s) {
         switch (s->kind) {
-            case Step::Kind::Scan: return scan(s);
-            case Step::Kind::Probe: return probe(s);
+            case Step::Kind::Scan: return in_finished() ? finished_atom(s) : scan(s);
+            case Step::Kind::Probe: return in_finished() ? finished_atom(s) : probe(s);
             case Step::Kind::Exists: {
+                if (in_finished()) return finished_atom(s);
                 Value key[64];
                 std::size_t i = 0;
                 std::vector<Value> wide;
@@ -86,14 +87,14 @@ bool Machine::step(const Step* s) {
                 continue;
             }
             case Step::Kind::EqScan:
-            case Step::Kind::EqProbe: return equivalence(s);
+            case Step::Kind::EqProbe: return in_finished() ? finished_atom(s) : equivalence(s);
             case Step::Kind::EqExists:
+                if (in_finished()) return finished_atom(s);
                 if (!s->relation->eqrel->contains(regs_[s->key[0].reg], regs_[s->key[1].reg])) return false;
                 continue;
             case Step::Kind::Compare:
-                if (!compare(s->compare, s->type, s->compare == Compare::False ? 0 : regs_[s->left],
-                             s->compare == Compare::False ? 0 : regs_[s->right], db_))
-                    return false;
+                if (in_finished()) return finished_filter(s);
+                if (!compared(s)) return false;
                 continue;
             case Step::Kind::Compute: {
                 Value result;
@@ -104,6 +105,10 @@ bool Machine::step(const Step* s) {
             case Step::Kind::Check: {
                 Value result;
                 computed(s, result);
+                if (recorder_ && s->type == TypeKind::Symbol) {
+                    if (!compare_recorded(Compare::Equal, kSymbol, result, regs_[s->result])) return false;
+                    continue;
+                }
                 if (!compare(Compare::Equal, s->type, result, regs_[s->result], db_)) return false;
                 continue;
             }
@@ -117,7 +122,7 @@ bool Machine::step(const Step* s) {
                 continue;
             }
             case Step::Kind::Unpack:
-                if (!unpack(s)) return false;
+                if (in_finished() ? !finished_unpack(s) : !unpack(s)) return false;
                 continue;
             case Step::Kind::Range: return range(s);
             case Step::Kind::RangeCheck: {
@@ -126,7 +131,8 @@ bool Machine::step(const Step* s) {
                 continue;
             }
             case Step::Kind::Negation:
-                if (step(s->inner->steps.data())) return false;
+                if (in_finished()) return finished_filter(s);
+                if (recorder_ ? nested(s, false) : step(s->inner->steps.data())) return false;
                 continue;
             case Step::Kind::Aggregate:
                 if (!aggregate(s)) return false;
@@ -143,6 +149,14 @@ bool Machine::step(const Step* s) {
             case Step::Kind::Fold: fold(s); return true;
         }
     }
+}
+
+bool Machine::compared(const Step* s) {
+    if (s->compare == Compare::False) return false;
+    const Value left = regs_[s->left], right = regs_[s->right];
+    if (recorder_ && s->type >= TypeKind::Symbol && (s->compare == Compare::Equal || s->compare == Compare::NotEqual))
+        return compare_recorded(s->compare, s->type_index, left, right);
+    return compare(s->compare, s->type, left, right, db_);
 }
 
 bool Machine::scan(const Step* s) {
@@ -298,11 +312,12 @@ bool Machine::computed(const Step* s, Value& result) {
 // ---------------------------------------------------------------- aggregates
 
 bool Machine::aggregate(const Step* s) {
-    if (!s->cacheable || s->cached_at != epoch) {
+    if (!s->cacheable || s->cached_at != epoch || recorder_) {
         Accumulator accumulator{s->aggregate, s->type, s->from};
         Accumulator* const outer = accumulator_;
         accumulator_ = &accumulator;
-        step(s->inner->steps.data());
+        if (recorder_) nested(s, s->aggregate != Aggregate::Min && s->aggregate != Aggregate::Max);
+        else step(s->inner->steps.data());
         accumulator_ = outer;
         s->cached_empty = false;
         switch (s->aggregate) {

@@ -6,6 +6,7 @@
 
 #include "database.hpp"
 #include "plan.hpp"
+#include "recorder.hpp"
 
 namespace dl {
 
@@ -57,6 +58,12 @@ public:
     // Run a plan that ends in Visit; `visit` is called for every way through it and returns true to stop.
     void each(Plan& plan, const std::function<bool()>& visit);
 
+    // From now on note what ways rest on; null: no more.
+    void record(Recorder* recorder) {
+        recorder_ = recorder;
+        if (db_.formulas) db_.formulas->trail = recorder ? &recorder->decisions : nullptr;
+    }
+
 private:
     struct Accumulator {
         Aggregate kind;
@@ -66,7 +73,16 @@ private:
         double sum = 0;
     };
 
-    bool step(const Step* s);
+    bool step(const Step* s) { return recorder_ ? step_recorded(s) : run_steps(s); }
+    bool run_steps(const Step* s);
+    bool step_recorded(const Step* s);
+    bool finished_atom(const Step* s);
+    bool finished_unpack(const Step* s);
+    bool finished_filter(const Step* s);
+    bool nested(const Step* s, bool counting);
+    bool compare_recorded(Compare how, TypeIndex type, Value left, Value right);
+    bool compared(const Step* s);
+    bool in_finished() const { return recorder_ && recorder_->finished > 0; }
     bool scan(const Step* s);
     bool probe(const Step* s);
     bool equivalence(const Step* s);
@@ -103,6 +119,7 @@ private:
     Sink* sink_ = nullptr;
     Accumulator* accumulator_ = nullptr;
     const std::function<bool()>* visit_ = nullptr;
+    Recorder* recorder_ = nullptr;
 };
 
 }  // namespace dl

@@ -8,6 +8,7 @@
 
 #include <chrono>
 
+#include "conditions.hpp"
 #include "core.hpp"
 #include "engine.hpp"
 #include "facts.hpp"
@@ -328,13 +329,30 @@ public:
         engine_.settle();
     }
 
-    // (kind, left, right) of every decision that the point made
-    nb::list conditions() {
-        idle();
+    // Of one proof of the rows of some relations: (kind, left, right, text, file, line of the rule that asked).
+    // Needs symbols and prepare_provenance().
+    nb::list conditions(const std::vector<std::pair<int, nb::list>>& wanted) {
+        std::vector<std::pair<int, std::vector<std::vector<Value>>>> rows;
+        for (const auto& [relation, given] : wanted) {
+            rows.emplace_back(relation, std::vector<std::vector<Value>>{});
+            for (nb::handle row : given) rows.back().second.push_back(encode_row(relation, row));
+        }
+        std::vector<Decision> decisions;
+        {
+            const Running running(*this);
+            nb::gil_scoped_release release;
+            ProofConditions conditions(engine_, *provenance_);
+            for (const auto& [relation, given] : rows) conditions.add(relation, given);
+            decisions = conditions.decisions();
+        }
         constexpr const char* kinds[] = {"less", "less_equal", "not_equal", "equal", "integer"};
         nb::list out;
-        if (const SymbolicNumbers* formulas = engine_.database().formulas)
-            for (const Condition& c : formulas->conditions()) out.append(nb::make_tuple(kinds[static_cast<int>(c.kind)], c.left, c.right));
+        for (const Decision& d : decisions) {
+            const Condition& c = engine_.database().formulas->conditions()[static_cast<std::size_t>(d.condition)];
+            const Rule& rule = engine_.program().rules[static_cast<std::size_t>(d.rule)];
+            const std::string file = rule.position.file >= 0 ? engine_.program().files[static_cast<std::size_t>(rule.position.file)] : "";
+            out.append(nb::make_tuple(kinds[static_cast<int>(c.kind)], c.left, c.right, text(rule.text), file, rule.position.line));
+        }
         return out;
     }
 

@@ -63,6 +63,7 @@ private:
         Step step;
         step.type = l.type;
         step.from = l.from;
+        step.type_index = l.type_index;
         step.op = l.op;
         step.compare = l.compare;
         step.aggregate = l.aggregate;

@@ -45,6 +45,7 @@ struct Step {
     View view = View::All;
     bool existential = false;  // one success is enough: nothing bound from here on matters to the head
     TypeKind type = TypeKind::Number, from = TypeKind::Number;
+    TypeIndex type_index = 0;
     Op op = Op::Neg;
     Compare compare = Compare::True;
     Aggregate aggregate = Aggregate::Count;

@@ -17,6 +17,7 @@ void read_finished(std::vector<Literal>& body, bool nested, int offset) {
 }
 
 constexpr std::uint32_t kNever = 0xFFFFFFFFu;
+constexpr int kWays = 8;  // through one rule that are compared, where steps have a cost
 
 // `x = @generated`: how the front end gives the value of an aggregate its name.
 bool names_a_result(const Literal& literal, const Rule& rule) {
@@ -114,9 +115,22 @@ int Provenance::height(int relation, const Value* row) {
     return stage == kNever ? -1 : static_cast<int>(stage) - 1;
 }
 
-std::vector<ProofNode> Provenance::explain(int relation, const std::vector<std::vector<Value>>& rows, std::vector<int>& roots) {
+std::vector<ProofNode> Provenance::explain(int relation, const std::vector<std::vector<Value>>& rows, std::vector<int>& roots, Recorder* recorder) {
     nodes_.clear();
     known_.clear();
+    struct Recording {
+        Recording(Machine& m, Recorder*& kept, Recorder* r) : machine(m), recorder(kept) {
+            recorder = r;
+            machine.record(r);
+        }
+        ~Recording() {
+            recorder = nullptr;
+            machine.record(nullptr);
+        }
+        Machine& machine;
+        Recorder*& recorder;
+    };
+    const Recording recording(levels_->machine(), recorder_, recorder);
     for (const auto& row : rows) roots.push_back(engine_.relation(relation).contains(row.data()) ? node_of(relation, row) : -1);
     for (std::size_t i = 0; i < nodes_.size(); ++i) expand(static_cast<int>(i));
     known_.clear();
@@ -140,8 +154,11 @@ void Provenance::expand(int node) {
     if (engine_.is_fact(relation, row.data())) return;
     const std::uint32_t stage = stage_of(relation, row.data());
     if (stage != kNever) {
+        Found best;
+        bool found = false;
         for (const int rule : rules_of_[static_cast<std::size_t>(relation)])
-            if (by_rule(node, rule, stage)) return;
+            if (by_rule(row, rule, stage, best, found)) break;
+        if (found) return take(node, std::move(best));
         if (levels_->relation(relation).eqrel && by_equivalence(node)) return;
     }
     nodes_[static_cast<std::size_t>(node)].kind = ProofNode::Kind::Unknown;
@@ -157,10 +174,10 @@ Plan& Provenance::plan(int rule) {
     return *plan;
 }
 
-bool Provenance::by_rule(int node, int index, std::uint32_t stage) {
+// Look for a way through a rule's body that is better than the best found so far. True: good enough.
+bool Provenance::by_rule(const std::vector<Value>& row, int index, std::uint32_t stage, Found& best, bool& any) {
     const Rule& rule = levels_->program().rules[static_cast<std::size_t>(index)];
     const FlatRule& flat = levels_->flat(index);
-    const std::vector<Value> row = nodes_[static_cast<std::size_t>(node)].row;
     Plan& plan = this->plan(index);
     std::vector<char> set(plan.registers.size(), 0);
     for (const auto& [reg, value] : flat.constants) {
@@ -174,46 +191,60 @@ bool Provenance::by_rule(int node, int index, std::uint32_t stage) {
         set[reg] = 1;
     }
     const auto value = [&](Register r) { return plan.registers[static_cast<std::size_t>(r)]; };
-    bool found = false;
-    ProofNode step;
-    std::vector<std::pair<int, std::vector<Value>>> premises;
-    {
-        const Before before(*levels_, flat, stage);
-        levels_->machine().each(plan, [&]() {
-            premises.clear();
-            std::vector<Value> variables;
-            for (const Register r : flat.of_variable) variables.push_back(value(r));
-            for (const FlatLiteral& literal : flat.body) {
-                if (literal.kind != FlatLiteral::Kind::Atom) continue;
-                std::vector<Value> premise;
-                bool complete = true;
-                for (const Register r : literal.args) {
-                    complete = complete && r != kUnnamed;
-                    premise.push_back(r == kUnnamed ? 0 : value(r));
-                }
-                if (!complete && !fill(literal, premise)) return false;
-                if (levels_->relation(literal.relation).eqrel && stage_of(literal.relation, premise.data()) >= stage) return false;
-                premises.emplace_back(literal.relation, std::move(premise));
-            }
-            found = true;
-            step.bindings.clear();
-            const std::vector<char> known = global_variables(rule);
-            for (std::size_t v = 0; v < rule.variables.size(); ++v)
-                if (known[v] && rule.variables[v].name.rfind('@', 0) != 0) step.bindings.emplace_back(static_cast<int>(v), variables[v]);
-            for (const Literal& literal : engine_.program().rules[static_cast<std::size_t>(index)].body)
-                if (literal.kind != Literal::Kind::Atom && !names_a_result(literal, rule)) step.conditions.push_back(instantiate(engine_, rule, literal, variables, known));
-            return true;
-        });
+    bool enough = false;
+    int ways = 0;
+    if (recorder_) {
+        recorder_->cut({0, 0});
+        engine_.database().formulas->rule = index;
     }
-    if (!found) return false;
-    for (auto& [relation, premise] : premises) step.premises.push_back(node_of(relation, std::move(premise)));
+    const Before before(*levels_, flat, stage);
+    levels_->machine().each(plan, [&]() {
+        std::vector<std::pair<int, std::vector<Value>>> premises;
+        std::vector<Value> variables;
+        for (const Register r : flat.of_variable) variables.push_back(value(r));
+        for (const FlatLiteral& literal : flat.body) {
+            if (literal.kind != FlatLiteral::Kind::Atom) continue;
+            std::vector<Value> premise;
+            bool complete = true;
+            for (const Register r : literal.args) {
+                complete = complete && r != kUnnamed;
+                premise.push_back(r == kUnnamed ? 0 : value(r));
+            }
+            if (!complete && !fill(literal, premise)) return false;
+            if (levels_->relation(literal.relation).eqrel && stage_of(literal.relation, premise.data()) >= stage) return false;
+            premises.emplace_back(literal.relation, std::move(premise));
+        }
+        const std::size_t cost = recorder_ ? recorder_->decisions.size() + recorder_->goals.size() : 0;
+        enough = cost == 0 || ++ways == kWays;
+        if (any && cost >= best.cost) return enough;
+        any = true;
+        best = Found{};
+        best.cost = cost;
+        best.premises = std::move(premises);
+        best.node.kind = rule.body.empty() ? ProofNode::Kind::Fact : ProofNode::Kind::Rule;
+        best.node.rule = index;
+        if (recorder_) {
+            best.node.decisions = recorder_->decisions;
+            best.node.goals = recorder_->goals;
+        }
+        const std::vector<char> known = global_variables(rule);
+        for (std::size_t v = 0; v < rule.variables.size(); ++v)
+            if (known[v] && rule.variables[v].name.rfind('@', 0) != 0) best.node.bindings.emplace_back(static_cast<int>(v), variables[v]);
+        for (const Literal& literal : engine_.program().rules[static_cast<std::size_t>(index)].body)
+            if (literal.kind != Literal::Kind::Atom && !names_a_result(literal, rule)) best.node.conditions.push_back(instantiate(engine_, rule, literal, variables, known));
+        return enough;
+    });
+    return enough && best.cost == 0;
+}
+
+void Provenance::take(int node, Found&& step) {
+    std::vector<int> premises;
+    for (auto& [relation, premise] : step.premises) premises.push_back(node_of(relation, std::move(premise)));
     ProofNode& self = nodes_[static_cast<std::size_t>(node)];
-    self.kind = rule.body.empty() ? ProofNode::Kind::Fact : ProofNode::Kind::Rule;
-    self.rule = index;
-    self.bindings = std::move(step.bindings);
-    self.premises = std::move(step.premises);
-    self.conditions = std::move(step.conditions);
-    return true;
+    step.node.relation = self.relation;
+    step.node.row = std::move(self.row);
+    step.node.premises = std::move(premises);
+    self = std::move(step.node);
 }
 
 // The first visible row that agrees with a premise in the columns that the rule names.

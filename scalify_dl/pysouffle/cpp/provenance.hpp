@@ -28,6 +28,8 @@ struct ProofNode {
     std::vector<std::pair<int, Value>> bindings;  // variable of the rule, value
     std::vector<int> premises;                    // nodes
     std::vector<std::string> conditions;          // negations, comparisons and aggregates that held
+    std::vector<Decision> decisions;              // with a recorder: what the step rests on
+    std::vector<Goal> goals;
 };
 
 class Provenance {
@@ -38,7 +40,8 @@ public:
     void prepare(const Limits& limits, std::function<void()> interrupt);
 
     // The proofs of some rows as one graph, shared parts once; `roots`: the node of each row, -1 if it is not there.
-    std::vector<ProofNode> explain(int relation, const std::vector<std::vector<Value>>& rows, std::vector<int>& roots);
+    // With a recorder, steps that rest on few decisions are preferred, and the nodes tell on which.
+    std::vector<ProofNode> explain(int relation, const std::vector<std::vector<Value>>& rows, std::vector<int>& roots, Recorder* recorder = nullptr);
 
     // Height of the lowest proof (0: a fact), -1 if there is none.
     int height(int relation, const Value* row);
@@ -57,7 +60,13 @@ private:
 
     int node_of(int relation, std::vector<Value> row);
     void expand(int node);
-    bool by_rule(int node, int rule, std::uint32_t stage);
+    struct Found {
+        ProofNode node;
+        std::vector<std::pair<int, std::vector<Value>>> premises;
+        std::size_t cost = 0;
+    };
+    bool by_rule(const std::vector<Value>& row, int rule, std::uint32_t stage, Found& best, bool& found);
+    void take(int node, Found&& step);
     bool by_equivalence(int node);
     std::uint32_t stage_of(int relation, const Value* row);
     std::vector<int> path(const EqRel& eqrel, Value from, Value to) const;
@@ -65,6 +74,7 @@ private:
     Plan& plan(int rule);
 
     Engine& engine_;
+    Recorder* recorder_ = nullptr;  // while explain() is given one
     std::unique_ptr<Engine> levels_;
     std::vector<std::unique_ptr<Plan>> plans_;  // by rule, the head being given
     std::vector<std::vector<int>> rules_of_;    // by relation

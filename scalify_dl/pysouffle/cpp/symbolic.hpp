@@ -75,6 +75,20 @@ public:
     Value to_number(Value symbol) const;  // the formula that a text is, or -1
     std::string concrete_text(Value symbol, const Symbols& symbols);
 
+    // ---- what may be equal at another point
+    // Texts without their numbers: those of two texts that are equal at some point are the same.
+    std::string mask(Value symbol, const Symbols& symbols) const;
+    template <class Visit>
+    void for_each_text(Visit&& visit) const {
+        for (const auto& made : made_) visit(made.first);
+    }
+    std::size_t texts() const { return made_.size(); }
+    // Pairs of numbers of which one has to differ for two texts to differ. False: they differ in any case.
+    bool text_pairs(Value left, Value right, const Symbols& symbols, std::vector<std::pair<Value, Value>>& pairs);
+    bool surely_differ(const std::vector<std::pair<Value, Value>>& pairs) const;  // one of them, at all points
+    // Note that one of these pairs differs, unless one does at all points.
+    void one_differs(const std::vector<std::pair<Value, Value>>& pairs);
+
     // ---- conditions
     const std::vector<Condition>& conditions() const { return conditions_; }
     std::vector<Decision>* trail = nullptr;  // where undecided comparisons and divisions are noted, if anywhere
@@ -116,6 +130,8 @@ private:
         Value number;
         bool has_number;
     };
+
+    std::vector<Piece> tokens(Value symbol, const Symbols& symbols) const;
 
     const Formula& formula(Value number) const { return formulas_[static_cast<std::size_t>(number - kFirstFormula)]; }
     Polynomial polynomial(Value number) const { return is_formula(number) ? formula(number).polynomial : Polynomial(Rational(number)); }

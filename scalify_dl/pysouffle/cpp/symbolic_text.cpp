@@ -228,4 +228,102 @@ std::string SymbolicNumbers::concrete_text(Value symbol, const Symbols& symbols)
     return out;
 }
 
+// ---------------------------------------------------------------- texts that may be equal elsewhere
+
+namespace {
+
+bool digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+// Letters with every number in them (and its sign) replaced by #; numbers side by side are one.
+void append_masked(const std::string& letters, std::string& out) {
+    for (const char c : letters) {
+        if (!digit(c)) {
+            out += c;
+            continue;
+        }
+        if (!out.empty() && out.back() == '-') out.pop_back();
+        if (out.empty() || out.back() != '#') out += '#';
+    }
+}
+
+}  // namespace
+
+std::string SymbolicNumbers::mask(Value symbol, const Symbols& symbols) const {
+    std::string out;
+    const auto known = made_.find(symbol);
+    if (known == made_.end()) {
+        append_masked(std::string(symbols.text(symbol)), out);
+        return out;
+    }
+    for (const Piece& piece : known->second) {
+        append_masked(piece.letters, out);
+        if (piece.has_number) append_masked("0", out);
+    }
+    return out;
+}
+
+// Letters and numbers in turn; numbers written out in the letters are taken apart too.
+std::vector<SymbolicNumbers::Piece> SymbolicNumbers::tokens(Value symbol, const Symbols& symbols) const {
+    const auto known = made_.find(symbol);
+    const std::vector<Piece> pieces = known != made_.end() ? known->second : std::vector<Piece>{{std::string(symbols.text(symbol)), 0, false}};
+    std::vector<Piece> out{{"", 0, false}};
+    for (const Piece& piece : pieces) {
+        for (std::size_t at = 0; at < piece.letters.size();) {
+            std::size_t end = at;
+            while (end < piece.letters.size() && digit(piece.letters[end])) ++end;
+            if (end == at) {
+                out.back().letters += piece.letters[at++];
+                continue;
+            }
+            // too long, or not as to_string writes it: part of the letters
+            if (end - at > 18 || (end - at > 1 && piece.letters[at] == '0')) {
+                out.back().letters += piece.letters.substr(at, end - at);
+            } else {
+                out.back().number = std::stoll(piece.letters.substr(at, end - at));
+                out.back().has_number = true;
+                out.push_back({"", 0, false});
+            }
+            at = end;
+        }
+        if (!piece.has_number) continue;
+        out.back().number = piece.number;
+        out.back().has_number = true;
+        out.push_back({"", 0, false});
+    }
+    return out;
+}
+
+bool SymbolicNumbers::text_pairs(Value left, Value right, const Symbols& symbols, std::vector<std::pair<Value, Value>>& pairs) {
+    if (mask(left, symbols) != mask(right, symbols)) return false;
+    const std::vector<Piece> a = tokens(left, symbols), b = tokens(right, symbols);
+    // where a number touches digits or a sign, or may have a sign itself, there are several ways to read a text
+    const auto clear = [&](const std::vector<Piece>& pieces) {
+        for (std::size_t i = 0; i < pieces.size(); ++i) {
+            if (i > 0 && i + 1 < pieces.size() && pieces[i].letters.empty()) return false;
+            if (pieces[i].has_number && !pieces[i].letters.empty() && pieces[i].letters.back() == '-') return false;
+            if (pieces[i].has_number && is_formula(pieces[i].number) && !sign(polynomial(pieces[i].number)).not_negative) return false;
+            if (!pieces[i].letters.empty() && digit(pieces[i].letters.back())) return false;
+        }
+        return true;
+    };
+    bool aligned = a.size() == b.size() && clear(a) && clear(b);
+    for (std::size_t i = 0; aligned && i < a.size(); ++i) aligned = a[i].letters == b[i].letters && a[i].has_number == b[i].has_number;
+    if (aligned) {
+        for (std::size_t i = 0; i < a.size(); ++i)
+            if (a[i].has_number && a[i].number != b[i].number) pairs.emplace_back(a[i].number, b[i].number);
+        return true;
+    }
+    return concrete_text(left, symbols) == concrete_text(right, symbols);  // on the condition that all numbers are as here
+}
+
+bool SymbolicNumbers::surely_differ(const std::vector<std::pair<Value, Value>>& pairs) const {
+    return std::any_of(pairs.begin(), pairs.end(), [&](const auto& pair) { return sign(polynomial(pair.first) - polynomial(pair.second)).not_zero; });
+}
+
+void SymbolicNumbers::one_differs(const std::vector<std::pair<Value, Value>>& pairs) {
+    if (surely_differ(pairs)) return;
+    if (pairs.empty()) assume(Condition::Kind::NotEqual, "0", "0");  // equal everywhere: nothing can be relied on
+    else compare(Compare::Equal, pairs.front().first, pairs.front().second);
+}
+
 }  // namespace dl

@@ -1,0 +1,114 @@
+#include "conditions.hpp"
+
+#include <algorithm>
+
+namespace dl {
+
+ProofConditions::ProofConditions(Engine& engine, Provenance& provenance)
+    : engine_(engine), provenance_(provenance), recorder_(engine.program(), engine.database()) {
+    rules_of_.resize(engine.program().relations.size());
+    monotone_.assign(rules_of_.size(), 1);
+    for (std::size_t i = 0; i < engine.program().rules.size(); ++i) {
+        const Rule& rule = engine.program().rules[i];
+        if (rule.kind == Rule::Kind::Derive) rules_of_[static_cast<std::size_t>(rule.head.relation)].push_back(static_cast<int>(i));
+    }
+    for (const Stratum& stratum : engine.strata())
+        for (const int r : stratum.relations) monotone_[static_cast<std::size_t>(r)] = stratum.monotone;
+}
+
+void ProofConditions::add(int relation, const std::vector<std::vector<Value>>& rows) {
+    std::vector<int> roots;
+    const std::vector<ProofNode> nodes = provenance_.explain(relation, rows, roots, &recorder_);
+    if (std::find(roots.begin(), roots.end(), -1) != roots.end())
+        throw EvaluationError("conditions of a row of " + engine_.declaration(relation).name + " that does not hold");
+    for (const ProofNode& node : nodes) {
+        if (node.kind == ProofNode::Kind::Unknown)
+            throw EvaluationError("conditions of a row of " + engine_.declaration(node.relation).name + " whose premises were removed are not available");
+        take(node.decisions, node.goals);
+    }
+    while (!open_.empty()) {
+        const Goal goal = std::move(open_.back());
+        open_.pop_back();
+        settle(goal);
+    }
+}
+
+void ProofConditions::take(const std::vector<Decision>& decisions, const std::vector<Goal>& goals) {
+    for (const Decision& decision : decisions) {
+        const auto at = static_cast<std::size_t>(decision.condition);
+        if (noted_.size() <= at) noted_.resize(at + 1, 0);
+        if (!noted_[at]) decisions_.push_back(decision);
+        noted_[at] = 1;
+    }
+    for (const Goal& goal : goals)
+        if (goals_.insert(goal).second) open_.push_back(goal);
+}
+
+// Every way to a row that fits the goal, whether it leads to one or not.
+void ProofConditions::settle(const Goal& goal) {
+    const CoreProgram& program = engine_.program();
+    const Relation& relation = engine_.declaration(goal.relation);
+    const auto refuse = [&](const std::string& why) {
+        throw EvaluationError("conditions are not available: a negation or an aggregate depends on relation " + relation.name + ", " + why);
+    };
+    const auto index = static_cast<std::size_t>(goal.relation);
+    if (!monotone_[index]) refuse("of which rows may be removed or left out (subsumption, choice-domain, limitsize)");
+    for (const int rule : rules_of_[index]) {
+        if (has_side_effects(program, program.rules[static_cast<std::size_t>(rule)])) refuse("which counts or calls the host");
+        look_at(rule, goal);
+    }
+}
+
+void ProofConditions::look_at(int rule, const Goal& goal) {
+    const FlatRule& flat = engine_.flat(rule);
+    std::vector<int> columns;
+    std::vector<Register> bound;
+    for (const auto& known : goal.known) {
+        columns.push_back(known.first);
+        bound.push_back(flat.head[static_cast<std::size_t>(known.first)]);
+    }
+    auto& plan = plans_[{rule, columns}];
+    if (!plan) {
+        const std::vector<char> none(engine_.program().relations.size(), 0);
+        plan = make_plan({flat, -1, none, Step::Kind::Visit, bound, false}, engine_.database());
+        for (Step& step : plan->steps) step.existential = false;  // every way to a row counts
+    }
+    recorder_.cut({0, 0});
+    engine_.database().formulas->rule = rule;
+    std::vector<char> set(plan->registers.size(), 0);
+    for (const auto& [reg, value] : flat.constants) {
+        plan->registers[static_cast<std::size_t>(reg)] = value;
+        set[static_cast<std::size_t>(reg)] = 1;
+    }
+    struct Recording {
+        Recording(Machine& m, Recorder& r) : machine(m), recorder(r) {
+            ++recorder.finished;
+            machine.record(&recorder);
+        }
+        ~Recording() {
+            --recorder.finished;
+            machine.record(nullptr);
+        }
+        Machine& machine;
+        Recorder& recorder;
+    };
+    {
+        const Recording recording(engine_.machine(), recorder_);
+        bool fits = true;
+        for (const auto& [column, value] : goal.known) {
+            const auto reg = static_cast<std::size_t>(flat.head[static_cast<std::size_t>(column)]);
+            if (set[reg]) fits = fits && recorder_.equal(recorder_.column_type(goal.relation, column), plan->registers[reg], value);
+            else plan->registers[reg] = value, set[reg] = 1;
+        }
+        if (fits) {
+            try {
+                engine_.machine().each(*plan, [] { return true; });
+            } catch (const EvaluationError& error) {
+                throw EvaluationError(std::string(error.what()) + "\n  in the rule " + engine_.describe(engine_.program().rules[static_cast<std::size_t>(rule)]));
+            }
+        }
+    }
+    take(recorder_.decisions, recorder_.goals);
+}
+
+}  // namespace dl

@@ -1,0 +1,46 @@
+// The conditions under which a proof that was found at one point holds at others.
+//
+// Statement: let P be a proof of some rows in a program with symbols, and C its conditions. At every point of admissible
+// values that satisfies C, the program run on the instances of the facts derives the instances of these rows (as long as
+// no arithmetic wraps). Positive steps keep their form under substitution, given the decisions they made. For what a
+// negation or an aggregate reads, the goals say more: at such a point the relation has, within the pattern of the goal,
+// exactly the instances of the rows that it has here. For by induction over derivations at that point, every way through
+// a rule's body is the instance of a way here: each atom's row is an instance of one that matches here, or of one that
+// might have matched, and then C says that it does not.
+#pragma once
+
+#include <set>
+
+#include "provenance.hpp"
+
+namespace dl {
+
+class ProofConditions {
+public:
+    ProofConditions(Engine& engine, Provenance& provenance);
+
+    // Add the conditions of one proof of each row. Throws EvaluationError for a row that does not hold, or where negation
+    // reads what depends on choice, subsumption, counters or limits.
+    void add(int relation, const std::vector<std::vector<Value>>& rows);
+
+    // Each condition once, with the first rule that asked.
+    const std::vector<Decision>& decisions() const { return decisions_; }
+
+private:
+    void take(const std::vector<Decision>& decisions, const std::vector<Goal>& goals);
+    void settle(const Goal& goal);
+    void look_at(int rule, const Goal& goal);
+
+    Engine& engine_;
+    Provenance& provenance_;
+    Recorder recorder_;
+    std::vector<Decision> decisions_;
+    std::vector<char> noted_;
+    std::vector<std::vector<int>> rules_of_;  // by relation
+    std::vector<char> monotone_;
+    std::set<Goal> goals_;
+    std::vector<Goal> open_;
+    std::map<std::pair<int, std::vector<int>>, std::unique_ptr<Plan>> plans_;  // by rule and given columns
+};
+
+}  // namespace dl
