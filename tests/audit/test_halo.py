@@ -8,6 +8,7 @@ import pytest
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.fuzz.halo_steps import Window, from_neighbour, moved, rolled, windowed, with_borders, within
+from scalify_dl.audit.fuzz.padding_steps import uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair
 
@@ -51,6 +52,39 @@ def test_zeros_that_nobody_sends_pad_a_sum_but_not_a_maximum() -> None:
     assert proved(window(Window(kind="convolution"), masked=False))
     assert proved(window(Window(kind="sum"), masked=False))
     assert not proved(window(Window(kind="max"), masked=False))
+
+
+@pytest.mark.parametrize("shape", [Window(2, 2, low=0, kind="max"), Window(1, 1, low=0, kind="convolution")])
+def test_windows_that_do_not_overlap_need_no_borders(shape: Window) -> None:
+    assert proved(window(shape, masked=False))
+
+
+def uneven(shape: Window, *, cut: int = 10, bounds: tuple[int, int] = (0, 0)) -> Pair:
+    """x[2,10,2] over tp=4 in blocks of 3; the results gathered, and ten of them."""
+    pair = Pair({"tp": 4})
+    (x, dx), (w, dw) = pair.input((2, 10, 2)), pair.input((shape.size, 2, 2))
+    shard = uneven_shard(pair, dx, 1, "tp", filler=1.0)
+    y, z = windowed(pair, x, shard, (w, dw), "tp", shape, bounds=bounds)
+    whole = pair.dist.emit("all-gather", [z], dimension=1, groups=pair.groups("tp"))
+    pair.outputs(y, part(pair.dist, whole, 1, cut - 10, cut))
+    return pair
+
+
+@pytest.mark.parametrize("kind", ["convolution", "max"])
+def test_a_window_op_over_an_uneven_dim(kind: str) -> None:
+    assert proved(uneven(Window(kind=kind)))
+    assert not proved(uneven(Window(kind=kind), cut=11))
+    assert not proved(uneven(Window(kind=kind), bounds=(0, 1)))
+
+
+def test_a_window_op_that_leaves_fewer_results() -> None:
+    pair = Pair({"tp": 4})
+    (x, dx), (w, dw) = pair.input(SHAPE, {1: "tp"}), pair.input((3, 2, 2))
+    shape = Window(3, low=0, kind="convolution")
+    z = shape.apply(pair.dist, with_borders(pair, dx, 1, "tp", 0, 2), dw, 0, 0)
+    whole = pair.dist.emit("all-gather", [z], dimension=1, groups=pair.groups("tp"))
+    pair.outputs(shape.apply(pair.base, x, w, 0, 0), part(pair.dist, whole, 1, 0, 14))
+    assert proved(pair)
 
 
 WRONG_WINDOWS = {

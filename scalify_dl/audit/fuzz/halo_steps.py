@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from scalify_dl.frontends.graph import Graph, Tensor
 
 from ..pair import Pair
-from .padding_steps import NEUTRAL, first
+from .padding_steps import NEUTRAL, first, gathered, uneven_shard
 from .partitioner_steps import part, rank_scalar
 from .world import Retry, World, step
 
@@ -110,7 +110,8 @@ def windowed(
     pair: Pair, x: Tensor, y: Tensor, w: tuple[Tensor, Tensor] | None, axis: str, window: Window, *,
     masked: bool = True, bounds: tuple[int, int] = (0, 0), filler: float | None = None, swapped: bool = False,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
-    """A window op on the baseline's x and on its shards y; the mask is off by `bounds`."""
+    """A window op on the baseline's x and on its shards y, blocks of a multiple of its extent; the mask is off by
+    `bounds`."""
     n, block = x.shape[1], y.shape[1]
     base = window.apply(pair.base, x, w and w[0], window.low, window.high)
     z = with_borders(pair, y, 1, axis, window.low, max(0, window.high), swapped=swapped)
@@ -118,6 +119,26 @@ def windowed(
         neutral = NEUTRAL.get(window.kind, 0.0) if filler is None else filler
         z = within(pair, z, 1, axis, block, (window.low + bounds[0], window.low + n + bounds[1]), neutral)
     return base, window.apply(pair.dist, z, w and w[1], 0, 0)
+
+
+@step("uneven-windows", 0.3)
+def uneven_windows(w: World) -> None:
+    """A convolution or pooling over a dim that the axis does not divide."""
+    axis, ways = w.rng.choice(w.pair.mesh.axes)
+    n, low = w.rng.choice([7, 10, 11]), w.rng.choice([0, 1, 2])
+    if n % ways == 0:
+        raise Retry
+    t = w.input("f32", shape=[2, n, 2], layout=w.pair.layout([2, n, 2], {}))
+    kernel = w.input("f32", shape=[3, 2, 2], layout=w.pair.layout([3, 2, 2], {}))
+    window = Window(3, low=low, kind=w.rng.choice(["convolution", "sum", "max"]))
+    y = uneven_shard(w.pair, t.dist, 1, axis, filler=w.rng.choice([0.0, 1.0]))
+    if max(window.low, window.high) > y.shape[1]:
+        raise Retry
+    slip = (w.rng.choice([-1, 0, 1]), w.rng.choice([-1, 0, 1])) if w.slip() else (0, 0)
+    base, z = windowed(
+        w.pair, t.base, y, (kernel.base, kernel.dist), axis, window, masked=w.chance(0.8), bounds=slip, swapped=w.slip()
+    )
+    w.add(base, gathered(w.pair, z, 1, axis, n, low=w.slip()))
 
 
 @step("borders", 0.6)
