@@ -124,3 +124,39 @@ def test_what_was_supposed_of_a_loop_and_did_not_come_back_is_not_reported() -> 
         results.append(g.emit("add", [loop, u]))
     pair.outputs(*results)
     assert not derived_truths(pair).proved
+
+
+def test_a_broadcast_that_turns_dims_round_is_no_renaming() -> None:
+    for shape in ((4, 4), (1, 4, 4)):
+        pair = Pair({"tp": 2})
+        x, dx = pair.input((4, 4))
+        dims = [len(shape) - 2, len(shape) - 1]
+        pair.outputs(spread(pair.base, x, shape, dims), spread(pair.dist, dx, shape, dims[::-1]))
+        assert not derived_truths(pair).proved
+
+
+def counting(g: Graph, x: Tensor, times: int) -> Tensor:
+    """x doubled so many times, in a loop that carries numbers only."""
+    condition, body = Graph("condition"), Graph("body")
+    i = condition.input("i", "s32", ())
+    condition.input("x", "f32", ())
+    condition.output(condition.emit("compare", [i, condition.constant(times, "s32")], direction="LT"))
+    j, a = body.input("i", "s32", ()), body.input("x", "f32", ())
+    body.output(body.emit("add", [j, body.constant(1, "s32")]))
+    body.output(body.emit("add", [a, a]))
+    return g.add("while", [g.constant(0, "s32"), x], [("s32", ()), ("f32", ())], regions=[condition, body]).results[1]
+
+
+def test_a_loop_over_numbers_is_no_op_of_its_operands_alone() -> None:
+    for times, proved in ((3, True), (4, False)):
+        pair = Pair({"tp": 2})
+        x, dx = pair.input(())
+        pair.outputs(counting(pair.base, x, 3), counting(pair.dist, dx, times))
+        assert bool(derived_truths(pair).proved) == proved
+
+
+def test_an_unknown_op_of_numbers_is_not_taken_for_a_function() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input(())
+    pair.outputs(*(g.add("unknown:draw", [v], [("f32", ())]).result for g, v in ((pair.base, x), (pair.dist, dx))))
+    assert not derived_truths(pair).proved

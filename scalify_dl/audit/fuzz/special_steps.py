@@ -65,9 +65,9 @@ def one_rank(w: World) -> None:
     mark = g.add("constant", [], [("s32", ())])
     mark.rank_numbers["value", 0] = {r: 1 - v if flipped else v for r, v in here.items()}
     if w.chance(0.3):
-        flag = w.emit(g, "convert", [mark.result], dtype="f32")
-        wide = w.emit(g, "broadcast", [flag], shape=t.dist.shape, dimensions=[])
-        w.add(t.base, w.emit(g, "multiply", [t.dist, wide] if w.chance(0.5) else [wide, t.dist]))
+        whole = w.input("s32", shape=[4, 2], layout=w.pair.layout([4, 2], {}))
+        wide = w.emit(g, "broadcast", [mark.result], shape=[4, 2], dimensions=[])
+        w.add(whole.base, w.emit(g, "multiply", [whole.dist, wide] if w.chance(0.5) else [wide, whole.dist]))
         return
     number = g.constant(w.rng.choice([0, 2]) if w.slip() else 1, "s32")
     there = w.emit(g, "compare", [mark.result, number], direction="EQ")

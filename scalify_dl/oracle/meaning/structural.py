@@ -10,11 +10,11 @@ from .base import Array, Call, meaning, reduce_over, reducer
 @meaning("broadcast")
 def broadcast(call: Call, xs: list[Array]) -> list[Array]:
     """Operand dim i becomes result dim `dimensions[i]`."""
-    shape = call.results[0].shape
+    shape, dims = call.results[0].shape, call.numbers("dimensions", [])
     placed = [1] * len(shape)
-    for size, dim in zip(xs[0].shape, call.numbers("dimensions", []), strict=True):
+    for size, dim in zip(xs[0].shape, dims, strict=True):
         placed[dim] = size
-    return [np.broadcast_to(xs[0].reshape(placed), shape)]
+    return [np.broadcast_to(np.transpose(xs[0], np.argsort(dims)).reshape(placed), shape)]
 
 
 @meaning("reshape")
