@@ -3,6 +3,7 @@ another order, or in stages."""
 
 from __future__ import annotations
 
+from scalify_dl.facts.layout import Layout
 from scalify_dl.frontends.graph import Graph, Tensor
 
 from .ring_steps import ring_axis
@@ -132,23 +133,57 @@ def staged_reduce(w: World) -> None:
         w.add(in_turn(w.base, t.base), at_once(w.dist, t.dist))
 
 
-@step("micro-batches", 0.4)
+@step("micro-batches", 0.5)
 def micro_batches(w: World) -> None:
     """The distributed side has the parts of a dim as inputs of their own, and adds up what they give."""
     parts, rows, columns = w.rng.choice([2, 3]), w.rng.choice([2, 4]), w.rng.choice([2, 4])
-    x = w.base.input(f"x{len(w.base.inputs)}", "f32", [parts * rows, columns])
     placed = w.layout([rows, columns], pending=False)
     if len(placed.local_shape) != 2:
         raise Retry
-    xs = [w.pair.part(x, 0, i * rows, (i + 1) * rows, placed) for i in range(parts)]
-    kind, name = w.rng.choice(["sine", "abs"]), w.rng.choice(["sum", "sum", "sum", "max"])
-    base = w.emit(w.base, "reduce", [w.emit(w.base, kind, [x])], dimensions=[0], reducer=name)
+
+    def cut(dtype: str, shape: list[int], layout: Layout, bounds: tuple[int, int] | None = None) -> list[Tensor]:
+        whole = w.base.input(f"x{len(w.base.inputs)}", dtype, [parts * shape[0], *shape[1:]], range=bounds)
+        return [whole, *(w.pair.part(whole, 0, i * shape[0], (i + 1) * shape[0], layout) for i in range(parts))]
+
+    xs = cut("f32", [rows, columns], placed)
     if w.slip():
-        xs[-1] = xs[0]
-    terms = [w.emit(w.dist, "reduce", [w.emit(w.dist, kind, [v])], dimensions=[0], reducer=name) for v in xs]
+        xs[-1] = xs[1]
+    if w.chance(0.25):  # rows added by ids: to zeros, or to what would be added once per part
+        ids = cut("s32", [rows], w.pair.layout([rows], {}), (0, 4))
+        if xs[1].shape[0] != rows:
+            raise Retry
+        into = w.input("f32", shape=[4, columns], layout=w.pair.layout([4, columns], {}))
+        zero = w.chance(0.6) or xs[1].shape[1] != columns
+
+        def added(g: Graph, i: Tensor, x: Tensor, base: Tensor) -> Tensor:
+            if zero:
+                base = g.splat(0.0, "f32", (4, x.shape[1]))
+            return w.emit(
+                g,
+                "scatter",
+                [base, i, x],
+                update_window_dims=[1],
+                inserted_window_dims=[0],
+                scatter_dims_to_operand_dims=[0],
+                index_vector_dim=1,
+                reducer="sum",
+            )
+
+        expected = added(w.base, ids[0], xs[0], into.base)
+        terms = [added(w.dist, i, x, into.dist) for i, x in zip(ids[1:], xs[1:], strict=True)]
+        name = "sum"
+    else:
+        kind, name = w.rng.choice(["sine", "abs"]), w.rng.choice(["sum", "sum", "sum", "max"])
+        sides = [w.base, *[w.dist] * parts]
+        mapped = [w.emit(g, kind, [x]) for g, x in zip(sides, xs, strict=True)]
+        results = [w.emit(g, "reduce", [x], dimensions=[0], reducer=name) for g, x in zip(sides, mapped, strict=True)]
+        expected, terms = results[0], results[1:]
+        if w.chance(0.3):  # … and all at once as well
+            glued = w.emit(w.dist, "concatenate", mapped[1:], dimension=0)
+            w.add(expected, w.emit(w.dist, "reduce", [glued], dimensions=[0], reducer=name))
     total = terms[0]
     for term in terms[1:]:
         total = w.emit(w.dist, {"sum": "add", "max": "maximum"}[name], [total, term])
     if w.chance(0.5):
         total = w.emit(w.dist, "all-reduce", [total], reducer=name, groups=w.groups())
-    w.add(base, total)
+    w.add(expected, total)
