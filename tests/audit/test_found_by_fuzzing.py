@@ -160,3 +160,22 @@ def test_an_unknown_op_of_numbers_is_not_taken_for_a_function() -> None:
     x, dx = pair.input(())
     pair.outputs(*(g.add("unknown:draw", [v], [("f32", ())]).result for g, v in ((pair.base, x), (pair.dist, dx))))
     assert not derived_truths(pair).proved
+
+
+def test_a_cast_that_wraps_round_does_not_pass_a_pending_maximum() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((40,), pending={"tp": "max"}, dtype="s32", range=(0, 400))
+    narrow = (g.emit("convert", [v], dtype="s8") for g, v in ((pair.base, x), (pair.dist, dx)))
+    pair.outputs(*narrow, layout="[0:1x40]|tp=max2")
+    assert not derived_truths(pair).proved
+
+
+def test_no_sum_is_left_pending_beside_another_reduction() -> None:
+    pair = Pair({"dp": 2, "tp": 2})
+    x, dx = pair.input((4, 4), {0: "tp"}, pending={"dp": "max"})
+    d = pair.dist
+    offset = d.add("constant", [], [("s32", ())])
+    offset.rank_numbers["value", 0] = {rank: 2 * at[1] for rank, at in enumerate(pair.mesh.coordinates)}
+    z = d.emit("dynamic-update-slice", [d.splat(0.0, "f32", (4, 4)), dx, offset.result, d.constant(0, "s32")])
+    pair.outputs(x, z)
+    assert not any("max" in row[4] and "sum" in row[4] for row in derived_truths(pair).corr)

@@ -148,3 +148,18 @@ def ring(w: World) -> None:
     if other is not None:
         base = w.emit(w.base, "dot", [t.base, other.base], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
     w.add(base, out)
+
+
+@step("placed-block", 0.5)
+def placed_block(w: World) -> None:
+    """Every rank writes what it has into zeros, at its own place."""
+    axis, size, at = ring_axis(w)
+    t = sharded(w, 0, axis, [2 * size, 4]) if w.chance(0.5) else w.twin(least=1)
+    if not t.dist.shape:
+        raise Retry
+    dim = w.rng.randrange(len(t.dist.shape))
+    width = t.dist.shape[dim]
+    shape = [n * size if d == dim else n for d, n in enumerate(t.dist.shape)]
+    into = w.dist.splat(1.0 if w.slip() else 0.0, "f32", shape)
+    start = own_block(w, at, size, width, 1 if w.slip() else 0)
+    w.add(t.base, put_block(w, into, t.dist, dim, start))
