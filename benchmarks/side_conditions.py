@@ -3,8 +3,8 @@
     python benchmarks/side_conditions.py [FILE.dl ...] [--count N] [--seconds S] [--seed S] [--journal FILE] [--list]
 
 A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
-`uniform`, …) in a rule's body. Without it, random pairs that exercise the rule's file are drawn, then the wrong programs of
-the adversarial set run. It is
+`uniform`, …) in a rule's body. Without it, random pairs that exercise the rule's file are drawn, then the wrong
+programs of the adversarial set run. It is
 
 - *noticed* by the first correspondence that is derived and false, by a wrong program that is proved, by a run that
   does not end or that divides by zero;
@@ -54,6 +54,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "claims.dl": ("masked-read", "masked-write"),
     "collectives.dl": ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute", "own-slice"),
     "contraction.dl": ("dot", "reduce", "along"),
+    "fold.dl": ("dot", "reduce", "scatter", "merged", "binary", "select", "swapped-dot", "add-to-pending"),
     "index_terms.dl": ("iota", "masked-read"),
     "indexing.dl": ("gather", "scatter", "dynamic", "slice", "pad", "concatenate"),
     "loops.dl": ("loop",),
@@ -160,9 +161,10 @@ def granting(folder: Path) -> set[str]:
     while stack:
         relation, sign = stack.pop()
         for atom, other in uses.get(relation, ()):
-            if (atom, sign * other) not in seen and (atom, sign * other) != ("holds", -1):  # (only verdicts ask what fails)
-                seen.add((atom, sign * other))
-                stack.append((atom, sign * other))
+            found = (atom, sign * other)
+            if found not in seen and found != ("holds", -1):  # (only what words a verdict asks what fails)
+                seen.add(found)
+                stack.append(found)
     return {relation for relation, sign in seen if sign > 0}
 
 

@@ -234,3 +234,27 @@ def block_write(w: World) -> None:
             )
         )
     w.add(results[0], results[1])
+
+
+@step("add-to-pending", 0.3)
+def add_to_pending(w: World) -> None:
+    """Updates that are cut over an axis, added to rows of a value that is pending there, or not."""
+    axis, size = w.rng.choice(w.pair.mesh.axes)
+    rows, width = 4, w.rng.choice([2, 4])
+    reducer = w.rng.choice(["sum", "sum", "max", None])
+    pending = {axis: reducer} if reducer else {}
+    x = w.input("f32", shape=[rows, width], layout=w.pair.layout([rows, width], {}, pending=pending))
+    count = 2 * size
+    ids = w.pair.input((count,), {0: axis}, dtype="s32", range=(0, rows))
+    updates = w.pair.input((count, width), {0: axis} if not w.slip() else {})
+    results = []
+    for g, into, i, u in ((w.base, x.base, ids[0], updates[0]), (w.dist, x.dist, ids[1], updates[1])):
+        if i.shape[0] != u.shape[0]:
+            raise Retry
+        results.append(
+            w.emit(
+                g, "scatter", [into, i, u], update_window_dims=[1], inserted_window_dims=[0],
+                scatter_dims_to_operand_dims=[0], index_vector_dim=1, reducer="sum",
+            )
+        )  # fmt: skip
+    w.add(*results)

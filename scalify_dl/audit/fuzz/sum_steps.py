@@ -133,6 +133,47 @@ def staged_reduce(w: World) -> None:
         w.add(in_turn(w.base, t.base), at_once(w.dist, t.dist))
 
 
+@step("merged", 0.5)
+def merged(w: World) -> None:
+    """Two dims merged into one on the distributed side, in either order, before they are reduced or contracted."""
+    t = w.twin(least=2)
+    if len(t.base.shape) != 2 or len(t.dist.shape) != 2:
+        raise Retry
+    x = t.dist
+    turned = w.chance(0.5)
+    if turned:
+        x = w.emit(w.dist, "transpose", [x], dimensions=[1, 0])
+    x = w.emit(w.dist, "reshape", [x], shape=[t.dist.shape[0] * t.dist.shape[1]])
+    if w.chance(0.6):
+        name = w.rng.choice(["sum", "max"])
+        dims = w.rng.choice([[0], [1]]) if w.slip() else [0, 1]
+        w.add(
+            w.emit(w.base, "reduce", [t.base], dimensions=dims, reducer=name),
+            w.emit(w.dist, "reduce", [x], dimensions=[0], reducer=name),
+        )
+        return
+    layout = w.placement(t) or w.layout(t.base.shape, pending=False)
+    if layout.local_shape != t.dist.shape:
+        raise Retry
+    o = w.input("f32", shape=t.base.shape, layout=layout)
+    y = o.dist
+    if turned != w.slip():
+        y = w.emit(w.dist, "transpose", [y], dimensions=[1, 0])
+    y = w.emit(w.dist, "reshape", [y], shape=[o.dist.shape[0] * o.dist.shape[1]])
+    dims = [0] if w.slip() else [0, 1]
+    batch = [1] if len(dims) == 1 else []
+    base = w.emit(
+        w.base,
+        "dot",
+        [t.base, o.base],
+        lhs_batch_dims=batch,
+        rhs_batch_dims=batch,
+        lhs_contracting_dims=dims,
+        rhs_contracting_dims=dims,
+    )
+    w.add(base, w.emit(w.dist, "dot", [x, y], lhs_contracting_dims=[0], rhs_contracting_dims=[0]))
+
+
 @step("micro-batches", 0.5)
 def micro_batches(w: World) -> None:
     """The distributed side has the parts of a dim as inputs of their own, and adds up what they give."""
