@@ -100,7 +100,11 @@ def cover(
 def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Case | None:
     """A region around a point; None where symbols do not help."""
     axes = [symbol.name for symbol in family.symbols if symbol.axis]
-    equations: Equations = {a: Expression.number(point[a]) for a in axes if point[a] <= FIRST_GENERIC}
+    equations = _fixed({}, [a for a in axes if point[a] <= FIRST_GENERIC], point)
+    one = Expression.number(1)
+    for size in out.domain.sizes:  # a dim of one element is never like others
+        if size.at(point) == 1:
+            equations = _equated(equations, size - one, axes)
     for case in out.cases:
         equations = _joined(equations, [c for c in case.region.conditions if case.region.applies(point)], point, axes)
     tried: list[Equations] = []
@@ -117,9 +121,9 @@ def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Cas
         if finer == equations:  # no equality: what stands in the way is fixed
             involved = {s for c in region.violated(point) for s in c.symbols}
             involved = {region.generic.get(s, s) for s in involved} - equations.keys()
-            finer = equations | {s: Expression.number(point[s]) for s in sorted(involved)[:1]}
+            finer = _fixed(equations, sorted(involved)[:1], point)
         equations = finer
-    fixed = equations | {a: Expression.number(point[a]) for a in axes}
+    fixed = _fixed(equations, axes, point)
     if fixed not in tried and len(fixed) < len(point):
         region = _region(family, fixed, point, out, options)
         if region is not None and region.holds(point):
@@ -150,15 +154,29 @@ def _joined(
         if condition.symbols - point.keys() or condition.holds(point):
             continue
         difference = condition.meets(point)
-        if difference is None:
-            continue
-        try:
-            solved = solve(difference.put(equations), axes)
-            if solved is not None:
-                name, formula = solved
-                equations = {s: e.put({name: formula}) for s, e in equations.items()} | {name: formula}
-        except ValueError:
-            continue
+        if difference is not None:
+            equations = _equated(equations, difference, axes)
+    return equations
+
+
+def _equated(equations: Equations, difference: Expression, axes: list[str]) -> Equations:
+    """With `difference = 0`, where that has a solution that facts can be written with."""
+    try:
+        solved = solve(difference.put(equations), axes)
+        return equations if solved is None else _with(equations, *solved)
+    except ValueError:
+        return equations
+
+
+def _with(equations: Equations, name: str, formula: Expression) -> Equations:
+    return {s: e.put({name: formula}) for s, e in equations.items()} | {name: formula}
+
+
+def _fixed(equations: Equations, names: list[str], point: Point) -> Equations:
+    """With numbers for these symbols."""
+    for name in names:
+        if name not in equations:
+            equations = _with(equations, name, Expression.number(point[name]))
     return equations
 
 

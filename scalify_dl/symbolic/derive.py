@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from scalify_dl.facts.model import Row
+from scalify_dl.facts.schema import SYMBOLIC
 from scalify_dl.pysouffle import Symbol
-from scalify_dl.verify.localisation import root_causes
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rules_program
 
@@ -29,28 +31,53 @@ class Derivation:
 def derive(facts: SymbolicFacts, point: Mapping[str, int], options: Options) -> Derivation:
     """Runs the rules; `point` has the sizes by which comparisons are decided that no bound decides."""
     left = [symbol.name for symbol in facts.family.symbols if symbol.name not in facts.values]
-    symbols = [Symbol(name, value=point[name], minimum=1) for name in left]
+    names = _Names([*left, *facts.coordinates.values()])
+    symbols = [Symbol(names.inside(name), value=point[name], minimum=1) for name in left]
     symbols += [
-        Symbol(name, value=FIRST_GENERIC, minimum=FIRST_GENERIC, below=axis) for axis, name in facts.coordinates.items()
+        Symbol(names.inside(name), value=FIRST_GENERIC, minimum=FIRST_GENERIC, below=names.inside(axis))
+        for axis, name in facts.coordinates.items()
     ]
     program = rules_program(options.rules, symbols=symbols)
-    for relation, table in fact_relations(program).items():
-        program.insert(relation, facts.facts[table])
-    for table in ("whole_axis", "group_along", "written_number"):
-        program.insert(table, facts.facts.tables.get(table, []))
+    for relation, table in (fact_relations(program) | {name: name for name in SYMBOLIC}).items():
+        numbers = [i for i, a in enumerate(program.relations[relation].attributes) if a.kind == "number"]
+        program.insert(relation, [names.row(row, numbers) for row in facts.facts.tables.get(table, [])])
     memory = None if options.max_memory is None else options.max_memory * 1_000_000
     program.run(timeout=options.timeout, max_memory=memory)
-    found: dict[tuple[str, str], tuple[str, ...]] = {}
+    found: dict[tuple[str, str], Row] = {}
     for row in sorted(program.relation("output_verdict")):
         if row[2] == "PROVED":
             found.setdefault((row[0], row[1]), row)
     expected = {(dist, base) for dist, base, _ in facts.facts["expect"]}
     if found.keys() != expected or list(program.relation("inconsistent")):
         view = Analysis(facts.facts, program, options).view
-        return Derivation(False, stops=tuple(f"{cause.name} ({cause.kind})" for cause in root_causes(view)[:3]))
+        ops = view.ops({op for (op,) in program.relation("frontier")})
+        return Derivation(False, stops=tuple(sorted(f"{op.name} ({op.kind})" for op in ops.values())[:3]))
     conditions = program.conditions({"output_verdict": list(found.values())})
     return Derivation(
         True,
-        tuple(Condition(c.kind, str(c.left), str(c.right or "")) for c in conditions),
-        tuple(sorted(program.relation("assumption"))),
+        tuple(Condition(c.kind, names.outside(c.left), names.outside(c.right)) for c in conditions),
+        tuple(sorted((tensor, names.outside(text), why) for tensor, text, why in program.relation("assumption"))),
     )
+
+
+class _Names:
+    """Names of symbols inside the engine: unlike any text of the facts, as rules compare texts of numbers with those."""
+
+    SUFFIX = "__size"
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = re.compile(rf"\b({'|'.join(map(re.escape, names))})\b") if names else None
+
+    def inside(self, text: str) -> str:
+        """The text of a formula, as the engine reads it."""
+        return self._names.sub(lambda match: match[0] + self.SUFFIX, text) if self._names else text
+
+    def outside(self, text: str) -> str:
+        """A text of the engine, as people know it."""
+        return text.replace(self.SUFFIX, "")
+
+    def row(self, row: Row, numbers: Sequence[int]) -> Row:
+        """A row of facts; `numbers` are its number columns."""
+        if not any(isinstance(row[i], str) for i in numbers):
+            return row
+        return tuple(self.inside(c) if i in numbers and isinstance(c, str) else c for i, c in enumerate(row))

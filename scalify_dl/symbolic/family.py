@@ -180,6 +180,8 @@ class SymbolicFacts:
                     name += "_"
                 self.coordinates[axis] = name
         self._words = _Words()
+        self._ranks_agree: dict[str, Expression] = {}
+        """Constants that are the same on every rank at these sizes."""
         self.facts = Facts()
         self._fill()
 
@@ -242,13 +244,22 @@ class SymbolicFacts:
             (rank, axis, self.number(c)) for rank, place in enumerate(places) for axis, c in place.items()
         ]
         fixed = family.fixed
+        kinds = {(op, kind) for op, _, kind in tables["op"]}
+        results = {op: tensor for op, position, tensor in tables["result"] if position == 0}
         for (op, key, position), formula in family.rank_numbers.items():
-            for rank, place in enumerate(places):
+            values = []
+            for place in places:
                 base, weights = formula.places[tuple(_integer(place[axis].constant) for axis in fixed)]
                 value = base.put(self.values)
                 for axis, weight in weights.items():
                     value += place[axis] * weight.put(self.values)
-                tables["rank_number"].append((op, key, position, rank, self.number(value)))
+                values.append(value)
+            if len(set(values)) > 1:
+                tables["rank_number"] += [(op, key, position, r, self.number(v)) for r, v in enumerate(values)]
+            elif (op, "constant") in kinds:
+                self._ranks_agree[results[op]] = values[0]
+            else:
+                tables["attr_number"].append((op, key, position, self.number(values[0])))
         numbered = {tuple(place.values()): rank for rank, place in enumerate(places)}
         for op, pairs in family.permutes.items():
             for place in places:
@@ -281,7 +292,9 @@ class SymbolicFacts:
         extents: dict[str, list[int | str]] = {}
         for tensor, _, size in tables["dim"]:
             extents.setdefault(tensor, []).append(size)
-        for tensor, (above, below, text) in family.literals.items():
+        one = Expression.number(1)
+        agreed = {tensor: (value, one, None) for tensor, value in self._ranks_agree.items()}
+        for tensor, (above, below, text) in (family.literals | agreed).items():
             num, den = above.put(self.values), below.put(self.values)
             p, q = num.constant, den.constant
             if p is None or q is None:

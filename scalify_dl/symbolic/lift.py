@@ -332,7 +332,7 @@ class _Lift:
 
     def _rationals(self, family: Family) -> Iterator[tuple[str, tuple[Expression, Expression]]]:
         rows_of = [{row[0]: row for row in rows("literal_rational")} for rows in self.rows]
-        texts = dict(self.captures[0]["literal"])
+        texts: dict[str, str] = dict(self.captures[0]["literal"])
         for tensor, first in rows_of[0].items():
             rows = [first, *(other.get(tensor, ()) for other in rows_of[1:])]
             if not all(rows):
