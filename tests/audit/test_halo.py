@@ -9,7 +9,7 @@ from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.fuzz.halo_steps import Window, from_neighbour, moved, rolled, windowed, with_borders, within
 from scalify_dl.audit.fuzz.padding_steps import uneven_shard
-from scalify_dl.audit.fuzz.partitioner_steps import part
+from scalify_dl.audit.fuzz.partitioner_steps import part, rank_scalar
 from scalify_dl.audit.pair import Pair
 
 INFINITY = float("inf")
@@ -139,6 +139,42 @@ WRONG_SHIFTS = {
 @pytest.mark.parametrize("name", WRONG_SHIFTS)
 def test_another_shift(name: str) -> None:
     assert not proved(WRONG_SHIFTS[name])
+
+
+def chosen(zero_on: int) -> Pair:
+    """x[i-1], where what goes around is replaced by zeros on one rank."""
+    pair = Pair({"tp": 4})
+    x, dx = pair.input((2, 16), {1: "tp"})
+    g = pair.dist
+    border = from_neighbour(pair, part(g, dx, 1, 3, 4), "tp", -1, around=True)
+    there = g.emit("compare", [rank_scalar(pair, range(4)), g.constant(zero_on, "s32")], direction="EQ")
+    wide = g.emit("broadcast", [there], shape=border.shape, dimensions=[])
+    border = g.emit("select", [wide, g.splat(0.0, "f32", border.shape), border])
+    pair.outputs(moved(pair, x, 1, -1), g.emit("concatenate", [border, part(g, dx, 1, 0, 3)], dimension=1))
+    return pair
+
+
+def test_a_rank_that_has_no_neighbour_puts_zeros() -> None:
+    assert proved(chosen(0))
+    assert not proved(chosen(3))
+    assert not proved(chosen(1))
+
+
+def padded_apart(low: int) -> Pair:
+    """The baseline pads, or glues zeros on, and convolves then."""
+    pair = Pair({"tp": 4})
+    (x, dx), (w, dw) = pair.input(SHAPE, {1: "tp"}), pair.input((3, 2, 2))
+    shape, b = Window(3, low=0, kind="convolution"), pair.base
+    zeros = b.splat(0.0, "f32", (4, 2, 2))
+    glued = b.emit("concatenate", [zeros, x], dimension=1)
+    z = shape.apply(pair.dist, with_borders(pair, dx, 1, "tp", low, 2 - low), dw, 0, 0)
+    pair.outputs(shape.apply(b, glued, w, 0, 0), z)
+    return pair
+
+
+def test_padding_apart_from_the_window_op() -> None:
+    assert proved(padded_apart(2))
+    assert not proved(padded_apart(1))
 
 
 def roll(off: int, *, wanted: int | None = None, around: bool = True) -> Pair:

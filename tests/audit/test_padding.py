@@ -9,7 +9,7 @@ import pytest
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
-from scalify_dl.audit.fuzz.padding_steps import SPELLINGS, gathered, masked, reordered, uneven_shard
+from scalify_dl.audit.fuzz.padding_steps import SPELLINGS, gathered, inside, masked, reordered, uneven_shard
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 
@@ -110,6 +110,42 @@ WRONG_SOFTMAX = {
 @pytest.mark.parametrize("spelling", [SPELLINGS[0], SPELLINGS[4]])
 def test_a_softmax_with_another_mask_is_not(name: str, spelling: str) -> None:
     assert not proved(WRONG_SOFTMAX[name])
+
+
+def flagged(kind: str, *, bound: int = 10) -> Pair:
+    """A sum over ten rows on tp=4, elements multiplied by 0 or 1."""
+    pair = Pair({"tp": 4})
+    x, dx = pair.input((10, 8))
+    g = pair.dist
+    y = g.emit(kind, [uneven_shard(pair, dx, 0, "tp")])
+    flags = g.emit("convert", [inside(pair, (3,), 0, "tp", bound)], dtype="f32")
+    part = g.emit("multiply", [y, spread(g, flags, (3, 8), [0])])
+    base = pair.base.emit("reduce", [pair.base.emit(kind, [x])], dimensions=[0], reducer="sum")
+    pair.outputs(base, total(pair, part, [0]))
+    return pair
+
+
+def test_a_mask_that_multiplies_needs_something_finite() -> None:
+    assert proved(flagged("exponential"))
+    assert not proved(flagged("exponential", bound=9))
+    assert not proved(flagged("log"))
+
+
+def cropped(high: int) -> Pair:
+    """Ten columns over tp=4, gathered; two of twelve cropped, at either end, by a pad."""
+    pair = Pair({"tp": 4})
+    x, dx = pair.input((8, 10))
+    g = pair.dist
+    whole = g.emit("all-gather", [uneven_shard(pair, dx, 1, "tp")], dimension=1, groups=pair.groups("tp"))
+    edges = {"low": [0, -2 - high], "high": [0, high], "interior": [0, 0]}
+    pair.outputs(x, g.emit("pad", [whole, g.constant(0.0, "f32")], **edges))
+    return pair
+
+
+def test_a_pad_may_cut_back() -> None:
+    assert proved(cropped(-2))
+    assert not proved(cropped(0))
+    assert not proved(cropped(-1))
 
 
 def product(orders: tuple[list[int], list[int]], *, kind: str = "tanh", summed: bool = True) -> Pair:
