@@ -4,16 +4,25 @@
 
 namespace dl {
 
+namespace {
+
+constexpr std::size_t kGoals = 16;
+
+}  // namespace
+
 ProofConditions::ProofConditions(Engine& engine, Provenance& provenance)
     : engine_(engine), provenance_(provenance), recorder_(engine.program(), engine.database()) {
     rules_of_.resize(engine.program().relations.size());
     monotone_.assign(rules_of_.size(), 1);
+    asked_.assign(rules_of_.size(), 0);
     for (std::size_t i = 0; i < engine.program().rules.size(); ++i) {
         const Rule& rule = engine.program().rules[i];
         if (rule.kind == Rule::Kind::Derive) rules_of_[static_cast<std::size_t>(rule.head.relation)].push_back(static_cast<int>(i));
     }
-    for (const Stratum& stratum : engine.strata())
-        for (const int r : stratum.relations) monotone_[static_cast<std::size_t>(r)] = stratum.monotone;
+    for (const Rule& rule : engine.program().rules)
+        if (rule.kind == Rule::Kind::Subsume) monotone_[static_cast<std::size_t>(rule.head.relation)] = 0;
+    for (const Directive& directive : engine.program().directives)
+        if (directive.kind == Directive::Kind::LimitSize) monotone_[static_cast<std::size_t>(directive.relation)] = 0;
 }
 
 void ProofConditions::add(int relation, const std::vector<std::vector<Value>>& rows) {
@@ -40,23 +49,40 @@ void ProofConditions::take(const std::vector<Decision>& decisions, const std::ve
         if (!noted_[at]) decisions_.push_back(decision);
         noted_[at] = 1;
     }
-    for (const Goal& goal : goals)
-        if (goals_.insert(goal).second) open_.push_back(goal);
+    for (Goal goal : goals) {
+        // Rules that count upwards would ask for ever more: in the long run only for values that the relation has.
+        const auto index = static_cast<std::size_t>(goal.relation);
+        if (!engine_.declaration(goal.relation).choice.empty()) goal.known.clear();  // any row may exclude another
+        else if (asked_[index] > kGoals + 2 * engine_.relation(goal.relation).rows()) widen(goal);
+        if (goals_.count({goal.relation, {}}) || !goals_.insert(goal).second) continue;
+        ++asked_[index];
+        open_.push_back(std::move(goal));
+    }
+}
+
+void ProofConditions::widen(Goal& goal) {
+    const Table& table = engine_.relation(goal.relation).table;
+    std::erase_if(goal.known, [&](const std::pair<int, Value>& known) {
+        const auto [at, added] = values_.try_emplace({goal.relation, known.first});
+        if (added)
+            for (Row row = 0; row < table.visible; ++row) at->second.insert(table.row(row)[known.first]);
+        return !at->second.count(known.second);
+    });
 }
 
 // Every way to a row that fits the goal, whether it leads to one or not.
 void ProofConditions::settle(const Goal& goal) {
     const CoreProgram& program = engine_.program();
-    const Relation& relation = engine_.declaration(goal.relation);
-    const auto refuse = [&](const std::string& why) {
-        throw EvaluationError("conditions are not available: a negation or an aggregate depends on relation " + relation.name + ", " + why);
-    };
     const auto index = static_cast<std::size_t>(goal.relation);
-    if (!monotone_[index]) refuse("of which rows may be removed or left out (subsumption, choice-domain, limitsize)");
+    if (!monotone_[index]) refuse(goal.relation, "of which rows may be removed or left out (subsumption, limitsize)");
     for (const int rule : rules_of_[index]) {
-        if (has_side_effects(program, program.rules[static_cast<std::size_t>(rule)])) refuse("which counts or calls the host");
+        if (has_side_effects(program, program.rules[static_cast<std::size_t>(rule)])) refuse(goal.relation, "which counts or calls the host");
         look_at(rule, goal);
     }
+}
+
+void ProofConditions::refuse(int relation, const std::string& why) const {
+    throw EvaluationError("conditions are not available: a negation or an aggregate depends on relation " + engine_.declaration(relation).name + ", " + why);
 }
 
 void ProofConditions::look_at(int rule, const Goal& goal) {
@@ -94,6 +120,8 @@ void ProofConditions::look_at(int rule, const Goal& goal) {
     };
     {
         const Recording recording(engine_.machine(), recorder_);
+        const bool chooses = !engine_.declaration(goal.relation).choice.empty();
+        std::vector<Value> row(flat.head.size());
         bool fits = true;
         for (const auto& [column, value] : goal.known) {
             const auto reg = static_cast<std::size_t>(flat.head[static_cast<std::size_t>(column)]);
@@ -102,7 +130,14 @@ void ProofConditions::look_at(int rule, const Goal& goal) {
         }
         if (fits) {
             try {
-                engine_.machine().each(*plan, [] { return true; });
+                engine_.machine().each(*plan, [&] {
+                    if (!chooses) return true;
+                    // where nothing had to be chosen here, nothing has to elsewhere: the rows are the same ones
+                    for (std::size_t i = 0; i < row.size(); ++i) row[i] = plan->registers[static_cast<std::size_t>(flat.head[i])];
+                    if (!engine_.relation(goal.relation).contains(row.data()) || recorder_.varies(goal.relation, row.data()))
+                        refuse(goal.relation, "of which rows were left out (choice-domain)");
+                    return true;
+                });
             } catch (const EvaluationError& error) {
                 throw EvaluationError(std::string(error.what()) + "\n  in the rule " + engine_.describe(engine_.program().rules[static_cast<std::size_t>(rule)]));
             }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <set>
+#include <unordered_set>
 
 #include "provenance.hpp"
 
@@ -28,7 +29,9 @@ public:
 
 private:
     void take(const std::vector<Decision>& decisions, const std::vector<Goal>& goals);
+    void widen(Goal& goal);
     void settle(const Goal& goal);
+    [[noreturn]] void refuse(int relation, const std::string& why) const;
     void look_at(int rule, const Goal& goal);
 
     Engine& engine_;
@@ -39,6 +42,8 @@ private:
     std::vector<std::vector<int>> rules_of_;  // by relation
     std::vector<char> monotone_;
     std::set<Goal> goals_;
+    std::vector<std::size_t> asked_;  // goals by relation
+    std::map<std::pair<int, int>, std::unordered_set<Value>> values_;  // by relation and column
     std::vector<Goal> open_;
     std::map<std::pair<int, std::vector<int>>, std::unique_ptr<Plan>> plans_;  // by rule and given columns
 };

@@ -42,9 +42,7 @@ void Recorder::find_fixed_relations() {
     for (std::size_t r = 0; r < n; ++r) {
         const RelationData& data = *db_.relations[r];
         bool any = false;
-        const auto look = [&](const Value* row) {
-            for (std::size_t c = 0; !any && c < program_.relations[r].attributes.size(); ++c) any = varies(column_type(static_cast<int>(r), static_cast<int>(c)), row[c]);
-        };
+        const auto look = [&](const Value* row) { any = varies(static_cast<int>(r), row); };
         if (data.eqrel) data.eqrel->all([&](Value a, Value b) { const Value row[2] = {a, b}; look(row); return any; });
         else for (Row row = 0; !any && row < data.table.visible; ++row) look(data.table.row(row));
         if (any) fixed_[r] = 0, open.push_back(static_cast<int>(r));
@@ -69,8 +67,15 @@ TypeIndex Recorder::field_type(TypeIndex record, const std::vector<Value>& field
     return type.branches[static_cast<std::size_t>(fields[0])].fields[field - 1].type;
 }
 
+bool Recorder::varies(int relation, const Value* row) {
+    bool any = false;
+    for (std::size_t c = 0; !any && c < program_.relations[static_cast<std::size_t>(relation)].attributes.size(); ++c)
+        any = value_varies(column_type(relation, static_cast<int>(c)), row[c]);
+    return any;
+}
+
 // Is there a formula in a value?
-bool Recorder::varies(TypeIndex index, Value value) {
+bool Recorder::value_varies(TypeIndex index, Value value) {
     const Type& type = program_.types[static_cast<std::size_t>(index)];
     switch (type.kind) {
         case TypeKind::Number: return is_formula(value);
@@ -83,7 +88,7 @@ bool Recorder::varies(TypeIndex index, Value value) {
     if (known != varies_.end()) return known->second;
     const std::vector<Value> fields = type.kind == TypeKind::Adt && Text::is_enumeration(type) ? std::vector<Value>() : fields_of(type, value, db_.records);
     bool any = false;
-    for (std::size_t i = 0; !any && i < fields.size(); ++i) any = varies(field_type(index, fields, i), fields[i]);
+    for (std::size_t i = 0; !any && i < fields.size(); ++i) any = value_varies(field_type(index, fields, i), fields[i]);
     return varies_[key] = any;
 }
 
@@ -126,7 +131,7 @@ bool Recorder::collect(TypeIndex index, Value left, Value right, Difference& dif
         case TypeKind::Float: return as_float(left) == as_float(right);
         default: break;
     }
-    if (!varies(index, left) && !varies(index, right)) return false;
+    if (!value_varies(index, left) && !value_varies(index, right)) return false;
     const std::vector<Value> a = fields_of(type, left, db_.records), b = fields_of(type, right, db_.records);
     if (a.size() != b.size() || (type.kind == TypeKind::Adt && a[0] != b[0])) return false;
     for (std::size_t i = 0; i < a.size(); ++i)
@@ -169,7 +174,7 @@ const std::vector<Row>& Recorder::candidates(const RelationData& relation, const
     std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.column < b.column; });
     // in a relation without formulas plain values are found as they are
     const bool exact = fixed_[static_cast<std::size_t>(index)] && std::none_of(sorted.begin(), sorted.end(), [&](const ColumnRegister& k) {
-        return varies(column_type(index, k.column), registers[k.reg]);
+        return value_varies(column_type(index, k.column), registers[k.reg]);
     });
     std::vector<int> columns;
     std::vector<Value> key;

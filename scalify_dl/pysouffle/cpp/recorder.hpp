@@ -64,6 +64,7 @@ public:
                  const std::vector<std::pair<int, int>>& same, const Value* registers);
     void rows_differ(const RelationData& relation, const Value* left, const Value* right);
 
+    bool varies(int relation, const Value* row);  // is there a formula in it?
     // left = right? If not, but they might be at another point, that is noted.
     bool equal(TypeIndex type, Value left, Value right);
     TypeIndex field_type(TypeIndex record, const std::vector<Value>& fields, std::size_t field) const;
@@ -83,7 +84,7 @@ private:
     };
     using Shelf = std::unordered_map<std::vector<Value>, std::vector<Row>, ValuesHash>;
 
-    bool varies(TypeIndex type, Value value);
+    bool value_varies(TypeIndex type, Value value);
     Value shape(TypeIndex type, Value value);
     // False: they differ at all points.
     bool collect(TypeIndex type, Value left, Value right, Difference& difference);
