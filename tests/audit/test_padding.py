@@ -9,7 +9,8 @@ import pytest
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
-from scalify_dl.audit.fuzz.padding_steps import SPELLINGS, gathered, inside, masked, reordered, uneven_shard
+from scalify_dl.audit.fuzz.padding_steps import SPELLINGS, first, gathered, inside, masked, reordered, uneven_shard
+from scalify_dl.audit.fuzz.partitioner_steps import rank_scalar
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 
@@ -129,6 +130,33 @@ def test_a_mask_that_multiplies_needs_something_finite() -> None:
     assert proved(flagged("exponential"))
     assert not proved(flagged("exponential", bound=9))
     assert not proved(flagged("log"))
+
+
+def lookup(*, rows: int = 3, filler: float = 0.0) -> Pair:
+    """Rows of a table of ten over tp=4: every rank reads those it has, a sum puts them together."""
+    pair = Pair({"tp": 4})
+    (t, dt), (i, di) = pair.input((10, 4)), pair.input((8,), dtype="s32", range=(0, 10))
+    g, mine = pair.dist, uneven_shard(pair, dt, 0, "tp", filler=filler)
+    low = g.emit("broadcast", [rank_scalar(pair, first(pair, "tp", 3))], shape=(8,), dimensions=[])
+    local = g.emit("subtract", [di, low])
+    bounds = [("GE", low), ("LT", g.emit("add", [low, g.splat(rows, "s32", (8,))]))]
+    keep = g.emit("and", [g.emit("compare", [di, bound], direction=way) for way, bound in bounds])
+    attributes = {
+        "offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "slice_sizes": [1, 4],
+        "index_vector_dim": 1,
+    }  # fmt: skip
+    row = g.emit("gather", [mine, g.emit("reshape", [local], shape=(8, 1))], **attributes)
+    row = g.emit("select", [spread(g, keep, (8, 4), [0]), row, g.splat(0.0, "f32", (8, 4))])
+    base = pair.base.emit("gather", [t, pair.base.emit("reshape", [i], shape=(8, 1))], **attributes)
+    pair.outputs(base, g.emit("all-reduce", [row], reducer="sum", groups=pair.groups("tp")))
+    return pair
+
+
+def test_rows_of_an_uneven_table() -> None:
+    assert proved(lookup())
+    assert proved(lookup(filler=1.0))
+    assert not proved(lookup(rows=2))
+    assert not proved(lookup(rows=4))
 
 
 def cropped(high: int) -> Pair:
