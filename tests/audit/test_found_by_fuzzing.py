@@ -179,3 +179,34 @@ def test_no_sum_is_left_pending_beside_another_reduction() -> None:
     z = d.emit("dynamic-update-slice", [d.splat(0.0, "f32", (4, 4)), dx, offset.result, d.constant(0, "s32")])
     pair.outputs(x, z)
     assert not any("max" in row[4] and "sum" in row[4] for row in derived_truths(pair).corr)
+
+
+def test_an_unsigned_number_of_the_rank_wraps_round() -> None:
+    """In u32, rank - 1 is never below 0: every rank adds its x."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 4))
+    d = pair.dist
+    before = d.emit("subtract", [d.add("partition-id", [], [("u32", ())]).result, d.constant(1, "u32")])
+    there = d.emit("compare", [before, d.constant(0, "u32")], direction="GE")
+    kept = d.emit("select", [spread(d, there, (4, 4), []), dx, d.splat(0.0, "f32", (4, 4))])
+    pair.outputs(x, d.emit("all-reduce", [kept], reducer="sum", groups=pair.groups("tp")))
+    assert not derived_truths(pair).proved
+
+
+def test_an_index_below_zero_wraps_round_in_an_unsigned_type() -> None:
+    """Through u32, -1 is 4294967295 in s64."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8,), {0: "tp"}, dtype="s64", range=(-4, 8))
+    results = []
+    for g, v in ((pair.base, x), (pair.dist, dx)):
+        i = g.emit("iota", [], dtype="s32", shape=v.shape, dimension=0)
+        if g is pair.dist:
+            offset = g.add("constant", [], [("s32", ())])
+            offset.rank_numbers["value", 0] = {0: 0, 1: 4}
+            i = g.emit("add", [i, spread(g, offset.result, v.shape, [])])
+        i = g.emit("subtract", [i, g.splat(1, "s32", v.shape)])
+        if g is pair.base:
+            i = g.emit("convert", [i], dtype="u32")
+        results.append(g.emit("compare", [g.emit("convert", [i], dtype="s64"), v], direction="LE"))
+    pair.outputs(*results)
+    assert not derived_truths(pair).proved

@@ -5,6 +5,7 @@ from __future__ import annotations
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.frontends.literals import Literal
 
+from .steps import partner
 from .world import Retry, World, step
 
 
@@ -35,6 +36,20 @@ def swapped_dot(w: World) -> None:
     base = w.emit(w.base, "dot", [t.base, o.base], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
     turned = w.emit(w.dist, "dot", [o.dist, t.dist], lhs_contracting_dims=[0], rhs_contracting_dims=[1])
     w.add(base, turned if w.slip() else w.emit(w.dist, "transpose", [turned], dimensions=[1, 0]))
+
+
+@step("clamp", 0.5)
+def clamp(w: World) -> None:
+    """Kept between two values, which are numbers or not."""
+    if w.chance(0.4):
+        layout = w.layout([4, 4], pending=True)
+        low, t, high = (w.input("f32", shape=[4, 4], layout=layout) for _ in range(3))
+    else:
+        t = w.twin()
+        low, high = partner(w, t), partner(w, t)
+    w.add(
+        w.emit(w.base, "clamp", [low.base, t.base, high.base]), w.emit(w.dist, "clamp", [low.dist, t.dist, high.dist])
+    )
 
 
 @step("zeros", 0.5)
@@ -80,6 +95,34 @@ def one_rank(w: World) -> None:
     w.add(t.base, w.emit(g, "select", [wide, *arms]))
 
 
+@step("rank-arithmetic", 0.5)
+def rank_arithmetic(w: World) -> None:
+    """A value kept where a number computed from the rank compares so, in signed and unsigned types; or cut there."""
+    g, dtype = w.dist, w.rng.choice(["u32", "u32", "s32", "s64", "u8"])
+    number = g.add("partition-id", [], [("u32", ())]).result
+    if dtype != "u32":
+        number = w.emit(g, "convert", [number], dtype=dtype)
+    kinds = ["add", "subtract", "multiply", "divide", "remainder", "maximum", "minimum", "and", "xor"]
+    for _ in range(w.rng.randint(1, 3)):
+        pair = [number, g.constant(w.rng.choice([1, 1, 2, 3]), dtype)]
+        kind = w.rng.choice(kinds)
+        if kind == "subtract" and w.chance(0.5):
+            pair.reverse()
+        number = w.emit(g, kind, pair)
+        if w.chance(0.3):
+            number = w.emit(g, "convert", [number], dtype=(dtype := w.rng.choice(["u32", "s32", "s64"])))
+    t = w.input("f32", shape=[8, 2], layout=w.pair.layout([8, 2], {}))
+    if w.chance(0.4):
+        size = w.rng.choice([2, 4])
+        start = w.emit(g, "multiply", [number, g.constant(size, dtype)])
+        w.add(t.base, w.emit(g, "dynamic-slice", [t.dist, start, g.constant(0, dtype)], sizes=[size, 2]))
+        return
+    direction = w.rng.choice(["EQ", "NE", "LT", "LE", "GT", "GE"])
+    there = w.emit(g, "compare", [number, g.constant(w.rng.choice([0, 1, 2]), dtype)], direction=direction)
+    wide = w.emit(g, "broadcast", [there], shape=t.dist.shape, dimensions=[])
+    w.add(t.base, w.emit(g, "select", [wide, t.dist, g.splat(0.0, "f32", t.dist.shape)]))
+
+
 @step("two-masks", 0.3)
 def two_masks(w: World) -> None:
     """Two random masks of one value, which count differently."""
@@ -114,8 +157,6 @@ def _loop(w: World, g: Graph, x: Tensor, y: Tensor, times: int, kind: str, group
 @step("loop", 0.4)
 def loop(w: World) -> None:
     """A few rounds of an op on a carried value and a fixed one, now and then with a reduction inside."""
-    from .steps import partner
-
     t = w.twin()
     o = partner(w, t)
     kind, times = w.rng.choice(["add", "multiply", "maximum"]), w.rng.randint(1, 3)
