@@ -50,14 +50,14 @@ STEPS: dict[str, tuple[str, ...]] = {
     "addition.dl": ("sum-of-terms", "micro-batches"),
     "block_read.dl": ("masked-read", "gather"),
     "block_write.dl": ("block-write",),
-    "blocks.dl": ("slice", "concatenate", "reshape"),
+    "blocks.dl": ("fused", "fused", "slice", "concatenate"),
     "claims.dl": ("masked-read", "masked-write"),
     "collectives.dl": ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute", "own-slice"),
     "contraction.dl": ("dot", "reduce", "along"),
     "fold.dl": ("dot", "reduce", "scatter", "merged", "binary", "select", "swapped-dot", "add-to-pending"),
     "index_terms.dl": ("iota", "masked-read"),
     "indexing.dl": ("gather", "scatter", "dynamic", "slice", "pad", "concatenate"),
-    "loops.dl": ("loop",),
+    "loops.dl": ("loop", "data-loop"),
     "masked.dl": ("masked-read",),
     "masked_write.dl": ("masked-write",),
     "mesh.dl": ("all-reduce", "all-gather", "reduce-scatter", "permute"),
@@ -74,7 +74,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "structure.dl": ("scale", "transpose", "broadcast", "reshape"),
     "sums.dl": ("micro-batches",),
     "terms.dl": ("masked-read", "masked-write", "unit-dims"),
-    "uniform.dl": ("broadcast", "iota", "share-of-a-sum", "repeat-heads"),
+    "uniform.dl": ("broadcast", "iota", "softmax", "share-of-a-sum", "repeat-heads"),
 }
 """What exercises a file; the others are exercised by all steps."""
 CHECKS = {

@@ -155,11 +155,19 @@ def masked_read(w: World) -> None:
             w.base, "compare", [base_ids, w.base.splat(table.base.shape[0], "s32", base_ids.shape)], direction="LT"
         )  # fmt: skip
         expected = keep(w, w.base, known, expected)
+    if w.chance(0.2):
+        dist_ids = w.emit(w.dist, "all-gather", [dist_ids], dimension=0, groups=w.pair.groups(*w.axes()))
     mask, near = local_ids(w, dist_ids, first, size)
     rows = read(w, w.dist, table.dist, near)
+    groups = w.pair.groups(*w.axes()) if w.chance(0.25) else None
+    if groups:
+        rows = w.emit(w.dist, "all-gather", [rows], dimension=0, groups=groups)
+        mask = w.emit(w.dist, "all-gather", [mask], dimension=0, groups=groups)
     if not w.slip():
         rows = keep(w, w.dist, mask, rows)
     w.add(expected, rows)
+    if w.chance(0.2):
+        rows = w.emit(w.dist, "all-gather", [rows], dimension=0, groups=w.pair.groups(*w.axes()))
     if w.chance(0.7):
         w.add(expected, w.emit(w.dist, "all-reduce", [rows], reducer="sum", groups=w.pair.groups(*axes)))
 

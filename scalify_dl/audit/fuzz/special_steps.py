@@ -166,3 +166,26 @@ def loop(w: World) -> None:
         _loop(w, w.base, t.base, o.base, times, kind, None),
         _loop(w, w.dist, t.dist, o.dist, other, kind, groups),
     )
+
+
+def _until(w: World, g: Graph, x: Tensor, limit: float, reducer: str, groups: list[list[int]] | None) -> Tensor:
+    """x ← x + 1 while any (or every) element is below a limit."""
+    condition, body = Graph("condition"), Graph("body")
+    a = condition.input("x", "f32", x.shape)
+    low = w.emit(condition, "compare", [a, condition.splat(limit, "f32", x.shape)], direction="LT")
+    some = w.emit(condition, "reduce", [low], dimensions=list(range(len(x.shape))), reducer=reducer)
+    condition.output(w.emit(condition, "all-reduce", [some], reducer=reducer, groups=groups) if groups else some)
+    b = body.input("x", "f32", x.shape)
+    body.output(w.emit(body, "add", [b, body.splat(1.0, "f32", x.shape)]))
+    return g.add("while", [x], [("f32", x.shape)], regions=[condition, body]).result
+
+
+@step("data-loop", 0.3)
+def data_loop(w: World) -> None:
+    """A loop that runs as long as the data say, which every rank sees a part of."""
+    axis, size = w.rng.choice(w.pair.mesh.axes)
+    t = w.input("f32", shape=[2 * size, 2], layout=w.pair.layout([2 * size, 2], {0: axis} if w.chance(0.8) else {}))
+    reducer = w.rng.choice(["or", "and"])
+    other = {"or": "and", "and": "or"}[reducer] if w.slip() else reducer
+    groups = w.pair.groups(axis) if w.chance(0.7) else None
+    w.add(_until(w, w.base, t.base, 1.5, reducer, None), _until(w, w.dist, t.dist, 1.5, other, groups))

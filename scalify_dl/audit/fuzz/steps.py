@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
+from scalify_dl.facts.layout import Digit, Layout, Repl
 from scalify_dl.frontends.graph import Tensor
 
 from .world import Retry, Twin, World, shapes_agree, step
@@ -206,6 +207,33 @@ def slice_(w: World) -> None:
         _sliced(w, "base", t.base, dim, at * size, (at + 1) * size),
         _sliced(w, "dist", t.dist, dim, other * local, (other + 1) * local),
     )
+
+
+@step("fused", 0.7)
+def fused(w: World) -> None:
+    """Several blocks side by side, each cut over an axis: slices at any place, and what is glued again."""
+    axis, size = w.rng.choice(w.pair.mesh.axes)
+    blocks, width = w.rng.choice([2, 3]), w.rng.choice([1, 2])
+    n = blocks * size * width
+    digits = [Digit(0, size * width, blocks), Digit(0, 1, width)]
+    axes = [(a, [Digit(0, width, size) if a == axis else Repl(k)]) for a, k in w.pair.mesh.axes]
+    t = w.input("f32", shape=[n, 2], layout=Layout.of([digits, [Digit(1, 1, 2)]], axes))
+    m = t.dist.shape[0]
+    if m != blocks * width:
+        raise Retry
+    parts: list[tuple[Tensor, Tensor]] = []
+    for k in range(blocks):
+        lo, hi, low, high = k * n // blocks, (k + 1) * n // blocks, k * width, (k + 1) * width
+        if w.slip():
+            lo, hi = sorted(w.rng.sample(range(n + 1), 2))
+        if w.slip():
+            low, high = sorted(w.rng.sample(range(m + 1), 2))
+        parts.append((_sliced(w, "base", t.base, 0, lo, hi), _sliced(w, "dist", t.dist, 0, low, high)))
+        w.add(*parts[-1])
+    if w.chance(0.5):
+        other = w.rng.sample(parts, len(parts)) if w.slip() else parts
+        base = w.emit(w.base, "concatenate", [b for b, _ in parts], dimension=0)
+        w.add(base, w.emit(w.dist, "concatenate", [d for _, d in other], dimension=0))
 
 
 @step("own-slice", 1.2)

@@ -102,10 +102,12 @@ def sum_of_terms(w: World) -> None:
         other[0] = w.rng.choice([2, 3])
     if w.slip():
         order[0] = order[1]
-    w.add(
-        total(w.base, [t.base for t in terms], factors),
-        total(w.dist, [terms[i].dist for i in order], [other[i] for i in order]),
-    )
+    parts = [terms[i].dist for i in order]
+    numbers = [other[i] for i in order]
+    if w.slip():  # two terms count again
+        parts.append(w.emit(w.dist, "add", parts[:2]))
+        numbers.append(1)
+    w.add(total(w.base, [t.base for t in terms], factors), total(w.dist, parts, numbers))
 
 
 @step("staged-reduce", 0.5)
