@@ -9,8 +9,17 @@ import pytest
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
-from scalify_dl.audit.fuzz.padding_steps import SPELLINGS, first, gathered, inside, masked, reordered, uneven_shard
-from scalify_dl.audit.fuzz.partitioner_steps import rank_scalar
+from scalify_dl.audit.fuzz.padding_steps import (
+    SPELLINGS,
+    first,
+    gathered,
+    inside,
+    masked,
+    on_one_rank,
+    reordered,
+    uneven_shard,
+)  # fmt: skip
+from scalify_dl.audit.fuzz.partitioner_steps import part, rank_scalar
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 
@@ -157,6 +166,26 @@ def test_rows_of_an_uneven_table() -> None:
     assert proved(lookup(filler=1.0))
     assert not proved(lookup(rows=2))
     assert not proved(lookup(rows=4))
+
+
+def last_token(*, chosen: int = 3, at: int = 3, uneven: bool = False) -> Pair:
+    """x[:, -1], with dim 1 over tp=4: the last rank has it."""
+    pair = Pair({"dp": 2, "tp": 4})
+    n = 15 if uneven else 16
+    x, dx = pair.input((8, n), {0: "dp"} if uneven else {0: "dp", 1: "tp"})
+    mine = uneven_shard(pair, dx, 1, "tp") if uneven else dx
+    own = part(pair.dist, pair.dist.emit("tanh", [mine]), 1, at, at + 1)
+    last = part(pair.base, pair.base.emit("tanh", [x]), 1, n - 1, n)
+    pair.outputs(last, on_one_rank(pair, own, "tp", chosen))
+    return pair
+
+
+def test_the_last_of_a_sharded_dim_is_on_one_rank() -> None:
+    assert proved(last_token())
+    assert proved(last_token(uneven=True, at=2))
+    assert not proved(last_token(chosen=2))
+    assert not proved(last_token(at=2))
+    assert not proved(last_token(uneven=True, at=3))
 
 
 def cropped(high: int) -> Pair:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from scalify_dl.frontends.graph import Tensor
 
 from ..pair import Pair
-from .partitioner_steps import rank_scalar
+from .partitioner_steps import part, rank_scalar
 from .world import Retry, World, step
 
 NEUTRAL = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
@@ -151,3 +151,35 @@ def gather_order(w: World) -> None:
         w.emit(w.base, "dot", [w.emit(w.base, kind, [x.base]), y.base], **dims),
         w.emit(w.dist, "dot", [w.emit(w.dist, kind, [left]), right], **dims),
     )
+
+
+def on_one_rank(pair: Pair, x: Tensor, axis: str, chosen: int) -> Tensor:
+    """The value at one coordinate of an axis; a sum puts zeros there from the others."""
+    g = pair.dist
+    own = rank_scalar(pair, first(pair, axis, 1))
+    here = g.emit("compare", [own, g.constant(chosen, "s32")], direction="EQ")
+    wide = g.emit("broadcast", [here], shape=x.shape, dimensions=[])
+    kept = g.emit("select", [wide, x, g.splat(0.0, x.dtype, x.shape)])
+    return g.emit("all-reduce", [kept], reducer="sum", groups=pair.groups(axis))
+
+
+@step("own-part", 0.4)
+def own_part(w: World) -> None:
+    """A few elements of a sharded dim, which one rank has."""
+    axis, ways = w.rng.choice(w.pair.mesh.axes)
+    n, others = w.rng.choice([7, 8, 12]), [name for name, z in w.pair.mesh.axes if name != axis and z == 2]
+    if ways == 1:
+        raise Retry
+    even = n % ways == 0
+    split = {1: axis} | ({0: w.rng.choice(others)} if others and w.chance(0.5) else {}) if even else {}
+    t = w.input("f32", shape=[4, n], layout=w.pair.layout([4, n], split))
+    shard = t.dist if even else uneven_shard(w.pair, t.dist, 1, axis)
+    block = shard.shape[1]
+    size = w.rng.randint(1, max(1, block - 1))
+    at = w.rng.randint(0, block - size)
+    chosen = w.rng.randrange(ways)
+    begin = chosen * block + at
+    if begin + size > n:
+        raise Retry
+    y = on_one_rank(w.pair, part(w.dist, shard, 1, at, at + size), axis, (chosen + w.slip()) % ways)
+    w.add(part(w.base, t.base, 1, begin, begin + size), y)
