@@ -1,25 +1,29 @@
 """The checker: replays a certificate against facts and rule files that the user names.
 
-It trusts nothing in the certificate. Facts and rules are read again and must have the stated hashes; every step must
-be a ground instance of its clause with the stated bindings and premises, each premise an earlier line; what a clause
-denies or counts is looked up in relations that the checker computes itself (`closed`); the outputs must be all those
-that the facts expect, and the assumptions all those that the rules list.
+It trusts nothing in the certificate. Facts and rules are read again and must have the stated hashes. Every step of the
+recursion of `holds` must be a ground instance of its clause with the stated bindings; each atom of its body is an
+earlier line, or a row of a relation that the checker computes itself from the facts (`closed`), as is all that the
+clause denies or counts. Claims of arithmetic are decided anew (`decide`).
+
+What is concluded from the recursion (outputs, assumptions, contradictions) is concluded from what was shown of it: no
+assumption, broken supposition or contradiction that the shown rows lead to can be left out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .closed import Closed
-from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, read_lines, rule_name
-from .instance import Instance, Row
+from .closed import DECIDED, Closed, Structure
+from .decide import Decider
+from .files import CertificateError, facts_hash, file_hash, read_lines, rule_name
+from .plans import Check, OtherVariables, Row, instance
 from .rules import read_rules
-from .terms import Cell, Clause, RuleError, RuleSet, cell
+from .terms import Clause, RuleError, RuleSet, Value, cell
 
 
 @dataclass(frozen=True)
@@ -42,28 +46,25 @@ class Checker:
             self.shipped = shipped
             self.rule_hashes = {rule_name(file, shipped): file_hash(file) for file in self.rules.files}
             self.facts, self.fact_hashes = _read_facts(self.rules, directory)
-            self.clauses: dict[tuple[str, int, str], list[Clause]] = defaultdict(list)
             names = {str(file): rule_name(file, shipped) for file in self.rules.files}
+            self.clauses: dict[tuple[str, str, int, str], list[Clause]] = defaultdict(list)
             for clause in self.rules.clauses:
-                self.clauses[names[clause.file], clause.line, clause.text].append(clause)
-        self.closed = Closed(self.rules, self.facts, {}, {})
+                self.clauses[clause.head.relation, names[clause.file], clause.line, clause.text].append(clause)
+            self.structure = Structure(self.rules)
 
     def replay(self, certificate: Path) -> Checked:
         """Accept a certificate; CertificateError says which line is not accepted and why."""
         with _refusing():
             lines = read_lines(certificate)
             header = next(lines, None)
-            if not isinstance(header, dict) or header.get("certificate") != FORMAT or header.get("version") != VERSION:
-                raise CertificateError(f"not a certificate of format {FORMAT} {VERSION}")
+            if not isinstance(header, dict):
+                raise CertificateError("it does not say what it proves")
             _same(header, "rules", self.rule_hashes)
             _same(header, "facts", self.fact_hashes)
-            order, chosen = _order(header), _chosen(header, self.rules)
-            if order != self.closed.numbers or chosen != self.closed.chosen:
-                self.closed = Closed(self.rules, self.facts, order, chosen)
-            replay = _Replay(self, header.get("clauses"))
-            for number, line in enumerate(lines):
+            replay = _Replay(self, header)
+            for number, line in enumerate(lines, 3):
                 replay.line(number, line)
-            return replay.conclude(header)
+            return replay.conclude()
 
 
 @contextmanager
@@ -73,6 +74,8 @@ def _refusing() -> Iterator[None]:
         yield
     except RuleError as error:
         raise CertificateError(f"the rules are not understood: {error}") from None
+    except RecursionError:
+        raise CertificateError("its terms are nested too deep") from None
     except (OSError, UnicodeDecodeError) as error:
         raise CertificateError(f"cannot be checked: {error}") from None
 
@@ -97,12 +100,15 @@ def _read_facts(rules: RuleSet, directory: Path) -> tuple[dict[str, set[Row]], d
         hashes[name] = facts_hash(lines)
         numbers = [i for i, kind in enumerate(rules.relations[relation]) if kind == "number"]
         rows = set()
-        for line in lines:
+        for number, line in enumerate(lines, 1):
             row: list[Any] = line.split("\t")
             if len(row) != len(rules.relations[relation]):
-                raise CertificateError(f"{file}: a row with {len(row)} columns")
+                raise CertificateError(f"{file}:{number}: a row with {len(row)} columns")
             for i in numbers:
-                row[i] = int(row[i])
+                try:
+                    row[i] = int(row[i])
+                except ValueError:
+                    raise CertificateError(f"{file}:{number}: {row[i]!r} is not a number") from None
             rows.add(tuple(row))
         facts[relation] = rows
     return facts, hashes
@@ -137,95 +143,156 @@ def _chosen(header: dict[str, Any], rules: RuleSet) -> dict[str, set[Row]]:
 
 
 class _Replay:
-    """The tuples that were accepted so far."""
+    """What was accepted so far."""
 
-    def __init__(self, checker: Checker, clauses: Any) -> None:
-        self.facts = checker.facts
-        self.closed = checker.closed
-        self.shown: list[tuple[str, Row]] = []
-        self.terms: list[Cell] = []
-        self.axioms: dict[str, set[Row]] = defaultdict(set)
-        for clause in checker.rules.clauses:
-            if not clause.body:
-                head = Instance(clause, self.closed).head
-                self.axioms[clause.head.relation].add(tuple([part([]) for part in head]))
-        self.clauses: list[dict[str, list[Instance]]] = []
-        for stated in clauses if isinstance(clauses, list) else ():
-            place = tuple(stated) if isinstance(stated, list) else ()
-            instances: dict[str, list[Instance]] = defaultdict(list)
-            for clause in checker.clauses.get(place, ()):
-                instances[clause.head.relation].append(Instance(clause, self.closed))
-            self.clauses.append(instances)
+    def __init__(self, checker: Checker, header: dict[str, Any]) -> None:
+        self.header = header
+        self.checker = checker
+        self.structure = checker.structure
+        chosen = _chosen(header, checker.rules)
+        self.closed = Closed(checker.rules, self.structure, checker.facts, _order(header), chosen)
+        self.chosen = chosen
+        self.decider = Decider(self.closed)
+        self.values: list[Value] = []
+        self.relations: list[str] = []
+        self.rows: list[Row] = []
+        """The rows that are shown, and their relations."""
+        self.checks: dict[int, list[Check]] = {}
+        self.concluding = False
 
     def line(self, number: int, line: Any) -> None:
-        """Accept one line after the header, or raise."""
+        """Accept one line, or raise."""
         try:
             if isinstance(line, dict):
-                self.terms.append(cell(tuple([self.value(v) for v in line["term"]])))
-                return
-            relation, row = line[0], tuple([self.value(v) for v in line[1]])
-            good = self.is_fact(relation, row) if len(line) == 2 else self.follows(relation, row, *line[2:])
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
-            raise CertificateError(f"line {number + 2} is malformed: {error!r}") from None
-        if not good:
-            raise CertificateError(f"line {number + 2} does not hold: {relation}{row}")
-        self.shown.append((relation, row))
+                ((kind, items),) = line.items()
+                if kind == "values":
+                    for item in items:
+                        self.values.append(self.new_value(item))
+                    return
+                relation, row = (DECIDED, self.row(items)) if kind == "decide" else ("", None)
+                good = row is not None and self.decider.decide(*row)
+            elif len(line) == 3:
+                clause, premises, bindings = line
+                relation = self.stated(clause)[0]
+                row = self.follows(clause, premises, bindings)
+                good = row is not None
+            else:
+                relation, items = line
+                row = self.row(items)
+                good = self.is_given(relation, row)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise CertificateError(f"line {number} is malformed: {error!r}") from None
+        if not good or row is None:
+            raise CertificateError(f"line {number} does not hold: {self.words(line)}")
+        self.relations.append(relation)
+        self.rows.append(row)
 
-    def value(self, value: Any) -> Any:
-        """A value of a row."""
+    def words(self, line: Any) -> str:
+        """What a line claims, as far as it can be said."""
+        if isinstance(line, list) and len(line) == 3:
+            relation, file, at, *_ = self.stated(line[0])
+            return f"no step of {relation} by {file}:{at} has these premises and bindings"
+        if isinstance(line, list):
+            return f"{line[0]} is not given with this row"
+        return "this claim of arithmetic is not decided" if "decide" in line else "no such kind of line"
+
+    def new_value(self, value: Any) -> Value:
+        """A value as it is stated first."""
         if isinstance(value, list):
-            (number,) = value
-            return self.terms[_index(number)]
+            return cell(self.row(value))
         if value is None or type(value) in (int, str):
-            return value
+            return value  # type: ignore[no-any-return]
         raise TypeError(f"{value!r} is no value")
 
-    def is_fact(self, relation: str, row: Row) -> bool:
-        """Given in the facts, or a fact of the rules."""
-        return row in self.facts.get(relation, ()) or row in self.axioms.get(relation, ())
+    def row(self, items: Sequence[int]) -> Row:
+        """Values by number."""
+        if items and min(items) < 0:
+            raise IndexError("a negative number")
+        values = self.values
+        return tuple([values[i] for i in items])
 
-    def follows(self, relation: str, row: Row, clause: int, premises: list[int], bindings: dict[str, Any]) -> bool:
-        """Whether the clause derives the row from these earlier lines, under these bindings."""
-        if relation in self.closed.chosen and row not in self.closed.chosen[relation]:
-            return False
-        earlier = [self.shown[_index(p)] for p in premises]
-        values = {name: self.value(v) for name, v in bindings.items()}
-        names, rows = [r for r, _ in earlier], [r for _, r in earlier]
+    def is_given(self, relation: str, row: Row) -> bool:
+        """A row of the facts, or a fact of the rules."""
+        if row in self.checker.facts.get(relation, ()):
+            return True
         return any(
-            instance.relations == names and instance.check(row, rows, values)
-            for instance in self.clauses[_index(clause)].get(relation, ())
+            not clause.body and instance(clause, [], self.looked_up, self.closed)([], [], [], []) == row
+            for clause in self.checker.rules.clauses
+            if clause.head.relation == relation
         )
 
-    def conclude(self, header: dict[str, Any]) -> Checked:
+    def looked_up(self, relation: str) -> bool:
+        """Whether premises of a relation are not steps, but rows that the checker computes."""
+        return relation in self.structure.computed
+
+    def stated(self, clause: Any) -> list[Any]:
+        """Relation, file, line, text and variables of a clause."""
+        if type(clause) is not int or clause < 0:
+            raise TypeError(f"{clause!r} is no clause")
+        found = self.header["clauses"][clause]
+        if not isinstance(found, list) or len(found) != 5 or not isinstance(found[4], list):
+            raise TypeError(f"clause {clause} is malformed")
+        return found
+
+    def follows(self, clause: int, premises: list[int], bindings: list[int]) -> Row | None:
+        """The row that a clause derives from these earlier lines under these bindings, if it does."""
+        checks = self.checks.get(clause)
+        if checks is None:
+            checks = self.checks[clause] = self.compiled(*self.stated(clause))
+        values = list(self.row(bindings))
+        for check in checks:
+            row = check(self.relations, self.rows, premises, values)
+            if row is not None:
+                relation = self.header["clauses"][clause][0]
+                return None if row not in self.chosen.get(relation, (row,)) else row
+        return None
+
+    def compiled(self, relation: str, file: str, line: int, text: str, names: list[str]) -> list[Check]:
+        """The checks of a clause: several where its text has alternatives."""
+        if relation in self.structure.late:
+            self.begin_to_conclude()
+        elif self.concluding:
+            raise CertificateError(f"a step of {relation} comes after conclusions")
+        checks = []
+        for clause in self.checker.clauses.get((relation, file, line, text), ()):
+            with suppress(OtherVariables):
+                checks.append(instance(clause, names, self.looked_up, self.closed))
+        return checks
+
+    def begin_to_conclude(self) -> None:
+        """The recursion ends here."""
+        if not self.concluding:
+            self.concluding = True
+            self.closed.conclude(self.shown())
+
+    def shown(self) -> dict[str, set[Row]]:
+        out: dict[str, set[Row]] = defaultdict(set)
+        for relation, row in zip(self.relations, self.rows, strict=True):
+            out[relation].add(row)
+        return out
+
+    def conclude(self) -> Checked:
         """The whole: every expected output is proved as stated, every assumption listed, no premises contradict."""
-        outputs = [tuple(map(str, row)) for row in header.get("outputs", ())]
-        proved = {row for relation, row in self.shown if relation == "output_verdict"}
+        self.begin_to_conclude()
+        shown = self.shown()
+        outputs = [tuple(map(str, row)) for row in self.header.get("outputs", ())]
         for row in outputs:
-            if len(row) != 3 or (row[0], row[1], "PROVED", row[2]) not in proved:
+            if len(row) != 3 or (row[0], row[1], "PROVED", row[2]) not in shown["output_verdict"]:
                 raise CertificateError(f"the output {row} is claimed, and not proved")
-        missing = {row[:2] for row in self.facts["expect"]} - {row[:2] for row in outputs}
+        missing = {row[:2] for row in self.checker.facts["expect"]} - {row[:2] for row in outputs}
         if missing or not outputs:
             names = ", ".join(" = ".join(map(str, pair)) for pair in sorted(missing))
             raise CertificateError(f"no proof of {names or 'anything'}")
-        shown = set(self.shown)
-        for relation, rows in self.closed.chosen.items():
-            if not all((relation, row) in shown for row in rows):
+        for relation, rows in self.chosen.items():
+            if not rows <= shown[relation]:
                 raise CertificateError(f"a choice of {relation} is not derived")
-        assumptions = sorted(self.rows("assumption"))
-        if [list(row) for row in assumptions] != header.get("assumptions"):
+        assumptions = sorted(tuple(map(str, row)) for row in self.concluded("assumption"))
+        if [list(row) for row in assumptions] != self.header.get("assumptions"):
             raise CertificateError("the assumptions are not those that the rules list")
-        if self.rows("inconsistent"):
+        if self.concluded("inconsistent"):
             raise CertificateError("the premises contradict each other")
-        return Checked(outputs, assumptions, len(self.shown))  # type: ignore[arg-type]
+        return Checked(outputs, assumptions, len(self.rows))  # type: ignore[arg-type]
 
-    def rows(self, relation: str) -> list[tuple[str, ...]]:
-        """A complete relation of texts; empty where the rules have none of this name."""
-        if relation not in self.closed.components:
-            return []
-        return [tuple(map(str, row)) for row in self.closed.lookup(relation, (), ())]
-
-
-def _index(number: Any) -> int:
-    if type(number) is not int or number < 0:
-        raise TypeError(f"{number!r} is no line number")
-    return number
+    def concluded(self, relation: str) -> set[Row]:
+        """All that follows for a relation; nothing where the rules have none of this name."""
+        return self.closed.rows(relation) if relation in self.structure.components else set()

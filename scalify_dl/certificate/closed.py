@@ -1,27 +1,93 @@
-"""Complete relations, for negation and aggregates: what a certificate cannot show by naming premises.
+"""Complete relations: what a certificate does not show step by step.
 
-A relation is computed from the facts when it is first asked for, with everything that it depends on, by plain
-semi-naive evaluation. A clause with an empty relation in its body is skipped without looking at the rest of it.
+A relation is computed from the facts when it is first asked for, with everything that it depends on, by semi-naive
+evaluation. A clause with an empty relation in its body is skipped without looking at the rest of it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from operator import itemgetter
+from typing import Any
 
-from .instance import (
-    Row,
-    Slots,
-    Slotting,
-    Step,
-    conditions,
-    evaluator,
-    matcher,
-    plain_atoms,
-    solutions,
-    variables,
-)
-from .terms import Atom, Clause, RuleError, RuleSet, Var, atoms
+from .plans import Derive, Row, derive, plain_atoms
+from .terms import Aggregate, Apply, Atom, Clause, Literal, Record, RuleError, RuleSet, Term, atoms
+
+RECURSION = "holds"
+"""The relation whose recursion a certificate shows."""
+GOALS = ("output_verdict", "assumption", "inconsistent")
+"""What the checker looks at in the end."""
+DECIDED = "proved"
+"""Claims of arithmetic: no fact and no step, the checker decides them (decide.py)."""
+
+
+class Structure:
+    """Which relations of a rule set a certificate shows, and which the checker computes.
+
+    The correspondences are one big recursion without negation, the component of `holds`. Below it, relations that some
+    rule denies or counts are computed, with all that they need, and so are mere lists of facts (`computed`). The rest
+    below it, the recursion itself (`recursion`) and what rules conclude from it (`late`) is shown.
+    """
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.reads: dict[str, set[str]] = {r: set() for r in rules.relations}
+        denied: dict[str, set[str]] = {r: set() for r in rules.relations}
+        bodies = set()
+        for clause in rules.clauses:
+            self.reads[clause.head.relation].update(atom.relation for atom in atoms(clause.body))
+            denied[clause.head.relation].update(denials(clause))
+            if clause.body:
+                bodies.add(clause.head.relation)
+        self.components = _components(self.reads)
+        self.recursion = self.components[RECURSION][1] if RECURSION in self.components else frozenset()
+        above: set[str] = set(self.recursion)
+        for relation in sorted(self.reads, key=lambda r: self.components[r][0]):
+            if not above.isdisjoint(self.reads[relation]):
+                above.update(self.components[relation][1])
+        self.late = frozenset(above - self.recursion)
+        self._denied = denied
+        self._above = frozenset(above)
+        given = {r for r in self.reads if r not in bodies}
+        goals = self._below(set(GOALS) & self.reads.keys())
+        needed = set().union(*(denied[r] for r in goals)) - above
+        self.computed = frozenset((self._below(needed) | given) - above - {DECIDED})
+
+    def supports(self, denied: set[str]) -> list[str]:
+        """Relations of the recursion or above it whose absence is concluded from, where these are denied in the end,
+        assumptions are listed and contradictions are ruled out: a certificate shows all their rows."""
+        relations = self._below(((denied & self._above) | set(GOALS[1:])) & self.reads.keys())
+        return sorted(set().union(denied, *(self._denied[r] for r in relations)) & self._above)
+
+    def _below(self, relations: set[str]) -> set[str]:
+        """These relations and all that they depend on."""
+        seen, todo = set(relations), list(relations)
+        while todo:
+            fresh = self.reads[todo.pop()] - seen
+            seen |= fresh
+            todo += fresh
+        return seen
+
+
+def denials(clause: Clause) -> set[str]:
+    """Relations that a clause denies or counts."""
+    out: set[str] = set()
+    todo: list[Term | Literal] = list(clause.body)
+    while todo:
+        part = todo.pop()
+        if isinstance(part, Aggregate):
+            out.update(atom.relation for atom in atoms(part.body))
+        elif isinstance(part, Atom):
+            if part.negated:
+                out.add(part.relation)
+            todo += part.args
+        elif isinstance(part, Record):
+            todo += part.items
+        elif isinstance(part, Apply):
+            todo += part.args
+        elif hasattr(part, "left"):
+            todo += (part.left, part.right)
+    return out
 
 
 class _Table:
@@ -29,97 +95,65 @@ class _Table:
 
     def __init__(self) -> None:
         self.rows: set[Row] = set()
-        self.indexes: dict[tuple[int, ...], dict[Row, list[Row]]] = {}
+        self.indexes: dict[tuple[int, ...], dict[Any, list[Row]]] = {}
 
-    def add(self, row: Row) -> bool:
-        if row in self.rows:
-            return False
-        self.rows.add(row)
+    def add(self, rows: Iterable[Row]) -> set[Row]:
+        """Add rows; those that are new."""
+        fresh = set(rows)
+        fresh -= self.rows
+        self.rows |= fresh
         for positions, index in self.indexes.items():
-            index[tuple([row[i] for i in positions])].append(row)
-        return True
+            enter(index, positions, fresh)
+        return fresh
 
-    def lookup(self, positions: tuple[int, ...], key: Row) -> Iterable[Row]:
+    def index(self, positions: tuple[int, ...]) -> dict[Any, list[Row]]:
         index = self.indexes.get(positions)
         if index is None:
-            index = self.indexes[positions] = defaultdict(list)
-            for row in self.rows:
-                index[tuple([row[i] for i in positions])].append(row)
-        return index.get(key, ())
+            index = self.indexes[positions] = {}
+            enter(index, positions, self.rows)
+        return index
 
 
-class _Plan:
-    """A clause, evaluated from the rows of one of its atoms (or from nothing)."""
-
-    def __init__(self, clause: Clause, first: int | None, store: Closed) -> None:
-        self.frame = Slotting()
-        body = plain_atoms(clause.body)
-        positive = [a for a in body if isinstance(a, Atom) and not a.negated]
-        bound: set[str] = set()
-        self.first = (
-            []
-            if first is None
-            else [(i, matcher(t, self.frame)) for i, t in enumerate(positive[first].args) if t != Var("_")]
-        )
-        if first is not None:
-            bound.update(variables(positive[first]))
-        rest = [literal for literal in body if first is None or literal is not positive[first]]
-        self.steps: list[Step] = conditions(rest, self.frame, store, bound, atoms_too=True)
-        self.head = [evaluator(t, self.frame, store) for t in clause.head.args]
-
-    def rows(self, delta: Iterable[Row] | None) -> Iterable[Row]:
-        starts: list[Slots] = []
-        if delta is None:
-            starts.append(self.frame.fresh())
-        else:
-            for row in delta:
-                slots = self.frame.fresh()
-                if all(match(slots, row[i]) for i, match in self.first):
-                    starts.append(slots)
-        for slots in starts:
-            for found in solutions(self.steps, slots):
-                yield tuple([part(found) for part in self.head])
+def enter(index: dict[Any, list[Row]], positions: tuple[int, ...], rows: Iterable[Row]) -> None:
+    """Add rows to an index by their values at `positions`."""
+    key = itemgetter(*positions)
+    for row in rows:
+        index.setdefault(key(row), []).append(row)
 
 
 class Closed:
     """The relations of a rule set over facts, each complete once it is asked for."""
 
     def __init__(
-        self, rules: RuleSet, facts: dict[str, set[Row]], numbers: dict[str, int], chosen: dict[str, set[Row]]
+        self,
+        rules: RuleSet,
+        structure: Structure,
+        facts: dict[str, set[Row]],
+        numbers: dict[str, int],
+        chosen: dict[str, set[Row]],
     ) -> None:
         """`numbers` are what `ord` gives to texts, `chosen` the rows of relations with a choice domain."""
         self.numbers = numbers
-        self.chosen = chosen
+        self.structure = structure
         self.tables: dict[str, _Table] = defaultdict(_Table)
         self.clauses: dict[str, list[Clause]] = defaultdict(list)
         for clause in rules.clauses:
             if clause.head.relation not in rules.choices:
                 self.clauses[clause.head.relation].append(clause)
         for relation, rows in (facts | chosen).items():
-            self.tables[relation].rows = set(rows)
+            self.tables[relation].add(rows)
         self.given = set(facts)
         self.done = {r for r in rules.relations if r not in self.clauses}
-        reads: dict[str, set[str]] = {r: set() for r in rules.relations}
-        for clause in rules.clauses:
-            reads[clause.head.relation].update(atom.relation for atom in atoms(clause.body))
-        self.components = _components(reads)
-        self.weight = self._weights(reads)
 
-    def _weights(self, reads: dict[str, set[str]]) -> dict[str, int]:
-        """How many relations a relation depends on."""
-        below: dict[str, set[str]] = {}
-        for relation in sorted(reads, key=lambda r: self.components[r][0]):
-            if relation not in below:
-                members = set(self.components[relation][1])
-                outside = set().union(*(reads[m] for m in members)) - members
-                below.update(dict.fromkeys(members, members.union(outside, *(below[r] for r in outside))))
-        return {relation: len(reach) for relation, reach in below.items()}
+    def rows(self, relation: str) -> set[Row]:
+        """All rows of a relation."""
+        self.complete(relation)
+        return self.tables[relation].rows
 
-    def lookup(self, relation: str, positions: tuple[int, ...], key: Row) -> Iterable[Row]:
-        """Rows whose columns at `positions` are `key`."""
-        if relation not in self.done:
-            self.complete(relation)
-        return self.tables[relation].lookup(positions, key)
+    def index(self, relation: str, positions: tuple[int, ...]) -> dict[Any, list[Row]]:
+        """All rows by their values at `positions`: one value, or the tuple of several."""
+        self.complete(relation)
+        return self.tables[relation].index(positions)
 
     def order(self, text: str) -> int:
         """The number that `ord` gives a text: any will do that no other text has."""
@@ -127,46 +161,54 @@ class Closed:
             raise RuleError(f"the order of {text!r} is not stated")
         return self.numbers[text]
 
+    def conclude(self, shown: dict[str, set[Row]]) -> None:
+        """From here on the recursion is what was shown of it; conclusions are drawn from that, and from what was
+        shown of them."""
+        for relation in self.structure.recursion | self.structure.late:
+            self.tables[relation].add(shown.get(relation, ()))
+        self.done |= self.structure.recursion
+        self.given |= self.structure.late
+
     def complete(self, relation: str) -> None:
         """Compute a relation, and those that depend on each other with it."""
-        members = self.components[relation][1]
-        if relation not in self.given and all(self._dead(clause, members) for clause in self.clauses[relation]):
-            self.done.add(relation)  # empty, whatever the others are
+        if relation in self.done:
             return
+        members = self.structure.components[relation][1]
+        if RECURSION in members:
+            raise RuleError(f"{relation} is asked for before it is all shown")
         self.done.update(members)  # from here on lookups inside see the rows so far
-        base: list[tuple[str, _Plan]] = []
-        recursive: dict[str, list[tuple[str, _Plan]]] = defaultdict(list)
-        for member in members:
+        base: list[tuple[str, Derive]] = []
+        recursive: dict[str, list[tuple[str, Derive]]] = defaultdict(list)
+        for member in sorted(members):
             for clause in self.clauses[member]:
                 if self._dead(clause, members):
                     continue
                 positive = [a for a in plain_atoms(clause.body) if isinstance(a, Atom) and not a.negated]
                 inside = [i for i, atom in enumerate(positive) if atom.relation in members]
                 if not inside:
-                    base.append((member, _Plan(clause, None, self)))
+                    base.append((member, derive(clause, None, self)))
                 for i in inside:
-                    recursive[positive[i].relation].append((member, _Plan(clause, i, self)))
-        delta: dict[str, list[Row]] = {m: list(self.tables[m].rows) for m in members if m in self.given}
+                    recursive[positive[i].relation].append((member, derive(clause, i, self)))
+        delta: dict[str, set[Row]] = {m: set(self.tables[m].rows) for m in members if m in self.given}
         for member, plan in base:
-            for row in list(plan.rows(None)):
-                if self.tables[member].add(row):
-                    delta.setdefault(member, []).append(row)
-        while delta:
-            fresh: dict[str, list[Row]] = {}
+            found: list[Row] = []
+            plan((None,), found.append)
+            delta.setdefault(member, set()).update(self.tables[member].add(found))
+        while any(delta.values()):
+            fresh: dict[str, set[Row]] = {}
             for source, rows in delta.items():
-                for member, plan in recursive[source]:
-                    for row in list(plan.rows(rows)):
-                        if self.tables[member].add(row):
-                            fresh.setdefault(member, []).append(row)
+                for member, plan in recursive[source] if rows else ():
+                    found = []
+                    plan(rows, found.append)
+                    if found:
+                        fresh.setdefault(member, set()).update(self.tables[member].add(found))
             delta = fresh
 
     def _dead(self, clause: Clause, members: frozenset[str]) -> bool:
         """Whether some relation in the body is empty; the cheap ones are looked at first. Completes the others."""
         positive = {a.relation for a in clause.body if isinstance(a, Atom) and not a.negated} - members
-        for relation in sorted(positive, key=lambda r: self.weight[r]):
-            if relation not in self.done:
-                self.complete(relation)
-            if not self.tables[relation].rows:
+        for relation in sorted(positive, key=lambda r: self.structure.components[r][0]):
+            if not self.rows(relation):
                 return True
         return False
 
@@ -190,7 +232,7 @@ def _components(reads: dict[str, set[str]]) -> dict[str, tuple[int, frozenset[st
                 if other not in index:
                     index[other] = low[other] = len(index)
                     stack.append(other)
-                    work.append((other, iter(sorted(reads.get(other, ())))))
+                    work.append((other, iter(sorted(reads[other]))))
                     break
                 if other not in out:
                     low[node] = min(low[node], index[other])

@@ -1,17 +1,24 @@
 """Certificates as files, and the hashes that tie one to its facts and rules.
 
-A certificate is gzipped text, one JSON value a line:
+A certificate is gzipped text, one JSON value a line. The first line names the format and hashes all that follows:
 
-    {"certificate": "scalify-dl", "version": 1, "facts": {file: sha256}, "rules": {file: sha256},
-     "outputs": [[dist, base, layout]], "assumptions": [[tensor, text, why]], "clauses": [[file, line, text]],
+    {"certificate": "scalify-dl", "version": 2, "sha256": …}
+
+the second one says what is proved, from what:
+
+    {"facts": {file: sha256}, "rules": {file: sha256}, "outputs": [[dist, base, layout]],
+     "assumptions": [[tensor, text, why]], "clauses": [[relation, file, line, text, variables]],
      "order": {text: number}, "choices": {relation: rows}}     the numbers that `ord` gave to texts, and the rows of
                                                                relations with a choice domain
-    [relation, row]                                  a fact
-    [relation, row, clause, premises, bindings]      a step: a clause by number, premises by line number (the first
-                                                     line after the header is 0)
-    {"term": [items]}                                a record; rows name it as [number], counted from 0
 
-Numbers and texts in rows stand for themselves, null is nil.
+and the others are the derivation, premises first:
+
+    {"values": [value, …]}                  values that follow, counted from 0 through the file: numbers, texts, null for
+                                            nil, and records as the list of their items' numbers
+    [clause, premises, bindings]            a step: a clause by number, the lines of its premises (derived rows are
+                                            counted from 0), the values of its variables by number
+    [relation, row]                         a given row, values by number
+    {"decide": row}                         a claim of arithmetic that the checker is to decide: a row of `proved`
 """
 
 from __future__ import annotations
@@ -24,7 +31,8 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = "scalify-dl"
-VERSION = 1
+VERSION = 2
+_BLOCK = 1 << 20
 
 
 class CertificateError(Exception):
@@ -33,7 +41,7 @@ class CertificateError(Exception):
 
 def facts_hash(lines: Iterable[str]) -> str:
     """The hash of a fact table: of its lines in sorted order, so that it does not depend on how they were written."""
-    return hashlib.sha256("\n".join(sorted(lines)).encode()).hexdigest()
+    return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def file_hash(path: Path) -> str:
@@ -46,15 +54,45 @@ def rule_name(path: Path, shipped: Path) -> str:
     return path.relative_to(shipped).as_posix() if path.is_relative_to(shipped) else path.name
 
 
-def read_lines(path: Path) -> Iterator[Any]:
-    """The JSON values of a certificate; CertificateError where it is damaged."""
-    number = 0
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a certificate of these lines, which follow the first; it appears whole or not at all."""
+    body = "".join(line + "\n" for line in lines).encode()
+    first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+    temporary = path.with_name(path.name + ".part")
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            for line in file:
-                number += 1
-                yield json.loads(line)
-    except (OSError, EOFError, ValueError, gzip.BadGzipFile, RecursionError) as error:
-        raise CertificateError(f"line {number + 1} cannot be read: {error}") from None
+        with gzip.open(temporary, "wb", compresslevel=1) as file:
+            file.write(json.dumps(first).encode() + b"\n")
+            file.write(body)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """The JSON values of a certificate after the first line; CertificateError where it is damaged."""
+    number = 1
+    digest = hashlib.sha256()
+    try:
+        with gzip.open(path, "rb") as file:
+            first = json.loads(file.readline())
+            if not isinstance(first, dict) or (first.get("certificate"), first.get("version")) != (FORMAT, VERSION):
+                raise CertificateError(f"not a certificate of format {FORMAT} {VERSION}")
+            while block := file.readlines(_BLOCK):
+                for line in block:
+                    digest.update(line)
+                try:
+                    values = json.loads(b"[" + b",".join(block) + b"]")
+                except ValueError:
+                    values = []
+                if len(values) != len(block):  # a line at fault is found alone
+                    values = [json.loads(line) for number, line in enumerate(block, number + 1)]
+                yield from values
+                number += len(block)
+    except CertificateError:
+        raise
+    except (OSError, EOFError, ValueError, RecursionError) as error:
+        raise CertificateError(f"line {number} cannot be read: {error}") from None
     except Exception as error:  # zlib.error is no OSError
         raise CertificateError(f"the file is damaged: {error}") from None
+    if first.get("sha256") != digest.hexdigest():
+        raise CertificateError("it was changed after it was written: its lines have another hash")

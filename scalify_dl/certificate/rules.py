@@ -50,15 +50,17 @@ class _Token(NamedTuple):
 def _tokens(text: str, file: str) -> list[_Token]:
     out = []
     at, line = 0, 1
-    while at < len(text):
-        m = _TOKEN.match(text, at)
-        if m is None:
-            raise RuleError(f"{file}:{line}: not understood: {text[at : at + 30]!r}")
-        kind = str(m.lastgroup)
-        if kind != "skip":
-            out.append(_Token(kind, m[0], line))
-        line += m[0].count("\n")
+    for m in _TOKEN.finditer(text):
+        if m.start() != at:
+            break
         at = m.end()
+        kind, word = m.lastgroup, m[0]
+        if kind != "skip":
+            out.append(_Token(kind, word, line))  # type: ignore[arg-type]
+        elif "\n" in word:
+            line += word.count("\n")
+    if at < len(text):
+        raise RuleError(f"{file}:{line}: not understood: {text[at : at + 30]!r}")
     out.append(_Token("end", "", line))
     return out
 

@@ -1,10 +1,13 @@
-"""Writes the derivation of every proved output as a certificate."""
+"""Writes the derivation of every proved output as a certificate.
+
+Of the engine's proofs only what the checker cannot compute is written (`Structure`): the recursion of `holds`, what is
+concluded from it, and the little below that nothing denies or counts.
+"""
 
 from __future__ import annotations
 
-import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,63 +15,136 @@ from scalify_dl.pysouffle import Program, Proof, rules_dir
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rule_files
 from scalify_dl.verify.verdict import Report
 
-from .files import FORMAT, VERSION, CertificateError, facts_hash, file_hash, rule_name
+from .closed import DECIDED, Structure, denials, enter
+from .files import CertificateError, facts_hash, file_hash, rule_name, write_lines
+from .plans import Row, derive
 from .rules import read_rules
-from .terms import Aggregate, Apply, Atom, Clause, Literal, Record, RuleSet, Term, atoms
+from .terms import Aggregate, Apply, Atom, Clause, Literal, Record, RuleError, RuleSet, Term, atoms
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class _Lines:
-    """The lines of a certificate: every tuple and every record once."""
+    """The lines of the derivation: every row and every value once; conclusions after the recursion."""
 
-    def __init__(self, clause_of: Callable[[Proof], int]) -> None:
+    def __init__(self, rules: RuleSet, structure: Structure) -> None:
+        self.rules = rules
+        self.structure = structure
+        self.texts = {(clause.file, clause.line): clause.text for clause in rules.clauses}
+        self.clauses: list[list[Any]] = []
         self.lines: list[str] = []
-        self.steps: dict[int, int] = {}
-        """Proofs that are written, by identity, with the number of their line."""
-        self.terms: dict[int, list[int]] = {}
-        """Records that are written, by identity: they share parts, and hashing them by content would take forever."""
-        self.kept: list[Proof] = []
-        """They must live on while identities count."""
-        self.clause_of = clause_of
+        self.count = 0
+        """Rows that are written."""
+        self.late: list[Proof] = []
+        """Conclusions that wait."""
+        self._rows: dict[tuple[str, tuple[int, ...]], int] = {}
+        self._steps: dict[int, int] = {}
+        """Proofs that are written, by identity, with the number of their row."""
+        self._numbers: dict[int, int] = {}
+        """Clauses that are written, by their place among the engine's rules."""
+        self._fresh: list[Any] = []
+        """Values that wait for their line."""
+        self._scalars: dict[Any, int] = {}
+        self._records: dict[int, int] = {}
+        """Numbers of records by identity: they share parts, and hashing them by content would take forever."""
+        self._contents: dict[tuple[int, ...], int] = {}
+        self._values = 0
+        self._kept: list[Any] = []
+        """What must live on while identities count."""
 
-    def value(self, value: Any) -> Any:
-        """A value as it stands in a row; records get a line of their own first."""
+    def value(self, value: Any) -> int:
+        """The number of a value; what is new waits for its line."""
         if not isinstance(value, tuple):
-            return value
-        known = self.terms.get(id(value))
+            known = self._scalars.get(value)
+            if known is None:
+                known = self._scalars[value] = self._new(value)
+            return known
+        known = self._records.get(id(value))
         if known is None:
-            items = [self.value(item) for item in value]
-            known = self.terms[id(value)] = [len(self.terms)]
-            self.lines.append(_dumps({"term": items}))
+            items = tuple([self.value(item) for item in value])
+            known = self._contents.get(items)
+            if known is None:
+                known = self._contents[items] = self._new(items)
+            self._records[id(value)] = known
+            self._kept.append(value)
         return known
 
-    def proof(self, proof: Proof) -> None:
-        """A proof with all its premises, premises first; what is written already is not written again."""
-        self.kept.append(proof)
+    def _new(self, stated: Any) -> int:
+        self._fresh.append(stated)
+        self._values += 1
+        return self._values - 1
+
+    def proofs(self, program: Program, relation: str, rows: Iterable[tuple[Any, ...]]) -> None:
+        """Proofs of rows, with all premises that the checker does not compute; conclusions wait for `conclude`."""
+        asked = [row for row in rows if (relation, tuple([self.value(v) for v in row])) not in self._rows]
+        for proof in program.explain_all(relation, asked) if asked else ():
+            if proof is None:
+                raise CertificateError(f"a row of {relation} is there without a proof")
+            self._kept.append(proof)
+            self.late += self._walk(proof)
+
+    def denied(self) -> set[str]:
+        """Relations that the conclusions so far deny."""
+        places = {(str(Path(node.file).resolve()), node.line) for node in self.late}
+        return set().union(*(denials(c) for c in self.rules.clauses if (c.file, c.line) in places))
+
+    def _walk(self, proof: Proof) -> Iterator[Proof]:
+        """Write what is no conclusion; yields the conclusions, premises first."""
+        computed, late, seen = self.structure.computed, self.structure.late, self._steps
         stack = [proof]
         while stack:
             node = stack[-1]
-            missing = [p for p in node.premises if id(p) not in self.steps]
+            if id(node) in seen:
+                stack.pop()
+                continue
+            missing = [p for p in node.premises if id(p) not in seen and p.relation not in computed]
             if missing:
                 stack += missing
                 continue
             stack.pop()
-            if id(node) not in self.steps:
-                self.steps[id(node)] = len(self.steps)
-                self.step(node)
+            if node.relation in late:
+                seen[id(node)] = -1
+                yield node
+            else:
+                seen[id(node)] = self._step(node)
 
-    def step(self, node: Proof) -> None:
-        """One line."""
-        row = [self.value(v) for v in node.row]
-        entry: list[Any] = [node.relation, row]
+    def conclude(self) -> None:
+        """Write the conclusions."""
+        for node in self.late:
+            self._steps[id(node)] = self._step(node)
+
+    def _step(self, node: Proof) -> int:
+        """Write one row; its number."""
+        row = tuple([self.value(v) for v in node.row])
+        known = self._rows.get((node.relation, row))
+        if known is not None:
+            return known
+        line: Any
         if node.kind == "rule":
-            premises = [self.steps[id(p)] for p in node.premises]
-            bindings = {name: self.value(v) for name, v in node.bindings.items()}
-            entry += [self.clause_of(node), premises, bindings]
-        elif node.kind != "fact":
+            computed = self.structure.computed
+            premises = [self._steps[id(p)] for p in node.premises if p.relation not in computed]
+            clause = self._clause(node)
+            line = [clause, premises, [self.value(node.bindings[name]) for name in self.clauses[clause][4]]]
+        elif node.kind == "fact":
+            line = {"decide": row} if node.relation == DECIDED else [node.relation, row]
+        else:
             raise CertificateError(f"a certificate cannot say why {node.atom} holds ({node.kind})")
-        self.lines.append(_dumps(entry))
+        if self._fresh:
+            self.lines.append(_dumps({"values": self._fresh}))
+            self._fresh.clear()
+        self.lines.append(_dumps(line))
+        self._rows[node.relation, row] = self.count
+        self.count += 1
+        return self.count - 1
+
+    def _clause(self, node: Proof) -> int:
+        number = self._numbers.get(node.rule_index)
+        if number is None:
+            number = self._numbers[node.rule_index] = len(self.clauses)
+            file = Path(node.file).resolve()
+            text = self.texts[str(file), node.line]
+            self.clauses.append([node.relation, rule_name(file, rules_dir()), node.line, text, list(node.bindings)])
+        return number
 
 
 def _order(program: Program, rules: RuleSet) -> dict[str, int]:
@@ -102,38 +178,49 @@ def _terms(clause: Clause) -> Iterator[Term]:
             todo += term.args if isinstance(term, Apply) else term.items
 
 
+class _Found:
+    """The engine's rows, as plans look them up."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    def rows(self, relation: str) -> set[Row]:
+        return set(self.program.relation(relation))
+
+    def index(self, relation: str, positions: tuple[int, ...]) -> dict[Any, list[Row]]:
+        out: dict[Any, list[Row]] = {}
+        enter(out, positions, self.rows(relation))
+        return out
+
+    def order(self, text: str) -> int:
+        raise RuleError("conclusions do not depend on the order of texts")
+
+
+def _plain(program: Program, rules: RuleSet, structure: Structure, relation: str) -> set[Row]:
+    """Rows of a conclusion that follow from computed relations alone, so that the checker needs no proof of them."""
+    out: list[Row] = []
+    for clause in rules.clauses:
+        if clause.head.relation == relation and all(a.relation in structure.computed for a in atoms(clause.body)):
+            derive(clause, None, _Found(program))((None,), out.append)
+    return set(out)
+
+
 def write(analysis: Analysis, report: Report, path: Path) -> None:
     """Write the certificate of a PROVED report; the file appears whole or not at all."""
-    program, shipped = analysis.program, rules_dir()
+    program = analysis.program
     given = fact_relations(program)
     rules = read_rules(rule_files(analysis.options.rules))
-    numbers: dict[tuple[str, int], int] = {}
-    clauses: list[list[Any]] = []
-    texts = {(clause.file, clause.line): clause.text for clause in rules.clauses}
-
-    def clause_of(proof: Proof) -> int:
-        place = (str(Path(proof.file).resolve()), proof.line)
-        if place not in numbers:
-            numbers[place] = len(clauses)
-            clauses.append([rule_name(Path(place[0]), shipped), place[1], texts[place]])
-        return numbers[place]
-
-    out = _Lines(clause_of)
-    outputs = []
-    rows = [(o.tensor, o.base_tensor, "PROVED", o.layout) for o in report.outputs]
-    for (dist, base, _, layout), proof in zip(rows, program.explain_all("output_verdict", rows), strict=True):
-        if proof is None:
-            raise CertificateError(f"{dist} = {base} is not proved")
-        out.proof(proof)
-        outputs.append([dist, base, layout])
+    structure = Structure(rules)
+    out = _Lines(rules, structure)
+    proved = [(o.tensor, o.base_tensor, "PROVED", o.layout) for o in report.outputs]
     choices = {relation: sorted(program.relation(relation)) for relation in rules.choices}
-    for relation, chosen in choices.items():
-        for proof in program.explain_all(relation, chosen):
-            if proof is not None:
-                out.proof(proof)
+    assumptions = set(program.relation("assumption"))
+    out.proofs(program, "output_verdict", proved)
+    for relation in [*choices, *structure.supports(out.denied())]:
+        out.proofs(program, relation, program.relation(relation))
+    out.proofs(program, "assumption", assumptions - _plain(program, rules, structure, "assumption"))
+    out.conclude()
     header = {
-        "certificate": FORMAT,
-        "version": VERSION,
         "facts": {
             directive.parameters.get("filename", f"{directive.name}.facts"): facts_hash(
                 "\t".join(map(str, row)) for row in analysis.facts.tables.get(given.get(directive.name, ""), ())
@@ -141,18 +228,11 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
             for directive in program.directives
             if directive.kind == "input"
         },
-        "rules": {rule_name(file, shipped): file_hash(file) for file in rules.files},
-        "outputs": outputs,
-        "assumptions": sorted(map(list, analysis.rows("assumption"))),
-        "clauses": clauses,
+        "rules": {rule_name(file, rules_dir()): file_hash(file) for file in rules.files},
+        "outputs": [[dist, base, layout] for dist, base, _, layout in proved],
+        "assumptions": sorted(map(list, assumptions)),
+        "clauses": out.clauses,
         "order": _order(program, rules),
         "choices": choices,
     }
-    temporary = path.with_name(path.name + ".part")
-    try:
-        with gzip.open(temporary, "wt", encoding="utf-8", compresslevel=3) as file:
-            file.write(json.dumps(header, ensure_ascii=False) + "\n")
-            file.writelines(line + "\n" for line in out.lines)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_lines(path, [_dumps(header), *out.lines])

@@ -9,6 +9,7 @@ from pathlib import Path
 from scalify_dl.certificate.check import Checker
 from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
+from scalify_dl.garbage import paused
 from scalify_dl.pysouffle import rules_dir
 from scalify_dl.verify.pipeline import rule_files
 
@@ -24,7 +25,7 @@ def check(certificate: Path, directory: Path, rules: tuple[Path, ...], *, as_jso
     if not directory.is_dir():
         raise InputError("no such facts directory", file=directory)
     try:
-        with progress("replaying the proof"):
+        with paused(), progress("replaying the proof"):
             found = Checker(directory, rule_files(rules), rules_dir()).replay(certificate)
     except CertificateError as error:
         if as_json:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
+from scalify_dl.garbage import paused
 from scalify_dl.verify.conclude import conclude
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
@@ -91,7 +92,8 @@ def _conclude(facts: Facts, options: Options) -> Report:
             from scalify_dl.certificate.write import write
 
             say("writing the certificate")
-            write(analysis, report, options.certificate)
+            with paused():
+                write(analysis, report, options.certificate)
         elif options.certificate:
             print(f"dlverify: no certificate is written: the verdict is {report.verdict.value}", file=sys.stderr)
     return report

@@ -1,19 +1,25 @@
 """Certificates: written, replayed, and rejected once edited."""
 
 import gzip
+import hashlib
 import json
+import random
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from scalify_dl.certificate.check import Checked, Checker
-from scalify_dl.certificate.files import CertificateError
+from scalify_dl.certificate.files import FORMAT, VERSION, CertificateError
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.certificate.terms import RuleError
 from scalify_dl.certificate.write import write
+from scalify_dl.facts import Facts
+from scalify_dl.facts import files
 from scalify_dl.facts.files import load
 from scalify_dl.pysouffle import rules_dir
 from scalify_dl.verify.conclude import conclude
@@ -21,17 +27,23 @@ from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse, rule_files
 from scalify_dl.verify.verdict import Verdict
 
+from ..adversarial.programs import RIGHT
+
 FACTS = Path(__file__).parents[2] / "facts" / "row_parallel_linear"
+
+
+def certified(facts: Facts, path: Path) -> Path:
+    """The certificate of facts that are proved."""
+    analysis = analyse(facts, Options())
+    report = conclude(analysis)
+    assert report.verdict is Verdict.PROVED
+    write(analysis, report, path)
+    return path
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    analysis = analyse(load(FACTS), Options())
-    report = conclude(analysis)
-    assert report.verdict is Verdict.PROVED
-    path = tmp_path_factory.mktemp("certificate") / "proof.jsonl.gz"
-    write(analysis, report, path)
-    return path
+    return certified(load(FACTS), tmp_path_factory.mktemp("certificate") / "proof.jsonl.gz")
 
 
 @cache
@@ -44,14 +56,21 @@ def replay(path: Path, facts: Path = FACTS) -> Checked:
 
 
 def lines_of(path: Path) -> list[Any]:
+    """The lines after the first: what is proved, and the derivation."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+        return [json.loads(line) for line in file][1:]
 
 
 def rewritten(path: Path, lines: list[Any]) -> Path:
-    with gzip.open(path, "wt", encoding="utf-8", compresslevel=1) as file:
-        file.writelines(json.dumps(line) + "\n" for line in lines)
+    """A certificate of these lines, with the hash that they have."""
+    body = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+    path.write_bytes(gzip.compress(json.dumps(first).encode() + b"\n" + body, 1))
     return path
+
+
+def is_step(line: Any) -> bool:
+    return isinstance(line, list) and len(line) == 3
 
 
 def test_a_certificate_replays(certificate: Path) -> None:
@@ -59,6 +78,46 @@ def test_a_certificate_replays(certificate: Path) -> None:
     assert len(found.outputs) == 1
     assert found.steps > 100
     assert found.assumptions
+
+
+@pytest.mark.parametrize("name", sorted(RIGHT))
+def test_every_proof_of_the_adversarial_set_is_accepted(name: str, tmp_path: Path) -> None:
+    facts = Facts(RIGHT[name]().tables())
+    report = conclude(analyse(facts, Options(refute=False)))
+    if report.verdict is not Verdict.PROVED:
+        pytest.skip("not proved")
+    files.write(facts, tmp_path / "facts")
+    path = certified(facts, tmp_path / "proof.jsonl.gz")
+    assert replay(path, tmp_path / "facts").outputs == [(o.tensor, o.base_tensor, o.layout) for o in report.outputs]
+
+
+# ---- edits of single bytes, by chance and by malice
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_changed_byte_is_rejected(certificate: Path, tmp_path: Path, data: st.DataObject) -> None:
+    """Of the text as it is, with the hash of the original."""
+    text = gzip.decompress(certificate.read_bytes())
+    at = data.draw(st.integers(0, len(text) - 1))
+    byte = data.draw(st.integers(0, 255).filter(lambda b: b != text[at] and not (chr(b) + chr(text[at])).isspace()))
+    path = tmp_path / "edited.gz"
+    path.write_bytes(gzip.compress(text[:at] + bytes([byte]) + text[at + 1 :], 1))
+    with pytest.raises(CertificateError) as error:
+        replay(path)
+    assert str(error.value)
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_changed_byte_of_the_file_is_rejected(certificate: Path, tmp_path: Path, data: st.DataObject) -> None:
+    """Of the compressed file (its first ten bytes hold the time of writing and the like)."""
+    content = certificate.read_bytes()
+    at = data.draw(st.integers(10, len(content) - 1))
+    path = tmp_path / "edited.gz"
+    path.write_bytes(content[:at] + bytes([content[at] ^ data.draw(st.integers(1, 255))]) + content[at + 1 :])
+    with pytest.raises(CertificateError):
+        replay(path)
 
 
 def edits(line: Any) -> Iterator[Any]:
@@ -69,8 +128,10 @@ def edits(line: Any) -> Iterator[Any]:
     elif isinstance(line, list):
         for i, item in enumerate(line):
             yield from ([*line[:i], other, *line[i + 1 :]] for other in edits(item))
+            yield [*line[:i], *line[i + 1 :]]
+        yield [*line, 0]
     elif isinstance(line, int):
-        yield line + 1
+        yield from (line + 1, line - 1, -line - 1, 10**6, str(line))
     elif isinstance(line, str):
         yield line + "x"
         if line:
@@ -79,61 +140,158 @@ def edits(line: Any) -> Iterator[Any]:
         yield 0
 
 
-def test_no_edited_value_of_a_step_is_accepted(certificate: Path, tmp_path: Path) -> None:
-    """Every value of a sample of lines is changed, one at a time."""
+def test_no_edited_step_is_accepted_by_itself(certificate: Path, tmp_path: Path) -> None:
+    """Every number of a sample of steps is changed, and the hash made to fit: the step, or one that rests on it, fails."""
     lines = lines_of(certificate)
-    sample = [i for i, line in enumerate(lines) if i and isinstance(line, list)]
-    sample = [*sample[:: max(1, len(sample) // 8)], sample[-1]]
+    sample = [i for i, line in enumerate(lines) if is_step(line)]
+    sample = [*sample[:: max(1, len(sample) // 12)], sample[-1]]
     tried = 0
     for i in sample:
         for line in edits(lines[i]):
             tried += 1
+            with pytest.raises(CertificateError, match="line|output|assumption"):
+                replay(rewritten(tmp_path / "edited.gz", [*lines[:i], line, *lines[i + 1 :]]))
+    assert tried > 150
+
+
+def test_no_edited_value_is_accepted(certificate: Path, tmp_path: Path) -> None:
+    lines = lines_of(certificate)
+    sample = [i for i, line in enumerate(lines) if isinstance(line, dict) and "values" in line]
+    for i in sample[:: max(1, len(sample) // 12)]:
+        for line in edits(lines[i]):
             with pytest.raises(CertificateError):
                 replay(rewritten(tmp_path / "edited.gz", [*lines[:i], line, *lines[i + 1 :]]))
-    assert tried > 50
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.randoms(use_true_random=False), st.sampled_from(["delete", "repeat", "swap", "bindings", "premises"]))
+def test_lines_out_of_place_are_rejected(certificate: Path, tmp_path: Path, chance: random.Random, how: str) -> None:
+    """Deleted or repeated steps move the numbers of those that follow; a step stands after its premises."""
+    header, *lines = lines_of(certificate)
+    steps = [i for i, line in enumerate(lines) if is_step(line)]
+    if how == "bindings":
+        i = chance.choice([i for i in steps if len(set(lines[i][2])) > 1])
+        bindings = list(lines[i][2])
+        while bindings == lines[i][2]:
+            chance.shuffle(bindings)
+        lines[i] = [lines[i][0], lines[i][1], bindings]
+    elif how == "premises":
+        i = chance.choice([i for i in steps if len(set(lines[i][1])) > 1])
+        lines[i] = [lines[i][0], [lines[i][1][-1], *lines[i][1][:-1]], lines[i][2]]
+    elif how == "swap":
+        rows = [i for i, line in enumerate(lines) if isinstance(line, list)]
+        i, j = next((i, j) for i, j in zip(rows, rows[1:]) if is_step(lines[j]) and rows.index(i) in lines[j][1])
+        lines[i], lines[j] = lines[j], lines[i]
+    else:
+        i = chance.choice(steps[:-5])
+        lines[i : i + 1] = [lines[i], lines[i]] if how == "repeat" else []
+    with pytest.raises(CertificateError):
+        replay(rewritten(tmp_path / "edited.gz", [header, *lines]))
 
 
 def test_no_edited_header_is_accepted(certificate: Path, tmp_path: Path) -> None:
     header, *steps = lines_of(certificate)
-    for key in ("facts", "rules", "outputs", "assumptions", "version", "certificate"):
-        for value in list(edits(header[key]))[:6]:
+    for key in ("facts", "rules", "outputs", "assumptions"):
+        for value in [*list(edits(header[key]))[:6], [], {}, None, 1]:
             with pytest.raises(CertificateError):
                 replay(rewritten(tmp_path / "edited.gz", [{**header, key: value}, *steps]))
-    for key in ("outputs", "assumptions"):
         with pytest.raises(CertificateError):
-            replay(rewritten(tmp_path / "edited.gz", [{**header, key: []}, *steps]))
+            replay(rewritten(tmp_path / "edited.gz", [{k: v for k, v in header.items() if k != key}, *steps]))
+    for value in ([], {}, None, 1, [[]], [1], {"x": "y"}):
+        for key in ("clauses", "order", "choices"):
+            with pytest.raises(CertificateError):
+                replay(rewritten(tmp_path / "edited.gz", [{**header, key: value}, *steps]))
 
 
 def test_an_edited_rule_text_is_rejected(certificate: Path, tmp_path: Path) -> None:
     header, *steps = lines_of(certificate)
     for i in range(0, len(header["clauses"]), 9):
         clauses = [list(c) for c in header["clauses"]]
-        clauses[i][2] = clauses[i][2].replace(":-", ":- true ,")
+        clauses[i][3] = clauses[i][3].replace(":-", ":- true ,")
         with pytest.raises(CertificateError):
             replay(rewritten(tmp_path / "edited.gz", [{**header, "clauses": clauses}, *steps]))
 
 
-def test_a_missing_step_is_noticed(certificate: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        [], {}, 1, None, "x", [[]], [1, 2, 3, 4], {"values": 1}, {"values": [[-1]]}, {"values": [[10**9]]},
+        {"values": [1.5]}, {"values": [True]}, {"other": []}, {"decide": []}, {"decide": [0, 0, 0]}, ["dim", []],
+        ["no_such_relation", [0]], [0, [0], [0]], [10**9, [], []], [-1, [], []], [None, None, None], ["holds", [0, 0, 0]],
+    ],
+)  # fmt: skip
+def test_a_malformed_line_is_rejected_with_its_number(certificate: Path, tmp_path: Path, line: Any) -> None:
     lines = lines_of(certificate)
-    for i in (5, len(lines) // 2, len(lines) - 1):
-        with pytest.raises(CertificateError):
-            replay(rewritten(tmp_path / "edited.gz", lines[:i] + lines[i + 1 :]))
+    with pytest.raises(CertificateError, match="line 7"):
+        replay(rewritten(tmp_path / "edited.gz", [*lines[:5], line, *lines[5:]]))
+
+
+def test_a_step_of_the_recursion_after_conclusions_is_rejected(certificate: Path, tmp_path: Path) -> None:
+    """Else a conclusion could rest on the absence of what is shown later."""
+    header, *lines = lines_of(certificate)
+    step = next(line for line in lines if is_step(line) and header["clauses"][line[0]][0] == "holds")
+    with pytest.raises(CertificateError, match="after conclusions"):
+        replay(rewritten(tmp_path / "edited.gz", [header, *lines, step]))
+
+
+# ---- other facts, other rules
+
+
+def copied(tmp_path: Path) -> Path:
+    for file in FACTS.glob("*.facts"):
+        (tmp_path / file.name).write_text(file.read_text())
+    return tmp_path
 
 
 def test_other_facts_are_noticed(certificate: Path, tmp_path: Path) -> None:
-    for file in FACTS.glob("*.facts"):
-        (tmp_path / file.name).write_text(file.read_text())
-    assert replay(certificate, tmp_path).outputs
-    dims = (tmp_path / "dim.facts").read_text()
-    (tmp_path / "dim.facts").write_text(dims.replace("16\n", "32\n", 1))
-    checker.cache_clear()
+    facts = copied(tmp_path)
+    assert Checker(facts, rule_files(), rules_dir()).replay(certificate).outputs
+    dims = (facts / "dim.facts").read_text()
+    (facts / "dim.facts").write_text(dims.replace("16\n", "32\n", 1))
     with pytest.raises(CertificateError, match=r"dim\.facts"):
-        replay(certificate, tmp_path)
+        Checker(facts, rule_files(), rules_dir()).replay(certificate)
+
+
+def test_other_facts_are_rejected_even_if_their_hash_is_stated(certificate: Path, tmp_path: Path) -> None:
+    """Twice as wide a weight: the layouts of the proof do not fit any longer."""
+    facts = copied(tmp_path)
+    dims = (facts / "dim.facts").read_text()
+    (facts / "dim.facts").write_text(dims.replace("16\n", "32\n"))
+    other = Checker(facts, rule_files(), rules_dir())
+    header, *lines = lines_of(certificate)
+    with pytest.raises(CertificateError, match="line"):
+        other.replay(rewritten(tmp_path / "c.gz", [{**header, "facts": other.fact_hashes}, *lines]))
+
+
+def test_proved_claims_among_the_facts_are_not_believed(certificate: Path, tmp_path: Path) -> None:
+    facts = copied(tmp_path)
+    (facts / "proved.facts").write_text("x\t0\t1\n")
+    with pytest.raises(CertificateError, match=r"proved\.facts"):
+        Checker(facts, rule_files(), rules_dir()).replay(certificate)
+
+
+def test_a_malformed_fact_is_named(tmp_path: Path) -> None:
+    facts = copied(tmp_path)
+    (facts / "dim.facts").write_text("x\ty\tz\n")
+    with pytest.raises(CertificateError, match=r"dim\.facts:1: 'y' is not a number"):
+        Checker(facts, rule_files(), rules_dir())
+
+
+def test_other_rules_are_noticed(certificate: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.dl"
+    more.write_text('holds(d, t, l) :- tensor(d, _, _, _), holds(_, t, l).\n')
+    with pytest.raises(CertificateError, match=r"other rules: more\.dl"):
+        Checker(FACTS, rule_files([more]), rules_dir()).replay(certificate)
+
+
+# ---- files that are none
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"not gzip", gzip.compress(b"{"), gzip.compress(b"[1]\n"), gzip.compress(b"{}\n")]
-)
+    "content",
+    [b"", b"not gzip", gzip.compress(b""), gzip.compress(b"{"), gzip.compress(b"[1]\n"), gzip.compress(b"{}\n"),
+     gzip.compress(b"\xff\xfe"), gzip.compress(b"[" * 100_000)],
+)  # fmt: skip
 def test_what_is_no_certificate_is_rejected(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "c.gz"
     path.write_bytes(content)
@@ -146,6 +304,10 @@ def test_a_truncated_certificate_is_rejected(certificate: Path, tmp_path: Path) 
     path.write_bytes(certificate.read_bytes()[:-200])
     with pytest.raises(CertificateError):
         replay(path)
+    lines = lines_of(certificate)
+    for end in (0, 1, 2, len(lines) // 2, len(lines) - 1):
+        with pytest.raises(CertificateError):
+            replay(rewritten(path, lines[:end]))
 
 
 @pytest.mark.parametrize(
