@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from scalify_dl.facts.model import Row
 from scalify_dl.facts.schema import SYMBOLIC
-from scalify_dl.pysouffle import Symbol
+from scalify_dl.pysouffle import Program, Symbol
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rules_program
 
@@ -52,12 +52,23 @@ def derive(facts: SymbolicFacts, point: Mapping[str, int], options: Options) -> 
         view = Analysis(facts.facts, program, options).view
         ops = view.ops({op for (op,) in program.relation("frontier")})
         return Derivation(False, stops=tuple(sorted(f"{op.name} ({op.kind})" for op in ops.values())[:3]))
-    conditions = program.conditions({"output_verdict": list(found.values())})
+    conditions = program.conditions(_proofs(program, facts, found))
     return Derivation(
         True,
         tuple(Condition(c.kind, names.outside(c.left), names.outside(c.right)) for c in conditions),
         tuple(sorted((tensor, names.outside(text), why) for tensor, text, why in program.relation("assumption"))),
     )
+
+
+def _proofs(program: Program, facts: SymbolicFacts, found: Mapping[tuple[str, str], Row]) -> dict[str, list[Row]]:
+    """The rows whose proofs count: the verdicts, or, where no op is a loop or a random draw, what they rest on besides
+    (no sizes make such ops, and to ask which would compare everything with everything)."""
+    if any(kind in ("while", "dropout-mask") for _, _, kind in facts.facts["op"]):
+        return {"output_verdict": list(found.values())}
+    rows: dict[tuple[str, str], Row] = {}
+    for row in program.relation("as_expected"):
+        rows.setdefault((row[0], row[1]), row)
+    return {"as_expected": list(rows.values())}
 
 
 class _Names:
