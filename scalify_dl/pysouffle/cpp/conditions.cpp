@@ -1,6 +1,7 @@
 #include "conditions.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace dl {
 
@@ -15,6 +16,7 @@ ProofConditions::ProofConditions(Engine& engine, Provenance& provenance)
     rules_of_.resize(engine.program().relations.size());
     monotone_.assign(rules_of_.size(), 1);
     asked_.assign(rules_of_.size(), 0);
+    reach_.assign(rules_of_.size(), 0);
     for (std::size_t i = 0; i < engine.program().rules.size(); ++i) {
         const Rule& rule = engine.program().rules[i];
         if (rule.kind == Rule::Kind::Derive) rules_of_[static_cast<std::size_t>(rule.head.relation)].push_back(static_cast<int>(i));
@@ -85,6 +87,40 @@ void ProofConditions::refuse(int relation, const std::string& why) const {
     throw EvaluationError("conditions are not available: a negation or an aggregate depends on relation " + engine_.declaration(relation).name + ", " + why);
 }
 
+std::size_t ProofConditions::reach(int relation) {
+    std::size_t& known = reach_[static_cast<std::size_t>(relation)];
+    if (known > 0) return known;
+    std::vector<char> seen(reach_.size(), 0);
+    std::vector<int> open{relation};
+    seen[static_cast<std::size_t>(relation)] = 1;
+    for (std::size_t at = 0; at < open.size(); ++at)
+        for (const int rule : rules_of_[static_cast<std::size_t>(open[at])])
+            for_each_atom(engine_.program().rules[static_cast<std::size_t>(rule)].body, true, [&](int next, bool) {
+                if (!std::exchange(seen[static_cast<std::size_t>(next)], 1)) open.push_back(next);
+            });
+    return known = open.size();
+}
+
+bool ProofConditions::blocked(const FlatRule& flat, const std::vector<char>& set, const std::vector<Value>& registers) {
+    const Recorder::Mark mark = recorder_.mark();
+    const FlatLiteral* best = nullptr;
+    std::vector<ColumnRegister> best_known;
+    for (const FlatLiteral& literal : flat.body) {
+        if (literal.kind != FlatLiteral::Kind::Atom) continue;
+        const RelationData& data = engine_.relation(literal.relation);
+        std::vector<ColumnRegister> known;
+        for (std::size_t i = 0; i < literal.args.size(); ++i)
+            if (literal.args[i] != kUnnamed && set[static_cast<std::size_t>(literal.args[i])]) known.push_back({static_cast<int>(i), literal.args[i]});
+        if (data.eqrel || (best && reach(literal.relation) >= reach(best->relation))) continue;
+        bool none = true;
+        for (const Row row : recorder_.candidates(data, known, registers.data())) none = none && !recorder_.may_match(data, data.table.row(row), known, registers.data());
+        if (none) best = &literal, best_known = std::move(known);
+    }
+    recorder_.cut(mark);
+    if (best) recorder_.want(engine_.relation(best->relation), best_known, registers.data());
+    return best != nullptr;
+}
+
 void ProofConditions::look_at(int rule, const Goal& goal) {
     const FlatRule& flat = engine_.flat(rule);
     std::vector<int> columns;
@@ -128,7 +164,7 @@ void ProofConditions::look_at(int rule, const Goal& goal) {
             if (set[reg]) fits = fits && recorder_.equal(recorder_.column_type(goal.relation, column), plan->registers[reg], value);
             else plan->registers[reg] = value, set[reg] = 1;
         }
-        if (fits) {
+        if (fits && !blocked(flat, set, plan->registers)) {
             try {
                 engine_.machine().each(*plan, [&] {
                     if (!chooses) return true;

@@ -32,6 +32,9 @@ private:
     void widen(Goal& goal);
     void settle(const Goal& goal);
     [[noreturn]] void refuse(int relation, const std::string& why) const;
+    // An atom of the body that no row fits, by what the head and constants say alone: its goal will do for the rule.
+    bool blocked(const FlatRule& flat, const std::vector<char>& set, const std::vector<Value>& registers);
+    std::size_t reach(int relation);  // how many relations it depends on
     void look_at(int rule, const Goal& goal);
 
     Engine& engine_;
@@ -41,6 +44,7 @@ private:
     std::vector<char> noted_;
     std::vector<std::vector<int>> rules_of_;  // by relation
     std::vector<char> monotone_;
+    std::vector<std::size_t> reach_;  // 0: not computed
     std::set<Goal> goals_;
     std::vector<std::size_t> asked_;  // goals by relation
     std::map<std::pair<int, int>, std::unordered_set<Value>> values_;  // by relation and column

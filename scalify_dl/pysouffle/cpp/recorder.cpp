@@ -211,6 +211,14 @@ bool Recorder::matches(const RelationData& relation, const Value* row, const std
     return false;
 }
 
+bool Recorder::may_match(const RelationData& relation, const Value* row, const std::vector<ColumnRegister>& known, const Value* registers) {
+    const int index = relation_of_.at(&relation);
+    Difference difference;
+    for (const ColumnRegister& k : known)
+        if (!collect(column_type(index, k.column), row[k.column], registers[k.reg], difference)) return false;
+    return !db_.formulas->surely_differ(difference.numbers);
+}
+
 void Recorder::rows_differ(const RelationData& relation, const Value* left, const Value* right) {
     const int index = relation_of_.at(&relation);
     Difference difference;

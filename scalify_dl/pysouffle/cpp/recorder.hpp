@@ -62,6 +62,7 @@ public:
     // Does a row match? If not, but it might at another point, that is noted.
     bool matches(const RelationData& relation, const Value* row, const std::vector<ColumnRegister>& known,
                  const std::vector<std::pair<int, int>>& same, const Value* registers);
+    bool may_match(const RelationData& relation, const Value* row, const std::vector<ColumnRegister>& known, const Value* registers);
     void rows_differ(const RelationData& relation, const Value* left, const Value* right);
 
     bool varies(int relation, const Value* row);  // is there a formula in it?
