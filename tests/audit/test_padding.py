@@ -188,6 +188,49 @@ def test_the_last_of_a_sharded_dim_is_on_one_rank() -> None:
     assert not proved(last_token(uneven=True, at=3))
 
 
+def sent(source: int, *, chosen: int = 0) -> Pair:
+    """x[:, -1], with dim 1 over tp=4: sent to one rank, and kept on one."""
+    pair = Pair({"dp": 2, "tp": 4})
+    x, dx = pair.input((8, 16), {0: "dp", 1: "tp"})
+    own = part(pair.dist, dx, 1, 3, 4)
+    own = pair.dist.emit("collective-permute", [own], pairs=[(source, 0), (source + 4, 4)])
+    pair.outputs(part(pair.base, x, 1, 15, 16), on_one_rank(pair, own, "tp", chosen))
+    return pair
+
+
+def test_it_may_be_sent_to_another_rank_first() -> None:
+    assert proved(sent(3))
+    assert not proved(sent(2))
+    assert not proved(sent(3, chosen=1))
+
+
+def additions(*, slip: int = 0, cut: int = 10) -> Pair:
+    """Rows added into ten rows of zeros, by id; over tp=4 every rank adds those that it has."""
+    pair = Pair({"tp": 4})
+    (u, du), (i, di) = pair.input((8, 4)), pair.input((8,), dtype="s32", range=(0, 10))
+    g, b = pair.dist, pair.base
+    starts = [start + slip for start in first(pair, "tp", 3)]
+    local = g.emit("subtract", [di, g.emit("broadcast", [rank_scalar(pair, starts)], shape=(8,), dimensions=[])])
+    attributes = {
+        "update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0],
+        "index_vector_dim": 1, "reducer": "sum",
+    }  # fmt: skip
+
+    def scatter(side: Graph, rows: int, ids: Tensor, updates: Tensor) -> Tensor:
+        into = side.splat(0.0, "f32", (rows, 4))
+        return side.emit("scatter", [into, side.emit("reshape", [ids], shape=(8, 1)), updates], **attributes)
+
+    whole = g.emit("all-gather", [scatter(g, 3, local, du)], dimension=0, groups=pair.groups("tp"))
+    pair.outputs(scatter(b, 10, i, u), part(g, whole, 0, cut - 10, cut))
+    return pair
+
+
+def test_rows_added_to_an_uneven_table() -> None:
+    assert not proved(additions(slip=1))
+    assert not proved(additions(cut=11))
+    assert proved(additions())
+
+
 def cropped(high: int) -> Pair:
     """Ten columns over tp=4, gathered; two of twelve cropped, at either end, by a pad."""
     pair = Pair({"tp": 4})
