@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import product
+from math import prod
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.validate import validate
@@ -20,7 +22,7 @@ from scalify_dl.verify.verdict import Report, Verdict
 
 from .conditions import Condition
 from .derive import Derivation, derive
-from .domain import FIRST_GENERIC, Domain, Region
+from .domain import LONGEST_SHORT, Domain, Region
 from .expression import Expression, Monomial
 from .family import Family
 
@@ -29,6 +31,9 @@ LIMIT = 60
 POINTS = 8
 """Most single points proved one by one where symbols did not do."""
 REFINEMENTS = 6
+AXES = (7, 11, 8, 6, 5, 4)
+"""Lengths of axes, and factors of other sizes, at which a case is tried first."""
+PRIMES = (13, 17, 19, 23, 29, 31, 37, 41)
 
 Point = dict[str, int]
 Equations = dict[str, Expression]
@@ -58,6 +63,8 @@ class Coverage:
     magnitude: set[Condition] = field(default_factory=set)
     """Conditions that only keep numbers small."""
     assumptions: set[tuple[str, str, str]] = field(default_factory=set)
+    spread: list[Equations] = field(default_factory=list)
+    """Equations that were tried at large sizes."""
     complete: bool = False
     failed: tuple[Point, Report] | None = None
     notes: list[str] = field(default_factory=list)
@@ -98,15 +105,21 @@ def cover(
 
 
 def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Case | None:
-    """A region around a point; None where symbols do not help."""
+    """A region around a point, or of larger sizes with the same equations; None where symbols do not help."""
     axes = [symbol.name for symbol in family.symbols if symbol.axis]
-    equations = _fixed({}, [a for a in axes if point[a] <= FIRST_GENERIC], point)
+    equations = _fixed({}, [a for a in axes if point[a] <= LONGEST_SHORT], point)
     one = Expression.number(1)
     for size in out.domain.sizes:  # a dim of one element is never like others
         if size.at(point) == 1:
             equations = _equated(equations, size - one, axes)
     for case in out.cases:
         equations = _joined(equations, [c for c in case.region.conditions if case.region.applies(point)], point, axes)
+    if equations not in out.spread:
+        out.spread.append(equations)
+        large = _spread(family, equations, out.domain)
+        region = _region(family, equations, large, out, options) if large else None
+        if large and region is not None and region.holds(large):
+            return Case(region, large)
     tried: list[Equations] = []
     for _ in range(REFINEMENTS):
         if equations in tried or len(equations) == len(point):
@@ -123,11 +136,32 @@ def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Cas
             involved = {region.generic.get(s, s) for s in involved} - equations.keys()
             finer = _fixed(equations, sorted(involved)[:1], point)
         equations = finer
-    fixed = _fixed(equations, axes, point)
-    if fixed not in tried and len(fixed) < len(point):
-        region = _region(family, fixed, point, out, options)
-        if region is not None and region.holds(point):
-            return Case(region, point)
+    # numbers in place of symbols, as few as do: axes, then what is cut along them, then the rest
+    order = [*axes, *sorted(point.keys() - set(axes), key=lambda name: (-out.domain.coupled(name), name))]
+    equations = _fixed(equations, axes, point)
+    while len(equations) < len(point):
+        rest = [name for name in order if name not in equations]
+        for finer in (equations, *(_fixed(equations, [name], point) for name in rest)):
+            if finer not in tried and len(finer) < len(point):
+                tried.append(finer)
+                region = _region(family, finer, point, out, options)
+                if region is not None and region.holds(point):
+                    return Case(region, point)
+        equations = _fixed(equations, rest[:1], point)
+    return None
+
+
+def _spread(family: Family, equations: Equations, domain: Domain) -> Point | None:
+    """Large sizes that satisfy the equations and have little in common: there symbols behave as symbols."""
+    axes = [symbol.name for symbol in family.symbols if symbol.axis and symbol.name not in equations]
+    others = [symbol.name for symbol in family.symbols if not symbol.axis and symbol.name not in equations]
+    for lengths in product(AXES, repeat=len(axes)):
+        point = dict(zip(axes, lengths, strict=True))
+        for scale in (prod(lengths), 1):
+            point |= {name: scale * prime for name, prime in zip(others, PRIMES, strict=False)}
+            whole = point | {name: int(formula.at(point)) for name, formula in equations.items()}
+            if len(whole) == len(family.symbols) and domain.holds(whole):
+                return {symbol.name: whole[symbol.name] for symbol in family.symbols}
     return None
 
 

@@ -1,8 +1,8 @@
 """A family of programs: facts whose numbers are formulas of symbolic sizes, and what they are at given sizes.
 
 `lift` makes one from captures. `Family.facts` gives the facts of one member or, where symbols are left, of all of them
-at once: an axis of symbolic size then has three ranks in place of all, at coordinates 0, 1 and a generic k, which
-stands for every coordinate from 2 on. That is enough because every number that depends on the rank is linear in the
+at once: an axis of symbolic size then has four ranks in place of all, at coordinates 0, 1, a generic k, which stands
+for every coordinate in between, and the last one. That is enough because every number that depends on the rank is linear in the
 coordinate (`lift` checks it), and because the rules treat ranks alike.
 """
 
@@ -231,7 +231,8 @@ class SymbolicFacts:
             count = size.constant
             if count is None:
                 generic = Expression.symbol(self.coordinates[axis])
-                choices.append([Expression.number(0), Expression.number(1), generic])
+                last = size - Expression.number(1)
+                choices.append([Expression.number(0), Expression.number(1), generic, last])
             else:
                 choices.append([Expression.number(i) for i in range(_integer(count))])
         return [dict(zip(self.sizes, place, strict=True)) for place in product(*choices)]
