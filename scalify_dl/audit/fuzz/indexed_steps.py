@@ -48,6 +48,11 @@ def blocks(w: World, dim: int, shape: Sequence[int]) -> tuple[Twin, ByRank, int,
     return w.input("f32", shape=shape, layout=w.pair.layout(shape, split)), first, local, axes
 
 
+def doubled(w: World, x: Tensor) -> Tensor:
+    """The value, now and then twice as large."""
+    return w.emit(w.dist, "multiply", [x, w.dist.splat(2.0, "f32", x.shape)]) if w.slip() else x
+
+
 def shaken(w: World, values: ByRank) -> ByRank:
     """The same numbers, now and then one off somewhere."""
     if not w.slip():
@@ -158,7 +163,7 @@ def masked_read(w: World) -> None:
     if w.chance(0.2):
         dist_ids = w.emit(w.dist, "all-gather", [dist_ids], dimension=0, groups=w.pair.groups(*w.axes()))
     mask, near = local_ids(w, dist_ids, first, size)
-    rows = read(w, w.dist, table.dist, near)
+    rows = read(w, w.dist, doubled(w, table.dist), near)
     groups = w.pair.groups(*w.axes()) if w.chance(0.25) else None
     if groups:
         rows = w.emit(w.dist, "all-gather", [rows], dimension=0, groups=groups)
@@ -187,7 +192,8 @@ def masked_write(w: World) -> None:
     updates = w.input("f32", shape=shape, layout=layout)
     expected = add_rows(w, w.base, table.base.shape[0], ids.base, updates.base)
     mask, near = local_ids(w, ids.dist, first, size)
-    kept = updates.dist if w.chance(0.15) else keep(w, w.dist, mask, updates.dist)
+    given = doubled(w, updates.dist)
+    kept = given if w.chance(0.15) else keep(w, w.dist, mask, given)
     w.add(expected, add_rows(w, w.dist, size, near, kept, "max" if w.slip() else "sum"))
 
 
@@ -217,6 +223,9 @@ def block_write(w: World) -> None:
     split: dict[int, str] = {}
     if window and free and window[0] % sizes[free[-1]] == 0:
         split = {1: free[-1]}
+    every = [n for n in names if sizes[n] > 1 and window and window[0] % sizes[n] == 0]
+    if w.slip() and every:  # perhaps over an axis that numbers blocks
+        split = {1: w.rng.choice(every)}
     if w.slip() and free and count % sizes[free[-1]] == 0:
         split = {0: free[-1]}
         indices = w.pair.input((count, dims), {0: free[-1]}, dtype="s32", range=(0, min(shape)))
@@ -225,7 +234,7 @@ def block_write(w: World) -> None:
     results = []
     for g, i, u, extents in ((w.base, indices[0], updates[0], shape), (w.dist, indices[1], updates[1], local)):
         if g is w.dist:
-            i = w.emit(g, "subtract", [i, spread(g, start, i.shape, [1])])
+            i, u = w.emit(g, "subtract", [i, spread(g, start, i.shape, [1])]), doubled(w, u)
         zeros = g.splat(0.0 if g is w.base or not w.slip() else 1.0, "f32", (*extents, *u.shape[1:]))
         results.append(
             w.emit(

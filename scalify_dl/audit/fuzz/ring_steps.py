@@ -134,7 +134,8 @@ def ring(w: World) -> None:
     columns = t.dist.shape[1]
     if other is not None and other.dist.shape[0] != columns:
         raise Retry
-    out = w.dist.splat(w.rng.choice([0.0, 1.0]), "f32", (width * size, 4 if other else columns))
+    wide = 1 if w.slip() else 0  # a column that no block fills
+    out = w.dist.splat(w.rng.choice([0.0, 1.0]), "f32", (width * size, (4 if other else columns) + wide))
     moved = t.dist
     for k in range(rounds):
         block = moved

@@ -182,7 +182,10 @@ class World:
         if self.slip():
             ranks = list(range(self.pair.mesh.size))
             half = max(len(ranks) // 2, 1)
+            size, mixed = len(groups[0]), self.rng.sample(ranks, len(ranks))
             groups = self.rng.choice([
+                [mixed[i : i + size] for i in range(0, len(ranks), size)],
+                [ranks[i : i + size] for i in range(0, len(ranks), size)],
                 [[r] for r in ranks], [ranks], [g[::-1] for g in groups], [ranks[:half],
                 ranks[half:]] if len(ranks) > 1 else [ranks],
                 [self.rng.sample(g, len(g)) for g in groups],
