@@ -226,17 +226,18 @@ def notice(rules: Program, tables: Tables, wrong: bool, seed: int) -> int:
         return 3
 
 
-def arguments_for(folder: Path) -> dict[tuple[str, str, str], str]:
-    """(file, head, condition) → why its loss is harmless; InputError for lines that fit no condition."""
-    known = {(c.file, c.head, c.text) for c in conditions(folder, all_files(folder))}
-    found = {}
+def arguments_for(found: list[Condition]) -> dict[Condition, str]:
+    """Condition → why its loss is harmless; InputError for lines that fit no condition."""
+    arguments = {}
     for number, line in enumerate(HARMLESS.read_text(encoding="utf-8").splitlines(), 1):
-        if line and not line.startswith("#"):
-            file, head, text, why = line.split("\t")
-            if (file, head, text) not in known:
-                raise InputError("no rule has this condition any more", file=HARMLESS, line=number)
-            found[file, head, text] = why
-    return found
+        if not line or line.startswith("#"):
+            continue
+        file, head, text, fragment, why = line.split("\t")
+        fitting = [c for c in found if (c.file, c.head, c.text) == (file, head, text) and fragment in c.rule]
+        if not fitting:
+            raise InputError("no rule has this condition any more", file=HARMLESS, line=number)
+        arguments.update(dict.fromkeys(fitting, why))
+    return arguments
 
 
 def all_files(folder: Path) -> list[str]:
@@ -263,7 +264,8 @@ def main() -> int:
         for c in found:
             print(f"{c.file}:{c.line}\t{c.head}\t{c.text}")
         return 0
-    harmless, grants = arguments_for(arguments.rules), granting(arguments.rules)
+    harmless = arguments_for(conditions(arguments.rules, all_files(arguments.rules)))
+    grants = granting(arguments.rules)
     journal = read(arguments.journal)
     done = {(r["file"], r["rule"], r["condition"]): r["verdict"] for r in journal}
     rows = []
@@ -281,7 +283,7 @@ def main() -> int:
                 row = {"file": c.file, "line": c.line, "condition": c.text, "rule": c.rule, "verdict": said}
                 file.write(json.dumps(row, ensure_ascii=False) + "\n")
                 file.flush()
-            why = harmless.get((c.file, c.head, c.text))
+            why = harmless.get(c)
             if said == "unnoticed" and why:
                 said = f"harmless: {why}"
             rows.append((c.file, said.split(":")[0]))
