@@ -22,16 +22,16 @@ from scalify_dl.verify.verdict import Report, Verdict
 
 from .conditions import Condition
 from .derive import Derivation, derive
-from .domain import LONGEST_SHORT, Domain, Region
+from .domain import Domain, Region
 from .expression import Expression, Monomial
-from .family import Family
+from .family import FIRST, LAST, Family
 
-LIMIT = 60
+LIMIT = 240
 """Most cases."""
 POINTS = 8
 """Most single points proved one by one where symbols did not do."""
 REFINEMENTS = 6
-AXES = (7, 11, 8, 6, 5, 4)
+AXES = (11, 13, 16, 12, 8)
 """Lengths of axes, and factors of other sizes, at which a case is tried first."""
 PRIMES = (13, 17, 19, 23, 29, 31, 37, 41)
 
@@ -45,13 +45,6 @@ class Case:
 
     region: Region
     point: Mapping[str, int]
-
-    @property
-    def is_point(self) -> bool:
-        """Whether no symbol was left."""
-        return all(formula.constant is not None for formula in self.region.equations.values()) and len(
-            self.region.equations
-        ) == len(self.point)
 
 
 @dataclass
@@ -80,9 +73,10 @@ def cover(
     out = Coverage(Domain(names, family.sizes, family.integers))
     if not out.domain.holds(first):
         raise InputError(f"the sizes {_text(first)} do not fit the formulas", hint="add a capture at other sizes")
+    single = 0
     point: Point | None = first
     while point is not None:
-        if len(out.cases) >= LIMIT or sum(case.is_point for case in out.cases) >= POINTS:
+        if len(out.cases) >= LIMIT or single >= POINTS:
             out.notes.append(f"{len(out.cases)} cases are proved and not all sizes covered: {_text(point)} is not")
             return out
         progress(f"case {len(out.cases) + 1}: {_text(point)}")
@@ -92,6 +86,7 @@ def cover(
             if report.verdict is not Verdict.PROVED:
                 out.failed = point, report
                 return out
+            single += 1
             case = Case(Region({name: Expression.number(size) for name, size in point.items()}, {}, ()), point)
             out.assumptions |= {(a.tensor, a.text, a.why) for a in report.assumptions}
         out.cases.append(case)
@@ -107,7 +102,7 @@ def cover(
 def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Case | None:
     """A region around a point, or of larger sizes with the same equations; None where symbols do not help."""
     axes = [symbol.name for symbol in family.symbols if symbol.axis]
-    equations = _fixed({}, [a for a in axes if point[a] <= LONGEST_SHORT], point)
+    equations = _fixed({}, [a for a in axes if point[a] <= FIRST + LAST], point)
     one = Expression.number(1)
     for size in out.domain.sizes:  # a dim of one element is never like others
         if size.at(point) == 1:

@@ -13,8 +13,7 @@ from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rules_program
 
 from .conditions import Condition
-from .domain import FIRST_GENERIC
-from .family import SymbolicFacts
+from .family import FIRST, SymbolicFacts
 
 
 @dataclass(frozen=True)
@@ -34,7 +33,7 @@ def derive(facts: SymbolicFacts, point: Mapping[str, int], options: Options) -> 
     names = _Names([*left, *facts.coordinates.values()])
     symbols = [Symbol(names.inside(name), value=point[name], minimum=1) for name in left]
     symbols += [
-        Symbol(names.inside(name), value=FIRST_GENERIC, minimum=FIRST_GENERIC, below=names.inside(axis))
+        Symbol(names.inside(name), value=FIRST, minimum=FIRST, below=names.inside(axis))
         for axis, name in facts.coordinates.items()
     ]
     program = rules_program(options.rules, symbols=symbols)
@@ -72,7 +71,7 @@ def _proofs(program: Program, facts: SymbolicFacts, found: Mapping[tuple[str, st
 
 
 class _Names:
-    """Names of symbols inside the engine: unlike any text of the facts, as rules compare texts of numbers with those."""
+    """Names of symbols inside the engine: unlike any text of the facts, with which rules compare texts of numbers."""
 
     SUFFIX = "__size"
 

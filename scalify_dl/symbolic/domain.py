@@ -13,11 +13,8 @@ from typing import Any
 
 from .conditions import Condition, walk
 from .expression import Expression
+from .family import FIRST, LAST
 
-FIRST_GENERIC = 2
-"""The generic coordinate stands for all from here on, but for the last one."""
-LONGEST_SHORT = 3
-"""Axes up to this length have no generic coordinate."""
 TIMEOUT_MS = 4000
 NEAR = (4, 8, 16, 64)
 """Small points are looked for first."""
@@ -25,8 +22,8 @@ NEAR = (4, 8, 16, 64)
 
 @dataclass(frozen=True)
 class Region:
-    """Sizes at which one derivation is a proof: the equations hold, every symbolic axis has more than `LONGEST_SHORT`
-    positions, and the conditions hold for every generic coordinate."""
+    """Sizes at which one derivation is a proof: the equations hold, every symbolic axis is long enough to have a
+    generic coordinate, and the conditions hold for every such coordinate."""
 
     equations: Mapping[str, Expression]
     generic: Mapping[str, str]
@@ -39,7 +36,7 @@ class Region:
 
     def applies(self, point: Mapping[str, int]) -> bool:
         """Whether the equations hold and the axes are long enough."""
-        long = all(point[axis] > LONGEST_SHORT for axis in self.generic.values())
+        long = all(point[axis] > FIRST + LAST for axis in self.generic.values())
         return long and all(formula.at(point) == point[name] for name, formula in self.equations.items())
 
     def violated(self, point: Mapping[str, int]) -> list[Condition]:
@@ -50,7 +47,7 @@ class Region:
         points: list[dict[str, int]] = [dict(point)]
         for name, axis in self.generic.items():
             if name in condition.symbols:
-                points = [one | {name: k} for one in points for k in range(FIRST_GENERIC, point[axis] - 1)]
+                points = [one | {name: k} for one in points for k in range(FIRST, point[axis] - LAST)]
         return points
 
 
@@ -125,12 +122,12 @@ class Domain:
         for name, formula in region.equations.items():
             above, below = _cleared(formula)
             options.append(terms.variable(name) * terms.polynomial(below) != terms.polynomial(above))
-        options += [terms.variable(axis) <= LONGEST_SHORT for axis in region.generic.values()]
+        options += [terms.variable(axis) <= FIRST + LAST for axis in region.generic.values()]
         for condition in region.conditions:
             # its own coordinate: the condition must hold for every one
             terms.rename = {name: f"{name} of {number}" for name in region.generic}
             there = [
-                z3.And(terms.variable(name) >= FIRST_GENERIC, terms.variable(name) < terms.variable(axis) - 1)
+                z3.And(terms.variable(name) >= FIRST, terms.variable(name) < terms.variable(axis) - LAST)
                 for name, axis in region.generic.items()
                 if name in condition.symbols
             ]

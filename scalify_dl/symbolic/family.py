@@ -1,8 +1,9 @@
 """A family of programs: facts whose numbers are formulas of symbolic sizes, and what they are at given sizes.
 
 `lift` makes one from captures. `Family.facts` gives the facts of one member or, where symbols are left, of all of them
-at once: an axis of symbolic size then has four ranks in place of all, at coordinates 0, 1, a generic k, which stands
-for every coordinate in between, and the last one. That is enough because every number that depends on the rank is linear in the
+at once: an axis of symbolic size then has seven ranks in place of all, at the first and the last three coordinates, and
+a generic k, which stands for every coordinate in between (neighbours of the ends are not like the others where a rank
+has one element). That is enough because every number that depends on the rank is linear in the
 coordinate (`lift` checks it), and because the rules treat ranks alike.
 """
 
@@ -20,6 +21,9 @@ from scalify_dl.facts.schema import TABLES
 from scalify_dl.frontends.literals import ITEMS_LIMIT, LIMIT, Literal
 
 from .expression import Expression
+
+FIRST, LAST = 3, 3
+"""How many ranks at either end of a symbolic axis stand for themselves."""
 
 Cell = Any
 """A cell of a table: a symbol (str), a number (int) or a formula (Expression)."""
@@ -230,9 +234,8 @@ class SymbolicFacts:
         for axis, size in self.sizes.items():
             count = size.constant
             if count is None:
-                generic = Expression.symbol(self.coordinates[axis])
-                last = size - Expression.number(1)
-                choices.append([Expression.number(0), Expression.number(1), generic, last])
+                middle = [*map(Expression.number, range(FIRST)), Expression.symbol(self.coordinates[axis])]
+                choices.append([*middle, *(size - Expression.number(i) for i in range(LAST, 0, -1))])
             else:
                 choices.append([Expression.number(i) for i in range(_integer(count))])
         return [dict(zip(self.sizes, place, strict=True)) for place in product(*choices)]
