@@ -16,6 +16,28 @@ def all_reduce(w: World) -> None:
     w.add(t.base, w.emit(w.dist, "all-reduce", [t.dist], reducer=name, groups=w.groups()))
 
 
+@step("settle", 0.7)
+def settle(w: World) -> None:
+    """A value that is pending over some axes, reduced over those groups or others."""
+    axes = w.axes()
+    reducer = w.rng.choice(["sum", "sum", "max", "min"])
+    t = w.input("f32", shape=[8, 2], layout=w.pair.layout([8, 2], {}, pending=dict.fromkeys(axes, reducer)))
+    groups = w.groups() if w.chance(0.4) else w.pair.groups(*axes)
+    if w.slip():
+        ranks = w.rng.sample(range(w.pair.mesh.size), w.pair.mesh.size)
+        size = w.rng.choice([len(groups[0]), 2])
+        groups = [ranks[i : i + size] for i in range(0, len(ranks), size)]
+    if len({len(g) for g in groups}) != 1:
+        raise Retry
+    if w.chance(0.5):
+        w.add(t.base, w.emit(w.dist, "all-reduce", [t.dist], reducer=reducer, groups=groups))
+    elif 8 % len(groups[0]) == 0:
+        scattered = w.emit(w.dist, "reduce-scatter", [t.dist], dimension=0, reducer=reducer, groups=groups)
+        gathered = w.emit(w.dist, "all-gather", [scattered], dimension=0, groups=groups)
+        w.add(t.base, scattered)
+        w.add(t.base, gathered)
+
+
 @step("all-gather", 2.0)
 def all_gather(w: World) -> None:
     t = w.twin(least=1, dtype=None)
