@@ -47,7 +47,7 @@ from scalify_dl.pysouffle import Program, rules_dir
 
 HARMLESS = Path(__file__).with_name("harmless.tsv")
 STEPS: dict[str, tuple[str, ...]] = {
-    "addition.dl": ("sum-of-terms", "micro-batches"),
+    "addition.dl": ("sum-of-terms", "subtotal", "micro-batches"),
     "block_read.dl": ("masked-read", "gather"),
     "block_write.dl": ("block-write",),
     "blocks.dl": ("fused", "fused", "slice", "concatenate"),

@@ -110,6 +110,21 @@ def sum_of_terms(w: World) -> None:
     w.add(total(w.base, [t.base for t in terms], factors), total(w.dist, parts, numbers))
 
 
+@step("subtotal", 0.3)
+def subtotal(w: World) -> None:
+    """a + (b + c) on the baseline; on the distributed side the subtotal is used, spelt out, or both."""
+    layout = w.layout([4, 2], pending=True)
+    a, b, c = (w.input("f32", shape=[4, 2], layout=layout) for _ in range(3))
+    base = w.emit(w.base, "add", [a.base, w.emit(w.base, "add", [b.base, c.base])])
+    together = w.emit(w.dist, "add", [b.dist, c.dist])
+    terms = w.rng.choice([[a.dist, together], [a.dist, b.dist, c.dist], [a.dist, together, b.dist, c.dist]])
+    w.rng.shuffle(terms)
+    total = terms[0]
+    for term in terms[1:]:
+        total = w.emit(w.dist, "add", [total, term])
+    w.add(base, total)
+
+
 @step("staged-reduce", 0.5)
 def staged_reduce(w: World) -> None:
     """Two dims reduced at once on one side, one after the other on the other."""
