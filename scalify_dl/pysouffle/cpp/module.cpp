@@ -119,7 +119,7 @@ public:
     std::size_t insert(int relation, nb::handle rows) {
         idle();
         const Relation& declaration = engine_.declaration(relation);
-        PythonValues values(engine_.program(), engine_.database());
+        PythonValues values(engine_.program(), engine_.database(), true);
         std::vector<Value> encoded;
         std::size_t count = 0;
         for (nb::handle row : rows) {

@@ -98,7 +98,7 @@ Value PythonValues::read_formula(nb::handle object) {
     const char* text = PyUnicode_AsUTF8AndSize(object.ptr(), &size);
     if (!text) throw nb::python_error();
     try {
-        return db_.formulas->read({text, static_cast<std::size_t>(size)});
+        return db_.formulas->read({text, static_cast<std::size_t>(size)}, facts_);
     } catch (const TextError& error) {
         throw nb::value_error((shown(object) + ": " + error.message).c_str());
     }

@@ -15,7 +15,8 @@ namespace nb = nanobind;
 
 class PythonValues {  // needs the GIL
 public:
-    PythonValues(const CoreProgram& program, Database& database) : program_(program), db_(database) {}
+    // `facts`: what is encoded is given as a fact, not asked about.
+    PythonValues(const CoreProgram& program, Database& database, bool facts = false) : program_(program), db_(database), facts_(facts) {}
 
     nb::object decode(TypeIndex type, Value value);
     nb::object decode_row(const Relation& relation, const Value* row);
@@ -33,6 +34,7 @@ private:
 
     const CoreProgram& program_;
     Database& db_;
+    bool facts_;
     std::vector<nb::object> symbols_;
     std::vector<std::unordered_map<Value, nb::object>> records_;  // by type
     nb::object branch_;

@@ -245,8 +245,10 @@ bool SymbolicNumbers::compare(Compare how, Value left, Value right) {
 bool SymbolicNumbers::decide(Compare how, Value left, Value right) {
     const Sign difference = sign(polynomial(right) - polynomial(left));
     if (how == Compare::Equal) {
-        if (!difference.not_zero) assume(Condition::Kind::NotEqual, text(left), text(right));
-        return false;
+        if (difference.not_zero) return false;
+        const bool equal = value(left) == value(right);
+        assume(equal ? Condition::Kind::Equal : Condition::Kind::NotEqual, text(left), text(right));
+        return equal;
     }
     if (difference.not_negative && difference.not_zero) return true;
     if (difference.not_positive) return false;

@@ -34,7 +34,7 @@ struct SymbolDeclaration {
 struct Condition {
     enum class Kind : std::uint8_t {
         Less, LessEqual, NotEqual,  // of left and right
-        Equal,                      // a formula was replaced by its value at the point
+        Equal,                      // they are here; or a formula was replaced by its value at the point
         Integer,                    // left / right is an integer
     };
     Kind kind = Kind::Less;
@@ -53,8 +53,8 @@ public:
     explicit SymbolicNumbers(std::vector<SymbolDeclaration> symbols);
 
     // ---- formulas and text
-    // A number or formula as text. It comes with the facts: wherever it is used it is an integer. Throws TextError.
-    Value read(std::string_view text);
+    // A number or formula as text. Throws TextError. `given`: it comes with the facts, so it is an integer at all points.
+    Value read(std::string_view text, bool given);
     std::string text(Value number) const;
     // Numbers from 2^62 on are not available. Throws EvaluationError.
     static void check_plain(Value number) {

@@ -11,7 +11,7 @@ namespace dl {
 // operand: integer, symbol, (sum), floor(sum), floor((sum)/(sum)), mod(sum, sum)
 class FormulaReader {
 public:
-    FormulaReader(SymbolicNumbers& numbers, std::string_view text) : numbers_(numbers), text_(text) {}
+    FormulaReader(SymbolicNumbers& numbers, std::string_view text, bool given) : numbers_(numbers), text_(text), given_(given) {}
 
     Polynomial read() {
         Polynomial out = sum();
@@ -155,7 +155,9 @@ private:
         return numbers_.remainder_of(left, right);
     }
 
+    // What rules have made, on conditions, may be asked about.
     void check(const Polynomial& p, bool positive, std::size_t begin) {
+        if (!given_ && numbers_.evaluate(p).sign() >= positive) return;
         const auto sign = numbers_.sign(p);
         if (sign.not_negative && (!positive || sign.not_zero)) return;
         at_ = begin;
@@ -164,15 +166,16 @@ private:
 
     SymbolicNumbers& numbers_;
     std::string_view text_;
+    bool given_;
     std::size_t at_ = 0;
     int depth_ = 0;
 };
 
-Value SymbolicNumbers::read(std::string_view text) {
+Value SymbolicNumbers::read(std::string_view text, bool given) {
     try {
-        const Polynomial formula = FormulaReader(*this, text).read();
+        const Polynomial formula = FormulaReader(*this, text, given).read();
         const Value value = intern(formula);
-        given(formula);
+        if (given) this->given(formula);
         return value;
     } catch (const EvaluationError& error) {
         throw TextError{error.what(), 0};
@@ -323,7 +326,7 @@ bool SymbolicNumbers::surely_differ(const std::vector<std::pair<Value, Value>>& 
 void SymbolicNumbers::one_differs(const std::vector<std::pair<Value, Value>>& pairs) {
     if (surely_differ(pairs)) return;
     if (pairs.empty()) assume(Condition::Kind::NotEqual, "0", "0");  // equal everywhere: nothing can be relied on
-    else compare(Compare::Equal, pairs.front().first, pairs.front().second);
+    else assume(Condition::Kind::NotEqual, text(pairs.front().first), text(pairs.front().second));
 }
 
 }  // namespace dl

@@ -59,7 +59,7 @@ Value Text::read_number(TypeKind kind, std::string_view text, std::size_t& at) {
             depth += c == '(' ? 1 : c == ')' ? -1 : 0;
         }
         try {
-            const Value value = db_.formulas->read(text.substr(at, end - at));
+            const Value value = db_.formulas->read(text.substr(at, end - at), true);
             at = end;
             return value;
         } catch (TextError& error) {
