@@ -24,7 +24,7 @@ from .conditions import Condition
 from .derive import Derivation, derive
 from .domain import Domain, Region
 from .expression import Expression, Monomial
-from .family import FIRST, LAST, Family
+from .family import Family
 
 LIMIT = 240
 """Most cases."""
@@ -102,7 +102,7 @@ def cover(
 def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Case | None:
     """A region around a point, or of larger sizes with the same equations; None where symbols do not help."""
     axes = [symbol.name for symbol in family.symbols if symbol.axis]
-    equations = _fixed({}, [a for a in axes if point[a] <= FIRST + LAST], point)
+    equations = _fixed({}, [a for a in axes if point[a] <= sum(family.ends)], point)
     one = Expression.number(1)
     for size in out.domain.sizes:  # a dim of one element is never like others
         if size.at(point) == 1:
@@ -172,7 +172,7 @@ def _region(family: Family, equations: Equations, point: Point, out: Coverage, o
     out.assumptions |= set(found.assumptions)
     out.magnitude |= {c for c in found.conditions if c.bounds_magnitude}
     kept = tuple(dict.fromkeys(c for c in found.conditions if not c.bounds_magnitude))
-    return Region(equations, {name: axis for axis, name in facts.coordinates.items()}, kept)
+    return Region(equations, {name: axis for axis, name in facts.coordinates.items()}, kept, family.ends)
 
 
 def _joined(

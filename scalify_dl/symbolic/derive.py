@@ -13,7 +13,7 @@ from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rules_program
 
 from .conditions import Condition
-from .family import FIRST, SymbolicFacts
+from .family import SymbolicFacts
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ def derive(facts: SymbolicFacts, point: Mapping[str, int], options: Options) -> 
     names = _Names([*left, *facts.coordinates.values()])
     symbols = [Symbol(names.inside(name), value=point[name], minimum=1) for name in left]
     symbols += [
-        Symbol(names.inside(name), value=FIRST, minimum=FIRST, below=names.inside(axis))
+        Symbol(names.inside(name), value=facts.family.ends[0], minimum=facts.family.ends[0], below=names.inside(axis))
         for axis, name in facts.coordinates.items()
     ]
     program = rules_program(options.rules, symbols=symbols)

@@ -13,7 +13,6 @@ from typing import Any
 
 from .conditions import Condition, walk
 from .expression import Expression
-from .family import FIRST, LAST
 
 TIMEOUT_MS = 4000
 NEAR = (4, 8, 16, 64)
@@ -29,6 +28,8 @@ class Region:
     generic: Mapping[str, str]
     """Generic coordinate → the symbol of its axis."""
     conditions: tuple[Condition, ...]
+    ends: tuple[int, int] = (2, 0)
+    """How many ranks at either end of an axis are not generic."""
 
     def holds(self, point: Mapping[str, int]) -> bool:
         """Whether a point is in the region."""
@@ -36,7 +37,7 @@ class Region:
 
     def applies(self, point: Mapping[str, int]) -> bool:
         """Whether the equations hold and the axes are long enough."""
-        long = all(point[axis] > FIRST + LAST for axis in self.generic.values())
+        long = all(point[axis] > sum(self.ends) for axis in self.generic.values())
         return long and all(formula.at(point) == point[name] for name, formula in self.equations.items())
 
     def violated(self, point: Mapping[str, int]) -> list[Condition]:
@@ -47,7 +48,7 @@ class Region:
         points: list[dict[str, int]] = [dict(point)]
         for name, axis in self.generic.items():
             if name in condition.symbols:
-                points = [one | {name: k} for one in points for k in range(FIRST, point[axis] - LAST)]
+                points = [one | {name: k} for one in points for k in range(self.ends[0], point[axis] - self.ends[1])]
         return points
 
 
@@ -122,12 +123,14 @@ class Domain:
         for name, formula in region.equations.items():
             above, below = _cleared(formula)
             options.append(terms.variable(name) * terms.polynomial(below) != terms.polynomial(above))
-        options += [terms.variable(axis) <= FIRST + LAST for axis in region.generic.values()]
+        options += [terms.variable(axis) <= sum(region.ends) for axis in region.generic.values()]
         for condition in region.conditions:
             # its own coordinate: the condition must hold for every one
             terms.rename = {name: f"{name} of {number}" for name in region.generic}
             there = [
-                z3.And(terms.variable(name) >= FIRST, terms.variable(name) < terms.variable(axis) - LAST)
+                z3.And(
+                    terms.variable(name) >= region.ends[0], terms.variable(name) < terms.variable(axis) - region.ends[1]
+                )
                 for name, axis in region.generic.items()
                 if name in condition.symbols
             ]

@@ -1,10 +1,10 @@
 """A family of programs: facts whose numbers are formulas of symbolic sizes, and what they are at given sizes.
 
 `lift` makes one from captures. `Family.facts` gives the facts of one member or, where symbols are left, of all of them
-at once: an axis of symbolic size then has seven ranks in place of all, at the first and the last three coordinates, and
-a generic k, which stands for every coordinate in between (neighbours of the ends are not like the others where a rank
-has one element). That is enough because every number that depends on the rank is linear in the
-coordinate (`lift` checks it), and because the rules treat ranks alike.
+at once: an axis of symbolic size then has a few ranks in place of all, some at either end and one at a generic
+coordinate k, which stands for all in between (neighbours of the ends are not like the others where a rank has one
+element). That is enough because every number that depends on the rank is linear in the coordinate (`lift` checks it),
+and because the rules treat ranks alike.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from scalify_dl.frontends.literals import ITEMS_LIMIT, LIMIT, Literal
 
 from .expression import Expression
 
-FIRST, LAST = 3, 3
-"""How many ranks at either end of a symbolic axis stand for themselves."""
+ALIKE, UNLIKE = (2, 0), (3, 3)
+"""How many ranks at either end of a symbolic axis stand for themselves: where no number depends on the rank, and else."""
 
 Cell = Any
 """A cell of a table: a symbol (str), a number (int) or a formula (Expression)."""
@@ -125,6 +125,11 @@ class Family:
         """Axes whose size is a number in every capture."""
         symbolic = {symbol.name for symbol in self.symbols if symbol.axis}
         return [axis for axis, _ in self.axes if axis not in symbolic]
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """How many ranks at either end of a symbolic axis stand for themselves."""
+        return UNLIKE if self.rank_numbers else ALIKE
 
     @property
     def formulas(self) -> int:
@@ -231,11 +236,12 @@ class SymbolicFacts:
     def _places(self) -> list[dict[str, Expression]]:
         """Coordinates of every rank."""
         choices = []
+        first, last = self.family.ends
         for axis, size in self.sizes.items():
             count = size.constant
             if count is None:
-                middle = [*map(Expression.number, range(FIRST)), Expression.symbol(self.coordinates[axis])]
-                choices.append([*middle, *(size - Expression.number(i) for i in range(LAST, 0, -1))])
+                middle = [*map(Expression.number, range(first)), Expression.symbol(self.coordinates[axis])]
+                choices.append([*middle, *(size - Expression.number(i) for i in range(last, 0, -1))])
             else:
                 choices.append([Expression.number(i) for i in range(_integer(count))])
         return [dict(zip(self.sizes, place, strict=True)) for place in product(*choices)]

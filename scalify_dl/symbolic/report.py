@@ -15,7 +15,6 @@ from scalify_dl.verify.verdict import Verdict
 
 from .cases import Case
 from .conditions import Condition
-from .family import FIRST, LAST
 from .verify import FamilyReport
 
 
@@ -30,7 +29,7 @@ def statement(report: FamilyReport) -> str:
 
 def where(case: Case) -> str:
     """The sizes of a case: `tp >= 3, batch = 1, seq > 1`."""
-    words = [f"{axis} > {FIRST + LAST}" for axis in case.region.generic.values()]
+    words = [f"{axis} > {sum(case.region.ends)}" for axis in case.region.generic.values()]
     words += [f"{name} = {formula}" for name, formula in case.region.equations.items()]
     words += [_words(c) for c in case.region.conditions]
     return ", ".join(dict.fromkeys(words))
