@@ -67,10 +67,13 @@ def inside(pair: Pair, shape: Sequence[int], dim: int, axis: str, n: int, *, spe
 
 
 def masked(
-    pair: Pair, x: Tensor, dim: int, axis: str, n: int, filler: float, *, spelling: str = SPELLINGS[0]
-) -> Tensor:
-    """Elements beyond the first `n` replaced by a number."""
+    pair: Pair, x: Tensor, dim: int, axis: str, n: int, filler: float, *, spelling: str = SPELLINGS[0],
+    multiply: bool = False,
+) -> Tensor:  # fmt: skip
+    """Elements beyond the first `n` replaced by a number, or multiplied by zero."""
     keep = inside(pair, x.shape, dim, axis, n, spelling=spelling)
+    if multiply:
+        return pair.dist.emit("multiply", [x, pair.dist.emit("convert", [keep], dtype=x.dtype)])
     return pair.dist.emit("select", [keep, x, pair.dist.splat(filler, x.dtype, x.shape)])
 
 
@@ -92,7 +95,9 @@ def uneven(w: World) -> None:
         raise Retry
     shape = [4, 4]
     shape[dim] = n
-    t = w.input("f32", shape=shape, layout=w.pair.layout(shape, {}))
+    others = [a for a, z in w.pair.mesh.axes if a != axis and z == 2]
+    split = {1 - dim: others[0]} if others and w.chance(0.5) else {}
+    t = w.input("f32", shape=shape, layout=w.pair.layout(shape, split))
     filler = w.rng.choice([0.0, 0.0, 1.0, float("-inf")])
     low = 1 if w.slip() and -(-n // ways) * ways > n else 0
     x, y = t.base, uneven_shard(w.pair, t.dist, dim, axis, filler=filler, low=low)
@@ -108,7 +113,8 @@ def uneven(w: World) -> None:
     if end in NEUTRAL:
         if w.chance(0.8):
             neutral = NEUTRAL[w.rng.choice(list(NEUTRAL)) if w.slip() else end]
-            y = masked(w.pair, y, dim, axis, bound, neutral, spelling=w.rng.choice(SPELLINGS))
+            times = neutral == 0.0 and w.chance(0.4)
+            y = masked(w.pair, y, dim, axis, bound, neutral, spelling=w.rng.choice(SPELLINGS), multiply=times)
         part = w.emit(w.dist, "reduce", [y], dimensions=[dim], reducer=end)
         total = w.emit(w.dist, "all-reduce", [part], reducer=end, groups=w.pair.groups(axis))
         w.add(w.emit(w.base, "reduce", [x], dimensions=[dim], reducer=end), total)
