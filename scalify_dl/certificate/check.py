@@ -184,6 +184,8 @@ class _Replay:
             raise CertificateError(f"line {number} is malformed: {error!r}") from None
         if not good or row is None:
             raise CertificateError(f"line {number} does not hold: {self.words(line)}")
+        if self.concluding and relation not in self.structure.late:  # conclusions rest on what is not shown, too
+            raise CertificateError(f"line {number}: a row of {relation} comes after conclusions")
         self.relations.append(relation)
         self.rows.append(row)
 
@@ -251,8 +253,6 @@ class _Replay:
         """The checks of a clause: several where its text has alternatives."""
         if relation in self.structure.late:
             self.begin_to_conclude()
-        elif self.concluding:
-            raise CertificateError(f"a step of {relation} comes after conclusions")
         checks = []
         for clause in self.checker.clauses.get((relation, file, line, text), ()):
             with suppress(OtherVariables):
@@ -275,9 +275,12 @@ class _Replay:
         """The whole: every expected output is proved as stated, every assumption listed, no premises contradict."""
         self.begin_to_conclude()
         shown = self.shown()
-        outputs = [tuple(map(str, row)) for row in self.header.get("outputs", ())]
+        stated = self.header.get("outputs")
+        if not isinstance(stated, list) or not all(isinstance(row, list) and len(row) == 3 for row in stated):
+            raise CertificateError("it does not say which outputs are proved")
+        outputs = [tuple(map(str, row)) for row in stated]
         for row in outputs:
-            if len(row) != 3 or (row[0], row[1], "PROVED", row[2]) not in shown["output_verdict"]:
+            if (row[0], row[1], "PROVED", row[2]) not in shown["output_verdict"]:
                 raise CertificateError(f"the output {row} is claimed, and not proved")
         missing = {row[:2] for row in self.checker.facts["expect"]} - {row[:2] for row in outputs}
         if missing or not outputs:

@@ -12,7 +12,7 @@ from operator import itemgetter
 from typing import Any
 
 from .plans import Derive, Row, derive, plain_atoms
-from .terms import Aggregate, Apply, Atom, Clause, Literal, Record, RuleError, RuleSet, Term, atoms
+from .terms import Aggregate, Apply, Atom, Clause, Compare, Literal, Record, RuleError, RuleSet, Term, atoms
 
 RECURSION = "holds"
 """The relation whose recursion a certificate shows."""
@@ -85,7 +85,7 @@ def denials(clause: Clause) -> set[str]:
             todo += part.items
         elif isinstance(part, Apply):
             todo += part.args
-        elif hasattr(part, "left"):
+        elif isinstance(part, Compare):
             todo += (part.left, part.right)
     return out
 

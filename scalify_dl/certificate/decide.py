@@ -71,7 +71,7 @@ class Decider:
         if key not in self.known:
             self._read_ranks()
             forms = {id(form): form for form in (self._on(rank, term, {}) for rank in self.digits)}
-            bounded = -UNBOUNDED < lo and hi < UNBOUNDED
+            bounded = lo > -UNBOUNDED and hi < UNBOUNDED
             few = bounded and (hi - lo + 1) * len(forms) <= MOST
             self.known[key] = lo <= hi and all(_tried(f, lo, hi) if few else _solved(f, lo, hi) for f in forms.values())
         return self.known[key]

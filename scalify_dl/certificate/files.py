@@ -13,8 +13,8 @@ the second one says what is proved, from what:
 
 and the others are the derivation, premises first:
 
-    {"values": [value, …]}                  values that follow, counted from 0 through the file: numbers, texts, null for
-                                            nil, and records as the list of their items' numbers
+    {"values": [value, …]}                  values that follow, counted from 0 through the file: numbers, texts, null
+                                            for nil, and records as the list of their items' numbers
     [clause, premises, bindings]            a step: a clause by number, the lines of its premises (derived rows are
                                             counted from 0), the values of its variables by number
     [relation, row]                         a given row, values by number
@@ -55,12 +55,13 @@ def rule_name(path: Path, shipped: Path) -> str:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a certificate of these lines, which follow the first; it appears whole or not at all."""
+    """Write a certificate of these lines, which follow the first; it appears whole or not at all. The same lines give
+    the same file."""
     body = "".join(line + "\n" for line in lines).encode()
     first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
     temporary = path.with_name(path.name + ".part")
     try:
-        with gzip.open(temporary, "wb", compresslevel=1) as file:
+        with temporary.open("wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as file:
             file.write(json.dumps(first).encode() + b"\n")
             file.write(body)
         temporary.replace(path)

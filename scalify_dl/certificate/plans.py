@@ -254,13 +254,13 @@ class _Source:
     def presence(self, atom: Atom, counting: bool) -> None:
         """Every row that fits; one is as good as many unless they are counted."""
         known, key, name = self._key(atom.relation, atom.args)
-        if len(known) == len(atom.args) or (not counting and all(i in known or t == UNNAMED for i, t in enumerate(atom.args))):
+        free = [i for i, term in enumerate(atom.args) if i not in known and (counting or term != UNNAMED)]
+        if not free:
             self.require(f"{key} in {name}" if known or not atom.args else name)
             return
         row = self.loop(f"{name}.get({key}, ())" if known else name)
-        for i, term in enumerate(atom.args):
-            if i not in known:
-                self.match(term, f"{row}[{i}]")
+        for i in free:
+            self.match(atom.args[i], f"{row}[{i}]")
 
     def absence(self, atom: Atom) -> None:
         """No row that fits."""

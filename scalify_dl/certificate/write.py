@@ -42,37 +42,47 @@ class _Lines:
         """Proofs that are written, by identity, with the number of their row."""
         self._numbers: dict[int, int] = {}
         """Clauses that are written, by their place among the engine's rules."""
-        self._fresh: list[Any] = []
-        """Values that wait for their line."""
-        self._scalars: dict[Any, int] = {}
-        self._records: dict[int, int] = {}
-        """Numbers of records by identity: they share parts, and hashing them by content would take forever."""
-        self._contents: dict[tuple[int, ...], int] = {}
-        self._values = 0
         self._kept: list[Any] = []
         """What must live on while identities count."""
+        self._scalars: dict[Any, int] = {}
+        self._records: dict[int, int] = {}
+        """Records by identity: they share parts, and hashing them by content would take forever."""
+        self._contents: dict[tuple[int, ...], int] = {}
+        self._values: list[Any] = []
+        """Values by number: scalars, and records as the numbers of their items."""
+        self._stated: dict[int, int] = {}
+        """Values that are written, by number, with their number in the file."""
+        self._fresh: list[Any] = []
+        """Values that wait for their line."""
 
     def value(self, value: Any) -> int:
-        """The number of a value; what is new waits for its line."""
+        """The number of a value."""
         if not isinstance(value, tuple):
             known = self._scalars.get(value)
             if known is None:
-                known = self._scalars[value] = self._new(value)
+                known = self._scalars[value] = len(self._values)
+                self._values.append(value)
             return known
         known = self._records.get(id(value))
         if known is None:
             items = tuple([self.value(item) for item in value])
             known = self._contents.get(items)
             if known is None:
-                known = self._contents[items] = self._new(items)
+                known = self._contents[items] = len(self._values)
+                self._values.append(items)
             self._records[id(value)] = known
             self._kept.append(value)
         return known
 
-    def _new(self, stated: Any) -> int:
-        self._fresh.append(stated)
-        self._values += 1
-        return self._values - 1
+    def stated(self, number: int) -> int:
+        """The number of a value in the file; what is new waits for its line."""
+        known = self._stated.get(number)
+        if known is None:
+            value = self._values[number]
+            content = [self.stated(item) for item in value] if isinstance(value, tuple) else value
+            known = self._stated[number] = len(self._stated)
+            self._fresh.append(content)
+        return known
 
     def proofs(self, program: Program, relation: str, rows: Iterable[tuple[Any, ...]]) -> None:
         """Proofs of rows, with all premises that the checker does not compute; conclusions wait for `conclude`."""
@@ -124,9 +134,11 @@ class _Lines:
             computed = self.structure.computed
             premises = [self._steps[id(p)] for p in node.premises if p.relation not in computed]
             clause = self._clause(node)
-            line = [clause, premises, [self.value(node.bindings[name]) for name in self.clauses[clause][4]]]
+            bound = [self.stated(self.value(node.bindings[name])) for name in self.clauses[clause][4]]
+            line = [clause, premises, bound]
         elif node.kind == "fact":
-            line = {"decide": row} if node.relation == DECIDED else [node.relation, row]
+            given = [self.stated(number) for number in row]
+            line = {"decide": given} if node.relation == DECIDED else [node.relation, given]
         else:
             raise CertificateError(f"a certificate cannot say why {node.atom} holds ({node.kind})")
         if self._fresh:
@@ -139,11 +151,13 @@ class _Lines:
 
     def _clause(self, node: Proof) -> int:
         number = self._numbers.get(node.rule_index)
-        if number is None:
-            number = self._numbers[node.rule_index] = len(self.clauses)
+        if number is None:  # alternatives of one clause are several rules of the engine
             file = Path(node.file).resolve()
             text = self.texts[str(file), node.line]
-            self.clauses.append([node.relation, rule_name(file, rules_dir()), node.line, text, list(node.bindings)])
+            clause = [node.relation, rule_name(file, rules_dir()), node.line, text, sorted(node.bindings)]
+            if clause not in self.clauses:
+                self.clauses.append(clause)
+            number = self._numbers[node.rule_index] = self.clauses.index(clause)
         return number
 
 
