@@ -63,7 +63,7 @@ class Program:
         if symbols and (engine != "embedded" or word_size == 32 or overflow == "error"):
             raise InputError(
                 "symbols need the embedded engine with 64-bit numbers",
-                hint='leave out engine=, word_size= and overflow=: formulas are exact in any case',
+                hint="leave out engine=, word_size= and overflow=: formulas are exact in any case",
             )
         folders, macros = [str(d) for d in include_dirs], defines or {}
         self._provenance = provenance
@@ -97,7 +97,7 @@ class Program:
         `word_size`: 64, or 32 for numbers as in a 32-bit Soufflé; the Soufflé engines have what they were built with.
         `overflow`: "wrap", as Soufflé does, or "error", which ends the run naming the rule.
         `provenance`: prepare explanations at the end of each run, not at the first question.
-        `symbols`: unknowns that numbers may be formulas over (see `scalify_dl.pysouffle.symbolic`); embedded engine only.
+        `symbols`: unknowns that numbers may be formulas over (`scalify_dl.pysouffle.symbolic`); embedded engine only.
         """
         return cls(name, text, **options)
 
@@ -201,8 +201,8 @@ class Program:
     def conditions(self, rows: Mapping[str, Iterable[Row]]) -> list[Condition]:
         """What one proof of these rows, given by relation, rests on: where all hold, the rows' instances are derived.
 
-        Only for programs with `symbols`; empty when the proof holds for all values the symbols may have. A row that does
-        not hold is an `InputError`.
+        Only for programs with `symbols`; empty when the proof holds for all values the symbols may have. A row that
+        does not hold is an `InputError`; so is a proof that rests on what choice or subsumption left out.
         """
         wanted = {name: list(given) for name, given in rows.items()}
         with _bad_rows(", ".join(wanted)):
