@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from scalify_dl.oracle.compare import Mismatch, check
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
+from scalify_dl.oracle.meaning.declared import Structure
 from scalify_dl.oracle.program import Program, Shard, Tables, load_program
 from scalify_dl.oracle.shrink import shrink
 from scalify_dl.oracle.taint import invented_values
@@ -66,13 +67,17 @@ def audit(
     trials: int = 3,
     seed: int = 0,
     least: int = 2,
+    declared: Mapping[str, Structure] | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Checks every tuple of `corr` on `trials` random inputs; sizes are shrunk where the graphs are large.
 
     `facts` are fact tables (or a loaded program). Tuples about tensors that the graphs do not have are `malformed`.
+    `declared` are the structures of opaque calls, by op: what rests on those is no longer undecided.
     """
     program = facts if isinstance(facts, Program) else load_program(facts)
+    for op in (op for graph in program.graphs.values() for op in graph.ops):
+        op.declared = (declared or {}).get(op.id)
     report = Audit()
     rows: dict[Row, Shard] = {}
     decided: dict[Row, Finding] = {}

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scalify_dl.oracle.meaning import is_opaque
+from scalify_dl.oracle.meaning.declared import RELATIONS, Structure, structure
 from scalify_dl.pysouffle import Program, rules_dir
 from scalify_dl.verify.pipeline import fact_relations
 
@@ -24,6 +26,20 @@ class Derived:
     precision: bool
     """Whether a proof listed rounding that differs between the sides."""
     program: Program
+
+    def declared(self) -> dict[str, Structure]:
+        """Structures that the rules declare of opaque calls, by op."""
+        return declared_structures(self.program)
+
+
+def declared_structures(program: Program) -> dict[str, Structure]:
+    """Structures that rules declare of opaque calls, by op, after a run."""
+    calls = [(str(op), str(kind)) for op, _, kind in program.relation("op") if is_opaque(str(kind))]
+    if not calls:
+        return {}
+    relations: dict[str, Any] = {name: program.relation(name) for name in RELATIONS}
+    found = {op: structure(op, kind, relations) for op, kind in calls}
+    return {op: shape for op, shape in found.items() if shape is not None}
 
 
 def load_rules(rules: Iterable[Path] = (), main: Path | None = None) -> Program:

@@ -18,8 +18,9 @@ def audit(directory: Path, relations: Path | None, rules: tuple[Path, ...], *, a
     """Check `corr` tuples numerically: status 0 if none is false, 1 if some are."""
     from scalify_dl.audit import audit as check
     from scalify_dl.audit import read_corr
+    from scalify_dl.audit.derive import declared_structures
 
-    facts = load(directory)
+    facts, declared = load(directory), None
     with progress("auditing") as say:
         if relations is not None:
             rows: Sequence[Sequence[str]] = read_corr(relations)
@@ -27,8 +28,15 @@ def audit(directory: Path, relations: Path | None, rules: tuple[Path, ...], *, a
             rows = read_corr(directory)
         else:
             say("running the rules")
-            rows = [tuple(map(str, row)) for row in analyse(facts, Options(rules=rules)).rows("corr")]
-        found = check(facts.tables, rows, progress=lambda done, total, what: say(f"auditing: {what} {done}/{total}"))
+            analysis = analyse(facts, Options(rules=rules))
+            rows = [tuple(map(str, row)) for row in analysis.rows("corr")]
+            declared = declared_structures(analysis.program)
+        found = check(
+            facts.tables,
+            rows,
+            declared=declared,
+            progress=lambda done, total, what: say(f"auditing: {what} {done}/{total}"),
+        )
     if as_json:
         findings = [
             {

@@ -44,6 +44,8 @@ class Op:
     groups: list[list[int]] = field(default_factory=list)
     pairs: list[tuple[int, int]] = field(default_factory=list)
     regions: list[str] = field(default_factory=list)
+    declared: Any = None
+    """The structure of an opaque call, where rules declare one (`meaning/declared.py`)."""
 
     def number(self, key: str, rank: int, default: Sequence[int] | None = None) -> list[int]:
         """The list-valued attribute on a rank; `default` where it is absent."""

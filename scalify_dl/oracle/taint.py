@@ -25,7 +25,7 @@ def _unmatched_elided(program: Program) -> set[str]:
 
 
 def _source(op: Op, unmatched: set[str]) -> str | None:
-    if is_opaque(op.kind):
+    if is_opaque(op.kind) and op.declared is None:
         return f"the meaning of `{op.kind}` is invented"
     if op.id in unmatched:
         return f"the value of constant {op.results[0]} is not in the dump, and the other side has none like it"

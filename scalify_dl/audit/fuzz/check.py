@@ -67,7 +67,7 @@ def one(number: int, rules: list[Path], main: Path | None, report: Report, prefe
     tables = random_pair(random.Random(number), prefer=prefer).tables()
     try:
         derived = derive(tables, rules, main=main, timeout=20)
-        findings = audit(tables, derived.corr, trials=2, seed=number)
+        findings = audit(tables, derived.corr, trials=2, seed=number, declared=derived.declared())
     except InputError as error:
         report.problems[str(error)[:160]] += 1
         return
@@ -82,7 +82,7 @@ def one(number: int, rules: list[Path], main: Path | None, report: Report, prefe
 
         def attempt(small: Tables) -> tuple[Finding, tuple[str, ...]] | None:
             again = derive(small, rules, main=main)
-            false = audit(small, again.corr, trials=2, seed=number).false
+            false = audit(small, again.corr, trials=2, seed=number, declared=again.declared()).false
             return (false[0], fired(again)) if false else None
 
         report.unsound.append(Unsound(findings.false[0], number, tables, fired(derived)))

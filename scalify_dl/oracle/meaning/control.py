@@ -7,6 +7,7 @@ import numpy as np
 from ..dtypes import is_float, storage
 from ..literals import invented, literal_array, seeded
 from .base import Array, Call, meaning
+from .declared import declared
 
 
 @meaning("constant")
@@ -44,7 +45,10 @@ def empty(call: Call, xs: list[Array]) -> list[Array]:
 
 
 def opaque(call: Call, xs: list[Array]) -> list[Array]:
-    """An invented function of all operand elements: smooth, the same for equal kinds and attributes."""
+    """An invented function of all operand elements: smooth, the same for equal kinds and attributes; of the structure
+    that rules declare, where they do."""
+    if call.op.declared is not None:
+        return declared(call, xs, call.op.declared)
     attributes = repr(sorted(call.op.numbers.items())) + repr(sorted(call.op.symbols.items()))
     values = []
     for position, result in enumerate(call.results):
