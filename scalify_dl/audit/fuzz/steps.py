@@ -213,7 +213,7 @@ def slice_(w: World) -> None:
 def fused(w: World) -> None:
     """Several blocks side by side, each cut over an axis: slices at any place, and what is glued again."""
     axis, size = w.rng.choice(w.pair.mesh.axes)
-    blocks, width = w.rng.choice([2, 3]), w.rng.choice([1, 2])
+    blocks, width = w.rng.choice([2, 3]), w.rng.choice([1, 2, 5])
     n = blocks * size * width
     digits = [Digit(0, size * width, blocks), Digit(0, 1, width)]
     axes = [(a, [Digit(0, width, size) if a == axis else Repl(k)]) for a, k in w.pair.mesh.axes]
