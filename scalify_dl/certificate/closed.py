@@ -22,6 +22,10 @@ DECIDED = "proved"
 """Claims of arithmetic: no fact and no step, the checker decides them (decide.py)."""
 
 
+_MANY = 1000
+"""Rows that a relation is taken to have while it is computed."""
+
+
 class Structure:
     """Which relations of a rule set a certificate shows, and which the checker computes.
 
@@ -96,6 +100,8 @@ class _Table:
     def __init__(self) -> None:
         self.rows: set[Row] = set()
         self.indexes: dict[tuple[int, ...], dict[Any, list[Row]]] = {}
+        self.distinct: dict[int, int] = {}
+        """How many values a column has, once it is complete."""
 
     def add(self, rows: Iterable[Row]) -> set[Row]:
         """Add rows; those that are new."""
@@ -144,6 +150,8 @@ class Closed:
             self.tables[relation].add(rows)
         self.given = set(facts)
         self.done = {r for r in rules.relations if r not in self.clauses}
+        self.growing: set[str] = set()
+        """Relations that are being computed."""
 
     def rows(self, relation: str) -> set[Row]:
         """All rows of a relation."""
@@ -154,6 +162,19 @@ class Closed:
         """All rows by their values at `positions`: one value, or the tuple of several."""
         self.complete(relation)
         return self.tables[relation].index(positions)
+
+    def fitting(self, relation: str, known: list[int]) -> float:
+        """About how many rows there are for one choice of values in these columns."""
+        self.complete(relation)
+        if relation in self.growing:
+            return float(_MANY / 10 ** len(known))
+        table = self.tables[relation]
+        out = float(len(table.rows))
+        for i in known:
+            if i not in table.distinct:
+                table.distinct[i] = max(len({row[i] for row in table.rows}), 1)
+            out /= table.distinct[i]
+        return out
 
     def order(self, text: str) -> int:
         """The number that `ord` gives a text: any will do that no other text has."""
@@ -177,6 +198,7 @@ class Closed:
         if RECURSION in members:
             raise RuleError(f"{relation} is asked for before it is all shown")
         self.done.update(members)  # from here on lookups inside see the rows so far
+        self.growing.update(members)
         base: list[tuple[str, Derive]] = []
         recursive: dict[str, list[tuple[str, Derive]]] = defaultdict(list)
         for member in sorted(members):
@@ -203,6 +225,7 @@ class Closed:
                     if found:
                         fresh.setdefault(member, set()).update(self.tables[member].add(found))
             delta = fresh
+        self.growing -= members
 
     def _dead(self, clause: Clause, members: frozenset[str]) -> bool:
         """Whether some relation in the body is empty; the cheap ones are looked at first. Completes the others."""

@@ -54,6 +54,10 @@ class Tables(Protocol):
         """Rows by their values at `positions`: one value, or the tuple of several."""
         ...
 
+    def fitting(self, relation: str, known: list[int]) -> float:
+        """About how many rows there are for one choice of values in these columns."""
+        ...
+
     def order(self, text: str) -> int:
         """The number of a text (`ord`)."""
         ...
@@ -304,12 +308,11 @@ class _Source:
         return False
 
     def _cost(self, atom: Atom) -> tuple[bool, float]:
-        """Whether nothing of an atom is known, and how many rows on average fit what is."""
-        known = tuple(i for i, term in enumerate(atom.args) if self.ready(term))
-        rows = len(self.tables.rows(atom.relation))
-        if not known or len(known) == len(atom.args):
-            return bool(atom.args) and not known, 0.0 if known else rows
-        return False, rows / max(len(self.tables.index(atom.relation, known)), 1)
+        """Whether nothing of an atom is known, and about how many rows fit what is."""
+        known = [i for i, term in enumerate(atom.args) if self.ready(term)]
+        if len(known) == len(atom.args):
+            return False, 0.0
+        return not known, self.tables.fitting(atom.relation, known)
 
     def literals(self, waiting: list[Literal], counting: bool = False) -> None:
         """All of them, in an order in which each can be evaluated: tests first, then the atom with fewest rows."""

@@ -206,6 +206,9 @@ class _Found:
         enter(out, positions, self.rows(relation))
         return out
 
+    def fitting(self, relation: str, known: list[int]) -> float:
+        return float(len(self.rows(relation)) / 10 ** len(known))
+
     def order(self, text: str) -> int:
         raise RuleError("conclusions do not depend on the order of texts")
 

@@ -40,6 +40,9 @@ class Tables:
     def index(self, relation: str, positions: tuple[int, ...]) -> dict[Any, list[Any]]:
         raise NotImplementedError
 
+    def fitting(self, relation: str, known: list[int]) -> float:
+        raise NotImplementedError
+
     def order(self, text: str) -> int:
         raise NotImplementedError
 
@@ -58,9 +61,22 @@ def decided(term: Any, lo: int, hi: int) -> bool:
 
 
 arithmetic = st.sampled_from(
-    ["add", "subtract", "multiply", "divide", "remainder", "floor-divide", "maximum", "minimum"]
-    + ["EQ", "NE", "LT", "LE", "GT", "GE", "and", "or", "xor"]
+    [
+        "add",
+        "subtract",
+        "multiply",
+        "divide",
+        "remainder",
+        "floor-divide",
+        "maximum",
+        "minimum",
+        "and",
+        "or",
+        "xor",
+        "EQ",
+    ]
 )
+comparisons = st.sampled_from(["NE", "LT", "LE", "GT", "GE"])
 leaves = st.one_of(
     st.just(X),
     st.integers(-9, 9).map(const),
@@ -71,6 +87,7 @@ terms = st.recursive(
     leaves,
     lambda t: st.one_of(
         st.builds(op, arithmetic, t, t),
+        st.builds(op, comparisons, t, t),
         st.builds(op, st.sampled_from(["negate", "not"]), t),
         st.builds(lambda c, a, b: Branch("Choice", (c, a, b)), t, t, t),
     ),
