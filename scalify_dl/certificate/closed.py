@@ -99,7 +99,7 @@ class _Table:
 
     def __init__(self) -> None:
         self.rows: set[Row] = set()
-        self.indexes: dict[tuple[int, ...], dict[Any, list[Row]]] = {}
+        self.indexes: dict[tuple[int, ...], defaultdict[Any, list[Row]]] = {}
         self.distinct: dict[int, int] = {}
         """How many values a column has, once it is complete."""
 
@@ -115,16 +115,15 @@ class _Table:
     def index(self, positions: tuple[int, ...]) -> dict[Any, list[Row]]:
         index = self.indexes.get(positions)
         if index is None:
-            index = self.indexes[positions] = {}
+            index = self.indexes[positions] = defaultdict(list)
             enter(index, positions, self.rows)
         return index
 
 
-def enter(index: dict[Any, list[Row]], positions: tuple[int, ...], rows: Iterable[Row]) -> None:
+def enter(index: defaultdict[Any, list[Row]], positions: tuple[int, ...], rows: set[Row]) -> None:
     """Add rows to an index by their values at `positions`."""
-    key = itemgetter(*positions)
-    for row in rows:
-        index.setdefault(key(row), []).append(row)
+    for key, row in zip(map(itemgetter(*positions), rows), rows, strict=True):
+        index[key].append(row)
 
 
 class Closed:

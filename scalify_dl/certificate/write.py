@@ -7,6 +7,7 @@ concluded from it, and the little below that nothing denies or counts.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -202,7 +203,7 @@ class _Found:
         return set(self.program.relation(relation))
 
     def index(self, relation: str, positions: tuple[int, ...]) -> dict[Any, list[Row]]:
-        out: dict[Any, list[Row]] = {}
+        out: defaultdict[Any, list[Row]] = defaultdict(list)
         enter(out, positions, self.rows(relation))
         return out
 

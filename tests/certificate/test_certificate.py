@@ -94,7 +94,7 @@ def test_every_proof_of_the_adversarial_set_is_accepted(name: str, tmp_path: Pat
 # ---- edits of single bytes, by chance and by malice
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_changed_byte_is_rejected(certificate: Path, tmp_path: Path, data: st.DataObject) -> None:
     """Of the text as it is, with the hash of the original."""
@@ -108,7 +108,7 @@ def test_a_changed_byte_is_rejected(certificate: Path, tmp_path: Path, data: st.
     assert str(error.value)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_changed_byte_of_the_file_is_rejected(certificate: Path, tmp_path: Path, data: st.DataObject) -> None:
     """Of the compressed file (its first ten bytes say how it was compressed, and when)."""
@@ -168,7 +168,7 @@ def test_no_edited_value_is_accepted(certificate: Path, tmp_path: Path) -> None:
                 replay(rewritten(tmp_path / "edited.gz", [*lines[:i], line, *lines[i + 1 :]]))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.randoms(use_true_random=False), st.sampled_from(["delete", "repeat", "swap", "bindings", "premises"]))
 def test_lines_out_of_place_are_rejected(certificate: Path, tmp_path: Path, chance: random.Random, how: str) -> None:
     """Deleted or repeated steps move the numbers of those that follow; a step stands after its premises."""
