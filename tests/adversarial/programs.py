@@ -228,6 +228,65 @@ def ring_attention_with_values_left_behind() -> Pair:
     return _ring(4, rotate_values=False)
 
 
+def _blockwise(mass_of_the_last: bool = False, values_left_behind: bool = False) -> Pair:
+    """Attention in a loop over four blocks of keys and values, on every rank for its own queries."""
+    pair = Pair({"cp": 2})
+    (q, dq), (k, dk), (v, dv) = pair.input((8, 6), {0: "cp"}), pair.input((8, 6)), pair.input((8, 6))
+    b, d = pair.base, pair.dist
+    exact = b.emit("exponential", [matmul(b, q, transposed(b, k))])
+    parts, masses = [], []
+    for lo in range(0, 8, 2):
+        keys = d.emit("slice", [dk], start=[lo, 0], limit=[lo + 2, 6], stride=[1, 1])
+        at = 0 if values_left_behind else lo
+        values = d.emit("slice", [dv], start=[at, 0], limit=[at + 2, 6], stride=[1, 1])
+        weights = d.emit("exponential", [matmul(d, dq, transposed(d, keys))])
+        parts.append(matmul(d, weights, values))
+        masses.append(total(d, weights, [1]))
+    numerator, denominator = parts[0], masses[0]
+    for part, mass in zip(parts[1:], masses[1:], strict=True):
+        numerator, denominator = d.emit("add", [numerator, part]), d.emit("add", [denominator, mass])
+    shown = masses[-1] if mass_of_the_last else denominator
+    pair.outputs(
+        b.emit("divide", [matmul(b, exact, v), spread(b, total(b, exact, [1]), (8, 6), [0])]),
+        d.emit("divide", [numerator, spread(d, shown, (4, 6), [0])]),
+    )
+    return pair
+
+
+@wrong
+def attention_in_blocks_divided_by_the_mass_of_the_last() -> Pair:
+    return _blockwise(mass_of_the_last=True)
+
+
+@wrong
+def attention_in_blocks_with_values_left_behind() -> Pair:
+    return _blockwise(values_left_behind=True)
+
+
+@wrong
+def rows_of_every_block_read_by_ids_of_the_first() -> Pair:
+    """A loop over the blocks of a table whose ids and mask stay those of the first block: right in turn 0 alone."""
+    pair = Pair({"dp": 2})
+    (ids, dids), (table, dtable) = pair.input((8,), {0: "dp"}, dtype="s32", range=(0, 16)), pair.input((16, 6))
+    b, d = pair.base, pair.dist
+    attributes = {
+        "offset_dims": [1],
+        "collapsed_slice_dims": [0],
+        "start_index_map": [0],
+        "slice_sizes": [1, 6],
+        "index_vector_dim": 1,
+    }
+    inside = d.emit("compare", [dids, d.splat(8, "s32", (4,))], direction="LT")
+    own = d.emit("select", [inside, dids, d.splat(0, "s32", (4,))])
+    kept = []
+    for lo in (0, 8):
+        rows = d.emit("slice", [dtable], start=[lo, 0], limit=[lo + 8, 6], stride=[1, 1])
+        found = d.emit("gather", [rows, own], **attributes)  # type: ignore[arg-type]
+        kept.append(d.emit("select", [spread(d, inside, (4, 6), [0]), found, d.splat(0.0, "f32", (4, 6))]))
+    pair.outputs(b.emit("gather", [table, ids], **attributes), d.emit("add", kept))  # type: ignore[arg-type]
+    return pair
+
+
 def _experts(gated: bool) -> Pair:
     """Two experts, one per rank; outputs weighted by a gate and summed."""
     pair = Pair({"ep": 2})
@@ -580,6 +639,11 @@ def experts_and_all_reduce() -> Pair:
 @right
 def ring_attention() -> Pair:
     return _ring(4)
+
+
+@right
+def attention_in_blocks() -> Pair:
+    return _blockwise()
 
 
 @right

@@ -10,6 +10,7 @@ from . import (  # noqa: F401  (they register their steps)
     distributed_steps,
     halo_steps,
     indexed_steps,
+    loop_steps,
     padding_steps,
     partitioner_steps,
     ring_steps,
