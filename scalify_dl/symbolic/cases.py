@@ -20,9 +20,9 @@ from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
 from scalify_dl.verify.verdict import Report, Verdict
 
-from .conditions import Condition
+from .conditions import Condition, simplified
 from .derive import Derivation, derive
-from .domain import Domain, Region
+from .domain import Domain, Region, Search
 from .expression import Expression, Monomial
 from .family import Family
 
@@ -73,6 +73,7 @@ def cover(
     out = Coverage(Domain(names, family.sizes, family.integers))
     if not out.domain.holds(first):
         raise InputError(f"the sizes {_text(first)} do not fit the formulas", hint="add a capture at other sizes")
+    search = Search(out.domain)
     single = 0
     point: Point | None = first
     while point is not None:
@@ -91,7 +92,8 @@ def cover(
             out.assumptions |= {(a.tensor, a.text, a.why) for a in report.assumptions}
         out.cases.append(case)
         try:
-            point = out.domain.uncovered([case.region for case in out.cases])
+            search.add(case.region)
+            point = search.point()
         except TimeoutError as error:
             out.notes.append(f"{error}")
             return out
@@ -154,7 +156,8 @@ def _spread(family: Family, equations: Equations, domain: Domain) -> Point | Non
         point = dict(zip(axes, lengths, strict=True))
         for scale in (prod(lengths), 1):
             point |= {name: scale * prime for name, prime in zip(others, PRIMES, strict=False)}
-            whole = point | {name: int(formula.at(point)) for name, formula in equations.items()}
+            solved = {name: formula.at(point) for name, formula in equations.items()}
+            whole = point | {name: int(value) for name, value in solved.items() if value.denominator == 1}
             if len(whole) == len(family.symbols) and domain.holds(whole):
                 return {symbol.name: whole[symbol.name] for symbol in family.symbols}
     return None
@@ -171,7 +174,7 @@ def _region(family: Family, equations: Equations, point: Point, out: Coverage, o
         return None
     out.assumptions |= set(found.assumptions)
     out.magnitude |= {c for c in found.conditions if c.bounds_magnitude}
-    kept = tuple(dict.fromkeys(c for c in found.conditions if not c.bounds_magnitude))
+    kept = simplified(c for c in found.conditions if not c.bounds_magnitude)
     return Region(equations, {name: axis for axis, name in facts.coordinates.items()}, kept, family.ends)
 
 

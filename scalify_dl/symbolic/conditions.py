@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, Protocol
 
-from .expression import Expression
+from .expression import Expression, primitive
 
 LARGE = 2**29
 """Numbers from here on occur in rules only to keep arithmetic within 32 bits."""
@@ -44,6 +44,16 @@ class Condition:
         """The symbols that occur."""
         names = (n.id for tree in self.trees for n in ast.walk(tree) if isinstance(n, ast.Name))
         return frozenset(names) - {"floor", "mod"}
+
+    @cached_property
+    def difference(self) -> Expression | None:
+        """The polynomial with the sign of left minus right, where both are sums of products."""
+        if self.kind not in _SIGNS:
+            return None
+        try:
+            return primitive(Expression.parse(self.left) - Expression.parse(self.right))
+        except ValueError:
+            return None
 
     @property
     def bounds_magnitude(self) -> bool:
@@ -76,13 +86,30 @@ class Condition:
 
     def meets(self, values: Mapping[str, int]) -> Expression | None:
         """Left minus right where they are equal at a point, and both are sums of products."""
-        if self.kind in ("integer", "not_integer"):
-            return None
-        try:
-            difference = Expression.parse(self.left) - Expression.parse(self.right)
-        except ValueError:
-            return None
-        return difference if difference.terms and difference.at(values) == 0 else None
+        difference = self.difference
+        return difference if difference is not None and difference.terms and difference.at(values) == 0 else None
+
+
+def simplified(conditions: Iterable[Condition]) -> tuple[Condition, ...]:
+    """The same without conditions that another one implies by itself."""
+    kept: dict[object, Condition] = {}
+    strict: set[Expression] = set()
+    minus = Expression.number(-1)
+    for condition in conditions:
+        difference = condition.difference
+        key: object = condition
+        if difference is not None:
+            either = condition.kind in ("not_equal", "equal")
+            key = condition.kind, frozenset({difference, difference * minus}) if either else difference
+            if condition.kind == "less":
+                strict.add(difference)
+        kept.setdefault(key, condition)
+    return tuple(
+        c
+        for c in kept.values()
+        if not (c.kind == "less_equal" and c.difference in strict)
+        and not (c.kind == "not_equal" and c.difference and {c.difference, c.difference * minus} & strict)
+    )
 
 
 def parse(text: str) -> ast.expr:

@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from math import lcm
 from typing import Any
 
 from .conditions import Condition, walk
-from .expression import Expression
+from .expression import Expression, cleared
 
 TIMEOUT_MS = 4000
 NEAR = (4, 8, 16, 64)
@@ -80,66 +79,83 @@ class Domain:
         words += [f"{size} >= 1" for size in self.sizes if any(c < 0 for _, c in size.terms)]
         return words
 
-    def uncovered(self, regions: Sequence[Region]) -> dict[str, int] | None:
+
+class Search:
+    """Looks for sizes of the domain that are in no region yet."""
+
+    def __init__(self, domain: Domain) -> None:
+        import z3  # imported where a family is verified
+
+        self.z3 = z3
+        self.domain = domain
+        self.regions: list[Region] = []
+        self._terms = _Terms(z3)
+        self._asked: list[Any] = []
+        for name in domain.symbols:
+            self._asked.append(self._terms.variable(name) >= 1)
+        for formula in domain.whole:
+            self._terms.whole(formula)
+        for size in domain.sizes:
+            if any(c < 0 for _, c in size.terms):
+                above, below = cleared(size)
+                self._asked.append(self._terms.polynomial(above) >= self._terms.polynomial(below))
+
+    def add(self, region: Region) -> None:
+        """Leaves a region out from now on."""
+        self._asked.append(self._outside(region))
+        self.regions.append(region)
+
+    def point(self) -> dict[str, int] | None:
         """A point of the domain in no region, a small one if there is one; None if there is none.
 
         TimeoutError where the solver cannot tell.
         """
-        import z3  # imported where a family is verified
-
-        solver = z3.Solver()
-        solver.set("timeout", TIMEOUT_MS)
-        terms = _Terms(z3)
-        for name in self.symbols:
-            solver.add(terms.variable(name) >= 1)
-        for formula in self.whole:
-            terms.whole(formula)
-        for size in self.sizes:
-            if any(c < 0 for _, c in size.terms):
-                above, below = _cleared(size)
-                solver.add(terms.polynomial(above) >= terms.polynomial(below))
-        for number, region in enumerate(regions):
-            solver.add(self._outside(region, number, terms, z3))
-        solver.add(*terms.definitions)
-        answer = solver.check()
-        if answer == z3.unsat:
-            return None
-        best = self._point(solver.model(), terms) if answer == z3.sat else None
-        for near in NEAR:
-            solver.push()
-            solver.add(*(terms.variable(name) <= near for name in self.symbols))
-            if solver.check() == z3.sat:
-                best = self._point(solver.model(), terms)
+        z3, terms = self.z3, self._terms
+        self._asked += terms.take_definitions()
+        best = None
+        for near in (*NEAR, None):  # a solver each: an incremental one is much slower with products
+            solver = z3.Solver()
+            solver.set("timeout", TIMEOUT_MS)
+            solver.add(*self._asked)
+            if near is not None:
+                solver.add(*(terms.variable(name) <= near for name in self.domain.symbols))
+            answer = solver.check()
+            if answer == z3.sat:
+                best = self._values(solver.model())
                 break
-            solver.pop()
+            if answer == z3.unsat and near is None:
+                return None
         if best is None:
             raise TimeoutError("the solver cannot tell whether all sizes are covered")
-        if not self.holds(best) or any(region.holds(best) for region in regions):
+        if not self.domain.holds(best) or any(region.holds(best) for region in self.regions):
             raise TimeoutError(f"the solver's point {best} is not what was asked for")
         return best
 
-    def _outside(self, region: Region, number: int, terms: _Terms, z3: Any) -> Any:
+    def _outside(self, region: Region) -> Any:
+        z3, terms = self.z3, self._terms
         options = []
         for name, formula in region.equations.items():
-            above, below = _cleared(formula)
+            above, below = cleared(formula)
             options.append(terms.variable(name) * terms.polynomial(below) != terms.polynomial(above))
         options += [terms.variable(axis) <= sum(region.ends) for axis in region.generic.values()]
+        # its own coordinate: the conditions must hold for every one
+        terms.rename = {name: f"{name} of {len(self.regions)}" for name in region.generic}
+        first, last = region.ends
         for condition in region.conditions:
-            # its own coordinate: the condition must hold for every one
-            terms.rename = {name: f"{name} of {number}" for name in region.generic}
             there = [
-                z3.And(
-                    terms.variable(name) >= region.ends[0], terms.variable(name) < terms.variable(axis) - region.ends[1]
-                )
+                z3.And(terms.variable(name) >= first, terms.variable(name) < terms.variable(axis) - last)
                 for name, axis in region.generic.items()
                 if name in condition.symbols
             ]
             options.append(z3.And(*there, z3.Not(terms.condition(condition))))
-            terms.rename = {}
+        terms.rename = {}
         return z3.Or(*options)
 
-    def _point(self, model: Any, terms: _Terms) -> dict[str, int]:
-        return {name: model.eval(terms.variable(name), model_completion=True).as_long() for name in self.symbols}
+    def _values(self, model: Any) -> dict[str, int]:
+        return {
+            name: model.eval(self._terms.variable(name), model_completion=True).as_long()
+            for name in self.domain.symbols
+        }
 
 
 class _Quotient:
@@ -177,6 +193,11 @@ class _Terms:
             self.definitions.append(self._variables[name] >= 1)
         return self._variables[name]
 
+    def take_definitions(self) -> list[Any]:
+        """The definitions since the last time."""
+        taken, self.definitions = self.definitions, []
+        return taken
+
     def new(self) -> Any:
         """A new integer."""
         self._fresh += 1
@@ -195,7 +216,7 @@ class _Terms:
 
     def whole(self, formula: Expression) -> None:
         """Demands that a formula is a whole number."""
-        above, below = _cleared(formula)
+        above, below = cleared(formula)
         quotient = self.new()
         self.definitions.append(quotient * self.polynomial(below) == self.polynomial(above))
         if formula.is_term:
@@ -203,13 +224,8 @@ class _Terms:
 
     def condition(self, condition: Condition) -> Any:
         """A condition."""
-        try:
-            difference = Expression.parse(condition.left) - Expression.parse(condition.right or "0")
-        except ValueError:
-            difference = None
-        if difference is not None and condition.kind not in ("integer", "not_integer"):
-            # one sum, its denominators and common factors gone: all symbols are positive
-            above = self.polynomial(_primitive(_cleared(difference)[0]))
+        if condition.difference is not None:
+            above = self.polynomial(condition.difference)
             compared = {"less": above < 0, "less_equal": above <= 0, "not_equal": above != 0, "equal": above == 0}
             return compared[condition.kind]
         left, right = (walk(tree, self) for tree in condition.trees)
@@ -241,25 +257,6 @@ class _Terms:
             self.z3.Or(a.below <= 0, self.z3.And(value * a.below <= a.above, a.above < (value + 1) * a.below))
         )
         return _Quotient(value, self.z3.IntVal(1))
-
-
-def _cleared(formula: Expression) -> tuple[Expression, Expression]:
-    """Numerator and denominator: a polynomial with integer coefficients and a positive monomial."""
-    powers: dict[str, int] = {}
-    for monomial, _ in formula.terms:
-        for name, exponent in monomial:
-            powers[name] = max(powers.get(name, 0), -exponent)
-    scale = lcm(1, *(c.denominator for _, c in formula.terms))
-    below = Expression.of([(tuple(sorted((n, e) for n, e in powers.items() if e)), scale)])
-    return formula * below, below
-
-
-def _primitive(formula: Expression) -> Expression:
-    """Without symbols that divide every term."""
-    if not formula.terms:
-        return formula
-    shared = {name: min(dict(monomial).get(name, 0) for monomial, _ in formula.terms) for name in formula.symbols}
-    return formula / Expression.of([(tuple(sorted((n, e) for n, e in shared.items() if e)), 1)])
 
 
 def _independent(formulas: Sequence[Expression]) -> list[Expression]:

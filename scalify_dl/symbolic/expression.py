@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from math import prod
+from math import gcd, lcm, prod
 
 Monomial = tuple[tuple[str, int], ...]
 """Symbols with exponents other than 0, by name."""
@@ -114,6 +114,27 @@ class Expression:
         # constants last, as people write them
         words = [_term(powers, c) for powers, c in sorted(self.terms, key=lambda term: (not term[0], term[0]))]
         return words[0] + "".join(f" - {w[1:]}" if w.startswith("-") else f" + {w}" for w in words[1:])
+
+
+def cleared(formula: Expression) -> tuple[Expression, Expression]:
+    """Numerator and denominator: a polynomial with integer coefficients and a positive monomial."""
+    powers: dict[str, int] = {}
+    for factors, _ in formula.terms:
+        for name, exponent in factors:
+            powers[name] = max(powers.get(name, 0), -exponent)
+    scale = lcm(1, *(c.denominator for _, c in formula.terms))
+    below = Expression.of([(monomial(powers), scale)])
+    return formula * below, below
+
+
+def primitive(formula: Expression) -> Expression:
+    """The polynomial with the same sign everywhere (symbols are positive) that nothing divides."""
+    if not formula.terms:
+        return formula
+    above, _ = cleared(formula)
+    shared = {name: min(dict(factors).get(name, 0) for factors, _ in above.terms) for name in above.symbols}
+    content = gcd(*(int(c) for _, c in above.terms))
+    return above / Expression.of([(monomial(shared), content)])
 
 
 def _times(p: Monomial, q: Monomial) -> Monomial:

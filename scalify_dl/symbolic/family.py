@@ -23,7 +23,7 @@ from scalify_dl.frontends.literals import ITEMS_LIMIT, LIMIT, Literal
 from .expression import Expression
 
 ALIKE, UNLIKE = (2, 0), (3, 3)
-"""How many ranks at either end of a symbolic axis stand for themselves: where no number depends on the rank, and else."""
+"""Ranks at either end of a symbolic axis that stand for themselves: where no number depends on the rank, and else."""
 
 Cell = Any
 """A cell of a table: a symbol (str), a number (int) or a formula (Expression)."""

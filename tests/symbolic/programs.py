@@ -43,7 +43,12 @@ def mlp(sizes: Sizes, bug: str = "") -> Pair:
     x = b.input("x", (sizes["batch"], sizes["seq"], hidden))
     w1, w2, b2 = b.input("w1", (hidden, inner)), b.input("w2", (inner, hidden)), b.input("b2", (hidden,))
     b.output(bias(b, b.matmul(b.logistic(b.matmul(x, w1)), w2), b2))
-    x, w1, w2, b2 = d.shard("x", {0: dp} if dp else None), d.shard("w1", {1: "tp"}), d.shard("w2", {0: "tp"}), d.shard("b2")
+    x, w1, w2, b2 = (
+        d.shard("x", {0: dp} if dp else None),
+        d.shard("w1", {1: "tp"}),
+        d.shard("w2", {0: "tp"}),
+        d.shard("b2"),
+    )
     y = d.matmul(d.logistic(d.matmul(x, w1)), w2)
     if bug == "bias on every rank":
         d.output(reduced(d, bias(d, y, b2), ""))
