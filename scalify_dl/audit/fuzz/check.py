@@ -82,8 +82,10 @@ def one(number: int, rules: list[Path], main: Path | None, report: Report, prefe
 
         def attempt(small: Tables) -> tuple[Finding, tuple[str, ...]] | None:
             again = derive(small, rules, main=main)
-            false = audit(small, again.corr, trials=2, seed=number, declared=again.declared()).false
-            return (false[0], fired(again)) if false else None
+            checked = audit(small, again.corr, trials=2, seed=number, declared=again.declared())
+            if checked.interrupted:
+                raise KeyboardInterrupt
+            return (checked.false[0], fired(again)) if checked.false else None
 
         report.unsound.append(Unsound(findings.false[0], number, tables, fired(derived)))
         report.unsound[-1] = smallest(findings.false[0], number, tables, attempt)
