@@ -1,11 +1,13 @@
-"""Progress on standard error: only at a terminal, and only for work that takes longer than two seconds."""
+"""Progress on standard error: only at a terminal, and only for work that takes longer than two seconds. What Ctrl-C
+interrupted is said at a terminal or not."""
 
 from __future__ import annotations
 
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 _DELAY = 2.0
@@ -15,9 +17,18 @@ _DELAY = 2.0
 def progress(text: str) -> Iterator[Callable[[str], None]]:
     """Show `text` with a spinner after two seconds; the value yielded changes the text."""
     current = [text]
-    if not sys.stderr.isatty():
-        yield lambda text: None
-        return
+    try:
+        with _spinner(current) if sys.stderr.isatty() else nullcontext(partial(current.__setitem__, 0)) as update:
+            yield update
+    except KeyboardInterrupt:
+        print(f"dlverify: interrupted while {current[0]}", file=sys.stderr)
+        raise
+
+
+@contextmanager
+def _spinner(current: list[str]) -> Iterator[Callable[[str], None]]:
+    """Shows the text in `current` after a while."""
+    running = True
     status: list[Any] = []
     lock = threading.Lock()
 
@@ -25,7 +36,7 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
         from rich.console import Console
 
         with lock:
-            if current:
+            if running:
                 status.append(Console(stderr=True).status(current[0]))
                 status[0].start()
 
@@ -43,6 +54,6 @@ def progress(text: str) -> Iterator[Callable[[str], None]]:
     finally:
         timer.cancel()
         with lock:
-            current.clear()
+            running = False
             if status:
                 status[0].stop()

@@ -83,7 +83,7 @@ def expected_verdict(directory: Path) -> Verdict | None:
 
 def _conclude(facts: Facts, options: Options) -> Report:
     with progress("running the rules") as say:
-        analysis = analyse(facts, options)
+        analysis = analyse(facts, options, interruptible=True)
         report = conclude(analysis, say)
         if options.out:
             say("writing the relations")

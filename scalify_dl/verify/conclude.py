@@ -12,7 +12,7 @@ from scalify_dl.errors import InputError
 from .assumptions import Accepted
 from .localisation import root_causes
 from .pattern import holds, pattern
-from .pipeline import Analysis
+from .pipeline import INTERRUPTED, Analysis
 from .refute import Refutation, refute
 from .verdict import Assumption, OutputVerdict, Report, Verdict, overall
 from .view import View
@@ -110,7 +110,8 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
     notes = [analysis.stopped] if analysis.stopped else []
 
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
-    numbers = refute(analysis, open_outputs, progress) if open_outputs and options.refute else Refutation()
+    search = open_outputs and options.refute and analysis.stopped != INTERRUPTED
+    numbers = refute(analysis, open_outputs, progress) if search else Refutation()
     outputs = [
         replace(o, verdict=Verdict.REFUTED) if (o.tensor, o.base_tensor) in numbers.refuted else o for o in outputs
     ]

@@ -98,10 +98,16 @@ class Analysis:
         }
 
 
-def analyse(facts: Facts, options: Options, solver: Solver | None = None, more: str = "") -> Analysis:
+INTERRUPTED = "the rules were stopped (interrupted)"
+
+
+def analyse(
+    facts: Facts, options: Options, solver: Solver | None = None, more: str = "", *, interruptible: bool = False
+) -> Analysis:
     """Run the rules (and `more` rule text) on facts.
 
-    A guard that stops them is no error: the verdict then is UNKNOWN and says why.
+    A guard that stops them is no error, nor is Ctrl-C where they are `interruptible`: the verdict then is UNKNOWN and
+    says why.
     """
     program = rules_program(options.rules, more)
     for relation, table in fact_relations(program).items():
@@ -117,6 +123,10 @@ def analyse(facts: Facts, options: Options, solver: Solver | None = None, more: 
         if not error.message.startswith(_GUARDS):
             raise
         analysis.stopped = f"the rules were stopped ({error.message.splitlines()[0]})"
+    except KeyboardInterrupt:
+        if not interruptible:
+            raise
+        analysis.stopped = INTERRUPTED
     return analysis
 
 
