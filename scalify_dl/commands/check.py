@@ -9,12 +9,12 @@ from pathlib import Path
 from scalify_dl.certificate.check import Checker
 from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
-from scalify_dl.facts.files import load
 from scalify_dl.garbage import paused
 from scalify_dl.pysouffle import rules_dir
 from scalify_dl.verify.pipeline import rule_files
 
 from .progress import progress
+from .run import load
 
 
 def check(certificate: Path, directory: Path, rules: tuple[Path, ...], *, as_json: bool) -> int:
@@ -26,8 +26,8 @@ def check(certificate: Path, directory: Path, rules: tuple[Path, ...], *, as_jso
     if not directory.is_dir():
         raise InputError("no such facts directory", file=directory)
     try:
+        load(directory)  # facts that contradict each other are bad input, whatever is proved from them
         with paused(), progress("replaying the proof"):
-            load(directory)  # facts that contradict each other are bad input, whatever is proved from them
             found = Checker(directory, rule_files(rules), rules_dir()).replay(certificate)
     except CertificateError as error:
         if as_json:

@@ -57,6 +57,9 @@ def load(directory: Path) -> Facts:
     """A validated facts directory."""
     from scalify_dl.facts.files import load
 
+    sets = fact_sets(directory)
+    if sets:
+        raise InputError(f"{directory} holds {len(sets)} fact sets", expected="one of them", hint=f"as in {sets[0]}")
     with progress("reading the facts"):
         return load(directory)
 
