@@ -91,9 +91,12 @@ class Fitter:
             if len({value - part for value, part in zip(wanted, seen, strict=True)}) == 1
         }
         if found is not None:
-            # half a size may as well be another size less one
+            # half a size, or a product of two, may as well be another size less one
             near = [s for s in sums if s != found and any(not powers and abs(c) == 1 for powers, c in s.terms)]
-            if near and any(c.denominator > 1 for _, c in found.terms) and all(v.denominator == 1 for v in wanted):
+            plain = found.constant is not None or (
+                _size(found) == 1 and all(c.denominator == 1 for _, c in found.terms)
+            )
+            if near and not plain and all(v.denominator == 1 for v in wanted):
                 raise Ambiguous(wanted, [found, *sorted(near, key=str)])
             return found
         if not sums:
