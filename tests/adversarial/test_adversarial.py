@@ -12,11 +12,6 @@ from .programs import RIGHT, WRONG
 
 PRECISION = {"cast_to_half_precision_on_one_rank"}
 """Differ only where casts round: reported as precision, not as a refutation."""
-UNKNOWN = {
-    "attention_in_blocks": "partial sums collected over the steps of a loop",
-    "ring_attention": "partial sums collected over the steps of a ring",
-}
-"""Right programs that no lemma covers yet, with the lemma that is missing."""
 
 
 @pytest.mark.parametrize("name", sorted(WRONG))
@@ -38,10 +33,7 @@ def test_a_right_program_agrees_numerically(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(RIGHT))
 def test_a_right_program_is_proved(name: str) -> None:
-    derived = derive(RIGHT[name]().tables())
-    if derived.unproved and name in UNKNOWN:
-        pytest.xfail(f"no lemma yet: {UNKNOWN[name]}")
-    assert not derived.unproved
+    assert not derive(RIGHT[name]().tables()).unproved
 
 
 @pytest.mark.parametrize("name", sorted({**WRONG, **RIGHT}))
