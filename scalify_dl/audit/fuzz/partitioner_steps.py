@@ -203,3 +203,19 @@ def block_scatter(w: World) -> None:
         ),
         w.emit(g, "scatter", [into, local, updates.dist], reducer=reducer, **write_attributes(1, len(shape), 2)),
     )
+
+
+@step("block-slice", 0.4)
+def block_slice(w: World) -> None:
+    """The own block of a whole value, along one or two dims at once."""
+    names = [name for name, _ in w.pair.mesh.axes]
+    w.rng.shuffle(names)
+    shape = [w.rng.choice([4, 8, 12]), w.rng.choice([4, 8])]
+    axes = [*names, None][:2]
+    sizes = dict(w.pair.mesh.axes)
+    if any(a and h % sizes[a] for a, h in zip(axes, shape, strict=True)):
+        raise Retry
+    t = w.input("f32", shape=shape, layout=w.pair.layout(shape, {}))
+    blocks = Blocks.of(w.pair, shape, axes, {})
+    starts = [rank_scalar(w.pair, [v + w.slip() for v in first]) for first in blocks.firsts]
+    w.add(t.base, w.emit(w.dist, "dynamic-slice", [t.dist, *starts], sizes=blocks.sizes))
