@@ -156,7 +156,7 @@ def borders(w: World) -> None:
     if kind == "window":
         reducer = w.rng.choice(["convolution", "convolution", "sum", "max", "min"])
         size, stride, dilation, low = (w.rng.choice(some) for some in ((2, 3), (1, 1, block), (1, 2), (0, 1, 2)))
-        if w.chance(0.3):  # windows that tile
+        if w.chance(0.4):  # windows that tile
             size, stride, dilation, low = block, block, 1, 0
         window = Window(size, stride, dilation, low, reducer)
         if max(window.low, window.high) > block or window.reach < window.stride or window.reach <= window.low:
