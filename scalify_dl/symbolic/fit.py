@@ -93,10 +93,8 @@ class Fitter:
         if found is not None:
             # half a size, or a product of two, may as well be another size less one
             near = [s for s in sums if s != found and any(not powers and abs(c) == 1 for powers, c in s.terms)]
-            plain = found.constant is not None or (
-                _size(found) == 1 and all(c.denominator == 1 for _, c in found.terms)
-            )
-            if near and not plain and all(v.denominator == 1 for v in wanted):
+            plain = found.constant is not None or _plain(found)
+            if near and found.is_term and not plain and all(v.denominator == 1 for v in wanted):
                 raise Ambiguous(wanted, [found, *sorted(near, key=str)])
             return found
         if not sums:
@@ -114,6 +112,10 @@ class Fitter:
         (found,) = sums
         self._cache[wanted] = found
         return found
+
+
+def _plain(term: Expression) -> bool:
+    return term.is_term and _size(term) == 1 and term.terms[0][1].denominator == 1
 
 
 def _size(term: Expression) -> int:
