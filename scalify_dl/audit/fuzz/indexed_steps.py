@@ -163,6 +163,9 @@ def masked_read(w: World) -> None:
     if w.chance(0.2):
         dist_ids = w.emit(w.dist, "all-gather", [dist_ids], dimension=0, groups=w.pair.groups(*w.axes()))
     mask, near = local_ids(w, dist_ids, first, size)
+    if w.chance(0.15):
+        over = w.pair.groups(*w.axes())
+        near, mask = (w.emit(w.dist, "all-gather", [x], dimension=0, groups=over) for x in (near, mask))
     rows = read(w, w.dist, doubled(w, table.dist), near)
     groups = w.pair.groups(*w.axes()) if w.chance(0.25) else None
     if groups:
