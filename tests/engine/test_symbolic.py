@@ -137,6 +137,24 @@ def test_bounds_of_symbols_decide_comparisons(left: str, sign: str, right: str, 
     assert p.relation("no" if decided else "yes") == []
 
 
+def test_integers_given_with_the_facts_bound_symbols() -> None:
+    rules = """.decl yes(x: number, y: number)
+    yes(x, y) :- a(x, y), x <= y, y != 0.
+    """
+    rows = [("k*seq/tp + seq/tp", "seq"), ("tp", "seq"), (8, "4*seq/tp"), (2, "batch")]
+    p = program(
+        rules,
+        [*rows[:2], (8, "4*seq/tp"), (2, "batch"), ("seq/tp", "batch/2")],
+        [Symbol("batch", 6), *(s for s in SYMBOLS if s.name != "batch")],
+    )
+    assert {(*row, *map(str, p.conditions({"yes": [row]}))) for row in p.relation("yes")} == {
+        ("k*seq/tp + seq/tp", "seq"),  # seq is tp*(1 + a part), tp is k + 1 + a part
+        ("tp", "seq"),
+        (8, "4*seq/tp", "8 <= 4*seq/tp"),
+        (2, "batch"),  # an even number that is positive
+    }
+
+
 def test_other_comparisons_are_decided_at_the_point_and_are_conditions() -> None:
     p = program(".decl b(x: number)\nb(x) :- a(x, y), x < y, x != 7.", [("batch", "tp"), ("seq", "tp")])
     assert p.relation("b") == [("batch",)]
@@ -327,6 +345,7 @@ def test_no_conditions_where_negation_reads_a_choice() -> None:
 # ---------------------------------------------------------------- the property
 
 NUMBERS = [0, 1, 2, 3, 4, 6, "tp", "b", "k", "tp*b", "k + 1", "2*b", "tp - k", "12/tp", "12*k/tp", "b + 2", "tp^2"]
+NUMBERS += ["c", "c/tp", "c/2", "k*c/tp", "c/2 + 1"]
 LEVELS = 5
 DECLARATIONS = ".type R = [x: number, y: number]\n.decl p0(x: number, y: number)\n" + "".join(
     f".decl p{i}(x: number, y: number)\n.decl t{i}(t: symbol, x: number)\n.decl q{i}(r: R)\n" for i in range(1, LEVELS)
@@ -395,9 +414,9 @@ def check_instances(seed: int) -> int:
     points: list[Point] = []
     while len(points) < 6:
         tp = rng.choice([1, 2, 3, 4, 6, 12])
-        points.append({"tp": tp, "b": rng.randint(1, 9), "k": rng.randrange(tp)})
+        points.append({"tp": tp, "b": rng.randint(1, 9), "k": rng.randrange(tp), "c": 2 * tp * rng.randint(1, 4)})
     here = points[0]
-    symbols = [Symbol("tp", here["tp"]), Symbol("b", here["b"]), Symbol("k", here["k"], 0, "tp")]
+    symbols = [Symbol(name, here[name]) for name in ("tp", "b", "c")] + [Symbol("k", here["k"], 0, "tp")]
     symbolic = Program.from_source(rules, symbols=symbols)
     symbolic.insert("p0", facts)
     symbolic.run(max_tuples=20000)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <utility>
 
 #include "text.hpp"
 
@@ -33,29 +34,98 @@ SymbolicNumbers::SymbolicNumbers(std::vector<SymbolDeclaration> symbols) {
             throw EvaluationError("symbol \"" + symbol.name + "\" is given twice");
         if (symbol.value < symbol.minimum || symbol.value >= kFirstFormula || symbol.minimum <= -kFirstFormula)
             throw EvaluationError("symbol " + symbol.name + " = " + std::to_string(symbol.value) + " is not at least " + std::to_string(symbol.minimum) + " and below 2^62");
-        const Indeterminate unknown = static_cast<Indeterminate>(unknowns_.size());
-        unknowns_.push_back({symbol.name, symbol.value, Polynomial::unknown(unknown) + Polynomial(symbol.minimum), symbol.minimum > 0});
+        unknowns_.push_back({symbol.name, symbol.value, symbol.minimum, {}, false});
     }
-    // a < b: b is a + 1 + a part that is not negative. One bound for each symbol, and none that leads back to it.
     for (const SymbolDeclaration& symbol : symbols) {
         if (symbol.below.empty()) continue;
         const auto above = unknown_of_.find(symbol.below);
         if (above == unknown_of_.end()) throw EvaluationError("symbol " + symbol.name + " is below \"" + symbol.below + "\", which is no symbol");
-        const Unknown& small = unknowns_[static_cast<std::size_t>(unknown_of_.at(symbol.name))];
-        Unknown& large = unknowns_[static_cast<std::size_t>(above->second)];
-        if (small.value.numerator() >= large.value.numerator())
-            throw EvaluationError("symbol " + symbol.name + " = " + wide_text(small.value.numerator()) + " is not below " + symbol.below + " = " + wide_text(large.value.numerator()));
-        const Polynomial part = Polynomial::unknown(above->second);
-        const bool simple = large.shifted - part == Polynomial((large.shifted - part).constant_term());
-        const bool leads_back = std::any_of(small.shifted.terms().begin(), small.shifted.terms().end(), [&](const auto& term) {
-            return std::any_of(term.first.begin(), term.first.end(), [&](const auto& factor) { return factor.first == above->second; });
-        });
-        if (!simple || leads_back) continue;
-        const Polynomial shifted = small.shifted + Polynomial(Rational(1)) + part;
-        if (shifted.constant_term().numerator() < (large.shifted - part).constant_term().numerator()) continue;  // says less
-        large.shifted = shifted;
-        large.positive = shifted.constant_term().sign() > 0;
+        const Indeterminate small = unknown_of_.at(symbol.name), large = above->second;
+        const Rational &lower = unknowns_[static_cast<std::size_t>(small)].value, &upper = unknowns_[static_cast<std::size_t>(large)].value;
+        if (lower.numerator() >= upper.numerator())
+            throw EvaluationError("symbol " + symbol.name + " = " + wide_text(lower.numerator()) + " is not below " + symbol.below + " = " + wide_text(upper.numerator()));
+        below_.emplace_back(small, large);
     }
+    find_bounds();
+}
+
+// Every symbol in terms of parts that are not negative (its own part goes by its own number), in one of these ways, if it
+// leads back to no symbol that is so written itself:
+//     minimum + part          |  a + 1 + part, for a symbol a below it  |  m * (1 + part), where its quotient by m is
+//                             |                                         |  an integer and both are positive
+void SymbolicNumbers::find_bounds() {
+    const std::size_t n = unknowns_.size();
+    std::vector<Polynomial> factor(n), offset(n);  // symbol = offset + factor * part
+    std::vector<char> simple(n, 1);
+    const auto set = [&](Indeterminate symbol, Polynomial f, Polynomial o) {
+        const auto at = static_cast<std::size_t>(symbol);
+        std::swap(factor[at], f);
+        std::swap(offset[at], o);
+        if (!leads_back(symbol, factor, offset)) {
+            simple[at] = 0;
+            return;
+        }
+        std::swap(factor[at], f);
+        std::swap(offset[at], o);
+    };
+    for (std::size_t i = 0; i < n; ++i) {
+        factor[i] = Rational(1);
+        offset[i] = unknowns_[i].minimum;
+        unknowns_[i].positive = unknowns_[i].minimum.sign() > 0;
+    }
+    for (const auto& [small, large] : below_) {
+        const Unknown& lower = unknowns_[static_cast<std::size_t>(small)];
+        const Rational least = lower.minimum + Rational(1);
+        if (!simple[static_cast<std::size_t>(large)] || (unknowns_[static_cast<std::size_t>(large)].minimum + -least).sign() > 0) continue;
+        set(large, Rational(1), Polynomial::unknown(small) + Polynomial(Rational(1)));
+        unknowns_[static_cast<std::size_t>(large)].positive = least.sign() > 0;
+    }
+    // those divided by most first
+    for (auto known = integers_.rbegin(); known != integers_.rend(); ++known) {
+        const auto& [monomial, multiple] = *known;
+        const auto positive = [&](const auto& power) { return unknowns_[static_cast<std::size_t>(power.first)].positive; };
+        const auto above = std::find_if(monomial.begin(), monomial.end(), [](const auto& power) { return power.second > 0; });
+        const bool one = std::count_if(monomial.begin(), monomial.end(), [](const auto& power) { return power.second > 0; }) == 1;
+        if (!one || above->second != 1 || !std::all_of(monomial.begin(), monomial.end(), positive)) continue;
+        const auto symbol = static_cast<std::size_t>(above->first);
+        if (!simple[symbol] || (unknowns_[symbol].minimum + Rational(-1)).sign() > 0) continue;
+        const Polynomial divisor = Polynomial::term(dl::power(monomial, -1) * Monomial{{above->first, 1}}, Rational(1) / multiple);
+        set(above->first, divisor, divisor);
+    }
+    for (std::size_t i = 0; i < n; ++i) unknowns_[i].shifted = Polynomial();
+    for (std::size_t i = 0; i < n; ++i) shift(static_cast<Indeterminate>(i), factor, offset);
+}
+
+// Does a symbol occur in what it is written with, directly or not?
+bool SymbolicNumbers::leads_back(Indeterminate symbol, const std::vector<Polynomial>& factor, const std::vector<Polynomial>& offset) {
+    std::vector<char> seen(factor.size(), 0);
+    std::vector<Indeterminate> open{symbol};
+    for (std::size_t i = 0; i < open.size(); ++i)
+        for (const Polynomial* p : {&factor[static_cast<std::size_t>(open[i])], &offset[static_cast<std::size_t>(open[i])]})
+            for (const auto& term : p->terms())
+                for (const auto& [other, exponent] : term.first) {
+                    if (other == symbol) return true;
+                    if (!std::exchange(seen[static_cast<std::size_t>(other)], 1)) open.push_back(other);
+                }
+    return false;
+}
+
+const Polynomial& SymbolicNumbers::shift(Indeterminate symbol, const std::vector<Polynomial>& factor, const std::vector<Polynomial>& offset) {
+    Polynomial& shifted = unknowns_[static_cast<std::size_t>(symbol)].shifted;
+    if (!shifted.zero()) return shifted;
+    const auto in_parts = [&](const Polynomial& p) {
+        Polynomial sum;
+        for (const auto& [monomial, coefficient] : p.terms()) {
+            Polynomial product = coefficient;
+            for (const auto& [other, exponent] : monomial)
+                for (int i = 0; i < exponent; ++i) product = product * shift(other, factor, offset);
+            sum = sum + product;
+        }
+        return sum;
+    };
+    const auto at = static_cast<std::size_t>(symbol);
+    shifted = in_parts(offset[at]) + in_parts(factor[at]) * Polynomial::unknown(symbol);
+    return shifted;
 }
 
 // ---------------------------------------------------------------- formulas
@@ -182,6 +252,7 @@ void SymbolicNumbers::given(const Polynomial& polynomial) {
     const auto& [monomial, coefficient] = *rest.terms().begin();
     Rational& multiple = integers_[monomial];
     multiple = common_divisor(multiple, coefficient);
+    find_bounds();
 }
 
 // ---------------------------------------------------------------- conditions
@@ -329,7 +400,7 @@ Value SymbolicNumbers::divide(Value left, Value right, bool remainder) {
 // An unknown that is what its text says, and not negative.
 Polynomial SymbolicNumbers::opaque(const std::string& text, const Rational& value) {
     const auto [at, added] = unknown_of_.try_emplace(text, static_cast<Indeterminate>(unknowns_.size()));
-    if (added) unknowns_.push_back({text, value, Polynomial::unknown(at->second), false});
+    if (added) unknowns_.push_back({text, value, 0, Polynomial::unknown(at->second), false});
     return Polynomial::unknown(at->second);
 }
 

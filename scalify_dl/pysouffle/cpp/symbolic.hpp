@@ -99,8 +99,8 @@ private:
 
     struct Unknown {  // an unknown
         std::string text;
-        Rational value;
-        Polynomial shifted;  // itself, in parts that are not negative: minimum + part
+        Rational value, minimum;
+        Polynomial shifted;  // itself, in parts that are not negative
         bool positive = false;
     };
     struct Formula {
@@ -143,6 +143,9 @@ private:
     Polynomial not_whole(const Polynomial& polynomial) const;  // without the terms that are integers everywhere
     bool whole(const Polynomial& polynomial) const;
     void given(const Polynomial& polynomial);
+    void find_bounds();
+    static bool leads_back(Indeterminate symbol, const std::vector<Polynomial>& factor, const std::vector<Polynomial>& offset);
+    const Polynomial& shift(Indeterminate symbol, const std::vector<Polynomial>& factor, const std::vector<Polynomial>& offset);
 
     template <class Compute>
     Value remember(const Question& question, Compute&& compute);
@@ -159,6 +162,7 @@ private:
 
     std::vector<Unknown> unknowns_;  // the symbols, by name, then what has no simpler form
     std::unordered_map<std::string, Indeterminate> unknown_of_;
+    std::vector<std::pair<Indeterminate, Indeterminate>> below_;
     std::vector<Formula> formulas_;
     std::unordered_map<std::string, Value> formula_of_;       // by text
     std::map<Monomial, Rational, LargerMonomial> integers_;   // monomials of which these multiples are integers
