@@ -8,7 +8,7 @@ is left, or a point is not proved: that one is an ordinary pair of programs, wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import prod
@@ -64,6 +64,11 @@ class Coverage:
     stops: tuple[str, ...] = ()
     """Where the run with the most symbols stopped that did not prove what single points do."""
 
+    def assume(self, found: Iterable[tuple[str, str, str]]) -> None:
+        """Adds assumptions of a case; those that an earlier case has of the same tensor are the same at other sizes."""
+        known = {(tensor, why) for tensor, _, why in self.assumptions}
+        self.assumptions |= {row for row in found if (row[0], row[2]) not in known}
+
 
 def cover(
     family: Family, first: Point, options: Options, progress: Callable[[str], None] = lambda text: None
@@ -75,7 +80,7 @@ def cover(
         raise InputError(f"the sizes {_text(first)} do not fit the formulas", hint="add a capture at other sizes")
     search = Search(out.domain)
     single = 0
-    point: Point | None = first
+    point: Point | None = _spread(family, {}, out.domain) or first
     while point is not None:
         if len(out.cases) >= LIMIT or single >= POINTS:
             out.notes.append(f"{len(out.cases)} cases are proved and not all sizes covered: {_text(point)} is not")
@@ -89,7 +94,7 @@ def cover(
                 return out
             single += 1
             case = Case(Region({name: Expression.number(size) for name, size in point.items()}, {}, ()), point)
-            out.assumptions |= {(a.tensor, a.text, a.why) for a in report.assumptions}
+            out.assume((a.tensor, a.text, a.why) for a in report.assumptions)
         out.cases.append(case)
         try:
             search.add(case.region)
@@ -172,7 +177,7 @@ def _region(family: Family, equations: Equations, point: Point, out: Coverage, o
     if not found.proved:
         out.stops = out.stops or found.stops
         return None
-    out.assumptions |= set(found.assumptions)
+    out.assume(found.assumptions)
     out.magnitude |= {c for c in found.conditions if c.bounds_magnitude}
     kept = simplified(c for c in found.conditions if not c.bounds_magnitude)
     return Region(equations, {name: axis for axis, name in facts.coordinates.items()}, kept, family.ends)

@@ -84,7 +84,8 @@ class _Names:
 
     def outside(self, text: str) -> str:
         """A text of the engine, as people know it."""
-        return text.replace(self.SUFFIX, "")
+        text = text.replace(self.SUFFIX, "")
+        return re.sub(r"\{([^{} ]*)\}", lambda word: word[1].replace(".", "*"), text)  # words of layout texts
 
     def row(self, row: Row, numbers: Sequence[int]) -> Row:
         """A row of facts; `numbers` are its number columns."""

@@ -17,6 +17,9 @@ from .cases import Case
 from .conditions import Condition
 from .verify import FamilyReport
 
+SHOWN = 8
+"""Conditions of a case that are printed."""
+
 
 def statement(report: FamilyReport) -> str:
     """What the verdict is about: `for every tp, batch with tp divides 8, batch >= 1`, or sizes."""
@@ -33,6 +36,12 @@ def where(case: Case) -> str:
     words += [f"{name} = {formula}" for name, formula in case.region.equations.items()]
     words += [_words(c) for c in case.region.conditions]
     return ", ".join(dict.fromkeys(words))
+
+
+def _short(text: str) -> str:
+    """At most `SHOWN` of a list of conditions."""
+    words = text.split(", ")
+    return text if len(words) <= SHOWN else f"{', '.join(words[:SHOWN])} and {len(words) - SHOWN} more (see --json)"
 
 
 def _words(condition: Condition) -> str:
@@ -90,7 +99,7 @@ def render(report: FamilyReport, console: Console | None = None) -> None:
         console.print(Text(f"{len(report.cases)} cases are proved", "bold"))
         table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
         for number, case in enumerate(report.cases, 1):
-            table.add_row(f"  {number}", Text(where(case)))
+            table.add_row(f"  {number}", Text(_short(where(case))))
         console.print(table)
     if report.magnitude:
         console.print(
