@@ -101,3 +101,18 @@ def test_a_malformed_table_names_file_and_line(tmp_path: Path, text: str, messag
 def test_a_directory_without_the_table_says_what_it_expected(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"corr\.csv"):
         read_corr(tmp_path)
+
+
+def test_rounding_where_zero_is_expected_is_no_difference() -> None:
+    """x - x is exactly 0; the same sum in another order less that sum is not."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 3), {0: "tp"})
+    b, d = pair.base, pair.dist
+    total = b.emit("reduce", [b.emit("sine", [x])], dimensions=[0], reducer="sum")
+    y = d.emit("sine", [dx])
+    halves = [d.emit("slice", [y], start=[i, 0], limit=[4, 3], stride=[2, 1]) for i in range(2)]
+    sums = [d.emit("reduce", [v], dimensions=[0], reducer="sum") for v in (*halves, y)]
+    zero = d.emit("subtract", [d.emit("add", sums[:2]), sums[2]])
+    pair.outputs(b.emit("subtract", [total, total]), zero)
+    row = ("subtract", "", "base/subtract", "", "[0:1x3]|tp=sum2")
+    assert audit(pair.tables(), [row], trials=6).counts == {"true": 1}
