@@ -85,7 +85,7 @@ class _Names:
     def outside(self, text: str) -> str:
         """A text of the engine, as people know it."""
         text = text.replace(self.SUFFIX, "")
-        return re.sub(r"\{([^{} ]*)\}", lambda word: word[1].replace(".", "*"), text)  # words of layout texts
+        return re.sub(r"\{([^{} ]*)\}", lambda word: word[0].replace(".", "*"), text)  # words of layout texts
 
     def row(self, row: Row, numbers: Sequence[int]) -> Row:
         """A row of facts; `numbers` are its number columns."""
