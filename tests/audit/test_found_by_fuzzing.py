@@ -210,3 +210,14 @@ def test_an_index_below_zero_wraps_round_in_an_unsigned_type() -> None:
         results.append(g.emit("compare", [g.emit("convert", [i], dtype="s64"), v], direction="LE"))
     pair.outputs(*results)
     assert not derived_truths(pair).proved
+
+
+def test_a_dim_without_elements_is_no_error() -> None:
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((0, 4), {1: "tp"}), pair.input((4, 6), {0: "tp"})
+    dots = [
+        g.emit("dot", operands, lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+        for g, operands in ((pair.base, [x, w]), (pair.dist, [dx, dw]))
+    ]
+    pair.outputs(dots[0], pair.dist.emit("all-reduce", [dots[1]], reducer="sum", groups=pair.groups("tp")))
+    derived_truths(pair)
