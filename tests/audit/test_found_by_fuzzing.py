@@ -221,3 +221,15 @@ def test_a_dim_without_elements_is_no_error() -> None:
     ]
     pair.outputs(dots[0], pair.dist.emit("all-reduce", [dots[1]], reducer="sum", groups=pair.groups("tp")))
     derived_truths(pair)
+
+
+def test_a_value_that_ranks_have_alike_is_no_block_of_a_repetition() -> None:
+    """x at the block of the rank's tp, zeros beside it: dealt to dp, only ranks with dp = tp have a part."""
+    pair = Pair({"dp": 2, "tp": 2})
+    x, dx = pair.input((4, 4))
+    d = pair.dist
+    offset = d.add("constant", [], [("s32", ())])
+    offset.rank_numbers["value", 0] = {rank: 4 * at[1] for rank, at in enumerate(pair.mesh.coordinates)}
+    z = d.emit("dynamic-update-slice", [d.splat(0.0, "f32", (4, 8)), dx, d.constant(0, "s32"), offset.result])
+    pair.outputs(x, d.emit("reduce-scatter", [z], dimension=1, reducer="sum", groups=pair.groups("dp")))
+    derived_truths(pair)
