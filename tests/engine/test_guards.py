@@ -53,7 +53,7 @@ def test_an_endless_range_is_ended() -> None:
 
 def test_ctrl_c_works_inside_a_run() -> None:
     program = Program.from_source(ENDLESS)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where a shell runs the tests in the background
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may ignore it
     timer = threading.Timer(0.2, lambda: signal.raise_signal(signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
