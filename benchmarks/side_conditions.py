@@ -48,14 +48,17 @@ from scalify_dl.pysouffle import Program, rules_dir
 HARMLESS = Path(__file__).with_name("harmless.tsv")
 STEPS: dict[str, tuple[str, ...]] = {
     "addition.dl": ("sum-of-terms", "subtotal", "micro-batches"),
-    "block_read.dl": ("masked-read", "gather"),
+    "block_read.dl": ("block-gather",),
     "block_write.dl": ("block-write",),
     "blocks.dl": ("fused", "fused", "slice", "concatenate"),
+    "borders.dl": ("borders", "uneven-windows"),
     "claims.dl": ("masked-read", "masked-write"),
     "collectives.dl": ("settle", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute", "own-slice"),
     "contraction.dl": ("dot", "reduce", "along"),
     "correspondence.dl": ("clamp", "unary", "binary", "select", "dot", "swapped-dot", "elided"),
     "fold.dl": ("dot", "reduce", "scatter", "merged", "binary", "select", "swapped-dot", "add-to-pending"),
+    "gather_order.dl": ("gather-order",),
+    "halo.dl": ("borders", "uneven-windows"),
     "index_terms.dl": ("iota", "masked-read"),
     "indexing.dl": ("gather", "scatter", "dynamic", "slice", "pad", "concatenate"),
     "loops.dl": ("loop", "data-loop"),
@@ -76,6 +79,8 @@ STEPS: dict[str, tuple[str, ...]] = {
     "structure.dl": ("scale", "transpose", "broadcast", "reshape"),
     "sums.dl": ("micro-batches",),
     "terms.dl": ("masked-read", "masked-write", "unit-dims"),
+    "turn_results.dl": ("loop-over-blocks", "loop-round-a-ring"),
+    "turns.dl": ("loop-over-blocks", "loop-round-a-ring"),
     "uniform.dl": ("broadcast", "iota", "softmax", "share-of-a-sum", "repeat-heads"),
 }
 """What exercises a file; the others are exercised by all steps."""

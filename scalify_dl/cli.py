@@ -35,6 +35,10 @@ Relate = Annotated[Path | None, typer.Option("--relate", metavar="F.yaml", help=
 Rules = Annotated[
     list[Path] | None, typer.Option("--rules", metavar="F.dl...", help="Further rule files (meanings of opaque ops).")
 ]
+Meanings = Annotated[
+    list[Path] | None,
+    typer.Option("--meaning", metavar="F.py", help="Python file with numeric meanings of opaque calls (repeatable)."),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Keep facts and derived relations here.")]
 CertificateOut = Annotated[Path | None, typer.Option("--certificate", metavar="F", help="Write the proof here.")]
@@ -236,12 +240,13 @@ def audit(
         Path | None, typer.Option("--relations", metavar="DIR", help="Relations to check, if not those derived here.")
     ] = None,
     rules: Rules = None,
+    meaning: Meanings = None,
     json: Json = False,
 ) -> None:
     """Check every correspondence numerically: the derived ones, or a table that somebody else made."""
     from scalify_dl.commands import audit as command
 
-    raise typer.Exit(command.audit(directory, relations, tuple(rules or ()), as_json=json))
+    raise typer.Exit(command.audit(directory, relations, tuple(rules or ()), meaning or [], as_json=json))
 
 
 @app.command()
@@ -260,6 +265,7 @@ def check(
 @rules_app.command("check")
 def rules_check(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Rule files to fuzz.")] = None,
+    meaning: Meanings = None,
     seconds: Annotated[float, typer.Option("--seconds", help="CPU seconds to spend.")] = 60.0,
     seed: Annotated[int, typer.Option("--seed")] = 0,
     out: Annotated[
@@ -270,7 +276,7 @@ def rules_check(
     """Fuzz the rules: random small graphs, everything derived is checked numerically."""
     from scalify_dl.commands.rules_check import rules_check as command
 
-    raise typer.Exit(command(files or [], seconds=seconds, seed=seed, out=out, as_json=json))
+    raise typer.Exit(command(files or [], meanings=meaning or [], seconds=seconds, seed=seed, out=out, as_json=json))
 
 
 app.command()(datalog)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,14 +32,26 @@ class Derived:
         return declared_structures(self.program)
 
 
-def declared_structures(program: Program) -> dict[str, Structure]:
-    """Structures that rules declare of opaque calls, by op, after a run."""
-    calls = [(str(op), str(kind)) for op, _, kind in program.relation("op") if is_opaque(str(kind))]
+def declared_structures(program: Program, kinds: Container[str] | None = None) -> dict[str, Structure]:
+    """Structures that rules declare of calls, by op, after a run: of opaque calls, or of some kinds."""
+    calls = [
+        (str(op), str(kind)) for op, _, kind in program.relation("op")
+        if (is_opaque(str(kind)) if kinds is None else kind in kinds)
+    ]  # fmt: skip
     if not calls:
         return {}
     relations: dict[str, Any] = {name: program.relation(name) for name in RELATIONS}
-    found = {op: structure(op, kind, relations) for op, kind in calls}
-    return {op: shape for op, shape in found.items() if shape is not None}
+    ranks = {str(t): int(n) for t, _, _, n in program.relation("tensor")}
+    operands: dict[str, dict[int, int]] = {}
+    for op, i, t in program.relation("operand"):
+        operands.setdefault(str(op), {})[int(i)] = ranks[str(t)]
+    found = {}
+    for op, kind in calls:
+        dims = operands.get(op, {})
+        shape = structure(op, kind, [dims[i] for i in sorted(dims)], relations)
+        if shape is not None:
+            found[op] = shape
+    return found
 
 
 def load_rules(rules: Iterable[Path] = (), main: Path | None = None) -> Program:

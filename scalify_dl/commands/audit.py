@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from scalify_dl.oracle.meaning.load import load_meanings
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
 from scalify_dl.verify.results import has_results
@@ -14,12 +15,16 @@ from .progress import progress
 from .run import load
 
 
-def audit(directory: Path, relations: Path | None, rules: tuple[Path, ...], *, as_json: bool) -> int:
-    """Check `corr` tuples numerically: status 0 if none is false, 1 if some are."""
+def audit(
+    directory: Path, relations: Path | None, rules: tuple[Path, ...], meanings: Sequence[Path], *, as_json: bool
+) -> int:  # fmt: skip
+    """Check `corr` tuples numerically: status 0 if none is false, 1 if some are. `meanings` are Python files with
+    numeric meanings of calls."""
     from scalify_dl.audit import audit as check
     from scalify_dl.audit import read_corr
     from scalify_dl.audit.derive import declared_structures
 
+    load_meanings(meanings)
     facts, declared = load(directory), None
     with progress("auditing") as say:
         if relations is not None:

@@ -14,6 +14,8 @@ from typing import Any
 
 from scalify_dl.audit.fuzz import Lemma, Report, check_rules
 from scalify_dl.errors import InputError
+from scalify_dl.oracle.meaning import is_opaque
+from scalify_dl.oracle.meaning.load import load_meanings
 
 from .progress import progress
 
@@ -21,15 +23,19 @@ LINE_EVERY = 60.0
 """Seconds between lines of progress where standard error is no terminal, and between writings of `--out`."""
 
 
-def rules_check(files: Sequence[Path], *, seconds: float, seed: int, out: Path | None, as_json: bool) -> int:
-    """Fuzz the shipped rules together with these files.
+def rules_check(
+    files: Sequence[Path], *, meanings: Sequence[Path], seconds: float, seed: int, out: Path | None, as_json: bool
+) -> int:  # fmt: skip
+    """Fuzz the shipped rules together with these files; `meanings` are Python files with numeric meanings of calls.
 
-    Status 1 if something unsound was found, 3 if a lemma was not exercised (of the files, if there are any), 130 if
-    it was interrupted before that was known, else 0. SIGINT and SIGTERM end the run with a report of what was done.
+    Status 1 if something unsound was found, 3 if a lemma was not exercised (of the files, if there are any) or an op
+    kind that the files speak about, 130 if it was interrupted before that was known, else 0. SIGINT and SIGTERM end the
+    run with a report of what was done.
     """
     for file in files:
         if not file.is_file():
             raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
+    load_meanings(meanings)
     if out is not None:
         _write(out, Report(interrupted=True), files)  # a place that cannot be written is said at once
     last = time.monotonic()
@@ -53,7 +59,7 @@ def rules_check(files: Sequence[Path], *, seconds: float, seed: int, out: Path |
     print(json.dumps(_content(report, files), indent=2, ensure_ascii=False) if as_json else _table(report, files))
     if report.unsound:
         return 1
-    if _missing(report, files):
+    if _missing(report, files) or _loose_kinds(report) or _says_nothing(report, files):
         return 130 if report.interrupted else 3
     return 0
 
@@ -73,10 +79,26 @@ def _terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _missing(report: Report, files: Sequence[Path]) -> list[Lemma]:
-    """Lemmas that should have been exercised: those of the given files, or all."""
+def _lemmas(report: Report, files: Sequence[Path]) -> list[Lemma]:
+    """Lemmas that should be exercised: those of the given files, or all."""
     own = {str(file.resolve()) for file in files}
-    return [x for x in report.coverage.missing() if not own or str(Path(x.file).resolve()) in own]
+    return [x for x in report.coverage.lemmas if not own or str(Path(x.file).resolve()) in own]
+
+
+def _missing(report: Report, files: Sequence[Path]) -> list[Lemma]:
+    """Those among them that were not."""
+    missing = set(report.coverage.missing())
+    return [x for x in _lemmas(report, files) if x in missing]
+
+
+def _loose_kinds(report: Report) -> dict[str, str]:
+    """Op kinds that the given files speak about and that were not exercised, and in what respect."""
+    return {kind: use.missing for kind, use in report.kinds.items() if use.missing}
+
+
+def _says_nothing(report: Report, files: Sequence[Path]) -> bool:
+    """Whether the given files have no lemma and speak about no op kind: nothing was checked."""
+    return bool(files) and bool(report.pairs) and not _lemmas(report, files) and not report.kinds
 
 
 def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
@@ -96,9 +118,13 @@ def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
                 "whole_only": x.whole,
                 "exercised": x not in missing,
             }
-            for x in coverage.lemmas
+            for x in _lemmas(report, files)
         ],
-        "never_exercised": [x.place for x in coverage.lemmas if x in missing],
+        "never_exercised": [x.place for x in _missing(report, files)],
+        "kinds": {
+            kind: {"calls": use.calls, "derived": use.derived, "rich": use.rich, "missing": use.missing}
+            for kind, use in report.kinds.items()
+        },
         "problems": dict(report.problems),
     }
 
@@ -119,16 +145,35 @@ def _table(report: Report, files: Sequence[Path]) -> str:
     for unsound in report.unsound:
         lines.append(f"UNSOUND (seed {unsound.seed}): {', '.join(unsound.rules)}")
         lines += [f"  {line}" for line in unsound.listing().splitlines()]
-    if coverage.lemmas:
-        width = max(len(x.place) for x in coverage.lemmas)
+    lemmas = _lemmas(report, files)
+    if lemmas:
+        width = max(len(x.place) for x in lemmas)
         lines.append(f"{'lemma':{width}} {'derived':>9} {'rich':>9}")
-        for x in coverage.lemmas:
+        for x in lemmas:
             mark = "  NOT EXERCISED: " + x.text[:120] if x in missing else "  whole values only" if x.whole else ""
             lines.append(f"{x.place:{width}} {coverage.derived[x]:9,} {coverage.rich[x]:9,}{mark}")
+    if report.kinds:
+        width = max(len(kind) for kind in report.kinds)
+        lines.append(f"{'op kind':{width}} {'calls':>9} {'derived':>9} {'rich':>9}")
+        for kind, use in report.kinds.items():
+            mark = f"  NOT EXERCISED: {use.missing}" if use.missing else ""
+            lines.append(f"{kind:{width}} {use.calls:9,} {use.derived:9,} {use.rich:9,}{mark}")
+        if any(not use.drawable and not use.calls for use in report.kinds.values()):
+            lines.append("  a call can be made up where rules declare its factors, or --meaning says what it computes")
+        invented = [kind for kind, use in report.kinds.items() if use.calls and is_opaque(kind)]
+        if invented:
+            lines.append(
+                f"  {', '.join(invented)}: stood for by random functions of the structure that the rules declare;"
+                " whether the real calls have it, only --meaning can show"
+            )
+    if _says_nothing(report, files):
+        lines.append("NOT EXERCISED: the files have no lemma (a rule for `holds`) and speak about no op kind")
     lines += [f"not checked, {count} times: {problem}" for problem, count in report.problems.most_common(5)]
     lines.append(
         f"{report.pairs:,} pairs, {report.tuples:,} tuples audited in {report.seconds:.0f} s of CPU,"
         f" {len(report.unsound)} unsound,"
-        f" {len(missing)} of {len(coverage.lemmas)} lemmas not exercised" + ", interrupted" * report.interrupted
+        f" {len(missing)} of {len(lemmas)} lemmas not exercised"
+        + f", {len(_loose_kinds(report))} of {len(report.kinds)} op kinds" * bool(report.kinds)
+        + ", interrupted" * report.interrupted
     )
     return "\n".join(lines)

@@ -14,9 +14,12 @@ from scalify_dl.errors import InputError
 
 from ..check import Finding, audit
 from ..derive import derive
-from .coverage import Coverage, fired
+from .coverage import Coverage, KindUse, count_kinds, fired
 from .generate import random_pair
+from .kind_steps import kind_steps
+from .kinds import read_kinds
 from .smallest import Tables, Unsound, smallest
+from .world import Step
 
 
 @dataclass(slots=True)
@@ -28,6 +31,8 @@ class Report:
     seconds: float = 0.0
     unsound: list[Unsound] = field(default_factory=list)
     coverage: Coverage = field(default_factory=Coverage)
+    kinds: dict[str, KindUse] = field(default_factory=dict)
+    """Op kinds that the rules files speak about."""
     problems: Counter[str] = field(default_factory=Counter)
     interrupted: bool = False
 
@@ -46,13 +51,18 @@ def check_rules(
     """Fuzzes for `seconds` of CPU time or a number of `pairs`; stops early after `stop` unsound findings.
 
     `rules` are files beside the shipped ones, `main` replaces `verify.dl`; `prefer` names kinds of random steps to
-    draw more often (see `random_pair`). KeyboardInterrupt ends the run with what there is.
+    draw more often (see `random_pair`). Calls of the kinds that the files speak about are drawn half of the time.
+    KeyboardInterrupt ends the run with what there is.
     """
-    report, files, preferred = Report(), list(rules), tuple(prefer)
+    report, files = Report(), list(rules)
     start = time.process_time()
     try:
+        kinds = read_kinds(files, main, seed)
+        report.kinds = {kind: KindUse(kind in kinds.signatures, kinds.cut(kind)) for kind in kinds.named}
+        calls = kind_steps(kinds)
+        draw = Draw(files, main, (*prefer, *calls), calls)
         while report.seconds < seconds and (pairs is None or report.pairs < pairs) and len(report.unsound) < stop:
-            one(seed + report.pairs, files, main, report, preferred)
+            one(seed + report.pairs, draw, report)
             report.pairs += 1
             report.seconds = time.process_time() - start
             if progress:
@@ -62,9 +72,20 @@ def check_rules(
     return report
 
 
-def one(number: int, rules: list[Path], main: Path | None, report: Report, prefer: tuple[str, ...] = ()) -> None:
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """What pairs are drawn from, and by which rules they are judged."""
+
+    files: list[Path]
+    main: Path | None
+    prefer: tuple[str, ...]
+    calls: dict[str, tuple[Step, float]]
+
+
+def one(number: int, draw: Draw, report: Report) -> None:
     """Fuzzes one pair."""
-    tables = random_pair(random.Random(number), prefer=prefer).tables()
+    rules, main = draw.files, draw.main
+    tables = random_pair(random.Random(number), prefer=draw.prefer, also=draw.calls).tables()
     try:
         derived = derive(tables, rules, main=main, timeout=20)
         findings = audit(tables, derived.corr, trials=2, seed=number, declared=derived.declared())
@@ -78,6 +99,7 @@ def one(number: int, rules: list[Path], main: Path | None, report: Report, prefe
         report.problems[problem[:160]] += 1
     if not findings.problems:
         report.coverage.count(derived)
+        count_kinds(report.kinds, tables, findings.findings)
     if findings.false:
 
         def attempt(small: Tables) -> tuple[Finding, tuple[str, ...]] | None:

@@ -9,11 +9,16 @@ every rank holds whole says so in the comment above it with the marker `@whole`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from scalify_dl.facts.layout import Digit, Pending
+from scalify_dl.oracle.addressing import layout_of
+
+from ..check import Finding
 from ..derive import Derived
 
 LEMMAS = "holds"
@@ -63,6 +68,53 @@ class Coverage:
             for proof in derived.program.explain_all(LEMMAS, rows):
                 if proof is not None and proof.rule_index in found:
                     self.rich[found[proof.rule_index]] += 1
+
+
+@dataclass(slots=True)
+class KindUse:
+    """How an op kind that a rules file speaks about was exercised.
+
+    `drawable`: calls of it can be made up; `cut`: it has indices that can be cut between ranks. `calls` were drawn; of
+    their results, `derived` correspondences were audited and true, `rich` of them with two digits for one dim or
+    something pending.
+    """
+
+    drawable: bool
+    cut: bool
+    calls: int = 0
+    derived: int = 0
+    rich: int = 0
+
+    @property
+    def missing(self) -> str:
+        """What was not exercised, for people; empty where everything was."""
+        if not self.calls:
+            return "no call could be made up" if not self.drawable else "never drawn"
+        if not self.derived:
+            return "nothing was derived of it"
+        return "only whole values were derived of it" if self.cut and not self.rich else ""
+
+
+def count_kinds(kinds: Mapping[str, KindUse], tables: Mapping[str, Iterable[Any]], findings: Iterable[Finding]) -> None:
+    """Adds what was found about the results of these kinds in one pair."""
+    graphs = {graph for graph, role in tables["graph"] if role == "dist"}
+    calls = {op: kinds[kind] for op, graph, kind in tables["op"] if kind in kinds and graph in graphs}
+    made = {tensor: calls[op] for op, _, tensor in tables["result"] if op in calls}
+    for use in calls.values():
+        use.calls += 1
+    for finding in findings:
+        if finding.verdict == "true" and finding.row[0] in made:
+            made[finding.row[0]].derived += 1
+            made[finding.row[0]].rich += rich_text(finding.row[4])
+
+
+def rich_text(layout: str) -> bool:
+    """As `is_rich`, of a layout's text."""
+    parsed = layout_of(layout)
+    seen = Counter(d.dim for digits in parsed.dims for d in digits)
+    entries = [e for _, listed in parsed.axes for e in listed]
+    seen.update(e.dim for e in entries if isinstance(e, Digit))
+    return any(n > 1 for n in seen.values()) or any(isinstance(e, Pending) for e in entries)
 
 
 def fired(derived: Derived) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..pair import Pair
 from . import (  # noqa: F401  (they register their steps)
@@ -15,21 +15,23 @@ from . import (  # noqa: F401  (they register their steps)
     partitioner_steps,
     ring_steps,
     special_steps,
-    steps,
     sum_steps,
 )
-from .world import MESHES, STEPS, Retry, World
+from . import steps as _steps  # noqa: F401
+from .world import MESHES, STEPS, Retry, Step, World
 
 
 def random_pair(
-    rng: random.Random, *, length: int | None = None, wrong: float = 0.12, prefer: Iterable[str] = ()
-) -> Pair:
+    rng: random.Random, *, length: int | None = None, wrong: float = 0.12, prefer: Iterable[str] = (),
+    also: Mapping[str, tuple[Step, float]] | None = None,
+) -> Pair:  # fmt: skip
     """A pair with about `length` steps on each side (by default some 8 to 32); every value that nobody uses is an
-    output. Steps named in `prefer` are drawn half of the time."""
+    output. Steps named in `prefer` are drawn half of the time; `also` are further steps, with their weights."""
     world = World(rng, Pair(rng.choice(MESHES)), wrong)
     length = length or rng.choice([8, 12, 20, 32])
-    weights = {name: weight for name, (_, weight) in STEPS.items()}
-    preferred = [name for name in prefer if name in STEPS]
+    steps = STEPS | dict(also or {})
+    weights = {name: weight for name, (_, weight) in steps.items()}
+    preferred = [name for name in prefer if name in steps]
     if preferred:
         share = sum(weights.values()) / len(preferred)
         weights.update({name: weights[name] + share for name in preferred})
@@ -39,7 +41,7 @@ def random_pair(
             break
         marks = [(g, len(g.ops)) for g in (world.base, world.dist)]
         try:
-            STEPS[rng.choices(list(weights), list(weights.values()))[0]][0](world)
+            steps[rng.choices(list(weights), list(weights.values()))[0]][0](world)
             done += 1
         except Retry:
             for graph, count in marks:  # a step that did not fit leaves nothing behind

@@ -7,9 +7,8 @@ from .base import MEANINGS, Call, Meaning, Unsupported, meaning
 from .collectives import COLLECTIVES, GROUPED, collective_permute
 
 __all__ = [
-    "COLLECTIVES", "GROUPED", "MEANINGS", "Call", "Meaning", "Unsupported", "collective_permute", "contraction",
-    "control",
-    "elementwise", "indexing", "meaning", "neuronx", "structural", "vllm", "windows",
+    "COLLECTIVES", "GROUPED", "MEANINGS", "RANDOM", "Call", "Meaning", "Unsupported", "collective_permute",
+    "contraction", "control", "elementwise", "indexing", "meaning", "neuronx", "structural", "vllm", "windows",
 ]  # fmt: skip
 RANDOM = frozenset({"rng", "rng-bit-generator", "rng-uniform", "rng-normal", "dropout-mask"})
 CONTROL = frozenset({"while", "conditional"})
