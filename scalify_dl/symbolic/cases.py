@@ -20,7 +20,7 @@ from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
 from scalify_dl.verify.verdict import Report, Verdict
 
-from .conditions import Condition, simplified
+from .conditions import LARGE, Condition, simplified
 from .derive import Derivation, derive
 from .domain import Domain, Region, Search
 from .expression import Expression, Monomial
@@ -75,7 +75,9 @@ def cover(
 ) -> Coverage:
     """Proves the members of a family, starting near the point `first`."""
     names = [symbol.name for symbol in family.symbols]
-    out = Coverage(Domain(names, family.sizes, family.integers))
+    axes = [symbol.name for symbol in family.symbols if symbol.axis]
+    out = Coverage(Domain(names, family.sizes, family.integers, axes))
+    out.magnitude = {Condition("less", str(size), str(LARGE)) for size in out.domain.sizes}
     if not out.domain.holds(first):
         raise InputError(f"the sizes {_text(first)} do not fit the formulas", hint="add a capture at other sizes")
     search = Search(out.domain)

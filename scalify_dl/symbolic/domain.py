@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from .conditions import Condition, walk
+from .conditions import LARGE, Condition, walk
 from .expression import Expression, cleared
 
 TIMEOUT_MS = 4000
 NEAR = (4, 8, 16, 64)
 """Small points are looked for first."""
+SHORT = 64
+"""Then points with axes up to here."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +56,15 @@ class Region:
 class Domain:
     """The sizes that a family has."""
 
-    def __init__(self, symbols: Sequence[str], sizes: Iterable[Expression], integers: Iterable[Expression]) -> None:
+    def __init__(
+        self,
+        symbols: Sequence[str],
+        sizes: Iterable[Expression],
+        integers: Iterable[Expression],
+        axes: Sequence[str] = (),
+    ) -> None:
         self.symbols = list(symbols)
+        self.axes = list(axes)
         self.sizes = sorted({e for e in sizes if e.constant is None}, key=str)
         self.whole = _independent([e for e in {*sizes, *integers} if not e.is_polynomial])
 
@@ -96,9 +105,10 @@ class Search:
         for formula in domain.whole:
             self._terms.whole(formula)
         for size in domain.sizes:
+            above, below = (self._terms.polynomial(part) for part in cleared(size))
             if any(c < 0 for _, c in size.terms):
-                above, below = cleared(size)
-                self._asked.append(self._terms.polynomial(above) >= self._terms.polynomial(below))
+                self._asked.append(above >= below)
+            self._asked.append(above < LARGE * below)
 
     def add(self, region: Region) -> None:
         """Leaves a region out from now on."""
@@ -106,24 +116,24 @@ class Search:
         self.regions.append(region)
 
     def point(self) -> dict[str, int] | None:
-        """A point of the domain in no region, a small one if there is one; None if there is none.
+        """A point of the domain in no region with sizes below 2^29, a small one if there is one; None if there is none.
 
         TimeoutError where the solver cannot tell.
         """
         z3, terms = self.z3, self._terms
         self._asked += terms.take_definitions()
         best = None
-        for near in (*NEAR, None):  # a solver each: an incremental one is much slower with products
-            solver = z3.Solver()
+        bounds = [{name: near for name in self.domain.symbols} for near in NEAR]
+        for bound in (*bounds, {name: SHORT for name in self.domain.axes}, {}):
+            solver = z3.Solver()  # a solver each: an incremental one is much slower with products
             solver.set("timeout", TIMEOUT_MS)
             solver.add(*self._asked)
-            if near is not None:
-                solver.add(*(terms.variable(name) <= near for name in self.domain.symbols))
+            solver.add(*(terms.variable(name) <= most for name, most in bound.items()))
             answer = solver.check()
             if answer == z3.sat:
                 best = self._values(solver.model())
                 break
-            if answer == z3.unsat and near is None:
+            if answer == z3.unsat and not bound:
                 return None
         if best is None:
             raise TimeoutError("the solver cannot tell whether all sizes are covered")
