@@ -94,10 +94,9 @@ def _read_facts(rules: RuleSet, directory: Path) -> tuple[dict[str, set[Row]], d
     hashes: dict[str, str] = {}
     for relation, name in rules.inputs.items():
         file = directory / name
-        lines = file.read_text("utf-8").split("\n") if file.exists() else []
-        if lines and lines[-1] == "":
-            lines.pop()
-        hashes[name] = facts_hash(lines)
+        text = file.read_text("utf-8") if file.exists() else ""
+        lines = text.removesuffix("\n").split("\n") if text else []
+        hashes[name] = facts_hash(text)
         numbers = [i for i, kind in enumerate(rules.relations[relation]) if kind == "number"]
         rows = set()
         for number, line in enumerate(lines, 1):

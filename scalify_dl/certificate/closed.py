@@ -50,18 +50,12 @@ class Structure:
             if not above.isdisjoint(self.reads[relation]):
                 above.update(self.components[relation][1])
         self.late = frozenset(above - self.recursion)
-        self._denied = denied
-        self._above = frozenset(above)
         given = {r for r in self.reads if r not in bodies}
         goals = self._below(set(GOALS) & self.reads.keys())
         needed = set().union(*(denied[r] for r in goals)) - above
         self.computed = frozenset((self._below(needed) | given) - above - {DECIDED})
-
-    def supports(self, denied: set[str]) -> list[str]:
-        """Relations of the recursion or above it whose absence is concluded from, where these are denied in the end,
-        assumptions are listed and contradictions are ruled out: a certificate shows all their rows."""
-        relations = self._below(((denied & self._above) | set(GOALS[1:])) & self.reads.keys())
-        return sorted(set().union(denied, *(self._denied[r] for r in relations)) & self._above)
+        self.supports = frozenset(set().union(*(denied[r] for r in goals & self.late)) & above)
+        """Relations of the recursion or above it whose absence is concluded from: all their rows are shown."""
 
     def _below(self, relations: set[str]) -> set[str]:
         """These relations and all that they depend on."""

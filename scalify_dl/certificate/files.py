@@ -39,9 +39,9 @@ class CertificateError(Exception):
     """A certificate that is not accepted, and why."""
 
 
-def facts_hash(lines: Iterable[str]) -> str:
-    """The hash of a fact table: of its lines in sorted order, so that it does not depend on how they were written."""
-    return hashlib.sha256("\n".join(sorted(lines)).encode("utf-8", "surrogateescape")).hexdigest()
+def facts_hash(text: str) -> str:
+    """The hash of a fact table: of its rows in the order in which they are written."""
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def file_hash(path: Path) -> str:

@@ -17,7 +17,7 @@ Relations stay in C++; `relation` copies rows out as tuples, `array` and `column
 
 from scalify_dl.pysouffle.errors import Diagnostic, EvaluationError, SourceError
 from scalify_dl.pysouffle.program import Program
-from scalify_dl.pysouffle.proofs import Obstacle, Proof, WhyNot
+from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof, WhyNot
 from scalify_dl.pysouffle.rules import rules_dir
 from scalify_dl.pysouffle.symbolic import Condition, Symbol
 from scalify_dl.pysouffle.values import Branch, Row, Value
@@ -25,6 +25,7 @@ from scalify_dl.pysouffle.values import Branch, Row, Value
 __all__ = [
     "Branch",
     "Condition",
+    "Derivation",
     "Diagnostic",
     "EvaluationError",
     "Obstacle",

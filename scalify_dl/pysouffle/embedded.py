@@ -11,7 +11,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import _engine
 from scalify_dl.pysouffle.directives import Directive, Format
 from scalify_dl.pysouffle.errors import Diagnostic
-from scalify_dl.pysouffle.proofs import Obstacle, Proof, build_obstacles, build_proofs
+from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof, build_obstacles, build_proofs
 from scalify_dl.pysouffle.schema import Attribute, Relation
 from scalify_dl.pysouffle.stats import RuleProfile, Stats
 from scalify_dl.pysouffle.symbolic import Condition, Symbol
@@ -130,6 +130,16 @@ class EmbeddedEngine:
         nodes, roots = self.session.explain(relation.index, rows)
         proofs = build_proofs(nodes, list(self.relations), self.session.rules())
         return [proofs[root] if root >= 0 else None for root in roots]
+
+    def derivation(self, rows: Mapping[int, list[Row]], leaves: list[int]) -> Derivation:
+        values, variables, steps = self.session.derivation(list(rows.items()), leaves)
+        names = list(self.relations)
+        rules = self.session.rules()
+        return Derivation(
+            values,
+            [(names[relation], rule, premises, items) for relation, rule, premises, items in steps],
+            {n: (names[rules[n][0]], *rules[n][2:], own) for n, own in variables.items()},
+        )
 
     def contains(self, relation: Relation, row: Row) -> bool:
         return bool(self.session.contains(relation.index, row))

@@ -13,7 +13,7 @@ from scalify_dl.pysouffle.atoms import parse_atom
 from scalify_dl.pysouffle.directives import Directive
 from scalify_dl.pysouffle.embedded import EmbeddedEngine
 from scalify_dl.pysouffle.errors import Diagnostic
-from scalify_dl.pysouffle.proofs import Proof, WhyNot
+from scalify_dl.pysouffle.proofs import Derivation, Proof, WhyNot
 from scalify_dl.pysouffle.schema import Relation
 from scalify_dl.pysouffle.stats import Stats
 from scalify_dl.pysouffle.symbolic import Condition, Symbol
@@ -183,6 +183,14 @@ class Program:
         """`explain` for many rows of a relation: faster than one by one, and what proofs share is one object."""
         with _bad_rows(relation):
             return self._engine.explain(self._relation(relation), rows)
+
+    def derivation(self, rows: Mapping[str, Iterable[Row]], leaves: Iterable[str] = ()) -> Derivation:
+        """One proof of all these rows, given by relation, as the run found it: not of least height, but at once and in
+        a fraction of the run's time. Premises in the relations `leaves` are left out. Embedded engine only.
+        """
+        wanted = {self._relation(name).index: list(given) for name, given in rows.items()}
+        with _bad_rows(", ".join(rows)):
+            return self._engine.derivation(wanted, [self._relation(name).index for name in leaves])
 
     def why_not(self, relation: str, row: Row) -> WhyNot:
         """For each rule that could derive the tuple: the first literal that fails, and the rows nearest to it."""

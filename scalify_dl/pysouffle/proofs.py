@@ -89,6 +89,22 @@ class Proof:
 
 
 @dataclass(frozen=True)
+class Derivation:
+    """One proof of many rows, flat: each row and each value once, by number. What `Proof` is for large questions.
+
+    `values`: numbers, texts, None for nil, and a record as the list of its fields' numbers; a value of an algebraic
+    data type as the pair of its branch's name and the record of its fields. Parts come before what they are part of.
+    `steps`, one for each row, premises first: relation, number of its rule, the rows of its premises and the values of
+    the rule's variables; a fact has rule -1, no premises, and its row as values.
+    `rules`: relation, file, line and variables of the rules that are used.
+    """
+
+    values: list[int | float | str | list[int] | None]
+    steps: list[tuple[str, int, list[int], list[int]]]
+    rules: dict[int, tuple[str, str, int, list[str]]]
+
+
+@dataclass(frozen=True)
 class Obstacle:
     """Why one rule does not derive a tuple: the first literal that no binding satisfies, under the binding that comes
     closest. `literal` is empty where already the head does not fit. `nearest` are rows of the literal's relation that

@@ -20,7 +20,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.pysouffle.directives import Format
 from scalify_dl.pysouffle.embedded import EmbeddedEngine
 from scalify_dl.pysouffle.errors import EvaluationError
-from scalify_dl.pysouffle.proofs import Obstacle, Proof
+from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof
 from scalify_dl.pysouffle.schema import Relation
 from scalify_dl.pysouffle.stats import Stats
 from scalify_dl.pysouffle.values import Row
@@ -175,6 +175,9 @@ class SouffleEngine(EmbeddedEngine):
 
     def explain(self, relation: Relation, rows: Iterable[Row]) -> list[Proof | None]:
         raise InputError("explanations need the embedded engine", hint='use engine="embedded"')
+
+    def derivation(self, rows: Mapping[int, list[Row]], leaves: list[int]) -> Derivation:
+        raise InputError("derivations need the embedded engine", hint='use engine="embedded"')
 
     def why_not(self, relation: Relation, row: Row) -> list[Obstacle]:
         raise InputError("explanations need the embedded engine", hint='use engine="embedded"')

@@ -216,3 +216,87 @@ def test_atoms_as_text(tmp_path: Path) -> None:
 def test_a_row_of_the_wrong_shape_is_bad_input() -> None:
     with pytest.raises(InputError, match="2 columns"):
         paths("ab").explain("path", ("a",))
+
+
+# ---- derivations
+
+
+@RELAXED
+@given(naive.programs())
+def test_a_derivation_has_every_row_once_after_its_premises(program: naive.Program) -> None:
+    built = Program.from_source(program.text())
+    for relation, rows in program.facts.items():
+        built.insert(relation, rows)
+    built.run(timeout=20)
+    wanted = {relation: built.relation(relation) for relation in built.relations}
+    found = built.derivation(wanted)
+    derived = []
+    for at, (relation, rule, premises, values) in enumerate(found.steps):
+        assert all(p < at for p in premises)
+        if rule < 0:
+            row = tuple(found.values[n] for n in values)
+            assert row in program.facts[relation]
+            derived.append((relation, row))
+        else:
+            head, _, _, variables = found.rules[rule]
+            assert head == relation
+            assert len(variables) == len(values)
+            assert premises
+    assert len(found.steps) == sum(map(len, wanted.values()))
+    assert set(derived) == {(r, row) for r, rows in program.facts.items() for row in rows}
+
+
+def test_a_derivation_leaves_out_what_is_not_asked_for() -> None:
+    program = paths("ab", "bc", "cd")
+    found = program.derivation({"path": [("a", "d")]}, leaves=["edge"])
+    assert {step[0] for step in found.steps} == {"path"}
+    *_, (relation, rule, premises, values) = found.steps
+    assert relation == "path"
+    assert dict(zip(found.rules[rule][3], (found.values[n] for n in values), strict=True))["z"] == "d"
+    assert len(premises) == 2
+    first = [step for step in found.steps if not step[2]]
+    assert {tuple(found.values[n] for n in step[3]) for step in first} == {("a", "b"), ("b", "c"), ("c", "d")}
+
+
+def test_a_derivation_after_more_facts_uses_rows_of_earlier_rounds() -> None:
+    program = paths("cd")
+    program.insert("edge", [("a", "b")]).run()
+    program.insert("edge", [("b", "c")]).run()
+    found = program.derivation({"path": program.relation("path")})
+    assert len(found.steps) == program.size("path") + program.size("edge")
+    assert all(p < at for at, step in enumerate(found.steps) for p in step[2])
+    proof = program.explain("path", ("a", "d"))
+    assert proof is not None
+    assert proof.height == 3
+    assert len(program.derivation({"path": [("a", "d")]}).steps) >= 5
+
+
+def test_records_and_branches_of_a_derivation_are_numbered_parts_first() -> None:
+    program = Program.from_source("""
+        .type List = [head: number, tail: List]
+        .type Tree = Leaf {v: number} | Node {l: Tree, r: Tree} | None {}
+        .decl list(l: List)
+        .decl tree(t: Tree)
+        .decl both(l: List, t: Tree)
+        list([1, [2, nil]]). tree($Node($Leaf(1), $None())).
+        both(l, t) :- list(l), tree(t).
+    """).run()
+    found = program.derivation({"both": program.relation("both")})
+
+    def value(number: int) -> object:
+        item = found.values[number]
+        if not isinstance(item, list):
+            return item
+        assert all(part < number for part in item)
+        return [value(part) for part in item]
+
+    last = found.steps[-1]
+    assert dict(zip(found.rules[last[1]][3], map(value, last[3]), strict=True)) == {
+        "l": [1, [2, None]],
+        "t": ["Node", [["Leaf", [1]], ["None", []]]],
+    }
+
+
+def test_a_row_that_does_not_hold_has_no_derivation() -> None:
+    with pytest.raises(EvaluationError, match="a row of path has no derivation"):
+        paths("ab").derivation({"path": [("b", "a")]})

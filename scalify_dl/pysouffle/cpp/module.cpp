@@ -10,6 +10,7 @@
 
 #include "conditions.hpp"
 #include "core.hpp"
+#include "derivation.hpp"
 #include "engine.hpp"
 #include "facts.hpp"
 #include "functors.hpp"
@@ -283,6 +284,21 @@ public:
         return nb::make_tuple(out, roots);
     }
 
+    // One proof of these rows by relation, without premises of the relations in `leaves`: see derivation.hpp.
+    nb::tuple derivation(const std::vector<std::pair<int, nb::list>>& wanted, const std::vector<int>& leaves) {
+        const std::vector<Rows> rows = encode_rows(wanted);
+        std::vector<char> leaf(engine_.program().relations.size(), 0);
+        for (const int relation : leaves) leaf[static_cast<std::size_t>(relation)] = 1;
+        std::vector<ProofNode> nodes;
+        {
+            const Running running(*this);
+            nb::gil_scoped_release release;
+            if (!provenance_) provenance_ = std::make_unique<Provenance>(engine_);
+            nodes = provenance_->derivation(rows, leaf);
+        }
+        return as_python(engine_, nodes);
+    }
+
     int height(int relation, nb::handle row) { return provenance_->height(relation, encode_row(relation, row).data()); }
     bool contains(int relation, nb::handle row) { return engine_.relation(relation).contains(encode_row(relation, row).data()); }
 
@@ -332,17 +348,13 @@ public:
     // Of one proof of the rows of some relations: (kind, left, right, text, file, line of the rule that asked).
     // Needs symbols and prepare_provenance().
     nb::list conditions(const std::vector<std::pair<int, nb::list>>& wanted) {
-        std::vector<std::pair<int, std::vector<std::vector<Value>>>> rows;
-        for (const auto& [relation, given] : wanted) {
-            rows.emplace_back(relation, std::vector<std::vector<Value>>{});
-            for (nb::handle row : given) rows.back().second.push_back(encode_row(relation, row));
-        }
+        const std::vector<Rows> rows = encode_rows(wanted);
         std::vector<Decision> decisions;
         {
             const Running running(*this);
             nb::gil_scoped_release release;
             ProofConditions conditions(engine_, *provenance_);
-            for (const auto& [relation, given] : rows) conditions.add(relation, given);
+            for (const Rows& of : rows) conditions.add(of.relation, of.rows);
             decisions = conditions.decisions();
         }
         constexpr const char* kinds[] = {"less", "less_equal", "not_equal", "equal", "integer"};
@@ -392,6 +404,14 @@ private:
         std::vector<Value> values;
         PythonValues(engine_.program(), engine_.database()).encode_row(engine_.declaration(relation), row, values);
         return values;
+    }
+    std::vector<Rows> encode_rows(const std::vector<std::pair<int, nb::list>>& given) {
+        std::vector<Rows> out;
+        for (const auto& [relation, rows] : given) {
+            out.push_back({relation, {}});
+            for (nb::handle row : rows) out.back().rows.push_back(encode_row(relation, row));
+        }
+        return out;
     }
     // program text may hold bytes that are not UTF-8 (in symbols)
     static nb::object text(const std::string& bytes) {
@@ -463,6 +483,7 @@ NB_MODULE(_engine, m) {
         .def("rule_statistics", &Session::rule_statistics)
         .def("prepare_provenance", &Session::prepare_provenance, "timeout"_a, "max_tuples"_a, "max_memory"_a)
         .def("explain", &Session::explain)
+        .def("derivation", &Session::derivation, "wanted"_a, "leaves"_a)
         .def("height", &Session::height)
         .def("contains", &Session::contains)
         .def("why_not", &Session::why_not)

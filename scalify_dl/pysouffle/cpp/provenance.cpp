@@ -52,7 +52,11 @@ private:
 
 }  // namespace
 
-Provenance::Provenance(Engine& engine) : engine_(engine) {}
+Provenance::Provenance(Engine& engine) : engine_(engine), rules_of_(engine.program().relations.size()) {
+    const std::vector<Rule>& rules = engine.program().rules;
+    for (std::size_t i = 0; i < rules.size(); ++i)
+        if (rules[i].kind == Rule::Kind::Derive) rules_of_[static_cast<std::size_t>(rules[i].head.relation)].push_back(static_cast<int>(i));
+}
 
 void Provenance::prepare(const Limits& limits, std::function<void()> interrupt) {
     if (!engine_.complete()) throw EvaluationError("explanations need a complete run: run the program first");
@@ -92,14 +96,13 @@ void Provenance::prepare(const Limits& limits, std::function<void()> interrupt) 
     levels->timing = false;
     levels->run(limits, std::move(interrupt));
     levels_ = std::move(levels);
+    rounds_ = levels_.get();
+    plans_.clear();
     plans_.resize(program.rules.size());
-    rules_of_.resize(static_cast<std::size_t>(n));
-    for (std::size_t i = 0; i < program.rules.size(); ++i)
-        if (program.rules[i].kind == Rule::Kind::Derive) rules_of_[static_cast<std::size_t>(program.rules[i].head.relation)].push_back(static_cast<int>(i));
 }
 
 std::uint32_t Provenance::stage_of(int relation, const Value* row) {
-    RelationData& data = levels_->relation(relation);
+    RelationData& data = rounds_->relation(relation);
     if (!data.eqrel) {
         const Row at = data.table.find(row);
         return at == kNoRow ? kNever : data.table.birth(at);
@@ -130,11 +133,63 @@ std::vector<ProofNode> Provenance::explain(int relation, const std::vector<std::
         Machine& machine;
         Recorder*& recorder;
     };
-    const Recording recording(levels_->machine(), recorder_, recorder);
+    const Recording recording(rounds_->machine(), recorder_, recorder);
     for (const auto& row : rows) roots.push_back(engine_.relation(relation).contains(row.data()) ? node_of(relation, row) : -1);
     for (std::size_t i = 0; i < nodes_.size(); ++i) expand(static_cast<int>(i));
     known_.clear();
     return std::move(nodes_);
+}
+
+std::vector<ProofNode> Provenance::derivation(const std::vector<Rows>& wanted, const std::vector<char>& leaves) {
+    if (!engine_.complete()) throw EvaluationError("a derivation needs a complete run: run the program first");
+    struct Answering {  // in the run itself
+        Answering(Provenance& p, const std::vector<char>& leaves) : provenance(p) {
+            provenance.rounds_ = &provenance.engine_;
+            provenance.leaves_ = &leaves;
+            std::vector<std::unique_ptr<Plan>>(p.engine_.program().rules.size()).swap(p.plans_);
+        }
+        ~Answering() {
+            provenance.rounds_ = provenance.levels_.get();
+            provenance.leaves_ = nullptr;
+            std::vector<std::unique_ptr<Plan>>(provenance.plans_.size()).swap(provenance.plans_);
+        }
+        Provenance& provenance;
+    };
+    const Answering answering(*this, leaves);
+    nodes_.clear();
+    known_.clear();
+    std::size_t asked = 0;
+    for (const Rows& of : wanted)
+        for (const auto& row : of.rows) asked = static_cast<std::size_t>(node_of(of.relation, row)) + 1;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+        expand(static_cast<int>(i));
+        if (nodes_[i].kind == ProofNode::Kind::Unknown || nodes_[i].kind == ProofNode::Kind::Equivalence)
+            throw EvaluationError("a row of " + engine_.declaration(nodes_[i].relation).name + " has no derivation");
+    }
+    known_.clear();
+    // premises first
+    std::vector<int> place(nodes_.size(), -1), open;
+    std::vector<ProofNode> out;
+    out.reserve(nodes_.size());
+    for (std::size_t root = 0; root < asked; ++root) {
+        open.push_back(static_cast<int>(root));
+        while (!open.empty()) {
+            const int at = open.back();
+            ProofNode& node = nodes_[static_cast<std::size_t>(at)];
+            const std::size_t before = open.size();
+            if (place[static_cast<std::size_t>(at)] < 0)
+                for (const int p : node.premises)
+                    if (place[static_cast<std::size_t>(p)] < 0) open.push_back(p);
+            if (open.size() > before) continue;
+            open.pop_back();
+            if (place[static_cast<std::size_t>(at)] >= 0) continue;
+            for (int& p : node.premises) p = place[static_cast<std::size_t>(p)];
+            place[static_cast<std::size_t>(at)] = static_cast<int>(out.size());
+            out.push_back(std::move(node));
+        }
+    }
+    nodes_.clear();
+    return out;
 }
 
 int Provenance::node_of(int relation, std::vector<Value> row) {
@@ -159,7 +214,7 @@ void Provenance::expand(int node) {
         for (const int rule : rules_of_[static_cast<std::size_t>(relation)])
             if (by_rule(row, rule, stage, best, found)) break;
         if (found) return take(node, std::move(best));
-        if (levels_->relation(relation).eqrel && by_equivalence(node)) return;
+        if (rounds_->relation(relation).eqrel && by_equivalence(node)) return;
     }
     nodes_[static_cast<std::size_t>(node)].kind = ProofNode::Kind::Unknown;
 }
@@ -167,17 +222,17 @@ void Provenance::expand(int node) {
 Plan& Provenance::plan(int rule) {
     auto& plan = plans_[static_cast<std::size_t>(rule)];
     if (!plan) {
-        const FlatRule& flat = levels_->flat(rule);
-        const std::vector<char> none(levels_->program().relations.size(), 0);
-        plan = make_plan({flat, -1, none, Step::Kind::Visit, flat.head, false}, levels_->database());
+        const FlatRule& flat = rounds_->flat(rule);
+        const std::vector<char> none(rounds_->program().relations.size(), 0);
+        plan = make_plan({flat, -1, none, Step::Kind::Visit, flat.head, false}, rounds_->database());
     }
     return *plan;
 }
 
 // Look for a way through a rule's body that is better than the best found so far. True: good enough.
 bool Provenance::by_rule(const std::vector<Value>& row, int index, std::uint32_t stage, Found& best, bool& any) {
-    const Rule& rule = levels_->program().rules[static_cast<std::size_t>(index)];
-    const FlatRule& flat = levels_->flat(index);
+    const Rule& rule = rounds_->program().rules[static_cast<std::size_t>(index)];
+    const FlatRule& flat = rounds_->flat(index);
     Plan& plan = this->plan(index);
     std::vector<char> set(plan.registers.size(), 0);
     for (const auto& [reg, value] : flat.constants) {
@@ -197,13 +252,13 @@ bool Provenance::by_rule(const std::vector<Value>& row, int index, std::uint32_t
         recorder_->cut({0, 0});
         engine_.database().formulas->rule = index;
     }
-    const Before before(*levels_, flat, stage);
-    levels_->machine().each(plan, [&]() {
+    const Before before(*rounds_, flat, stage);
+    rounds_->machine().each(plan, [&]() {
         std::vector<std::pair<int, std::vector<Value>>> premises;
         std::vector<Value> variables;
         for (const Register r : flat.of_variable) variables.push_back(value(r));
         for (const FlatLiteral& literal : flat.body) {
-            if (literal.kind != FlatLiteral::Kind::Atom) continue;
+            if (literal.kind != FlatLiteral::Kind::Atom || (leaves_ && (*leaves_)[static_cast<std::size_t>(literal.relation)])) continue;
             std::vector<Value> premise;
             bool complete = true;
             for (const Register r : literal.args) {
@@ -211,7 +266,7 @@ bool Provenance::by_rule(const std::vector<Value>& row, int index, std::uint32_t
                 premise.push_back(r == kUnnamed ? 0 : value(r));
             }
             if (!complete && !fill(literal, premise)) return false;
-            if (levels_->relation(literal.relation).eqrel && stage_of(literal.relation, premise.data()) >= stage) return false;
+            if (rounds_->relation(literal.relation).eqrel && stage_of(literal.relation, premise.data()) >= stage) return false;
             premises.emplace_back(literal.relation, std::move(premise));
         }
         const std::size_t cost = recorder_ ? recorder_->decisions.size() + recorder_->goals.size() : 0;
@@ -230,8 +285,9 @@ bool Provenance::by_rule(const std::vector<Value>& row, int index, std::uint32_t
         const std::vector<char> known = global_variables(rule);
         for (std::size_t v = 0; v < rule.variables.size(); ++v)
             if (known[v] && rule.variables[v].name.rfind('@', 0) != 0) best.node.bindings.emplace_back(static_cast<int>(v), variables[v]);
-        for (const Literal& literal : engine_.program().rules[static_cast<std::size_t>(index)].body)
-            if (literal.kind != Literal::Kind::Atom && !names_a_result(literal, rule)) best.node.conditions.push_back(instantiate(engine_, rule, literal, variables, known));
+        if (!leaves_)
+            for (const Literal& literal : engine_.program().rules[static_cast<std::size_t>(index)].body)
+                if (literal.kind != Literal::Kind::Atom && !names_a_result(literal, rule)) best.node.conditions.push_back(instantiate(engine_, rule, literal, variables, known));
         return enough;
     });
     return enough && best.cost == 0;
@@ -249,7 +305,7 @@ void Provenance::take(int node, Found&& step) {
 
 // The first visible row that agrees with a premise in the columns that the rule names.
 bool Provenance::fill(const FlatLiteral& literal, std::vector<Value>& premise) {
-    RelationData& data = levels_->relation(literal.relation);
+    RelationData& data = rounds_->relation(literal.relation);
     if (data.eqrel) {
         const auto take = [&](Value left, Value right) {
             premise = {left, right};
@@ -317,7 +373,7 @@ std::vector<int> Provenance::path(const EqRel& eqrel, Value from, Value to) cons
 bool Provenance::by_equivalence(int node) {
     const int relation = nodes_[static_cast<std::size_t>(node)].relation;
     const std::vector<Value> row = nodes_[static_cast<std::size_t>(node)].row;
-    const EqRel& eqrel = *levels_->relation(relation).eqrel;
+    const EqRel& eqrel = *rounds_->relation(relation).eqrel;
     std::vector<int> premises;
     for (const int at : path(eqrel, row[0], row[1])) {
         const EqRel::Link& link = eqrel.links()[static_cast<std::size_t>(at)];

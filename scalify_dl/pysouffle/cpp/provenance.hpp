@@ -3,6 +3,7 @@
 // Nothing is recorded while a program runs. When the first question comes, the rules are run once more, all strata at
 // once, with negation and aggregates reading the finished relations: then every row appears in the round that is the
 // height of its lowest proof. A proof step is found by asking for a way through a rule's body that uses earlier rows only.
+// Where any proof will do (derivation), the rounds of the run itself are as good: each row came from earlier ones, too.
 #pragma once
 
 #include <memory>
@@ -32,6 +33,11 @@ struct ProofNode {
     std::vector<Goal> goals;
 };
 
+struct Rows {  // of one relation
+    int relation;
+    std::vector<std::vector<Value>> rows;
+};
+
 class Provenance {
 public:
     explicit Provenance(Engine& engine);
@@ -42,6 +48,10 @@ public:
     // The proofs of some rows as one graph, shared parts once; `roots`: the node of each row, -1 if it is not there.
     // With a recorder, steps that rest on few decisions are preferred, and the nodes tell on which.
     std::vector<ProofNode> explain(int relation, const std::vector<std::vector<Value>>& rows, std::vector<int>& roots, Recorder* recorder = nullptr);
+
+    // One proof of all of these rows, premises first, as the rounds of the last run have it; no prepare() needed. Premises
+    // in `leaves` (by relation) are left out, and so are conditions. Throws EvaluationError where a row has no proof.
+    std::vector<ProofNode> derivation(const std::vector<Rows>& wanted, const std::vector<char>& leaves);
 
     // Height of the lowest proof (0: a fact), -1 if there is none.
     int height(int relation, const Value* row);
@@ -76,7 +86,9 @@ private:
     Engine& engine_;
     Recorder* recorder_ = nullptr;  // while explain() is given one
     std::unique_ptr<Engine> levels_;
-    std::vector<std::unique_ptr<Plan>> plans_;  // by rule, the head being given
+    Engine* rounds_ = nullptr;                 // whose rounds tell which rows came first, while a question is answered
+    const std::vector<char>* leaves_ = nullptr;  // while derivation() is at work
+    std::vector<std::unique_ptr<Plan>> plans_;  // by rule, the head being given: in `rounds_`
     std::vector<std::vector<int>> rules_of_;    // by relation
     std::vector<ProofNode> nodes_;
     std::unordered_map<Key, int, KeyHash> known_;
