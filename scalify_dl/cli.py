@@ -58,6 +58,10 @@ Sample = Annotated[
     list[str] | None,
     typer.Option("--sample", metavar="'BASE DIST tp=4'", help="The same pair at other sizes."),
 ]
+Size = Annotated[
+    list[str] | None,
+    typer.Option("--size", metavar="INPUT:DIM=N", help="A size that the dumps leave open: tokens:0=8, or s77=8."),
+]
 NoRefute = Annotated[bool, typer.Option("--no-refute", help="Do not look for a counterexample.")]
 
 
@@ -80,9 +84,11 @@ def verify(
     no_refute: NoRefute = False,
     symbolic: Symbolic = None,
     sample: Sample = None,
+    size: Size = None,
 ) -> None:
     """Read two programs and say whether DIST computes what BASE computes."""
     from scalify_dl.commands import run as command
+    from scalify_dl.frontends.sizes import Sizes
     from scalify_dl.verify.options import Options
 
     if sample and symbolic is None:
@@ -104,9 +110,10 @@ def verify(
         from scalify_dl.commands import family as families
         from scalify_dl.symbolic.captures import Capture
 
-        first = Capture(base, tuple(dist), mesh, relate)
+        first = Capture(base, tuple(dist), mesh, relate, sizes=Sizes.parse(size or ()))
         raise typer.Exit(families.symbolic(first, symbolic, sample or [], options, as_json=json))
-    raise typer.Exit(command.verify(base, dist, mesh, relate, options, as_json=json, sarif=sarif, html=html))
+    sizes = Sizes.parse(size or ())
+    raise typer.Exit(command.verify(base, dist, mesh, relate, options, sizes, as_json=json, sarif=sarif, html=html))
 
 
 @app.command()
@@ -176,11 +183,13 @@ def export(
     mesh: Mesh,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FACTS", help="Directory to write the fact tables to.")],
     relate: Relate = None,
+    size: Size = None,
 ) -> None:
     """Read two programs and write their fact tables."""
     from scalify_dl.commands import inputs
+    from scalify_dl.frontends.sizes import Sizes
 
-    inputs.export(base, dist, mesh, relate, out)
+    inputs.export(base, dist, mesh, relate, out, Sizes.parse(size or ()))
 
 
 @app.command()

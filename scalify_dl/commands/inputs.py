@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
+from scalify_dl.frontends.sizes import Sizes
 
 from .progress import progress
 
 
-def export(base: Path, dist: Sequence[Path], mesh: str, relate: Path | None, out: Path) -> None:
+def export(base: Path, dist: Sequence[Path], mesh: str, relate: Path | None, out: Path, sizes: Sizes) -> None:
     """Write the fact tables of two programs; nothing is written where something is wrong."""
     from scalify_dl.facts.files import write
     from scalify_dl.frontends.export import export as read
@@ -18,7 +19,7 @@ def export(base: Path, dist: Sequence[Path], mesh: str, relate: Path | None, out
     if out.exists() and not out.is_dir():
         raise InputError("not a directory", file=out, expected="a directory, or a name for a new one")
     with progress("reading the programs"):
-        facts = read(base, dist, mesh, relate)
+        facts = read(base, dist, mesh, relate, sizes)
         write(facts, out)
     print(f"{out}: {len(facts['op']):,} ops, {facts.count:,} rows")
 

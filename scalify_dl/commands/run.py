@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
+from scalify_dl.frontends.sizes import Sizes
 from scalify_dl.garbage import paused
 from scalify_dl.verify.conclude import conclude
 from scalify_dl.verify.options import Options
@@ -26,6 +27,7 @@ def verify(
     mesh: str,
     relate: Path | None,
     options: Options,
+    sizes: Sizes,
     *,
     as_json: bool,
     sarif: Path | None,
@@ -36,7 +38,7 @@ def verify(
 
     _check_outputs(options, sarif, html)
     with progress("reading the programs"):
-        facts = export(base, dist, mesh, relate)
+        facts = export(base, dist, mesh, relate, sizes)
     report = _conclude(facts, options)
     _print(report, as_json, sarif, html)
     return report.verdict.exit_code

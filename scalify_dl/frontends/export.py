@@ -28,6 +28,7 @@ from .placement import Inexpressible, Placement
 from .read import read_pair
 from .relations import Relations, load_relations
 from .shapes import check
+from .sizes import Sizes
 from .tables import TableWriter, clean
 
 
@@ -36,18 +37,20 @@ def export(
     dist: Sequence[str | Path] | str | Path,
     mesh: str | Mesh,
     relate: str | Path | Relations | None = None,
+    sizes: Sizes | None = None,
 ) -> Facts:
     """The facts of a baseline and a distributed program.
 
     `base` and `dist` are dumps (HLO text, StableHLO, FX text); one `dist` file is an SPMD program, several are ranks
-    0 … n-1 in row-major order of the mesh. `mesh` is `dp=2,tp=4` text or a `Mesh`; `relate` a relations file.
+    0 … n-1 in row-major order of the mesh. `mesh` is `dp=2,tp=4` text or a `Mesh`; `relate` a relations file; `sizes`
+    are those that the dumps leave open.
     Raises InputError for bad input.
     """
     mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
     files = [dist] if isinstance(dist, str | Path) else list(dist)
     relations = relate if isinstance(relate, Relations) else load_relations(relate) if relate else Relations()
     with paused():
-        base_graph, dist_graphs = read_pair(base, files, mesh)
+        base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes)
         return tables(base_graph, dist_graphs, mesh, relations)
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
 
 from .graph import Graph
+from .local_sizes import local_sizes
 from .merge import merge
 from .mesh import Mesh
+from .relations import Relations
+from .sizes import OpenInput, OpenSizes, Resolve, Sizes, given_none, resolved
 
 HEAD = 1 << 16
 HLO = re.compile(rb"(\s|//[^\n]*\n)*HloModule\b")
@@ -44,34 +47,44 @@ def kind(path: str | Path) -> str:
     )
 
 
-def read(path: str | Path, mesh: Mesh | None = None) -> Graph:
-    """One dump as a graph; `mesh` for a distributed program, None for a baseline."""
+def read(path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_none) -> Graph:
+    """One dump as a graph; `mesh` for a distributed program, None for a baseline; `resolve` gives open sizes."""
     found = kind(path)
     if found == "hlo":
         from .hlo import read as read_hlo
 
         return read_hlo(path, mesh)
     if found == "stablehlo":
-        return _stablehlo(Path(path), mesh)
+        return _stablehlo(Path(path), mesh, resolve)
     from .torch import read as read_fx
 
-    return read_fx(path, mesh)
+    return read_fx(path, mesh, resolve)
 
 
-def _stablehlo(path: Path, mesh: Mesh | None) -> Graph:
+def _stablehlo(path: Path, mesh: Mesh | None, resolve: Resolve) -> Graph:
     from .stablehlo import read_baseline, read_program
 
     data = path.read_bytes()
     if mesh is None:
-        return read_baseline(data, str(path))
-    graph, own = read_program(data, str(path))
+        return read_baseline(data, str(path), resolve)
+    graph, own = read_program(data, str(path), resolve)
     if own.size != mesh.size:
         raise InputError(f"the program runs on a mesh of {own.size} ranks ({own}), --mesh has {mesh.size}", file=path)
     return graph
 
 
-def read_pair(base: str | Path, dist: Sequence[str | Path], mesh: Mesh) -> tuple[Graph, list[Graph]]:
-    """The baseline and the distributed programs; per-rank files are merged where they agree."""
+def read_pair(
+    base: str | Path,
+    dist: Sequence[str | Path],
+    mesh: Mesh,
+    relations: Relations | None = None,
+    sizes: Sizes | None = None,
+) -> tuple[Graph, list[Graph]]:
+    """The baseline and the distributed programs; per-rank files are merged where they agree.
+
+    `sizes` are those that the dumps leave open. A rank's follow from the baseline's and from the placement of inputs
+    that `relations` states (or the dump itself): without one an input is taken to be whole on every rank.
+    """
     if not dist:
         raise InputError("no distributed program given")
     if len(dist) > 1 and len(dist) != mesh.size:
@@ -79,7 +92,25 @@ def read_pair(base: str | Path, dist: Sequence[str | Path], mesh: Mesh) -> tuple
             f"{len(dist)} distributed files for a mesh of {mesh.size} ranks",
             expected="one file (an SPMD program) or one per rank, in row-major order of the mesh",
         )
-    base_graph = read(base)
+    given, seen = sizes or Sizes(), []
+
+    def of_base(dump: OpenSizes) -> Mapping[str, int]:
+        seen.append(dump)
+        return resolved(given, dump)
+
+    base_graph = read(base, None, of_base)
+    whole = [OpenInput(n, (p.tensor.name,), p.tensor.shape, p.path) for n, p in enumerate(base_graph.inputs)]
+
+    def of_rank(dump: OpenSizes) -> Mapping[str, int]:
+        seen.append(dump)
+        return resolved(local_sizes(whole, dump, mesh, relations or Relations(), given), dump)
+
     if len(dist) == 1:
-        return base_graph, [read(dist[0], mesh)]
-    return base_graph, merge(read(path, mesh) for path in dist)
+        graphs = [read(dist[0], mesh, of_rank)]
+    else:
+        graphs = merge(read(path, mesh, of_rank) for path in dist)
+    odd = given.unused(seen)
+    if odd is not None:
+        names = ", ".join(dict.fromkeys(name for dump in seen for name in dump.symbols))
+        raise InputError(f"--size {odd}: no such size is open", expected=f"one of {names}" if names else None)
+    return base_graph, graphs

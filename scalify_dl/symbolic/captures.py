@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import yaml
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
+from scalify_dl.frontends.sizes import Sizes
 
 from .symbols import parse_symbols
 
@@ -31,13 +32,14 @@ _EXPECTED = "base, dist and mesh, perhaps relate; or facts"
 
 @dataclass(frozen=True)
 class Capture:
-    """One capture: two dumps with their mesh, or a facts directory."""
+    """One capture: two dumps with their mesh, or a facts directory. `sizes` are those that the dumps leave open."""
 
     base: Path | None = None
     dist: tuple[Path, ...] = ()
     mesh: str = ""
     relate: Path | None = None
     facts: Path | None = None
+    sizes: Sizes = field(default_factory=Sizes)
 
     def load(self) -> Facts:
         """The facts."""
@@ -48,7 +50,7 @@ class Capture:
         from scalify_dl.frontends.export import export
 
         assert self.base is not None
-        return export(self.base, self.dist, self.mesh, self.relate)
+        return export(self.base, self.dist, self.mesh, self.relate, self.sizes)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from scalify_dl.errors import InputError
 
 from .. import regions
 from ..graph import Graph, Tensor
+from .dynamic import assertion
 from .scope import HANDLERS, Scope, Site, Value, lowers, opaque, unknown
+from .types import is_open
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
@@ -77,6 +79,8 @@ def composite(site: Site) -> list[Value]:
 def custom_call(site: Site) -> list[Value]:
     """Markers are their operand; anything else is opaque, with its configuration."""
     target = site.text("call_target_name")
+    if target == "shape_assertion":
+        return assertion(site)
     if target in MARKERS and len(site.values) == len(site.types):
         return site.values
     symbols = {"config": [site.text("backend_config")]} if site.has("backend_config") else {}
@@ -145,6 +149,8 @@ def conditional(site: Site) -> list[Value]:
     types = [type_ for type_ in site.types if type_ is not None]
     if len(types) != len(site.types):
         return unknown(site)
+    if any(map(is_open, types)):
+        types = [(port.tensor.dtype, port.tensor.shape) for port in scopes[0].body.graph.outputs]
     op = site.add(
         "conditional",
         [index, *(tensor for captured in captures for tensor in captured)],

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ..graph import Tensor
-from .scope import Site, Value, lowers, unknown
+from .scope import Known, Site, Value, lowers, unknown
 from .structural import broadcast_scalar, expand
-from .types import Type
+from .types import Type, agrees
 
 PLAIN = {
     "abs": "abs",
@@ -84,6 +84,10 @@ def comparison(text: str) -> str:
 @lowers("stablehlo.convert")
 def convert(site: Site) -> list[Value]:
     """A change of type; to the same type it is the operand."""
+    (value,) = site.values
+    whole = site.exact_float(value) if isinstance(value, Known) else None
+    if whole is not None:
+        return [whole]
     (x,) = site.operands
     return [x if x.dtype == site.type[0] else site.emit("convert", [x])]
 
@@ -92,7 +96,7 @@ def convert(site: Site) -> list[Value]:
 def bitcast(site: Site) -> list[Value]:
     """The same bits as another type; to the same type it is the operand."""
     (x,) = site.operands
-    if x.shape != site.type[1]:
+    if not agrees(site.type, x.shape):
         return unknown(site)  # types of different widths change the shape
     return [x if x.dtype == site.type[0] else site.emit("bitcast-convert", [x], symbols={"from": [x.dtype]})]
 
@@ -129,7 +133,7 @@ def square(site: Site) -> list[Value]:
 def erfc(site: Site) -> list[Value]:
     """1 − erf(x)"""
     (x,) = site.operands
-    return [site.emit("subtract", [site.constant(1.0, site.type), site.emit("erf", [x])])]
+    return [site.emit("subtract", [site.constant(1.0, (x.dtype, x.shape)), site.emit("erf", [x])])]
 
 
 @lowers("chlo.sinh", "chlo.cosh")
@@ -138,7 +142,7 @@ def hyperbolic(site: Site) -> list[Value]:
     (x,) = site.operands
     up, down = site.emit("exponential", [x]), site.emit("exponential", [site.emit("negate", [x])])
     both = site.emit("subtract" if site.op.name == "chlo.sinh" else "add", [up, down])
-    return [site.emit("multiply", [both, site.constant(0.5, site.type)])]
+    return [site.emit("multiply", [both, site.constant(0.5, (x.dtype, x.shape))])]
 
 
 @lowers("chlo.is_inf", "chlo.is_pos_inf", "chlo.is_neg_inf")

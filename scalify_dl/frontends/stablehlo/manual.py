@@ -16,7 +16,8 @@ from scalify_dl.errors import InputError
 from .. import regions
 from ..graph import Tensor
 from ..sdy import DeviceMesh, Sharding
-from .scope import Body, Scope, Shards, Site, Value, lowers
+from .scope import Body, Known, Scope, Shards, Site, Value, lowers
+from .types import agrees
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
@@ -30,8 +31,12 @@ def manual_computation(site: Site) -> list[Value]:
     block = site.op.regions[0].blocks[0]
     arguments: list[Value] = []
     for value, sharding, ssa in zip(site.values, entering, block.arguments, strict=True):
+        if isinstance(value, Known) and not sharding.dims:
+            arguments.append(value)
+            continue
         local = shard(site, value, sharding)
-        if (local.dtype, local.shape) != module.types(ssa.type):
+        type_ = module.types(ssa.type)
+        if type_ is None or local.dtype != type_[0] or not agrees(type_, local.shape):
             raise InputError(f"a shard of {local.type} enters a manual computation as `{ssa.type}`")
         arguments.append(local)
     inner = Scope(module, site.scope.body, {}, site.scope, site.stack, site.scope.depth)
@@ -39,10 +44,11 @@ def manual_computation(site: Site) -> list[Value]:
     for value, sharding, type_ in zip(inner.run(block, arguments), leaving, site.types, strict=True):
         assert type_ is not None
         local = inner.tensor(value)
-        if sharding.local_shape(type_[1]) != local.shape:
+        shape = tuple(n * ways for n, ways in zip(local.shape, sharding.tiles, strict=True))
+        if not agrees(type_, shape):
             raise InputError(f"shards {local.type} leave a manual computation as {type_[0]}{list(type_[1])}")
         whole = local if all(n == 1 for n in sharding.tiles) else None
-        results.append(Shards(local, sharding, type_[1], whole))
+        results.append(Shards(local, sharding, shape, whole))
     return results
 
 
@@ -141,5 +147,5 @@ def _uses(ssa: ir.Value, scope: Scope, depth: int) -> Iterator[Sharding | None]:
                 yield None
             else:
                 yield from _uses(callee.regions[0].blocks[0].arguments[use.operand_number], scope, depth + 1)
-        else:
+        elif op.name != "stablehlo.get_dimension_size":  # a size is the same, however the value is placed
             yield None

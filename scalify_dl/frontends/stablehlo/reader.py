@@ -11,8 +11,10 @@ from scalify_dl.errors import InputError
 from ..graph import Graph
 from ..mesh import Mesh
 from ..sdy import DeviceMesh
-from . import collectives, control, elementwise, manual, structural  # noqa: F401  (they register their handlers)
-from .locations import argument_name
+from ..sizes import Formula, Resolve, given_none
+from ..torch.prune import prune
+from . import collectives, control, dynamic, elementwise, manual, structural  # noqa: F401  (they register handlers)
+from .open_sizes import argument_path, open_sizes
 from .parse import parse
 from .scope import Body, Module, Scope, Shards, Value
 
@@ -34,36 +36,37 @@ RANK_OPS = frozenset(
 """Ops that only make sense where several ranks run the program."""
 
 
-def read_baseline(data: bytes, file: str | None = None) -> Graph:
-    """The whole program that a module describes, shardings left aside.
+def read_baseline(data: bytes, file: str | None = None, resolve: Resolve = given_none) -> Graph:
+    """The whole program that a module describes, shardings left aside; `resolve` gives sizes that it leaves open.
 
     Raises InputError where the module is malformed, or speaks of several ranks (shard_map, collectives).
     """
     with _readable(file):
-        return _read_baseline(data, file)
+        return _read_baseline(data, file, resolve)
 
 
-def _read_baseline(data: bytes, file: str | None) -> Graph:
+def _read_baseline(data: bytes, file: str | None, resolve: Resolve) -> Graph:
     module, main, manual_mesh = _open(data, file)
     module.replicas = module.partitions = 1
     if manual_mesh is not None and manual_mesh.size > 1:
         raise InputError(
             f"the baseline is a manual computation (shard_map) over {manual_mesh.size} devices", file=file, hint=SWAPPED
         )
-    return _lower(module, main, distributed=False)
+    return _lower(module, main, resolve, distributed=False)
 
 
-def read_program(data: bytes, file: str | None = None) -> tuple[Graph, Mesh]:
+def read_program(data: bytes, file: str | None = None, resolve: Resolve = given_none) -> tuple[Graph, Mesh]:
     """What every rank runs, and the mesh of the module (axes as it names them; one axis `rank` where it names none).
+    `resolve` gives sizes that the module leaves open.
 
     Inputs that enter manual computations by one sharding are the rank's shards, annotated so; outputs alike. Raises
     InputError where the module is malformed, or a global program that the partitioner has still to split.
     """
     with _readable(file):
-        return _read_program(data, file)
+        return _read_program(data, file, resolve)
 
 
-def _read_program(data: bytes, file: str | None) -> tuple[Graph, Mesh]:
+def _read_program(data: bytes, file: str | None, resolve: Resolve) -> tuple[Graph, Mesh]:
     module, main, manual_mesh = _open(data, file)
     per_rank = any(op.name in RANK_OPS for op in _all_ops(module))
     if manual_mesh is not None:
@@ -80,7 +83,7 @@ def _read_program(data: bytes, file: str | None) -> tuple[Graph, Mesh]:
             hint="compile with --xla_dump_to=DIR --xla_dump_hlo_as_text --xla_dump_hlo_pass_re=spmd-partition.* and"
             " give the file `…after_spmd-partitioning…`; this module can be the baseline",
         )
-    graph = _lower(module, main, distributed=True)
+    graph = _lower(module, main, resolve, distributed=True)
     return graph, _mesh(module, manual_mesh)
 
 
@@ -161,19 +164,25 @@ def _has_shardings(main: ir.Operation) -> bool:
     return "sdy.sharding" in text or "mhlo.sharding" in text
 
 
-def _lower(module: Module, main: ir.Operation, *, distributed: bool) -> Graph:
+def _lower(module: Module, main: ir.Operation, resolve: Resolve, *, distributed: bool) -> Graph:
     """The graph of the public function."""
     graph = Graph(str(main.attributes["sym_name"].value), module.file)
     scope = Scope(module, Body(graph))
     block = main.regions[0].blocks[0]
+    sizes = open_sizes(module, main, scope, distributed=distributed)
+    values = resolve(sizes) if sizes.symbols else {}
+    module.sized = bool(values)
+    shapes = (tuple(d.at(values) if isinstance(d, Formula) else d for d in port.dims) for port in sizes.inputs)
     arguments: list[Value] = []
     for ssa in block.arguments:
         type_ = module.types(ssa.type)
+        if type_ is not None:
+            type_ = type_[0], next(shapes)
         if type_ is None:
             graph.ignored_inputs += 1
             arguments.append(None)
             continue
-        path = argument_name(ssa.location)
+        path = argument_path(ssa, scope)
         name = path or ssa.get_name(module.names)
         sharding = manual.entering_sharding(ssa, scope) if distributed else None
         if sharding is None:
@@ -188,7 +197,9 @@ def _lower(module: Module, main: ir.Operation, *, distributed: bool) -> Graph:
         elif isinstance(value, Shards):
             graph.output(value.local, path=path, placement=value.sharding)
         else:
-            graph.output(value, path=path)
+            graph.output(scope.tensor(value), path=path)
+    if module.sized:
+        prune(graph)  # what sizes were computed from
     return graph
 
 

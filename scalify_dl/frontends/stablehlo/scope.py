@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
@@ -18,13 +19,17 @@ from .. import regions
 from ..graph import Graph, Op, Tensor
 from ..sdy import DeviceMesh, Sharding
 from . import locations
-from .types import Type, Types
+from .types import Type, Types, agrees, is_open, known_literal
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
 
 OPS_LIMIT = 5_000_000
 CALLS_LIMIT = 64
+EXACT_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
+"""Whole numbers of so many bits are exact in a float type."""
+KNOWN_LIMIT = 64
+"""Most elements of a value that is computed with as sizes."""
 
 Handler = Callable[["Site"], Sequence["Value"]]
 HANDLERS: dict[str, Handler] = {}
@@ -54,7 +59,17 @@ class Shards:
     whole: Tensor | None = None
 
 
-Value = Tensor | Shards | None
+@dataclass(eq=False, slots=True)
+class Known:
+    """Integers that follow from the sizes of the inputs, row by row, and the op that made them."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    items: tuple[int, ...]
+    about: dict[str, Any]
+
+
+Value = Tensor | Shards | Known | None
 """What an SSA value stands for; None for tokens."""
 
 
@@ -71,6 +86,8 @@ class Module:
     parsed: ir.Module  # owns every op above
     types: Types = field(default_factory=Types)
     ops: int = 0
+    sized: bool = False
+    """Whether it left sizes open, which now are given."""
 
     @property
     def ranks(self) -> int:
@@ -85,6 +102,17 @@ class Body:
     graph: Graph
     made: dict[Tensor, Op] = field(default_factory=dict)
     captured: dict[Tensor, Tensor] = field(default_factory=dict)
+    constants: dict[Known, Tensor] = field(default_factory=dict)
+
+    def constant(self, known: Known) -> Tensor:
+        """The constant of a known value."""
+        if known not in self.constants:
+            literal = known_literal(known.items, known.dtype, known.shape)
+            op = self.graph.add("constant", [], [(known.dtype, known.shape)], **known.about)
+            op.result.literal = literal
+            self.made[op.result] = op
+            self.constants[known] = op.result
+        return self.constants[known]
 
     def capture(self, outer: Tensor, made: Mapping[Tensor, Op]) -> Tensor:
         """The inner counterpart of a tensor of the enclosing body."""
@@ -118,7 +146,7 @@ class Scope:
             if self.outer is None:
                 raise InputError(f"`{ssa.get_name()}` is used before it is defined", file=self.module.file)
             found = self.outer.value(ssa)
-            if found is not None and self.outer.body is not self.body:
+            if isinstance(found, Tensor | Shards) and self.outer.body is not self.body:
                 found = self.body.capture(self.outer.tensor(found), self.outer.body.made)
             self.values[ssa] = found
         return self.values[ssa]
@@ -131,6 +159,8 @@ class Scope:
             if value.whole is None:
                 value.whole = assemble(self.body, value)
             return value.whole
+        if isinstance(value, Known):
+            return self.body.constant(value)
         if value is None:
             raise InputError("a token is used as a tensor", file=self.module.file)
         return value
@@ -153,7 +183,7 @@ class Scope:
             raise InputError(f"more than {OPS_LIMIT} ops after inlining calls", file=self.module.file)
         site = Site(self, op)
         try:
-            results = HANDLERS.get(op.name, unknown)(site)
+            results = fold(site) or HANDLERS.get(op.name, unknown)(site)
         except InputError as error:
             raise error.located(self.module.file, *site.at) from None
         for ssa, value in zip(op.results, results, strict=True):
@@ -174,6 +204,27 @@ class Scope:
 
 
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "mhlo.return", "chlo.return"})
+
+
+FOLDS: dict[str, Callable[[Site, list[Known]], tuple[int, ...] | None]] = {}
+"""How ops compute with known values; None where they do not."""
+
+
+def fold(site: Site) -> list[Value] | None:
+    """The result of an op that computes a number or a shape from sizes only; None for every other op."""
+    function = FOLDS.get(site.op.name) if site.module.sized else None
+    if function is None or len(site.op.results) != 1:
+        return None
+    type_ = site.type
+    if type_[0][0] not in "psu" or is_open(type_) or len(type_[1]) > 1 or prod(type_[1]) > KNOWN_LIMIT:
+        return None
+    values = site.values
+    known = [value for value in map(site.known, values) if value is not None]
+    from_sizes = not type_[1] or any(isinstance(value, Known) for value in values)
+    if len(known) < len(values) or not from_sizes:
+        return None
+    items = function(site, known)
+    return None if items is None else [Known(*type_, items, site.about)]
 
 
 class Site:
@@ -199,9 +250,32 @@ class Site:
         """The operands as tensors."""
         return [self.scope.tensor(value) for value in self.values]
 
+    def known(self, value: Value) -> Known | None:
+        """The integers that a value stands for: it follows from sizes, or is a small constant."""
+        if not isinstance(value, Tensor):
+            return value if isinstance(value, Known) else None
+        literal, count = value.literal, prod(value.shape)
+        if literal is None or value.dtype[0] not in "psu" or count > KNOWN_LIMIT:
+            return None
+        items = literal.items
+        if items is None and literal.rational is not None and literal.rational.denominator == 1:
+            items = (int(literal.rational),) * count
+        return None if items is None else Known(value.dtype, value.shape, items, self.about)
+
+    def sizes(self, operand: int) -> tuple[int, ...]:
+        """A shape that an operand gives; InputError where it does not follow from the sizes of the inputs."""
+        known = self.known(self.values[operand])
+        if known is None:
+            raise InputError(f"`{self.op.name}`: operand {operand} says a shape that depends on data")
+        return known.items
+
+    def operand(self, position: int) -> Tensor:
+        """One operand as a tensor; the others, which may be shapes, are left alone."""
+        return self.scope.tensor(self.values[position])
+
     @property
     def types(self) -> list[Type | None]:
-        """dtype and shape of every result; None for tokens."""
+        """dtype and shape of every result, open sizes as `OPEN`; None for tokens."""
         return [self.module.types(ssa.type) for ssa in self.op.results]
 
     @property
@@ -265,8 +339,14 @@ class Site:
         return self.add(kind, operands, [type_ or self.type], numbers=numbers, symbols=symbols, **more).result
 
     def add(self, kind: str, operands: Sequence[Tensor], types: Sequence[Type], **more: Any) -> Op:
-        """Appends an op."""
-        op = self.scope.body.graph.add(kind, operands, types, **self.about, **more)
+        """Appends an op; sizes that its types leave open follow from the operands."""
+        inferred = any(map(is_open, types))
+        op = self.scope.body.graph.add(kind, operands, None if inferred else types, **self.about, **more)
+        if inferred:
+            for result, type_ in zip(op.results, types, strict=True):
+                result.dtype = type_[0]
+                if not agrees(type_, result.shape):
+                    raise InputError(f"`{self.op.name}` is declared as {type_[0]}{list(type_[1])}, it is {result.type}")
         for result in op.results:
             self.made[result] = op
         return op
@@ -284,6 +364,12 @@ class Site:
         tensor = graph.splat(value, dtype, shape, source=self.stack)
         self.made.update(regions.producers(graph.ops[before:]))
         return tensor
+
+    def exact_float(self, known: Known) -> Tensor | None:
+        """Sizes as floats of the op's type: one number, where it is exact."""
+        dtype, shape = self.type
+        whole = len(set(known.items)) == 1 and abs(known.items[0]) < 2 ** EXACT_BITS.get(dtype, 0)
+        return self.constant(known.items[0], (dtype, shape)) if whole and shape == known.shape else None
 
     def inline(self, function: ir.Operation, arguments: Sequence[Value]) -> list[Value]:
         """Lowers the body of a function in place."""

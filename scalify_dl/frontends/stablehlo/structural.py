@@ -10,7 +10,7 @@ from scalify_dl.errors import InputError
 from .. import reductions, regions
 from ..graph import Graph, Tensor
 from .scope import Site, Value, lowers, unknown
-from .types import literal
+from .types import is_open, literal
 
 
 def broadcast_scalar(site: Site, x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -79,7 +79,7 @@ def transpose(site: Site) -> list[Value]:
 def slice_(site: Site) -> list[Value]:
     """Static bounds; the whole is the operand."""
     (x,) = site.operands
-    if x.shape == site.type[1]:
+    if not is_open(site.type) and x.shape == site.type[1]:
         return [x]
     numbers = {
         "start": site.numbers("start_indices"),
@@ -182,19 +182,23 @@ def convolution(site: Site) -> list[Value]:
 @lowers("stablehlo.gather")
 def gather(site: Site) -> list[Value]:
     """XLA's gather; indices are clamped."""
+    return [site.emit("gather", site.operands, numbers=gather_numbers(site, site.numbers("slice_sizes")))]
+
+
+def gather_numbers(site: Site, slice_sizes: Sequence[int]) -> dict[str, list[int]]:
+    """The attributes of a gather."""
     from jaxlib.mlir.dialects import stablehlo
 
     dims = stablehlo.GatherDimensionNumbers(site.attribute("dimension_numbers"))
-    numbers = {
+    return {
         "offset_dims": list(dims.offset_dims),
         "collapsed_slice_dims": list(dims.collapsed_slice_dims),
         "start_index_map": list(dims.start_index_map),
         "operand_batching_dims": list(dims.operand_batching_dims),
         "start_indices_batching_dims": list(dims.start_indices_batching_dims),
-        "slice_sizes": site.numbers("slice_sizes"),
+        "slice_sizes": list(slice_sizes),
         "index_vector_dim": [dims.index_vector_dim],
     }
-    return [site.emit("gather", site.operands, numbers=numbers)]
 
 
 @lowers("stablehlo.scatter")
@@ -216,6 +220,12 @@ def scatter(site: Site) -> list[Value]:
         "index_vector_dim": [dims.index_vector_dim],
     }
     return [site.emit("scatter", operands, numbers=numbers, symbols={"reducer": [reducer]})]
+
+
+@lowers("stablehlo.dynamic_gather")
+def dynamic_gather(site: Site) -> list[Value]:
+    """A gather whose slice sizes are an operand."""
+    return [site.emit("gather", [site.operand(0), site.operand(1)], numbers=gather_numbers(site, site.sizes(2)))]
 
 
 @lowers("stablehlo.dynamic_slice")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Type = tuple[str, tuple[int, ...]]
 
+OPEN = -1
+"""A size that a type leaves open (`?`)."""
+
 COMPLEX = {"complex<f32>": "c64", "complex<f64>": "c128"}
 _INTEGER = re.compile(r"(u?)i(\d+)\Z")
 _DENSE = re.compile(r"dense<(.*)>\s*:\s*tensor<", re.DOTALL)
@@ -43,7 +46,7 @@ class Types:
         self._known: dict[ir.Type, Type | None] = {}
 
     def __call__(self, type_: ir.Type) -> Type | None:
-        """dtype and shape of a tensor; None for tokens and other non-tensors; InputError for dynamic shapes."""
+        """dtype and shape of a tensor, open sizes as OPEN; None for tokens and other non-tensors."""
         if type_ not in self._known:
             self._known[type_] = self._convert(type_)
         return self._known[type_]
@@ -55,9 +58,18 @@ class Types:
             if isinstance(type_, ir.UnrankedTensorType):
                 raise InputError(f"`{type_}` has no fixed shape", hint="refine the module to static shapes first")
             return None
-        if not type_.has_static_shape:
-            raise InputError(f"`{type_}` has a dynamic shape", hint="refine the module to static shapes first")
-        return element_dtype(str(type_.element_type)), tuple(type_.shape)
+        shape = (OPEN if type_.is_dynamic_dim(d) else type_.get_dim_size(d) for d in range(type_.rank))
+        return element_dtype(str(type_.element_type)), tuple(shape)
+
+
+def is_open(type_: Type) -> bool:
+    """Whether a size is not part of the type."""
+    return OPEN in type_[1]
+
+
+def agrees(type_: Type, shape: tuple[int, ...]) -> bool:
+    """Whether a shape is one of the type."""
+    return len(shape) == len(type_[1]) and all(a in (OPEN, b) for a, b in zip(type_[1], shape, strict=True))
 
 
 def literal(attribute: Any, dtype: str, shape: tuple[int, ...]) -> Literal:
@@ -91,6 +103,13 @@ def _splat(value: bool | int | float, dtype: str, shape: tuple[int, ...]) -> Lit
     if not shape or dtype[0] not in "psu" or not 0 < count <= ITEMS_LIMIT:
         return scalar
     return Literal(scalar.text, scalar.rational, (int(value),) * count)
+
+
+def known_literal(items: Sequence[int], dtype: str, shape: tuple[int, ...]) -> Literal:
+    """The literal of integers, row by row."""
+    if len(set(items)) == 1:
+        return _splat(items[0], dtype, shape)
+    return _nested([number_text(item, dtype) for item in items], shape, dtype)
 
 
 def array_literal(values: np.ndarray[Any, Any], dtype: str) -> Literal:

@@ -7,9 +7,11 @@ from pathlib import Path
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Graph
 from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.frontends.sizes import Resolve, given_none
 
 from .annotation import Annotations, beside, descriptor_path, load_annotations
 from .lowering import Context
+from .open_sizes import instantiate, open_sizes
 from .program import lower_module
 from .prune import prune
 from .reader import looks_like_fx, parse
@@ -17,10 +19,11 @@ from .reader import looks_like_fx, parse
 __all__ = ["looks_like_fx", "read", "read_text"]
 
 
-def read(path: str | Path, mesh: Mesh | None = None) -> Graph:
+def read(path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_none) -> Graph:
     """Reads one rank's FX text file, and the annotation beside it (`x.json` beside `x.fx.txt`), if there is one.
 
     `mesh` is the mesh of a distributed program, None for a baseline: one rank runs that, and every process group is it.
+    `resolve` gives the values of symbols where sizes are open.
     Raises InputError with file, line and column where the text is malformed or contradicts itself.
     """
     path = Path(path)
@@ -28,15 +31,23 @@ def read(path: str | Path, mesh: Mesh | None = None) -> Graph:
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"cannot read the file: {error.strerror}", file=path) from None
-    return read_text(text, mesh, file=str(path), annotations=load_annotations(beside(path)))
+    return read_text(text, mesh, file=str(path), annotations=load_annotations(beside(path)), resolve=resolve)
 
 
 def read_text(
-    text: str, mesh: Mesh | None = None, *, file: str | None = None, annotations: Annotations | None = None
+    text: str,
+    mesh: Mesh | None = None,
+    *,
+    file: str | None = None,
+    annotations: Annotations | None = None,
+    resolve: Resolve = given_none,
 ) -> Graph:
     """Reads FX text; see `read`."""
     known = annotations or Annotations()
     module, signature = parse(text, file)
+    sizes = open_sizes(module, text, signature, known, file)
+    if sizes.symbols:
+        module = instantiate(module, resolve(sizes), file)
     context = Context(Graph(module.name, file))
     context.groups, context.alone = known.groups, mesh is None
     context.constants = known.constants

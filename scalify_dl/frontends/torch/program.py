@@ -20,8 +20,9 @@ from .constants import literal_of
 from .functionalise import functionalise
 from .lowering import LOWERINGS, Context, Unsupported
 from .opaque import Items, items_taken, nested, opaque
+from .open_sizes import symbolic_number
 from .reader import Module, Statement
-from .sizes import OPERATOR_NAMES, Hidden, arithmetic
+from .sizes import OPERATOR_NAMES, SIZE_FUNCTIONS, Hidden, arithmetic, size_function
 from .syntax import Call, Infix, Item, Ref, Symbol, TensorType, tensor_type
 
 __all__ = ["lower_module"]
@@ -82,7 +83,11 @@ class _Program:
         for parameter in self.module.parameters:
             self.c.at = (self.module.line, 0)
             type = self.type_of(parameter.type)
-            if type is None:
+            size = symbolic_number(parameter.type)
+            if size is not None:
+                graph.ignored_inputs += 1
+                self.env[parameter.name] = size
+            elif type is None:
                 graph.ignored_inputs += 1
                 self.env[parameter.name] = Hidden(parameter.name)
             else:
@@ -127,6 +132,9 @@ class _Program:
     def statement(self, statement: Statement) -> None:
         type = self.type_of(statement.type)
         value = self.value_of(statement, type)
+        size = symbolic_number(statement.type)
+        if size is not None and isinstance(value, int) and value != size:
+            raise InputError(f"`{statement.names[0]}` is printed as {size}, but its operands make it {value}")
         if len(statement.names) > 1:
             items = self.sequence(value, len(statement.names))
             for name, item in zip(statement.names, items, strict=True):
@@ -175,11 +183,10 @@ class _Program:
     def shape_of(self, type: TensorType) -> tuple[int, ...]:
         if type.shape is None:
             raise InputError(
-                "symbolic sizes are not supported",
+                "a size that is no formula of the inputs' sizes",
                 file=self.file,
                 line=self.c.at[0],
-                expected='every size as a number, as in "f32[8, 16]"',
-                hint="capture with static shapes (dynamic=False)",
+                hint="sizes that depend on data have no form in the facts",
             )
         return type.shape
 
@@ -264,6 +271,8 @@ class _Program:
         kwargs = {key: self.argument(arg, type) for key, arg in call.kwargs.items()}
         if name.startswith("aten.sym_size"):
             return args[0].shape[args[1]] if len(args) > 1 else args[0].shape
+        if root == "torch" and rest in SIZE_FUNCTIONS:
+            return size_function(rest, args)
         if name.startswith("aten.sym_numel") or name.startswith("aten.numel"):
             return prod(args[0].shape)
         if "." not in name or (root == "torch" and _packet(name) not in EFFECTS):

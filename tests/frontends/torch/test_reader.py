@@ -162,7 +162,7 @@ def test_effects_compute_nothing() -> None:
         ('y: "f32[4]" = torch.ops.aten.neg.default(z)', "`z` is used before"),
         ('y: "f32[4]" = torch.ops.aten.view.default(x, [3, 2])', "cannot be viewed"),
         ('x: "f32[4]" = torch.ops.aten.neg.default(x)', "defined twice"),
-        ('y: "f32[s0]" = torch.ops.aten.mystery.default(x)', "symbolic sizes"),
+        ('y: "f32[s0]" = torch.ops.aten.mystery.default(x)', "a size that is no formula"),
         ('torch: "f32[4]" = torch.ops.aten.neg.default(x)', "shadows"),
         ("y = x.view(2, 2)", "only named operators"),
         ("y = torch.add(x, x)", "no ATen op"),
