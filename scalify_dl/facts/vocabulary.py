@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
+    """The set of words of a text."""
     return frozenset(text.split())
 
 
-ELEMENTWISE = _words(
+ELEMENTWISE = words(
     """abs add and atan2 bitcast-convert cbrt ceil clamp clz compare complex convert cosine divide erf erf-inv
     exponential exponential-minus-one floor imag is-finite log log-plus-one logistic maximum minimum multiply negate not
     or popcnt power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt select shift-left
     shift-right-arithmetic shift-right-logical sign sine sqrt subtract tan tanh trunc xor floor-divide gelu gelu-tanh
     gelu-backward gelu-tanh-backward relu softplus"""
 )
-PREDICATES = _words("compare is-finite")
+PREDICATES = words("compare is-finite")
 """Elementwise kinds whose result is boolean whatever the operands are."""
 
-RANDOM = _words("rng rng-bit-generator rng-uniform rng-normal dropout-mask")
+RANDOM = words("rng rng-bit-generator rng-uniform rng-normal dropout-mask")
 
-GROUPED = _words("all-reduce all-gather reduce-scatter all-to-all collective-broadcast")
+GROUPED = words("all-reduce all-gather reduce-scatter all-to-all collective-broadcast")
 COLLECTIVES = GROUPED | {"collective-permute"}
 
 KINDS = (
     ELEMENTWISE
     | RANDOM
     | COLLECTIVES
-    | _words(
+    | words(
         """constant iota partition-id replica-id broadcast reshape transpose slice pad concatenate reverse reduce
         cumulative reduce-window select-and-scatter dot convolution gather scatter dynamic-slice dynamic-update-slice
         sort top-k empty attention attention-backward while conditional send recv"""
@@ -37,7 +38,7 @@ KINDS = (
 REDUCERS = ("sum", "max", "min", "prod", "and", "or", "xor")
 INDEX_REDUCERS = ("argmax", "argmin")
 
-DTYPES = _words(
+DTYPES = words(
     """pred s1 s2 s4 s8 s16 s32 s64 u1 u2 u4 u8 u16 u32 u64 f16 bf16 f32 f64 c64 c128 f4e2m1fn f8e3m4 f8e4m3
     f8e4m3b11fnuz f8e4m3fn f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu token"""
 )

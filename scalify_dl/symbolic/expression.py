@@ -127,6 +127,15 @@ def cleared(formula: Expression) -> tuple[Expression, Expression]:
     return formula * below, below
 
 
+def over(formula: Expression) -> tuple[Expression, Expression]:
+    """Numerator and denominator of a single term, which need not be whole; a sum is over 1."""
+    if not formula.is_term:
+        return formula, Expression.number(1)
+    ((powers, c),) = formula.terms
+    above = [(tuple((s, e) for s, e in powers if e > 0), c.numerator)]
+    return Expression.of(above), Expression.of([(tuple((s, -e) for s, e in powers if e < 0), c.denominator)])
+
+
 def primitive(formula: Expression) -> Expression:
     """The polynomial with the same sign everywhere (symbols are positive) that nothing divides."""
     if not formula.terms:

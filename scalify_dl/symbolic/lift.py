@@ -16,10 +16,11 @@ from scalify_dl.facts.layout import Digit, Layout, Pending, parse_piece
 from scalify_dl.facts.model import Facts, Row
 from scalify_dl.facts.schema import TABLES
 
-from .expression import Expression
+from .expression import Expression, over
 from .family import Entry, Family, LayoutFormula, PieceFormula, RankFormula, SizeSymbol
 from .fit import Ambiguous, Fitter, NoFormula, indistinct
 from .ranks import Ranks
+from .unify import Cell
 
 PLAIN = ("operand", "result", "tensor", "dim", "attr_symbol", "input", "output", "region", "range", "literal_hash")
 """Tables whose rows are compared as they stand, numbers outside the key fitted."""
@@ -49,16 +50,29 @@ def lift(captures: Sequence[Facts], points: Sequence[Mapping[str, int]], symbols
     same = [s.name for s in symbols if len({point[s.name] for point in points}) == 1]
     if same:
         raise InputError(f"{same[0]} is the same in every capture", expected="captures at different sizes", hint=HINT)
-    return _Lift(captures, points, symbols).family()
+    fitter = Fitter(points)
+    lifting = Lifting(captures, points, symbols, lambda cell, values: fitter.fit(values))
+    for _, rows in lifting.keyed("dim", (0, 1)):  # products first: sums are made of those that occur
+        with suppress(Ambiguous):  # told where it is needed
+            fitter.product([row[2] for row in rows])
+    return lifting.family()
 
 
-class _Lift:
+class Lifting:
+    """Makes the family of some captures; `read` is the formula of a number, from what it is (docs of `unify.Cell`) and
+    its values in the captures."""
+
     def __init__(
-        self, captures: Sequence[Facts], points: Sequence[Mapping[str, int]], symbols: Sequence[SizeSymbol]
+        self,
+        captures: Sequence[Facts],
+        points: Sequence[Mapping[str, int]],
+        symbols: Sequence[SizeSymbol],
+        read: Callable[[Cell, Sequence[int | Fraction]], Expression],
     ) -> None:
         self.captures = captures
+        self.points = points
         self.symbols = list(symbols)
-        self.fitter = Fitter(points)
+        self._read = read
         first = captures[0]
         self.names: dict[str, str] = dict(first["tensor_name"])
         self.names |= {op: self.names.get(tensor, tensor) for op, position, tensor in first["result"] if position == 0}
@@ -112,7 +126,7 @@ class _Lift:
         file, line = self.place.get(op, (None, 0))
         return NoSymbolicForm(message, file=file, line=line)
 
-    def _keyed(self, table: str, columns: Sequence[int]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
+    def keyed(self, table: str, columns: Sequence[int]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
         """Rows of a table that agree in these columns, one of each capture."""
         first, *others = [{tuple(row[i] for i in columns): row for row in rows(table)} for rows in self.rows]
         for number, other in enumerate(others, 2):
@@ -129,28 +143,27 @@ class _Lift:
 
     # ---- numbers ----
 
-    def fit(self, values: Sequence[int | Fraction], what: str, op: str = "") -> Expression:
+    def fit(self, cell: Cell, values: Sequence[int | Fraction], what: str, op: str = "") -> Expression:
         """The formula of a number."""
         try:
-            return self.fitter.fit(values)
+            return self._read(cell, values)
         except Ambiguous as error:
             message = f"{what}: {error}: the captures do not tell"
             raise self._error(op, message, hint=HINT) from None
         except NoFormula as error:
             raise self._error(
                 op,
-                f"{what} is {error} at the sizes of the captures: no formula of {', '.join(self.fitter.symbols)} fits",
+                f"{what} is {error} at the sizes of the captures: no formula of {', '.join(self.points[0])} fits",
                 expected="a product or quotient of sizes, such a one plus a number, or the sum of two",
             ) from None
 
     def family(self) -> Family:
         """The family."""
         first = self.captures[0]
-        for table in ("runs", "issue", "send"):
-            if first.tables.get(table):
-                raise NoSymbolicForm("programs that differ between ranks have no symbolic form yet")
+        programs = {graph for graph, _ in first["runs"]}
+        if len(programs) > 1 or any(first.tables.get(table) for table in ("issue", "send")):
+            raise NoSymbolicForm("programs that differ between ranks have no symbolic form yet")
         family = Family(self.symbols, self._mesh(), captures=len(self.captures))
-        self._learn()
         for table in PLAIN:
             family.tables[table] = list(self._plain(table, family))
         for table in SHOWN:
@@ -164,15 +177,9 @@ class _Lift:
         self._shards(family)
         return family
 
-    def _learn(self) -> None:
-        """Products first: sums are made of those that occur."""
-        for _, rows in self._keyed("dim", (0, 1)):
-            with suppress(Ambiguous):  # told where it is needed
-                self.fitter.product([row[2] for row in rows])
-
     def _mesh(self) -> list[tuple[str, Expression]]:
         sizes = []
-        for (axis, _), rows in self._keyed("mesh_axis", (0, 1)):
+        for (axis, _), rows in self.keyed("mesh_axis", (0, 1)):
             values = [row[2] for row in rows]
             if axis in self.symbolic:
                 sizes.append((axis, Expression.symbol(axis)))
@@ -187,7 +194,7 @@ class _Lift:
         numbers = [i for i, c in enumerate(columns) if c.number and not c.key]
         ignored = {"range": {3}}.get(table, set())
         keyed = [i for i, c in enumerate(columns) if i not in numbers and i not in ignored]
-        for _, rows in self._keyed(table, keyed):
+        for _, rows in self.keyed(table, keyed):
             row = list(rows[0])
             for i in numbers:
                 values = [other[i] for other in rows]
@@ -196,7 +203,7 @@ class _Lift:
                         raise InputError(f"{self.name(row[0])} has {values} dims")
                     continue
                 what = f"dim {row[1]} of {self.name(row[0])}" if table == "dim" else f"{table} of {self.name(row[0])}"
-                row[i] = self.fit(values, what)
+                row[i] = self.fit((table, row[0], row[1] if table == "dim" else i), values, what)
                 (family.sizes if table == "dim" else family.integers).add(row[i])
             yield tuple(row)
 
@@ -226,17 +233,22 @@ class _Lift:
             seen = [capture[op, key, position] for capture in found]
             what = f"{key} {position} of {self.name(op)}"
             if all(len(set(by_rank.values())) == 1 for by_rank in seen):
-                formula = self.fit([next(iter(by_rank.values())) for by_rank in seen], what, op)
+                alike = [next(iter(by_rank.values())) for by_rank in seen]
+                formula = self.fit(("attr", op, key, position), alike, what, op)
                 family.tables["attr_number"].append((op, key, position, formula))
                 family.integers.add(formula)
             else:
-                family.rank_numbers[op, key, position] = self._by_rank(seen, what, op, family)
+                family.rank_numbers[op, key, position] = self._by_rank(seen, what, (op, key, position), family)
 
-    def _by_rank(self, values: list[dict[int, int]], what: str, op: str, family: Family) -> RankFormula:
+    def _by_rank(
+        self, values: list[dict[int, int]], what: str, number: tuple[str, str, int], family: Family
+    ) -> RankFormula:
+        op = number[0]
         places: dict[tuple[int, ...], tuple[Expression, dict[str, Expression]]] = {}
         for fixed in self.ranks[0].places(self.fixed):
             origins = [ranks.at(self.fixed, fixed) for ranks in self.ranks]
-            base = self.fit([v[o] for v, o in zip(values, origins, strict=True)], f"{what} on the first rank", op)
+            first = [v[o] for v, o in zip(values, origins, strict=True)]
+            base = self.fit(("rank", *number, "", *fixed), first, f"{what} on the first rank", op)
             weights = {}
             for axis in self.symbolic:
                 steps = [
@@ -246,19 +258,19 @@ class _Lift:
                 ]
                 if len(steps) < len(self.ranks):
                     raise self._error(op, f"a capture with {axis}=1 does not say how {what} depends on the rank")
-                weights[axis] = self.fit(steps, f"{what} per rank along {axis}", op)
+                weights[axis] = self.fit(("rank", *number, axis, *fixed), steps, f"{what} per rank along {axis}", op)
                 family.integers.add(weights[axis])
             family.integers.add(base)
             places[fixed] = base, weights
-        for number, (by_rank, ranks) in enumerate(zip(values, self.ranks, strict=True), 1):
+        for capture, (by_rank, ranks) in enumerate(zip(values, self.ranks, strict=True), 1):
             for rank, value in by_rank.items():
                 base, weights = places[ranks.place(rank, self.fixed)]
-                point = self.fitter.points[number - 1]
+                point = self.points[capture - 1]
                 linear = base.at(point) + sum(ranks.place(rank, [a])[0] * w.at(point) for a, w in weights.items())
                 if linear != value:
                     raise self._no_form(
                         op,
-                        f"{what} is {value} on rank {rank} of capture {number}, not {linear}: it is not linear in the"
+                        f"{what} is {value} on rank {rank} of capture {capture}, not {linear}: it is not linear in the"
                         f" position along {', '.join(self.symbolic)}",
                     )
         return RankFormula(places)
@@ -311,12 +323,13 @@ class _Lift:
 
     def _literals(self, family: Family) -> None:
         exact = dict(self._rationals(family))
-        texts: dict[str, list[str]] = {key[0]: [row[1] for row in rows] for key, rows in self._keyed("literal", (0,))}
+        texts: dict[str, list[str]] = {key[0]: [row[1] for row in rows] for key, rows in self.keyed("literal", (0,))}
         family.tables["literal"] = []
         for tensor, found in texts.items():
             same = found[0] if len(set(found)) == 1 else None
             if tensor in exact:
-                family.literals[tensor] = (*exact[tensor], same)
+                fixed = all(side.constant is not None for side in exact[tensor])
+                family.literals[tensor] = (*exact[tensor], same if fixed else None)
             elif same is not None:
                 family.tables["literal"].append((tensor, same))
             else:
@@ -339,30 +352,29 @@ class _Lift:
                 continue
             what = f"the constant {self.name(tensor)} ({texts.get(tensor)})"
             try:
-                pair = self.fitter.fit([row[1] for row in rows]), self.fitter.fit([row[2] for row in rows])
+                sides = [[row[i] for row in rows] for i in (1, 2)]
+                pair = self._read(("literal", tensor, 1), sides[0]), self._read(("literal", tensor, 2), sides[1])
             except (Ambiguous, NoFormula):
-                value = self.fit([Fraction(row[1], row[2]) for row in rows], what)
-                one = Expression.number(1)
-                above = [(tuple((s, e) for s, e in m if e > 0), c.numerator) for m, c in value.terms]
-                below = [(tuple((s, -e) for s, e in m if e < 0), c.denominator) for m, c in value.terms]
-                pair = (Expression.of(above), Expression.of(below)) if value.is_term else (value, one)
+                values = [Fraction(row[1], row[2]) for row in rows]
+                pair = over(self.fit(("literal", tensor, 0), values, what))
             family.integers.update(pair)
             yield tensor, pair
 
     def _shards(self, family: Family) -> None:
         tables = [rows("shard") for rows in self.rows]
-        for row, rows in _side_by_side(tables, (0, 2), "inputs are placed"):
+        for number, (row, rows) in enumerate(_side_by_side(tables, (0, 2), "inputs are placed")):
             what = f"the placement of {self.name(row[0])}"
-            layout = self._layout([r[4] for r in rows], what, family)
-            pieces = [self._piece([r[i] for r in rows], what, family) for i in (1, 3)]
+            layout = self._layout(("layout", "shard", number), [r[4] for r in rows], what, family)
+            pieces = [self._piece(("piece", number, i), [r[1 + 2 * i] for r in rows], what, family) for i in (0, 1)]
             family.shards.append((row[0], pieces[0], row[2], pieces[1], layout, row[5]))
         tables = [rows("expect") for rows in self.rows]
-        for row, rows in _side_by_side(tables, (0, 1), "outputs are checked"):
+        for number, (row, rows) in enumerate(_side_by_side(tables, (0, 1), "outputs are checked")):
             texts = [r[2] for r in rows]
-            wanted = self._layout(texts, f"the expected placement of {self.name(row[0])}", family)
+            what = f"the expected placement of {self.name(row[0])}"
+            wanted = self._layout(("layout", "expect", number), texts, what, family)
             family.expected.append((row[0], row[1], wanted if any(texts) else None))
 
-    def _layout(self, texts: list[str], what: str, family: Family) -> LayoutFormula:
+    def _layout(self, cell: Cell, texts: list[str], what: str, family: Family) -> LayoutFormula:
         layouts = [Layout.parse(text) for text in texts]
         shapes = {
             (tuple(tuple(map(_sort, d)) for d in one.dims), tuple((a, tuple(map(_sort, e))) for a, e in one.axes))
@@ -375,29 +387,30 @@ class _Lift:
             )
         first = layouts[0]
 
-        def entries(pick: Callable[[Layout], Sequence[Any]]) -> tuple[Entry, ...]:
+        def entries(where: str, pick: Callable[[Layout], Sequence[Any]]) -> tuple[Entry, ...]:
             out = []
-            for together in zip(*map(pick, layouts), strict=True):
+            for n, together in enumerate(zip(*map(pick, layouts), strict=True)):
                 kind, dim = _sort(together[0])
-                stride = self.fit([getattr(e, "stride", 0) for e in together], what)
-                size = self.fit([e.size for e in together], what)
+                stride = self.fit((*cell, where, n, "stride"), [getattr(e, "stride", 0) for e in together], what)
+                size = self.fit((*cell, where, n, "size"), [e.size for e in together], what)
                 family.integers |= {stride, size}
                 out.append(Entry(kind, dim, stride, size))
             return tuple(out)
 
         return LayoutFormula(
-            tuple(entries(lambda one, d=d: one.dims[d]) for d in range(len(first.dims))),  # type: ignore[misc]
-            tuple((axis, entries(lambda one, p=p: one.axes[p][1])) for p, (axis, _) in enumerate(first.axes)),  # type: ignore[misc]
+            tuple(entries(str(d), lambda one, d=d: one.dims[d]) for d in range(len(first.dims))),  # type: ignore[misc]
+            tuple((axis, entries(axis, lambda one, p=p: one.axes[p][1])) for p, (axis, _) in enumerate(first.axes)),  # type: ignore[misc]
             first.scale,
         )
 
-    def _piece(self, texts: list[str], what: str, family: Family) -> PieceFormula:
+    def _piece(self, cell: Cell, texts: list[str], what: str, family: Family) -> PieceFormula:
         pieces = [parse_piece(text) for text in texts]
         if len({tuple(w.dim for w in piece) for piece in pieces}) > 1:
             raise InputError(f"{what}: other pieces in other captures: {' and '.join(texts)}")
         windows = []
-        for together in zip(*pieces, strict=True):
-            lo, hi = self.fit([w.lo for w in together], what), self.fit([w.hi for w in together], what)
+        for n, together in enumerate(zip(*pieces, strict=True)):
+            lo = self.fit((*cell, n, 1), [w.lo for w in together], what)
+            hi = self.fit((*cell, n, 2), [w.hi for w in together], what)
             family.integers |= {lo, hi}
             windows.append((together[0].dim, lo, hi))
         return PieceFormula(tuple(windows))

@@ -15,6 +15,7 @@ from scalify_dl.verify.verdict import Verdict
 
 from .cases import Case
 from .conditions import Condition
+from .single import Reading
 from .verify import FamilyReport
 
 SHOWN = 8
@@ -77,8 +78,20 @@ def as_object(report: FamilyReport) -> dict[str, Any]:
             {"tensor": a.tensor, "text": a.text, "why": a.why, "accepted": a.accepted} for a in report.assumptions
         ],
         "notes": report.notes,
+        "reading": _reading(report.reading) if report.reading else None,
         "report": one(report.report) if report.report else None,
         "stats": report.stats,
+    }
+
+
+def _reading(reading: Reading) -> dict[str, Any]:
+    """Formulas of the input dims, and of numbers that no equation decides."""
+    return {
+        "inputs": {tensor: list(map(str, sizes)) for tensor, sizes in reading.inputs()},
+        "choices": [
+            {"op": c.op, "what": c.what, "value": str(c.value), "formula": str(c.formula), "why": c.why}
+            for c in reading.choices
+        ],
     }
 
 

@@ -65,21 +65,35 @@ def resolve(
     return [found[name] for name in symbols], points
 
 
-def _input_dims(facts: Facts) -> dict[str, dict[int, int]]:
-    """Dims of baseline inputs, by name and by position."""
+def _input_names(facts: Facts) -> dict[str, str]:
+    """Baseline inputs by what people call them: position, `#position`, id, name."""
     regions = {row[2] for row in facts["region"]}
     base = next(graph for graph, role in facts["graph"] if role == "base" and graph not in regions)
     names: dict[str, str] = dict(facts["tensor_name"])
-    wanted: dict[str, int] = {tensor: position for graph, position, tensor in facts["input"] if graph == base}
-    dims: dict[str, dict[int, int]] = {tensor: {} for tensor in wanted}
+    out: dict[str, str] = {}
+    for graph, position, tensor in facts["input"]:
+        if graph == base:
+            for key in (str(position), f"#{position}", str(tensor), names.get(tensor, tensor)):
+                out[key] = tensor
+    return out
+
+
+def _input_dims(facts: Facts) -> dict[str, dict[int, int]]:
+    """Dims of baseline inputs, by name and by position."""
+    inputs = _input_names(facts)
+    dims: dict[str, dict[int, int]] = {tensor: {} for tensor in inputs.values()}
     for tensor, position, size in facts["dim"]:
         if tensor in dims:
             dims[tensor][position] = size
-    out: dict[str, dict[int, int]] = {}
-    for tensor, position in wanted.items():
-        for key in (str(position), f"#{position}", tensor, names.get(tensor, tensor)):
-            out[key] = dims[tensor]
-    return out
+    return {key: dims[tensor] for key, tensor in inputs.items()}
+
+
+def located(facts: Facts, symbol: SizeSymbol, place: str | None) -> tuple[str, str, int] | tuple[str, str]:
+    """The number that a symbol is: ("axis", name) or ("dim", tensor, position)."""
+    if symbol.axis:
+        return ("axis", symbol.name)
+    key, _, position = (place or symbol.place).rpartition(":")
+    return ("dim", _input_names(facts)[key], int(position))
 
 
 def _at(dims: Mapping[str, Mapping[int, int]], name: str, place: str) -> int:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
@@ -20,7 +21,13 @@ from scalify_dl.verify.verdict import Assumption, Report, Verdict
 from .cases import Case, cover
 from .family import Family
 from .lift import NoSymbolicForm, lift
+from .single import Reading
 from .symbols import resolve
+
+ALTERNATIVES = 24
+"""Most other readings of a constant that are tried."""
+PLACES = 3
+"""Most places of a formula that an assumption names."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,8 @@ class FamilyReport:
     """The ordinary report there."""
     assumptions: list[Assumption] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    reading: Reading | None = None
+    """How the numbers of a single capture are read."""
     stats: dict[str, float] = field(default_factory=dict)
 
 
@@ -52,18 +61,13 @@ def verify_family(
 ) -> FamilyReport:
     """Verifies a family for all sizes of its symbols.
 
-    `captures` are the facts of one pair of programs at two or more sizes; `symbols` maps names to places: None for a
+    `captures` are the facts of one pair of programs at one or more sizes; `symbols` maps names to places: None for a
     mesh axis, `input:dim` (name or position of a baseline input) for a size. `keep` is called with the lifted family.
     The captures themselves are verified first. InputError where they are not one program, or do not determine formulas.
     """
     options = options or Options()
-    if len(captures) < 2:
-        raise InputError(
-            "one capture does not say which numbers are sizes: 32 may be vocab/tp, or the number 32",
-            expected="two or more captures of the same program at different sizes",
-            hint="trace the program again at other sizes, and give it with --sample 'BASE DIST tp=4', or list all"
-            " captures in a family file (docs/symbolic.md)",
-        )
+    if not captures:
+        raise InputError("no captures", expected="a pair of programs, perhaps at several sizes")
     found, points = resolve(captures, symbols)
     names = [symbol.name for symbol in found]
     for facts, point in zip(captures, points, strict=True):
@@ -71,14 +75,15 @@ def verify_family(
         report = conclude(analyse(facts, options))
         if report.verdict is not Verdict.PROVED:
             return FamilyReport(report.verdict, names, [], sizes=point, report=report, stats=_stats(len(facts["op"])))
+    reading = Reading(captures[0], points[0], found, symbols) if len(captures) == 1 else None
     try:
-        family = lift(captures, points, found)
+        family = lift(captures, points, found) if reading is None else reading.family()
     except NoSymbolicForm as error:
         return FamilyReport(
             Verdict.UNKNOWN,
             names,
             [],
-            notes=[str(error), f"the {len(captures)} captures themselves are proved, other sizes are not"],
+            notes=[str(error), "what was captured is proved, other sizes are not"],
             stats=_stats(len(captures[0]["op"])),
         )
     keep(family)
@@ -89,20 +94,13 @@ def verify_family(
     sizes, found_there = out.failed or (None, None)
     if found_there is not None:
         verdict = found_there.verdict
+        if reading is not None and sizes is not None:
+            _read_otherwise(reading, sizes, options, progress)
     elif not out.complete and out.stops:
         notes.append(f"with symbols the proof stops at {', '.join(out.stops)}")
     accepted = Accepted.load(options.accept) if options.accept else Accepted()
     assumptions = [accepted.mark(Assumption(*row)) for row in sorted(out.assumptions)]
-    assumptions.append(
-        accepted.mark(
-            Assumption(
-                "",
-                f"the numbers of the programs follow {family.formulas} formulas of {', '.join(names)}, fitted on"
-                f" {family.captures} captures",
-                "fitted",
-            )
-        )
-    )
+    assumptions += [accepted.mark(row) for row in _formulas(family, names, reading)]
     if options.strict and verdict is Verdict.PROVED and any(not a.accepted for a in assumptions):
         verdict = Verdict.UNKNOWN
         notes.append("--strict: assumptions are not accepted, so this does not count as proved")
@@ -116,8 +114,45 @@ def verify_family(
         found_there,
         assumptions,
         notes,
+        reading,
         _stats(len(captures[0]["op"])),
     )
+
+
+def _formulas(family: Family, names: Sequence[str], reading: Reading | None) -> list[Assumption]:
+    """What is assumed of the numbers at other sizes."""
+    text = f"the numbers of the programs follow {family.formulas} formulas of {', '.join(names)}"
+    if reading is None:
+        return [Assumption("", f"{text}, fitted on {family.captures} captures", "fitted")]
+    text += ", as one capture is read (--json lists them under reading); groups of ranks run along the same axes"
+    rows = [Assumption("", text, "inferred")]
+    together: dict[tuple[str, str], dict[str, None]] = {}
+    for choice in reading.choices:
+        key = f"{choice.value} is {choice.formula}", choice.why
+        together.setdefault(key, {})[choice.what] = None
+    for (formula, why), places in together.items():
+        shown = ", ".join(list(places)[:PLACES]) + (f" and {len(places) - PLACES} more" if len(places) > PLACES else "")
+        rows.append(Assumption("", f"{formula} in {shown}: {why}", "inferred"))
+    return rows
+
+
+def _read_otherwise(
+    reading: Reading, sizes: Mapping[str, int], options: Options, progress: Callable[[str], None]
+) -> None:
+    """InputError where a constant may be another size, and with that the programs are alike at these sizes."""
+    for other in islice(reading.alternatives(), ALTERNATIVES):
+        progress(f"{other.value} as {other.formula}")
+        try:
+            report = conclude(analyse(reading.family(other).instantiate(sizes), replace(options, refute=False)))
+        except (ValueError, InputError):
+            continue
+        if report.verdict is Verdict.PROVED:
+            raise reading.inference.error(
+                other.op,
+                f"{other.what} is {other.value} in the capture, which may be a number, or {other.formula}: with that"
+                " the programs are alike at " + ", ".join(f"{name}={size}" for name, size in sizes.items()),
+                hint="one capture does not tell: give a second one (--sample)",
+            )
 
 
 def _stats(ops: int) -> dict[str, float]:

@@ -83,11 +83,6 @@ def test_members_of_proved_families_are_proved_one_by_one(data: st.DataObject) -
     assert [row[2] for row in analysis.rows("output_verdict")] == ["PROVED"], point
 
 
-def test_one_capture_is_bad_input_that_says_how_to_make_another() -> None:
-    with pytest.raises(InputError, match="two or more captures"):
-        verify_family(FAMILIES["mlp"].captures()[:1], {"tp": None})
-
-
 def test_sizes_that_grow_alike_are_not_told_apart() -> None:
     build = FAMILIES["mlp"].build
     captures = [build({"tp": n, "batch": n, "seq": 5 * n * n}, "").facts() for n in (2, 4)]
