@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from scalify_dl.errors import InputError
@@ -22,12 +23,14 @@ def family(file: Path, options: Options, *, as_json: bool) -> int:
 
 def symbolic(first: Capture, symbols: str, samples: Sequence[str], options: Options, *, as_json: bool) -> int:
     """A pair on the command line, and further samples of it; the exit status."""
-    captures = [first, *(parse_sample(text, first.relate) for text in samples)]
+    others = (replace(parse_sample(text, first.relate), sizes=first.sizes) for text in samples)
+    captures = [first, *others]
     return _verify(captures, parse_symbols(symbols), options, as_json=as_json)
 
 
 def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], options: Options, *, as_json: bool) -> int:
     from scalify_dl.symbolic.report import render, to_json
+    from scalify_dl.symbolic.texts import members
     from scalify_dl.symbolic.verify import verify_family
 
     if options.certificate is not None:
@@ -37,14 +40,16 @@ def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], opti
         raise InputError("this directory holds other files", file=out, expected="a new or empty directory")
 
     def keep(lifted: Family) -> None:
+        lifted.sizes.update(found.bounds)
         if out is not None:
             from scalify_dl.facts.files import write
 
             write(lifted.facts({}).facts, out)
 
     with progress("reading the captures") as say:
-        facts = [capture.load() for capture in captures]
-        report = verify_family(facts, symbols, options, say, keep)
+        found = members(captures, symbols)
+        facts = [capture.load() for capture in found.captures]
+        report = verify_family(facts, found.symbols, options, say, keep)
     if as_json:
         print(to_json(report))
     else:

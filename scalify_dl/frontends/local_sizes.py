@@ -48,7 +48,8 @@ def local_sizes(
         split = entry.dims if entry is not None and isinstance(entry.dims, Mapping) and not port.whole else {}
         for n, dim in enumerate(port.dims):
             if isinstance(dim, Formula):
-                size = (dims or {}).get((at, n), _number(whole[n]))
+                there = whole[n]
+                size = Expression.number(there) if isinstance(there, int) else (dims or {})[at, n]
                 ways = _ways(split.get(n, ()), mesh, axes or {})
                 local = size / ways
                 if local.constant is not None and local.constant.denominator != 1:
@@ -63,11 +64,6 @@ def local_sizes(
 
 def _port(port: OpenInput) -> Port:
     return Port(Tensor("", (0,) * len(port.dims), port.names[0] if port.names else ""), port.path)
-
-
-def _number(size: int | Formula) -> Expression:
-    assert isinstance(size, int), "a formula of the baseline is in `dims`"
-    return Expression.number(size)
 
 
 def _ways(parts: Sequence[AxisPart], mesh: Mesh, axes: Mapping[str, Expression]) -> Expression:

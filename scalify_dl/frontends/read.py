@@ -61,6 +61,26 @@ def read(path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_no
     return read_fx(path, mesh, resolve)
 
 
+def read_open_sizes(path: str | Path, mesh: Mesh | None) -> OpenSizes | None:
+    """The sizes that a dump leaves open; None where it has none."""
+
+    def stop(dump: OpenSizes) -> Mapping[str, int]:
+        raise _Open(dump)
+
+    try:
+        read(path, mesh, stop)
+    except _Open as found:
+        return found.dump
+    return None
+
+
+class _Open(Exception):
+    """A reader asks for sizes."""
+
+    def __init__(self, dump: OpenSizes) -> None:
+        self.dump = dump
+
+
 def _stablehlo(path: Path, mesh: Mesh | None, resolve: Resolve) -> Graph:
     from .stablehlo import read_baseline, read_program
 
