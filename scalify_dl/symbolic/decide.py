@@ -60,7 +60,6 @@ class Decisions:
             raise inference.contradiction(error) from None
 
     def _decide(self) -> None:
-        self._windows()
         base = [op for op in self.i.wiring.order if self.i.wiring.is_base(op)]
         inputs = [
             dim(tensor, i)
@@ -70,6 +69,7 @@ class Decisions:
         if all(symbol.axis for symbol in self.i.symbols):  # nothing of the baseline depends on an axis
             self._constants([*inputs, *(cell for op in base for cell in self._own(op))])
         self._constants(self.unifier.unrelated(inputs))
+        self._windows()
         self._ops(base, inputs)
         self._ops([op for op in self.i.wiring.order if not self.i.wiring.is_base(op)], [])
         self._constants([cell for cell in self.unifier.value if cell[0] not in ("range", "rank")])
@@ -272,7 +272,8 @@ class Decisions:
                     for which, value in ((1, window.lo), (2, window.hi)):
                         cell: Cell = ("piece", row, side, n, which)
                         ends.setdefault((tensor, window.dim, value), []).append(cell)
-                        if value == 0:
+                        formula = u.formula(whole)
+                        if value == 0 or (side and formula is not None and formula.constant is not None):
                             self._constants([cell])
                         if value == u.value[whole]:
                             u.same(cell, whole)
