@@ -100,6 +100,12 @@ class Search:
         self.regions: list[Region] = []
         self._terms = _Terms(z3)
         self._asked: list[Any] = []
+        # below bounds without points there will be none later
+        self._bounds: list[dict[str, int]] = [
+            *({name: near for name in domain.symbols} for near in NEAR),
+            {name: SHORT for name in domain.axes},
+            {},
+        ]
         for name in domain.symbols:
             self._asked.append(self._terms.variable(name) >= 1)
         for formula in domain.whole:
@@ -123,20 +129,24 @@ class Search:
         z3, terms = self.z3, self._terms
         self._asked += terms.take_definitions()
         best = None
-        bounds = [{name: near for name in self.domain.symbols} for near in NEAR]
-        for bound in (*bounds, {name: SHORT for name in self.domain.axes}, {}):
-            solver = z3.Solver()  # a solver each: an incremental one is much slower with products
-            solver.set("timeout", TIMEOUT_MS)
-            solver.add(*self._asked)
-            solver.add(*(terms.variable(name) <= most for name, most in bound.items()))
-            answer = solver.check()
+        while best is None:
+            bound = self._bounds[0]
+            for kind in (z3.SimpleSolver, z3.Solver):  # the plain one is a hundred times faster where it has an answer
+                solver = kind()  # a solver each: an incremental one is much slower with products
+                solver.set("timeout", TIMEOUT_MS)
+                solver.add(*self._asked)
+                solver.add(*(terms.variable(name) <= most for name, most in bound.items()))
+                answer = solver.check()
+                if answer != z3.unknown:
+                    break
             if answer == z3.sat:
                 best = self._values(solver.model())
-                break
-            if answer == z3.unsat and not bound:
+            elif bound:
+                self._bounds.pop(0)
+            elif answer == z3.unsat:
                 return None
-        if best is None:
-            raise TimeoutError("the solver cannot tell whether all sizes are covered")
+            else:
+                raise TimeoutError("the solver cannot tell whether all sizes are covered")
         if not self.domain.holds(best) or any(region.holds(best) for region in self.regions):
             raise TimeoutError(f"the solver's point {best} is not what was asked for")
         return best
