@@ -62,14 +62,15 @@ STEPS: dict[str, tuple[str, ...]] = {
     "index_terms.dl": ("iota", "masked-read"),
     "indexing.dl": ("gather", "scatter", "dynamic", "slice", "pad", "concatenate"),
     "loops.dl": ("loop", "data-loop"),
-    "masked.dl": ("masked-read",),
+    "masked.dl": ("masked-read", "late-gather", "row-of-a-rank"),
     "masked_write.dl": ("masked-write",),
     "mesh.dl": ("settle", "all-reduce", "all-gather", "reduce-scatter", "permute"),
     "one_rank.dl": ("one-rank",),
-    "padded.dl": ("uneven",),
-    "padding.dl": ("uneven",),
+    "moved_blocks.dl": ("moved-blocks",),
+    "padded.dl": ("uneven", "uneven", "cut-short", "uneven-integers"),
+    "padding.dl": ("uneven", "uneven", "cut-short", "uneven-integers"),
     "pieces.dl": ("slice", "concatenate", "micro-batches"),
-    "random.dl": ("dropout", "two-masks", "broadcast"),
+    "random.dl": ("dropout", "two-masks", "mask-of-two-layouts"),
     "ranks.dl": ("own-slice", "one-rank", "masked-read"),
     "reshape.dl": ("reshape",),
     "reshards.dl": ("reshard",),
@@ -78,11 +79,13 @@ STEPS: dict[str, tuple[str, ...]] = {
     "staged.dl": ("staged-reduce",),
     "structure.dl": ("scale", "transpose", "broadcast", "reshape"),
     "sums.dl": ("micro-batches",),
-    "terms.dl": ("masked-read", "masked-write", "unit-dims"),
-    "turn_results.dl": ("loop-over-blocks", "loop-round-a-ring"),
-    "turns.dl": ("loop-over-blocks", "loop-round-a-ring"),
-    "uniform.dl": ("broadcast", "iota", "softmax", "share-of-a-sum", "repeat-heads"),
-}
+    "terms.dl": ("masked-read", "masked-write", "unit-dims", "late-gather"),
+    "turn_results.dl": ("loop-round-a-ring", "loop-of-ranks", "nothing"),
+    "turns.dl": ("loop-over-blocks", "loop-round-a-ring", "loop-of-ranks", "loop-of-attention", "nothing"),
+    "uniform.dl": (
+        "part-of-a-constant", "broadcast", "iota", "softmax", "share-of-a-sum", "repeat-heads",
+    ),
+}  # fmt: skip
 """What exercises a file; the others are exercised by all steps."""
 CHECKS = {
     "absent", "all_replicated", "alike", "alike_along", "calm", "calm_wish", "covers", "full_replicated", "idempotent",
@@ -188,9 +191,10 @@ def programs(file: str, seed: int, seconds: float) -> Iterator[tuple[str, bool, 
     """Name, whether it is wrong as a whole, and tables: random pairs for so long, then the adversarial set."""
     number, start = seed, cpu()
     while cpu() - start < seconds:
+        length, share = (12, 0.5) if number % 3 == 0 else (4, 0.95)
         yield f"random pair {number}", False, random_pair(
-            random.Random(number), length=12, wrong=random.Random(number).choice([0.12, 0.3]),
-            prefer=STEPS.get(Path(file).name, ()),
+            random.Random(number), length=length, wrong=random.Random(number).choice([0.12, 0.3]),
+            prefer=STEPS.get(Path(file).name, ()), share=share,
         ).tables()  # fmt: skip
         number += 1
     for name, build in WRONG.items():

@@ -9,6 +9,7 @@ import pytest
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
+from scalify_dl.audit.fuzz.order_steps import reordered
 from scalify_dl.audit.fuzz.padding_steps import (
     SPELLINGS,
     first,
@@ -16,7 +17,6 @@ from scalify_dl.audit.fuzz.padding_steps import (
     inside,
     masked,
     on_one_rank,
-    reordered,
     uneven_shard,
 )  # fmt: skip
 from scalify_dl.audit.fuzz.partitioner_steps import part, rank_scalar

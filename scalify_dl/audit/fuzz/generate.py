@@ -5,12 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable, Mapping
 
+from scalify_dl.errors import InputError
+
 from ..pair import Pair
 from . import (  # noqa: F401  (they register their steps)
     distributed_steps,
     halo_steps,
     indexed_steps,
     loop_steps,
+    order_steps,
     padding_steps,
     partitioner_steps,
     ring_steps,
@@ -22,19 +25,19 @@ from .world import MESHES, STEPS, Retry, Step, World
 
 
 def random_pair(
-    rng: random.Random, *, length: int | None = None, wrong: float = 0.12, prefer: Iterable[str] = (),
+    rng: random.Random, *, length: int | None = None, wrong: float = 0.12, prefer: Iterable[str] = (), share: float = 0.5,
     also: Mapping[str, tuple[Step, float]] | None = None,
 ) -> Pair:  # fmt: skip
     """A pair with about `length` steps on each side (by default some 8 to 32); every value that nobody uses is an
-    output. Steps named in `prefer` are drawn half of the time; `also` are further steps, with their weights."""
+    output. Steps named in `prefer` are drawn with probability `share`; `also` are further steps, with their weights."""
     world = World(rng, Pair(rng.choice(MESHES)), wrong)
     length = length or rng.choice([8, 12, 20, 32])
     steps = STEPS | dict(also or {})
     weights = {name: weight for name, (_, weight) in steps.items()}
     preferred = [name for name in prefer if name in steps]
     if preferred:
-        share = sum(weights.values()) / len(preferred)
-        weights.update({name: weights[name] + share for name in preferred})
+        more = share / (1 - share) * sum(weights.values()) / len(preferred)
+        weights.update({name: weights[name] + more for name in preferred})
     done = 0
     for _ in range(6 * length):
         if done >= length:
@@ -43,7 +46,7 @@ def random_pair(
         try:
             steps[rng.choices(list(weights), list(weights.values()))[0]][0](world)
             done += 1
-        except Retry:
+        except (Retry, InputError):
             for graph, count in marks:  # a step that did not fit leaves nothing behind
                 del graph.ops[count:]
             alive = {id(r) for g in (world.base, world.dist) for op in g.ops for r in op.results}

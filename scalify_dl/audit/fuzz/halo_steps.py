@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalify_dl.frontends.graph import Graph, Tensor
 
@@ -77,6 +77,17 @@ class Window:
     low: int = 1
     kind: str = "sum"
     """A reducer, or `convolution`."""
+    groups: int = 1
+    """Of batches, in a convolution."""
+    beside: int = 0
+    """Padding of the last dim, in a reduction."""
+    order: tuple[int, int, int] = (0, 1, 2)
+    """Where batch, window and features are among the dims of the operand and the result."""
+
+    @property
+    def dim(self) -> int:
+        """The one that windows run along."""
+        return self.order[1]
 
     @property
     def reach(self) -> int:
@@ -90,35 +101,42 @@ class Window:
 
     def apply(self, g: Graph, x: Tensor, w: Tensor | None, low: int, high: int) -> Tensor:
         """The op, padded so."""
+        batch, dim, feature = self.order
         if self.kind == "convolution":
             assert w is not None
             return g.emit(
                 "convolution", [x, w], window_size=[self.size], window_stride=[self.stride],
                 window_dilation=[self.dilation], base_dilation=[1], window_pad_low=[low], window_pad_high=[high],
-                input_batch=[0], input_feature=[2], input_spatial=[1], kernel_input_feature=[1],
-                kernel_output_feature=[2], kernel_spatial=[0], output_batch=[0], output_feature=[2],
-                output_spatial=[1], feature_group_count=[1], batch_group_count=[1],
+                input_batch=[batch], input_feature=[feature], input_spatial=[dim], kernel_input_feature=[1],
+                kernel_output_feature=[2], kernel_spatial=[0], output_batch=[batch], output_feature=[feature],
+                output_spatial=[dim], feature_group_count=[1], batch_group_count=[self.groups],
             )  # fmt: skip
+
+        def along(value: int, other: int, feature_value: int | None = None) -> list[int]:
+            last = other if feature_value is None else feature_value
+            return [value if d == dim else last if d == feature else other for d in range(3)]
+
         return g.emit(
-            "reduce-window", [x], window_size=[1, self.size, 1], window_stride=[1, self.stride, 1],
-            window_dilation=[1, self.dilation, 1], base_dilation=[1, 1, 1], window_pad_low=[0, low, 0],
-            window_pad_high=[0, high, 0], reducer=self.kind,
+            "reduce-window", [x], window_size=along(self.size, 1), window_stride=along(self.stride, 1),
+            window_dilation=along(self.dilation, 1), base_dilation=[1, 1, 1], window_pad_low=along(low, 0, self.beside),
+            window_pad_high=along(high, 0), reducer=self.kind,
         )  # fmt: skip
 
 
 def windowed(
     pair: Pair, x: Tensor, y: Tensor, w: tuple[Tensor, Tensor] | None, axis: str, window: Window, *,
     masked: bool = True, bounds: tuple[int, int] = (0, 0), filler: float | None = None, swapped: bool = False,
+    around: bool = False, other: Window | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """A window op on the baseline's x and on its shards y, blocks of a multiple of its extent; the mask is off by
-    `bounds`."""
-    n, block = x.shape[1], y.shape[1]
+    `bounds`, and the shards have an `other` window."""
+    n, block = x.shape[window.dim], y.shape[window.dim]
     base = window.apply(pair.base, x, w and w[0], window.low, window.high)
-    z = with_borders(pair, y, 1, axis, window.low, max(0, window.high), swapped=swapped)
+    z = with_borders(pair, y, window.dim, axis, window.low, max(0, window.high), around=around, swapped=swapped)
     if masked:
         neutral = NEUTRAL.get(window.kind, 0.0) if filler is None else filler
-        z = within(pair, z, 1, axis, block, (window.low + bounds[0], window.low + n + bounds[1]), neutral)
-    return base, window.apply(pair.dist, z, w and w[1], 0, 0)
+        z = within(pair, z, window.dim, axis, block, (window.low + bounds[0], window.low + n + bounds[1]), neutral)
+    return base, (other or window).apply(pair.dist, z, w and w[1], 0, 0)
 
 
 @step("uneven-windows", 0.3)
@@ -149,38 +167,49 @@ def borders(w: World) -> None:
     others = [name for name, z in w.pair.mesh.axes if name != axis and z == 2]
     if ways == 1:
         raise Retry
-    shape = [4, ways * block, 2]
-    split = {1: axis} | ({0: w.rng.choice(others)} if others and w.chance(0.5) else {})
+    order = w.rng.choice([(0, 1, 2), (0, 1, 2), (1, 0, 2), (2, 1, 0)])
+    batch, dim, feature = order
+    shape = [{batch: 4, dim: ways * block, feature: 2}[d] for d in range(3)]
+    split = {dim: axis} | ({batch: w.rng.choice(others)} if others and w.chance(0.5) else {})
     t = w.input("f32", shape=shape, layout=w.pair.layout(shape, split))
-    kind, swapped = w.rng.choice(["shift", "roll", "window", "window"]), w.slip()
+    kind, swapped, around = w.rng.choice(["shift", "roll", "window", "window"]), w.slip(), w.slip()
     if kind == "window":
         reducer = w.rng.choice(["convolution", "convolution", "sum", "max", "min"])
         size, stride, dilation, low = (w.rng.choice(some) for some in ((2, 3), (1, 1, block), (1, 2), (0, 1, 2)))
         if w.chance(0.4):  # windows that tile
             size, stride, dilation, low = block, block, 1, 0
-        window = Window(size, stride, dilation, low, reducer)
+        window = Window(size, stride, dilation, low, reducer, 2 if w.slip() else 1, 1 if w.slip() else 0, order)
         if max(window.low, window.high) > block or window.reach < window.stride or window.reach <= window.low:
             raise Retry
         kernel = w.input("f32", shape=[window.size, 2, 2], layout=w.pair.layout([window.size, 2, 2], {}))
         filler = w.rng.choice([0.0, float("-inf")]) if w.slip() else None
         slip = (w.rng.choice([-1, 0, 1]), w.rng.choice([-1, 0, 1])) if w.slip() else (0, 0)
+        other = {"beside": 1} if w.chance(0.4) else {"kind": w.rng.choice(["sum", "max", "convolution"]), "groups": 1}
         w.add(*windowed(
-            w.pair, t.base, t.dist, (kernel.base, kernel.dist), axis, window, masked=w.chance(0.8), bounds=slip,
-            filler=filler, swapped=swapped,
+            w.pair, t.base, t.dist, (kernel.base, kernel.dist), axis, window, masked=w.chance(0.7), bounds=slip,
+            filler=filler, swapped=swapped, around=around, other=replace(window, **other) if w.slip() else None,
         ))  # fmt: skip
         return
     off = w.rng.choice([-2, -1, 1, 2])
     far = off + w.slip()
+    wide = w.slip()  # more than what is needed, and then cut
     z = with_borders(
-        w.pair, t.dist, 1, axis, max(0, -off), max(0, off), around=kind == "roll", swapped=swapped
+        w.pair, t.dist, dim, axis, max(0, -off), max(0, off) + wide, around=around != (kind == "roll"),
+        swapped=swapped,
     )  # fmt: skip
-    z = part(w.dist, z, 1, max(0, far), max(0, far) + block) if max(0, far) + block <= z.shape[1] else z
+    z = part(w.dist, z, dim, max(0, far), max(0, far) + block) if max(0, far) + block <= z.shape[dim] else z
     if z.shape != t.dist.shape:
         raise Retry
     if kind == "roll":
-        w.add(rolled(w.pair, t.base, 1, off), z)
+        w.add(rolled(w.pair, t.base, dim, off), z)
         return
     filler = w.rng.choice([0.0, 0.0, float("inf")])
     if w.chance(0.6):
-        z = within(w.pair, z, 1, axis, block, (-off + w.slip(), shape[1] - off), filler)
-    w.add(moved(w.pair, t.base, 1, off, filler), z)
+        z = within(w.pair, z, dim, axis, block, (-off + w.slip(), shape[dim] - off), filler)
+    base = moved(w.pair, t.base, dim, off * (w.rng.choice([1, 5, ways * block]) if w.slip() else 1), filler)
+    if w.slip():  # and an element of another dim
+        base = w.emit(
+            w.base, "pad", [base, w.base.constant(filler, "f32")], low=[0, 0, 0], interior=[0, 0, 0],
+            high=[int(d == w.rng.choice([batch, feature])) for d in range(3)],
+        )  # fmt: skip
+    w.add(base, z)

@@ -180,6 +180,52 @@ def masked_read(w: World) -> None:
         w.add(expected, w.emit(w.dist, "all-reduce", [rows], reducer="sum", groups=w.pair.groups(*axes)))
 
 
+@step("late-gather", 0.2)
+def late_gather(w: World) -> None:
+    """Ids that are cut over the axes of the table: masks and local ids are made of them before, or after, they are
+    gathered."""
+    table, first, size, axes = blocks(w, 0, [w.rng.choice([8, 12]), 2])
+    count = len(set(first.values()))
+    shape = (2 * count,)
+    base_ids, dist_ids = w.pair.input(shape, {0: axes}, dtype="s32", range=(0, table.base.shape[0]))
+    groups = w.pair.groups(*axes)
+
+    def whole(x: Tensor) -> Tensor:
+        return w.emit(w.dist, "all-gather", [x], dimension=0, groups=groups)
+
+    before, after = w.chance(0.3), w.chance(0.5)
+    mask, near = local_ids(w, whole(dist_ids) if before else dist_ids, first, size)
+    if after and not before:
+        mask, near = whole(mask), whole(near)
+    rows = read(w, w.dist, table.dist, near)
+    if not before and not after:
+        rows = whole(rows)
+        mask = mask if rows.shape[0] == mask.shape[0] else whole(mask)
+    w.add(read(w, w.base, table.base, base_ids), keep(w, w.dist, mask, rows))
+
+
+@step("row-of-a-rank", 0.3)
+def row_of_a_rank(w: World) -> None:
+    """A table of which every rank has one row: read where the id is the rank's number, or one beside it."""
+    axis, count = w.rng.choice(w.pair.mesh.axes)
+    if count == 1:
+        raise Retry
+    at = [name for name, _ in w.pair.mesh.axes].index(axis)
+    shape = [count, 2]
+    table = w.input("f32", shape=shape, layout=w.pair.layout(shape, {0: axis}))
+    ids = w.pair.input((4,), dtype="s32", range=w.rng.choice([(0, count), (0, count + 1), (-1, count)]))
+    own = shaken(w, {r: c[at] for r, c in enumerate(w.pair.mesh.coordinates)})
+    if w.chance(0.5):
+        mask, near = local_ids(w, ids[1], own, 1)
+    else:
+        mask = w.emit(w.dist, "compare", [ids[1], per_rank(w, own, ids[1])], direction="NE" if w.slip() else "EQ")
+        near = w.dist.splat(0, "s32", (4,)) if w.chance(0.5) else ids[1]
+    rows = keep(w, w.dist, mask, read(w, w.dist, table.dist, near))
+    expected = read(w, w.base, table.base, ids[0])
+    w.add(expected, rows)
+    w.add(expected, w.emit(w.dist, "all-reduce", [rows], reducer="sum", groups=w.pair.groups(axis)))
+
+
 @step("masked-write", 0.7)
 def masked_write(w: World) -> None:
     """Updates added to the rows of a sharded table that the rank has."""

@@ -43,17 +43,20 @@ def joined(w: World, form: str, turns: Sequence[Tensor]) -> Tensor:
 @step("loop-over-blocks", 0.4)
 def loop_over_blocks(w: World) -> None:
     """Every rank goes through the blocks of its keys and values."""
-    form, count = w.rng.choice(FORMS), w.rng.choice([2, 2, 3, 4])
-    shape = [4 * count, 2]
+    form, count = w.rng.choice(FORMS), w.rng.choice([2, 2, 3, 4] if not w.chance(0.04) else [33])
+    shape = [4 * count if count < 33 else count, 2]
     q = w.input("f32", shape=[4, 2], layout=w.layout([4, 2], pending=False))
     place = w.layout(shape, pending=form == "product" and w.chance(0.3))
     k, v = w.input("f32", shape=shape, layout=place), w.input("f32", shape=shape, layout=place)
     rows = k.dist.shape[0] // count
     if k.dist.shape[0] % count or rows == 0 or k.dist.shape != v.dist.shape or k.dist.shape[1] != q.dist.shape[1]:
         raise Retry
-    turns = []
+    if w.slip() and rows > 1:  # blocks that leave something out
+        rows = rows - 1
+        count = k.dist.shape[0] // rows if w.chance(0.7) else count
+    turns: list[Tensor] = []
     left = w.rng.randrange(1, count) if w.slip() else count  # from this turn on, the first block of the values
-    for n in range(count):
+    for n in range(count if count < 33 or not w.slip() else 2):
         mine = part(w.dist, k.dist, 0, n * rows, (n + 1) * rows)
         at = n if n < left else 0
         turns.append(body(w, w.dist, form, q.dist, mine, part(w.dist, v.dist, 0, at * rows, (at + 1) * rows)))
@@ -74,12 +77,112 @@ def loop_round_a_ring(w: World) -> None:
     width = k.dist.shape[0]
     moved, other, stays = k.dist, v.dist, w.slip()
     out = w.dist.splat(0.0, "f32", (width * size, q.dist.shape[0]))
-    turns = []
+    turns: list[Tensor] = []
+    passing = w.slip()  # now and then what was computed is passed on, and not computed again
     for n in range(size):
-        turns.append(body(w, w.dist, form, q.dist, moved, other))
+        again = not passing or not turns or w.chance(0.5)
+        turns.append(body(w, w.dist, form, q.dist, moved, other) if again else shift(w, turns[0], at, size, n))
         if form == "chain":
-            out = put_block(w, out, turns[-1], 0, own_block(w, at, size, width, n + 1 if w.slip() else n))
+            start = own_block(w, at, size, width, n + 1 if w.slip() else n)
+            if w.slip():
+                start = dict(zip(start, w.rng.sample(list(start.values()), len(start)), strict=True))
+            out = put_block(w, out, turns[-1], 0, start)
         if n + 1 < size:
             moved = shift(w, moved, at, size, 1)
             other = other if stays else shift(w, other, at, size, 1)
     w.add(body(w, w.base, form, q.base, k.base, v.base), out if form == "chain" else joined(w, form, turns))
+
+
+@step("loop-of-ranks", 0.3)
+def loop_of_ranks(w: World) -> None:
+    """Work on what comes by that has to do with the rank: its own rows, a sum with the others, a column of its own."""
+    axis, size, at = ring_axis(w)
+    k = sharded(w, 0, axis, [2 * size, 2])
+    pending = {axis: "sum"} if w.chance(0.4) else {}
+    q = w.input("f32", shape=[2 * size, 2], layout=w.pair.layout([2 * size, 2], {}, pending=pending))
+    if k.dist.shape[1] != 2:
+        raise Retry
+    width, what = k.dist.shape[0], w.rng.choice(["rows", "total", "shares"])
+    places = [c[at] for c in w.pair.mesh.coordinates]
+    wide = w.slip()  # a column before the block
+    out = w.dist.splat(0.0, "f32", (width * size, 2 + wide if what == "rows" else 2 * size))
+    moved, mine = k.dist, q.base
+    if what == "shares":
+        q = sharded(w, 0, axis, [width, 2])
+        if q.dist.shape[1] != 2:
+            raise Retry
+    for n in range(size):
+        if what == "rows":  # of the other side, those of the same block
+            block = w.emit(w.dist, "multiply", [moved, own_rows(w, q.dist, width, [(c - n) % size for c in places])])
+        else:
+            block = w.emit(w.dist, "dot", [moved, q.dist], lhs_contracting_dims=[1], rhs_contracting_dims=[1])
+            if what == "total":
+                block = w.emit(w.dist, "all-reduce", [block], reducer="sum", groups=w.pair.groups(axis))
+        if block.shape[1] > out.shape[1]:
+            raise Retry
+        if wide and what == "rows":
+            out = at_columns(w, out, block, own_block(w, at, size, width, n), w.rng.choice([0, 1]))
+        elif block.shape[1] == out.shape[1]:
+            out = put_block(w, out, block, 0, own_block(w, at, size, width, n))
+        if n + 1 < size:
+            moved = shift(w, moved, at, size, 1)
+    if what == "rows":
+        w.add(w.emit(w.base, "multiply", [k.base, q.base]) if q.base.shape == k.base.shape else mine, out)
+    else:
+        w.add(w.emit(w.base, "dot", [k.base, q.base], lhs_contracting_dims=[1], rhs_contracting_dims=[1]), out)
+
+
+def own_rows(w: World, x: Tensor, width: int, block: Sequence[int]) -> Tensor:
+    """`width` rows of x, each rank's those of a block of its own, by the attributes of a slice."""
+    op = w.dist.add(
+        "slice", [x], [("f32", (width, x.shape[1]))],
+        numbers={"start": [0, 0], "limit": [width, x.shape[1]], "stride": [1, 1]},
+    )  # fmt: skip
+    op.rank_numbers["start", 0] = {r: b * width for r, b in enumerate(block)}
+    op.rank_numbers["limit", 0] = {r: b * width + width for r, b in enumerate(block)}
+    return op.result
+
+
+def at_columns(w: World, into: Tensor, block: Tensor, start: dict[int, int], column: int) -> Tensor:
+    """As `put_block`, from a column on that is not the first."""
+    offset = w.dist.add("constant", [], [("s32", ())])
+    offset.rank_numbers["value", 0] = start
+    column_of = w.dist.constant(column, "s32")
+    return w.emit(w.dist, "dynamic-update-slice", [into, block, offset.result, column_of])
+
+
+@step("loop-of-attention", 0.2)
+def loop_of_attention(w: World) -> None:
+    """Attention of a library, which takes its heads in groups, on blocks of heads or of something else."""
+    heads, group, rows, width = 4, w.rng.choice([1, 2]), 4, 4
+    shapes = [(rows, heads * group, width), (rows, heads, width), (rows, heads, width), (rows, heads * group, width)]
+    operands = [w.input("f32", shape=s, layout=w.pair.layout(s, {})) for s in shapes]
+    dim, count = w.rng.choice([1, 1, 2, 0]), w.rng.choice([2, 4])
+    turns = []
+    for n in range(count):
+        parts = [
+            part(w.dist, x.dist, dim, n * x.dist.shape[dim] // count, (n + 1) * x.dist.shape[dim] // count)
+            for x in operands
+        ]  # fmt: skip
+        turns.append(attention(w.dist, parts))
+    w.add(attention(w.base, [x.base for x in operands]), w.emit(w.dist, "concatenate", turns, dimension=dim))
+
+
+def attention(g: Graph, operands: Sequence[Tensor]) -> Tensor:
+    """The call."""
+    return g.add("custom:vllm.unified_attention", operands, [("f32", operands[0].shape)]).result
+
+
+@step("nothing", 0.05)
+def nothing(w: World) -> None:
+    """A part without elements: cut out, and written somewhere."""
+    t = w.twin(least=1)
+    if not t.dist.shape or len(t.base.shape) != len(t.dist.shape):
+        raise Retry
+    results = []
+    for g, x in ((w.base, t.base), (w.dist, t.dist)):
+        none = part(g, x, 0, 1, 1)
+        zero = g.constant(0, "s32")
+        results.append((w.emit(g, "dynamic-update-slice", [x, none, *[zero] * len(x.shape)]), none))
+    for base, dist in zip(*results, strict=True):
+        w.add(base, dist)

@@ -11,7 +11,12 @@ from .partitioner_steps import part, rank_scalar
 from .world import Retry, World, step
 
 NEUTRAL = {"sum": 0.0, "max": float("-inf"), "min": float("inf")}
-KINDS = ("tanh", "exponential", "negate", "logistic", "cosine", "abs", "log", "multiply", "add", "divide")
+KINDS = (
+    "tanh", "exponential", "negate", "logistic", "cosine", "abs", "log", "sqrt", "multiply", "add", "divide",
+    "add a number", "multiply by a number", "divide by a number",
+)  # fmt: skip
+NUMBERS = (-1.0, -0.3, 0.0, 0.5, 2.0)
+ENDS = ("gather", "sum", "max", "min", "dot", "other sum", "other dot", "other max")
 SPELLINGS = ("index < n", "n > index", "index <= n-1", "not index >= n", "own < n - first", "index and not past")
 
 
@@ -21,20 +26,23 @@ def first(pair: Pair, axis: str, block: int) -> list[int]:
     return [c[at] * block for c in pair.mesh.coordinates]
 
 
-def uneven_shard(pair: Pair, x: Tensor, dim: int, axis: str, *, filler: float = 0.0, low: int = 0) -> Tensor:
+def uneven_shard(
+    pair: Pair, x: Tensor, dim: int, axis: str, *, filler: float = 0.0, low: int = 0, beside: int = 0
+) -> Tensor:  # fmt: skip
     """The own block of a replicated value along a dim, padded to a multiple of the axis with `filler` (`low` elements
-    of it in front)."""
+    of it in front, and `beside` at the end of another dim)."""
     g, n, ways = pair.dist, x.shape[dim], dict(pair.mesh.axes)[axis]
     block = -(-n // ways)
     edges = [[low if d == dim else 0 for d in range(len(x.shape))], [0] * len(x.shape)]
     edges[1][dim] = block * ways - n - low
+    edges[1][dim - 1] += beside
     padded = g.emit(
         "pad", [x, g.constant(filler, x.dtype)], low=edges[0], high=edges[1], interior=[0] * len(x.shape)
     )  # fmt: skip
     zero, offset = g.constant(0, "s32"), rank_scalar(pair, first(pair, axis, block))
     return g.emit(
         "dynamic-slice", [padded, *(offset if d == dim else zero for d in range(len(x.shape)))],
-        sizes=[block if d == dim else m for d, m in enumerate(x.shape)],
+        sizes=[block if d == dim else m for d, m in enumerate(padded.shape)],
     )  # fmt: skip
 
 
@@ -77,13 +85,32 @@ def masked(
     return pair.dist.emit("select", [keep, x, pair.dist.splat(filler, x.dtype, x.shape)])
 
 
-def gathered(pair: Pair, x: Tensor, dim: int, axis: str, n: int, *, low: int = 0) -> Tensor:
-    """All blocks, and `n` elements of them from `low` on."""
+def gathered(pair: Pair, x: Tensor, dim: int, axis: str, n: int, *, low: int = 0, cut: bool = False) -> Tensor:
+    """All blocks, and `n` elements of them from `low` on, by a slice or by a pad that cuts."""
     g = pair.dist
     whole = g.emit("all-gather", [x], dimension=dim, groups=pair.groups(axis))
+    if cut:
+        edges = [[-low if d == dim else 0 for d in range(len(whole.shape))], [0] * len(whole.shape)]
+        edges[1][dim] = low + n - whole.shape[dim]
+        zero = [0] * len(whole.shape)
+        return g.emit("pad", [whole, g.constant(0.0, x.dtype)], low=edges[0], high=edges[1], interior=zero)
     limit = [low + n if d == dim else m for d, m in enumerate(whole.shape)]
     start = [low if d == dim else 0 for d in range(len(limit))]
     return g.emit("slice", [whole], start=start, limit=limit, stride=[1] * len(limit))
+
+
+def worked(w: World, x: Tensor, y: Tensor, kind: str) -> tuple[Tensor, Tensor]:
+    """An op on both sides: on the value alone, with a number, or with another function of it."""
+    if kind in ("multiply", "add", "divide"):
+        o, p = (x, y) if w.chance(0.5) else (w.emit(w.base, "tanh", [x]), w.emit(w.dist, "tanh", [y]))
+        return w.emit(w.base, kind, [x, o]), w.emit(w.dist, kind, [y, p])
+    if " " in kind:
+        number, op = w.rng.choice(NUMBERS), kind.split()[0]
+        return (
+            w.emit(w.base, op, [x, w.base.splat(number, "f32", x.shape)]),
+            w.emit(w.dist, op, [y, w.dist.splat(number, "f32", y.shape)]),
+        )
+    return w.emit(w.base, kind, [x]), w.emit(w.dist, kind, [y])
 
 
 @step("uneven", 0.8)
@@ -96,67 +123,92 @@ def uneven(w: World) -> None:
     shape = [4, 4]
     shape[dim] = n
     others = [a for a, z in w.pair.mesh.axes if a != axis and z == 2]
-    split = {1 - dim: others[0]} if others and w.chance(0.5) else {}
-    t = w.input("f32", shape=shape, layout=w.pair.layout(shape, split))
-    filler = w.rng.choice([0.0, 0.0, 1.0, float("-inf")])
+    other = others[0] if others and w.chance(0.6) else ""
+    how = w.rng.choice(["cut", "cut", "sum", "max"]) if other else ""
+    layout = (
+        w.pair.layout(shape, {1 - dim: other}) if how == "cut"
+        else w.pair.layout(shape, {}, pending={other: how} if how else {})
+    )  # fmt: skip
+    t = w.input("f32", shape=shape, layout=layout)
+    filler = w.rng.choice([0.0, 0.0, 1.0, -5.0, float("-inf")])
     low = 1 if w.slip() and -(-n // ways) * ways > n else 0
-    x, y = t.base, uneven_shard(w.pair, t.dist, dim, axis, filler=filler, low=low)
-    for _ in range(w.rng.randrange(3)):
-        kind = w.rng.choice(KINDS)
-        if kind in ("multiply", "add", "divide"):
-            o, p = (x, y) if w.chance(0.5) else (w.emit(w.base, "tanh", [x]), w.emit(w.dist, "tanh", [y]))
-            x, y = w.emit(w.base, kind, [x, o]), w.emit(w.dist, kind, [y, p])
-        else:
-            x, y = w.emit(w.base, kind, [x]), w.emit(w.dist, kind, [y])
-    end = w.rng.choice(["gather", "sum", "max", "min", "dot"])
+    x, y = t.base, uneven_shard(w.pair, t.dist, dim, axis, filler=filler, low=low, beside=w.slip() and w.chance(0.3))
+    for _ in range(w.rng.randrange(4)):
+        x, y = worked(w, x, y, w.rng.choice(KINDS))
+    end = w.rng.choice(ENDS)
     bound = n + (w.rng.choice([-1, 1]) if w.slip() else 0)
-    if end in NEUTRAL:
+    if end.startswith("other"):  # over the other dim
+        over = {"dimensions": [1 - dim], "reducer": end[6:]}
+        if end == "other dot":
+            size = (x.shape[1 - dim], 2)
+            o = w.input("f32", shape=size, layout=w.pair.layout(size, {}))
+            dims = {"lhs_contracting_dims": [1 - dim], "rhs_contracting_dims": [0]}
+            x, y = w.emit(w.base, "dot", [x, o.base], **dims), w.emit(w.dist, "dot", [y, o.dist], **dims)
+        else:
+            x, y = w.emit(w.base, "reduce", [x], **over), w.emit(w.dist, "reduce", [y], **over)
+        w.add(x, y)
+        w.add(x, gathered(w.pair, y, 0, axis, n, low=w.slip(), cut=w.chance(0.3)))
+    elif end in NEUTRAL:
         if w.chance(0.8):
             neutral = NEUTRAL[w.rng.choice(list(NEUTRAL)) if w.slip() else end]
             times = neutral == 0.0 and w.chance(0.4)
-            y = masked(w.pair, y, dim, axis, bound, neutral, spelling=w.rng.choice(SPELLINGS), multiply=times)
+            along = 1 - dim if w.slip() else dim
+            y = masked(w.pair, y, along, axis, bound, neutral, spelling=w.rng.choice(SPELLINGS), multiply=times)
         part = w.emit(w.dist, "reduce", [y], dimensions=[dim], reducer=end)
         total = w.emit(w.dist, "all-reduce", [part], reducer=end, groups=w.pair.groups(axis))
         w.add(w.emit(w.base, "reduce", [x], dimensions=[dim], reducer=end), total)
     elif end == "dot":
-        other = w.input("f32", shape=[n, 2], layout=w.pair.layout([n, 2], {}))
-        z = uneven_shard(w.pair, other.dist, 0, axis, filler=w.rng.choice([0.0, 0.0, 1.0]))
+        other_side = w.input("f32", shape=[n, 2], layout=w.pair.layout([n, 2], {}))
+        z = uneven_shard(w.pair, other_side.dist, 0, axis, filler=w.rng.choice([0.0, 0.0, 1.0]))
         if w.chance(0.5):
             y = masked(w.pair, y, dim, axis, bound, w.rng.choice([0.0, 0.0, 2.0]), spelling=w.rng.choice(SPELLINGS))
         dims = {"lhs_contracting_dims": [dim], "rhs_contracting_dims": [0]}
         part = w.emit(w.dist, "dot", [y, z], **dims)
         w.add(
-            w.emit(w.base, "dot", [x, other.base], **dims),
+            w.emit(w.base, "dot", [x, other_side.base], **dims),
             w.emit(w.dist, "all-reduce", [part], reducer="sum", groups=w.pair.groups(axis)),
         )
     else:
-        w.add(x, gathered(w.pair, y, dim, axis, n, low=w.slip()))
+        w.add(x, gathered(w.pair, y, dim, axis, n, low=w.slip(), cut=w.chance(0.3)))
 
 
-def reordered(pair: Pair, x: Tensor, dim: int, axis: str, order: Sequence[int]) -> Tensor:
-    """All blocks along an axis, in another order."""
-    groups = [[members[k] for k in order] for members in pair.groups(axis)]
-    return pair.dist.emit("all-gather", [x], dimension=dim, groups=groups)
-
-
-@step("gather-order", 0.4)
-def gather_order(w: World) -> None:
-    """A product of two values that were gathered in some order."""
-    axis, ways = w.rng.choice(w.pair.mesh.axes)
-    if ways == 1:
+@step("cut-short", 0.15)
+def cut_short(w: World) -> None:
+    """A value padded at its end, on one side, by a negative number of elements, or by none; then reduced."""
+    t = w.twin(least=1)
+    if not t.dist.shape or len(t.dist.shape) != len(t.base.shape):
         raise Retry
-    n = 2 * ways
-    x = w.input("f32", shape=[4, n], layout=w.pair.layout([4, n], {1: axis}))
-    y = w.input("f32", shape=[n, 2], layout=w.pair.layout([n, 2], {0: axis}))
-    order = w.rng.sample(range(ways), ways)
-    other = w.rng.sample(range(ways), ways) if w.slip() else order
-    kind = w.rng.choice(["tanh", "negate", "exponential"])
-    left, right = reordered(w.pair, x.dist, 1, axis, order), reordered(w.pair, y.dist, 0, axis, other)
-    dims = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [0]}
-    w.add(
-        w.emit(w.base, "dot", [w.emit(w.base, kind, [x.base]), y.base], **dims),
-        w.emit(w.dist, "dot", [w.emit(w.dist, kind, [left]), right], **dims),
-    )
+    dim = w.rng.randrange(len(t.dist.shape))
+    high = [w.rng.choice([-1, 0, 1]) if d == dim else 0 for d in range(len(t.dist.shape))]
+    none = [0] * len(high)
+    cut = w.emit(w.dist, "pad", [t.dist, w.dist.constant(0.0, "f32")], low=none, high=high, interior=none)
+    w.add(t.base, cut)
+    w.add(*(
+        w.emit(g, "reduce", [x], dimensions=[dim], reducer="sum") for g, x in ((w.base, t.base), (w.dist, cut))
+    ))  # fmt: skip
+
+
+@step("uneven-integers", 0.2)
+def uneven_integers(w: World) -> None:
+    """Whole numbers over a dim that the axis does not divide: division truncates."""
+    axis, ways = w.rng.choice(w.pair.mesh.axes)
+    n = w.rng.choice([5, 7])
+    if n % ways == 0:
+        raise Retry
+    t = w.input("s32", shape=[n, 2], layout=w.pair.layout([n, 2], {}))
+    x, y = t.base, uneven_shard(w.pair, t.dist, 0, axis, filler=w.rng.choice([0, 1]))
+    for _ in range(w.rng.randrange(1, 4)):
+        kind, number = w.rng.choice(["divide", "multiply", "add", "divide"]), w.rng.choice([1, 2, 3])
+        x, y = (w.emit(g, kind, [v, g.splat(number, "s32", v.shape)]) for g, v in ((w.base, x), (w.dist, y)))
+        if w.chance(0.3):
+            x, y = (
+                w.emit(g, "divide", [v, w.emit(g, "add", [v, g.splat(1, "s32", v.shape)])])
+                for g, v in ((w.base, x), (w.dist, y))
+            )
+    part = w.emit(w.dist, "reduce", [y], dimensions=[0], reducer="sum")
+    total = w.emit(w.dist, "all-reduce", [part], reducer="sum", groups=w.pair.groups(axis))
+    w.add(w.emit(w.base, "reduce", [x], dimensions=[0], reducer="sum"), total)
+    w.add(x, gathered(w.pair, y, 0, axis, n))
 
 
 def on_one_rank(pair: Pair, x: Tensor, axis: str, chosen: int) -> Tensor:

@@ -14,14 +14,18 @@ from ..pair import Pair
 from .world import Retry, World, step
 
 
-def exchanged(pair: Pair, x: Tensor, dim: int, axis: str, first: int, size: int, *, slip: int = 0) -> Tensor:
-    """Of the value whose blocks along `dim` are the shards `x` over `axis`: elements `first + size * c …` on the rank
-    at coordinate `c`. Neighbours' shards are passed on, glued, and the window is cut out, `slip` elements too far."""
+def exchanged(
+    pair: Pair, x: Tensor, dim: int, axis: str, first: int, size: int, *, step: int | None = None, slip: int = 0,
+    beside: int = 0, padded: int = 0,
+) -> Tensor:  # fmt: skip
+    """Of the value whose blocks along `dim` are the shards `x` over `axis`: elements `first + step * c …` (a `step` is
+    `size`) on the rank at coordinate `c`. Neighbours' shards are passed on, glued, perhaps `padded` in front, and the
+    window is cut out, `slip` elements too far, and `beside` elements less of another dim."""
     g, n = pair.dist, x.shape[dim]
     at = [name for name, _ in pair.mesh.axes].index(axis)
     ranks = list(enumerate(pair.mesh.coordinates))
     count = pair.mesh.axes[at][1]
-    starts = [first + size * c for c in range(count)]
+    starts = [first + (size if step is None else step) * c for c in range(count)]
     low = min(s // n - c for c, s in enumerate(starts))
     high = max((s + size - 1) // n - c for c, s in enumerate(starts))
     parts = []
@@ -32,10 +36,15 @@ def exchanged(pair: Pair, x: Tensor, dim: int, axis: str, first: int, size: int,
         ]  # fmt: skip
         parts.append(g.emit("collective-permute", [x], pairs=pairs) if far else x)
     joined = g.emit("concatenate", parts, dimension=dim) if len(parts) > 1 else x
+    if padded:
+        edge = [padded if d == dim else 0 for d in range(len(x.shape))]
+        none = [0] * len(edge)
+        joined = g.emit("pad", [joined, g.constant(0.0, x.dtype)], low=edge, high=none, interior=none)
     zero, offset = g.constant(0, "s32"), g.add("constant", [], [("s32", ())])
-    offset.rank_numbers["value", 0] = {r: starts[c[at]] - (c[at] + low) * n + slip for r, c in ranks}
-    offsets = [offset.result if d == dim else zero for d in range(len(x.shape))]
-    sizes = [size if d == dim else m for d, m in enumerate(x.shape)]
+    offset.rank_numbers["value", 0] = {r: starts[c[at]] - (c[at] + low) * n + padded + slip for r, c in ranks}
+    other = g.constant(beside, "s32")
+    offsets = [offset.result if d == dim else other if beside and d == 1 - dim else zero for d in range(len(x.shape))]
+    sizes = [size if d == dim else m - (beside if d == 1 - dim else 0) for d, m in enumerate(x.shape)]
     return g.emit("dynamic-slice", [joined, *offsets], sizes=sizes)
 
 
@@ -63,18 +72,25 @@ def reshard(w: World) -> None:
     ways = {d: prod(sizes[a] for a in ([axes] if isinstance(axes, str) else axes)) for d, axes in split.items()}
     if any(shape[d] % n for d, n in ways.items()):
         raise Retry
-    t = w.input("f32", shape=shape, layout=w.pair.layout(shape, split))
+    rest = [a for a in others if all(a not in axes for axes in split.values())]
+    pending = {w.rng.choice(rest): w.rng.choice(["sum", "max"])} if rest and w.chance(0.3) else {}
+    t = w.input("f32", shape=shape, layout=w.pair.layout(shape, split, pending=pending))
     size = w.rng.randint(1, max(1, (shape[0] - 1) // count))
     first = w.rng.randint(0, shape[0] - size * count)
-    w.add(
-        part(w.base, t.base, 0, first, first + size * count),
-        exchanged(w.pair, t.dist, 0, axis, first, size, slip=w.rng.choice([-1, 1]) if w.slip() else 0),
-    )
+    same = w.chance(0.2)  # the same part on all ranks
+    slip = w.rng.choice([-1, 1]) if w.slip() else 0
+    z = exchanged(
+        w.pair, t.dist, 0, axis, first, size, step=0 if same else None, slip=slip,
+        beside=1 if w.slip() and t.dist.shape[1] > 1 else 0, padded=w.rng.choice([0, 0, 1, -1]),
+    )  # fmt: skip
+    if w.slip():  # and something added at the end of the other dim
+        z = w.emit(w.dist, "pad", [z, w.dist.constant(0.0, "f32")], low=[0, 0], high=[0, 1], interior=[0, 0])
+    w.add(part(w.base, t.base, 0, first, first + (size if same else size * count)), z)
 
 
-def rank_scalar(pair: Pair, values: Sequence[int]) -> Tensor:
+def rank_scalar(pair: Pair, values: Sequence[int], dtype: str = "s32") -> Tensor:
     """An integer of each rank's own."""
-    op = pair.dist.add("constant", [], [("s32", ())])
+    op = pair.dist.add("constant", [], [(dtype, ())])
     op.rank_numbers["value", 0] = dict(enumerate(values))
     return op.result
 
@@ -99,43 +115,48 @@ class Blocks:
         return cls(layout, firsts, sizes)
 
 
-def laid(g: Graph, scalars: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """Scalars as a vector along the last dim of a shape."""
-    vector = g.emit("concatenate", [g.emit("reshape", [s], shape=(1,)) for s in scalars], dimension=0)
-    return g.emit("broadcast", [vector], shape=shape, dimensions=[len(shape) - 1])
+def laid(g: Graph, scalars: Sequence[Tensor], shape: Sequence[int], vector: int = -1) -> Tensor:
+    """Scalars as a vector along one dim of a shape, by default the last."""
+    joined = g.emit("concatenate", [g.emit("reshape", [s], shape=(1,)) for s in scalars], dimension=0)
+    return g.emit("broadcast", [joined], shape=shape, dimensions=[vector % len(shape)])
 
 
 def block_gather(
-    pair: Pair, table: Tensor, ids: Tensor, blocks: Blocks, heights: Sequence[int], *, clamp: bool = True, slip: int = 0
-) -> Tensor:
+    pair: Pair, table: Tensor, ids: Tensor, blocks: Blocks, heights: Sequence[int], *, clamp: bool = True,
+    slip: int = 0, first: bool = False, mode: str = "clamp", window: int = 0, over: Sequence[int] | None = None,
+) -> Tensor:  # fmt: skip
     """The distributed read at the first dims of a table in blocks: what the own block has, else zero; `slip` moves an
-    upper bound."""
+    upper bound, `over` are other dims to reduce the mask over. `first`: the ids' vectors are along dim 0."""
     g, n = pair.dist, len(blocks.sizes)
-    low = laid(g, [rank_scalar(pair, f) for f in blocks.firsts], ids.shape)
-    high = laid(
-        g, [rank_scalar(pair, [v + z - 1 + slip for v in f]) for f, z in zip(blocks.firsts, blocks.sizes, strict=True)],
-        ids.shape,
-    )  # fmt: skip
+    vector = 0 if first else len(ids.shape) - 1
+    low = laid(g, [rank_scalar(pair, f, ids.dtype) for f in blocks.firsts], ids.shape, vector)
+    tops = [[v + z - 1 + slip for v in f] for f, z in zip(blocks.firsts, blocks.sizes, strict=True)]
+    high = laid(g, [rank_scalar(pair, f, ids.dtype) for f in tops], ids.shape, vector)
     if clamp:
-        last = laid(g, [g.constant(h - 1, "s32") for h in heights], ids.shape)
-        ids = g.emit("clamp", [g.splat(0, "s32", ids.shape), ids, last])
+        last = laid(g, [g.constant(h - 1, ids.dtype) for h in heights], ids.shape, vector)
+        ids = g.emit("clamp", [g.splat(0, ids.dtype, ids.shape), ids, last])
     outside = g.emit(
         "or", [g.emit("compare", [ids, low], direction="LT"), g.emit("compare", [ids, high], direction="GT")]
     )
     batch = len(ids.shape) - 1
-    mask = g.emit("reduce", [outside], dimensions=[batch], reducer="or")
-    read = g.emit("gather", [table, g.emit("subtract", [ids, low])], **read_attributes(table.shape, batch, n))
-    wide = g.emit("broadcast", [mask], shape=read.shape, dimensions=list(range(batch)))
+    mask = g.emit("reduce", [outside], dimensions=over or [vector], reducer="or")
+    attributes = read_attributes(table.shape, batch, n, vector=vector, mode=mode, window=window)
+    read = g.emit("gather", [table, g.emit("subtract", [ids, low])], **attributes)
+    wide = g.emit("broadcast", [mask], shape=read.shape, dimensions=list(range(batch))) if not over else mask
+    if wide.shape != read.shape:
+        wide = g.emit("broadcast", [mask], shape=read.shape, dimensions=list(range(len(mask.shape))))
     return g.emit("select", [wide, g.splat(0.0, "f32", read.shape), read])
 
 
-def read_attributes(shape: Sequence[int], batch: int, n: int) -> dict[str, Any]:
-    """Of a gather at the first `n` dims, with windows along the others."""
+def read_attributes(
+    shape: Sequence[int], batch: int, n: int, *, vector: int | None = None, mode: str = "clamp", window: int = 0
+) -> dict[str, Any]:  # fmt: skip
+    """Of a gather at the first `n` dims, with windows along the others, `window` elements less than these have."""
     dims = list(range(n))
     return {
         "offset_dims": list(range(batch, batch + len(shape) - n)), "collapsed_slice_dims": dims,
-        "start_index_map": dims,
-        "slice_sizes": [1] * n + list(shape[n:]), "index_vector_dim": batch, "mode": "clamp",
+        "start_index_map": dims, "slice_sizes": [1] * n + [m - window for m in shape[n:]],
+        "index_vector_dim": batch if vector is None else vector, "mode": mode,
     }  # fmt: skip
 
 
@@ -150,22 +171,32 @@ def block_gather_step(w: World) -> None:
     axes, rest = free[:2], {2: names[2]} if len(shape) == 3 and len(names) > 2 else {}
     if w.chance(0.3):
         axes = [free[0], None]
+        rest = {2: names[1]} if len(shape) == 3 and len(names) > 1 and w.chance(0.5) else {}
     sizes = dict(w.pair.mesh.axes)
     if any(a and h % sizes[a] for a, h in zip(axes, heights, strict=True)):
         raise Retry
     blocks = Blocks.of(w.pair, shape, axes, rest)
     table = w.input("f32", shape=shape, layout=blocks.layout)
-    ids = w.input("s32", shape=[4, 2], layout=w.pair.layout([4, 2], {}))
+    kind = w.rng.choice(["u32", "s8", "pending", "placed"]) if w.slip() else "s32"
+    vector_first = w.chance(0.3)
+    id_shape = [2, 4] if vector_first else [4, 2]
+    free_axes = [a for a in names if a not in axes and a not in rest.values()]
+    layout = w.pair.layout(id_shape, {})
+    if kind == "placed":
+        layout = w.layout(id_shape, pending=False)
+    elif kind == "pending" and free_axes:
+        layout = w.pair.layout(id_shape, {}, pending={free_axes[0]: "sum"})
+    dtype = kind if kind in ("u32", "s8") else "s32"
+    bounds = w.rng.choice([(0, 6), (0, 6), (0, 9)] + [(-3, 6)] * (dtype[0] == "s"))
+    base_ids, dist_ids = w.pair.input(id_shape, dtype=dtype, range=bounds, layout=layout)
+    mode, window = "wrap" if w.slip() else "clamp", 1 if w.slip() else 0
     read = block_gather(
-        w.pair,
-        table.dist,
-        ids.dist,
-        blocks,
-        heights,
-        clamp=w.chance(0.7),
-        slip=w.rng.choice([-1, 1]) if w.slip() else 0,
-    )
-    w.add(w.emit(w.base, "gather", [table.base, ids.base], **read_attributes(shape, 1, 2)), read)
+        w.pair, table.dist, dist_ids, blocks, heights, clamp=w.chance(0.7),
+        slip=w.rng.choice([-1, 1]) if w.slip() else 0, first=vector_first, mode=mode, window=window,
+        over=[0, 1] if w.slip() and w.chance(0.3) else None,
+    )  # fmt: skip
+    attributes = read_attributes(shape, 1, 2, vector=0 if vector_first else 1, mode=mode, window=window)
+    w.add(w.emit(w.base, "gather", [table.base, base_ids], **attributes), read)
 
 
 def write_attributes(batch: int, rank: int, n: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scalify_dl.facts.layout import Digit, Layout, Repl
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.frontends.literals import Literal
 
@@ -135,6 +136,32 @@ def two_masks(w: World) -> None:
         y = w.emit(g, "multiply", [w.emit(g, "multiply", [x, masks[0]]), g.splat(2.0, "f32", x.shape)])
         results.append(w.emit(g, "add", [y, w.emit(g, "multiply", [x, masks[1]])]))
     w.add(*results)
+
+
+@step("mask-of-two-layouts", 0.2)
+def mask_of_two_layouts(w: World) -> None:
+    """A random mask of a value that has several layouts: a constant between values that are placed differently, or a
+    replicated value beside a pending one."""
+    axis, size = w.rng.choice(w.pair.mesh.axes)
+    rows = 4 * size
+    if size > 1 and w.chance(0.5):
+        t = w.input("f32", shape=[4, 2], layout=w.pair.layout([4, 2], {}))
+        kind = w.rng.choice(["max", "sum"])
+        o = w.input("f32", shape=[4, 2], layout=w.pair.layout([4, 2], {}, pending={axis: kind}))
+        op = {"max": "maximum", "sum": "add"}[kind]
+        x, y = t.base, t.dist
+        w.add(w.emit(w.base, op, [x, o.base]), w.emit(w.dist, op, [y, o.dist]))
+    else:
+        x, y = w.base.splat(1.0, "f32", (rows, 2)), w.dist.splat(1.0, "f32", (4, 2))
+        for stride in w.rng.sample([1, 4], 2):
+            rest = Digit(0, size, 4) if stride == 1 else Digit(0, 1, 4)
+            axes = [(a, [Digit(0, stride, n) if a == axis else Repl(n)]) for a, n in w.pair.mesh.axes]
+            o = w.input("f32", shape=[rows, 2], layout=Layout.of([[rest], [Digit(1, 1, 2)]], axes))
+            w.add(w.emit(w.base, "add", [x, o.base]), w.emit(w.dist, "add", [y, o.dist]))
+    w.add(*(
+        w.emit(g, "convert", [g.emit("dropout-mask", [v], probability="0.5")], dtype="f32")
+        for g, v in ((w.base, x), (w.dist, y))
+    ))  # fmt: skip
 
 
 def _loop(w: World, g: Graph, x: Tensor, y: Tensor, times: int, kind: str, groups: list[list[int]] | None) -> Tensor:

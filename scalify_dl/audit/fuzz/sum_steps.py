@@ -57,6 +57,35 @@ def unit_dims(w: World) -> None:
         )
 
 
+@step("part-of-a-constant", 0.2)
+def part_of_a_constant(w: World) -> None:
+    """A constant that one side makes with fewer elements and spreads afterwards, beside a sharded value; and what is
+    reduced of it."""
+    shape = [w.rng.choice([2, 4]), w.rng.choice([4, 8])]
+    t = w.input("f32", shape=shape, layout=w.layout(shape, pending=False))
+    if len(t.dist.shape) != 2:
+        raise Retry
+    dim = w.rng.randrange(2)
+    small = [1 if d == dim else n for d, n in enumerate(t.dist.shape)]
+    number = w.rng.choice([1.0, 2.0])
+    base = w.base.splat(number, "f32", shape)
+    line = w.dist.splat(number, "f32", [n for d, n in enumerate(small) if d != dim])
+    dist = w.emit(w.dist, "reshape", [line], shape=small) if w.chance(0.5) else line
+    flat = w.emit(w.dist, "reshape", [dist], shape=line.shape) if dist is not line else line
+    wide = w.emit(w.dist, "broadcast", [flat], shape=t.dist.shape, dimensions=[1 - dim])
+    if w.chance(0.4):
+        base = w.emit(w.base, "sine", [base])
+        wide, dist = w.emit(w.dist, "sine", [wide]), w.emit(w.dist, "sine", [dist])
+    w.add(w.emit(w.base, "multiply", [t.base, base]), w.emit(w.dist, "multiply", [t.dist, wide]))
+    w.add(base, dist)
+    if len(dist.shape) == 2:
+        w.add(*(
+            w.emit(g, "reduce", [x], dimensions=[dim], reducer="sum") for g, x in ((w.base, base), (w.dist, dist))
+        ))  # fmt: skip
+    else:
+        w.add(w.emit(w.base, "reduce", [base], dimensions=[dim], reducer="sum"), dist)
+
+
 @step("share-of-a-sum", 0.4)
 def share_of_a_sum(w: World) -> None:
     """A replicated value, divided by the number of ranks, added to a pending sum."""
