@@ -1,6 +1,6 @@
 """Captures of one program at several sizes: what `dlverify family` and `dlverify verify --symbolic` read.
 
-    python examples/symbolic/capture.py mlp DIRECTORY                    # base-*.mlir, dist-*.mlir and family.yaml
+    python examples/symbolic/capture.py mlp DIRECTORY                    # at0.base.mlir, at0.dist.mlir, …, family.yaml
     python examples/symbolic/capture.py embedding DIRECTORY --bug mask-bound
     dlverify family DIRECTORY/family.yaml
 
@@ -10,7 +10,7 @@ Needs JAX, but no devices: the programs are traced for an abstract mesh.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ import jax.numpy as jnp
 from jax import lax
 from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
+
+from scalify_dl.capture.jax import Program, capture_family
 
 Sizes = dict[str, int]
 Pair = tuple[Callable[..., Any], Callable[..., Any], Any, Any, list[jax.ShapeDtypeStruct]]
@@ -186,25 +188,16 @@ PROGRAMS: dict[str, tuple[Callable[[Sizes, str], Pair], tuple[Sizes, ...], dict[
 }
 
 
-def lowered(function: Callable[..., Any], args: list[jax.ShapeDtypeStruct]) -> str:
-    """StableHLO for any platform: nothing runs."""
-    return jax.jit(function).trace(*args).lower(lowering_platforms=("cpu",)).as_text()
+def write(name: str, bug: str, folder: Path) -> Path:
+    """All captures of a program, and the family file, whose path it returns."""
+    program, points, places, _ = PROGRAMS[name]
 
+    def at(sizes: Mapping[str, int]) -> Program:
+        base, dist, specs, out, args = program(dict(sizes), bug)
+        mesh = AbstractMesh((sizes["tp"],), ("tp",))
+        return base, jax.shard_map(dist, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False), args, mesh
 
-def write(name: str, bug: str, folder: Path) -> None:
-    """All captures of a program and the family file."""
-    program, captures, places, _ = PROGRAMS[name]
-    folder.mkdir(parents=True, exist_ok=True)
-    lines = ["symbols:", "  tp:", *(f"  {symbol}: {place}" for symbol, place in places.items()), "captures:"]
-    for sizes in captures:
-        tp = sizes["tp"]
-        base, dist, specs, out, args = program(sizes, bug)
-        mesh = AbstractMesh((tp,), ("tp",))
-        whole = jax.shard_map(dist, mesh=mesh, in_specs=specs, out_specs=out, check_vma=False)
-        (folder / f"base-{tp}.mlir").write_text(lowered(base, args), "utf-8")
-        (folder / f"dist-{tp}.mlir").write_text(lowered(whole, args), "utf-8")
-        lines.append(f"  - {{base: base-{tp}.mlir, dist: dist-{tp}.mlir, mesh: tp={tp}}}")
-    (folder / "family.yaml").write_text("\n".join(lines) + "\n", "utf-8")
+    return capture_family(at, points, {"tp": None, **places}, folder)
 
 
 def main() -> None:
@@ -216,7 +209,7 @@ def main() -> None:
     bugs = PROGRAMS[options.program][3]
     if options.bug and options.bug not in bugs:
         parser.error(f"--bug {options.bug}: {options.program} has {', '.join(bugs)}")
-    write(options.program, options.bug, options.directory)
+    print("dlverify family", write(options.program, options.bug, options.directory))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,11 @@ partitioner runs, and the module behind it is verified. That needs as many devic
     XLA_FLAGS=--xla_force_host_platform_device_count=8
 
 in the environment makes them, before JAX is imported. Gradients, scans and jitted helpers are part of the functions.
+
+One proof for all sizes (docs/symbolic.md) needs a program that says its sizes, or captures at several:
+
+    b, s = jax.export.symbolic_shape("b, s")       # dims of arguments: what is written leaves these sizes open
+    capture_family(program, [{"tp": 2, "batch": 4}, {"tp": 4, "batch": 12}], {"tp": None, "batch": "x:0"}, "family")
 """
 
 from __future__ import annotations
@@ -25,11 +30,13 @@ from typing import TYPE_CHECKING, Any
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.mesh import Mesh
 
+from .family import write_family
+
 if TYPE_CHECKING:
     from scalify_dl.verify.options import Options
     from scalify_dl.verify.verdict import Report
 
-__all__ = ["Capture", "capture", "partitioned", "verify"]
+__all__ = ["Capture", "Program", "capture", "capture_family", "partitioned", "verify"]
 
 PARTITIONER = {
     "xla_dump_hlo_as_text": True,
@@ -40,6 +47,9 @@ PARTITIONER = {
 """Compiler options that dump the module around the SPMD partitioner."""
 
 AFTER = "*.after_spmd-partitioning*.txt"
+
+Program = tuple[Any, ...]
+"""Arguments of `capture`: baseline, distributed function, arguments, mesh, perhaps in_shardings."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +81,14 @@ def capture(
     (partitioned) into a directory.
 
     `mesh` is a `jax.sharding.Mesh` or `AbstractMesh`; `in_shardings` and `out_shardings` as `jax.jit` takes them, with
-    `PartitionSpec`s or `NamedSharding`s. Raises InputError where JAX is missing, the function neither uses `shard_map`
-    nor has shardings, or the devices do not suffice; errors of tracing are JAX's own.
+    `PartitionSpec`s or `NamedSharding`s. Arguments may have dims of `jax.export.symbolic_shape`: then both functions
+    are exported (`shard_map` only), and the dumps leave these sizes open. Raises InputError where JAX is missing, the
+    function neither uses `shard_map` nor has shardings, or the devices do not suffice; errors of tracing are JAX's own.
     """
     axes = _mesh(mesh)
     abstract = _abstract(args)
+    if _open(abstract):
+        return _exported(fn_base, fn_dist, abstract, axes, Path(directory), name)
     baseline = _lower(fn_base, abstract)
     shardings = {"in_shardings": in_shardings, "out_shardings": out_shardings}
     named = {key: _named(value, mesh) for key, value in shardings.items() if value is not None}
@@ -95,6 +108,24 @@ def capture(
     base.write_text(baseline.as_text(debug_info=True), "utf-8")
     dist.write_text(text, "utf-8")
     return Capture(base, dist, axes)
+
+
+def capture_family(
+    program: Callable[[Mapping[str, int]], Program],
+    points: Sequence[Mapping[str, int]],
+    symbols: Mapping[str, str | None],
+    directory: str | Path,
+) -> Path:
+    """Captures a program at several sizes and writes the family file; returns its path, for `dlverify family`.
+
+    `program` gives the arguments of `capture` at some sizes; `points` are sizes that grow by different primes;
+    `symbols` says what a size is: a dim of an argument (`"x:0"`, or `"0:0"` by position), None for a mesh axis.
+    """
+    members = []
+    for number, point in enumerate(points):
+        found = capture(*program(point), directory=directory, name=f"at{number}")
+        members.append((found.base, [found.dist], str(found.mesh)))
+    return write_family(directory, symbols, members)
 
 
 def verify(
@@ -164,6 +195,32 @@ def _title(function: Callable[..., Any]) -> str:
     while not hasattr(function, "__name__") and hasattr(function, "func"):
         function = function.func  # functools.partial
     return f"`{getattr(function, '__name__', 'function')}` (live)"
+
+
+def _open(abstract: Sequence[Any]) -> bool:
+    """Whether a dim of an argument is a symbol."""
+    import jax
+
+    return any(not isinstance(n, int) for leaf in jax.tree.leaves(list(abstract)) for n in leaf.shape)
+
+
+def _exported(
+    fn_base: Callable[..., Any],
+    fn_dist: Callable[..., Any],
+    abstract: Sequence[Any],
+    axes: Mesh,
+    folder: Path,
+    name: str,
+) -> Capture:
+    """Both functions with their sizes left open."""
+    import jax.export
+
+    folder.mkdir(parents=True, exist_ok=True)
+    found = Capture(folder / f"{name}.base.mlir", folder / f"{name}.dist.mlir", axes)
+    for function, file in ((fn_base, found.base), (fn_dist, found.dist)):
+        exported = jax.export.export(_jax().jit(function, keep_unused=True), platforms=("cpu",))(*abstract)
+        file.write_text(str(exported.mlir_module()), "utf-8")
+    return found
 
 
 def _lower(function: Callable[..., Any], abstract: Sequence[Any], **shardings: Any) -> Any:

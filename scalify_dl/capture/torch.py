@@ -8,8 +8,10 @@
 
     capture_pair(build, {"tp": 4}, "dump/mlp")        # dump/mlp.base.fx.txt, dump/mlp.r0.fx.txt …, each with its JSON
 
+    capture_exported(model, (x,), "dump/net", dynamic_shapes={"x": {0: Dim("batch")}})   # sizes left open
+
 Ranks are played one after the other on this machine, under a process group that moves no data: no device and no
-launcher is needed. The graph is what AOTAutograd traces: ATen ops, DTensors made local, collectives as
+launcher is needed. The graph of `capture` is what AOTAutograd traces: ATen ops, DTensors made local, collectives as
 `_c10d_functional` ops. What runs outside of it (gradient hooks, the optimiser) is not captured.
 """
 
@@ -20,6 +22,7 @@ import json
 import multiprocessing
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -32,7 +35,9 @@ from torch.distributed.tensor import DTensor
 
 from scalify_dl.errors import InputError
 
-__all__ = ["Build", "capture", "capture_pair", "capture_ranks", "fake_rank"]
+from .family import write_family
+
+__all__ = ["Build", "capture", "capture_exported", "capture_family", "capture_pair", "capture_ranks", "fake_rank"]
 
 MAX_CONSTANT = 4096
 """Elements of the largest constant whose value is written."""
@@ -79,11 +84,58 @@ def capture(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], pa
             "groups": _groups(),
             "constants": _constants(module),
         }
+    return _write(path, text, annotation)
+
+
+def _write(path: str | Path, text: str, annotation: Mapping[str, Any]) -> Path:
+    """The text, and the annotation beside it."""
     target = Path(f"{path}.fx.txt")
     target.parent.mkdir(parents=True, exist_ok=True)
     Path(f"{path}.json").write_text(json.dumps(annotation, indent=1) + "\n", "utf-8")
     target.write_text(text, "utf-8")
     return target
+
+
+def capture_exported(
+    model: nn.Module,
+    args: Sequence[Any],
+    path: str | Path,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
+) -> Path:
+    """Captures the forward graph of a model by `torch.export`, as the current rank runs it; sizes may stay open.
+
+    `dynamic_shapes` is what `torch.export.export` takes. Collectives are those of
+    `torch.distributed._functional_collectives`, over groups. Writes `<path>.fx.txt` and `<path>.json`; returns the
+    former.
+    """
+    program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
+    text = _SOURCE.sub(_shortened, str(program.run_decompositions({})))
+    return _write(path, text, {"groups": _groups()} if dist.is_initialized() else {})
+
+
+def capture_family(
+    build: Callable[[DeviceMesh | None, Mapping[str, int]], tuple[nn.Module, Sequence[Any], Mapping[str, Any]]],
+    points: Sequence[Mapping[str, int]],
+    symbols: Mapping[str, str | None],
+    directory: str | Path,
+    axes: Sequence[str] = ("tp",),
+) -> Path:
+    """Captures a pair at several sizes and writes the family file; returns its path, for `dlverify family`.
+
+    `build` makes the model and its arguments at some sizes; `points` are sizes that grow by different primes, those of
+    the mesh `axes` included; `symbols` says what a size is: a dim of a baseline input (`"x:0"`), None for a mesh axis.
+    """
+    members = []
+    for number, point in enumerate(points):
+        mesh = {axis: point[axis] for axis in axes}
+        base, ranks = capture_pair(partial(_at, build, point), mesh, Path(directory) / f"at{number}")
+        members.append((base, ranks, ",".join(f"{axis}={size}" for axis, size in mesh.items())))
+    return write_family(directory, symbols, members)
+
+
+def _at(build: Callable[..., Any], point: Mapping[str, int], mesh: DeviceMesh | None) -> Any:
+    return build(mesh, point)
 
 
 def capture_ranks(build: Build, mesh: Mapping[str, int], path: str | Path) -> list[Path]:
