@@ -40,7 +40,7 @@ def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], opti
         raise InputError("this directory holds other files", file=out, expected="a new or empty directory")
 
     def keep(lifted: Family) -> None:
-        lifted.sizes.update(found.bounds)
+        found.check(lifted)
         if out is not None:
             from scalify_dl.facts.files import write
 

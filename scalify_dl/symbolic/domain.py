@@ -84,9 +84,10 @@ class Domain:
         """The domain in words: `tp divides 8`, `batch >= 1`."""
         words = [_divides(formula) for formula in self.whole]
         below = {s for formula in self.whole for powers, _ in formula.terms for s, e in powers if e < 0}
-        words += [f"{name} >= 1" for name in self.symbols if name not in below]
-        words += [f"{size} >= 1" for size in self.sizes if any(c < 0 for _, c in size.terms)]
-        return words
+        bounds = [_at_least(size) for size in self.sizes if any(c < 0 for _, c in size.terms)]
+        told = {bound.partition(" >= ")[0] for bound in bounds}
+        words += [f"{name} >= 1" for name in self.symbols if name not in below | told]
+        return words + bounds
 
 
 class Search:
@@ -299,6 +300,16 @@ def _independent(formulas: Sequence[Expression]) -> list[Expression]:
 
 def _multiple(formula: Expression, of: Expression) -> bool:
     return (formula / of).is_polynomial
+
+
+def _at_least(size: Expression) -> str:
+    """That a size is from 1 on, as a bound: `batch >= 2`, `batch <= 64`, `seq >= window + 1`."""
+    constant = sum((c for powers, c in size.terms if not powers), Fraction(0))
+    above = Expression.of((powers, c) for powers, c in size.terms if powers and c > 0)
+    below = Expression.of((powers, -c) for powers, c in size.terms if powers and c < 0)
+    if not above.terms:
+        return f"{below} <= {constant - 1}"
+    return f"{above} >= {below + Expression.number(1 - constant)}"
 
 
 def _divides(formula: Expression) -> str:

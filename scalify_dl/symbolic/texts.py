@@ -1,15 +1,16 @@
 """Captures whose texts leave sizes open (`torch.export` dynamic shapes, JAX shape polymorphism), as captures at sizes.
 
-One such text is a program at every size. Where it is part of a family it is read at a few sizes, which grow by
-different primes so that every formula has its own values; the bounds that the exporter states become part of the
-family's domain.
+One such text is a program at every size. Where it is part of a family it is read at a few small sizes, which grow by
+different primes so that every formula has its own values; what the formulas then say of large sizes is compared with
+the text there, so that a bound inside of it (`Min(16, s27)`) does not stay unseen. The bounds that the exporter states
+become part of the family's domain.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import lcm
 
 from scalify_dl.errors import InputError
@@ -21,10 +22,16 @@ from scalify_dl.frontends.sizes import Formula, OpenSizes, Sizes
 
 from .captures import Capture
 from .expression import Expression
+from .family import Family
+from .lift import Lifting
 
 FIRST, OTHERS = 3, 2
 """At how many sizes the first text is read, and every further one."""
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+LARGE = (9_973, 997, 499, 251, 127, *reversed(PRIMES))
+"""Sizes at which formulas are compared with the text, the first that is within its bounds."""
+SHOWN = ("meta", "source", "layer", "tensor_name", "placement_note", "assume")
+"""Tables for people."""
 
 Places = dict[str, str | None]
 Values = Mapping[str, Expression]
@@ -37,6 +44,17 @@ class Members:
     captures: list[Capture]
     symbols: Places
     bounds: list[Expression]
+    checks: list[tuple[Capture, dict[str, int]]] = field(default_factory=list)
+    """Further sizes of the first text."""
+
+    def check(self, family: Family) -> None:
+        """Compares a family with its text at the further sizes; InputError where numbers differ.
+
+        The bounds become part of the domain of the family.
+        """
+        family.sizes.update(self.bounds)
+        for capture, point in self.checks:
+            _compare(family, capture, point)
 
 
 @dataclass(frozen=True)
@@ -84,7 +102,7 @@ def members(captures: Sequence[Capture], symbols: Mapping[str, str | None]) -> M
     varied = {name for name in places if len({one.axes.get(name, 0) for one in some}) > 1}
     # with an axis that no capture varies, one reading has to tell
     alone = len(captures) == 1 and any(place is None and name not in varied for name, place in places.items())
-    primes = iter(PRIMES)
+    primes = list(PRIMES)
     out: list[Capture] = []
     for capture, one in zip(captures, opened, strict=True):
         if one is None:
@@ -92,9 +110,14 @@ def members(captures: Sequence[Capture], symbols: Mapping[str, str | None]) -> M
             continue
         for _ in range(1 if alone else FIRST if not out else OTHERS):
             out.append(_at(one, _point(one, sizes, primes), places))
+    checks = []
+    for name in sizes:
+        point = _point(some[0], [other for other in sizes if other != name], list(PRIMES))
+        point |= _point(some[0], [name], list(LARGE), point)
+        checks.append((_at(some[0], point, places), {**some[0].axes, **point}))
     shared = [{*one.bounds()} for one in some]
     bounds = [b for b in dict.fromkeys(some[0].bounds()) if all(b in other for other in shared) and b.constant is None]
-    return Members(out, places, bounds)
+    return Members(out, places, bounds, checks)
 
 
 def _opened(capture: Capture, places: Places) -> _Open | None:
@@ -148,20 +171,22 @@ def _expression(dim: Formula, values: Values, base: OpenSizes) -> Expression:
     return found.put(values)
 
 
-def _point(one: _Open, sizes: Sequence[str], primes: Iterator[int]) -> dict[str, int]:
-    """Sizes for one reading: a prime each, times what has to divide them."""
-    point: dict[str, int] = {}
+def _point(
+    one: _Open, sizes: Sequence[str], primes: list[int], others: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """Sizes for one reading: a prime each, which is used up, times what has to divide them."""
+    point: dict[str, int] = dict(others or {})
     for name in sizes:
         unit = 1
-        for formula in one.formulas():
+        for formula in one.bounds():
             for powers, c in formula.terms:
                 if name in dict(powers):
                     below = [one.axes.get(s, 1) ** -e for s, e in powers if e < 0]
                     unit = lcm(unit, c.denominator, *below)
-        for prime in primes:
-            point[name] = unit * prime
-            if one.admits(point):
-                break
+        fits = next((prime for prime in primes if one.admits({**point, name: unit * prime})), None)
+        if fits is not None:
+            primes.remove(fits)
+            point[name] = unit * fits
         else:
             raise InputError(
                 f"no sizes of {name} within the bounds of the program tell its formulas apart",
@@ -178,6 +203,25 @@ def _at(one: _Open, point: Mapping[str, int], places: Places) -> Capture:
         key, _, n = str(places[name]).removeprefix("#").rpartition(":")
         dims[key, int(n)] = Expression.number(size)
     return replace(one.capture, sizes=Sizes(one.capture.sizes.symbols, dims))
+
+
+def _compare(family: Family, capture: Capture, point: Mapping[str, int]) -> None:
+    """InputError where the text has other numbers at some sizes than the formulas."""
+    read = Lifting([capture.load()], [point], family.symbols, lambda _, values: Expression.number(values[0]))
+    text, formulas = read.family().instantiate(point), family.instantiate(point)
+    for table, rows in text.tables.items():
+        told, expected = set(rows), set(formulas[table])
+        if table in SHOWN or told == expected:
+            continue
+        odd = min(told ^ expected, key=repr)
+        there = "the text" if odd in told else "the formulas"
+        raise InputError(
+            f"the formulas that fit at small sizes are not those of the text: {there} alone says {table}"
+            f"{tuple(odd)} at {', '.join(f'{name}={size}' for name, size in point.items())}",
+            file=capture.dist[0],
+            expected="numbers that are sums of products of sizes, without minima, maxima and remainders",
+            hint="within bounds that the exporter states they may be: export with a smaller range of sizes",
+        )
 
 
 def _bounds(constraint: Formula, values: Values) -> Iterator[Expression]:
