@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,8 +38,9 @@ class EmbeddedEngine:
     ) -> None:
         data = text.encode("utf-8", "surrogateescape")  # what is not UTF-8 gets its message from the engine
         self.word_size = word_size
-        declared = [(s.name, s.value, s.minimum, s.below or "") for s in symbols]
-        self.session = _engine.Session(name, data, include_dirs, list(defines.items()), word_size, checked, declared)
+        self.session = _engine.Session(
+            name, data, include_dirs, list(defines.items()), word_size, checked, _declared(symbols)
+        )
         self.symbolic = bool(symbols)
         self.relations = {
             relation: Relation(relation, tuple(Attribute(*a) for a in attributes), eqrel, index)
@@ -52,6 +54,13 @@ class EmbeddedEngine:
         for directive in self.directives:
             directive.check()
         self.warnings = [Diagnostic(*w) for w in self.session.warnings()]
+
+    def fresh(self, symbols: Sequence[Symbol] = ()) -> EmbeddedEngine:
+        """The same program, not parsed again, without facts and functors."""
+        again = copy(self)  # what it declares stays the same
+        again.session = self.session.fresh(_declared(symbols))
+        again.symbolic = bool(symbols)
+        return again
 
     # ---- facts
 
@@ -188,3 +197,7 @@ class EmbeddedEngine:
             int(self.session.bytes()),
             rules,
         )
+
+
+def _declared(symbols: Sequence[Symbol]) -> list[tuple[str, int, int, str]]:
+    return [(s.name, s.value, s.minimum, s.below or "") for s in symbols]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -60,11 +61,8 @@ class Program:
             raise ValueError(f"word_size is 32 or 64, not {word_size}")
         if overflow not in ("wrap", "error"):
             raise ValueError(f'overflow is "wrap" or "error", not {overflow!r}')
-        if symbols and (engine != "embedded" or word_size == 32 or overflow == "error"):
-            raise InputError(
-                "symbols need the embedded engine with 64-bit numbers",
-                hint="leave out engine=, word_size= and overflow=: formulas are exact in any case",
-            )
+        self._takes_symbols = engine == "embedded" and word_size != 32 and overflow == "wrap"
+        self._check_symbols(symbols)
         folders, macros = [str(d) for d in include_dirs], defines or {}
         self._provenance = provenance
         self._engine: EmbeddedEngine
@@ -100,6 +98,20 @@ class Program:
         `symbols`: unknowns that numbers may be formulas over (`scalify_dl.pysouffle.symbolic`); embedded engine only.
         """
         return cls(name, text, **options)
+
+    def fresh(self, *, symbols: Sequence[Symbol] = ()) -> Program:
+        """The same program without facts and functors, not parsed again; `symbols` as for `from_source`."""
+        self._check_symbols(symbols)
+        again = copy(self)
+        again._engine = self._engine.fresh(symbols)
+        return again
+
+    def _check_symbols(self, symbols: Sequence[Symbol]) -> None:
+        if symbols and not self._takes_symbols:
+            raise InputError(
+                "symbols need the embedded engine with 64-bit numbers",
+                hint="leave out engine=, word_size= and overflow=: formulas are exact in any case",
+            )
 
     # ---- what the program declares
 

@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from scalify_dl.pysouffle.errors import EvaluationError
 from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof
 from scalify_dl.pysouffle.schema import Relation
 from scalify_dl.pysouffle.stats import Stats
+from scalify_dl.pysouffle.symbolic import Symbol
 from scalify_dl.pysouffle.values import Row
 
 if TYPE_CHECKING:
@@ -72,6 +73,12 @@ class SouffleEngine(EmbeddedEngine):
             )
         self._results: EmbeddedEngine | None = None
         self._names: list[str] = []
+
+    def fresh(self, symbols: Sequence[Symbol] = ()) -> SouffleEngine:
+        again = super().fresh(symbols)
+        assert isinstance(again, SouffleEngine)
+        again._results, again._names = None, []
+        return again
 
     def functor(self, name: str, function: Callable[..., Any]) -> None:
         raise InputError("Soufflé cannot call Python functors", hint='use engine="embedded"')

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import product
 from math import prod
 
@@ -17,14 +18,14 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.validate import validate
 from scalify_dl.verify.conclude import conclude
 from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
+from scalify_dl.verify.pipeline import analyse, rules_program
 from scalify_dl.verify.verdict import Report, Verdict
 
 from .conditions import LARGE, Condition, simplified
 from .derive import Derivation, derive
 from .domain import Domain, Region, Search
 from .expression import Expression, Monomial
-from .family import Family
+from .family import Family, SymbolicFacts
 
 LIMIT = 240
 """Most cases."""
@@ -37,6 +38,7 @@ PRIMES = (13, 17, 19, 23, 29, 31, 37, 41)
 
 Point = dict[str, int]
 Equations = dict[str, Expression]
+Derive = Callable[[SymbolicFacts, Mapping[str, int]], Derivation]
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,7 @@ def cover(
     if not out.domain.holds(first):
         raise InputError(f"the sizes {_text(first)} do not fit the formulas", hint="add a capture at other sizes")
     search = Search(out.domain)
+    run = partial(derive, rules_program(options.rules), options)
     single = 0
     point: Point | None = _spread(family, {}, out.domain) or first
     while point is not None:
@@ -88,7 +91,7 @@ def cover(
             out.notes.append(f"{len(out.cases)} cases are proved and not all sizes covered: {_text(point)} is not")
             return out
         progress(f"case {len(out.cases) + 1}: {_text(point)}")
-        case = _prove(family, point, out, options)
+        case = _prove(family, point, out, run)
         if case is None:
             report = _ordinary(family, point, options)
             if report.verdict is not Verdict.PROVED:
@@ -108,7 +111,7 @@ def cover(
     return out
 
 
-def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Case | None:
+def _prove(family: Family, point: Point, out: Coverage, run: Derive) -> Case | None:
     """A region around a point, or of larger sizes with the same equations; None where symbols do not help."""
     axes = [symbol.name for symbol in family.symbols if symbol.axis]
     equations = _fixed({}, [a for a in axes if point[a] <= sum(family.ends)], point)
@@ -121,7 +124,7 @@ def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Cas
     if equations not in out.spread:
         out.spread.append(equations)
         large = _spread(family, equations, out.domain)
-        region = _region(family, equations, large, out, options) if large else None
+        region = _region(family, equations, large, out, run) if large else None
         if large and region is not None and region.holds(large):
             return Case(region, large)
     tried: list[Equations] = []
@@ -129,7 +132,7 @@ def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Cas
         if equations in tried or len(equations) == len(point):
             break
         tried.append(equations)
-        region = _region(family, equations, point, out, options)
+        region = _region(family, equations, point, out, run)
         if region is None:
             break
         if region.holds(point):
@@ -148,7 +151,7 @@ def _prove(family: Family, point: Point, out: Coverage, options: Options) -> Cas
         for finer in (equations, *(_fixed(equations, [name], point) for name in rest)):
             if finer not in tried and len(finer) < len(point):
                 tried.append(finer)
-                region = _region(family, finer, point, out, options)
+                region = _region(family, finer, point, out, run)
                 if region is not None and region.holds(point):
                     return Case(region, point)
         equations = _fixed(equations, rest[:1], point)
@@ -170,12 +173,12 @@ def _spread(family: Family, equations: Equations, domain: Domain) -> Point | Non
     return None
 
 
-def _region(family: Family, equations: Equations, point: Point, out: Coverage, options: Options) -> Region | None:
+def _region(family: Family, equations: Equations, point: Point, out: Coverage, run: Derive) -> Region | None:
     try:
         facts = family.facts(equations)
     except ValueError:
         return None
-    found: Derivation = derive(facts, point, options)
+    found = run(facts, point)
     if not found.proved:
         out.stops = out.stops or found.stops
         return None

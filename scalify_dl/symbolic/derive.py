@@ -10,7 +10,7 @@ from scalify_dl.facts.model import Row
 from scalify_dl.facts.schema import SYMBOLIC
 from scalify_dl.pysouffle import Program, Symbol
 from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import Analysis, fact_relations, rules_program
+from scalify_dl.verify.pipeline import Analysis, fact_relations
 
 from .conditions import Condition
 from .family import SymbolicFacts
@@ -27,8 +27,9 @@ class Derivation:
     stops: tuple[str, ...] = ()
 
 
-def derive(facts: SymbolicFacts, point: Mapping[str, int], options: Options) -> Derivation:
-    """Runs the rules; `point` has the sizes by which comparisons are decided that no bound decides."""
+def derive(rules: Program, options: Options, facts: SymbolicFacts, point: Mapping[str, int]) -> Derivation:
+    """Runs the rules (a program without facts); `point` has the sizes by which comparisons are decided that no bound
+    decides."""
     left = [symbol.name for symbol in facts.family.symbols if symbol.name not in facts.values]
     names = _Names([*left, *facts.coordinates.values()])
     symbols = [Symbol(names.inside(name), value=point[name], minimum=1) for name in left]
@@ -36,7 +37,7 @@ def derive(facts: SymbolicFacts, point: Mapping[str, int], options: Options) -> 
         Symbol(names.inside(name), value=facts.family.ends[0], minimum=facts.family.ends[0], below=names.inside(axis))
         for axis, name in facts.coordinates.items()
     ]
-    program = rules_program(options.rules, symbols=symbols)
+    program = rules.fresh(symbols=symbols)
     for relation, table in (fact_relations(program) | {name: name for name in SYMBOLIC}).items():
         numbers = [i for i, a in enumerate(program.relations[relation].attributes) if a.kind == "number"]
         program.insert(relation, [names.row(row, numbers) for row in facts.facts.tables.get(table, [])])

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scalify_dl.errors import InputError
-from scalify_dl.pysouffle import Branch, EvaluationError, Program, rules_dir
+from scalify_dl.pysouffle import Branch, EvaluationError, Program, Symbol, rules_dir
 
 PATH = """
 .decl edge(x: number, y: number)
@@ -232,3 +232,24 @@ def test_facts_of_relations_that_have_rules_survive_a_recomputation() -> None:
     program.insert("a", [(1,), (2,)]).insert("b", [(9,)]).run()
     assert sorted(program.relation("b")) == [(1,), (2,), (9,)]
     assert sorted(program.insert("c", [(1,)]).run().relation("b")) == [(2,), (9,)]
+
+
+def test_a_fresh_program_has_the_rules_and_no_facts() -> None:
+    program = Program.from_source(PATH + "path(0, 0).").insert("edge", [(1, 2), (2, 3)]).run()
+    again = program.fresh().insert("edge", [(5, 6)]).run()
+    assert sorted(again.relation("path")) == [(0, 0), (5, 6)]
+    assert sorted(program.relation("path")) == [(0, 0), (1, 2), (1, 3), (2, 3)]
+    with_symbol = program.fresh(symbols=[Symbol("n", value=7, minimum=1)]).insert("edge", [("n", "n + 1")]).run()
+    assert set(with_symbol.relation("path")) == {(0, 0), ("n", "n + 1")}
+
+
+def test_a_fresh_program_wants_its_functors_again() -> None:
+    rules = ".functor twice(x: number): number\n.decl a(x: number)\n.decl b(x: number)\nb(@twice(x)) :- a(x)."
+    program = Program.from_source(rules).functor("twice", lambda x: 2 * x)
+    with pytest.raises(EvaluationError, match="twice"):
+        program.fresh().insert("a", [(1,)]).run()
+
+
+def test_symbols_are_refused_for_a_fresh_program_with_other_arithmetic() -> None:
+    with pytest.raises(InputError, match="64-bit"):
+        Program.from_source(PATH, word_size=32).fresh(symbols=[Symbol("n", value=7, minimum=1)])

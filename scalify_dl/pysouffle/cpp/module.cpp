@@ -83,6 +83,10 @@ public:
             const std::vector<std::tuple<std::string, Value, Value, std::string>>& symbols)
         : engine_(make(name, std::string(text.c_str(), text.size()), include_dirs, defines, word_size), Arithmetic{word_size, checked}, declarations(symbols)) {}
 
+    // the same program without facts and functors
+    Session(const Session& other, const std::vector<std::tuple<std::string, Value, Value, std::string>>& symbols)
+        : engine_(other.engine_.program(), other.engine_.database().arithmetic, declarations(symbols)) {}
+
     nb::list relations() {
         nb::list out;
         for (const Relation& relation : engine_.program().relations) {
@@ -463,6 +467,9 @@ NB_MODULE(_engine, m) {
                       const std::vector<std::pair<std::string, std::string>>&, int, bool,
                       const std::vector<std::tuple<std::string, dl::Value, dl::Value, std::string>>&>(),
              "name"_a, "text"_a, "include_dirs"_a, "defines"_a, "word_size"_a, "checked"_a, "symbols"_a)
+        .def("fresh", [](const Session& session, const std::vector<std::tuple<std::string, dl::Value, dl::Value, std::string>>& symbols) {
+            return new Session(session, symbols);  // owned by the Python object
+        }, "symbols"_a)
         .def("relations", &Session::relations)
         .def("directives", &Session::directives)
         .def("warnings", &Session::warnings)
