@@ -102,14 +102,15 @@ def members(captures: Sequence[Capture], symbols: Mapping[str, str | None]) -> M
     varied = {name for name in places if len({one.axes.get(name, 0) for one in some}) > 1}
     # with an axis that no capture varies, one reading has to tell
     alone = len(captures) == 1 and any(place is None and name not in varied for name, place in places.items())
-    primes = list(PRIMES)
     out: list[Capture] = []
     for capture, one in zip(captures, opened, strict=True):
         if one is None:
             out.append(capture)
             continue
-        for _ in range(1 if alone else FIRST if not out else OTHERS):
-            out.append(_at(one, _point(one, sizes, primes), places))
+        first = not out
+        primes = list(PRIMES)  # a further text has to tell its mesh from the first one's, no more
+        for _ in range(1 if alone else FIRST if first else OTHERS):
+            out.append(_at(one, _point(one, sizes if first else sizes[::-1], primes), places))
     checks = []
     for name in sizes:
         point = _point(some[0], [other for other in sizes if other != name], list(PRIMES))

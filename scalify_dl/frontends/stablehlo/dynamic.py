@@ -100,9 +100,9 @@ def reshape(site: Site, operands: list[Known]) -> tuple[int, ...] | None:
 
 
 def broadcast(site: Site, operands: list[Known]) -> tuple[int, ...] | None:
-    """A scalar repeated; other forms stay ops."""
+    """A size repeated; other forms, and constants, stay ops."""
     (x,) = operands
-    return x.items * prod(site.type[1]) if len(x.items) == 1 else None
+    return x.items * prod(site.type[1]) if isinstance(site.values[0], Known) and len(x.items) == 1 else None
 
 
 def concatenate(site: Site, operands: list[Known]) -> tuple[int, ...] | None:

@@ -220,8 +220,7 @@ def fold(site: Site) -> list[Value] | None:
         return None
     values = site.values
     known = [value for value in map(site.known, values) if value is not None]
-    from_sizes = not type_[1] or any(isinstance(value, Known) for value in values)
-    if len(known) < len(values) or not from_sizes:
+    if len(known) < len(values):
         return None
     items = function(site, known)
     return None if items is None else [Known(*type_, items, site.about)]

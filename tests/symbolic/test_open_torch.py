@@ -1,0 +1,55 @@
+"""`torch.export` with dynamic shapes: one text, a proof for all its sizes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("torch.distributed.device_mesh", reason="needs torch")
+
+from scalify_dl.commands.family import symbolic
+from scalify_dl.symbolic.captures import Capture
+from scalify_dl.verify.options import Options
+
+from .open_torch import write
+
+
+def verdict(name: str, folder: Path, capsys: pytest.CaptureFixture[str], bug: str = "") -> str:
+    base, ranks, mesh = write(name, folder, bug=bug)
+    relate = None
+    if name == "mean":
+        relate = folder / "relate.yaml"
+        relate.write_text("inputs: {x: {dims: {0: dp}}}\n")
+    data = {"mlp": "x", "attention": "x", "mean": "x", "embedding": "ids"}[name]
+    symbolic(Capture(base, tuple(ranks), mesh, relate), f"batch={data}:0,seq={data}:1", [], Options(), as_json=False)
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["mlp", "attention", "embedding", "mean"])
+def test_an_export_is_proved_for_every_batch_and_sequence(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = verdict(name, tmp_path, capsys)
+    assert out.startswith("PROVED  for all batch, seq"), out
+    # the bounds of the export
+    assert "batch >= 2" in out
+    assert "batch <= 100000" in out
+    assert ("2 divides batch" in out) == (name == "mean")
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [
+        ("mlp", "no reduction"),
+        ("attention", "mask"),
+        ("attention", "no reduction"),
+        ("embedding", "bound"),
+        ("mean", "no reduction"),
+        ("mean", "frozen"),
+        ("mean", "sum"),
+    ],
+)
+def test_a_wrong_export_is_refuted(name: str, bug: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert verdict(name, tmp_path, capsys, bug).startswith("REFUTED  at batch=")
