@@ -67,10 +67,9 @@ class Fitter:
             terms = self._products.get(tuple(value / wanted[0] for value in wanted), [])
             if not terms:
                 return None
-            size = min(map(_size, terms))
-            scale = [
-                term * Expression.number(wanted[0] / self.values(term)[0]) for term in terms if _size(term) == size
-            ]
+            scale = [term * Expression.number(wanted[0] / self.values(term)[0]) for term in terms]
+            size = min(map(_size, scale))
+            scale = [term for term in scale if _size(term) == size]
             # the capture's own sizes, and whole multiples of them, before fractions of them
             whole = [term for term in scale if term.is_polynomial]
             best = whole if len(whole) == 1 else scale
@@ -119,8 +118,9 @@ def _plain(term: Expression) -> bool:
 
 
 def _size(term: Expression) -> int:
-    ((powers, _),) = term.terms
-    return sum(abs(exponent) for _, exponent in powers)
+    """Its exponents together, and one more for a fraction of a size."""
+    ((powers, factor),) = term.terms
+    return sum(abs(exponent) for _, exponent in powers) + (factor.denominator != 1)
 
 
 def indistinct(points: Sequence[Mapping[str, int]]) -> list[tuple[str, str]]:
