@@ -49,7 +49,7 @@ def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], opti
     with progress("reading the captures") as say:
         found = members(captures, symbols)
         facts = [capture.load() for capture in found.captures]
-        report = verify_family(facts, found.symbols, options, say, keep)
+        report = verify_family(facts, found.symbols, options, say, keep, found.also)
     if as_json:
         print(to_json(report))
     else:

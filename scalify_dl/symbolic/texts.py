@@ -46,6 +46,8 @@ class Members:
     bounds: list[Expression]
     checks: list[tuple[Capture, dict[str, int]]] = field(default_factory=list)
     """Further sizes of the first text."""
+    also: list[tuple[str, str]] = field(default_factory=list)
+    """Every baseline dim that is a symbol by the text, as (symbol, place)."""
 
     def check(self, family: Family) -> None:
         """Compares a family with its text at the further sizes; InputError where numbers differ.
@@ -69,6 +71,16 @@ class _Open:
         """What must be whole and from 1 on."""
         for _, values in self.dumps:
             yield from values.values()
+
+    def plain(self) -> Iterator[tuple[str, str]]:
+        """Baseline dims that are a symbol of the family, with their places."""
+        base, values = self.dumps[0]
+        for port in base.inputs:
+            for n, dim in enumerate(port.dims):
+                size = _expression(dim, values, base) if isinstance(dim, Formula) else Expression.number(1)
+                for name in size.symbols:
+                    if size == Expression.symbol(name):
+                        yield name, f"{port.position}:{n}"
 
     def bounds(self) -> Iterator[Expression]:
         """The same for all sizes: symbols, and the constraints of the dumps."""
@@ -108,7 +120,8 @@ def members(captures: Sequence[Capture], symbols: Mapping[str, str | None]) -> M
             out.append(capture)
             continue
         first = not out
-        primes = list(PRIMES)  # a further text has to tell its mesh from the first one's, no more
+        # a further text has to tell its mesh from the first one's, no more; a single reading, sizes from constants
+        primes = [*PRIMES[4:], *PRIMES[3::-1]] if alone else list(PRIMES)
         for _ in range(1 if alone else FIRST if first else OTHERS):
             out.append(_at(one, _point(one, sizes if first else sizes[::-1], primes), places))
     checks = []
@@ -118,7 +131,7 @@ def members(captures: Sequence[Capture], symbols: Mapping[str, str | None]) -> M
         checks.append((_at(some[0], point, places), {**some[0].axes, **point}))
     shared = [{*one.bounds()} for one in some]
     bounds = [b for b in dict.fromkeys(some[0].bounds()) if all(b in other for other in shared) and b.constant is None]
-    return Members(out, places, bounds, checks)
+    return Members(out, places, bounds, checks, list(some[0].plain()))
 
 
 def _opened(capture: Capture, places: Places) -> _Open | None:

@@ -58,11 +58,13 @@ def verify_family(
     options: Options | None = None,
     progress: Callable[[str], None] = lambda text: None,
     keep: Callable[[Family], None] = lambda family: None,
+    also: Sequence[tuple[str, str]] = (),
 ) -> FamilyReport:
     """Verifies a family for all sizes of its symbols.
 
     `captures` are the facts of one pair of programs at one or more sizes; `symbols` maps names to places: None for a
     mesh axis, `input:dim` (name or position of a baseline input) for a size. `keep` is called with the lifted family.
+    `also` are further dims that are known to be a symbol, as (name, place), where there is one capture.
     The captures themselves are verified first. InputError where they are not one program, or do not determine formulas.
     """
     options = options or Options()
@@ -75,7 +77,7 @@ def verify_family(
         report = conclude(analyse(facts, options))
         if report.verdict is not Verdict.PROVED:
             return FamilyReport(report.verdict, names, [], sizes=point, report=report, stats=_stats(len(facts["op"])))
-    reading = Reading(captures[0], points[0], found, symbols) if len(captures) == 1 else None
+    reading = Reading(captures[0], points[0], found, symbols, also) if len(captures) == 1 else None
     try:
         family = lift(captures, points, found) if reading is None else reading.family()
     except NoSymbolicForm as error:
