@@ -198,11 +198,13 @@ def relate(
     dist: Dist,
     mesh: Mesh,
     out: Annotated[Path | None, typer.Option("-o", metavar="F.yaml", help="Write here, not to stdout.")] = None,
+    size: Size = None,
 ) -> None:
     """Print a relations-file template: every pairing of inputs, what was guessed and what is ambiguous."""
     from scalify_dl.commands import inputs
+    from scalify_dl.frontends.sizes import Sizes
 
-    inputs.relate(base, dist, mesh, out)
+    inputs.relate(base, dist, mesh, out, Sizes.parse(size or ()))
 
 
 @app.command()

@@ -24,14 +24,14 @@ def export(base: Path, dist: Sequence[Path], mesh: str, relate: Path | None, out
     print(f"{out}: {len(facts['op']):,} ops, {facts.count:,} rows")
 
 
-def relate(base: Path, dist: Sequence[Path], mesh: str, out: Path | None) -> None:
+def relate(base: Path, dist: Sequence[Path], mesh: str, out: Path | None, sizes: Sizes) -> None:
     """A relations-file template on standard output, or in a new file."""
     from scalify_dl.frontends.relate import relations_template
 
     if out is not None and out.exists():
         raise InputError("this file exists", file=out, hint="a relations file is edited by hand: it is not overwritten")
     with progress("reading the programs"):
-        text = relations_template(base, dist, mesh)
+        text = relations_template(base, dist, mesh, sizes)
     if out is None:
         print(text, end="")
     else:

@@ -17,6 +17,7 @@ from .mesh import Mesh
 from .pairing import pair_rest
 from .placement import Placement, inferred
 from .read import read_pair
+from .sizes import Sizes
 
 HEAD = """\
 # Relations between the inputs and outputs of two programs. What is right as it stands can be deleted: it would be
@@ -25,11 +26,16 @@ HEAD = """\
 """
 
 
-def relations_template(base: str | Path, dist: Sequence[str | Path] | str | Path, mesh: str | Mesh) -> str:
-    """YAML text that `load_relations` reads, with comments about what is guessed. InputError for unreadable dumps."""
+def relations_template(
+    base: str | Path, dist: Sequence[str | Path] | str | Path, mesh: str | Mesh, sizes: Sizes | None = None
+) -> str:
+    """YAML text that `load_relations` reads, with comments about what is guessed. InputError for unreadable dumps.
+
+    `sizes` are those that the dumps leave open.
+    """
     mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
     files = [dist] if isinstance(dist, str | Path) else list(dist)
-    base_graph, dist_graphs = read_pair(base, files, mesh)
+    base_graph, dist_graphs = read_pair(base, files, mesh, None, sizes)
     return template(base_graph, dist_graphs[0], mesh)
 
 
