@@ -81,16 +81,17 @@ class Decisions:
                 self.unifier.propagate()
 
     def _own(self, op: Op) -> list[Cell]:
-        """Numbers of an op: those of its results, and its attributes."""
-        cells = [dim(tensor, i) for tensor in op.results for i in range(len(self.i.wiring.shape[tensor]))]
+        """Numbers of an op: those of its results, and its attributes; of a reshape those that it splits backwards, too."""
+        tensors = op.results if op.kind != "reshape" else [*op.results, *op.operands]
+        cells = [dim(tensor, i) for tensor in tensors for i in range(len(self.i.wiring.shape[tensor]))]
         cells += [("attr", op.name, key, i) for key, values in op.numbers.items() for i in values]
         for key, i in op.by_rank:
             cells += [attribute(op, key, i), *(step(op, key, i, axis) for axis in self.i.wiring.axes)]
         return [cell for cell in cells if cell in self.unifier.value]
 
     def _ops(self, ops: Sequence[Op], inputs: Sequence[Cell]) -> None:
-        """Decides what is open in these ops: what speaks for itself everywhere first, then one number at a time, those
-        that are written in the program before those of inputs."""
+        """Decides what is open in these ops: what speaks for itself everywhere first, then one number at a time, of
+        inputs before those that the program writes."""
         waiting = list(ops)
         while waiting := [op for op in waiting if self.unifier.open(self._own(op))]:
             progress = False
@@ -99,12 +100,14 @@ class Decisions:
                 progress |= self._obvious(op)
             if progress:
                 continue
-            given = {self.unifier.find(cell) for cell in inputs}
-            written = next((c for op in waiting for c in self._written(op) if self.unifier.find(c) not in given), None)
-            free = [written] if written else self.unifier.open(inputs)
+            free = self.unifier.open(inputs) + [cell for op in waiting for cell in self._written(op)]
+            rest = [cell for op in waiting for cell in self.unifier.open(self._own(op)) if cell[0] != "rank"]
+            # what is multiplied with a size first, never a multiple of one: batch * 16 rather than 128 / batch
+            score = self.unifier.beside_size
+            free = [c for c in (*free, *rest) if score(c) > 0] or [c for c in (*free, *rest) if not score(c)]
             if not free:
                 self._split_is_told(waiting)
-                free = [cell for op in waiting for cell in self.unifier.open(self._own(op)) if cell[0] != "rank"]
+                free = rest
             if not free:
                 return
             self._constants(free[:1])
@@ -152,8 +155,8 @@ class Decisions:
     @staticmethod
     def _mirrored(cell: Cell, op: Op, base: Op) -> Cell:
         if cell[0] == "dim":
-            place = op.results.index(str(cell[1]))
-            return ("dim", base.results[place], cell[2]) if place < len(base.results) else ("none",)
+            mine, theirs = (*op.results, *op.operands), (*base.results, *base.operands)
+            return ("dim", dict(zip(mine, theirs, strict=False)).get(str(cell[1])), cell[2])
         return (cell[0], base.name, *cell[2:])
 
     def related(self, value: int | Fraction, formula: Expression) -> Expression | None:

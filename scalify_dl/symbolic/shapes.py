@@ -82,10 +82,31 @@ class Shapes:
             self._rules[op.kind](op)
 
     def reshape(self, op: Op, groups: Sequence[Group]) -> None:
-        """Groups of dims have the same elements."""
-        x, out = op.operands[0], op.results[0]
+        """Groups of dims have the same elements; from the right, a dim that divides another is a factor of it."""
+        u = self.unifier
         for here, there in groups:
-            self.unifier.product([dim(x, i) for i in here], [dim(out, i) for i in there])
+            left = [dim(op.operands[0], i) for i in here]
+            right = [dim(op.results[0], i) for i in there]
+            while left and right:
+                a, b = left[-1], right[-1]
+                less, more = sorted((u.value[a], u.value[b]))
+                if (
+                    not less
+                    or more % less
+                    or (len(left) == 1 and len(right) > 1)
+                    or (len(right) == 1 and len(left) > 1)
+                ):
+                    u.product(left, right)
+                    break
+                left.pop()
+                right.pop()
+                if less == more:
+                    u.same(a, b)
+                    continue
+                longer, factor = (left, b) if u.value[a] == more else (right, a)
+                rest = u.add(("factor", op.name, len(left), len(right)), more // less)
+                u.product([a if longer is left else b], [rest, factor])
+                longer.append(rest)
 
     def _same(self, a: str, b: str) -> None:
         """All dims of two tensors, position by position."""
@@ -110,11 +131,13 @@ class Shapes:
         self._dims([(x, i, out, j) for j, i in enumerate(op.list("dimensions"))])
 
     def _slice(self, op: Op) -> None:
-        """limit - start = size * stride, on every rank."""
+        """limit - start = size * stride, on every rank; a slice of all of a dim is one at every size."""
         x, out = op.operands[0], op.results[0]
-        for i in range(len(self.wiring.shape[x])):
+        values = self.unifier.value
+        for i, size in enumerate(self.wiring.shape[x]):
             start, limit, stride = (attribute(op, key, i) for key in ("start", "limit", "stride"))
-            values = self.unifier.value
+            if self.wiring.shape[out][i] == size and start[0] == "attr":
+                self.unifier.same(limit, dim(x, i))
             if stride not in values or values[stride] == 1:
                 self.unifier.total([(1, limit), (-1, start), (-1, dim(out, i))])
                 for axis in self.wiring.axes:
@@ -206,11 +229,13 @@ class Shapes:
         return [i for i in range(len(self.wiring.shape[x])) if i not in {*collapsed, *batching}]
 
     def _gather(self, op: Op) -> None:
-        out = op.results[0]
+        x, out = op.operands[0], op.results[0]
         keys = ("collapsed_slice_dims", "operand_batching_dims", "start_indices_batching_dims")
         whole = self._indexed(op, "offset_dims", keys, out)
         for i, j in zip(whole, op.list("offset_dims"), strict=False):
             self.unifier.same(attribute(op, "slice_sizes", i), dim(out, j))
+            if self.wiring.shape[x][i] != 1:  # windows that are all of a dim are so at every size
+                self.unifier.same(dim(x, i), dim(out, j))
 
     def _scatter(self, op: Op) -> None:
         self._same(op.operands[0], op.results[0])

@@ -151,13 +151,32 @@ class Unifier:
             while waiting:
                 for equation in self._watch.get(waiting.pop(), ()):
                     for other in equation.cells:
-                        root, formula = self.find(other), self.formula(other)
-                        related |= formula is not None and formula.constant is None
-                        if formula is None and root not in reached:
+                        root = self.find(other)
+                        related |= self._varies(other)
+                        if self.formula(other) is None and root not in reached:
                             reached.add(root)
                             waiting.append(root)
             seen |= dict.fromkeys(reached, related)
         return [cell for cell in self.open(cells) if not seen[self.find(cell)]]
+
+    def beside_size(self, cell: Cell) -> int:
+        """1 for an open cell that is multiplied with a size, -1 for one of which a size is a factor: were that one a
+        number, others would be quotients; else 0."""
+        root, found = self.find(cell), 0
+        for equation in self._watch.get(root, ()):
+            if isinstance(equation, Product):
+                sides = [equation.left, equation.right]
+                if any(self.find(c) == root for c in equation.right):
+                    sides.reverse()
+                here, there = (any(self._varies(c) for c in side) for side in sides)
+                if there:
+                    return -1
+                found |= here
+        return found
+
+    def _varies(self, cell: Cell) -> bool:
+        formula = self.formula(cell)
+        return formula is not None and formula.constant is None
 
     def propagate(self) -> None:
         """Follows equations until they give nothing new."""
