@@ -41,6 +41,7 @@ class Counts:
         self._extents: dict[str, set[Expression]] = {}
         self._ranked: set[str] = set()
         self._spaces()
+        self._coordinates()
         for of_base in (True, False):
             ops = [op for op in self.wiring.order if self.wiring.is_base(op) == of_base]
             for op in ops:
@@ -91,6 +92,32 @@ class Counts:
             if formula is not None:
                 self._extents.setdefault(self._find(tensor), set()).add(formula)
         self._ranked = {self._find(tensor) for tensor in ranked}
+
+    def _coordinates(self) -> None:
+        """Ranks divided by, and modulo, sizes of axes: `rank // 4 % 2` is a position along axes."""
+        axes = self.wiring.axes
+        spans: dict[str, tuple[int, int]] = {}
+        for op in self.wiring.order:
+            if op.kind in ("partition-id", "replica-id"):
+                spans[op.results[0]] = 0, len(axes)
+                continue
+            span = spans.get(op.operands[0]) if op.operands else None
+            if span is None or not op.results:
+                continue
+            if op.kind in ("convert", "reshape", "broadcast"):
+                spans[op.results[0]] = span
+                continue
+            tensor = self._constant(op.operands[1]) if op.kind in ("divide", "floor-divide", "remainder") else None
+            if tensor is None:
+                continue
+            first, last = span
+            for at in range(first, last + 1):  # the ranks along the minor axes from `at` on
+                size = self.unifier.multiplied([("axis", axis) for axis in axes[at:last]])
+                if size.at(self.i.point) == self._value[tensor]:
+                    spans[op.results[0]] = (at, last) if op.kind == "remainder" else (first, at)
+                    if tensor not in self.literals:
+                        self._count(self.wiring.maker[tensor], tensor, size, "counts ranks")
+                    break
 
     def _candidates(self, tensor: str, value: int | Fraction) -> set[Expression]:
         """Sizes, and last positions, of dims that a position points into; with axes, where it is of all ranks."""

@@ -81,7 +81,7 @@ class Decisions:
                 self.unifier.propagate()
 
     def _own(self, op: Op) -> list[Cell]:
-        """Numbers of an op: those of its results, and its attributes; of a reshape those that it splits backwards, too."""
+        """Numbers of an op: its attributes, dims of its results, and of a reshape those of its operand."""
         tensors = op.results if op.kind != "reshape" else [*op.results, *op.operands]
         cells = [dim(tensor, i) for tensor in tensors for i in range(len(self.i.wiring.shape[tensor]))]
         cells += [("attr", op.name, key, i) for key, values in op.numbers.items() for i in values]
