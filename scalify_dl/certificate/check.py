@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .closed import DECIDED, Closed, Structure
+from scalify_dl.facts import Facts
+
+from .closed import Closed
 from .decide import Decider
-from .files import CertificateError, facts_hash, file_hash, read_lines, rule_name
-from .plans import Check, OtherVariables, Row, instance
-from .rules import read_rules
-from .terms import Clause, RuleError, RuleSet, Value, cell
+from .files import CertificateError, file_hash, read_lines, rule_name, text_hash
+from .plans import Check, Functions, Row, derive, instance
+from .rules import Clause, RuleError, RuleSet, Value, cell, read_rules
+from .structure import DECIDED, Structure
 
 
 @dataclass(frozen=True)
@@ -37,31 +39,31 @@ class Checked:
 
 
 class Checker:
-    """Facts and rules, read once, against which certificates are replayed."""
+    """Rules, read once, by which certificates are replayed."""
 
-    def __init__(self, directory: Path, rules: Iterable[Path], shipped: Path) -> None:
-        """`shipped` is the folder of the rules that come with the package: it only shortens names of files."""
+    def __init__(self, rules: Iterable[Path], shipped: Path) -> None:
+        """`shipped`: the folder of the rules that come with the package, which only shortens names of files."""
         with _refusing():
             self.rules = read_rules(rules)
-            self.shipped = shipped
-            self.rule_hashes = {rule_name(file, shipped): file_hash(file) for file in self.rules.files}
-            self.facts, self.fact_hashes = _read_facts(self.rules, directory)
             names = {str(file): rule_name(file, shipped) for file in self.rules.files}
+            self.hashes = {names[str(file)]: file_hash(file) for file in self.rules.files}
             self.clauses: dict[tuple[str, str, int, str], list[Clause]] = defaultdict(list)
             for clause in self.rules.clauses:
                 self.clauses[clause.head.relation, names[clause.file], clause.line, clause.text].append(clause)
             self.structure = Structure(self.rules)
 
-    def replay(self, certificate: Path) -> Checked:
-        """Accept a certificate; CertificateError says which line is not accepted and why."""
+    def replay(self, certificate: Path, facts: Facts) -> Checked:
+        """Accept a certificate over facts, which were loaded from a directory and are valid; CertificateError says
+        which line is not accepted and why."""
         with _refusing():
             lines = read_lines(certificate)
             header = next(lines, None)
             if not isinstance(header, dict):
                 raise CertificateError("it does not say what it proves")
-            _same(header, "rules", self.rule_hashes)
-            _same(header, "facts", self.fact_hashes)
-            replay = _Replay(self, header)
+            rows, hashes = _facts(self.rules, facts)
+            _same("rules", header.get("rules"), self.hashes)
+            _same("facts", header.get("facts"), hashes)
+            replay = _Replay(self, rows, header)
             for number, line in enumerate(lines, 3):
                 replay.line(number, line)
             return replay.conclude()
@@ -80,125 +82,121 @@ def _refusing() -> Iterator[None]:
         raise CertificateError(f"cannot be checked: {error}") from None
 
 
-def _same(header: dict[str, Any], what: str, found: dict[str, str]) -> None:
-    stated = header.get(what)
+def _same(what: str, stated: Any, found: dict[str, str]) -> None:
     if stated != found:
-        both = stated.keys() | found.keys() if isinstance(stated, dict) else found.keys()
-        wrong = [name for name in sorted(both) if not isinstance(stated, dict) or stated.get(name) != found.get(name)]
+        stated = stated if isinstance(stated, dict) else {}
+        wrong = [name for name in sorted(stated.keys() | found.keys()) if stated.get(name) != found.get(name)]
         raise CertificateError(f"it is about other {what}: {', '.join(wrong[:5])}")
 
 
-def _read_facts(rules: RuleSet, directory: Path) -> tuple[dict[str, set[Row]], dict[str, str]]:
+def _facts(rules: RuleSet, facts: Facts) -> tuple[dict[str, set[Row]], dict[str, str]]:
     """The rows of every relation that is read from the facts, and the hash of its file."""
-    facts: dict[str, set[Row]] = {}
+    rows: dict[str, set[Row]] = {}
     hashes: dict[str, str] = {}
     for relation, name in rules.inputs.items():
-        file = directory / name
-        text = file.read_text("utf-8") if file.exists() else ""
-        lines = text.removesuffix("\n").split("\n") if text else []
-        hashes[name] = facts_hash(text)
-        numbers = [i for i, kind in enumerate(rules.relations[relation]) if kind == "number"]
-        rows = set()
-        for number, line in enumerate(lines, 1):
-            row: list[Any] = line.split("\t")
-            if len(row) != len(rules.relations[relation]):
-                raise CertificateError(f"{file}:{number}: a row with {len(row)} columns")
-            for i in numbers:
-                try:
-                    row[i] = int(row[i])
-                except ValueError:
-                    raise CertificateError(f"{file}:{number}: {row[i]!r} is not a number") from None
-            rows.add(tuple(row))
-        facts[relation] = rows
-    return facts, hashes
+        file = (facts.directory or Path()) / name
+        rows[relation] = set(facts.tables.get(file.stem, ())) if relation != DECIDED else set()
+        hashes[name] = text_hash(file.read_text("utf-8") if file.exists() else "")
+    return rows, hashes
 
 
-def _order(header: dict[str, Any]) -> dict[str, int]:
-    """Numbers of texts for `ord`, which may be any numbers but must tell all texts apart."""
-    order = header.get("order")
-    if not isinstance(order, dict) or any(type(n) is not int for n in order.values()):
-        raise CertificateError("it states no order of texts")
-    if len(set(order.values())) != len(order):
-        raise CertificateError("its order of texts gives one number twice")
-    return order
+class _Header:
+    """What the second line states, well-formed."""
 
-
-def _chosen(header: dict[str, Any], rules: RuleSet) -> dict[str, set[Row]]:
-    """The rows that were chosen in relations with a choice domain, which must keep to their keys."""
-    stated = header.get("choices")
-    if not isinstance(stated, dict) or stated.keys() != rules.choices.keys():
-        raise CertificateError("it does not state the choices that the rules leave open")
-    chosen: dict[str, set[Row]] = {}
-    for relation, rows in stated.items():
-        if not isinstance(rows, list) or not all(
-            isinstance(row, list) and all(type(v) in (int, str) for v in row) for row in rows
+    def __init__(self, header: dict[str, Any], rules: RuleSet) -> None:
+        self.outputs: list[list[Any]] = header.get("outputs")  # type: ignore[assignment]
+        self.assumptions = header.get("assumptions")
+        self.order: dict[str, int] = header.get("order")  # type: ignore[assignment]
+        """Numbers of texts for `ord`, which may be any numbers but must tell all texts apart."""
+        self.choices: dict[str, set[Row]] = {}
+        """The rows that were chosen in relations with a choice domain, which must keep to their keys."""
+        self.clauses: list[list[Any]] = header.get("clauses")  # type: ignore[assignment]
+        """Relation, file, line, text and variables of the clauses that steps name by number."""
+        if not _rows(self.outputs) or any(len(row) != 3 for row in self.outputs):
+            raise CertificateError("it does not say which outputs are proved")
+        if not isinstance(self.order, dict) or any(type(n) is not int for n in self.order.values()):
+            raise CertificateError("it states no order of texts")
+        if len(set(self.order.values())) != len(self.order):
+            raise CertificateError("its order of texts gives one number twice")
+        choices = header.get("choices")
+        if (
+            not isinstance(choices, dict)
+            or choices.keys() != rules.choices.keys()
+            or not all(map(_rows, choices.values()))
         ):
-            raise CertificateError(f"the choices of {relation} are malformed")
-        chosen[relation] = {tuple(row) for row in rows}
-        for key in rules.choices[relation]:
-            if len({tuple(row[i] for i in key) for row in chosen[relation]}) != len(chosen[relation]):
-                raise CertificateError(f"the choices of {relation} give one key two rows")
-    return chosen
+            raise CertificateError("it does not state the choices that the rules leave open")
+        for relation, rows in choices.items():
+            self.choices[relation] = chosen = {tuple(row) for row in rows}
+            for key in rules.choices[relation]:
+                if len({tuple(row[i] for i in key) for row in chosen}) != len(chosen):
+                    raise CertificateError(f"the choices of {relation} give one key two rows")
+        if not isinstance(self.clauses, list) or not all(
+            isinstance(clause, list) and [type(item) for item in clause] == [str, str, int, str, list]
+            for clause in self.clauses
+        ):
+            raise CertificateError("its list of clauses is malformed")
+
+
+def _rows(rows: Any) -> bool:
+    """Whether this is a list of rows without records."""
+    return isinstance(rows, list) and all(
+        isinstance(row, list) and all(type(value) in (int, str) for value in row) for row in rows
+    )
 
 
 class _Replay:
     """What was accepted so far."""
 
-    def __init__(self, checker: Checker, header: dict[str, Any]) -> None:
-        self.header = header
+    def __init__(self, checker: Checker, facts: dict[str, set[Row]], header: dict[str, Any]) -> None:
         self.checker = checker
+        self.facts = facts
         self.structure = checker.structure
-        chosen = _chosen(header, checker.rules)
-        self.closed = Closed(checker.rules, self.structure, checker.facts, _order(header), chosen)
-        self.chosen = chosen
+        self.header = _Header(header, checker.rules)
+        self.closed = Closed(checker.rules, self.structure, facts, self.header.order, self.header.choices)
         self.decider = Decider(self.closed)
         self.values: list[Value] = []
         self.relations: list[str] = []
         self.rows: list[Row] = []
         """The rows that are shown, and their relations."""
-        self.checks: dict[int, list[Check]] = {}
+        self.given: dict[str, set[Row]] = {}
         self.concluding = False
+        self.checks: dict[int, list[Check]] = {}
+        """By number of the clause; several where its text has alternatives."""
+        self.compile(late=False)
+
+    def compile(self, *, late: bool) -> None:
+        """The checks of the clauses of conclusions, or of those of the recursion and below."""
+        functions = Functions(self.closed)
+        numbers = []
+        for number, (*place, names) in enumerate(self.header.clauses):
+            if (place[0] in self.structure.late) is late:
+                self.checks[number] = []
+                for clause in self.checker.clauses.get(tuple(place), ()):
+                    if instance(functions, clause, names, self.structure.computed):
+                        numbers.append(number)
+        for number, check in zip(numbers, functions.compiled(), strict=True):
+            self.checks[number].append(check)
 
     def line(self, number: int, line: Any) -> None:
         """Accept one line, or raise."""
         try:
-            if isinstance(line, dict):
-                ((kind, items),) = line.items()
-                if kind == "values":
-                    for item in items:
-                        self.values.append(self.new_value(item))
-                    return
-                relation, row = (DECIDED, self.row(items)) if kind == "decide" else ("", None)
-                good = row is not None and self.decider.decide(*row)
-            elif len(line) == 3:
-                clause, premises, bindings = line
-                relation = self.stated(clause)[0]
-                row = self.follows(clause, premises, bindings)
-                good = row is not None
-            else:
-                relation, items = line
-                row = self.row(items)
-                good = self.is_given(relation, row)
+            if isinstance(line, dict) and "values" in line:
+                for value in line["values"]:
+                    self.values.append(self.value(value))
+                return
+            relation, row = self.step(line)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CertificateError(f"line {number} is malformed: {error!r}") from None
-        if not good or row is None:
-            raise CertificateError(f"line {number} does not hold: {self.words(line)}")
+        if row is None:
+            what = "this claim of arithmetic is not decided" if relation == DECIDED else f"no row of {relation} follows"
+            raise CertificateError(f"line {number} does not hold: {what}")
         if self.concluding and relation not in self.structure.late:  # conclusions rest on what is not shown, too
             raise CertificateError(f"line {number}: a row of {relation} comes after conclusions")
         self.relations.append(relation)
         self.rows.append(row)
 
-    def words(self, line: Any) -> str:
-        """What a line claims, as far as it can be said."""
-        if isinstance(line, list) and len(line) == 3:
-            relation, file, at, *_ = self.stated(line[0])
-            return f"no step of {relation} by {file}:{at} has these premises and bindings"
-        if isinstance(line, list):
-            return f"{line[0]} is not given with this row"
-        return "this claim of arithmetic is not decided" if "decide" in line else "no such kind of line"
-
-    def new_value(self, value: Any) -> Value:
-        """A value as it is stated first."""
+    def value(self, value: Any) -> Value:
+        """A value as it is stated."""
         if isinstance(value, list):
             return cell(self.row(value))
         if value is None or type(value) in (int, str):
@@ -212,57 +210,44 @@ class _Replay:
         values = self.values
         return tuple([values[i] for i in items])
 
-    def is_given(self, relation: str, row: Row) -> bool:
-        """A row of the facts, or a fact of the rules."""
-        if row in self.checker.facts.get(relation, ()):
-            return True
-        return any(
-            not clause.body and instance(clause, [], self.looked_up, self.closed)([], [], [], []) == row
-            for clause in self.checker.rules.clauses
-            if clause.head.relation == relation
-        )
-
-    def looked_up(self, relation: str) -> bool:
-        """Whether premises of a relation are not steps, but rows that the checker computes."""
-        return relation in self.structure.computed
-
-    def stated(self, clause: Any) -> list[Any]:
-        """Relation, file, line, text and variables of a clause."""
-        if type(clause) is not int or clause < 0:
-            raise TypeError(f"{clause!r} is no clause")
-        found = self.header["clauses"][clause]
-        if not isinstance(found, list) or len(found) != 5 or not isinstance(found[4], list):
-            raise TypeError(f"clause {clause} is malformed")
-        return found
-
-    def follows(self, clause: int, premises: list[int], bindings: list[int]) -> Row | None:
-        """The row that a clause derives from these earlier lines under these bindings, if it does."""
-        checks = self.checks.get(clause)
-        if checks is None:
-            checks = self.checks[clause] = self.compiled(*self.stated(clause))
-        values = list(self.row(bindings))
-        for check in checks:
-            row = check(self.relations, self.rows, premises, values)
-            if row is not None:
-                relation = self.header["clauses"][clause][0]
-                return None if row not in self.chosen.get(relation, (row,)) else row
-        return None
-
-    def compiled(self, relation: str, file: str, line: int, text: str, names: list[str]) -> list[Check]:
-        """The checks of a clause: several where its text has alternatives."""
-        if relation in self.structure.late:
+    def step(self, line: Any) -> tuple[str, Row | None]:
+        """A relation, and the row of it that a line shows, if it does."""
+        if isinstance(line, dict):
+            row = self.row(line["decide"])
+            return DECIDED, row if self.decider.decide(*row) else None
+        if len(line) == 2:
+            relation, items = line
+            row = self.row(items)
+            return relation, row if row in self.givens(relation) else None
+        clause, premises, bindings = line
+        relation = self.header.clauses[clause][0]
+        if relation in self.structure.late and not self.concluding:
             self.begin_to_conclude()
-        checks = []
-        for clause in self.checker.clauses.get((relation, file, line, text), ()):
-            with suppress(OtherVariables):
-                checks.append(instance(clause, names, self.looked_up, self.closed))
-        return checks
+        values = self.row(bindings)
+        for check in self.checks[clause]:
+            found = check(self.relations, self.rows, premises, values)
+            if found is not None:
+                chosen = self.header.choices.get(relation)
+                return relation, found if chosen is None or found in chosen else None
+        return relation, None
+
+    def givens(self, relation: str) -> set[Row]:
+        """Rows of the facts, and facts of the rules."""
+        if relation not in self.given:
+            functions = Functions(self.closed)
+            for clause in self.checker.rules.clauses:
+                if clause.head.relation == relation and not clause.body:
+                    derive(functions, clause, None)
+            self.given[relation] = set(self.facts.get(relation, ()))
+            for function in functions.compiled():
+                function((), self.given[relation].add)
+        return self.given[relation]
 
     def begin_to_conclude(self) -> None:
         """The recursion ends here."""
-        if not self.concluding:
-            self.concluding = True
-            self.closed.conclude(self.shown())
+        self.concluding = True
+        self.closed.conclude(self.shown())
+        self.compile(late=True)
 
     def shown(self) -> dict[str, set[Row]]:
         out: dict[str, set[Row]] = defaultdict(set)
@@ -272,24 +257,22 @@ class _Replay:
 
     def conclude(self) -> Checked:
         """The whole: every expected output is proved as stated, every assumption listed, no premises contradict."""
-        self.begin_to_conclude()
+        if not self.concluding:
+            self.begin_to_conclude()
         shown = self.shown()
-        stated = self.header.get("outputs")
-        if not isinstance(stated, list) or not all(isinstance(row, list) and len(row) == 3 for row in stated):
-            raise CertificateError("it does not say which outputs are proved")
-        outputs = [tuple(map(str, row)) for row in stated]
+        outputs = [tuple(map(str, row)) for row in self.header.outputs]
         for row in outputs:
             if (row[0], row[1], "PROVED", row[2]) not in shown["output_verdict"]:
                 raise CertificateError(f"the output {row} is claimed, and not proved")
-        missing = {row[:2] for row in self.checker.facts["expect"]} - {row[:2] for row in outputs}
+        missing = {row[:2] for row in self.facts["expect"]} - {row[:2] for row in outputs}
         if missing or not outputs:
             names = ", ".join(" = ".join(map(str, pair)) for pair in sorted(missing))
             raise CertificateError(f"no proof of {names or 'anything'}")
-        for relation, rows in self.chosen.items():
+        for relation, rows in self.header.choices.items():
             if not rows <= shown[relation]:
                 raise CertificateError(f"a choice of {relation} is not derived")
         assumptions = sorted(tuple(map(str, row)) for row in self.concluded("assumption"))
-        if [list(row) for row in assumptions] != self.header.get("assumptions"):
+        if [list(row) for row in assumptions] != self.header.assumptions:
             raise CertificateError("the assumptions are not those that the rules list")
         if self.concluded("inconsistent"):
             raise CertificateError("the premises contradict each other")

@@ -8,84 +8,17 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from .plans import Derive, Row, derive, plain_atoms
-from .terms import Aggregate, Apply, Atom, Clause, Compare, Literal, Record, RuleError, RuleSet, Term, atoms
-
-RECURSION = "holds"
-"""The relation whose recursion a certificate shows."""
-GOALS = ("output_verdict", "assumption", "inconsistent")
-"""What the checker looks at in the end."""
-DECIDED = "proved"
-"""Claims of arithmetic: no fact and no step, the checker decides them (decide.py)."""
-
+from .plans import Derive, Functions, Row, derive, plain_atoms
+from .rules import Atom, Clause, RuleError, RuleSet
+from .structure import RECURSION, Structure
 
 _MANY = 1000
 """Rows that a relation is taken to have while it is computed."""
-
-
-class Structure:
-    """Which relations of a rule set a certificate shows, and which the checker computes.
-
-    The correspondences are one big recursion without negation, the component of `holds`. Below it, relations that some
-    rule denies or counts are computed, with all that they need, and so are mere lists of facts (`computed`). The rest
-    below it, the recursion itself (`recursion`) and what rules conclude from it (`late`) is shown.
-    """
-
-    def __init__(self, rules: RuleSet) -> None:
-        self.reads: dict[str, set[str]] = {r: set() for r in rules.relations}
-        denied: dict[str, set[str]] = {r: set() for r in rules.relations}
-        bodies = set()
-        for clause in rules.clauses:
-            self.reads[clause.head.relation].update(atom.relation for atom in atoms(clause.body))
-            denied[clause.head.relation].update(denials(clause))
-            if clause.body:
-                bodies.add(clause.head.relation)
-        self.components = _components(self.reads)
-        self.recursion = self.components[RECURSION][1] if RECURSION in self.components else frozenset()
-        above: set[str] = set(self.recursion)
-        for relation in sorted(self.reads, key=lambda r: self.components[r][0]):
-            if not above.isdisjoint(self.reads[relation]):
-                above.update(self.components[relation][1])
-        self.late = frozenset(above - self.recursion)
-        given = {r for r in self.reads if r not in bodies}
-        goals = self._below(set(GOALS) & self.reads.keys())
-        needed = set().union(*(denied[r] for r in goals)) - above
-        self.computed = frozenset((self._below(needed) | given) - above - {DECIDED})
-        self.supports = frozenset(set().union(*(denied[r] for r in goals & self.late)) & above)
-        """Relations of the recursion or above it whose absence is concluded from: all their rows are shown."""
-
-    def _below(self, relations: set[str]) -> set[str]:
-        """These relations and all that they depend on."""
-        seen, todo = set(relations), list(relations)
-        while todo:
-            fresh = self.reads[todo.pop()] - seen
-            seen |= fresh
-            todo += fresh
-        return seen
-
-
-def denials(clause: Clause) -> set[str]:
-    """Relations that a clause denies or counts."""
-    out: set[str] = set()
-    todo: list[Term | Literal] = list(clause.body)
-    while todo:
-        part = todo.pop()
-        if isinstance(part, Aggregate):
-            out.update(atom.relation for atom in atoms(part.body))
-        elif isinstance(part, Atom):
-            if part.negated:
-                out.add(part.relation)
-            todo += part.args
-        elif isinstance(part, Record):
-            todo += part.items
-        elif isinstance(part, Apply):
-            todo += part.args
-        elif isinstance(part, Compare):
-            todo += (part.left, part.right)
-    return out
+_SAMPLE = 100
 
 
 class _Table:
@@ -95,28 +28,33 @@ class _Table:
         self.rows: set[Row] = set()
         self.indexes: dict[tuple[int, ...], defaultdict[Any, list[Row]]] = {}
         self.distinct: dict[int, int] = {}
-        """How many values a column has, once it is complete."""
+        """About how many values a column has, once it is complete."""
 
-    def add(self, rows: Iterable[Row]) -> set[Row]:
+    def add(self, rows: set[Row]) -> set[Row]:
         """Add rows; those that are new."""
-        fresh = set(rows)
-        fresh -= self.rows
+        fresh = rows - self.rows if self.rows else rows
         self.rows |= fresh
-        for positions, index in self.indexes.items():
-            enter(index, positions, fresh)
+        for columns, index in self.indexes.items():
+            _enter(index, columns, fresh)
         return fresh
 
-    def index(self, positions: tuple[int, ...]) -> dict[Any, list[Row]]:
-        index = self.indexes.get(positions)
+    def index(self, columns: tuple[int, ...]) -> dict[Any, list[Row]]:
+        index = self.indexes.get(columns)
         if index is None:
-            index = self.indexes[positions] = defaultdict(list)
-            enter(index, positions, self.rows)
+            index = self.indexes[columns] = defaultdict(list)
+            _enter(index, columns, self.rows)
         return index
 
+    def values(self, column: int) -> int:
+        if column not in self.distinct:
+            found = len({row[column] for row in islice(self.rows, _SAMPLE)})
+            self.distinct[column] = found if found < 0.7 * _SAMPLE else len(self.rows)
+        return max(self.distinct[column], 1)
 
-def enter(index: defaultdict[Any, list[Row]], positions: tuple[int, ...], rows: set[Row]) -> None:
-    """Add rows to an index by their values at `positions`."""
-    for key, row in zip(map(itemgetter(*positions), rows), rows, strict=True):
+
+def _enter(index: defaultdict[Any, list[Row]], columns: tuple[int, ...], rows: set[Row]) -> None:
+    """Add rows to an index by their values in these columns."""
+    for key, row in zip(map(itemgetter(*columns), rows), rows, strict=True):
         index[key].append(row)
 
 
@@ -140,8 +78,7 @@ class Closed:
             if clause.head.relation not in rules.choices:
                 self.clauses[clause.head.relation].append(clause)
         for relation, rows in (facts | chosen).items():
-            self.tables[relation].add(rows)
-        self.given = set(facts)
+            self.tables[relation].rows |= rows
         self.done = {r for r in rules.relations if r not in self.clauses}
         self.growing: set[str] = set()
         """Relations that are being computed."""
@@ -151,22 +88,18 @@ class Closed:
         self.complete(relation)
         return self.tables[relation].rows
 
-    def index(self, relation: str, positions: tuple[int, ...]) -> dict[Any, list[Row]]:
-        """All rows by their values at `positions`: one value, or the tuple of several."""
+    def index(self, relation: str, columns: tuple[int, ...]) -> dict[Any, list[Row]]:
+        """All rows by their values in `columns`: one value, or the tuple of several."""
         self.complete(relation)
-        return self.tables[relation].index(positions)
+        return self.tables[relation].index(columns)
 
-    def fitting(self, relation: str, known: list[int]) -> float:
+    def fitting(self, relation: str, columns: Iterable[int]) -> float:
         """About how many rows there are for one choice of values in these columns."""
         self.complete(relation)
-        if relation in self.growing:
-            return float(_MANY / 10 ** len(known))
         table = self.tables[relation]
-        out = float(len(table.rows))
-        for i in known:
-            if i not in table.distinct:
-                table.distinct[i] = max(len({row[i] for row in table.rows}), 1)
-            out /= table.distinct[i]
+        out = float(_MANY if relation in self.growing else len(table.rows))
+        for column in columns:
+            out /= 10 if relation in self.growing else table.values(column)
         return out
 
     def order(self, text: str) -> int:
@@ -179,9 +112,8 @@ class Closed:
         """From here on the recursion is what was shown of it; conclusions are drawn from that, and from what was
         shown of them."""
         for relation in self.structure.recursion | self.structure.late:
-            self.tables[relation].add(shown.get(relation, ()))
+            self.tables[relation].rows |= shown.get(relation, set())
         self.done |= self.structure.recursion
-        self.given |= self.structure.late
 
     def complete(self, relation: str) -> None:
         """Compute a relation, and those that depend on each other with it."""
@@ -190,77 +122,42 @@ class Closed:
         members = self.structure.components[relation][1]
         if RECURSION in members:
             raise RuleError(f"{relation} is asked for before it is all shown")
-        self.done.update(members)  # from here on lookups inside see the rows so far
-        self.growing.update(members)
-        base: list[tuple[str, Derive]] = []
-        recursive: dict[str, list[tuple[str, Derive]]] = defaultdict(list)
+        self.done |= members  # from here on lookups inside see the rows so far
+        self.growing |= members
+        functions = Functions(self)
+        places: list[tuple[str | None, str]] = []
         for member in sorted(members):
             for clause in self.clauses[member]:
                 if self._dead(clause, members):
                     continue
-                positive = [a for a in plain_atoms(clause.body) if isinstance(a, Atom) and not a.negated]
-                inside = [i for i, atom in enumerate(positive) if atom.relation in members]
-                if not inside:
-                    base.append((member, derive(clause, None, self)))
+                positive = [a.relation for a in plain_atoms(clause.body) if isinstance(a, Atom) and not a.negated]
+                inside = [i for i, read in enumerate(positive) if read in members]
                 for i in inside:
-                    recursive[positive[i].relation].append((member, derive(clause, i, self)))
-        delta: dict[str, set[Row]] = {m: set(self.tables[m].rows) for m in members if m in self.given}
-        for member, plan in base:
-            found: list[Row] = []
-            plan((None,), found.append)
-            delta.setdefault(member, set()).update(self.tables[member].add(found))
-        while any(delta.values()):
-            fresh: dict[str, set[Row]] = {}
+                    derive(functions, clause, i)
+                    places.append((positive[i], member))
+                if not inside:
+                    derive(functions, clause, None)
+                    places.append((None, member))
+        recursive: dict[str, list[tuple[str, Derive]]] = defaultdict(list)
+        fresh: dict[str, set[Row]] = {member: set(self.tables[member].rows) for member in members}
+        for (source, member), function in zip(places, functions.compiled(), strict=True):
+            if source is None:
+                function((), fresh[member].add)
+            else:
+                recursive[source].append((member, function))
+        for member in members:
+            self.tables[member].add(fresh[member])
+        while recursive and fresh:
+            delta, fresh = fresh, {}
             for source, rows in delta.items():
-                for member, plan in recursive[source] if rows else ():
-                    found = []
-                    plan(rows, found.append)
-                    if found:
-                        fresh.setdefault(member, set()).update(self.tables[member].add(found))
-            delta = fresh
+                for member, function in recursive[source]:
+                    found: set[Row] = set()
+                    function(rows, found.add)
+                    if found and (new := self.tables[member].add(found)):
+                        fresh[member] = fresh[member] | new if member in fresh else new
         self.growing -= members
 
     def _dead(self, clause: Clause, members: frozenset[str]) -> bool:
         """Whether some relation in the body is empty; the cheap ones are looked at first. Completes the others."""
         positive = {a.relation for a in clause.body if isinstance(a, Atom) and not a.negated} - members
-        for relation in sorted(positive, key=lambda r: self.structure.components[r][0]):
-            if not self.rows(relation):
-                return True
-        return False
-
-
-def _components(reads: dict[str, set[str]]) -> dict[str, tuple[int, frozenset[str]]]:
-    """Every relation's strongly connected component (Tarjan, without recursion), numbered so that reads come first."""
-    index: dict[str, int] = {}
-    low: dict[str, int] = {}
-    stack: list[str] = []
-    out: dict[str, tuple[int, frozenset[str]]] = {}
-    count = 0
-    for root in reads:
-        if root in index:
-            continue
-        work = [(root, iter(sorted(reads[root])))]
-        index[root] = low[root] = len(index)
-        stack.append(root)
-        while work:
-            node, todo = work[-1]
-            for other in todo:
-                if other not in index:
-                    index[other] = low[other] = len(index)
-                    stack.append(other)
-                    work.append((other, iter(sorted(reads[other]))))
-                    break
-                if other not in out:
-                    low[node] = min(low[node], index[other])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    members = set()
-                    while node not in members:
-                        members.add(stack.pop())
-                    for member in members:
-                        out[member] = (count, frozenset(members))
-                    count += 1
-    return out
+        return not all(self.rows(r) for r in sorted(positive, key=lambda r: self.structure.components[r][0]))

@@ -10,7 +10,7 @@ from collections import defaultdict
 from typing import Any
 
 from .plans import Tables
-from .terms import Cell, Value
+from .rules import Cell, Value
 
 MOST = 200_000
 """Values of the leaf that are tried one by one, over all ranks."""
@@ -22,35 +22,48 @@ Expression = tuple[Any, ...]
 """("x",), ("const", value) or (operator, expressions…), equal ones being one object."""
 
 
-def _quotient(a: int, b: int) -> int:
-    """Towards zero; by zero gives zero."""
-    if b == 0:
-        return 0
-    return abs(a) // abs(b) if (a < 0) == (b < 0) else -(abs(a) // abs(b))
+def _operators(pick: Any, down: Any) -> dict[str, Any]:
+    """Meanings, for numbers or for Z3's terms. `pick(c, a, b)`: a if c holds, else b; `down(a, b)`: a / b rounded down,
+    for b > 0."""
+
+    def truth(holds: Any) -> Any:
+        return pick(holds, 1, 0)
+
+    def size(a: Any) -> Any:
+        return pick(a < 0, -a, a)
+
+    def towards_zero(a: Any, b: Any) -> Any:
+        out = down(size(a), pick(b == 0, 1, size(b)))
+        return pick(b == 0, 0, pick((a < 0) == (b < 0), out, -out))
+
+    def floor(a: Any, b: Any) -> Any:
+        return pick(b == 0, 0, down(pick(b < 0, -a, a), pick(b == 0, 1, size(b))))
+
+    return {
+        "negate": lambda a: -a,
+        "not": lambda a: truth(a == 0),
+        "add": lambda a, b: a + b,
+        "subtract": lambda a, b: a - b,
+        "multiply": lambda a, b: a * b,
+        "divide": towards_zero,
+        "remainder": lambda a, b: a - b * towards_zero(a, b),
+        "floor-divide": floor,
+        "maximum": lambda a, b: pick(a < b, b, a),
+        "minimum": lambda a, b: pick(a < b, a, b),
+        "EQ": lambda a, b: truth(a == b),
+        "NE": lambda a, b: truth(a != b),
+        "LT": lambda a, b: truth(a < b),
+        "LE": lambda a, b: truth(a <= b),
+        "GT": lambda a, b: truth(a > b),
+        "GE": lambda a, b: truth(a >= b),
+        "and": lambda a, b: pick(a != 0, truth(b != 0), 0),
+        "or": lambda a, b: pick(a != 0, 1, truth(b != 0)),
+        "xor": lambda a, b: truth((a != 0) != (b != 0)),
+        "choice": lambda c, a, b: pick(c != 0, a, b),
+    }
 
 
-_OPERATORS: dict[str, Any] = {
-    "negate": lambda a: -a,
-    "not": lambda a: int(a == 0),
-    "add": lambda a, b: a + b,
-    "subtract": lambda a, b: a - b,
-    "multiply": lambda a, b: a * b,
-    "divide": _quotient,
-    "remainder": lambda a, b: a - b * _quotient(a, b),
-    "floor-divide": lambda a, b: a // b if b else 0,
-    "maximum": max,
-    "minimum": min,
-    "EQ": lambda a, b: int(a == b),
-    "NE": lambda a, b: int(a != b),
-    "LT": lambda a, b: int(a < b),
-    "LE": lambda a, b: int(a <= b),
-    "GT": lambda a, b: int(a > b),
-    "GE": lambda a, b: int(a >= b),
-    "and": lambda a, b: int(a != 0 and b != 0),
-    "or": lambda a, b: int(a != 0 or b != 0),
-    "xor": lambda a, b: int((a != 0) != (b != 0)),
-    "choice": lambda c, a, b: a if c != 0 else b,
-}
+_NUMBERS = _operators(lambda c, a, b: a if c else b, lambda a, b: a // b)
 
 
 class Decider:
@@ -119,7 +132,7 @@ class Decider:
             out = self._form("const", base)
         elif name in ("Unary", "Binary", "Choice"):
             operator, *parts = ("choice", *items) if name == "Choice" else items
-            if operator not in _OPERATORS:
+            if operator not in _NUMBERS:
                 raise ValueError(f"the checker does not know the operator {operator!r}")
             out = self._form(operator, *[self._on(rank, part, seen) for part in parts])
         else:
@@ -128,71 +141,33 @@ class Decider:
         return out
 
 
-def _tried(form: Expression, lo: int, hi: int) -> bool:
-    def value(part: Expression, x: int, seen: dict[int, int]) -> int:
-        if part[0] == "x":
-            return x
-        if part[0] == "const":
-            return part[1]  # type: ignore[no-any-return]
-        if id(part) not in seen:
-            seen[id(part)] = _OPERATORS[part[0]](*[value(p, x, seen) for p in part[1:]])
-        return seen[id(part)]
+def _value(form: Expression, x: Any, const: Any, operators: dict[str, Any], seen: dict[int, Any]) -> Any:
+    """What an expression is worth at x."""
+    if form[0] == "x":
+        return x
+    if id(form) not in seen:
+        operator, *parts = form
+        if operator == "const":
+            return const(parts[0])
+        seen[id(form)] = operators[operator](*[_value(part, x, const, operators, seen) for part in parts])
+    return seen[id(form)]
 
-    return all(value(form, x, {}) != 0 for x in range(lo, hi + 1))
+
+def _tried(form: Expression, lo: int, hi: int) -> bool:
+    return all(_value(form, x, int, _NUMBERS, {}) != 0 for x in range(lo, hi + 1))
 
 
 def _solved(form: Expression, lo: int, hi: int) -> bool:
     """Z3 finds no value for which the term is false."""
     import z3
 
-    x, zero, one = z3.Int("x"), z3.IntVal(0), z3.IntVal(1)
-
-    def down(a: Any, b: Any) -> Any:  # z3 rounds so that the remainder is not negative
-        return z3.If(b > 0, a / b, (-a) / (-b))
-
-    def towards_zero(a: Any, b: Any) -> Any:
-        size = z3.If(a < 0, -a, a) / z3.If(b < 0, -b, b)
-        return z3.If(b == 0, zero, z3.If((a < 0) == (b < 0), size, -size))
-
-    def truth(condition: Any) -> Any:
-        return z3.If(condition, one, zero)
-
-    operators = {
-        **{name: _OPERATORS[name] for name in ("negate", "add", "subtract", "multiply")},
-        "not": lambda a: truth(a == 0),
-        "divide": towards_zero,
-        "remainder": lambda a, b: a - b * towards_zero(a, b),
-        "floor-divide": lambda a, b: z3.If(b == 0, zero, down(a, b)),
-        "maximum": lambda a, b: z3.If(a < b, b, a),
-        "minimum": lambda a, b: z3.If(a < b, a, b),
-        "EQ": lambda a, b: truth(a == b),
-        "NE": lambda a, b: truth(a != b),
-        "LT": lambda a, b: truth(a < b),
-        "LE": lambda a, b: truth(a <= b),
-        "GT": lambda a, b: truth(a > b),
-        "GE": lambda a, b: truth(a >= b),
-        "and": lambda a, b: truth(z3.And(a != 0, b != 0)),
-        "or": lambda a, b: truth(z3.Or(a != 0, b != 0)),
-        "xor": lambda a, b: truth((a != 0) != (b != 0)),
-        "choice": lambda c, a, b: z3.If(c != 0, a, b),
-    }
-    seen: dict[int, Any] = {}
-
-    def formula(part: Expression) -> Any:
-        if id(part) not in seen:
-            if part[0] == "x":
-                seen[id(part)] = x
-            elif part[0] == "const":
-                seen[id(part)] = z3.IntVal(part[1])
-            else:
-                seen[id(part)] = operators[part[0]](*map(formula, part[1:]))
-        return seen[id(part)]
-
+    x = z3.Int("x")
+    operators = _operators(z3.If, lambda a, b: a / b)  # of integers, and for b > 0 Z3 rounds down
     solver = z3.Solver()
     solver.set("timeout", TIMEOUT_MS)
     if lo > -UNBOUNDED:
         solver.add(x >= lo)
     if hi < UNBOUNDED:
         solver.add(x <= hi)
-    solver.add(formula(form) == 0)
+    solver.add(_value(form, x, z3.IntVal, operators, {}) == 0)
     return bool(solver.check() == z3.unsat)

@@ -39,8 +39,8 @@ class CertificateError(Exception):
     """A certificate that is not accepted, and why."""
 
 
-def facts_hash(text: str) -> str:
-    """The hash of a fact table: of its rows in the order in which they are written."""
+def text_hash(text: str) -> str:
+    """The hash of a text."""
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 

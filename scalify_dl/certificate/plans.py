@@ -1,29 +1,28 @@
 """Clauses as Python functions: the checker's own evaluation.
 
 A clause is turned into the source of one function, with loops for atoms that are looked up and tests for everything
-else, and compiled. Two uses: `derive` finds all heads of a clause (closed.py), `instance` checks one step of a
-certificate, whose bindings and premises are given (check.py).
+else. Two uses: `derive` finds all heads of a clause (closed.py), `instance` checks one step of a certificate, whose
+bindings and premises are given (check.py).
 
     reach(a, c) :- reach(a, b), edge(b, c), a != c.
 
-    def derive(delta, out):                     # from new rows of `reach`
-     for t1 in delta:
-      v1 = t1[0]
-      v2 = t1[1]
-      for t2 in edge_0.get(v2, ()):             # an index of `edge` by its first column
-       v3 = t2[1]
+    def f0(delta, out):                         # from new rows of `reach`
+     for [v1, v2] in delta:
+      for [_, v3] in t0.get(v2, ()):            # an index of `edge` by its first column
        if not (v1 != v3): continue
        out((v1, v3,))
 
-Only variables' numbers, operators and `repr` of constants get into the source.
+Only numbered names, operators and `repr` of constants get into the source.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable
+from functools import lru_cache
+from types import CodeType
 from typing import Any, Protocol
 
-from .terms import (
+from .rules import (
     LOCAL,
     Aggregate,
     Apply,
@@ -39,10 +38,13 @@ from .terms import (
     Value,
     Var,
     cell,
+    names_in,
+    parts,
 )
 
 Row = tuple[Value, ...]
-UNNAMED = Var("_")
+_FEW = 16
+"""Rows for one value of a column that are rather looked through than told apart by an index of several columns."""
 
 
 class Tables(Protocol):
@@ -50,23 +52,17 @@ class Tables(Protocol):
 
     def rows(self, relation: str) -> set[Row]: ...
 
-    def index(self, relation: str, positions: tuple[int, ...]) -> dict[Any, list[Row]]:
-        """Rows by their values at `positions`: one value, or the tuple of several."""
+    def index(self, relation: str, columns: tuple[int, ...]) -> dict[Any, list[Row]]:
+        """Rows by their values in `columns`: one value, or the tuple of several."""
         ...
 
-    def fitting(self, relation: str, known: list[int]) -> float:
+    def fitting(self, relation: str, columns: Iterable[int]) -> float:
         """About how many rows there are for one choice of values in these columns."""
         ...
 
     def order(self, text: str) -> int:
         """The number of a text (`ord`)."""
         ...
-
-
-def _whole(value: Any) -> int:
-    if not isinstance(value, int) or not -(2**31) <= value < 2**31:
-        raise RuleError(f"{value!r} is not a 32-bit number")
-    return value
 
 
 def quotient(a: int, b: int) -> int:
@@ -77,15 +73,17 @@ def quotient(a: int, b: int) -> int:
     return out if (a < 0) == (b < 0) else -out
 
 
+def _whole(value: int) -> int:
+    if not -(2**31) <= value < 2**31:
+        raise RuleError(f"{value} is not a 32-bit number")
+    return value
+
+
+_INFIX = {"+": "whole({} + {})", "-": "whole({} - {})", "*": "whole({} * {})", "band": "({} & {})"}
+_INFIX |= {"bor": "({} | {})", "bxor": "({} ^ {})"}
 _FUNCTORS: dict[str, Callable[..., Any]] = {
-    "+": lambda a, b: _whole(a + b),
-    "-": lambda a, b: _whole(a - b),
-    "*": lambda a, b: _whole(a * b),
     "/": quotient,
     "%": lambda a, b: a - b * quotient(a, b),
-    "band": lambda a, b: a & b,
-    "bor": lambda a, b: a | b,
-    "bxor": lambda a, b: a ^ b,
     "bshl": lambda a, b: _whole(a << (b if 0 <= b < 32 else 32)),
     "max": max,
     "min": min,
@@ -95,66 +93,77 @@ _FUNCTORS: dict[str, Callable[..., Any]] = {
     "strlen": len,
     "substr": lambda text, start, count: text[start : start + count],
 }
-_TESTS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
+_TESTS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "contains": "in"}
 
 
-# ---- which variables are where
+def _unnamed(term: Term) -> bool:
+    return isinstance(term, Var) and term.name == "_"
 
 
-def term_variables(term: Term) -> Iterator[str]:
-    """Names of the variables in a term; those inside aggregates included."""
-    if isinstance(term, Var):
-        if term.name != "_":
-            yield term.name
-    elif isinstance(term, Record | Apply):
-        for item in term.items if isinstance(term, Record) else term.args:
-            yield from term_variables(item)
-    elif isinstance(term, Aggregate):
-        for literal in term.body:
-            yield from variables(literal)
-
-
-def variables(literal: Literal) -> Iterator[str]:
-    """Names of the variables in a literal."""
-    for term in literal.args if isinstance(literal, Atom) else (literal.left, literal.right):
-        yield from term_variables(term)
-
-
-def is_pattern(term: Term) -> bool:
+def _is_pattern(term: Term) -> bool:
     """No functor or aggregate in it, so that a value can be matched against it."""
-    if isinstance(term, Record):
-        return all(is_pattern(item) for item in term.items)
-    return isinstance(term, Var | Const)
+    return not any(isinstance(part, Apply | Aggregate) for part in parts(term))
 
 
 def plain_atoms(body: Iterable[Literal]) -> list[Literal]:
     """The body with functors taken out of positive atoms: `p(i + 1)` becomes `p(v), v = i + 1`."""
     out: list[Literal] = []
     for literal in body:
-        if isinstance(literal, Compare) or literal.negated or all(map(is_pattern, literal.args)):
-            out.append(literal)
-            continue
-        args = list(literal.args)
-        for i, term in enumerate(args):
-            if not is_pattern(term):
-                args[i] = Var(f"?{len(out)} {i}")
-                out.append(Compare("=", args[i], term))
-        out.append(Atom(literal.relation, tuple(args)))
+        if isinstance(literal, Atom) and not literal.negated and not _is_pattern(literal):  # type: ignore[arg-type]
+            args = list(literal.args)
+            for i, term in enumerate(args):
+                if not _is_pattern(term):
+                    args[i] = Var(f"?{len(out)} {i}")
+                    out.append(Compare("=", args[i], term))
+            literal = Atom(literal.relation, tuple(args))
+        out.append(literal)
     return out
 
 
-class _Source:
-    """The source of one function while it is written."""
+@lru_cache(2000)
+def _code(source: str) -> CodeType:
+    """Compiled once for all certificates that are replayed."""
+    return compile(source, "<clauses>", "exec")
 
-    def __init__(self, tables: Tables, fail: str) -> None:
+
+class Functions:
+    """Functions over the same tables, compiled together."""
+
+    def __init__(self, tables: Tables) -> None:
         self.tables = tables
+        self.scope: dict[str, Any] = {"Cell": Cell, "cell": cell, "order": tables.order, "whole": _whole}
+        self.known: dict[Any, str] = {}
+        self.sources: list[str] = []
+
+    def named(self, key: Any, value: Callable[[], Any]) -> str:
+        """A name for a value."""
+        name = self.known.get(key)
+        if name is None:
+            name = self.known[key] = f"t{len(self.known)}"
+            self.scope[name] = value()
+        return name
+
+    def add(self, parameters: str, lines: list[str]) -> None:
+        self.sources.append("\n".join([f"def f{len(self.sources)}({parameters}):", *lines]))
+
+    def compiled(self) -> list[Any]:
+        """The functions, in the order in which they were added."""
+        exec(_code("\n".join(self.sources)), self.scope)
+        return [self.scope.pop(f"f{i}") for i in range(len(self.sources))]
+
+
+class _Body:
+    """The lines of one function while they are written."""
+
+    def __init__(self, functions: Functions, fail: str) -> None:
+        self.functions = functions
+        self.tables = functions.tables
         self.fail = fail
-        """What ends the way that is being tried: `continue` in a loop, `return` outside."""
+        """What ends the way that is being tried: `continue` in a loop, a return outside."""
         self.lines: list[str] = []
         self.indent = 1
         self.names: dict[str, str] = {}
         """Bound variables, and what they are called in Python."""
-        self.scope: dict[str, Any] = {"Cell": Cell, "cell": cell, "order": tables.order}
         self.count = 0
 
     # ---- lines
@@ -165,33 +174,26 @@ class _Source:
     def require(self, condition: str) -> None:
         self.emit(f"if not ({condition}): {self.fail}")
 
-    def fresh(self, letter: str) -> str:
+    def fresh(self) -> str:
         self.count += 1
-        return f"{letter}{self.count}"
+        return f"v{self.count}"
 
-    def loop(self, over: str) -> str:
-        """Open a loop; the name of what runs through it."""
-        row = self.fresh("t")
-        self.emit(f"for {row} in {over}:")
+    def loop(self, targets: str, over: str) -> None:
+        self.emit(f"for {targets} in {over}:")
         self.indent += 1
         self.fail = "continue"
-        return row
-
-    def compiled(self, name: str, parameters: str) -> Any:
-        """The function of the lines so far."""
-        source = "\n".join([f"def {name}({parameters}):", *self.lines])
-        exec(compile(source, "<clause>", "exec"), self.scope)
-        return self.scope[name]
 
     # ---- terms
 
     def ready(self, term: Term) -> bool:
         """Whether a term can be computed: everything is bound but an aggregate's own variables."""
+        if isinstance(term, Var):
+            return term.name in self.names
+        if isinstance(term, Const):
+            return True
         if isinstance(term, Aggregate):
-            return all(name in self.names for name in term_variables(term) if not name.endswith(LOCAL))
-        if isinstance(term, Record | Apply):
-            return all(map(self.ready, term.items if isinstance(term, Record) else term.args))
-        return isinstance(term, Const) or term.name in self.names
+            return all(name in self.names or name.endswith(LOCAL) for name in names_in(term))
+        return all(map(self.ready, term.items if isinstance(term, Record) else term.args))
 
     def value(self, term: Term) -> str:
         """An expression for a term that is ready."""
@@ -201,38 +203,23 @@ class _Source:
             return self.names[term.name]
         if isinstance(term, Aggregate):
             return self.aggregate(term)
-        parts = "".join([self.value(item) + ", " for item in (term.items if isinstance(term, Record) else term.args)])
+        values = [self.value(item) for item in (term.items if isinstance(term, Record) else term.args)]
+        given = "".join([value + ", " for value in values])
         if isinstance(term, Record):
-            return f"cell(({parts}))"
+            return f"cell(({given}))"
         if term.name == "ord":
-            return f"order({parts})"
+            return f"order({given})"
+        if term.name in _INFIX and len(values) == 2:
+            return _INFIX[term.name].format(*values)
         if term.name not in _FUNCTORS:
             raise RuleError(f"the checker does not know the functor `{term.name}`")
-        name = "f" + "".join(f"{ord(c):x}" for c in term.name)
-        self.scope[name] = _FUNCTORS[term.name]
-        return f"{name}({parts})"
-
-    def match(self, term: Term, value: str) -> None:
-        """Test a value against a pattern and bind the variables that it has."""
-        if term == UNNAMED:
-            return
-        if isinstance(term, Var) and term.name not in self.names:
-            self.names[term.name] = name = self.fresh("v")
-            self.emit(f"{name} = {value}")
-        elif isinstance(term, Record) and not self.ready(term):
-            name = self.fresh("t")
-            self.emit(f"{name} = {value}")
-            self.require(f"{name}.__class__ is Cell and len({name}.items) == {len(term.items)}")
-            for i, item in enumerate(term.items):
-                self.match(item, f"{name}.items[{i}]")
-        else:
-            self.require(f"{value} == {self.value(term)}")
+        return f"{self.functions.named(('functor', term.name), lambda: _FUNCTORS[term.name])}({given})"
 
     def aggregate(self, term: Aggregate) -> str:
         """Over complete relations; the variables that it has for itself end with it."""
-        values, outside = self.fresh("a"), (dict(self.names), self.indent, self.fail)
+        values, outside = self.fresh(), (dict(self.names), self.indent, self.fail)
         self.emit(f"{values} = []")
-        self.loop("(None,)")
+        self.loop("_", "(None,)")
         self.literals(plain_atoms(term.body), counting=True)
         self.emit(f"{values}.append({1 if term.target is None else self.value(term.target)})")
         self.names, self.indent, self.fail = outside
@@ -241,47 +228,106 @@ class _Source:
         self.require(values)  # the least of nothing derives nothing
         return f"{term.kind}({values})"
 
-    # ---- literals
+    # ---- patterns
 
-    def _key(self, relation: str, args: tuple[Term, ...]) -> tuple[list[int], str, str]:
-        """Columns that are known, an expression for their values, and the name of the rows, or of the index by them."""
-        known = [i for i, term in enumerate(args) if self.ready(term)]
-        values = [self.value(args[i]) for i in known]
-        if len(known) in (0, len(args)):
-            name = f"{relation.replace('?', '_')}_"
-            self.scope[name] = self.tables.rows(relation)
-            return known, f"({''.join(v + ', ' for v in values)})", name
-        name = "_".join(map(str, [relation.replace("?", "_"), *known]))
-        self.scope[name] = self.tables.index(relation, tuple(known))
-        return known, values[0] if len(values) == 1 else f"({', '.join(values)})", name
+    def match(self, term: Term, value: str) -> None:
+        """Test a value against a pattern and bind the variables that it has."""
+        if _unnamed(term):
+            return
+        if isinstance(term, Var) and term.name not in self.names:
+            self.names[term.name] = name = self.fresh()
+            self.emit(f"{name} = {value}")
+        elif isinstance(term, Record) and not self.ready(term):
+            self.require(f"{value}.__class__ is Cell and len({value}.items) == {len(term.items)}")
+            targets, later = self.targets(term.items)
+            self.emit(f"{targets} = {value}.items")
+            self.match_all(later)
+        else:
+            self.require(f"{value} == {self.value(term)}")
+
+    def targets(self, terms: Iterable[Term], found: Iterable[int] = ()) -> tuple[str, list[tuple[Term, str]]]:
+        """What to unpack a row to, without the columns that an index found; and the patterns to match afterwards."""
+        names, later = [], []
+        for i, term in enumerate(terms):
+            names.append("_" if i in found or _unnamed(term) else self.fresh())
+            if isinstance(term, Var) and names[i] != "_" and term.name not in self.names:
+                self.names[term.name] = names[i]
+            elif names[i] != "_":
+                later.append((term, names[i]))
+        return f"[{', '.join(names)}]", later
+
+    def match_all(self, patterns: list[tuple[Term, str]]) -> None:
+        for term, value in patterns:
+            self.match(term, value)
+
+    # ---- atoms
+
+    def rows(self, relation: str) -> str:
+        return self.functions.named(relation, lambda: self.tables.rows(relation))
+
+    def index(self, relation: str, columns: tuple[int, ...]) -> str:
+        return self.functions.named((relation, columns), lambda: self.tables.index(relation, columns))
+
+    def key(self, atom: Atom, columns: Iterable[int]) -> str:
+        values = [self.value(atom.args[i]) for i in columns]
+        return values[0] if len(values) == 1 else f"({', '.join(values)})"
+
+    def membership(self, atom: Atom, known: tuple[int, ...]) -> str | None:
+        """Whether there is a row with these values in the known columns, if that can be told without a loop."""
+        rows = self.rows(atom.relation)
+        if len(known) == len(atom.args):
+            return f"{self.row(atom.args)} in {rows}"
+        if len(known) > 1 or not all(i in known or _unnamed(term) for i, term in enumerate(atom.args)):
+            return None
+        return f"{self.key(atom, known)} in {self.index(atom.relation, known)}" if known else rows
+
+    def scan(self, atom: Atom, known: tuple[int, ...]) -> None:
+        """A loop over the rows that fit."""
+        rows = self.rows(atom.relation)
+        fitting = {i: self.tables.fitting(atom.relation, (i,)) for i in known}
+        best = min(known, key=fitting.__getitem__, default=0)
+        if len(known) > 1 and fitting[best] <= _FEW:
+            known = (best,)
+        if (
+            self.indent == 1
+            and known
+            and self.tables.fitting(atom.relation, known) * _FEW > self.tables.fitting(atom.relation, ())
+        ):
+            known = ()  # looked through once
+        if known:
+            rows = f"{self.index(atom.relation, known)}.get({self.key(atom, known)}, ())"
+        targets, later = self.targets(atom.args, known)
+        self.loop(targets, rows)
+        self.match_all(later)
+
+    def known(self, atom: Atom) -> tuple[int, ...]:
+        return tuple([i for i, term in enumerate(atom.args) if self.ready(term)])
 
     def presence(self, atom: Atom, counting: bool) -> None:
         """Every row that fits; one is as good as many unless they are counted."""
-        known, key, name = self._key(atom.relation, atom.args)
-        free = [i for i, term in enumerate(atom.args) if i not in known and (counting or term != UNNAMED)]
-        if not free:
-            self.require(f"{key} in {name}" if known or not atom.args else name)
-            return
-        row = self.loop(f"{name}.get({key}, ())" if known else name)
-        for i in free:
-            self.match(atom.args[i], f"{row}[{i}]")
+        known = self.known(atom)
+        present = None if counting and len(known) < len(atom.args) else self.membership(atom, known)
+        if present is None:
+            self.scan(atom, known)
+        else:
+            self.require(present)
 
     def absence(self, atom: Atom) -> None:
         """No row that fits."""
-        known, key, name = self._key(atom.relation, atom.args)
-        if all(i in known or term == UNNAMED for i, term in enumerate(atom.args)):
-            self.require(f"{key} not in {name}" if known or not atom.args else f"not {name}")
+        known = self.known(atom)
+        present = self.membership(atom, known)
+        if present is not None:
+            self.require(f"not ({present})")
             return
-        absent, outside = self.fresh("a"), (dict(self.names), self.indent, self.fail)
+        absent, outside = self.fresh(), (dict(self.names), self.indent, self.fail)
         self.emit(f"{absent} = True")
-        row = self.loop(f"{name}.get({key}, ())" if known else name)
-        for i, term in enumerate(atom.args):
-            if i not in known:
-                self.match(term, f"{row}[{i}]")
+        self.scan(atom, known)
         self.emit(f"{absent} = False")
         self.emit("break")
         self.names, self.indent, self.fail = outside
         self.require(absent)
+
+    # ---- bodies
 
     def comparison(self, literal: Compare) -> bool:
         """Test or bind; False while variables are missing."""
@@ -290,102 +336,101 @@ class _Source:
             if isinstance(source, Apply) and source.name == "range":
                 if literal.op != "=" or len(source.args) != 2 or not all(map(self.ready, source.args)):
                     return False
-                lo, hi = map(self.value, source.args)
+                over = f"range({', '.join(map(self.value, source.args))})"
                 if self.ready(target):
-                    self.require(f"{lo} <= {self.value(target)} < {hi}")
+                    self.require(f"{self.value(target)} in {over}")
                 else:
-                    self.match(target, self.loop(f"range({lo}, {hi})"))
+                    value = self.fresh()
+                    self.loop(value, over)
+                    self.match(target, value)
                 return True
-        left, right = map(self.ready, sides)
-        if left and right:
-            a, b = self.value(literal.left), self.value(literal.right)
-            self.require(f"{a} in {b}" if literal.op == "contains" else f"{a} {_TESTS[literal.op]} {b}")
+        if all(map(self.ready, sides)):
+            self.require(f"{self.value(literal.left)} {_TESTS[literal.op]} {self.value(literal.right)}")
             return True
-        for known, source, target in ((right, literal.right, literal.left), (left, literal.left, literal.right)):
-            if literal.op == "=" and known and is_pattern(target):
-                self.match(target, self.value(source))
+        for source, target in (sides, sides[::-1]):
+            if literal.op == "=" and self.ready(source) and _is_pattern(target):
+                value = self.fresh()
+                self.emit(f"{value} = {self.value(source)}")
+                self.match(target, value)
                 return True
         return False
 
-    def _cost(self, atom: Atom) -> tuple[bool, float]:
+    def cost(self, atom: Atom) -> tuple[bool, float]:
         """Whether nothing of an atom is known, and about how many rows fit what is."""
-        known = [i for i, term in enumerate(atom.args) if self.ready(term)]
-        if len(known) == len(atom.args):
-            return False, 0.0
-        return not known, self.tables.fitting(atom.relation, known)
+        known = self.known(atom)
+        return not known and bool(atom.args), self.tables.fitting(atom.relation, known)
 
     def literals(self, waiting: list[Literal], counting: bool = False) -> None:
         """All of them, in an order in which each can be evaluated: tests first, then the atom with fewest rows."""
-        waiting = list(waiting)
         while waiting:
-            before = len(waiting)
-            for literal in list(waiting):
+            left: list[Literal] = []
+            for literal in waiting:
                 if isinstance(literal, Compare):
-                    done = self.comparison(literal)
-                elif done := literal.negated and all(name in self.names for name in variables(literal)):
+                    if not self.comparison(literal):
+                        left.append(literal)
+                elif literal.negated and names_in(literal) <= self.names.keys():
                     self.absence(literal)
-                if done:
-                    waiting.remove(literal)
-            found = [a for a in waiting if isinstance(a, Atom) and not a.negated]
+                else:
+                    left.append(literal)
+            found = [a for a in left if isinstance(a, Atom) and not a.negated]
             if found:
-                best = min(found, key=self._cost)
+                best = min(found, key=self.cost)
                 self.presence(best, counting)
-                waiting.remove(best)
-            if len(waiting) == before:
+                left = [literal for literal in left if literal is not best]
+            if len(left) == len(waiting):
                 raise RuleError(f"the checker finds no order in which to evaluate {waiting}")
+            waiting = left
+
+    def row(self, terms: Iterable[Term]) -> str:
+        return f"({''.join([self.value(term) + ', ' for term in terms])})"
 
 
-Derive = Callable[[Iterable[Row | None], Callable[[Row], object]], None]
+Derive = Callable[[Iterable[Row], Callable[[Row], object]], None]
 
 
-def derive(clause: Clause, first: int | None, tables: Tables) -> Derive:
-    """A function (rows, out) that calls `out` with the heads that follow from rows of the clause's positive atom
-    number `first`; without one it takes a single None."""
-    body = plain_atoms(clause.body)
-    source = _Source(tables, "continue")
-    row = source.loop("delta")
+def derive(functions: Functions, clause: Clause, first: int | None) -> None:
+    """Add a function (delta, out) that calls `out` with the heads that follow; the clause's positive atom number
+    `first`, if one is named, ranges over the rows of `delta`."""
+    literals = plain_atoms(clause.body)
+    body = _Body(functions, "return")
     if first is not None:
-        atom = [a for a in body if isinstance(a, Atom) and not a.negated][first]
-        body = [literal for literal in body if literal is not atom]
-        for i, term in enumerate(atom.args):
-            source.match(term, f"{row}[{i}]")
-    source.literals(body)
-    head = "".join(source.value(term) + ", " for term in clause.head.args)
-    source.emit(f"out(({head}))")
-    return source.compiled("derive", "delta, out")  # type: ignore[no-any-return]
+        atom = [a for a in literals if isinstance(a, Atom) and not a.negated][first]
+        literals = [literal for literal in literals if literal is not atom]
+        targets, later = body.targets(atom.args)
+        body.loop(targets, "delta")
+        body.match_all(later)
+    body.literals(literals)
+    body.emit(f"out({body.row(clause.head.args)})")
+    functions.add("delta, out", body.lines)
 
 
-class OtherVariables(Exception):
-    """A clause has not the variables that are to be given."""
+Check = Callable[[list[str], list[Row], list[int], Row], Row | None]
 
 
-Check = Callable[[list[str], list[Row], list[int], list[Value]], Row | None]
-
-
-def instance(clause: Clause, names: list[str], looked_up: Callable[[str], bool], tables: Tables) -> Check:
-    """A function (relations, rows, premises, values) that checks a step and returns its head, or None.
+def instance(functions: Functions, clause: Clause, names: list[str], looked_up: Container[str]) -> bool:
+    """Add a function (relations, rows, premises, values) that checks a step and returns its head, or None.
 
     `values` are those of the variables `names`; `premises` are places in `relations` and `rows`, one for each positive
-    atom whose relation is not looked up. OtherVariables where the clause has no such variables.
+    atom whose relation is not looked up. False where the clause has no such variables.
     """
-    body = plain_atoms(clause.body)
-    given = [a for a in body if isinstance(a, Atom) and not a.negated and not looked_up(a.relation)]
-    has = {name for literal in body for name in variables(literal)}
-    if not has.issuperset(names):
-        raise OtherVariables
-    source = _Source(tables, "return None")
-    source.names = {name: source.fresh("v") for name in names}
-    source.emit(f"[{', '.join(source.names.values())}] = values")
-    places = [source.fresh("p") for _ in given]
-    source.emit(f"[{', '.join(places)}] = premises")
+    literals = plain_atoms(clause.body)
+    given = [a for a in literals if isinstance(a, Atom) and not a.negated and a.relation not in looked_up]
+    if not names_in(tuple(literals)).issuperset(names):
+        return False
+    body = _Body(functions, "return None")
+    body.names = {name: body.fresh() for name in names}
+    body.emit(f"[{', '.join(body.names.values())}] = values")
+    places = [body.fresh() for _ in given]
+    body.emit(f"[{', '.join(places)}] = premises")
     for atom, place in zip(given, places, strict=True):
-        source.require(f"{place} >= 0 and relations[{place}] == {atom.relation!r}")
-        if all(map(source.ready, atom.args)):
-            row = "".join(source.value(term) + ", " for term in atom.args)
-            source.require(f"rows[{place}] == ({row})")
+        body.require(f"{place} >= 0 and relations[{place}] == {atom.relation!r}")
+        if all(map(body.ready, atom.args)):
+            body.require(f"rows[{place}] == {body.row(atom.args)}")
         else:
-            for i, term in enumerate(atom.args):
-                source.match(term, f"rows[{place}][{i}]")
-    source.literals([literal for literal in body if not any(literal is atom for atom in given)])
-    source.emit(f"return ({''.join(source.value(term) + ', ' for term in clause.head.args)})")
-    return source.compiled("instance", "relations, rows, premises, values")  # type: ignore[no-any-return]
+            targets, later = body.targets(atom.args)
+            body.emit(f"{targets} = rows[{place}]")
+            body.match_all(later)
+    body.literals([literal for literal in literals if not any(literal is atom for atom in given)])
+    body.emit(f"return {body.row(clause.head.args)}")
+    functions.add("relations, rows, premises, values", body.lines)
+    return True

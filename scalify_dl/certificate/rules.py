@@ -2,204 +2,312 @@
 
 Anything else (components, macros, functors of the host, eqrel, subsumption) is refused: a checker that guesses is none.
 Disjunctions become several clauses with the same place.
+
+Values are ints, strs and `Cell`s: records (`nil` is None), and values of an algebraic data type as the pair of their
+branch's name and its fields.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
-
-from .terms import (
-    Aggregate,
-    Apply,
-    Atom,
-    Clause,
-    Compare,
-    Const,
-    Literal,
-    Record,
-    RuleError,
-    RuleSet,
-    Term,
-    Var,
-    atoms,
-    own_variables,
-)
-
-_TOKEN = re.compile(
-    r"""(?P<skip>\s+|//[^\n]*|/\*.*?\*/)|(?P<include>\#include[ \t]*"[^"\n]*")|(?P<text>"(?:[^"\\\n]|\\.)*")"""
-    r"""|(?P<directive>\.(?:decl|input|output|printsize|type|plan|pragma)\b)|(?P<number>\d+)\b"""
-    r"""|(?P<name>[A-Za-z_?][\w?]*)|(?P<sign>:-|!=|<=|>=|<:|[-+*/%^()\[\]{},:=<>!;.|$])""",
-    re.DOTALL,
-)
-_ESCAPE = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "\\": "\\"}
-_AGGREGATES = frozenset({"count", "sum", "min", "max"})
-_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
-_AFTER_LITERAL = frozenset({",", ";", ".", ")", "}"})
-_WORD_OPERATORS = frozenset({"band", "bor", "bxor", "bshl"})
+from typing import Any, NamedTuple
 
 
-class _Token(NamedTuple):
+class Cell:
+    """A record. Equal records are one object: they share parts, and comparing or hashing them by content would take
+    exponential time."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items: tuple[Value, ...]) -> None:
+        self.items = items
+
+
+Value = int | str | Cell | None
+_CELLS: dict[tuple[Value, ...], Cell] = {}
+
+
+def cell(items: tuple[Value, ...]) -> Cell:
+    """The record of these items."""
+    found = _CELLS.get(items)
+    if found is None:
+        found = _CELLS[items] = Cell(items)
+    return found
+
+
+class Var(NamedTuple):
+    """A variable; `_` is the name of the unnamed one."""
+
+    name: str
+
+
+class Const(NamedTuple):
+    """A number, a text or nil."""
+
+    value: Value
+
+
+class Record(NamedTuple):
+    """`[a, b]`"""
+
+    items: tuple[Term, ...]
+
+
+class Apply(NamedTuple):
+    """A functor: an operator or a function by name."""
+
+    name: str
+    args: tuple[Term, ...]
+
+
+class Aggregate(NamedTuple):
+    """`count : { … }`, `min x : { … }`"""
+
     kind: str
-    text: str
+    target: Term | None
+    body: tuple[Literal, ...]
+
+
+class Atom(NamedTuple):
+    """`relation(args)`, or its negation."""
+
+    relation: str
+    args: tuple[Term, ...]
+    negated: bool = False
+
+
+class Compare(NamedTuple):
+    """`left op right` with op one of = != < <= > >=, or `contains`: left is part of right."""
+
+    op: str
+    left: Term
+    right: Term
+
+
+Term = Var | Const | Record | Apply | Aggregate
+Literal = Atom | Compare
+
+
+@dataclass(frozen=True, eq=False)
+class Clause:
+    """One rule (or fact, with no body), where it stands and its text without layout."""
+
+    head: Atom
+    body: tuple[Literal, ...]
+    file: str
     line: int
+    text: str
 
 
-def _tokens(text: str, file: str) -> list[_Token]:
-    out = []
-    at, line = 0, 1
-    for m in _TOKEN.finditer(text):
-        if m.start() != at:
-            break
-        at = m.end()
-        kind, word = m.lastgroup, m[0]
-        if kind != "skip":
-            out.append(_Token(kind, word, line))  # type: ignore[arg-type]
-        elif "\n" in word:
-            line += word.count("\n")
-    if at < len(text):
-        raise RuleError(f"{file}:{line}: not understood: {text[at : at + 30]!r}")
-    out.append(_Token("end", "", line))
+@dataclass
+class RuleSet:
+    """Everything that the checker knows of the rules."""
+
+    relations: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Relation → types of its attributes (`number`, `symbol` or the name of another type)."""
+    inputs: dict[str, str] = field(default_factory=dict)
+    """Relation that is read from the facts → name of its file."""
+    choices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
+    """Relation with a choice domain → its keys, by position: of several rows with one key only one may be there."""
+    clauses: list[Clause] = field(default_factory=list)
+    files: list[Path] = field(default_factory=list)
+
+
+class RuleError(Exception):
+    """Rules that the checker does not understand, and therefore does not accept."""
+
+
+def parts(node: Any, *, aggregates: bool = True) -> list[Any]:
+    """All terms and literals in a term, a literal or a tuple of them; perhaps without those inside aggregates."""
+    out, todo = [], [node]
+    while todo:
+        node = todo.pop()
+        if node.__class__ is not tuple:
+            out.append(node)
+        if aggregates or node.__class__ is not Aggregate:
+            todo += [part for part in node if isinstance(part, tuple)]
     return out
 
 
+def atoms(node: Any) -> list[Atom]:
+    """All atoms of a body, those inside aggregates too."""
+    return [part for part in parts(node) if part.__class__ is Atom]
+
+
+def names_in(node: Any, *, aggregates: bool = True) -> set[str]:
+    """The variables that have a name."""
+    return {part.name for part in parts(node, aggregates=aggregates) if part.__class__ is Var} - {"_"}
+
+
+LOCAL = "'"
+"""Ends the names of variables that belong to an aggregate: they occur nowhere outside it."""
+
+
+def _own(node: Any, outside: set[str], inside: bool) -> Any:
+    """With the variables that occur only inside an aggregate renamed, to tell them from the others."""
+    if node.__class__ is Var:
+        return Var(node.name + LOCAL) if inside and node.name not in outside and node.name != "_" else node
+    if not isinstance(node, tuple):
+        return node
+    items = [_own(part, outside, inside or node.__class__ is Aggregate) for part in node]
+    return tuple(items) if node.__class__ is tuple else node.__class__(*items)
+
+
+_TOKEN = re.compile(
+    r"""(?:[ \t\r]|//[^\n]*)*(\n|/\*.*?\*/|\#include[ \t]*"[^"\n]*"|"(?:[^"\\\n]|\\.)*"|\d+\b|[A-Za-z_?][\w?]*"""
+    r"""|\.(?:decl|input|output|printsize|type|plan|pragma)\b|:-|!=|<=|>=|<:|.)""",
+    re.DOTALL | re.ASCII,
+)
+_ESCAPE = {"n": "\n", "t": "\t", "r": "\r"}
+_COMPARISONS = frozenset({"=", "!=", "<", "<=", ">", ">="})
+_AFTER_LITERAL = frozenset({",", ";", ".", ")", "}"})
+_BINDS = {"bor": 1, "bxor": 2, "band": 3, "bshl": 4, "+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
+
+
 class _Reader:
-    """Recursive descent over the tokens of one file."""
+    """Recursive descent over the words of one file."""
 
     def __init__(self, file: Path, rules: RuleSet) -> None:
         self.file = str(file)
         self.rules = rules
-        self.tokens = _tokens(file.read_text("utf-8"), self.file)
+        self.words: list[str] = []
+        self.lines: list[int] = []
         self.at = 0
+        line = 1
+        for word in _TOKEN.findall(file.read_text("utf-8") + "\n"):
+            if word[0] == "\n" or word.startswith("/*"):
+                line += word.count("\n")
+            else:
+                self.words.append(word)
+                self.lines.append(line)
+        self.words.append("")
+        self.lines.append(line)
 
-    def fail(self, what: str) -> RuleError:
-        token = self.tokens[self.at]
-        return RuleError(f"{self.file}:{token.line}: {what}, found {token.text!r}")
+    def fail(self, expected: str) -> RuleError:
+        return RuleError(f"{self.file}:{self.lines[self.at]}: expected {expected}, found {self.words[self.at]!r}")
 
-    def peek(self) -> str:
-        return self.tokens[self.at].text
-
-    def take(self, text: str | None = None) -> str:
-        token = self.tokens[self.at]
-        if (text is not None and token.text != text) or token.kind == "end":
-            raise self.fail(f"expected {text!r}")
+    def take(self, word: str) -> None:
+        if self.words[self.at] != word:
+            raise self.fail(repr(word))
         self.at += 1
-        return token.text
 
-    def maybe(self, text: str) -> bool:
-        if self.tokens[self.at].text == text and self.tokens[self.at].kind != "text":
+    def maybe(self, word: str) -> bool:
+        if self.words[self.at] == word:
             self.at += 1
             return True
         return False
 
+    def word(self) -> str:
+        self.at += 1
+        if not self.words[self.at - 1]:
+            raise self.fail("more")
+        return self.words[self.at - 1]
+
     def name(self) -> str:
-        if self.tokens[self.at].kind != "name":
-            raise self.fail("expected a name")
-        return self.take()
+        word = self.words[self.at]
+        if not (word[:1].isalpha() or word[:1] in ("_", "?")) or not word.isascii():
+            raise self.fail("a name")
+        self.at += 1
+        return word
+
+    def names(self) -> list[str]:
+        out = [self.name()]
+        while self.maybe(","):
+            out.append(self.name())
+        return out
+
+    def until(self, close: str) -> list[str]:
+        start = self.at
+        while self.word() != close:
+            pass
+        return self.words[start : self.at - 1]
 
     # ---- a file
 
     def includes(self) -> Iterator[str]:
         """Read the file; yields the paths that it includes, which are to be read before going on."""
-        while self.tokens[self.at].kind != "end":
-            kind, text, _ = self.tokens[self.at]
-            if kind == "include":
+        while word := self.words[self.at]:
+            if word.startswith("#"):
                 self.at += 1
-                yield text.split('"')[1]
-            elif kind == "directive":
-                self.directive(self.take())
+                yield word.split('"')[1]
+            elif word[0] == "." and len(word) > 1:
+                self.at += 1
+                self.directive(word)
             else:
                 self.clause()
 
     def directive(self, word: str) -> None:
         if word == ".decl":
-            names = [self.name()]
-            while self.maybe(","):
-                names.append(self.name())
-            self.take("(")
-            attributes, types = [], []
-            while not self.maybe(")"):
-                attributes.append(self.name())
-                self.take(":")
-                types.append(self.name())
-                self.maybe(",")
-            for name in names:
-                self.rules.relations[name] = tuple(types)
-            if self.maybe("choice"):
-                self.take("-")
-                self.take("domain")
-                keys = self.keys(attributes)
-                self.rules.choices.update(dict.fromkeys(names, keys))
+            self.declaration()
         elif word in (".input", ".output", ".printsize"):
-            names = [self.name()]
-            while self.maybe(","):
-                names.append(self.name())
-            parameters = {}
-            if self.maybe("("):
-                while not self.maybe(")"):
-                    key = self.name()
-                    self.take("=")
-                    parameters[key] = self.take().strip('"')
-                    self.maybe(",")
+            names = self.names()
+            given = self.until(")") if self.maybe("(") else []
+            if word == ".input" and given and (given[:2] != ["filename", "="] or len(given) != 3):
+                raise self.fail("no parameter of .input but filename")
             if word == ".input":
-                if parameters.keys() - {"filename"}:
-                    raise self.fail("the checker knows no parameter of .input but filename")
-                for name in names:
-                    self.rules.inputs[name] = parameters.get("filename", f"{name}.facts")
+                self.rules.inputs |= {name: given[2].strip('"') if given else f"{name}.facts" for name in names}
         elif word == ".pragma":
-            while self.tokens[self.at].kind == "text":
-                self.take()
+            while self.words[self.at].startswith('"'):
+                self.at += 1
         elif word == ".type":
             self.name()
-            if not self.maybe("="):
-                self.take("<:")
+            if not self.maybe("<:"):
+                self.take("=")
             if self.maybe("["):
-                while not self.maybe("]"):
-                    self.take()
-            else:
-                self.branch()
-                while self.maybe("|"):
-                    self.branch()
+                self.until("]")
+                return
+            more = True
+            while more:
+                self.name()
+                if self.maybe("{"):
+                    self.until("}")
+                more = self.maybe("|")
         else:
-            raise self.fail(f"the checker does not know {word}")
+            raise self.fail(f"no {word}")
 
-    def keys(self, attributes: list[str]) -> list[tuple[int, ...]]:
-        """The keys of a choice domain: `a, (b, c)`."""
-        out = []
-        while True:
-            if self.maybe("("):
-                names = [self.name()]
-                while self.maybe(","):
-                    names.append(self.name())
-                self.take(")")
-            else:
-                names = [self.name()]
-            out.append(tuple(attributes.index(name) for name in names))
-            if not self.maybe(","):
-                return out
-
-    def branch(self) -> None:
-        self.name()
-        if self.maybe("{"):
-            while not self.maybe("}"):
-                self.take()
+    def declaration(self) -> None:
+        names = self.names()
+        self.take("(")
+        types: dict[str, str] = {}
+        while not self.maybe(")"):
+            attribute = self.name()
+            self.take(":")
+            types[attribute] = self.name()
+            self.maybe(",")
+        self.rules.relations |= dict.fromkeys(names, tuple(types.values()))
+        if self.maybe("choice"):
+            self.take("-")
+            self.take("domain")
+            keys, more = [], True
+            while more:
+                if self.maybe("("):
+                    key = self.names()
+                    self.take(")")
+                else:
+                    key = [self.name()]
+                keys.append(tuple([list(types).index(name) for name in key]))
+                more = self.maybe(",")
+            self.rules.choices |= dict.fromkeys(names, keys)
 
     # ---- clauses
 
     def clause(self) -> None:
-        start, line = self.at, self.tokens[self.at].line
+        start, line = self.at, self.lines[self.at]
         heads = [self.atom()]
         while self.maybe(","):
             heads.append(self.atom())
-        bodies: list[tuple[Literal, ...]] = [()]
-        if self.maybe(":-"):
-            bodies = self.disjunction()
+        bodies = self.disjunction() if self.maybe(":-") else [()]
         self.take(".")
-        text = " ".join(t.text for t in self.tokens[start : self.at])
+        words = self.words[start : self.at]
+        text = " ".join(words)
         for head in heads:
-            self.rules.clauses += [Clause(head, own_variables(head, body), self.file, line, text) for body in bodies]
+            for body in bodies:
+                if "{" in words:
+                    body = _own(body, names_in((head, body), aggregates=False), False)
+                self.rules.clauses.append(Clause(head, body, self.file, line, text))
 
     def disjunction(self) -> list[tuple[Literal, ...]]:
         out = self.conjunction()
@@ -208,39 +316,37 @@ class _Reader:
         return out
 
     def conjunction(self) -> list[tuple[Literal, ...]]:
-        out: list[tuple[Literal, ...]] = [()]
-        while True:
+        out: list[tuple[Literal, ...]] = self.literal()
+        while self.maybe(","):
             alternatives = self.literal()
             out = [one + two for one in out for two in alternatives]
-            if not self.maybe(","):
-                return out
+        return out
 
     def literal(self) -> list[tuple[Literal, ...]]:
         if self.maybe("!"):
             return [(self.atom()._replace(negated=True),)]
         back = self.at
-        if self.tokens[self.at].kind == "name" and self.tokens[self.at + 1].text == "(":
+        if self.words[back + 1] == "(" and self.words[back] != "(":
             atom = self.atom()
-            if self.peek() in _AFTER_LITERAL:
+            if self.words[self.at] in _AFTER_LITERAL:
                 if atom.relation == "contains" and len(atom.args) == 2:
                     return [(Compare("contains", *atom.args),)]
                 return [(atom,)]
             self.at = back  # it was a functor in a comparison
-        elif self.peek() == "(":
+        elif self.maybe("("):
             try:
-                self.at += 1
                 inner = self.disjunction()
                 self.take(")")
-                if self.peek() in _AFTER_LITERAL:
+                if self.words[self.at] in _AFTER_LITERAL:
                     return inner
             except RuleError:
                 pass
             self.at = back  # it was a term in brackets
         left = self.term()
-        op = self.take()
+        op = self.words[self.at]
         if op not in _COMPARISONS:
-            self.at -= 1
-            raise self.fail("expected a comparison")
+            raise self.fail("a comparison")
+        self.at += 1
         return [(Compare(op, left, self.term()),)]
 
     def atom(self) -> Atom:
@@ -258,39 +364,24 @@ class _Reader:
             out.append(self.term())
         return tuple(out)
 
-    def term(self) -> Term:
-        out, first = self.sum(), self.peek()
-        while self.peek() in _WORD_OPERATORS:
-            if self.peek() != first:
-                raise self.fail("the checker wants brackets between different bit operators")
-            out = Apply(self.take(), (out, self.sum()))
-        return out
-
-    def sum(self) -> Term:
-        out = self.product()
-        while self.peek() in ("+", "-"):
-            out = Apply(self.take(), (out, self.product()))
-        return out
-
-    def product(self) -> Term:
+    def term(self, least: int = 0) -> Term:
         out = self.factor()
-        while self.peek() in ("*", "/", "%"):
-            out = Apply(self.take(), (out, self.factor()))
+        while (binds := _BINDS.get(self.words[self.at], 0)) > least:
+            out = Apply(self.word(), (out, self.term(binds)))
         return out
 
     def factor(self) -> Term:
-        kind, text, _ = self.tokens[self.at]
-        if kind == "number":
+        word = self.words[self.at]
+        if word.isascii() and word.isdecimal():
             self.at += 1
-            return Const(int(text))
-        if kind == "text":
+            return Const(int(word))
+        if word[:1] == '"' and len(word) > 1:
             self.at += 1
-            return Const(re.sub(r"\\(.)", lambda m: _ESCAPE.get(m[1], m[1]), text[1:-1]))
+            return Const(re.sub(r"\\(.)", lambda m: _ESCAPE.get(m[1], m[1]), word[1:-1]))
         if self.maybe("-"):
             inner = self.factor()
-            if isinstance(inner, Const) and isinstance(inner.value, int):
-                return Const(-inner.value)
-            return Apply("-", (Const(0), inner))
+            number = inner.value if isinstance(inner, Const) else None
+            return Const(-number) if isinstance(number, int) else Apply("-", (Const(0), inner))
         if self.maybe("("):
             inner = self.term()
             self.take(")")
@@ -301,20 +392,18 @@ class _Reader:
             branch = Const(self.name())
             return Record((branch, Record(self.items(")") if self.maybe("(") else ())))
         name = self.name()
-        if name == "nil":
-            return Const(None)
-        if name in _AGGREGATES and self.peek() != "(":
-            target = None if self.peek() == ":" else self.term()
+        if self.maybe("("):
+            return Apply(name, self.items(")"))
+        if name in ("count", "sum", "min", "max"):
+            target = None if self.words[self.at] == ":" else self.term()
             self.take(":")
             self.take("{")
             bodies = self.disjunction()
-            self.take("}")
             if len(bodies) != 1:
-                raise self.fail("the checker does not know disjunctions inside aggregates")
+                raise self.fail("no disjunction inside an aggregate")
+            self.take("}")
             return Aggregate(name, target, bodies[0])
-        if self.maybe("("):
-            return Apply(name, self.items(")"))
-        return Var(name)
+        return Const(None) if name == "nil" else Var(name)
 
 
 def read_rules(files: Iterable[Path]) -> RuleSet:

@@ -15,10 +15,9 @@ from scalify_dl.pysouffle import Derivation, Program, rules_dir
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rule_files
 from scalify_dl.verify.verdict import Report
 
-from .closed import DECIDED, Structure
-from .files import facts_hash, file_hash, rule_name, write_lines
-from .rules import read_rules
-from .terms import Aggregate, Apply, Atom, Clause, Literal, Record, RuleSet, Term, atoms
+from .files import file_hash, rule_name, text_hash, write_lines
+from .rules import Apply, RuleSet, atoms, parts, read_rules
+from .structure import DECIDED, Structure
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _MANY = 1000
@@ -40,7 +39,7 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
     clauses, numbers = _clauses(derived, rules)
     header = {
         "facts": {
-            name: facts_hash("".join("\t".join(map(str, row)) + "\n" for row in tables.get(name[: -len(".facts")], ())))
+            name: text_hash("".join(["\t".join(map(str, row)) + "\n" for row in tables.get(Path(name).stem, ())]))
             for name in rules.inputs.values()
         },
         "rules": {rule_name(file, rules_dir()): file_hash(file) for file in rules.files},
@@ -90,25 +89,9 @@ def _order(program: Program, rules: RuleSet) -> dict[str, int]:
     """What `ord` gave to the texts that clauses ask it about: the columns where its argument stands in their bodies."""
     columns: set[tuple[str, int]] = set()
     for clause in rules.clauses:
-        asked = {arg for term in _terms(clause) if isinstance(term, Apply) and term.name == "ord" for arg in term.args}
-        for atom in atoms(clause.body):
+        found = parts((clause.head, clause.body))
+        asked = {arg for part in found if isinstance(part, Apply) and part.name == "ord" for arg in part.args}
+        for atom in atoms(clause.body) if asked else ():
             columns |= {(atom.relation, i) for i, term in enumerate(atom.args) if term in asked}
     numbers = {n for relation, i in columns for n in program.array(relation)[:, i].tolist()}
     return {program.symbol(n): n for n in sorted(numbers)}
-
-
-def _terms(clause: Clause) -> Iterator[Term]:
-    """All terms of a clause, those inside others too."""
-    todo: list[Term] = list(clause.head.args)
-    literals: list[Literal] = list(clause.body)
-    while literals or todo:
-        if literals:
-            literal = literals.pop()
-            todo += literal.args if isinstance(literal, Atom) else (literal.left, literal.right)
-            continue
-        term = todo.pop()
-        yield term
-        if isinstance(term, Aggregate):
-            literals += term.body
-        elif isinstance(term, Apply | Record):
-            todo += term.args if isinstance(term, Apply) else term.items

@@ -26,9 +26,9 @@ def check(certificate: Path, directory: Path, rules: tuple[Path, ...], *, as_jso
     if not directory.is_dir():
         raise InputError("no such facts directory", file=directory)
     try:
-        load(directory)  # facts that contradict each other are bad input, whatever is proved from them
+        facts = load(directory)  # facts that contradict each other are bad input, whatever is proved from them
         with paused(), progress("replaying the proof"):
-            found = Checker(directory, rule_files(rules), rules_dir()).replay(certificate)
+            found = Checker(rule_files(rules), rules_dir()).replay(certificate, facts)
     except CertificateError as error:
         if as_json:
             print(json.dumps({"accepted": False, "reason": str(error)}, indent=2))

