@@ -139,6 +139,25 @@ def read(w: World, g: Graph, table: Tensor, ids: Tensor) -> Tensor:
     )  # fmt: skip
 
 
+def filled(w: World, g: Graph, ids: Tensor, rows: int, x: Tensor) -> Tensor:
+    """x where the ids are in range, or nearly, else a filler that is not zero."""
+    low, high = (v + w.rng.choice([-1, 1]) * (g is w.dist and w.slip()) for v in (0, rows - 1))
+    known = w.emit(
+        g, "and",
+        [
+            w.emit(g, "compare", [ids, g.splat(low, ids.dtype, ids.shape)], direction="GE"),
+            w.emit(g, "compare", [ids, g.splat(high, ids.dtype, ids.shape)], direction="LE"),
+        ],
+    )  # fmt: skip
+    if w.chance(0.3):
+        known = w.emit(g, "reduce", [spread(g, known, (*known.shape, 1), range(len(known.shape)))],
+                       dimensions=[len(known.shape)], reducer="and")  # fmt: skip
+    filler = g.splat(7.0, x.dtype, x.shape)
+    if w.chance(0.3):
+        return w.emit(g, "select", [spread(g, w.emit(g, "not", [known]), x.shape, range(len(ids.shape))), filler, x])
+    return w.emit(g, "select", [spread(g, known, x.shape, range(len(ids.shape))), x, filler])
+
+
 def add_rows(w: World, g: Graph, rows: int, ids: Tensor, updates: Tensor, reducer: str = "sum") -> Tensor:
     """Zeros with updates added at the rows `ids`."""
     rank, width = len(ids.shape), updates.shape[-1]
@@ -160,6 +179,8 @@ def masked_read(w: World) -> None:
             w.base, "compare", [base_ids, w.base.splat(table.base.shape[0], "s32", base_ids.shape)], direction="LT"
         )  # fmt: skip
         expected = keep(w, w.base, known, expected)
+    elif w.chance(0.2):
+        expected = filled(w, w.base, base_ids, table.base.shape[0], expected)
     if w.chance(0.2):
         dist_ids = w.emit(w.dist, "all-gather", [dist_ids], dimension=0, groups=w.pair.groups(*w.axes()))
     mask, near = local_ids(w, dist_ids, first, size)
@@ -167,6 +188,8 @@ def masked_read(w: World) -> None:
         over = w.pair.groups(*w.axes())
         near, mask = (w.emit(w.dist, "all-gather", [x], dimension=0, groups=over) for x in (near, mask))
     rows = read(w, w.dist, doubled(w, table.dist), near)
+    if w.chance(0.2):
+        rows = filled(w, w.dist, near, size, rows)
     groups = w.pair.groups(*w.axes()) if w.chance(0.25) else None
     if groups:
         rows = w.emit(w.dist, "all-gather", [rows], dimension=0, groups=groups)
