@@ -752,3 +752,25 @@ def gather_order_reversed_on_both_sides() -> Pair:
     d = pair.dist
     pair.outputs(matmul(pair.base, x, w), matmul(d, gather(d, dx, 1, [[1, 0]]), gather(d, dw, 0, [[1, 0]])))
     return pair
+
+
+def _gelu_gradient(of_the_partial: str) -> Pair:
+    """The gradient through gelu, of a sum over tp: linear in the gradient that comes in, not in the value."""
+    pair, y, p, _, _ = row_parallel()
+    x, dx = pair.input((8, 32))
+    base, dist, groups = pair.base, pair.dist, pair.groups("tp")
+    if of_the_partial == "gradient":
+        pair.outputs(base.emit("gelu-backward", [y, x]), reduce_all(dist, dist.emit("gelu-backward", [p, dx]), groups))
+    else:
+        pair.outputs(base.emit("gelu-backward", [x, y]), reduce_all(dist, dist.emit("gelu-backward", [dx, p]), groups))
+    return pair
+
+
+@right
+def gradient_through_gelu_reduced_behind_it() -> Pair:
+    return _gelu_gradient("gradient")
+
+
+@wrong
+def gradient_through_gelu_of_a_partial_value() -> Pair:
+    return _gelu_gradient("value")

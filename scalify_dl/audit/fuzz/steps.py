@@ -11,7 +11,7 @@ from scalify_dl.frontends.graph import Tensor
 from .world import Retry, Twin, World, shapes_agree, step
 
 UNARY = ["sine", "exponential", "negate", "abs", "logistic", "tanh", "sign", "floor", "relu", "gelu"]
-BINARY = ["add", "add", "subtract", "multiply", "multiply", "divide", "maximum", "minimum"]
+BINARY = ["add", "add", "subtract", "multiply", "multiply", "divide", "maximum", "minimum", "gelu-backward"]
 
 
 def _pick(w: World, right: str, others: Sequence[str]) -> str:
