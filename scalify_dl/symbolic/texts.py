@@ -234,7 +234,9 @@ def _compare(family: Family, capture: Capture, point: Mapping[str, int]) -> None
             f"{tuple(odd)} at {', '.join(f'{name}={size}' for name, size in point.items())}",
             file=capture.dist[0],
             expected="numbers that are sums of products of sizes, without minima, maxima and remainders",
-            hint="within bounds that the exporter states they may be: export with a smaller range of sizes",
+            hint="one text does not tell how numbers depend on the mesh: give a second one (--sample)"
+            if family.captures == 1
+            else "within bounds that the exporter states they may be: export with a smaller range of sizes",
         )
 
 
