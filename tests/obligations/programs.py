@@ -107,6 +107,18 @@ def keep(d: Program, mask: Tensor, x: Tensor, knobs: Knobs, style: str) -> Tenso
     return d.select(wide, x, fill)
 
 
+def nan_outside(p: Program, rows: Tensor, ids: Tensor, last: int) -> Tensor:
+    """rows where 0 <= ids <= last, else NaN."""
+    known = p.op(
+        "and",
+        p.compare(ids, p.full(0, ids.shape, ids.dtype), direction="GE"),
+        p.compare(ids, p.full(last, ids.shape, ids.dtype), direction="LE"),
+        dtype="pred",
+        shape=ids.shape,
+    ).result
+    return p.select(p.broadcast(known, rows.shape, range(len(ids.shape))), rows, p.full("nan", rows.shape, rows.dtype))
+
+
 def embedding(
     knobs: Knobs = Knobs(),
     *,
@@ -118,12 +130,16 @@ def embedding(
     ids_range: tuple[int, int] | None = (0, 64),
     batch: int = 4,
     cast: tuple[str, str] = ("f32", "f32"),
+    filled: int | None = None,
 ) -> Pair:
-    """Embedding over a table whose rows are sharded over tp; `cast`: what rows are cast to, there and here."""
+    """Embedding over a table whose rows are sharded over tp; `cast`: what rows are cast to, there and here. `filled`:
+    reads out of range give NaN, the last row being that many rows off here."""
     pair = Pair(mesh, title=f"embedding, {style}")
     b = pair.base
     ids = b.input("ids", (batch, 6), "s32", **({"range": ids_range} if ids_range else {}))
     rows = b.embedding(b.input("table", (vocabulary, 8)), ids)
+    if filled is not None:
+        rows = nan_outside(b, rows, ids, vocabulary - 1)
     b.output(rows if cast[0] == "f32" else b.convert(rows, cast[0]))
     d = pair.dist
     local = d.shard("ids", {0: dp} if dp else None)
@@ -131,6 +147,8 @@ def embedding(
     size = table.shape[0]
     mask, near = local_ids(d, local, firsts(pair, "tp", size, knobs), size, knobs, style)
     rows = d.embedding(table, near)
+    if filled is not None:
+        rows = nan_outside(d, rows, near, size - 1 + filled)
     rows = keep(d, mask, rows if cast[1] == "f32" else d.convert(rows, cast[1]), knobs, masking)
     d.output(d.all_reduce(rows, "tp", knobs.reducer))
     return pair
