@@ -9,8 +9,8 @@ from jax import export, lax
 from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
-from scalify_dl.capture.jax import capture
-from scalify_dl.commands.family import symbolic
+from scalify_dl.capture.jax import capture, capture_family
+from scalify_dl.commands.family import family, symbolic
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.export import export as facts_of
 from scalify_dl.frontends.read import read
@@ -233,3 +233,15 @@ def test_shapes_that_do_not_fit_are_refused(tmp_path):
     ).replace("%y: tensor<?xf32>", "%n: tensor<i32>")
     with pytest.raises(InputError, match="depends on data"):
         at(depends, tmp_path, input0_dim0=6)
+
+
+def test_captures_at_several_sizes_are_a_family(tmp_path, capsys):
+    def program(sizes):
+        base, dist, specs, args = mlp(sizes["batch"], sizes["seq"])
+        mesh = AbstractMesh((sizes["tp"],), ("tp",))
+        return base, jax.shard_map(dist(""), mesh=mesh, in_specs=specs, out_specs=P(), check_vma=False), args, mesh
+
+    points = [{"tp": 2, "batch": 2, "seq": 5}, {"tp": 4, "batch": 6, "seq": 25}]
+    file = capture_family(program, points, {"tp": None, "batch": "0:0", "seq": "0:1"}, tmp_path / "family")
+    assert family(file, Options(), as_json=False) == 0
+    assert capsys.readouterr().out.startswith("PROVED  for all tp, batch, seq with tp divides 64")
