@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.layout import Layout, piece_shape
 from scalify_dl.oracle.addressing import layout_of, piece_of
 from scalify_dl.oracle.compare import Mismatch, check
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
@@ -81,10 +82,10 @@ def audit(
     report = Audit()
     rows: dict[Row, Shard] = {}
     decided: dict[Row, Finding] = {}
-    texts = list(dict.fromkeys(_row(raw) for raw in corr))
+    texts, roles = list(dict.fromkeys(_row(raw) for raw in corr)), _roles(program)
     for text in texts:
         try:
-            rows[text] = _relation(program, text)
+            rows[text] = _relation(program, roles, text)
         except InputError as error:
             decided[text] = Finding(text, "malformed", str(error))
     run = program
@@ -114,11 +115,54 @@ def _row(raw: Sequence[Any]) -> Row:
     return a, b, c, d, e
 
 
-def _relation(program: Program, text: Row) -> Shard:
-    for tensor in (text[0], text[2]):
+def _relation(program: Program, roles: Mapping[str, str], text: Row) -> Shard:
+    """The row, if it says something of these graphs; InputError with what does not fit."""
+    row = Shard(text[0], piece_of(text[1]), text[2], piece_of(text[3]), layout_of(text[4]))
+    shapes = []
+    for tensor, piece, role in ((row.dist, row.dist_piece, "dist"), (row.base, row.base_piece, "base")):
         if tensor not in program.tensors:
             raise InputError(f"the graphs have no tensor `{tensor}`")
-    return Shard(text[0], piece_of(text[1]), text[2], piece_of(text[3]), layout_of(text[4]))
+        if roles[tensor] != role:
+            raise InputError(f"`{tensor}` is a tensor of the `{roles[tensor]}` side", expected=f"one of the `{role}` side")
+        try:
+            shapes.append(piece_shape(piece, program.tensors[tensor].shape))
+        except ValueError as error:
+            raise InputError(str(error), expected="`dim:lo:hi[,dim:lo:hi…]` within the tensor") from None
+    local, whole = shapes
+    if row.layout.axis_sizes != program.mesh:
+        said, mesh = (", ".join(f"{a}={n}" for a, n in sizes.items()) for sizes in (row.layout.axis_sizes, program.mesh))
+        raise InputError(
+            f"the layout speaks of a mesh {said or 'without axes'}, the graphs have {mesh}",
+            expected="one `|axis=…` for each axis, `r` and its size where it only replicates",
+        )
+    if row.layout.local_shape != local:
+        raise InputError(
+            f"the layout makes {list(row.layout.local_shape)} on every rank, the distributed value has {list(local)}"
+        )
+    gap = row.layout.gaps(whole) if not row.dist_piece else _outside(row.layout, whole)
+    if gap:
+        raise InputError(f"the layout does not fit the baseline's {list(whole)}: {gap}")
+    return row
+
+
+def _outside(layout: Layout, whole: Sequence[int]) -> str | None:
+    """Which digits reach beyond the value; a piece may leave out elements, unlike the whole of a tensor."""
+    last = [0] * len(whole)
+    for digit in layout.digits():
+        if digit.dim >= len(whole):
+            return f"digit {digit} names baseline dim {digit.dim} of a tensor with {len(whole)} dims"
+        last[digit.dim] += digit.stride * (digit.size - 1)
+    beyond = [d for d, n in enumerate(whole) if last[d] >= n]
+    return f"digits of baseline dim {beyond[0]} reach element {last[beyond[0]]} of {whole[beyond[0]]}" if beyond else None
+
+
+def _roles(program: Program) -> dict[str, str]:
+    """The side of each tensor."""
+    roles: dict[str, str] = {}
+    for graph in program.graphs.values():
+        for tensor in (*graph.inputs, *(result for op in graph.ops for result in op.results)):
+            roles[tensor] = graph.role
+    return roles
 
 
 def _run(

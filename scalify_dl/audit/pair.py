@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.frontends.mesh import Mesh
@@ -33,12 +34,17 @@ class Pair:
         self._expects: list[tuple[Tensor, Tensor, str]] = []
 
     def layout(self, shape: Sequence[int], split: Split, *, pending: Mapping[str, str] | None = None) -> Layout:
-        """Dims in order, split in contiguous blocks; axes in `pending` hold that reduction, all others replicate."""
+        """Dims in order, split in contiguous blocks; axes in `pending` hold that reduction, all others replicate.
+
+        Raises InputError where the axes do not divide a dim."""
         local = list(shape)
         entries: dict[str, Any] = {}
         for dim, axes in split.items():
             names = [axes] if isinstance(axes, str) else list(axes)
-            local[dim] //= prod(self.mesh.axis_size(a) for a in names)
+            ways = prod(self.mesh.axis_size(a) for a in names)
+            if local[dim] % ways:
+                raise InputError(f"dim {dim} of {list(shape)} over {' and '.join(names)}, {ways} ranks")
+            local[dim] //= ways
             stride = local[dim]
             for axis in reversed(names):
                 entries[axis] = Digit(dim, stride, self.mesh.axis_size(axis))

@@ -11,10 +11,10 @@ Row = tuple[str, str, str, str, str]
 
 
 def read_corr(path: str | Path, relation: str = "corr") -> list[Row]:
-    """Rows of a table file, or of `corr.csv`, `corr.tsv` or `corr.facts` in a directory: five tab-separated columns,
-    no header.
+    """Rows of a table file, or of `corr.csv`, `corr.tsv` or `corr.facts` in a directory: five tab-separated columns. A
+    first line with their names and empty lines are skipped.
 
-    Raises InputError with file and line where a row has another number of columns.
+    Raises InputError with file and line where a row has another number of columns, or there is none.
     """
     path = Path(path)
     if path.is_dir():
@@ -29,16 +29,21 @@ def read_corr(path: str | Path, relation: str = "corr") -> list[Row]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the table: {error}", file=path) from None
+        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise InputError(f"cannot read the table: {why}", file=path) from None
     rows: list[Row] = []
     for number, line in enumerate(lines, 1):
         columns = line.split("\t")
+        if not line.strip() or (number == 1 and tuple(columns) == COLUMNS):
+            continue
         if len(columns) != len(COLUMNS):
             raise InputError(
-                f"{len(columns)} columns",
+                f"{len(columns)} column{'s' * (len(columns) != 1)}",
                 file=path,
                 line=number,
                 expected=f"{len(COLUMNS)}, tab-separated: {', '.join(COLUMNS)}",
             )
         rows.append((columns[0], columns[1], columns[2], columns[3], columns[4]))
+    if not rows:
+        raise InputError("the table has no rows: there is nothing to audit", file=path)
     return rows

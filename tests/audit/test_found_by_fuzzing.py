@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import Derived, derive
+from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
 from scalify_dl.frontends.graph import Graph, Tensor
@@ -233,3 +234,23 @@ def test_a_value_that_ranks_have_alike_is_no_block_of_a_repetition() -> None:
     z = d.emit("dynamic-update-slice", [d.splat(0.0, "f32", (4, 8)), dx, d.constant(0, "s32"), offset.result])
     pair.outputs(x, d.emit("reduce-scatter", [z], dimension=1, reducer="sum", groups=pair.groups("dp")))
     derived_truths(pair)
+
+
+def test_a_part_without_elements_that_is_passed_on_does_not_keep_the_rules_going() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 2), {0: "tp"})
+    whole = exchanged(pair, dx, 0, "tp", 1, 2)
+    none = exchanged(pair, dx, 0, "tp", 1, 0)
+    pair.outputs(part(pair.base, x, 0, 1, 5), whole)
+    pair.outputs(part(pair.base, x, 0, 1, 1), none)
+    derived_truths(pair)
+
+
+def test_attention_without_heads_does_not_end_the_run() -> None:
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((4, 4, 4)), pair.input((4, 0, 4))
+    pair.outputs(*(
+        g.add("custom:vllm.unified_attention", [u, v, v, u], [("f32", (4, 4, 4))]).result
+        for g, u, v in ((pair.base, x, y), (pair.dist, dx, dy))
+    ))  # fmt: skip
+    assert not derive(pair.tables()).proved

@@ -25,8 +25,8 @@ from .world import MESHES, STEPS, Retry, Step, World
 
 
 def random_pair(
-    rng: random.Random, *, length: int | None = None, wrong: float = 0.12, prefer: Iterable[str] = (), share: float = 0.5,
-    also: Mapping[str, tuple[Step, float]] | None = None,
+    rng: random.Random, *, length: int | None = None, wrong: float = 0.12, prefer: Iterable[str] = (),
+    share: float = 0.5, also: Mapping[str, tuple[Step, float]] | None = None,
 ) -> Pair:  # fmt: skip
     """A pair with about `length` steps on each side (by default some 8 to 32); every value that nobody uses is an
     output. Steps named in `prefer` are drawn with probability `share`; `also` are further steps, with their weights."""
