@@ -313,12 +313,12 @@ class Decisions:
 
 def _ways(total: Expression, values: Sequence[int], point: Mapping[str, int]) -> list[tuple[Expression, ...]]:
     """Ways to write a single term as a product with these values at a point: symbols are shared out whole, factors are
-    whole numbers, and as few as can be."""
+    whole numbers where that can be, and as few as can be."""
     if not total.is_term:
         return []
     ((powers, _),) = total.terms
     units = [(name, 1 if power > 0 else -1) for name, power in powers for _ in range(abs(power))]
-    found: dict[tuple[Expression, ...], int] = {}
+    found: dict[tuple[Expression, ...], tuple[bool, int]] = {}
     for owners in product(range(len(values)), repeat=len(units)):
         terms = []
         for i, value in enumerate(values):
@@ -326,7 +326,7 @@ def _ways(total: Expression, values: Sequence[int], point: Mapping[str, int]) ->
             share = monomial({name: sum(power for other, power in mine if other == name) for name, _ in mine})
             term = Expression.of([(share, 1)])
             terms.append(term * Expression.number(value / term.at(point)))
-        if all(term.terms[0][1].denominator == 1 for term in terms):
-            found[tuple(terms)] = sum(term.terms[0][1] != 1 for term in terms)
-    fewest = min(found.values(), default=0)
-    return [way for way, count in found.items() if count == fewest]
+        factors = [term.terms[0][1] for term in terms]
+        found[tuple(terms)] = any(f.denominator != 1 for f in factors), sum(f != 1 for f in factors)
+    best = min(found.values())
+    return [way for way, cost in found.items() if cost == best]

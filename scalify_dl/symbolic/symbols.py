@@ -73,7 +73,7 @@ def _input_names(facts: Facts) -> dict[str, str]:
     out: dict[str, str] = {}
     for graph, position, tensor in facts["input"]:
         if graph == base:
-            for key in (str(position), f"#{position}", str(tensor), names.get(tensor, tensor)):
+            for key in (str(position), f"#{position}", tensor, str(names.get(tensor, tensor))):
                 out[key] = tensor
     return out
 
