@@ -7,7 +7,7 @@ evaluation. A clause with an empty relation in its body is skipped without looki
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from operator import itemgetter
 from typing import Any
@@ -26,7 +26,7 @@ class _Table:
 
     def __init__(self) -> None:
         self.rows: set[Row] = set()
-        self.indexes: dict[tuple[int, ...], defaultdict[Any, list[Row]]] = {}
+        self.indexes: dict[tuple[int, ...], dict[Any, Sequence[Row]]] = {}
         self.distinct: dict[int, int] = {}
         """About how many values a column has, once it is complete."""
 
@@ -35,14 +35,25 @@ class _Table:
         fresh = rows - self.rows if self.rows else rows
         self.rows |= fresh
         for columns, index in self.indexes.items():
-            _enter(index, columns, fresh)
+            for key, row in zip(map(itemgetter(*columns), fresh), fresh, strict=True):
+                found = index.get(key, ())
+                if isinstance(found, list):
+                    found.append(row)
+                else:
+                    index[key] = [*found, row]
         return fresh
 
-    def index(self, columns: tuple[int, ...]) -> dict[Any, list[Row]]:
+    def index(self, columns: tuple[int, ...]) -> dict[Any, Sequence[Row]]:
         index = self.indexes.get(columns)
         if index is None:
-            index = self.indexes[columns] = defaultdict(list)
-            _enter(index, columns, self.rows)
+            rows, key_of = self.rows, itemgetter(*columns)
+            index = dict(zip(map(key_of, rows), zip(rows, strict=True), strict=True))
+            if len(index) < len(rows):
+                several: defaultdict[Any, list[Row]] = defaultdict(list)
+                for key, row in zip(map(key_of, rows), rows, strict=True):
+                    several[key].append(row)
+                index = dict(several)
+            self.indexes[columns] = index
         return index
 
     def values(self, column: int) -> int:
@@ -50,12 +61,6 @@ class _Table:
             found = len({row[column] for row in islice(self.rows, _SAMPLE)})
             self.distinct[column] = found if found < 0.7 * _SAMPLE else len(self.rows)
         return max(self.distinct[column], 1)
-
-
-def _enter(index: defaultdict[Any, list[Row]], columns: tuple[int, ...], rows: set[Row]) -> None:
-    """Add rows to an index by their values in these columns."""
-    for key, row in zip(map(itemgetter(*columns), rows), rows, strict=True):
-        index[key].append(row)
 
 
 class Closed:
@@ -88,7 +93,7 @@ class Closed:
         self.complete(relation)
         return self.tables[relation].rows
 
-    def index(self, relation: str, columns: tuple[int, ...]) -> dict[Any, list[Row]]:
+    def index(self, relation: str, columns: tuple[int, ...]) -> dict[Any, Sequence[Row]]:
         """All rows by their values in `columns`: one value, or the tuple of several."""
         self.complete(relation)
         return self.tables[relation].index(columns)

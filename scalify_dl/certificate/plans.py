@@ -17,7 +17,7 @@ Only numbered names, operators and `repr` of constants get into the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
 from types import CodeType
 from typing import Any, Protocol
@@ -52,7 +52,7 @@ class Tables(Protocol):
 
     def rows(self, relation: str) -> set[Row]: ...
 
-    def index(self, relation: str, columns: tuple[int, ...]) -> dict[Any, list[Row]]:
+    def index(self, relation: str, columns: tuple[int, ...]) -> dict[Any, Sequence[Row]]:
         """Rows by their values in `columns`: one value, or the tuple of several."""
         ...
 

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from operator import methodcaller
 from pathlib import Path
+from sys import intern
 
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
@@ -88,7 +89,7 @@ def read_table(path: Path, table: Table) -> list[Row]:
     for position in range(width):
         values = cells[position::width]
         if not table.columns[position].number:
-            columns.append(values)
+            columns.append(list(map(intern, values)))
             continue
         try:
             integers = list(map(int, values))
