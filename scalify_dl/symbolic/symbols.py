@@ -53,10 +53,14 @@ def resolve(
         candidates = _candidates(inputs, list(values.values()))
         if len(open_names) > 1 or len(candidates) != 1:
             listed = "; ".join(f"{' = '.join(places)} ({', '.join(map(str, v))})" for v, places in candidates.items())
+            hint = f"dims of baseline inputs that vary: {listed or 'none'}"
+            if len(captures) == 1:
+                shapes = {k: "x".join(map(str, d.values())) for k, d in inputs[0].items() if k.isdigit() and d}
+                hint = "baseline inputs by position: " + ", ".join(f"{k} is {shape}" for k, shape in shapes.items())
             raise InputError(
                 f"{open_names[0]} is neither a mesh axis nor placed",
                 expected=f"{open_names[0]}=input:dim",
-                hint=f"dims of baseline inputs that vary: {listed or 'none'}",
+                hint=hint,
             )
         ((sizes, places),) = candidates.items()
         values[open_names[0]] = list(sizes)

@@ -264,6 +264,17 @@ def test_dims_that_nothing_relates_to_a_size_are_numbers() -> None:
     assert [str(e) for t, i, e in family.tables["dim"] if t == "base/reshape"] == ["batch", "2", "3"]
 
 
+def test_what_is_read_of_a_dim_is_within_it_at_every_size() -> None:
+    report = verify_family([pair_of(lambda p, x: p.slice(x, 0, 1, 3), (4, 6))], {"seq": "x:0"})
+    assert report.verdict is Verdict.PROVED
+    assert report.domain == ["seq >= 3"]
+
+
+def test_a_bare_name_lists_the_inputs() -> None:
+    with pytest.raises(InputError, match=r"0 is 4x6"):
+        read(pair_of(lambda p, x: p.negate(x), (4, 6)), {"batch": None})
+
+
 # ---- positions of ranks ----
 
 
