@@ -8,7 +8,7 @@ from scalify_dl.errors import InputError
 
 from .. import regions
 from ..graph import Graph, Tensor
-from .dynamic import assertion
+from .dynamic import DYNAMIC
 from .scope import HANDLERS, Scope, Site, Value, lowers, opaque, unknown
 from .types import is_open
 
@@ -79,8 +79,8 @@ def composite(site: Site) -> list[Value]:
 def custom_call(site: Site) -> list[Value]:
     """Markers are their operand; anything else is opaque, with its configuration."""
     target = site.text("call_target_name")
-    if target == "shape_assertion":
-        return assertion(site)
+    if target in DYNAMIC:
+        return DYNAMIC[target](site)
     if target in MARKERS and len(site.values) == len(site.types):
         return site.values
     symbols = {"config": [site.text("backend_config")]} if site.has("backend_config") else {}

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
 
+from ..graph import Tensor
 from .elementwise import comparison
 from .scope import FOLDS, Known, Site, Value, lowers
-from .structural import expand
+from .structural import expand, scalar_function, windowed
 from .types import agrees
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir
 
 
 def _quotient(a: int, b: int) -> int:
@@ -106,8 +110,8 @@ def broadcast(site: Site, operands: list[Known]) -> tuple[int, ...] | None:
 
 
 def concatenate(site: Site, operands: list[Known]) -> tuple[int, ...] | None:
-    """Vectors one behind the other."""
-    return tuple(item for x in operands for item in x.items) if len(site.type[1]) == 1 else None
+    """Vectors, or rows, one behind the other."""
+    return tuple(item for x in operands for item in x.items) if site.number("dimension") == 0 else None
 
 
 def slice_(site: Site, operands: list[Known]) -> tuple[int, ...] | None:
@@ -170,12 +174,62 @@ def dynamic_pad(site: Site) -> list[Value]:
 
 @lowers("stablehlo.real_dynamic_slice")
 def real_dynamic_slice(site: Site) -> list[Value]:
-    """Bounds that are operands."""
+    """Bounds that are operands: numbers, or a start that depends on data and a size that does not."""
     x = site.operand(0)
-    start, limit, stride = (list(site.sizes(n)) for n in (1, 2, 3))
+    stride = list(site.sizes(3))
+    if site.known(site.values[1]) is None and set(stride) <= {1}:
+        return [windowed_slice(site, x)]
+    start, limit = list(site.sizes(1)), list(site.sizes(2))
     if start == [0] * len(start) and limit == list(x.shape) and set(stride) <= {1}:
         return [x]
     return [site.emit("slice", [x], numbers={"start": start, "limit": limit, "stride": stride})]
+
+
+def windowed_slice(site: Site, x: Tensor) -> Tensor:
+    """A slice from `start` to `start + sizes`. JAX clamps the start before, just as a `dynamic-slice` does."""
+    start, limit = site.op.operands[1], producer(site.op.operands[2])
+    sizes = None
+    if limit is not None and limit.name == "stablehlo.add" and start in list(limit.operands):
+        other = [operand for operand in limit.operands if operand != start]
+        sizes = site.known(site.scope.value(other[0])) if len(other) == 1 else None
+    if sizes is None:
+        raise InputError(f"`{site.op.name}`: the size of the slice depends on data")
+    clamp = producer(start)
+    if clamp is not None and clamp.name == "stablehlo.clamp":
+        low, high = (site.known(site.scope.value(clamp.operands[n])) for n in (0, 2))
+        last = tuple(n - size for n, size in zip(x.shape, sizes.items, strict=True))
+        if low is not None and high is not None and not any(low.items) and high.items == last:
+            start = clamp.operands[1]
+    starts = components(site, start, len(x.shape))
+    type_ = (x.dtype, declared(site, sizes.items))
+    return site.emit("dynamic-slice", [x, *starts], type_, numbers={"sizes": list(sizes.items)})
+
+
+def components(site: Site, vector: ir.Value, count: int) -> list[Tensor]:
+    """The scalars of a vector; those that it was put together from, where it was."""
+    made = producer(vector)
+    parts = list(made.operands) if made is not None and made.name == "stablehlo.concatenate" else []
+    if len(parts) != count:
+        whole = site.scope.tensor(site.scope.value(vector))
+        bounds = ({"start": [n], "limit": [n + 1], "stride": [1]} for n in range(count))
+        cut = (site.emit("slice", [whole], (whole.dtype, (1,)), numbers=numbers) for numbers in bounds)
+        return [site.emit("reshape", [x], (x.dtype, ())) for x in cut]
+    scalars = []
+    for part in parts:
+        inner = producer(part)
+        if inner is not None and inner.name == "stablehlo.reshape" and len(inner.operands[0].type.shape) == 0:
+            scalars.append(site.scope.tensor(site.scope.value(inner.operands[0])))
+        else:
+            x = site.scope.tensor(site.scope.value(part))
+            scalars.append(site.emit("reshape", [x], (x.dtype, ())))
+    return scalars
+
+
+def producer(value: ir.Value) -> ir.Operation | None:
+    """The op of the same block that makes a value; None for arguments."""
+    from jaxlib.mlir import ir
+
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
 
 
 def declared(site: Site, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -197,3 +251,36 @@ def assertion(site: Site) -> list[Value]:
             text = text.replace(f"{{{position}}}", str(known.items[0]) if known is not None and known.items else "?")
         raise InputError(text.partition(" Please see")[0], expected="sizes that the program was exported for")
     return []
+
+
+def reduce_window(site: Site) -> list[Value]:
+    """A reduction over windows whose sizes are operands."""
+    sizes, strides, base, dilation, padding = (list(site.sizes(n)) for n in range(2, 7))
+    numbers = {
+        "window_size": sizes,
+        "window_stride": strides,
+        "window_pad_low": padding[::2],
+        "window_pad_high": padding[1::2],
+        "window_dilation": dilation,
+        "base_dilation": base,
+    }
+    x, init = site.operand(0), site.operand(1)
+    (called,) = site.attribute("called_computations")
+    function = site.module.functions.get(str(called).lstrip("@").strip('"'))
+    if function is None:
+        raise InputError(f"`{called}` is called but not defined in the module")
+    return windowed(site, x, init, scalar_function(site, function.regions[0], [init, init]), numbers)
+
+
+def top_k(site: Site) -> list[Value]:
+    """The k largest along the last dim, k an operand."""
+    types = [type_ for type_ in site.types if type_ is not None]
+    return list(site.add("top-k", [site.operand(0)], types, numbers={"k": list(site.sizes(1))}).results)
+
+
+DYNAMIC: dict[str, Callable[[Site], list[Value]]] = {
+    "shape_assertion": assertion,
+    "stablehlo.dynamic_reduce_window": reduce_window,
+    "stablehlo.dynamic_top_k": top_k,
+}
+"""Custom calls that take sizes as operands."""

@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 from scalify_dl.errors import InputError
 
 from .. import regions
-from ..graph import Graph, Op, Tensor
+from ..graph import Graph, Literal, Op, Tensor
 from ..sdy import DeviceMesh, Sharding
 from . import locations
-from .types import Type, Types, agrees, is_open, known_literal
+from .types import Type, Types, agrees, is_open
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
@@ -105,13 +105,19 @@ class Body:
     constants: dict[Known, Tensor] = field(default_factory=dict)
 
     def constant(self, known: Known) -> Tensor:
-        """The constant of a known value."""
+        """The constant of a known value; several are put together from scalars, which are formulas of sizes each."""
         if known not in self.constants:
-            literal = known_literal(known.items, known.dtype, known.shape)
-            op = self.graph.add("constant", [], [(known.dtype, known.shape)], **known.about)
-            op.result.literal = literal
-            self.made[op.result] = op
-            self.constants[known] = op.result
+            before = len(self.graph.ops)
+            source = known.about["source"]
+            scalars = [self.graph.constant(item, known.dtype, source=source) for item in known.items]
+            found = scalars[0] if scalars else self.graph.constant(Literal("{}"), known.dtype, known.shape)
+            if known.shape and scalars:
+                rows = [self.graph.emit("reshape", [x], shape=(1,), source=source) for x in scalars]
+                found = rows[0] if len(rows) == 1 else self.graph.emit("concatenate", rows, dimension=0, source=source)
+            if found.shape != known.shape and scalars:
+                found = self.graph.emit("reshape", [found], shape=known.shape, source=source)
+            self.made.update(regions.producers(self.graph.ops[before:]))
+            self.constants[known] = found
         return self.constants[known]
 
     def capture(self, outer: Tensor, made: Mapping[Tensor, Op]) -> Tensor:
@@ -216,7 +222,7 @@ def fold(site: Site) -> list[Value] | None:
     if function is None or len(site.op.results) != 1:
         return None
     type_ = site.type
-    if type_[0][0] not in "psu" or is_open(type_) or len(type_[1]) > 1 or prod(type_[1]) > KNOWN_LIMIT:
+    if type_[0][0] not in "psu" or is_open(type_) or len(type_[1]) > 2 or prod(type_[1]) > KNOWN_LIMIT:
         return None
     values = site.values
     known = [value for value in map(site.known, values) if value is not None]

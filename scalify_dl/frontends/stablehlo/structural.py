@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
 
@@ -11,6 +12,9 @@ from .. import reductions, regions
 from ..graph import Graph, Tensor
 from .scope import Site, Value, lowers, unknown
 from .types import is_open, literal
+
+if TYPE_CHECKING:
+    from jaxlib.mlir import ir
 
 
 def broadcast_scalar(site: Site, x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -242,7 +246,12 @@ def dynamic_update_slice(site: Site) -> list[Value]:
 
 def function_of(site: Site, arguments: Sequence[Tensor], region: int = 0) -> Graph:
     """The scalar function in a region of a reduce, scatter or sort, as a graph."""
-    inner = site.scope.region(site.op.regions[region], site.name, [(t.dtype, ()) for t in arguments])
+    return scalar_function(site, site.op.regions[region], arguments)
+
+
+def scalar_function(site: Site, region: ir.Region, arguments: Sequence[Tensor]) -> Graph:
+    """A region of scalars that uses nothing from outside, as a graph."""
+    inner = site.scope.region(region, site.name, [(t.dtype, ()) for t in arguments])
     if inner.body.captured:
         raise InputError(f"the function of `{site.op.name}` uses values from outside of it")
     return inner.body.graph
@@ -279,14 +288,17 @@ def window(site: Site, rank: int) -> dict[str, list[int]]:
 @lowers("stablehlo.reduce_window")
 def reduce_window(site: Site) -> list[Value]:
     """A window over everything before (or after) a position is a running reduction."""
-    operands = site.operands
-    if len(operands) != 2:
+    if len(site.values) != 2:
         return unknown(site)
-    x, init = operands
-    reducer = regions.reducer(function_of(site, [init, init]))
+    x, init = site.operands
+    return windowed(site, x, init, function_of(site, [init, init]), window(site, len(x.shape)))
+
+
+def windowed(site: Site, x: Tensor, init: Tensor, function: Graph, numbers: dict[str, list[int]]) -> list[Value]:
+    """A reduction over windows with these attributes."""
+    reducer = regions.reducer(function)
     if reducer in (None, "replace") or not reductions.is_identity(init, str(reducer), site.made):
         return unknown(site)
-    numbers = window(site, len(x.shape))
     running = reductions.cumulative(x.shape, numbers)
     symbols = {"reducer": [str(reducer)]}
     if running is None:

@@ -105,13 +105,6 @@ def _splat(value: bool | int | float, dtype: str, shape: tuple[int, ...]) -> Lit
     return Literal(scalar.text, scalar.rational, (int(value),) * count)
 
 
-def known_literal(items: Sequence[int], dtype: str, shape: tuple[int, ...]) -> Literal:
-    """The literal of integers, row by row."""
-    if len(set(items)) == 1:
-        return _splat(items[0], dtype, shape)
-    return _nested([number_text(item, dtype) for item in items], shape, dtype)
-
-
 def array_literal(values: np.ndarray[Any, Any], dtype: str) -> Literal:
     """The literal of an array; arrays too large to print by the hash of their bytes."""
     flat = values.reshape(-1)

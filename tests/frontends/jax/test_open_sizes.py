@@ -16,6 +16,7 @@ from scalify_dl.frontends.export import export as facts_of
 from scalify_dl.frontends.read import read
 from scalify_dl.frontends.shapes import check
 from scalify_dl.frontends.sizes import Sizes
+from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.symbolic.captures import Capture
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
@@ -152,6 +153,34 @@ def test_at_given_sizes_a_module_is_an_ordinary_program(tmp_path):
     static.write_text(jax.jit(base).trace(*args).lower(lowering_platforms=("cpu",)).as_text())
     same = facts_of(static, found.dist, found.mesh, sizes=Sizes())
     assert [row[2] for row in analyse(same, Options()).rows("output_verdict")] == ["PROVED"]
+
+
+def many_forms(x, w):
+    """Ops whose polymorphic form takes shapes as operands."""
+    y = jnp.cumsum(x @ w, axis=1)
+    best = jnp.argmax(y, -1)
+    shifted = jnp.pad(y, ((0, 0), (1, 0), (0, 0)))[:, :-1]
+    last = lax.dynamic_slice_in_dim(y, x.shape[1] - 1, 1, 1)
+    at = lax.dynamic_slice_in_dim(x, best[0, 0] % 2, x.shape[1] - 1, 1)
+    summed, _ = lax.scan(lambda c, t: (c + t, None), jnp.zeros(x.shape[0]), x.sum(-1).T)
+    chosen = jnp.take_along_axis(y, best[..., None], -1)
+    taken = lax.top_k(y, 3)[0]
+    return (
+        y.reshape(-1, 32).sum(0), best, shifted, last, at, summed, chosen, taken, jnp.flip(y, 1), y.mean(1), jnp.var(y),
+        y[:, ::2], jnp.sort(y, -1), jax.nn.one_hot(best, 32), jnp.concatenate([x, x], 1), jnp.arange(x.shape[1]) * 2,
+    )  # fmt: skip
+
+
+def test_at_given_sizes_a_module_computes_what_the_static_one_does(tmp_path):
+    b, s = export.symbolic_shape("b, s")
+    static, opened = tmp_path / "static.mlir", tmp_path / "open.mlir"
+    lowered = jax.jit(many_forms).trace(real(3, 5, 8), real(8, 32)).lower(lowering_platforms=("cpu",))
+    static.write_text(lowered.as_text())
+    exported = export.export(jax.jit(many_forms), platforms=("cpu",))(real(b, s, 8), real(8, 32))
+    opened.write_text(str(exported.mlir_module()))
+    facts = facts_of(opened, static, "tp=1", sizes=Sizes.parse(["b=3", "s=5"]))
+    assert find_counterexample(load_program(facts.tables)).status == "agrees"
+    assert not [row for row in facts["op"] if row[2].startswith(("unknown:", "custom:"))]
 
 
 @pytest.mark.parametrize(
