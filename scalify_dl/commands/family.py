@@ -39,8 +39,10 @@ def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], opti
     if out is not None and out.exists() and any(out.iterdir()):
         raise InputError("this directory holds other files", file=out, expected="a new or empty directory")
 
+    compared: list[str] = []
+
     def keep(lifted: Family) -> None:
-        found.check(lifted)
+        compared.extend(found.check(lifted))
         if out is not None:
             from scalify_dl.facts.files import write
 
@@ -50,6 +52,9 @@ def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], opti
         found = members(captures, symbols)
         facts = [capture.load() for capture in found.captures]
         report = verify_family(facts, found.symbols, options, say, keep, found.also)
+    if compared:
+        text = f"the formulas are those of the text at {'; at '.join(compared)} as well"
+        report = replace(report, notes=[*report.notes, text])
     if as_json:
         print(to_json(report))
     else:

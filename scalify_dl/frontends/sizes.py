@@ -47,7 +47,7 @@ class Formula:
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise NoFormula(f"`{text[:80]}` is no formula of sizes") from error
         names: set[str] = set()
-        _check(tree, names, 0)
+        _check(tree, names, 0, 1)
         return Formula(text.strip(), frozenset(names), tree)
 
     def at(self, values: Mapping[str, int]) -> int:
@@ -86,11 +86,12 @@ _CALLS: dict[str, Callable[..., Any]] = {
 }  # fmt: skip
 _DIVISIONS = ("FloorDiv", "floordiv", "CleanDiv", "IntTrueDiv")
 MAX_POWER = 16
+"""Largest power that a formula may have, powers of powers together."""
 
 
-def _check(node: ast.expr, names: set[str], depth: int) -> None:
-    if depth > MAX_NESTING:
-        raise NoFormula("a formula of sizes that nests too deeply")
+def _check(node: ast.expr, names: set[str], depth: int, degree: int) -> None:
+    if depth > MAX_NESTING or degree > MAX_POWER:
+        raise NoFormula("a formula of sizes that nests too deeply, or with too large a power")
     parts: Sequence[ast.expr]
     match node:
         case ast.Constant(value=int(value)) if abs(value) < 2**63:
@@ -100,8 +101,9 @@ def _check(node: ast.expr, names: set[str], depth: int) -> None:
             parts = ()
         case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=inner):
             parts = (inner,)
-        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))) if 0 <= power <= MAX_POWER:
+        case ast.BinOp(left=left, op=ast.Pow(), right=ast.Constant(value=int(power))) if power >= 0:
             parts = (left,)
+            degree *= max(power, 1)
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             parts = (left, right)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _BINARY:
@@ -111,7 +113,7 @@ def _check(node: ast.expr, names: set[str], depth: int) -> None:
         case _:
             raise NoFormula(f"`{ast.unparse(node)[:80]}` is no formula of sizes")
     for part in parts:
-        _check(part, names, depth + 1)
+        _check(part, names, depth + 1, degree)
 
 
 def _evaluate(node: ast.expr, values: Mapping[str, int]) -> Any:

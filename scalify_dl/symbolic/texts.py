@@ -49,14 +49,15 @@ class Members:
     also: list[tuple[str, str]] = field(default_factory=list)
     """Every baseline dim that is a symbol by the text, as (symbol, place)."""
 
-    def check(self, family: Family) -> None:
-        """Compares a family with its text at the further sizes; InputError where numbers differ.
+    def check(self, family: Family) -> list[str]:
+        """Compares a family with its text at the further sizes, which it returns; InputError where numbers differ.
 
         The bounds become part of the domain of the family.
         """
         family.sizes.update(self.bounds)
         for capture, point in self.checks:
             _compare(family, capture, point)
+        return [_words(point) for _, point in self.checks]
 
 
 @dataclass(frozen=True)
@@ -231,13 +232,17 @@ def _compare(family: Family, capture: Capture, point: Mapping[str, int]) -> None
         there = "the text" if odd in told else "the formulas"
         raise InputError(
             f"the formulas that fit at small sizes are not those of the text: {there} alone says {table}"
-            f"{tuple(odd)} at {', '.join(f'{name}={size}' for name, size in point.items())}",
+            f"{tuple(odd)} at {_words(point)}",
             file=capture.dist[0],
             expected="numbers that are sums of products of sizes, without minima, maxima and remainders",
             hint="one text does not tell how numbers depend on the mesh: give a second one (--sample)"
             if family.captures == 1
             else "within bounds that the exporter states they may be: export with a smaller range of sizes",
         )
+
+
+def _words(point: Mapping[str, int]) -> str:
+    return ", ".join(f"{name}={size}" for name, size in point.items())
 
 
 def _bounds(constraint: Formula, values: Values) -> Iterator[Expression]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scalify_dl import cli
 from scalify_dl.commands.family import symbolic
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.sizes import Sizes, resolved
@@ -163,6 +164,32 @@ def test_a_bound_inside_of_the_text_is_not_taken_for_a_formula(tmp_path: Path) -
     assert graph(source, "x:0=4", "x:1=2000").outputs[0].tensor.shape == (4, 1000, 8)
     with pytest.raises(InputError, match="not those of the text"):
         verdict(tmp_path, source, source, "batch=x:0,seq=x:1")
+
+
+def test_sizes_are_given_on_the_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "base.fx.txt").write_text(block(32, False))
+    (tmp_path / "dist.fx.txt").write_text(block(16, True))
+    pair = [str(tmp_path / "base.fx.txt"), str(tmp_path / "dist.fx.txt"), "--mesh", "tp=2"]
+
+    def status(*arguments: str) -> int:
+        monkeypatch.setattr("sys.argv", ["dlverify", *arguments])
+        with pytest.raises(SystemExit) as exit_:
+            cli.main()
+        return int(exit_.value.code or 0)
+
+    assert status("verify", *pair, "--size", "x:0=6,x:1=5") == 0
+    assert status("export", *pair, "--size", "x:0=6", "--size", "s27=5", "-o", str(tmp_path / "facts")) == 0
+    assert status("relate", *pair, "--size", "x:0=6,x:1=5") == 0
+    assert "# x f32[6,5,8]" in capsys.readouterr().out
+    assert status("verify", *pair) == 2
+    assert "sizes of the program are open" in capsys.readouterr().err
+    family = tmp_path / "family.yaml"
+    family.write_text(
+        "symbols: {batch: 'x:0', seq: 'x:1'}\ncaptures: [{base: base.fx.txt, dist: dist.fx.txt, mesh: tp=2}]\n"
+    )
+    assert status("family", str(family)) == 0
 
 
 def test_a_symbol_that_is_not_named_is_told_with_what_to_write(tmp_path: Path) -> None:
