@@ -29,7 +29,7 @@ from .family import Family, SymbolicFacts
 
 LIMIT = 240
 """Most cases."""
-POINTS = 8
+POINTS = 40
 """Most single points proved one by one where symbols did not do."""
 REFINEMENTS = 6
 AXES = (11, 13, 16, 12, 8)

@@ -19,6 +19,7 @@ from scalify_dl.verify.pipeline import analyse, peak_mb
 from scalify_dl.verify.verdict import Assumption, Report, Verdict
 
 from .cases import Case, cover
+from .extents import inside
 from .family import Family
 from .lift import NoSymbolicForm, lift
 from .single import Reading
@@ -88,6 +89,7 @@ def verify_family(
             notes=[str(error), "what was captured is proved, other sizes are not"],
             stats=_stats(len(captures[0]["op"])),
         )
+    family.sizes |= inside(family)
     keep(family)
     start = max(points, key=lambda point: [point[name] for name in names])
     out = cover(family, start, options, progress)
