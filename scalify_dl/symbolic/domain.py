@@ -103,8 +103,8 @@ class Search:
         self._asked: list[Any] = []
         # below bounds without points there will be none later
         self._bounds: list[dict[str, int]] = [
-            *({name: near for name in domain.symbols} for near in NEAR),
-            {name: SHORT for name in domain.axes},
+            *(dict.fromkeys(domain.symbols, near) for near in NEAR),
+            dict.fromkeys(domain.axes, SHORT),
             {},
         ]
         for name in domain.symbols:
