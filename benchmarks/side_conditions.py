@@ -4,7 +4,7 @@
 
 A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
 `uniform`, …) in a rule's body. Without it, random pairs that exercise the rule's file are drawn, then the wrong
-programs of the adversarial set run. It is
+programs of `trials.py` and of the adversarial set run. It is
 
 - *noticed* by the first correspondence that is derived and false, by a wrong program that is proved, by a run that
   does not end or that divides by zero;
@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "adversar
 from mutate import read, table
 from mutations import Tables
 from programs import WRONG
+from trials import TRIALS
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive_with, load_rules
@@ -197,7 +198,7 @@ def programs(file: str, seed: int, seconds: float) -> Iterator[tuple[str, bool, 
             prefer=STEPS.get(Path(file).name, ()), share=share,
         ).tables()  # fmt: skip
         number += 1
-    for name, build in WRONG.items():
+    for name, build in (*TRIALS.items(), *WRONG.items()):
         yield name, True, build().tables()
 
 

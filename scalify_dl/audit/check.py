@@ -123,16 +123,17 @@ def _relation(program: Program, roles: Mapping[str, str], text: Row) -> Shard:
         if tensor not in program.tensors:
             raise InputError(f"the graphs have no tensor `{tensor}`")
         if roles[tensor] != role:
-            raise InputError(f"`{tensor}` is a tensor of the `{roles[tensor]}` side", expected=f"one of the `{role}` side")
+            raise InputError(f"`{tensor}` is on the `{roles[tensor]}` side", expected=f"a tensor of the `{role}` side")
         try:
             shapes.append(piece_shape(piece, program.tensors[tensor].shape))
         except ValueError as error:
             raise InputError(str(error), expected="`dim:lo:hi[,dim:lo:hi…]` within the tensor") from None
     local, whole = shapes
-    if row.layout.axis_sizes != program.mesh:
-        said, mesh = (", ".join(f"{a}={n}" for a, n in sizes.items()) for sizes in (row.layout.axis_sizes, program.mesh))
+    said = row.layout.axis_sizes
+    if said != program.mesh:
+        said_text, mesh = (", ".join(f"{a}={n}" for a, n in sizes.items()) for sizes in (said, program.mesh))
         raise InputError(
-            f"the layout speaks of a mesh {said or 'without axes'}, the graphs have {mesh}",
+            f"the layout speaks of a mesh {said_text or 'without axes'}, the graphs have {mesh}",
             expected="one `|axis=…` for each axis, `r` and its size where it only replicates",
         )
     if row.layout.local_shape != local:
@@ -152,8 +153,10 @@ def _outside(layout: Layout, whole: Sequence[int]) -> str | None:
         if digit.dim >= len(whole):
             return f"digit {digit} names baseline dim {digit.dim} of a tensor with {len(whole)} dims"
         last[digit.dim] += digit.stride * (digit.size - 1)
-    beyond = [d for d, n in enumerate(whole) if last[d] >= n]
-    return f"digits of baseline dim {beyond[0]} reach element {last[beyond[0]]} of {whole[beyond[0]]}" if beyond else None
+    for d, n in enumerate(whole):
+        if last[d] >= n:
+            return f"digits of baseline dim {d} reach element {last[d]} of {n}"
+    return None
 
 
 def _roles(program: Program) -> dict[str, str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from scalify_dl.frontends.graph import Graph, Tensor
 
-from .partitioner_steps import part
+from .partitioner_steps import part, rank_scalar
 from .ring_steps import own_block, put_block, ring_axis, sharded, shift
 from .world import Retry, World, step
 
@@ -43,7 +43,8 @@ def joined(w: World, form: str, turns: Sequence[Tensor]) -> Tensor:
 @step("loop-over-blocks", 0.4)
 def loop_over_blocks(w: World) -> None:
     """Every rank goes through the blocks of its keys and values."""
-    form, count = w.rng.choice(FORMS), w.rng.choice([2, 2, 3, 4] if not w.chance(0.04) else [33])
+    form, count = w.rng.choice(FORMS), w.rng.choice([2, 2, 3, 4])
+    count = 33 if w.slip() and w.chance(0.3) else count  # more than a mask has bits; only some are worked on
     shape = [4 * count if count < 33 else count, 2]
     q = w.input("f32", shape=[4, 2], layout=w.layout([4, 2], pending=False))
     place = w.layout(shape, pending=form == "product" and w.chance(0.3))
@@ -56,10 +57,14 @@ def loop_over_blocks(w: World) -> None:
         count = k.dist.shape[0] // rows if w.chance(0.7) else count
     turns: list[Tensor] = []
     left = w.rng.randrange(1, count) if w.slip() else count  # from this turn on, the first block of the values
-    for n in range(count if count < 33 or not w.slip() else 2):
-        mine = part(w.dist, k.dist, 0, n * rows, (n + 1) * rows)
+    off = 1 if w.slip() and rows > 1 else 0  # the first block begins late
+    for n in range(count if count < 33 else w.rng.choice([2, 3])):
+        late = off if n == 0 else 0
+        mine = part(w.dist, k.dist, 0, n * rows + late, (n + 1) * rows + late)
         at = n if n < left else 0
-        turns.append(body(w, w.dist, form, q.dist, mine, part(w.dist, v.dist, 0, at * rows, (at + 1) * rows)))
+        turns.append(
+            body(w, w.dist, form, q.dist, mine, part(w.dist, v.dist, 0, at * rows + late, (at + 1) * rows + late))
+        )
     w.add(body(w, w.base, form, q.base, k.base, v.base), joined(w, form, turns))
 
 
@@ -76,7 +81,8 @@ def loop_round_a_ring(w: World) -> None:
         raise Retry
     width = k.dist.shape[0]
     moved, other, stays = k.dist, v.dist, w.slip()
-    out = w.dist.splat(0.0, "f32", (width * size, q.dist.shape[0]))
+    wide = 1 if w.slip() else 0  # a column before the blocks
+    out = w.dist.splat(0.0, "f32", (width * size, q.dist.shape[0] + wide))
     turns: list[Tensor] = []
     passing = w.slip()  # now and then what was computed is passed on, and not computed again
     for n in range(size):
@@ -86,7 +92,7 @@ def loop_round_a_ring(w: World) -> None:
             start = own_block(w, at, size, width, n + 1 if w.slip() else n)
             if w.slip():
                 start = dict(zip(start, w.rng.sample(list(start.values()), len(start)), strict=True))
-            out = put_block(w, out, turns[-1], 0, start)
+            out = at_columns(w, out, turns[-1], start, wide) if wide else put_block(w, out, turns[-1], 0, start)
         if n + 1 < size:
             moved = shift(w, moved, at, size, 1)
             other = other if stays else shift(w, other, at, size, 1)
@@ -144,11 +150,11 @@ def own_rows(w: World, x: Tensor, width: int, block: Sequence[int]) -> Tensor:
 
 
 def at_columns(w: World, into: Tensor, block: Tensor, start: dict[int, int], column: int) -> Tensor:
-    """As `put_block`, from a column on that is not the first."""
+    """As `put_block`, from a column on, perhaps another one on each rank."""
     offset = w.dist.add("constant", [], [("s32", ())])
     offset.rank_numbers["value", 0] = start
-    column_of = w.dist.constant(column, "s32")
-    return w.emit(w.dist, "dynamic-update-slice", [into, block, offset.result, column_of])
+    columns = rank_scalar(w.pair, [column * (w.chance(0.5) or r) for r in range(w.pair.mesh.size)])
+    return w.emit(w.dist, "dynamic-update-slice", [into, block, offset.result, columns])
 
 
 @step("loop-of-attention", 0.2)

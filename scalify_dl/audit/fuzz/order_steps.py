@@ -89,7 +89,7 @@ def between(w: World, axis: str, base: Tensor, left: Tensor) -> tuple[Tensor, Te
 
 def second(w: World, axis: str, n: int, orders: Orders) -> Twin:
     """The other operand of a contraction over the gathered dim."""
-    how = w.rng.choice(["whole", "spread", "along it", "other"]) if w.slip() else "alike"
+    how = w.rng.choice(["whole", "spread", "along it", "other", "other", "other"]) if w.slip() else "alike"
     if how == "whole":
         return w.input("f32", shape=[n, 2], layout=w.pair.layout([n, 2], {}))
     if how in ("spread", "along it"):
@@ -100,7 +100,10 @@ def second(w: World, axis: str, n: int, orders: Orders) -> Twin:
     if how == "other":
         ways = len(orders[0])
         orders = list(orders)
-        orders[w.rng.randrange(len(orders))] = w.rng.sample(range(ways), ways)
+        at = w.rng.randrange(len(orders))
+        kept = w.rng.randrange(ways)  # that many first members stay where they are
+        rest = list(orders[at][kept:])
+        orders[at] = [*orders[at][:kept], *w.rng.sample(rest, len(rest))]
         if w.chance(0.5):
-            orders = [w.rng.sample(range(ways), ways)] * len(orders)
+            orders = [orders[at]] * len(orders)
     return Twin(y.base, gathered_in(w.pair, y.dist, 0, axis, orders))

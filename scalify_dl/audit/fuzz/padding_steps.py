@@ -16,7 +16,9 @@ KINDS = (
     "add a number", "multiply by a number", "divide by a number",
 )  # fmt: skip
 NUMBERS = (-1.0, -0.3, 0.0, 0.5, 2.0)
-ENDS = ("gather", "sum", "max", "min", "dot", "other sum", "other dot", "other max")
+ENDS = ("gather", "sum", "max", "min", "dot", "other sum", "other dot", "other max", "batch dot")
+LATE = "0 < index < n"
+"""A mask that leaves out the first element, too."""
 SPELLINGS = ("index < n", "n > index", "index <= n-1", "not index >= n", "own < n - first", "index and not past")
 
 
@@ -68,6 +70,8 @@ def inside(pair: Pair, shape: Sequence[int], dim: int, axis: str, n: int, *, spe
             return g.emit("not", [compare(index, number(n), "GE")])
         case "own < n - first":
             return compare(own, g.emit("subtract", [number(n), offset]), "LT")
+        case "0 < index < n":
+            return g.emit("and", [compare(index, number(0), "GT"), compare(index, number(n), "LT")])
         case "index and not past":
             return g.emit("and", [compare(index, number(0), "GE"), compare(index, number(n), "LT")])
         case _:
@@ -85,13 +89,17 @@ def masked(
     return pair.dist.emit("select", [keep, x, pair.dist.splat(filler, x.dtype, x.shape)])
 
 
-def gathered(pair: Pair, x: Tensor, dim: int, axis: str, n: int, *, low: int = 0, cut: bool = False) -> Tensor:
-    """All blocks, and `n` elements of them from `low` on, by a slice or by a pad that cuts."""
+def gathered(
+    pair: Pair, x: Tensor, dim: int, axis: str, n: int, *, low: int = 0, cut: bool = False, beside: int = 0
+) -> Tensor:  # fmt: skip
+    """All blocks, and `n` elements of them from `low` on, by a slice or by a pad that cuts (and cuts `beside` elements
+    of another dim)."""
     g = pair.dist
     whole = g.emit("all-gather", [x], dimension=dim, groups=pair.groups(axis))
     if cut:
         edges = [[-low if d == dim else 0 for d in range(len(whole.shape))], [0] * len(whole.shape)]
         edges[1][dim] = low + n - whole.shape[dim]
+        edges[1][dim - 1] -= beside
         zero = [0] * len(whole.shape)
         return g.emit("pad", [whole, g.constant(0.0, x.dtype)], low=edges[0], high=edges[1], interior=zero)
     limit = [low + n if d == dim else m for d, m in enumerate(whole.shape)]
@@ -137,9 +145,15 @@ def uneven(w: World) -> None:
         x, y = worked(w, x, y, w.rng.choice(KINDS))
     end = w.rng.choice(ENDS)
     bound = n + (w.rng.choice([-1, 1]) if w.slip() else 0)
-    if end.startswith("other"):  # over the other dim
+    if end.startswith(("other", "batch")):  # over the other dim
         over = {"dimensions": [1 - dim], "reducer": end[6:]}
-        if end == "other dot":
+        if end == "batch dot":
+            o = w.input("f32", shape=tuple(x.shape), layout=w.pair.layout(x.shape, {}))
+            z = uneven_shard(w.pair, o.dist, dim, axis, filler=w.rng.choice([0.0, 1.0]))
+            dims = {"lhs_batch_dims": [dim], "rhs_batch_dims": [dim]}
+            dims |= {"lhs_contracting_dims": [1 - dim], "rhs_contracting_dims": [1 - dim]}
+            x, y = w.emit(w.base, "dot", [x, o.base], **dims), w.emit(w.dist, "dot", [y, z], **dims)
+        elif end == "other dot":
             size = (x.shape[1 - dim], 2)
             o = w.input("f32", shape=size, layout=w.pair.layout(size, {}))
             dims = {"lhs_contracting_dims": [1 - dim], "rhs_contracting_dims": [0]}
@@ -153,7 +167,8 @@ def uneven(w: World) -> None:
             neutral = NEUTRAL[w.rng.choice(list(NEUTRAL)) if w.slip() else end]
             times = neutral == 0.0 and w.chance(0.4)
             along = 1 - dim if w.slip() else dim
-            y = masked(w.pair, y, along, axis, bound, neutral, spelling=w.rng.choice(SPELLINGS), multiply=times)
+            spelling = LATE if w.slip() else w.rng.choice(SPELLINGS)
+            y = masked(w.pair, y, along, axis, bound, neutral, spelling=spelling, multiply=times)
         part = w.emit(w.dist, "reduce", [y], dimensions=[dim], reducer=end)
         total = w.emit(w.dist, "all-reduce", [part], reducer=end, groups=w.pair.groups(axis))
         w.add(w.emit(w.base, "reduce", [x], dimensions=[dim], reducer=end), total)
@@ -169,7 +184,8 @@ def uneven(w: World) -> None:
             w.emit(w.dist, "all-reduce", [part], reducer="sum", groups=w.pair.groups(axis)),
         )
     else:
-        w.add(x, gathered(w.pair, y, dim, axis, n, low=w.slip(), cut=w.chance(0.3)))
+        beside = int(w.slip() and y.shape[1 - dim] > 1)
+        w.add(x, gathered(w.pair, y, dim, axis, n, low=w.slip(), cut=w.chance(0.3), beside=beside))
 
 
 @step("cut-short", 0.15)

@@ -124,9 +124,11 @@ def laid(g: Graph, scalars: Sequence[Tensor], shape: Sequence[int], vector: int 
 def block_gather(
     pair: Pair, table: Tensor, ids: Tensor, blocks: Blocks, heights: Sequence[int], *, clamp: bool = True,
     slip: int = 0, first: bool = False, mode: str = "clamp", window: int = 0, over: Sequence[int] | None = None,
+    wide: bool = False, shift: int = 0,
 ) -> Tensor:  # fmt: skip
     """The distributed read at the first dims of a table in blocks: what the own block has, else zero; `slip` moves an
-    upper bound, `over` are other dims to reduce the mask over. `first`: the ids' vectors are along dim 0."""
+    upper bound, `over` are other dims to reduce the mask over. `first`: the ids' vectors are along dim 0; `wide`: two
+    elements of the last indexed dim are read; `shift` is added before ids are compared."""
     g, n = pair.dist, len(blocks.sizes)
     vector = 0 if first else len(ids.shape) - 1
     low = laid(g, [rank_scalar(pair, f, ids.dtype) for f in blocks.firsts], ids.shape, vector)
@@ -135,27 +137,33 @@ def block_gather(
     if clamp:
         last = laid(g, [g.constant(h - 1, ids.dtype) for h in heights], ids.shape, vector)
         ids = g.emit("clamp", [g.splat(0, ids.dtype, ids.shape), ids, last])
+    compared = [ids, low, high]
+    if shift:
+        compared = [g.emit("add", [x, g.splat(shift, ids.dtype, ids.shape)]) for x in compared]
     outside = g.emit(
-        "or", [g.emit("compare", [ids, low], direction="LT"), g.emit("compare", [ids, high], direction="GT")]
-    )
+        "or", [
+            g.emit("compare", [compared[0], compared[1]], direction="LT"),
+            g.emit("compare", [compared[0], compared[2]], direction="GT"),
+        ],
+    )  # fmt: skip
     batch = len(ids.shape) - 1
     mask = g.emit("reduce", [outside], dimensions=over or [vector], reducer="or")
-    attributes = read_attributes(table.shape, batch, n, vector=vector, mode=mode, window=window)
+    attributes = read_attributes(table.shape, batch, n, vector=vector, mode=mode, window=window, wide=wide)
     read = g.emit("gather", [table, g.emit("subtract", [ids, low])], **attributes)
-    wide = g.emit("broadcast", [mask], shape=read.shape, dimensions=list(range(batch))) if not over else mask
-    if wide.shape != read.shape:
-        wide = g.emit("broadcast", [mask], shape=read.shape, dimensions=list(range(len(mask.shape))))
-    return g.emit("select", [wide, g.splat(0.0, "f32", read.shape), read])
+    laid_out = g.emit("broadcast", [mask], shape=read.shape, dimensions=list(range(len(mask.shape))))
+    return g.emit("select", [laid_out, g.splat(0.0, "f32", read.shape), read])
 
 
 def read_attributes(
-    shape: Sequence[int], batch: int, n: int, *, vector: int | None = None, mode: str = "clamp", window: int = 0
+    shape: Sequence[int], batch: int, n: int, *, vector: int | None = None, mode: str = "clamp", window: int = 0,
+    wide: bool = False,
 ) -> dict[str, Any]:  # fmt: skip
-    """Of a gather at the first `n` dims, with windows along the others, `window` elements less than these have."""
+    """Of a gather at the first `n` dims, with windows along the others, `window` elements less than these have, and
+    (`wide`) of two elements along the last indexed one."""
     dims = list(range(n))
     return {
-        "offset_dims": list(range(batch, batch + len(shape) - n)), "collapsed_slice_dims": dims,
-        "start_index_map": dims, "slice_sizes": [1] * n + [m - window for m in shape[n:]],
+        "offset_dims": list(range(batch, batch + len(shape) - n + wide)), "collapsed_slice_dims": dims[: n - wide],
+        "start_index_map": dims, "slice_sizes": [1] * (n - wide) + [2] * wide + [m - window for m in shape[n:]],
         "index_vector_dim": batch if vector is None else vector, "mode": mode,
     }  # fmt: skip
 
@@ -164,7 +172,10 @@ def read_attributes(
 def block_gather_step(w: World) -> None:
     """A read at several indices of a table that is in blocks along them."""
     heights = [w.rng.choice([4, 8]), w.rng.choice([2, 4, 6])]
-    shape = [*heights, 4] if w.chance(0.5) else heights
+    narrow = w.slip()  # ids of eight bits, which wrap round
+    if narrow:
+        heights[0] = 64
+    shape = [*heights, 4] if w.chance(0.5) and not narrow else heights
     names = [name for name, _ in w.pair.mesh.axes]
     w.rng.shuffle(names)
     free: list[str | None] = [*names, None, None]
@@ -177,7 +188,7 @@ def block_gather_step(w: World) -> None:
         raise Retry
     blocks = Blocks.of(w.pair, shape, axes, rest)
     table = w.input("f32", shape=shape, layout=blocks.layout)
-    kind = w.rng.choice(["u32", "s8", "pending", "placed"]) if w.slip() else "s32"
+    kind = "s8" if narrow else w.rng.choice(["u32", "s8", "pending", "placed"]) if w.slip() else "s32"
     vector_first = w.chance(0.3)
     id_shape = [2, 4] if vector_first else [4, 2]
     free_axes = [a for a in names if a not in axes and a not in rest.values()]
@@ -189,13 +200,14 @@ def block_gather_step(w: World) -> None:
     dtype = kind if kind in ("u32", "s8") else "s32"
     bounds = w.rng.choice([(0, 6), (0, 6), (0, 9)] + [(-3, 6)] * (dtype[0] == "s"))
     base_ids, dist_ids = w.pair.input(id_shape, dtype=dtype, range=bounds, layout=layout)
-    mode, window = "wrap" if w.slip() else "clamp", 1 if w.slip() else 0
+    bounds = (0, 64) if narrow else bounds
+    mode, window, wide = "wrap" if w.slip() else "clamp", 1 if w.slip() else 0, w.slip()
     read = block_gather(
         w.pair, table.dist, dist_ids, blocks, heights, clamp=w.chance(0.7),
         slip=w.rng.choice([-1, 1]) if w.slip() else 0, first=vector_first, mode=mode, window=window,
-        over=[0, 1] if w.slip() and w.chance(0.3) else None,
+        over=[0, 1] if w.slip() and w.chance(0.3) else None, wide=wide, shift=100 if narrow else w.rng.choice([0, 5]),
     )  # fmt: skip
-    attributes = read_attributes(shape, 1, 2, vector=0 if vector_first else 1, mode=mode, window=window)
+    attributes = read_attributes(shape, 1, 2, vector=0 if vector_first else 1, mode=mode, window=window, wide=wide)
     w.add(w.emit(w.base, "gather", [table.base, base_ids], **attributes), read)
 
 

@@ -1,0 +1,134 @@
+"""Wrong programs written by hand, each for a side condition of the rules that random pairs would hardly ever need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scalify_dl.audit.fuzz.padding_steps import gathered, uneven_shard
+from scalify_dl.audit.fuzz.partitioner_steps import part
+from scalify_dl.audit.pair import Pair, matmul, spread
+from scalify_dl.frontends.graph import Graph, Tensor
+
+TRIALS: dict[str, Callable[[], Pair]] = {}
+
+
+def trial(build: Callable[[], Pair]) -> Callable[[], Pair]:
+    """Registers a wrong program under its name."""
+    TRIALS[build.__name__.replace("_", " ")] = build
+    return build
+
+
+def summed(pair: Pair, x: Tensor, dims: list[int], reducer: str = "sum") -> Tensor:
+    """A reduction over dims, then over the ranks of `tp`."""
+    one = pair.dist.emit("reduce", [x], dimensions=dims, reducer=reducer)
+    return pair.dist.emit("all-reduce", [one], reducer=reducer, groups=pair.groups("tp"))
+
+
+@trial
+def one_of_65_blocks() -> Pair:
+    """A product over 65 rows, of which the distributed side takes the first (turns.dl: bits of a mask)."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((4, 65)), pair.input((65, 2))
+    turns = [matmul(pair.dist, part(pair.dist, dx, 1, n, n + 1), part(pair.dist, dw, 0, n, n + 1)) for n in range(2)]
+    base = matmul(pair.base, x, w)
+    pair.outputs(base, turns[0])
+    pair.outputs(base, pair.dist.emit("add", turns))
+    return pair
+
+
+@trial
+def one_of_65_ranks() -> Pair:
+    """A sum over a ring of 65 ranks of which two terms are added."""
+    pair = Pair({"tp": 65})
+    (x, dx), (w, dw) = pair.input((65, 2), {0: "tp"}), pair.input((2, 2))
+    moved = pair.dist.emit("collective-permute", [dx], pairs=[(r, (r + 1) % 65) for r in range(65)])
+    turns = [pair.dist.emit("reduce", [matmul(pair.dist, v, dw)], dimensions=[0], reducer="sum") for v in (dx, moved)]
+    base = pair.base.emit("reduce", [matmul(pair.base, x, w)], dimensions=[0], reducer="sum")
+    pair.outputs(base, turns[0])
+    pair.outputs(base, pair.dist.emit("add", turns))
+    return pair
+
+
+def dropped(g: Graph, x: Tensor) -> Tensor:
+    """A random mask of the value."""
+    return g.emit("convert", [g.emit("dropout-mask", [x], probability="0.5")], dtype="f32")
+
+
+@trial
+def a_mask_drawn_again_for_the_padded_value() -> Pair:
+    """The baseline uses one mask twice, the distributed side draws another one for the padded value."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((5, 2))
+    base = dropped(pair.base, x)
+    shard = uneven_shard(pair, dx, 0, "tp")
+    pair.outputs(base, dropped(pair.dist, dx))
+    pair.outputs(
+        pair.base.emit("multiply", [x, base]),
+        gathered(pair, pair.dist.emit("multiply", [shard, dropped(pair.dist, shard)]), 0, "tp", 5),
+    )
+    return pair
+
+
+@trial
+def a_maximum_over_nothing() -> Pair:
+    """-inf in the padding, times the zeros of a padded weight."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((0, 5)), pair.input((5,))
+    top = pair.base.emit("reduce", [x], dimensions=[0], reducer="max")
+    mine = pair.dist.emit("reduce", [uneven_shard(pair, dx, 1, "tp")], dimensions=[0], reducer="max")
+    weight = pair.dist.emit("exponential", [dw])
+    base = pair.base.emit("multiply", [top, pair.base.emit("exponential", [w])])
+    one = pair.dist.emit("multiply", [mine, uneven_shard(pair, weight, 0, "tp")])
+    pair.outputs(pair.base.emit("reduce", [base], dimensions=[0], reducer="sum"), summed(pair, one, [0]))
+    return pair
+
+
+@trial
+def a_whole_quotient_of_positive_numbers() -> Pair:
+    """1 / 2 is 0 where numbers are whole, and 0 / 0 is not 0."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = (pair.input((5,), dtype="s32", range=(4, 9)) for _ in range(2))
+    half = pair.base.emit("divide", [x, pair.base.splat(2, "s32", (5,))])
+    mine, over = uneven_shard(pair, dx, 0, "tp", filler=1), uneven_shard(pair, dw, 0, "tp", filler=0)
+    less = pair.dist.emit("divide", [mine, pair.dist.splat(2, "s32", mine.shape)])
+    pair.outputs(
+        pair.base.emit("reduce", [pair.base.emit("divide", [w, half])], dimensions=[0], reducer="sum"),
+        summed(pair, pair.dist.emit("divide", [over, less]), [0]),
+    )
+    return pair
+
+
+def logarithm_of_a_difference(*, spread_out: bool) -> Pair:
+    """log(exp(x) - 0.3), where the padding has exp(-5) - 0.3, times the zeros of a padded weight."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((5, 2)), pair.input((5, 2))
+    logs = []
+    for g, v in ((pair.base, x), (pair.dist, uneven_shard(pair, dx, 0, "tp", filler=-5.0))):
+        number = spread(g, g.constant(-0.3, "f32"), v.shape, []) if spread_out else g.splat(-0.3, "f32", v.shape)
+        logs.append(g.emit("log", [g.emit("add", [g.emit("exponential", [v]), number])]))
+    one = pair.dist.emit("multiply", [logs[1], uneven_shard(pair, dw, 0, "tp")])
+    base = pair.base.emit("reduce", [pair.base.emit("multiply", [logs[0], w])], dimensions=[0], reducer="sum")
+    pair.outputs(base, summed(pair, one, [0]))
+    return pair
+
+
+@trial
+def a_logarithm_of_what_is_less_than_nothing() -> Pair:
+    """The subtracted number is a constant of the value's shape."""
+    return logarithm_of_a_difference(spread_out=False)
+
+
+@trial
+def a_logarithm_of_what_is_less_than_a_number() -> Pair:
+    """The subtracted number is spread."""
+    return logarithm_of_a_difference(spread_out=True)
+
+
+@trial
+def a_corner_cut_by_a_pad() -> Pair:
+    """A pad that cuts the padded dim and another one."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((5, 4))
+    shard = uneven_shard(pair, dx, 0, "tp")
+    pair.outputs(x, gathered(pair, shard, 0, "tp", 5, cut=True, beside=1))
+    return pair

@@ -1,0 +1,28 @@
+"""The wrong programs that are tried when a side condition of the rules is deleted (benchmarks/trials.py)."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.audit import audit
+from scalify_dl.audit.derive import derive
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+sys.path.insert(0, str(BENCHMARKS))
+
+from trials import TRIALS  # noqa: E402
+
+sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.mark.parametrize("name", TRIALS)
+def test_a_wrong_program_is_not_proved_and_nothing_false_is_derived_of_it(name: str) -> None:
+    tables = TRIALS[name]().tables()
+    derived = derive(tables)
+    assert derived.unproved
+    findings = audit(tables, derived.corr, trials=2)
+    assert findings.false == []
+    assert findings.problems == []
