@@ -38,14 +38,14 @@ class Reading:
         point: Mapping[str, int],
         symbols: Sequence[SizeSymbol],
         places: Mapping[str, str | None],
-        also: Sequence[tuple[str, str]] = (),
+        also: Sequence[tuple[str, Cell]] = (),
     ) -> None:
-        """`also` are further baseline dims that are a symbol, with its name."""
+        """`also` are further numbers that are a symbol, with its name."""
         self.point = point
         self.symbols = symbols
         cells: list[tuple[SizeSymbol, Cell]] = [(s, located(facts, s, places[s.name])) for s in symbols]
         named = {symbol.name: symbol for symbol in symbols}
-        cells += [(named[name], located(facts, named[name], place)) for name, place in also]
+        cells += [(named[name], cell) for name, cell in also]
         self.inference = Inference(facts, point, cells)
         decisions = Decisions(self.inference)
         self.literals = Counts(decisions).literals

@@ -11,9 +11,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import lcm
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.model import Facts
 from scalify_dl.frontends.local_sizes import local_sizes
 from scalify_dl.frontends.mesh import Mesh
 from scalify_dl.frontends.read import read_open_sizes
@@ -23,15 +25,16 @@ from scalify_dl.frontends.sizes import Formula, OpenSizes, Sizes
 from .captures import Capture
 from .expression import Expression
 from .family import Family
-from .lift import Lifting
+from .fit import NoFormula
+from .lift import Lifting, lift
+from .symbols import resolve
+from .unify import Cell
 
 FIRST, OTHERS = 3, 2
 """At how many sizes the first text is read, and every further one."""
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 LARGE = (9_973, 997, 499, 251, 127, *reversed(PRIMES))
 """Sizes at which formulas are compared with the text, the first that is within its bounds."""
-SHOWN = ("meta", "source", "layer", "tensor_name", "placement_note", "assume")
-"""Tables for people."""
 
 Places = dict[str, str | None]
 Values = Mapping[str, Expression]
@@ -45,9 +48,19 @@ class Members:
     symbols: Places
     bounds: list[Expression]
     checks: list[tuple[Capture, dict[str, int]]] = field(default_factory=list)
-    """Further sizes of the first text."""
-    also: list[tuple[str, str]] = field(default_factory=list)
-    """Every baseline dim that is a symbol by the text, as (symbol, place)."""
+    """Further sizes of every text."""
+    more: list[Capture] = field(default_factory=list)
+    """Further sizes of a text that alone has to tell what depends on the mesh."""
+
+    def dims(self, first: Facts) -> list[tuple[str, Cell]]:
+        """Dims of the first capture that are a symbol at all sizes that its mesh has, with the symbol's name."""
+        sizes = {name: place for name, place in self.symbols.items() if place is not None}
+        if not self.more or not sizes:
+            return []
+        captures = [first, *(capture.load() for capture in self.more)]
+        symbols, points = resolve(captures, sizes)
+        dims = lift(captures, points, symbols).tables["dim"]
+        return [(str(size), ("dim", tensor, n)) for tensor, n, size in dims if str(size) in sizes]
 
     def check(self, family: Family) -> list[str]:
         """Compares a family with its text at the further sizes, which it returns; InputError where numbers differ.
@@ -72,16 +85,6 @@ class _Open:
         """What must be whole and from 1 on."""
         for _, values in self.dumps:
             yield from values.values()
-
-    def plain(self) -> Iterator[tuple[str, str]]:
-        """Baseline dims that are a symbol of the family, with their places."""
-        base, values = self.dumps[0]
-        for port in base.inputs:
-            for n, dim in enumerate(port.dims):
-                size = _expression(dim, values, base) if isinstance(dim, Formula) else Expression.number(1)
-                for name in size.symbols:
-                    if size == Expression.symbol(name):
-                        yield name, f"{port.position}:{n}"
 
     def bounds(self) -> Iterator[Expression]:
         """The same for all sizes: symbols, and the constraints of the dumps."""
@@ -123,16 +126,18 @@ def members(captures: Sequence[Capture], symbols: Mapping[str, str | None]) -> M
         first = not out
         # a further text has to tell its mesh from the first one's, no more; a single reading, sizes from constants
         primes = [*PRIMES[4:], *PRIMES[3::-1]] if alone else list(PRIMES)
-        for _ in range(1 if alone else FIRST if first else OTHERS):
+        for _ in range(FIRST if first else OTHERS):
             out.append(_at(one, _point(one, sizes if first else sizes[::-1], primes), places))
     checks = []
-    for name in sizes:
-        point = _point(some[0], [other for other in sizes if other != name], list(PRIMES))
-        point |= _point(some[0], [name], list(LARGE), point)
-        checks.append((_at(some[0], point, places), {**some[0].axes, **point}))
+    for one in some:
+        for name in sizes:
+            point = _point(one, [other for other in sizes if other != name], list(PRIMES))
+            point = _point(one, [name], list(LARGE), point)
+            checks.append((_at(one, point, places), {**one.axes, **point}))
     shared = [{*one.bounds()} for one in some]
     bounds = [b for b in dict.fromkeys(some[0].bounds()) if all(b in other for other in shared) and b.constant is None]
-    return Members(out, places, bounds, checks, list(some[0].plain()))
+    count = 1 if alone else len(out)
+    return Members(out[:count], places, bounds, checks, out[count:])
 
 
 def _opened(capture: Capture, places: Places) -> _Open | None:
@@ -222,23 +227,27 @@ def _at(one: _Open, point: Mapping[str, int], places: Places) -> Capture:
 
 def _compare(family: Family, capture: Capture, point: Mapping[str, int]) -> None:
     """InputError where the text has other numbers at some sizes than the formulas."""
-    read = Lifting([capture.load()], [point], family.symbols, lambda _, values: Expression.number(values[0]))
-    text, formulas = read.family().instantiate(point), family.instantiate(point)
-    for table, rows in text.tables.items():
-        told, expected = set(rows), set(formulas[table])
-        if table in SHOWN or told == expected:
-            continue
-        odd = min(told ^ expected, key=repr)
-        there = "the text" if odd in told else "the formulas"
+    number = Expression.number
+    read = Lifting([capture.load()], [point], family.symbols, lambda _, values: number(values[0]))
+
+    def same(cell: Cell, values: Sequence[int | Fraction]) -> Expression:
+        if len(set(values)) > 1:
+            raise NoFormula(f"{values[0]} by the formulas and {values[1]} in the text")
+        return number(values[0])
+
+    pair = [family.instantiate(point), read.family().instantiate(point)]
+    try:
+        Lifting(pair, [point, point], family.symbols, same).family()
+    except InputError as error:
         raise InputError(
-            f"the formulas that fit at small sizes are not those of the text: {there} alone says {table}"
-            f"{tuple(odd)} at {_words(point)}",
-            file=capture.dist[0],
+            f"at {_words(point)} the text is not what the formulas that fit at small sizes say: {error.message}",
+            file=error.file or capture.dist[0],
+            line=error.line,
             expected="numbers that are sums of products of sizes, without minima, maxima and remainders",
             hint="one text does not tell how numbers depend on the mesh: give a second one (--sample)"
             if family.captures == 1
             else "within bounds that the exporter states they may be: export with a smaller range of sizes",
-        )
+        ) from None
 
 
 def _words(point: Mapping[str, int]) -> str:

@@ -24,6 +24,7 @@ from .family import Family
 from .lift import NoSymbolicForm, lift
 from .single import Reading
 from .symbols import resolve
+from .unify import Cell
 
 ALTERNATIVES = 24
 """Most other readings of a constant that are tried."""
@@ -59,13 +60,13 @@ def verify_family(
     options: Options | None = None,
     progress: Callable[[str], None] = lambda text: None,
     keep: Callable[[Family], None] = lambda family: None,
-    also: Sequence[tuple[str, str]] = (),
+    also: Sequence[tuple[str, Cell]] = (),
 ) -> FamilyReport:
     """Verifies a family for all sizes of its symbols.
 
     `captures` are the facts of one pair of programs at one or more sizes; `symbols` maps names to places: None for a
     mesh axis, `input:dim` (name or position of a baseline input) for a size. `keep` is called with the lifted family.
-    `also` are further dims that are known to be a symbol, as (name, place), where there is one capture.
+    `also` are numbers that are known to be a symbol, with its name, where there is one capture.
     The captures themselves are verified first. InputError where they are not one program, or do not determine formulas.
     """
     options = options or Options()
