@@ -7,13 +7,14 @@ constant of the distributed program is first what that of the baseline is for wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 
 from scalify_dl.facts.vocabulary import words
 
 from .decide import Choice, Decisions
 from .expression import Expression
+from .lift import NoSymbolicForm
 from .shapes import attribute, dim, step
 from .unify import Cell
 from .wiring import Op
@@ -40,6 +41,9 @@ class Counts:
         self._parent: dict[str, str] = {}
         self._extents: dict[str, set[Expression]] = {}
         self._ranked: set[str] = set()
+        self._ranks: set[str] = set()
+        """Constants that are divisors of ranks."""
+        self._tables = {tensor for tensor, _ in inference.facts["literal"]} - self._value.keys()
         self._spaces()
         self._coordinates()
         for of_base in (True, False):
@@ -101,6 +105,8 @@ class Counts:
             if op.kind in ("partition-id", "replica-id"):
                 spans[op.results[0]] = 0, len(axes)
                 continue
+            if op.kind in ("dynamic-slice", "gather"):
+                self._entry_per_rank(op, spans)
             span = spans.get(op.operands[0]) if op.operands else None
             if span is None or not op.results:
                 continue
@@ -115,16 +121,30 @@ class Counts:
                 size = self.unifier.multiplied([("axis", axis) for axis in axes[at:last]])
                 if size.at(self.i.point) == self._value[tensor]:
                     spans[op.results[0]] = (at, last) if op.kind == "remainder" else (first, at)
-                    if tensor not in self.literals:
-                        self._count(self.wiring.maker[tensor], tensor, size, "counts ranks")
+                    self._ranks.add(tensor)
+                    self._count(self.wiring.maker[tensor], tensor, size, "counts ranks")
                     break
+
+    def _entry_per_rank(self, op: Op, spans: Mapping[str, tuple[int, int]]) -> None:
+        """An error where a table has an entry for every rank along an axis that is a symbol."""
+        table = op.operands[0]
+        for tensor in op.operands[1:]:
+            span = spans.get(tensor)
+            axes = self.wiring.axes[slice(*span)] if span else []
+            if table in self._tables and any(axis in self.i.axes for axis in axes):
+                raise NoSymbolicForm(
+                    f"the table {self.i.name(table)} has an entry for every rank along {', '.join(axes)}: it has no"
+                    " symbolic form",
+                    hint="compute the number from the rank (axis index times block size)",
+                )
 
     def _candidates(self, tensor: str, value: int | Fraction) -> set[Expression]:
         """Sizes, and last positions, of dims that a position points into; with axes, where it is of all ranks."""
         space = self._find(tensor)
         found = set()
         for extent in self._extents.get(space, ()):
-            wider = [Expression.symbol(axis) for axis in self.i.axes] if space in self._ranked else []
+            ranked = space in self._ranked
+            wider = [Expression.symbol(axis) for axis in self.i.axes if ranked and axis in extent.symbols]
             for size in (extent, *(extent * axis for axis in wider)):
                 for formula in (size, size - ONE, ONE - size, ONE - size - ONE):
                     if formula.at(self.i.point) == value:
@@ -138,7 +158,7 @@ class Counts:
                 if cell in self.unifier.value:
                     self._settle(cell, op.results[0], op.name)
         for tensor in op.results:
-            if tensor in self._value and tensor not in self.literals:
+            if tensor in self._value and tensor not in self.literals and tensor not in self._ranks:
                 value = self._value[tensor]
                 if self._mirrors(op, tensor, value) or value.denominator != 1 or abs(value) < 2:
                     continue
@@ -188,7 +208,7 @@ class Counts:
             if at == 0 and op.kind == "divide":
                 continue
             tensor = self._constant(op.operands[at])
-            if tensor is None or tensor in self.literals or abs(self._value[tensor]) == 1 or not self._value[tensor]:
+            if tensor is None or tensor in self.literals or self._value[tensor] in (-1, 0, 1):
                 continue
             wanted = self._value[tensor] if op.kind == "divide" else 1 / self._value[tensor]
             found = {count for count in self._summands(op.operands[x]) if count.at(self.i.point) == wanted}

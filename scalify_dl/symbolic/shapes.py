@@ -84,6 +84,9 @@ class Shapes:
     def reshape(self, op: Op, groups: Sequence[Group]) -> None:
         """Groups of dims have the same elements; from the right, a dim that divides another is a factor of it."""
         u = self.unifier
+        shapes = [(tensor, self.wiring.shape[tensor]) for tensor in (op.operands[0], op.results[0])]
+        if any(1 in shape for _, shape in shapes):  # groups may leave these out
+            u.product(*([dim(tensor, i) for i in range(len(shape))] for tensor, shape in shapes))
         for here, there in groups:
             left = [dim(op.operands[0], i) for i in here]
             right = [dim(op.results[0], i) for i in there]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from itertools import combinations
+from math import prod
 
 from scalify_dl.facts.model import Facts
 
@@ -17,16 +20,18 @@ from .lift import Lifting
 from .symbols import located
 from .unify import Cell
 
+ONE = Expression.number(1)
+DIMS = 4
+"""Most dims whose elements are counted together."""
+
 
 @dataclass(frozen=True)
 class Alternative:
-    """A constant that is read as a number, and another reading of it."""
+    """Another reading of constants: their formulas, and in words, at an op."""
 
-    cell: Cell
-    what: str
     op: str
-    value: Fraction
-    formula: Expression
+    text: str
+    literals: Mapping[str, Expression]
 
 
 class Reading:
@@ -52,9 +57,9 @@ class Reading:
         self.choices: list[Choice] = decisions.choices
         """What equations leave open and is read as a formula."""
 
-    def family(self, other: Alternative | None = None) -> Family:
-        """The family; `other` is a reading of one number that takes the place of the one chosen."""
-        literals = self.literals | ({str(other.cell[1]): other.formula} if other else {})
+    def family(self, other: Mapping[str, Expression] | None = None) -> Family:
+        """The family; `other` are formulas of constants in place of those chosen."""
+        literals = self.literals if other is None else other
 
         def read(cell: Cell, values: Sequence[int | Fraction]) -> Expression:
             if cell[0] == "literal":
@@ -93,24 +98,70 @@ class Reading:
                     yield tensor, [unifier.formula(cell) or Expression.number(unifier.value[cell]) for cell in cells]
 
     def alternatives(self) -> Iterator[Alternative]:
-        """Constants read as numbers that are also a size, a size less one, or an axis, or one over it; those of the
-        distributed program first."""
+        """Constants that were read as sizes as numbers, all at once; then each that was read as a number as a number of
+        elements of some dims or of ranks, that number less one, or one over it, first in the distributed program."""
+        wiring = self.inference.wiring
+        if self.literals:
+            first = next(iter(self.literals))
+            text = f"{self._stated(first)}, read as {self.literals[first]}, may be a number, as others"
+            yield Alternative(wiring.maker[first].name, text, {})
+        for tensor in self._plain():
+            value = self._values[tensor]
+            for formula in sorted(self._counted.get(value, ()), key=lambda f: (len(str(f)), str(f))):
+                text = f"{self._stated(tensor)}, which may be a number, or {formula}"
+                yield Alternative(wiring.maker[tensor].name, text, self.literals | {tensor: formula})
+
+    def _stated(self, tensor: str) -> str:
+        return f"the constant {self.inference.name(tensor)} is {self._values[tensor]} in the capture"
+
+    @cached_property
+    def _values(self) -> dict[str, Fraction]:
+        """Scalar constants."""
+        makers = self.inference.wiring.maker
+        return {t: Fraction(n, d) for t, n, d in self.inference.facts["literal_rational"] if t in makers}
+
+    def _plain(self) -> list[str]:
+        """Constants that are read as numbers, those of the distributed program first."""
+        wiring = self.inference.wiring
+        some = [t for t, v in self._values.items() if v not in (-1, 0, 1) and t not in self.literals]
+        return sorted(some, key=lambda tensor: wiring.is_base(wiring.maker[tensor]))
+
+    @cached_property
+    def _counted(self) -> dict[Fraction, set[Expression]]:
+        """Formulas of elements along dims of a tensor, and of ranks, by their values."""
         wiring, unifier = self.inference.wiring, self.inference.unifier
-        sizes = {f for cell in unifier.value if cell[0] in ("dim", "axis") and (f := unifier.formula(cell)) is not None}
+        found: set[tuple[Expression, ...]] = {tuple(unifier.multiplied([("axis", a)]) for a in wiring.axes)}
+        for tensor, shape in wiring.shape.items():
+            found.add(tuple(unifier.multiplied([("dim", tensor, i)]) for i in range(len(shape))))
+        sizes: set[Expression] = set()
+        for dims in found:
+            for count in range(1, min(len(dims), DIMS) + 1):
+                for some in combinations(dims, count):
+                    if any(f.constant is None for f in some):
+                        sizes.add(prod(some, start=ONE))
         known: dict[Fraction, set[Expression]] = {}
-        for size in sorted((f for f in sizes if f.constant is None), key=str):
-            readings = [size, size - Expression.number(1)]
-            if size.is_term:
-                readings.append(Expression.number(1) / size)
-            for formula in readings:
-                known.setdefault(formula.at(self.point), set()).add(formula)
-        values = {t: Fraction(n, d) for t, n, d in self.inference.facts["literal_rational"]}
-        of = {tensor: op for tensor in values if (op := wiring.maker.get(tensor)) and tensor not in self.literals}
-        for tensor, op in sorted(of.items(), key=lambda item: wiring.is_base(item[1])):
-            if abs(values[tensor]) not in (0, 1):
-                for formula in sorted(known.get(values[tensor], ()), key=lambda f: (len(str(f)), str(f))):
-                    what = f"the constant {self.inference.name(tensor)}"
-                    yield Alternative(("literal", tensor), what, op.name, values[tensor], formula)
+        for size in sizes:
+            for formula in (size, size - ONE, *((ONE / size,) if size.is_term else ())):
+                if formula.constant is None:
+                    known.setdefault(formula.at(self.point), set()).add(formula)
+        return known
+
+    def doubts(self) -> list[str]:
+        """Why programs that differ at other sizes may be another program that this capture is of, too."""
+        wiring, unifier = self.inference.wiring, self.inference.unifier
+        out: dict[str, None] = {}
+        both = {self._values[tensor] for tensor in self._plain() if wiring.is_base(wiring.maker[tensor])}
+        for tensor in self._plain():
+            value = self._values[tensor]
+            if value not in both and value in self._counted:
+                formula = min(self._counted[value], key=lambda f: (len(str(f)), str(f)))
+                out[f"{self._stated(tensor)}, which may be a number, or {formula}"] = None
+        for tensor, shape in wiring.shape.items():
+            for i, size in enumerate(shape):
+                extent = unifier.formula(("dim", tensor, i)) if size == 1 else None
+                if extent is not None and extent.constant is None:
+                    out[f"dims of {extent} have one element in the capture, as others that always have one"] = None
+        return list(out)
 
 
 def _sides(formula: Expression, point: Mapping[str, int]) -> tuple[Expression, Expression]:

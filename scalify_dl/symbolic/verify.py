@@ -19,7 +19,7 @@ from scalify_dl.verify.pipeline import analyse, peak_mb
 from scalify_dl.verify.verdict import Assumption, Report, Verdict
 
 from .cases import Case, cover
-from .extents import inside
+from .extents import Extents
 from .family import Family
 from .lift import NoSymbolicForm, lift
 from .single import Reading
@@ -28,6 +28,8 @@ from .unify import Cell
 
 ALTERNATIVES = 24
 """Most other readings of a constant that are tried."""
+DOUBTS = 5
+"""Most doubts that are told."""
 PLACES = 3
 """Most places of a formula that an assumption names."""
 
@@ -79,8 +81,9 @@ def verify_family(
         report = conclude(analyse(facts, options))
         if report.verdict is not Verdict.PROVED:
             return FamilyReport(report.verdict, names, [], sizes=point, report=report, stats=_stats(len(facts["op"])))
-    reading = Reading(captures[0], points[0], found, symbols, also) if len(captures) == 1 else None
+    reading = None
     try:
+        reading = Reading(captures[0], points[0], found, symbols, also) if len(captures) == 1 else None
         family = lift(captures, points, found) if reading is None else reading.family()
     except NoSymbolicForm as error:
         return FamilyReport(
@@ -90,7 +93,10 @@ def verify_family(
             notes=[str(error), "what was captured is proved, other sizes are not"],
             stats=_stats(len(captures[0]["op"])),
         )
-    family.sizes |= inside(family)
+    extents = Extents(family)
+    extents.check()
+    family.sizes |= extents.inside()
+    family.integers |= extents.divided()
     keep(family)
     start = max(points, key=lambda point: [point[name] for name in names])
     out = cover(family, start, options, progress)
@@ -101,6 +107,15 @@ def verify_family(
         verdict = found_there.verdict
         if reading is not None and sizes is not None:
             _read_otherwise(reading, sizes, options, progress)
+            doubts = reading.doubts()
+            if verdict is Verdict.REFUTED and doubts:
+                verdict = Verdict.UNKNOWN
+                at = ", ".join(f"{name}={size}" for name, size in sizes.items())
+                notes.append(
+                    f"as it is read, the pair is refuted at {at}; one capture does not tell whether so (--sample):"
+                )
+                notes += doubts[:DOUBTS]
+                sizes = found_there = None
     elif not out.complete and out.stops:
         notes.append(f"with symbols the proof stops at {', '.join(out.stops)}")
     accepted = Accepted.load(options.accept) if options.accept else Accepted()
@@ -146,16 +161,17 @@ def _read_otherwise(
 ) -> None:
     """InputError where a constant may be another size, and with that the programs are alike at these sizes."""
     for other in islice(reading.alternatives(), ALTERNATIVES):
-        progress(f"{other.value} as {other.formula}")
+        progress(other.text)
         try:
-            report = conclude(analyse(reading.family(other).instantiate(sizes), replace(options, refute=False)))
+            pair = reading.family(other.literals).instantiate(sizes)
+            report = conclude(analyse(pair, replace(options, refute=False)))
         except (ValueError, InputError):
             continue
         if report.verdict is Verdict.PROVED:
+            at = ", ".join(f"{name}={size}" for name, size in sizes.items())
             raise reading.inference.error(
                 other.op,
-                f"{other.what} is {other.value} in the capture, which may be a number, or {other.formula}: with that"
-                " the programs are alike at " + ", ".join(f"{name}={size}" for name, size in sizes.items()),
+                f"{other.text}: with that the programs are alike at {at}",
                 hint="one capture does not tell: give a second one (--sample)",
             )
 

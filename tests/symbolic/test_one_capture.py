@@ -275,6 +275,23 @@ def test_a_bare_name_lists_the_inputs() -> None:
         read(pair_of(lambda p, x: p.negate(x), (4, 6)), {"batch": None})
 
 
+def heads(sizes: Sizes, drop: bool = False) -> Pair:
+    """A sum along the middle; at one head per rank a program may `drop` that dim."""
+    pair = Pair(f"tp={sizes['tp']}")
+    b, d = pair.base, pair.dist
+    b.output(b.reduce(b.input("x", (4, 3, 5)), 1))
+    x = d.shard("x", {0: "tp"})
+    d.output(d.reshape(d.reduce(d.reshape(x, (3, 5)), 0), (1, 5)) if drop else d.reduce(x, 1))
+    return pair
+
+
+def test_a_program_for_one_element_has_no_other_sizes() -> None:
+    assert verify_family([heads({"tp": 2}).facts()], {"tp": None}).verdict is Verdict.PROVED
+    assert verify_family([heads({"tp": 4}).facts()], {"tp": None}).verdict is Verdict.PROVED
+    with pytest.raises(InputError, match="4/tp"):
+        read(heads({"tp": 4}, drop=True).facts(), {"tp": None})
+
+
 # ---- positions of ranks ----
 
 
@@ -295,6 +312,20 @@ def own_block(sizes: Sizes, step: int = 1) -> Pair:
 def test_a_rank_modulo_an_axis_is_read_with_the_axis() -> None:
     reading = read(own_block({"tp": 4, "seq": 20}).facts(), {"tp": None, "seq": "x:0"})
     assert {str(f) for f in reading.literals.values()} == {"tp", "seq/tp"}
+
+
+def test_a_table_with_an_entry_per_rank_has_no_symbolic_form() -> None:
+    pair = Pair("tp=2")
+    b, d = pair.base, pair.dist
+    x = b.input("x", (8, 4))
+    b.output(b.add(x, b.convert(b.iota(x.shape, 0), "f32")))
+    x = d.shard("x", {0: "tp"})
+    table = d.constant(Literal("{0,4}", None, (0, 4)), "s32", (2,))
+    first = d.reshape(d.dynamic_slice(table, [d.partition_id()], [1]), ())
+    d.output(d.add(x, d.convert(d.add(d.iota(x.shape, 0), d.broadcast(first, x.shape, ())), "f32")))
+    report = verify_family([pair.facts()], {"tp": None})
+    assert report.verdict is Verdict.UNKNOWN
+    assert any("entry for every rank" in note for note in report.notes)
 
 
 @pytest.mark.parametrize("tp", [1, 2])
