@@ -136,6 +136,14 @@ def test_samples_on_other_meshes_make_the_degree_a_symbol_as_well(tmp_path, caps
     assert out.startswith("PROVED  for all tp, b, s with tp divides 64"), out
 
 
+@pytest.mark.parametrize("name", ["mlp", "attention"])
+def test_one_module_of_one_mesh_is_proved_for_every_degree(name, tmp_path, capsys):
+    out = verdict(capsys, write(name, tmp_path), "tp,b,s")
+    assert out.startswith("PROVED  for all tp, b, s with tp divides"), out
+    assert "the formulas are those of the text at tp=2, s=2, b=9973" in out
+    assert verdict(capsys, write(name, tmp_path, bug="no reduction"), "tp,b,s").startswith("REFUTED")
+
+
 def test_constraints_of_the_export_bound_the_sizes(tmp_path, capsys):
     out = verdict(capsys, write("mlp", tmp_path, constraints=("b <= 64", "mod(s, 4) == 0")), "b,s")
     assert out.startswith("PROVED  for all b, s with 4 divides s"), out
