@@ -162,7 +162,7 @@ def test_a_bound_inside_of_the_text_is_not_taken_for_a_formula(tmp_path: Path) -
 """
     source = text("s77", body, 'p_up: "f32[8]"')
     assert graph(source, "x:0=4", "x:1=2000").outputs[0].tensor.shape == (4, 1000, 8)
-    with pytest.raises(InputError, match="not those of the text"):
+    with pytest.raises(InputError, match="the text is not what the formulas"):
         verdict(tmp_path, source, source, "batch=x:0,seq=x:1")
 
 
