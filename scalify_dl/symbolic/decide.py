@@ -73,6 +73,11 @@ class Decisions:
         self._ops(base, inputs)
         self._ops([op for op in self.i.wiring.order if not self.i.wiring.is_base(op)], [])
         self._constants([cell for cell in self.unifier.value if cell[0] not in ("range", "rank")])
+        for cell in inputs:
+            formula = self.unifier.formula(cell)
+            if formula is not None and formula.symbols & set(self.i.axes):  # which the baseline knows nothing of
+                what = self.i.describe(cell)
+                self.choices.append(Choice("", what, Fraction(self.unifier.value[cell]), formula, "follows the mesh"))
 
     def _constants(self, cells: Sequence[Cell]) -> None:
         for cell in cells:

@@ -285,11 +285,12 @@ def heads(sizes: Sizes, drop: bool = False) -> Pair:
     return pair
 
 
-def test_a_program_for_one_element_has_no_other_sizes() -> None:
+def test_a_program_for_one_element_per_rank_grows_with_the_mesh() -> None:
     assert verify_family([heads({"tp": 2}).facts()], {"tp": None}).verdict is Verdict.PROVED
     assert verify_family([heads({"tp": 4}).facts()], {"tp": None}).verdict is Verdict.PROVED
-    with pytest.raises(InputError, match="4/tp"):
-        read(heads({"tp": 4}, drop=True).facts(), {"tp": None})
+    reading = read(heads({"tp": 4}, drop=True).facts(), {"tp": None})
+    assert [str(size) for size in dict(reading.inputs())["base/x"]] == ["tp", "3", "5"]
+    assert any(choice.what == "dim 0 of x" and str(choice.formula) == "tp" for choice in reading.choices)
 
 
 # ---- positions of ranks ----
