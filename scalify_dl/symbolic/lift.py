@@ -26,8 +26,6 @@ PLAIN = ("operand", "result", "tensor", "dim", "attr_symbol", "input", "output",
 """Tables whose rows are compared as they stand, numbers outside the key fitted."""
 SHOWN = ("source", "layer", "tensor_name", "placement_note", "assume", "meta")
 """Tables for people, taken from the first capture."""
-WINDOWS = {("slice", "limit"), ("dynamic-slice", "sizes"), ("gather", "slice_sizes")}
-"""Attributes that are at most the size of the dim they are about."""
 IDS = ("partition-id", "replica-id")
 
 
@@ -173,7 +171,6 @@ class Lifting:
         family.tables["graph"] = list(first["graph"])
         family.tables["op"] = [(op, g, "constant" if kind in IDS else kind) for op, g, kind in first["op"]]
         self._attributes(family)
-        self._reads(family)
         self._groups(family)
         self._permutes(family)
         self._literals(family)
@@ -277,17 +274,6 @@ class Lifting:
                         f" position along {', '.join(self.symbolic)}",
                     )
         return RankFormula(places)
-
-    def _reads(self, family: Family) -> None:
-        """What ops read of a dim is within it, at every size of the domain."""
-        dims = {(tensor, position): size for tensor, position, size in family.tables["dim"]}
-        read = {op: tensor for op, position, tensor in family.tables["operand"] if position == 0}
-        one = Expression.number(1)
-        for op, key, position, formula in family.tables["attr_number"]:
-            if (self.kinds[op], key) in WINDOWS:
-                family.sizes.add(dims[read[op], position] - formula + one)
-            elif (self.kinds[op], key) == ("slice", "start"):
-                family.sizes.add(formula + one)
 
     # ---- collectives ----
 
