@@ -132,3 +132,40 @@ def a_corner_cut_by_a_pad() -> Pair:
     shard = uneven_shard(pair, dx, 0, "tp")
     pair.outputs(x, gathered(pair, shard, 0, "tp", 5, cut=True, beside=1))
     return pair
+
+
+@trial
+def a_logarithm_of_negative_padding() -> Pair:
+    """log(x + 3) where the padding of x is -5, times the zeros of a padded weight."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((5, 2)), pair.input((5, 2))
+    logs = []
+    for g, v in ((pair.base, x), (pair.dist, uneven_shard(pair, dx, 0, "tp", filler=-5.0))):
+        logs.append(g.emit("log", [g.emit("add", [v, g.splat(3.0, "f32", v.shape)])]))
+    one = pair.dist.emit("multiply", [logs[1], uneven_shard(pair, dw, 0, "tp")])
+    base = pair.base.emit("multiply", [logs[0], w])
+    pair.outputs(pair.base.emit("reduce", [base], dimensions=[0], reducer="sum"), summed(pair, one, [0]))
+    return pair
+
+
+@trial
+def a_diagonal_that_is_passed_on() -> Pair:
+    """Round a ring, a product of K's rows and R's columns on the diagonal is passed on, where its factors would be
+    computed anew."""
+    pair = Pair({"tp": 2})
+    (k, dk), (r, dr) = pair.input((4, 3), {0: "tp"}), pair.input((3, 6), {1: "tp"})
+    p, dp = pair.input((4,), {0: "tp"})
+    g, b, ring = pair.dist, pair.base, [(0, 1), (1, 0)]
+
+    def sent(v: Tensor) -> Tensor:
+        return g.emit("collective-permute", [v], pairs=ring)
+
+    product, weight = matmul(g, dk, dr), spread(g, dp, (2, 3), [0])
+    other, other_weight = matmul(g, sent(dk), dr), spread(g, sent(dp), (2, 3), [0])
+    weighed = g.emit("multiply", [product, weight])
+    whole, wide = matmul(b, k, r), spread(b, p, (4, 6), [0])
+    sums = [(whole, [product, other]), (wide, [weight, other_weight])]
+    for base, turns in [*sums, (b.emit("multiply", [whole, wide]), [weighed, sent(weighed)])]:
+        blocks = b.emit("reshape", [base], shape=(2, 2, 6))
+        pair.outputs(b.emit("reduce", [blocks], dimensions=[0], reducer="sum"), g.emit("add", turns))
+    return pair

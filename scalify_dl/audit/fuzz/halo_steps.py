@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from scalify_dl.frontends.graph import Graph, Tensor
 
@@ -12,28 +13,42 @@ from .partitioner_steps import part, rank_scalar
 from .world import Retry, World, step
 
 
-def from_neighbour(pair: Pair, x: Tensor, axis: str, far: int, *, around: bool = False) -> Tensor:
-    """What the rank `far` coordinates further along an axis holds; zeros at the ends, unless it goes `around`."""
+def from_neighbour(
+    pair: Pair, x: Tensor, axis: str, far: int, *, around: bool = False, nothing: bool = False
+) -> Tensor:  # fmt: skip
+    """What the rank `far` coordinates further along an axis holds; zeros at the ends, unless it goes `around`, or
+    everywhere (`nothing`)."""
     at = [name for name, _ in pair.mesh.axes].index(axis)
     count, ranks = pair.mesh.axes[at][1], {c: r for r, c in enumerate(pair.mesh.coordinates)}
     pairs = []
     for c, rank in ranks.items():
         there = c[at] + far
-        if around or 0 <= there < count:
+        if not nothing and (around or 0 <= there < count):
             pairs.append((ranks[(*c[:at], there % count, *c[at + 1 :])], rank))
     return pair.dist.emit("collective-permute", [x], pairs=pairs)
 
 
 def with_borders(
-    pair: Pair, x: Tensor, dim: int, axis: str, before: int, after: int, *, around: bool = False, swapped: bool = False
-) -> Tensor:
-    """The own shard between the last `before` elements of the one in front and the first `after` of the next one."""
+    pair: Pair, x: Tensor, dim: int, axis: str, before: int, after: int, *, around: bool = False,
+    swapped: bool = False, mixed: bool = False, nothing: bool = False,
+) -> Tensor:  # fmt: skip
+    """The own shard between the last `before` elements of the one in front and the first `after` of the next one;
+    `mixed`: the outermost ones go around where the others do not."""
     n, way = x.shape[dim], -1 if swapped else 1
-    parts = [x]
-    if before:
-        parts.insert(0, from_neighbour(pair, part(pair.dist, x, dim, n - before, n), axis, -way, around=around))
-    if after:
-        parts.append(from_neighbour(pair, part(pair.dist, x, dim, 0, after), axis, way, around=around))
+
+    def sent(lo: int, hi: int, far: int, outer: int) -> list[Tensor]:
+        cuts = [lo, outer, hi] if mixed and lo < outer < hi else [lo, hi]
+        return [
+            from_neighbour(
+                pair, part(pair.dist, x, dim, a, b), axis, far, nothing=nothing,
+                around=around != (mixed and (a == lo if far == -way else b == hi)),
+            ) for a, b in pairwise(cuts)
+        ]  # fmt: skip
+
+    parts = [
+        *(sent(n - before, n, -way, n - before + 1) if before else []), x,
+        *(sent(0, after, way, after - 1) if after else []),
+    ]  # fmt: skip
     return pair.dist.emit("concatenate", parts, dimension=dim) if len(parts) > 1 else x
 
 
@@ -126,16 +141,20 @@ class Window:
 def windowed(
     pair: Pair, x: Tensor, y: Tensor, w: tuple[Tensor, Tensor] | None, axis: str, window: Window, *,
     masked: bool = True, bounds: tuple[int, int] = (0, 0), filler: float | None = None, swapped: bool = False,
-    around: bool = False, other: Window | None = None,
+    around: bool = False, other: Window | None = None, mixed: bool = False, nothing: bool = False, offset: bool = True,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """A window op on the baseline's x and on its shards y, blocks of a multiple of its extent; the mask is off by
-    `bounds`, and the shards have an `other` window."""
+    `bounds` (and, without `offset`, is the same on all ranks), and the shards have an `other` window."""
     n, block = x.shape[window.dim], y.shape[window.dim]
     base = window.apply(pair.base, x, w and w[0], window.low, window.high)
-    z = with_borders(pair, y, window.dim, axis, window.low, max(0, window.high), around=around, swapped=swapped)
+    z = with_borders(
+        pair, y, window.dim, axis, window.low, max(0, window.high), around=around, swapped=swapped, mixed=mixed,
+        nothing=nothing,
+    )  # fmt: skip
     if masked:
         neutral = NEUTRAL.get(window.kind, 0.0) if filler is None else filler
-        z = within(pair, z, window.dim, axis, block, (window.low + bounds[0], window.low + n + bounds[1]), neutral)
+        limits = (window.low + bounds[0], window.low + n + bounds[1])
+        z = within(pair, z, window.dim, axis, block * offset, limits, neutral)
     return base, (other or window).apply(pair.dist, z, w and w[1], 0, 0)
 
 
@@ -188,6 +207,7 @@ def borders(w: World) -> None:
         w.add(*windowed(
             w.pair, t.base, t.dist, (kernel.base, kernel.dist), axis, window, masked=w.chance(0.7), bounds=slip,
             filler=filler, swapped=swapped, around=around, other=replace(window, **other) if w.slip() else None,
+            mixed=w.slip(), nothing=w.slip(), offset=not w.slip(),
         ))  # fmt: skip
         return
     off = w.rng.choice([-2, -1, 1, 2])
@@ -195,7 +215,7 @@ def borders(w: World) -> None:
     wide = w.slip()  # more than what is needed, and then cut
     z = with_borders(
         w.pair, t.dist, dim, axis, max(0, -off), max(0, off) + wide, around=around != (kind == "roll"),
-        swapped=swapped,
+        swapped=swapped, mixed=w.slip(), nothing=w.slip(),
     )  # fmt: skip
     z = part(w.dist, z, dim, max(0, far), max(0, far) + block) if max(0, far) + block <= z.shape[dim] else z
     if z.shape != t.dist.shape:
@@ -205,7 +225,8 @@ def borders(w: World) -> None:
         return
     filler = w.rng.choice([0.0, 0.0, float("inf")])
     if w.chance(0.6):
-        z = within(w.pair, z, dim, axis, block, (-off + w.slip(), shape[dim] - off), filler)
+        along, offset = (batch, 0) if w.slip() and w.chance(0.3) else (dim, 0 if w.slip() else block)
+        z = within(w.pair, z, along, axis, offset, (-off + w.slip(), shape[dim] - off), filler)
     base = moved(w.pair, t.base, dim, off * (w.rng.choice([1, 5, ways * block]) if w.slip() else 1), filler)
     if w.slip():  # and an element of another dim
         base = w.emit(

@@ -61,10 +61,11 @@ def gather_order(w: World) -> None:
         shape = w.rng.choice([[4, 2, ways], [4, ways, 2], [4 * n], [2, 2, n]])
         base, left = (w.emit(g, "reshape", [v], shape=shape) for g, v in ((w.base, base), (w.dist, left)))
     if end == "along":
-        kind = w.rng.choice(["cumulative", "reverse", "sort"])
+        kind = w.rng.choice(["cumulative", "reverse", "sort", "reduce"])
         extra = {
             "cumulative": {"dimension": 1, "reducer": "sum"}, "reverse": {"dimensions": [1]},
             "sort": {"dimension": 1, "direction": "ASC"},
+            "reduce": {"dimensions": [1], "reducer": "argmax", "dtype": "s32", "shape": [base.shape[0]]},
         }[kind]  # fmt: skip
         base, left = (w.emit(g, kind, [v], **extra) for g, v in ((w.base, base), (w.dist, left)))  # type: ignore[arg-type]
     dim, reducer = w.rng.randrange(len(base.shape)), w.rng.choice(["sum", "max"])

@@ -215,7 +215,8 @@ def uneven_integers(w: World) -> None:
     x, y = t.base, uneven_shard(w.pair, t.dist, 0, axis, filler=w.rng.choice([0, 1]))
     for _ in range(w.rng.randrange(1, 4)):
         kind, number = w.rng.choice(["divide", "multiply", "add", "divide"]), w.rng.choice([1, 2, 3])
-        x, y = (w.emit(g, kind, [v, g.splat(number, "s32", v.shape)]) for g, v in ((w.base, x), (w.dist, y)))
+        x = w.emit(w.base, kind, [x, w.base.splat(number, "s32", x.shape)])
+        y = w.emit(w.dist, kind, [y, w.dist.splat(number, "s32", y.shape)]) if not w.slip() else y
         if w.chance(0.3):
             x, y = (
                 w.emit(g, "divide", [v, w.emit(g, "add", [v, g.splat(1, "s32", v.shape)])])

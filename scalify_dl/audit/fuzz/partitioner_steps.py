@@ -16,11 +16,12 @@ from .world import Retry, World, step
 
 def exchanged(
     pair: Pair, x: Tensor, dim: int, axis: str, first: int, size: int, *, step: int | None = None, slip: int = 0,
-    beside: int = 0, padded: int = 0,
+    beside: int = 0, padded: int = 0, corner: int = 0,
 ) -> Tensor:  # fmt: skip
     """Of the value whose blocks along `dim` are the shards `x` over `axis`: elements `first + step * c …` (a `step` is
-    `size`) on the rank at coordinate `c`. Neighbours' shards are passed on, glued, perhaps `padded` in front, and the
-    window is cut out, `slip` elements too far, and `beside` elements less of another dim."""
+    `size`) on the rank at coordinate `c`. Neighbours' shards are passed on, glued, perhaps `padded` in front (and by
+    `corner` elements of another dim), and the window is cut out, `slip` elements too far, and `beside` elements less of
+    another dim."""
     g, n = pair.dist, x.shape[dim]
     at = [name for name, _ in pair.mesh.axes].index(axis)
     ranks = list(enumerate(pair.mesh.coordinates))
@@ -38,13 +39,14 @@ def exchanged(
     joined = g.emit("concatenate", parts, dimension=dim) if len(parts) > 1 else x
     if padded:
         edge = [padded if d == dim else 0 for d in range(len(x.shape))]
+        high = [corner if d == 1 - dim else 0 for d in range(len(edge))]
         none = [0] * len(edge)
-        joined = g.emit("pad", [joined, g.constant(0.0, x.dtype)], low=edge, high=none, interior=none)
+        joined = g.emit("pad", [joined, g.constant(0.0, x.dtype)], low=edge, high=high, interior=none)
     zero, offset = g.constant(0, "s32"), g.add("constant", [], [("s32", ())])
     offset.rank_numbers["value", 0] = {r: starts[c[at]] - (c[at] + low) * n + padded + slip for r, c in ranks}
     other = g.constant(beside, "s32")
     offsets = [offset.result if d == dim else other if beside and d == 1 - dim else zero for d in range(len(x.shape))]
-    sizes = [size if d == dim else m - (beside if d == 1 - dim else 0) for d, m in enumerate(x.shape)]
+    sizes = [size if d == dim else m - (beside if d == 1 - dim else 0) for d, m in enumerate(joined.shape)]
     return g.emit("dynamic-slice", [joined, *offsets], sizes=sizes)
 
 
@@ -82,6 +84,7 @@ def reshard(w: World) -> None:
     z = exchanged(
         w.pair, t.dist, 0, axis, first, size, step=0 if same else None, slip=slip,
         beside=1 if w.slip() and t.dist.shape[1] > 1 else 0, padded=w.rng.choice([0, 0, 1, -1]),
+        corner=1 if w.slip() else 0,
     )  # fmt: skip
     if w.slip():  # and something added at the end of the other dim
         z = w.emit(w.dist, "pad", [z, w.dist.constant(0.0, "f32")], low=[0, 0], high=[0, 1], interior=[0, 0])
@@ -181,7 +184,7 @@ def block_gather_step(w: World) -> None:
     free: list[str | None] = [*names, None, None]
     axes, rest = free[:2], {2: names[2]} if len(shape) == 3 and len(names) > 2 else {}
     if w.chance(0.3):
-        axes = [free[0], None]
+        axes = w.rng.choice([[free[0], None], [None, free[0]]])
         rest = {2: names[1]} if len(shape) == 3 and len(names) > 1 and w.chance(0.5) else {}
     sizes = dict(w.pair.mesh.axes)
     if any(a and h % sizes[a] for a, h in zip(axes, heights, strict=True)):

@@ -111,6 +111,8 @@ class World:
             rank = self.rng.choice([1, 2, 2, 3]) if rank is None else rank
             shape = [self.rng.choice([2, 4, 4, 6, 8, 12]) for _ in range(rank)]
         placed = layout or self.layout(shape, pending=dtype in ("f32", "s32"))
+        if placed.gaps(shape) is not None:
+            raise Retry
         bounds = (0, 6) if dtype == "s32" else None
         base, dist = self.pair.input(shape, dtype=dtype, range=bounds, layout=placed)
         self.placed[dist] = placed
