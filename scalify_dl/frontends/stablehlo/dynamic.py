@@ -2,7 +2,7 @@
 
 Sizes are known where a module is lowered (`get_dimension_size` is a number), so every integer that follows from sizes
 alone is known as well, and the ops that take a shape as an operand have it. What remains are the ops of the program of
-these sizes. Integers are folded as the ops compute them: divisions round to zero, overflow is an error.
+these sizes. Integers are folded as the ops compute them: divisions round to zero.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from scalify_dl.errors import InputError
 
 from ..graph import Tensor
 from .elementwise import comparison
-from .scope import FOLDS, Known, Site, Value, lowers
+from .known import FOLDS, Known
+from .scope import Site, Value, lowers
 from .structural import expand, scalar_function, windowed
 from .types import agrees
 
@@ -62,7 +63,7 @@ def _bounds(dtype: str) -> tuple[int, int]:
 
 
 def elementwise(site: Site, operands: list[Known]) -> tuple[int, ...] | None:
-    """One function of every element; scalars stand for all elements."""
+    """One function of every element; scalars stand for all elements. What overflows stays an op."""
     name = site.op.name.partition(".")[2]
     dtype, shape = site.type
     function: Callable[..., Any] | None
@@ -72,17 +73,13 @@ def elementwise(site: Site, operands: list[Known]) -> tuple[int, ...] | None:
         function = LOGIC.get(name)
     else:
         function = ELEMENTWISE.get(name)
-    if function is None:
+    if function is None or (name in ("divide", "remainder") and 0 in operands[1].items):
         return None
-    if name in ("divide", "remainder") and 0 in operands[1].items:
-        raise InputError(f"`{site.op.name}` of sizes divides by zero")
     count = prod(shape)
     columns = [o.items * count if len(o.items) == 1 else o.items for o in operands]
     items = tuple(int(function(*(column[i] for column in columns))) for i in range(count))
     low, high = _bounds(dtype)
-    if not all(low <= item <= high for item in items):
-        raise InputError(f"`{site.op.name}` of sizes overflows {dtype}: {items[0]}")
-    return items
+    return items if all(low <= item <= high for item in items) else None
 
 
 for _name in {*ELEMENTWISE, *LOGIC, "compare"}:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..graph import Tensor
-from .scope import Known, Site, Value, lowers, unknown
+from .known import Known
+from .scope import Site, Value, lowers, unknown
 from .structural import broadcast_scalar, expand
 from .types import Type, agrees
 

@@ -16,7 +16,8 @@ from scalify_dl.errors import InputError
 from .. import regions
 from ..graph import Tensor
 from ..sdy import DeviceMesh, Sharding
-from .scope import Body, Known, Scope, Shards, Site, Value, lowers
+from .known import Known
+from .scope import Body, Scope, Shards, Site, Value, lowers
 from .types import agrees
 
 if TYPE_CHECKING:

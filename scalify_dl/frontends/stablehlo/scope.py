@@ -19,6 +19,7 @@ from .. import regions
 from ..graph import Graph, Literal, Op, Tensor
 from ..sdy import DeviceMesh, Sharding
 from . import locations
+from .known import KNOWN_LIMIT, Known, fold
 from .types import Type, Types, agrees, is_open
 
 if TYPE_CHECKING:
@@ -28,8 +29,8 @@ OPS_LIMIT = 5_000_000
 CALLS_LIMIT = 64
 EXACT_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 """Whole numbers of so many bits are exact in a float type."""
-KNOWN_LIMIT = 64
-"""Most elements of a value that is computed with as sizes."""
+EXACT_BITS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
+"""Whole numbers of so many bits are exact in a float type."""
 
 Handler = Callable[["Site"], Sequence["Value"]]
 HANDLERS: dict[str, Handler] = {}
@@ -57,16 +58,6 @@ class Shards:
     sharding: Sharding
     shape: tuple[int, ...]
     whole: Tensor | None = None
-
-
-@dataclass(eq=False, slots=True)
-class Known:
-    """Integers that follow from the sizes of the inputs, row by row, and the op that made them."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    items: tuple[int, ...]
-    about: dict[str, Any]
 
 
 Value = Tensor | Shards | Known | None
@@ -210,26 +201,6 @@ class Scope:
 
 
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "mhlo.return", "chlo.return"})
-
-
-FOLDS: dict[str, Callable[[Site, list[Known]], tuple[int, ...] | None]] = {}
-"""How ops compute with known values; None where they do not."""
-
-
-def fold(site: Site) -> list[Value] | None:
-    """The result of an op that computes a number or a shape from sizes only; None for every other op."""
-    function = FOLDS.get(site.op.name) if site.module.sized else None
-    if function is None or len(site.op.results) != 1:
-        return None
-    type_ = site.type
-    if type_[0][0] not in "psu" or is_open(type_) or len(type_[1]) > 2 or prod(type_[1]) > KNOWN_LIMIT:
-        return None
-    values = site.values
-    known = [value for value in map(site.known, values) if value is not None]
-    if len(known) < len(values):
-        return None
-    items = function(site, known)
-    return None if items is None else [Known(*type_, items, site.about)]
 
 
 class Site:
