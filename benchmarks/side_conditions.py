@@ -1,6 +1,7 @@
 """Are the rules' side conditions watched? Deletes one at a time and looks whether anything notices.
 
-    python benchmarks/side_conditions.py [FILE.dl ...] [--count N] [--seconds S] [--seed S] [--journal FILE] [--list]
+    python benchmarks/side_conditions.py [FILE.dl ...] [--count N] [--seconds S] [--seed S] [--journal FILE] [--open]
+        [--list]
 
 A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
 `uniform`, …) in a rule's body. Without it, random pairs that exercise the rule's file are drawn, then the wrong
@@ -268,9 +269,13 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=15, help="CPU seconds of random pairs for each")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--journal", type=Path, default=Path("side_conditions.jsonl"), help="read, then appended to")
+    parser.add_argument("--open", action="store_true", help="leave out what harmless.tsv argues")
     parser.add_argument("--list", action="store_true", help="only list the conditions")
     arguments = parser.parse_args()
     found = conditions(arguments.rules, arguments.files or all_files(arguments.rules))
+    if arguments.open:
+        argued = arguments_for(conditions(arguments.rules, all_files(arguments.rules)))
+        found = [c for c in found if c not in argued]
     if arguments.count:
         found = random.Random(arguments.seed).sample(found, min(arguments.count, len(found)))
     if arguments.list:

@@ -10,7 +10,7 @@ from scalify_dl.frontends.graph import Graph, Tensor
 from ..pair import Pair
 from .padding_steps import NEUTRAL, first, gathered, uneven_shard
 from .partitioner_steps import part, rank_scalar
-from .world import Retry, World, step
+from .world import Retry, Twin, World, step
 
 
 def from_neighbour(
@@ -178,9 +178,16 @@ def uneven_windows(w: World) -> None:
     w.add(base, gathered(w.pair, z, 1, axis, n, low=w.slip()))
 
 
+FAULTS = (
+    "swapped", "around", "mixed", "nothing", "bounds", "offset", "filler", "other op", "groups", "beside", "far",
+    "wide", "base", "corner", "along",
+)  # fmt: skip
+"""What may be wrong about borders."""
+
+
 @step("borders", 0.6)
 def borders(w: World) -> None:
-    """A shift, a roll or a window op over a sharded dim."""
+    """A shift, a roll or a window op over a sharded dim; now and then something about it is wrong."""
     axis, ways = w.rng.choice(w.pair.mesh.axes)
     block = w.rng.choice([3, 4])
     others = [name for name, z in w.pair.mesh.axes if name != axis and z == 2]
@@ -191,31 +198,16 @@ def borders(w: World) -> None:
     shape = [{batch: 4, dim: ways * block, feature: 2}[d] for d in range(3)]
     split = {dim: axis} | ({batch: w.rng.choice(others)} if others and w.chance(0.5) else {})
     t = w.input("f32", shape=shape, layout=w.pair.layout(shape, split))
-    kind, swapped, around = w.rng.choice(["shift", "roll", "window", "window"]), w.slip(), w.slip()
+    kind = w.rng.choice(["shift", "roll", "window", "window"])
+    fault = w.rng.choice(FAULTS) if w.chance(3 * w.wrong) else ""
     if kind == "window":
-        reducer = w.rng.choice(["convolution", "convolution", "sum", "max", "min"])
-        size, stride, dilation, low = (w.rng.choice(some) for some in ((2, 3), (1, 1, block), (1, 2), (0, 1, 2)))
-        if w.chance(0.4):  # windows that tile
-            size, stride, dilation, low = block, block, 1, 0
-        window = Window(size, stride, dilation, low, reducer, 2 if w.slip() else 1, 1 if w.slip() else 0, order)
-        if max(window.low, window.high) > block or window.reach < window.stride or window.reach <= window.low:
-            raise Retry
-        kernel = w.input("f32", shape=[window.size, 2, 2], layout=w.pair.layout([window.size, 2, 2], {}))
-        filler = w.rng.choice([0.0, float("-inf")]) if w.slip() else None
-        slip = (w.rng.choice([-1, 0, 1]), w.rng.choice([-1, 0, 1])) if w.slip() else (0, 0)
-        other = {"beside": 1} if w.chance(0.4) else {"kind": w.rng.choice(["sum", "max", "convolution"]), "groups": 1}
-        w.add(*windowed(
-            w.pair, t.base, t.dist, (kernel.base, kernel.dist), axis, window, masked=w.chance(0.7), bounds=slip,
-            filler=filler, swapped=swapped, around=around, other=replace(window, **other) if w.slip() else None,
-            mixed=w.slip(), nothing=w.slip(), offset=not w.slip(),
-        ))  # fmt: skip
+        window_over(w, t, axis, block, order, fault)
         return
     off = w.rng.choice([-2, -1, 1, 2])
-    far = off + w.slip()
-    wide = w.slip()  # more than what is needed, and then cut
+    far, wide = off + (fault == "far"), fault == "wide"  # more than what is needed, and then cut
     z = with_borders(
-        w.pair, t.dist, dim, axis, max(0, -off), max(0, off) + wide, around=around != (kind == "roll"),
-        swapped=swapped, mixed=w.slip(), nothing=w.slip(),
+        w.pair, t.dist, dim, axis, max(0, -off), max(0, off) + wide, around=(fault == "around") != (kind == "roll"),
+        swapped=fault == "swapped", mixed=fault == "mixed", nothing=fault == "nothing",
     )  # fmt: skip
     z = part(w.dist, z, dim, max(0, far), max(0, far) + block) if max(0, far) + block <= z.shape[dim] else z
     if z.shape != t.dist.shape:
@@ -225,12 +217,38 @@ def borders(w: World) -> None:
         return
     filler = w.rng.choice([0.0, 0.0, float("inf")])
     if w.chance(0.6):
-        along, offset = (batch, 0) if w.slip() and w.chance(0.3) else (dim, 0 if w.slip() else block)
-        z = within(w.pair, z, along, axis, offset, (-off + w.slip(), shape[dim] - off), filler)
-    base = moved(w.pair, t.base, dim, off * (w.rng.choice([1, 5, ways * block]) if w.slip() else 1), filler)
-    if w.slip():  # and an element of another dim
-        base = w.emit(
-            w.base, "pad", [base, w.base.constant(filler, "f32")], low=[0, 0, 0], interior=[0, 0, 0],
-            high=[int(d == w.rng.choice([batch, feature])) for d in range(3)],
-        )  # fmt: skip
+        along, start = (batch if fault == "along" else dim), (0 if fault == "offset" else block)
+        z = within(w.pair, z, along, axis, start, (-off + (fault == "bounds"), shape[dim] - off), filler)
+    base = moved(w.pair, t.base, dim, off * (w.rng.choice([5, ways * block]) if fault == "base" else 1), filler)
+    if fault == "corner":  # and an element of another dim
+        edge = [int(d == w.rng.choice([batch, feature])) for d in range(3)]
+        number, none = w.base.constant(filler, "f32"), [0, 0, 0]
+        base = w.emit(w.base, "pad", [base, number], low=none, interior=none, high=edge)
     w.add(base, z)
+
+
+def window_over(w: World, t: Twin, axis: str, block: int, order: tuple[int, int, int], fault: str) -> None:
+    """A convolution or pooling."""
+    reducer = w.rng.choice(["convolution", "convolution", "sum", "max", "min"])
+    size, stride, dilation, low = (w.rng.choice(some) for some in ((2, 3), (1, 1, block), (1, 2), (0, 1, 2)))
+    if w.chance(0.4):  # windows that tile
+        size, stride, dilation, low = block, block, 1, 0
+    window = Window(
+        size, stride, dilation, low, reducer, 2 if fault == "groups" else 1, 1 if fault == "beside" else 0, order
+    )  # fmt: skip
+    if max(window.low, window.high) > block or window.reach < window.stride or window.reach <= window.low:
+        raise Retry
+    kernel = w.input("f32", shape=[window.size, 2, 2], layout=w.pair.layout([window.size, 2, 2], {}))
+    bounds = (w.rng.choice([-1, 0, 1]), w.rng.choice([-1, 1])) if fault == "bounds" else (0, 0)
+    other = None
+    if fault == "other op":
+        other = w.rng.choice([
+            replace(window, beside=1), replace(window, kind=w.rng.choice(["sum", "max"])),
+            replace(window, dilation=3 - dilation), replace(window, groups=2),
+        ])  # fmt: skip
+    w.add(*windowed(
+        w.pair, t.base, t.dist, (kernel.base, kernel.dist), axis, window, masked=w.chance(0.7), bounds=bounds,
+        filler=w.rng.choice([0.0, float("-inf")]) if fault == "filler" else None, swapped=fault == "swapped",
+        around=fault == "around", other=other, mixed=fault == "mixed", nothing=fault == "nothing",
+        offset=fault != "offset",
+    ))  # fmt: skip
