@@ -145,6 +145,8 @@ CASES: list[Case] = [
     case("norms", lambda x: (torch.linalg.vector_norm(x), torch.linalg.vector_norm(x, 1, 1), torch.linalg.vector_norm(x, float("inf"))), lambda: [real(3, 4)]),
     case("logsumexp", lambda x: (x.logsumexp(1), x.logsumexp((0, 1), True)), lambda: [real(3, 4)]),
     case("cumsum", lambda x: (x.cumsum(1), x.cumprod(0)), lambda: [real(3, 4)]),
+    case("diff", lambda x, y: (x.diff(), x.diff(2, 0), x.diff(dim=1, prepend=y)), lambda: [real(4, 5), real(4, 1)]),
+    case("diff_masks", lambda x: x.diff(), lambda: [mask(5)]),
     case("cumsum_ints", lambda x: x.cumsum(0), lambda: [mask(5)]),
     # normalisation and losses
     case("softmax", lambda x: (x.softmax(1), x.log_softmax(0)), lambda: [real(3, 4)]),

@@ -149,6 +149,19 @@ def convolution(c: Context, x: Tensor, weight: Tensor, bias: Tensor | None = Non
     return c.add(result, c.spread(bias, result.shape, [1]))
 
 
+@lower("aten.diff")
+def diff(
+    c: Context, x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    along = axis(dim, len(x.shape))
+    x = c.concatenate([part for part in (prepend, x, append) if part is not None], along)
+    for _ in range(n):
+        size = x.shape[along]
+        after, before = c.slice(x, along, min(1, size), size), c.slice(x, along, 0, max(size - 1, 0))
+        x = c.compare("NE", after, before) if x.dtype == "pred" else c.subtract(after, before)
+    return x
+
+
 @lower("aten.cumsum", "aten.cumprod")
 def cumsum(c: Context, x: Tensor, dim: int, *, dtype: object = None) -> Tensor:
     wanted = dtype_of(dtype) if dtype else "s64" if category(x.dtype) < 2 else x.dtype
