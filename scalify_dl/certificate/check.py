@@ -23,7 +23,7 @@ from scalify_dl.facts import Facts
 from .closed import Closed
 from .decide import Decider
 from .files import CertificateError, file_hash, read_lines, rule_name, text_hash
-from .plans import Check, Functions, Row, derive, instance
+from .plans import Check, Functions, Row, Rows, derive, instance
 from .rules import Clause, RuleError, RuleSet, Value, cell, read_rules
 from .structure import DECIDED, Structure
 
@@ -89,13 +89,13 @@ def _same(what: str, stated: Any, found: dict[str, str]) -> None:
         raise CertificateError(f"it is about other {what}: {', '.join(wrong[:5])}")
 
 
-def _facts(rules: RuleSet, facts: Facts) -> tuple[dict[str, set[Row]], dict[str, str]]:
+def _facts(rules: RuleSet, facts: Facts) -> tuple[dict[str, Rows], dict[str, str]]:
     """The rows of every relation that is read from the facts, and the hash of its file."""
-    rows: dict[str, set[Row]] = {}
+    rows: dict[str, Rows] = {}
     hashes: dict[str, str] = {}
     for relation, name in rules.inputs.items():
         file = (facts.directory or Path()) / name
-        rows[relation] = set(facts.tables.get(file.stem, ())) if relation != DECIDED else set()
+        rows[relation] = dict.fromkeys(facts.tables.get(file.stem, ()) if relation != DECIDED else ())
         hashes[name] = text_hash(file.read_text("utf-8") if file.exists() else "")
     return rows, hashes
 
@@ -108,7 +108,7 @@ class _Header:
         self.assumptions = header.get("assumptions")
         self.order: dict[str, int] = header.get("order")  # type: ignore[assignment]
         """Numbers of texts for `ord`, which may be any numbers but must tell all texts apart."""
-        self.choices: dict[str, set[Row]] = {}
+        self.choices: dict[str, Rows] = {}
         """The rows that were chosen in relations with a choice domain, which must keep to their keys."""
         self.clauses: list[list[Any]] = header.get("clauses")  # type: ignore[assignment]
         """Relation, file, line, text and variables of the clauses that steps name by number."""
@@ -126,7 +126,7 @@ class _Header:
         ):
             raise CertificateError("it does not state the choices that the rules leave open")
         for relation, rows in choices.items():
-            self.choices[relation] = chosen = {tuple(row) for row in rows}
+            self.choices[relation] = chosen = dict.fromkeys(map(tuple, rows))
             for key in rules.choices[relation]:
                 if len({tuple(row[i] for i in key) for row in chosen}) != len(chosen):
                     raise CertificateError(f"the choices of {relation} give one key two rows")
@@ -147,7 +147,7 @@ def _rows(rows: Any) -> bool:
 class _Replay:
     """What was accepted so far."""
 
-    def __init__(self, checker: Checker, facts: dict[str, set[Row]], header: dict[str, Any]) -> None:
+    def __init__(self, checker: Checker, facts: dict[str, Rows], header: dict[str, Any]) -> None:
         self.checker = checker
         self.facts = facts
         self.structure = checker.structure
@@ -158,7 +158,7 @@ class _Replay:
         self.relations: list[str] = []
         self.rows: list[Row] = []
         """The rows that are shown, and their relations."""
-        self.given: dict[str, set[Row]] = {}
+        self.given: dict[str, Rows] = {}
         self.concluding = False
         self.checks: dict[int, list[Check]] = {}
         """By number of the clause; several where its text has alternatives."""
@@ -231,16 +231,16 @@ class _Replay:
                 return relation, found if chosen is None or found in chosen else None
         return relation, None
 
-    def givens(self, relation: str) -> set[Row]:
+    def givens(self, relation: str) -> Rows:
         """Rows of the facts, and facts of the rules."""
         if relation not in self.given:
             functions = Functions(self.closed)
             for clause in self.checker.rules.clauses:
                 if clause.head.relation == relation and not clause.body:
                     derive(functions, clause, None)
-            self.given[relation] = set(self.facts.get(relation, ()))
+            self.given[relation] = dict(self.facts.get(relation, {}))
             for function in functions.compiled():
-                function((), self.given[relation].add)
+                function((), self.given[relation])
         return self.given[relation]
 
     def begin_to_conclude(self) -> None:
@@ -249,10 +249,10 @@ class _Replay:
         self.closed.conclude(self.shown())
         self.compile(late=True)
 
-    def shown(self) -> dict[str, set[Row]]:
-        out: dict[str, set[Row]] = defaultdict(set)
+    def shown(self) -> dict[str, Rows]:
+        out: dict[str, Rows] = defaultdict(dict)
         for relation, row in zip(self.relations, self.rows, strict=True):
-            out[relation].add(row)
+            out[relation][row] = None
         return out
 
     def conclude(self) -> Checked:
@@ -269,7 +269,7 @@ class _Replay:
             names = ", ".join(" = ".join(map(str, pair)) for pair in sorted(missing))
             raise CertificateError(f"no proof of {names or 'anything'}")
         for relation, rows in self.header.choices.items():
-            if not rows <= shown[relation]:
+            if not rows.keys() <= shown[relation].keys():
                 raise CertificateError(f"a choice of {relation} is not derived")
         assumptions = sorted(tuple(map(str, row)) for row in self.concluded("assumption"))
         if [list(row) for row in assumptions] != self.header.assumptions:
@@ -278,6 +278,6 @@ class _Replay:
             raise CertificateError("the premises contradict each other")
         return Checked(outputs, assumptions, len(self.rows))  # type: ignore[arg-type]
 
-    def concluded(self, relation: str) -> set[Row]:
+    def concluded(self, relation: str) -> Rows:
         """All that follows for a relation; nothing where the rules have none of this name."""
-        return self.closed.rows(relation) if relation in self.structure.components else set()
+        return self.closed.rows(relation) if relation in self.structure.components else {}

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from operator import itemgetter
 from typing import Any
 
-from .plans import Derive, Functions, Row, derive, plain_atoms
+from .plans import Derive, Functions, Row, Rows, derive, plain_atoms
 from .rules import Atom, Clause, RuleError, RuleSet
 from .structure import RECURSION, Structure
 
@@ -25,14 +24,15 @@ class _Table:
     """The rows of one relation, with an index for every set of columns that was asked by."""
 
     def __init__(self) -> None:
-        self.rows: set[Row] = set()
+        self.rows: Rows = {}
         self.indexes: dict[tuple[int, ...], dict[Any, Sequence[Row]]] = {}
         self.distinct: dict[int, int] = {}
-        """About how many values a column has, once it is complete."""
+        self.sample: list[Row] = []
+        self.largest: dict[int, int] = {}
 
-    def add(self, rows: set[Row]) -> set[Row]:
+    def add(self, rows: Rows) -> Rows:
         """Add rows; those that are new."""
-        fresh = rows - self.rows if self.rows else rows
+        fresh = {row: None for row in rows if row not in self.rows} if self.rows else rows
         self.rows |= fresh
         for columns, index in self.indexes.items():
             for key, row in zip(map(itemgetter(*columns), fresh), fresh, strict=True):
@@ -57,9 +57,12 @@ class _Table:
         return index
 
     def values(self, column: int) -> int:
+        """About how many values a column has, once the relation is complete: of rows here and there."""
         if column not in self.distinct:
-            found = len({row[column] for row in islice(self.rows, _SAMPLE)})
-            self.distinct[column] = found if found < 0.7 * _SAMPLE else len(self.rows)
+            if not self.sample:
+                self.sample = [*self.rows][:: 1 + len(self.rows) // _SAMPLE]
+            found = len({row[column] for row in self.sample})
+            self.distinct[column] = found if found < 0.7 * len(self.sample) else len(self.rows)
         return max(self.distinct[column], 1)
 
 
@@ -70,9 +73,9 @@ class Closed:
         self,
         rules: RuleSet,
         structure: Structure,
-        facts: dict[str, set[Row]],
+        facts: dict[str, Rows],
         numbers: dict[str, int],
-        chosen: dict[str, set[Row]],
+        chosen: dict[str, Rows],
     ) -> None:
         """`numbers` are what `ord` gives to texts, `chosen` the rows of relations with a choice domain."""
         self.numbers = numbers
@@ -88,7 +91,7 @@ class Closed:
         self.growing: set[str] = set()
         """Relations that are being computed."""
 
-    def rows(self, relation: str) -> set[Row]:
+    def rows(self, relation: str) -> Rows:
         """All rows of a relation."""
         self.complete(relation)
         return self.tables[relation].rows
@@ -107,17 +110,24 @@ class Closed:
             out /= 10 if relation in self.growing else table.values(column)
         return out
 
+    def most(self, relation: str, column: int) -> int:
+        """The most rows that there are for one value of a column."""
+        table = self.tables[relation]
+        if column not in table.largest:
+            table.largest[column] = max(map(len, self.index(relation, (column,)).values()), default=0)
+        return table.largest[column]
+
     def order(self, text: str) -> int:
         """The number that `ord` gives a text: any will do that no other text has."""
         if text not in self.numbers:
             raise RuleError(f"the order of {text!r} is not stated")
         return self.numbers[text]
 
-    def conclude(self, shown: dict[str, set[Row]]) -> None:
+    def conclude(self, shown: dict[str, Rows]) -> None:
         """From here on the recursion is what was shown of it; conclusions are drawn from that, and from what was
         shown of them."""
         for relation in self.structure.recursion | self.structure.late:
-            self.tables[relation].rows |= shown.get(relation, set())
+            self.tables[relation].rows |= shown.get(relation, {})
         self.done |= self.structure.recursion
 
     def complete(self, relation: str) -> None:
@@ -144,10 +154,10 @@ class Closed:
                     derive(functions, clause, None)
                     places.append((None, member))
         recursive: dict[str, list[tuple[str, Derive]]] = defaultdict(list)
-        fresh: dict[str, set[Row]] = {member: set(self.tables[member].rows) for member in members}
+        fresh: dict[str, Rows] = {member: dict(self.tables[member].rows) for member in members}
         for (source, member), function in zip(places, functions.compiled(), strict=True):
             if source is None:
-                function((), fresh[member].add)
+                function((), fresh[member])
             else:
                 recursive[source].append((member, function))
         for member in members:
@@ -156,8 +166,8 @@ class Closed:
             delta, fresh = fresh, {}
             for source, rows in delta.items():
                 for member, function in recursive[source]:
-                    found: set[Row] = set()
-                    function(rows, found.add)
+                    found: Rows = {}
+                    function(rows, found)
                     if found and (new := self.tables[member].add(found)):
                         fresh[member] = fresh[member] | new if member in fresh else new
         self.growing -= members

@@ -10,7 +10,7 @@ bindings and premises are given (check.py).
      for [v1, v2] in delta:
       for [_, v3] in t0.get(v2, ()):            # an index of `edge` by its first column
        if not (v1 != v3): continue
-       out((v1, v3,))
+       out[(v1, v3,)] = None
 
 Only numbered names, operators and `repr` of constants get into the source.
 """
@@ -43,14 +43,16 @@ from .rules import (
 )
 
 Row = tuple[Value, ...]
+Rows = dict[Row, None]
+"""A set that keeps the order in which rows came: rows that are made together are near in memory."""
 _FEW = 16
 """Rows for one value of a column that are rather looked through than told apart by an index of several columns."""
 
 
 class Tables(Protocol):
-    """Where looked-up rows come from. Sets and indexes stay the same objects while rows are added."""
+    """Where looked-up rows come from. Tables and indexes stay the same objects while rows are added."""
 
-    def rows(self, relation: str) -> set[Row]: ...
+    def rows(self, relation: str) -> Rows: ...
 
     def index(self, relation: str, columns: tuple[int, ...]) -> dict[Any, Sequence[Row]]:
         """Rows by their values in `columns`: one value, or the tuple of several."""
@@ -58,6 +60,10 @@ class Tables(Protocol):
 
     def fitting(self, relation: str, columns: Iterable[int]) -> float:
         """About how many rows there are for one choice of values in these columns."""
+        ...
+
+    def most(self, relation: str, column: int) -> int:
+        """The most rows that there are for one value of a column."""
         ...
 
     def order(self, text: str) -> int:
@@ -79,15 +85,13 @@ def _whole(value: int) -> int:
     return value
 
 
-_INFIX = {"+": "whole({} + {})", "-": "whole({} - {})", "*": "whole({} * {})", "band": "({} & {})"}
-_INFIX |= {"bor": "({} | {})", "bxor": "({} ^ {})"}
+_INFIX = {"+": "+", "-": "-", "*": "*", "band": "&", "bor": "|", "bxor": "^"}
 _FUNCTORS: dict[str, Callable[..., Any]] = {
     "/": quotient,
     "%": lambda a, b: a - b * quotient(a, b),
     "bshl": lambda a, b: _whole(a << (b if 0 <= b < 32 else 32)),
     "max": max,
     "min": min,
-    "cat": lambda *texts: "".join(texts),
     "to_string": str,
     "to_number": int,
     "strlen": len,
@@ -209,8 +213,12 @@ class _Body:
             return f"cell(({given}))"
         if term.name == "ord":
             return f"order({given})"
-        if term.name in _INFIX and len(values) == 2:
-            return _INFIX[term.name].format(*values)
+        if term.name in _INFIX and len(values) == 2:  # in place: calls of Python functions are dear
+            number = self.fresh()
+            result = f"({number} := {values[0]} {_INFIX[term.name]} {values[1]})"
+            return f"({number} if -{2**31} <= {result} < {2**31} else whole({number}))"
+        if term.name == "cat":
+            return f"''.join(({given}))"
         if term.name not in _FUNCTORS:
             raise RuleError(f"the checker does not know the functor `{term.name}`")
         return f"{self.functions.named(('functor', term.name), lambda: _FUNCTORS[term.name])}({given})"
@@ -286,13 +294,9 @@ class _Body:
         rows = self.rows(atom.relation)
         fitting = {i: self.tables.fitting(atom.relation, (i,)) for i in known}
         best = min(known, key=fitting.__getitem__, default=0)
-        if len(known) > 1 and fitting[best] <= _FEW:
+        if len(known) > 1 and fitting[best] <= _FEW and self.tables.most(atom.relation, best) <= 4 * _FEW:
             known = (best,)
-        if (
-            self.indent == 1
-            and known
-            and self.tables.fitting(atom.relation, known) * _FEW > self.tables.fitting(atom.relation, ())
-        ):
+        if self.indent == 1 and known and fitting[best] * _FEW > self.tables.fitting(atom.relation, ()):
             known = ()  # looked through once
         if known:
             rows = f"{self.index(atom.relation, known)}.get({self.key(atom, known)}, ())"
@@ -385,11 +389,11 @@ class _Body:
         return f"({''.join([self.value(term) + ', ' for term in terms])})"
 
 
-Derive = Callable[[Iterable[Row], Callable[[Row], object]], None]
+Derive = Callable[[Iterable[Row], Rows], None]
 
 
 def derive(functions: Functions, clause: Clause, first: int | None) -> None:
-    """Add a function (delta, out) that calls `out` with the heads that follow; the clause's positive atom number
+    """Add a function (delta, out) that puts the heads that follow into `out`; the clause's positive atom number
     `first`, if one is named, ranges over the rows of `delta`."""
     literals = plain_atoms(clause.body)
     body = _Body(functions, "return")
@@ -400,7 +404,7 @@ def derive(functions: Functions, clause: Clause, first: int | None) -> None:
         body.loop(targets, "delta")
         body.match_all(later)
     body.literals(literals)
-    body.emit(f"out({body.row(clause.head.args)})")
+    body.emit(f"out[{body.row(clause.head.args)}] = None")
     functions.add("delta, out", body.lines)
 
 
