@@ -180,7 +180,8 @@ class Decisions:
 
     def _split(self, op: Op) -> None:
         for split in self._splits(op):
-            if len(split.ways) == 1:
+            # one element may be a dim or what is left of one
+            if len(split.ways) == 1 and all(self.unifier.value[cell] != 1 for cell in split.cells):
                 for cell, formula in zip(split.cells, split.ways[0], strict=True):
                     self._choose(op, cell, formula, "the only way to split the size")
 

@@ -16,7 +16,7 @@ from scalify_dl.facts.model import Facts
 from .counterpart import Counterparts
 from .expression import Expression
 from .family import SizeSymbol
-from .shapes import SIZED, Group, Shapes, dim, minimal_groups, step
+from .shapes import SIZED, Group, Shapes, dim, groups_with_ones, minimal_groups, step
 from .unify import Cell, Contradiction, Unifier
 from .wiring import Op, Wiring
 
@@ -135,7 +135,7 @@ class Inference:
             groups = self.groups.get(base.name, [])
             if all(prod(here[i] for i in a) == prod(there[i] for i in b) for a, b in groups):
                 return groups
-        return minimal_groups(here, there)
+        return minimal_groups(here, there) if self.wiring.is_base(op) else groups_with_ones(here, there)
 
     def _extents(self, row: int, side: int, tensor: str, text: str) -> list[Cell]:
         """Sizes of a piece of a tensor."""

@@ -90,26 +90,22 @@ class Shapes:
         for here, there in groups:
             left = [dim(op.operands[0], i) for i in here]
             right = [dim(op.results[0], i) for i in there]
-            while left and right:
+            # one element may be what is left of a dim that is cut: a factor of any other
+            whole = all(u.value[cell] > 1 for cell in (*left, *right))
+            while whole and len(left) > 1 and len(right) > 1:
                 a, b = left[-1], right[-1]
                 less, more = sorted((u.value[a], u.value[b]))
-                if (
-                    not less
-                    or more % less
-                    or (len(left) == 1 and len(right) > 1)
-                    or (len(right) == 1 and len(left) > 1)
-                ):
-                    u.product(left, right)
+                if more % less:
                     break
                 left.pop()
                 right.pop()
                 if less == more:
                     u.same(a, b)
                     continue
-                longer, factor = (left, b) if u.value[a] == more else (right, a)
-                rest = u.add(("factor", op.name, len(left), len(right)), more // less)
-                u.product([a if longer is left else b], [rest, factor])
-                longer.append(rest)
+                longer, long, short = (left, a, b) if u.value[a] == more else (right, b, a)
+                longer.append(u.add(("factor", op.name, len(left), len(right)), more // less))
+                u.product([long], [longer[-1], short])
+            u.product(left, right)
 
     def _same(self, a: str, b: str) -> None:
         """All dims of two tensors, position by position."""
@@ -336,3 +332,29 @@ def minimal_groups(here: Sequence[int], there: Sequence[int]) -> list[Group]:
             return []
         groups.append(group)
     return groups if not left and not right else []
+
+
+def groups_with_ones(here: Sequence[int], there: Sequence[int]) -> list[Group]:
+    """Minimal groups, and dims of one element, which may be what is left of a dim that is cut: as many between two
+    groups on both sides are the same ones, else they may be factors of either group, which then are one."""
+    groups = minimal_groups(here, there)
+    out: list[Group] = []
+    for place in range(len(groups) + 1):
+        left, right = (_between(side, [g[i] for g in groups], place) for i, side in enumerate((here, there)))
+        following = groups[place : place + 1]
+        if len(left) == len(right):
+            out += [([i], [j]) for i, j in zip(left, right, strict=True)]
+            out += [(list(a), list(b)) for a, b in following]
+            continue
+        glue = out.pop() if place and out else ([], [])
+        for a, b in [(left, right), *following]:
+            glue = glue[0] + list(a), glue[1] + list(b)
+        out.append(glue)
+    return out
+
+
+def _between(shape: Sequence[int], groups: Sequence[Sequence[int]], place: int) -> list[int]:
+    """Dims of one element before a group, and after the one before."""
+    start = groups[place - 1][-1] + 1 if place else 0
+    stop = groups[place][0] if place < len(groups) else len(shape)
+    return [i for i in range(start, stop) if shape[i] == 1]

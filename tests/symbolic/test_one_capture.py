@@ -18,6 +18,7 @@ from scalify_dl.symbolic.expression import Expression
 from scalify_dl.symbolic.family import Family
 from scalify_dl.symbolic.lift import lift
 from scalify_dl.symbolic.report import as_object
+from scalify_dl.symbolic.shapes import groups_with_ones
 from scalify_dl.symbolic.single import Reading
 from scalify_dl.symbolic.symbols import resolve
 from scalify_dl.symbolic.unify import Contradiction, Unifier
@@ -285,12 +286,25 @@ def heads(sizes: Sizes, drop: bool = False) -> Pair:
     return pair
 
 
-def test_a_program_for_one_element_per_rank_grows_with_the_mesh() -> None:
+def test_dims_of_one_element_are_doubtful() -> None:
     assert verify_family([heads({"tp": 2}).facts()], {"tp": None}).verdict is Verdict.PROVED
     assert verify_family([heads({"tp": 4}).facts()], {"tp": None}).verdict is Verdict.PROVED
     reading = read(heads({"tp": 4}, drop=True).facts(), {"tp": None})
-    assert [str(size) for size in dict(reading.inputs())["base/x"]] == ["tp", "3", "5"]
-    assert any(choice.what == "dim 0 of x" and str(choice.formula) == "tp" for choice in reading.choices)
+    assert [str(size) for size in dict(reading.inputs())["base/x"]] == ["4", "3", "5"]
+    assert any("4/tp have one element" in doubt for doubt in reading.doubts())
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "groups"),
+    [
+        ([2, 32, 16], [2, 32, 1, 16], [([0], [0]), ([1, 2], [1, 2, 3])]),
+        ([2, 1, 32], [2, 1, 4, 8], [([0], [0]), ([1], [1]), ([2], [2, 3])]),
+        ([6, 1], [2, 3, 1], [([0], [0, 1]), ([1], [2])]),
+        ([1, 6], [6], [([0, 1], [0])]),
+    ],
+)
+def test_a_dim_of_one_element_belongs_to_its_neighbours(here: list[int], there: list[int], groups: object) -> None:
+    assert groups_with_ones(here, there) == groups
 
 
 # ---- positions of ranks ----
