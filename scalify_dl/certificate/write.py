@@ -46,7 +46,7 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
         "outputs": [[dist, base, layout] for dist, base, _, layout in proved],
         "assumptions": assumptions,
         "clauses": clauses,
-        "order": _order(program, rules),
+        "order": order_of_texts(program, rules),
         "choices": choices,
     }
     write_lines(path, map(_dumps, _lines(header, derived, numbers, structure.late)))
@@ -85,7 +85,7 @@ def _lines(header: dict[str, Any], derived: Derivation, numbers: dict[int, int],
             count += 1
 
 
-def _order(program: Program, rules: RuleSet) -> dict[str, int]:
+def order_of_texts(program: Program, rules: RuleSet) -> dict[str, int]:
     """What `ord` gave to the texts that clauses ask it about: the columns where its argument stands in their bodies."""
     columns: set[tuple[str, int]] = set()
     for clause in rules.clauses:
