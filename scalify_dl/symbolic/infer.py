@@ -211,8 +211,21 @@ class Inference:
             op,
             f"{self.describe(error.cell)} ({value}) is both {error.one} and {error.other}: the program has no other"
             " sizes, or one capture does not tell",
-            hint=f"leave out a symbol, name one size once, or {SECOND}",
+            hint=self._hint(),
         )
+
+    def _hint(self) -> str:
+        """What to do where numbers have two formulas."""
+        ones = self.of_one_element()
+        if ones:
+            return f"{ones[0]} is 1 in the capture: choose sizes at which no dim of a rank's share has one element"
+        return f"leave out a symbol, name one size once, or {SECOND}"
+
+    def of_one_element(self) -> list[str]:
+        """Formulas of dims that have one element in the capture, and perhaps not at other sizes."""
+        ones = (cell for cell, value in self.unifier.value.items() if cell[0] == "dim" and value == 1)
+        found = {formula for cell in ones if (formula := self.unifier.formula(cell)) is not None}
+        return sorted(str(formula) for formula in found if formula.constant is None)
 
 
 def _explicit(facts: Facts) -> Facts:

@@ -98,18 +98,27 @@ class Reading:
                     yield tensor, [unifier.formula(cell) or Expression.number(unifier.value[cell]) for cell in cells]
 
     def alternatives(self) -> Iterator[Alternative]:
-        """Constants that were read as sizes as numbers, all at once; then each that was read as a number as a number of
-        elements of some dims or of ranks, that number less one, or one over it, first in the distributed program."""
+        """Constants that were read as sizes as numbers, all at once; then those that were read as numbers as counts of
+        elements of some dims or of ranks, such a count less one, or one over it: all equal ones, and each."""
         wiring = self.inference.wiring
         if self.literals:
             first = next(iter(self.literals))
             text = f"{self._stated(first)}, read as {self.literals[first]}, may be a number, as others"
             yield Alternative(wiring.maker[first].name, text, {})
+        alike: dict[Fraction, list[str]] = {}
         for tensor in self._plain():
-            value = self._values[tensor]
+            alike.setdefault(self._values[tensor], []).append(tensor)
+        for value, tensors in alike.items():
+            groups = [[tensor] for tensor in tensors]
+            local = [tensor for tensor in tensors if not wiring.is_base(wiring.maker[tensor])]
+            if len(local) > 1:
+                groups.insert(0, local)
             for formula in sorted(self._counted.get(value, ()), key=lambda f: (len(str(f)), str(f))):
-                text = f"{self._stated(tensor)}, which may be a number, or {formula}"
-                yield Alternative(wiring.maker[tensor].name, text, self.literals | {tensor: formula})
+                for group in groups:
+                    more = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
+                    text = f"{self._stated(group[0])}{more}, which may be a number, or {formula}"
+                    literals = self.literals | dict.fromkeys(group, formula)
+                    yield Alternative(wiring.maker[group[0]].name, text, literals)
 
     def _stated(self, tensor: str) -> str:
         return f"the constant {self.inference.name(tensor)} is {self._values[tensor]} in the capture"
@@ -148,7 +157,7 @@ class Reading:
 
     def doubts(self) -> list[str]:
         """Why programs that differ at other sizes may be another program that this capture is of, too."""
-        wiring, unifier = self.inference.wiring, self.inference.unifier
+        wiring = self.inference.wiring
         out: dict[str, None] = {}
         both = {self._values[tensor] for tensor in self._plain() if wiring.is_base(wiring.maker[tensor])}
         for tensor in self._plain():
@@ -156,11 +165,8 @@ class Reading:
             if value not in both and value in self._counted:
                 formula = min(self._counted[value], key=lambda f: (len(str(f)), str(f)))
                 out[f"{self._stated(tensor)}, which may be a number, or {formula}"] = None
-        for tensor, shape in wiring.shape.items():
-            for i, size in enumerate(shape):
-                extent = unifier.formula(("dim", tensor, i)) if size == 1 else None
-                if extent is not None and extent.constant is None:
-                    out[f"dims of {extent} have one element in the capture, as others that always have one"] = None
+        for extent in self.inference.of_one_element():
+            out[f"dims of {extent} have one element in the capture, as others that always have one"] = None
         return list(out)
 
 
