@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from itertools import chain
 from pathlib import Path
 
 from layers import replicate
@@ -60,8 +61,8 @@ def main() -> None:
     print(f"{'graph':24} {'ops':>6} {'run':>14} {'with certificate':>22} {'check':>22} {'file':>8}")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        made = [exported(folder, options.data, int(n)) for n in options.layers.split(",") if n]
-        for facts in [*made, *options.facts]:
+        made = (exported(folder, options.data, int(n)) for n in options.layers.split(",") if n)
+        for facts in chain(options.facts, made):  # large graphs last: a child's peak is never below its parent's memory
             proof = folder / "proof.jsonl.gz"
             run, memory = cost(options.repeat, "run", facts)
             ops = (facts / "op.facts").read_text("utf-8").count("\n")

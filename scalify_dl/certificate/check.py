@@ -24,8 +24,9 @@ from .closed import Closed
 from .decide import Decider
 from .files import CertificateError, file_hash, read_lines, rule_name, text_hash
 from .plans import Check, Functions, Row, Rows, derive, instance
-from .rules import Clause, RuleError, RuleSet, Value, cell, read_rules
+from .rules import read_rules
 from .structure import DECIDED, Structure
+from .terms import Clause, RuleError, RuleSet, Value, cell
 
 
 @dataclass(frozen=True)

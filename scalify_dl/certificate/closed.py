@@ -12,8 +12,8 @@ from operator import itemgetter
 from typing import Any
 
 from .plans import Derive, Functions, Row, Rows, derive, plain_atoms
-from .rules import Atom, Clause, RuleError, RuleSet
 from .structure import RECURSION, Structure
+from .terms import Atom, Clause, RuleError, RuleSet
 
 _MANY = 1000
 """Rows that a relation is taken to have while it is computed."""
@@ -67,7 +67,8 @@ class _Table:
 
 
 class Closed:
-    """The relations of a rule set over facts, each complete once it is asked for."""
+    """The relations of a rule set over facts, each complete once it is asked for. Tables and indexes stay the same
+    objects while rows are added."""
 
     def __init__(
         self,

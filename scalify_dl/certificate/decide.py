@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from .plans import Tables
-from .rules import Cell, Value
+from .closed import Closed
+from .terms import Cell, Value
 
 MOST = 200_000
 """Values of the leaf that are tried one by one, over all ranks."""
@@ -69,7 +69,7 @@ _NUMBERS = _operators(lambda c, a, b: a if c else b, lambda a, b: a // b)
 class Decider:
     """Decides claims over the ranks of one run; each claim once."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Closed) -> None:
         self.tables = tables
         self.known: dict[tuple[Value, ...], bool] = {}
         self.forms: dict[tuple[Any, ...], Expression] = {}

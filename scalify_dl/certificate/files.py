@@ -26,7 +26,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -52,21 +52,6 @@ def file_hash(path: Path) -> str:
 def rule_name(path: Path, shipped: Path) -> str:
     """What a certificate calls a rules file: its path among the shipped ones, or just its name."""
     return path.relative_to(shipped).as_posix() if path.is_relative_to(shipped) else path.name
-
-
-def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a certificate of these lines, which follow the first; it appears whole or not at all. The same lines give
-    the same file."""
-    body = "".join(line + "\n" for line in lines).encode()
-    first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
-    temporary = path.with_name(path.name + ".part")
-    try:
-        with temporary.open("wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as file:
-            file.write(json.dumps(first).encode() + b"\n")
-            file.write(body)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def read_lines(path: Path) -> Iterator[Any]:

@@ -17,12 +17,13 @@ Only numbered names, operators and `repr` of constants get into the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable
 from functools import lru_cache
 from types import CodeType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from .rules import (
+from .functors import FUNCTORS, INFIX, whole
+from .terms import (
     LOCAL,
     Aggregate,
     Apply,
@@ -42,6 +43,9 @@ from .rules import (
     parts,
 )
 
+if TYPE_CHECKING:
+    from .closed import Closed
+
 Row = tuple[Value, ...]
 Rows = dict[Row, None]
 """A set that keeps the order in which rows came: rows that are made together are near in memory."""
@@ -49,54 +53,6 @@ _FEW = 16
 """Rows for one value of a column that are rather looked through than told apart by an index of several columns."""
 
 
-class Tables(Protocol):
-    """Where looked-up rows come from. Tables and indexes stay the same objects while rows are added."""
-
-    def rows(self, relation: str) -> Rows: ...
-
-    def index(self, relation: str, columns: tuple[int, ...]) -> dict[Any, Sequence[Row]]:
-        """Rows by their values in `columns`: one value, or the tuple of several."""
-        ...
-
-    def fitting(self, relation: str, columns: Iterable[int]) -> float:
-        """About how many rows there are for one choice of values in these columns."""
-        ...
-
-    def most(self, relation: str, column: int) -> int:
-        """The most rows that there are for one value of a column."""
-        ...
-
-    def order(self, text: str) -> int:
-        """The number of a text (`ord`)."""
-        ...
-
-
-def quotient(a: int, b: int) -> int:
-    """Division towards zero."""
-    if b == 0:
-        raise RuleError("division by zero")
-    out = abs(a) // abs(b)
-    return out if (a < 0) == (b < 0) else -out
-
-
-def _whole(value: int) -> int:
-    if not -(2**31) <= value < 2**31:
-        raise RuleError(f"{value} is not a 32-bit number")
-    return value
-
-
-_INFIX = {"+": "+", "-": "-", "*": "*", "band": "&", "bor": "|", "bxor": "^"}
-_FUNCTORS: dict[str, Callable[..., Any]] = {
-    "/": quotient,
-    "%": lambda a, b: a - b * quotient(a, b),
-    "bshl": lambda a, b: _whole(a << (b if 0 <= b < 32 else 32)),
-    "max": max,
-    "min": min,
-    "to_string": str,
-    "to_number": int,
-    "strlen": len,
-    "substr": lambda text, start, count: text[start : start + count],
-}
 _TESTS = {"=": "==", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">=", "contains": "in"}
 
 
@@ -133,9 +89,9 @@ def _code(source: str) -> CodeType:
 class Functions:
     """Functions over the same tables, compiled together."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Closed) -> None:
         self.tables = tables
-        self.scope: dict[str, Any] = {"Cell": Cell, "cell": cell, "order": tables.order, "whole": _whole}
+        self.scope: dict[str, Any] = {"Cell": Cell, "cell": cell, "order": tables.order, "whole": whole}
         self.known: dict[Any, str] = {}
         self.sources: list[str] = []
 
@@ -213,15 +169,15 @@ class _Body:
             return f"cell(({given}))"
         if term.name == "ord":
             return f"order({given})"
-        if term.name in _INFIX and len(values) == 2:  # in place: calls of Python functions are dear
+        if term.name in INFIX and len(values) == 2:  # in place: calls of Python functions are dear
             number = self.fresh()
-            result = f"({number} := {values[0]} {_INFIX[term.name]} {values[1]})"
+            result = f"({number} := {values[0]} {INFIX[term.name]} {values[1]})"
             return f"({number} if -{2**31} <= {result} < {2**31} else whole({number}))"
         if term.name == "cat":
             return f"''.join(({given}))"
-        if term.name not in _FUNCTORS:
+        if term.name not in FUNCTORS:
             raise RuleError(f"the checker does not know the functor `{term.name}`")
-        return f"{self.functions.named(('functor', term.name), lambda: _FUNCTORS[term.name])}({given})"
+        return f"{self.functions.named(('functor', term.name), lambda: FUNCTORS[term.name])}({given})"
 
     def aggregate(self, term: Aggregate) -> str:
         """Over complete relations; the variables that it has for itself end with it."""

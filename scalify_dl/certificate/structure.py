@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .rules import Aggregate, Atom, Clause, RuleSet, atoms, parts
+from .terms import Aggregate, Atom, Clause, RuleSet, atoms, parts
 
 RECURSION = "holds"
 """The relation whose recursion a certificate shows."""

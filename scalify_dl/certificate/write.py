@@ -6,8 +6,10 @@ is concluded from it, and the little below that nothing denies or counts.
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ from scalify_dl.pysouffle import Derivation, Program, rules_dir
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rule_files
 from scalify_dl.verify.verdict import Report
 
-from .files import file_hash, rule_name, text_hash, write_lines
-from .rules import Apply, RuleSet, atoms, parts, read_rules
+from .files import FORMAT, VERSION, file_hash, rule_name, text_hash
+from .rules import read_rules
 from .structure import DECIDED, Structure
+from .terms import Apply, RuleSet, atoms, parts
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _MANY = 1000
@@ -49,7 +52,7 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
         "order": order_of_texts(program, rules),
         "choices": choices,
     }
-    write_lines(path, map(_dumps, _lines(header, derived, numbers, structure.late)))
+    _write_lines(path, map(_dumps, _lines(header, derived, numbers, structure.late)))
 
 
 def _clauses(derived: Derivation, rules: RuleSet) -> tuple[list[list[Any]], dict[int, int]]:
@@ -95,3 +98,18 @@ def order_of_texts(program: Program, rules: RuleSet) -> dict[str, int]:
             columns |= {(atom.relation, i) for i, term in enumerate(atom.args) if term in asked}
     numbers = {n for relation, i in columns for n in program.array(relation)[:, i].tolist()}
     return {program.symbol(n): n for n in sorted(numbers)}
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a certificate of these lines, which follow the first; it appears whole or not at all. The same lines give
+    the same file."""
+    body = "".join(line + "\n" for line in lines).encode()
+    first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+    temporary = path.with_name(path.name + ".part")
+    try:
+        with temporary.open("wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as file:
+            file.write(json.dumps(first).encode() + b"\n")
+            file.write(body)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from scalify_dl.certificate.check import Checked, Checker
 from scalify_dl.certificate.files import FORMAT, VERSION, CertificateError, text_hash
-from scalify_dl.certificate.rules import RuleError, read_rules
+from scalify_dl.certificate.rules import read_rules
+from scalify_dl.certificate.terms import RuleError
 from scalify_dl.certificate.write import write
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts, files

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from scalify_dl.certificate.closed import Closed
 from scalify_dl.certificate.plans import Functions, instance
-from scalify_dl.certificate.rules import RuleSet, cell, read_rules
+from scalify_dl.certificate.rules import read_rules
 from scalify_dl.certificate.structure import Structure
+from scalify_dl.certificate.terms import RuleSet, cell
 from scalify_dl.certificate.write import order_of_texts
 from scalify_dl.facts.files import load
 from scalify_dl.pysouffle import Program

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scalify_dl.certificate import decide as module
 from scalify_dl.certificate.decide import Decider
 from scalify_dl.certificate.files import CertificateError
-from scalify_dl.certificate.rules import Value, cell
+from scalify_dl.certificate.terms import Value, cell
 from scalify_dl.certificate.write import write
 from scalify_dl.facts import files
 from scalify_dl.obligations import Discharger
