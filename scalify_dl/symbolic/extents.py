@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import product
 from math import prod
 
 from scalify_dl.errors import InputError
 
 from .expression import Expression
-from .family import Cell, Family
+from .family import Cell, Family, RankFormula
 
 _TAKEN = {"slice": "limit", "dynamic-slice": "sizes", "gather": "slice_sizes"}
 """Op kinds that take a part of their first operand, and the attribute that has an end or an extent per dim."""
@@ -63,6 +65,11 @@ class Extents:
             elif kind == "dynamic-update-slice":
                 whole, part = (self.shapes[self.operands[op][i]] for i in (0, 1))
                 rooms.update(whole[dim] - size + _ONE for dim, size in part.items())
+        for (op, name, dim), number in self.family.rank_numbers.items():
+            if self.kinds.get(op) == "slice" and name in ("start", "limit"):
+                whole = self.shapes[self.operands[op][0]]
+                for end in self._ends(number):
+                    rooms.add(end + _ONE if name == "start" else whole[dim] - end + _ONE)
         return {room for room in rooms if room.constant is None}
 
     def divided(self) -> set[Expression]:
@@ -73,6 +80,16 @@ class Extents:
             if kind == "all-to-all" and op in self.family.groups
             for dim in self._at(op, "split_dimension")
         }
+
+    def _ends(self, number: RankFormula) -> Iterator[Expression]:
+        """What a number of the rank is on the first and last rank along every axis."""
+        sizes = dict(self.family.axes)
+        for base, slopes in number.places.values():
+            for last in product((False, True), repeat=len(slopes)):
+                steps = (
+                    slope * (sizes[axis] - _ONE) for (axis, slope), at in zip(slopes.items(), last, strict=True) if at
+                )
+                yield sum(steps, base)
 
     def _ranks(self, op: str) -> Expression:
         sizes = dict(self.family.axes)
