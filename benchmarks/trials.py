@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from scalify_dl.audit.fuzz.halo_steps import Window
+from scalify_dl.audit.fuzz.order_steps import reordered
 from scalify_dl.audit.fuzz.padding_steps import gathered, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, matmul, spread
@@ -168,4 +170,15 @@ def a_diagonal_that_is_passed_on() -> Pair:
     for base, turns in [*sums, (b.emit("multiply", [whole, wide]), [weighed, sent(weighed)])]:
         blocks = b.emit("reshape", [base], shape=(2, 2, 6))
         pair.outputs(b.emit("reduce", [blocks], dimensions=[0], reducer="sum"), g.emit("add", turns))
+    return pair
+
+
+@trial
+def a_convolution_over_blocks_in_another_order() -> Pair:
+    """Positions matter to a convolution, and it adds up, too."""
+    pair = Pair({"tp": 4})
+    (x, dx), (k, dk) = pair.input((2, 8, 2), {1: "tp"}), pair.input((3, 2, 2))
+    whole = reordered(pair, dx, 1, "tp", [0, 2, 1, 3])
+    window = Window(3, kind="convolution")
+    pair.outputs(window.apply(pair.base, x, k, 1, 1), window.apply(pair.dist, whole, dk, 1, 1))
     return pair

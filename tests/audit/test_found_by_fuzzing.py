@@ -246,6 +246,17 @@ def test_a_part_without_elements_that_is_passed_on_does_not_keep_the_rules_going
     derived_truths(pair)
 
 
+def test_a_number_is_not_what_it_is_where_it_is_spread_over_nothing() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((0,))
+    products = (
+        g.emit("multiply", [v, g.emit("broadcast", [g.constant(2.0, "f32")], shape=(0,), dimensions=[])])
+        for g, v in ((pair.base, x), (pair.dist, dx))
+    )
+    pair.outputs(*products)
+    derived_truths(pair)
+
+
 def test_attention_without_heads_does_not_end_the_run() -> None:
     pair = Pair({"tp": 2})
     (x, dx), (y, dy) = pair.input((4, 4, 4)), pair.input((4, 0, 4))
