@@ -106,16 +106,30 @@ class Decisions:
             if progress:
                 continue
             free = self.unifier.open(inputs) + [cell for op in waiting for cell in self._written(op)]
+            if alone := self.unifier.unrelated(free):
+                self._constants(alone)
+                continue
             rest = [cell for op in waiting for cell in self.unifier.open(self._own(op)) if cell[0] != "rank"]
-            # what is multiplied with a size first, never a multiple of one: batch * 16 rather than 128 / batch
-            score = self.unifier.beside_size
-            free = [c for c in (*free, *rest) if score(c) > 0] or [c for c in (*free, *rest) if not score(c)]
-            if not free:
+            chosen = self._first((*free, *rest))
+            if chosen is None:
                 self._split_is_told(waiting)
-                free = rest
-            if not free:
-                return
-            self._constants(free[:1])
+                if not rest:
+                    return
+            self._constants([chosen or rest[0]])
+
+    def _first(self, cells: Sequence[Cell]) -> Cell | None:
+        """What is multiplied with a size, else what is no multiple of one: batch * 16 rather than 128 / batch."""
+        second, seen = None, set()
+        for cell in cells:
+            root = self.unifier.find(cell)
+            if root not in seen:
+                seen.add(root)
+                score = self.unifier.beside_size(cell)
+                if score > 0:
+                    return cell
+                if score == 0 and second is None:
+                    second = cell
+        return second
 
     def _obvious(self, op: Op) -> bool:
         """Decides numbers of an op for which something speaks; whether there were any."""

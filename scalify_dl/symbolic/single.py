@@ -51,6 +51,8 @@ class Reading:
         cells: list[tuple[SizeSymbol, Cell]] = [(s, located(facts, s, places[s.name])) for s in symbols]
         named = {symbol.name: symbol for symbol in symbols}
         cells += [(named[name], cell) for name, cell in also]
+        # what has no symbolic form, whatever the numbers are, is told first
+        Lifting([facts], [point], symbols, lambda cell, values: Expression.number(values[0])).family()
         self.inference = Inference(facts, point, cells)
         decisions = Decisions(self.inference)
         self.literals = Counts(decisions).literals
