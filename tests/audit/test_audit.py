@@ -116,3 +116,37 @@ def test_rounding_where_zero_is_expected_is_no_difference() -> None:
     pair.outputs(b.emit("subtract", [total, total]), zero)
     row = ("subtract", "", "base/subtract", "", "[0:1x3]|tp=sum2")
     assert audit(pair.tables(), [row], trials=6).counts == {"true": 1}
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (("dot", "", "base/dot", "", "[0:1x8][1:1x6]"), "speaks of a mesh without axes"),
+        (("dot", "", "base/dot", "", "[0:1x8][1:1x6]|xx=sum2"), "speaks of a mesh xx=2"),
+        (("dot", "", "base/dot", "", "[0:1x8][1:1x6]|tp=sum3"), "speaks of a mesh tp=3"),
+        (("dot", "", "base/dot", "", "[0:1x8]|tp=sum2"), "makes [8] on every rank"),
+        (("dot", "", "base/dot", "", "[0:2x8][1:1x6]|tp=sum2"), "does not fit the baseline's [8, 6]"),
+        (("dot", "9:0:2", "base/dot", "9:0:2", "[0:1x8][1:1x6]|tp=sum2"), "piece 9:0:2 does not fit"),
+        (("dot", "first half", "base/dot", "", "[0:1x8][1:1x6]|tp=sum2"), "is no piece"),
+        (("base/dot", "", "base/dot", "", "[0:1x8][1:1x6]|tp=sum2"), "is on the `base` side"),
+        (("dot", "", "base/dot", "", "Shard(0)"), "is no layout"),
+    ],
+)
+def test_what_is_malformed_about_a_row_is_said(row: tuple[str, str, str, str, str], said: str) -> None:
+    (finding,) = audit(linear().tables(), [row]).findings
+    assert finding.verdict == "malformed"
+    assert said in finding.text
+
+
+def test_a_line_of_names_and_empty_lines_are_skipped(tmp_path: Path) -> None:
+    table = tmp_path / "corr.tsv"
+    table.write_text("dist\tdist_piece\tbase\tbase_piece\tlayout\n" + "\t".join(TRUE[0]) + "\n\n")
+    assert read_corr(table) == [TRUE[0]]
+
+
+@pytest.mark.parametrize(("content", "said"), [(b"", "no rows"), (b"\xff\n", "no UTF-8"), (b"a\tb\n", "2 columns")])
+def test_a_table_that_cannot_be_read_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
+    table = tmp_path / "corr.tsv"
+    table.write_bytes(content)
+    with pytest.raises(InputError, match=said):
+        read_corr(table)

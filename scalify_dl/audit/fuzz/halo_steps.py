@@ -178,11 +178,10 @@ def uneven_windows(w: World) -> None:
     w.add(base, gathered(w.pair, z, 1, axis, n, low=w.slip()))
 
 
-FAULTS = (
-    "swapped", "around", "mixed", "nothing", "bounds", "offset", "filler", "other op", "groups", "beside", "far",
-    "wide", "base", "corner", "along",
-)  # fmt: skip
+FAULTS = ("swapped", "around", "mixed", "nothing", "bounds", "offset")
 """What may be wrong about borders."""
+SHIFT_FAULTS = (*FAULTS, "far", "wide", "base", "corner", "along")
+WINDOW_FAULTS = (*FAULTS, "filler", "groups", "beside", "other op", "other op", "other op")
 
 
 @step("borders", 0.6)
@@ -199,7 +198,8 @@ def borders(w: World) -> None:
     split = {dim: axis} | ({batch: w.rng.choice(others)} if others and w.chance(0.5) else {})
     t = w.input("f32", shape=shape, layout=w.pair.layout(shape, split))
     kind = w.rng.choice(["shift", "roll", "window", "window"])
-    fault = w.rng.choice(FAULTS) if w.chance(3 * w.wrong) else ""
+    faults = WINDOW_FAULTS if kind == "window" else SHIFT_FAULTS
+    fault = w.rng.choice(faults) if w.chance(3 * w.wrong) else ""
     if kind == "window":
         window_over(w, t, axis, block, order, fault)
         return
@@ -243,8 +243,8 @@ def window_over(w: World, t: Twin, axis: str, block: int, order: tuple[int, int,
     other = None
     if fault == "other op":
         other = w.rng.choice([
-            replace(window, beside=1), replace(window, kind=w.rng.choice(["sum", "max"])),
-            replace(window, dilation=3 - dilation), replace(window, groups=2),
+            replace(window, beside=1), replace(window, kind="max" if reducer == "sum" else "sum"),
+            replace(window, kind="min" if reducer == "max" else "max"),
         ])  # fmt: skip
     w.add(*windowed(
         w.pair, t.base, t.dist, (kernel.base, kernel.dist), axis, window, masked=w.chance(0.7), bounds=bounds,
