@@ -7,7 +7,7 @@ from collections.abc import Callable
 from scalify_dl.audit.fuzz.halo_steps import Window
 from scalify_dl.audit.fuzz.order_steps import reordered
 from scalify_dl.audit.fuzz.padding_steps import gathered, uneven_shard
-from scalify_dl.audit.fuzz.partitioner_steps import part
+from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 
@@ -178,7 +178,17 @@ def a_convolution_over_blocks_in_another_order() -> Pair:
     """Positions matter to a convolution, and it adds up, too."""
     pair = Pair({"tp": 4})
     (x, dx), (k, dk) = pair.input((2, 8, 2), {1: "tp"}), pair.input((3, 2, 2))
-    whole = reordered(pair, dx, 1, "tp", [0, 2, 1, 3])
+    whole = reordered(pair, dx, 1, "tp", [0, 1, 3, 2])
     window = Window(3, kind="convolution")
     pair.outputs(window.apply(pair.base, x, k, 1, 1), window.apply(pair.dist, whole, dk, 1, 1))
+    return pair
+
+
+@trial
+def a_part_without_elements_is_passed_on() -> Pair:
+    """Parts of the shards, one without elements, and one from the wrong place."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 2), {0: "tp"})
+    pair.outputs(part(pair.base, x, 0, 1, 1), exchanged(pair, dx, 0, "tp", 1, 0))
+    pair.outputs(part(pair.base, x, 0, 1, 5), exchanged(pair, dx, 0, "tp", 1, 2, slip=1))
     return pair
