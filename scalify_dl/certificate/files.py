@@ -2,7 +2,7 @@
 
 A certificate is gzipped text, one JSON value a line. The first line names the format and hashes all that follows:
 
-    {"certificate": "scalify-dl", "version": 2, "sha256": …}
+    {"certificate": "scalify-dl", "version": 3, "sha256": …}
 
 the second one says what is proved, from what:
 
@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = "scalify-dl"
-VERSION = 2
+VERSION = 3
 _BLOCK = 1 << 20
 
 
