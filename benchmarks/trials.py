@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from scalify_dl.audit.fuzz.halo_steps import Window
 from scalify_dl.audit.fuzz.order_steps import reordered
-from scalify_dl.audit.fuzz.padding_steps import gathered, uneven_shard
-from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part
+from scalify_dl.audit.fuzz.padding_steps import first, gathered, uneven_shard
+from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 
@@ -192,3 +193,53 @@ def a_part_without_elements_is_passed_on() -> Pair:
     pair.outputs(part(pair.base, x, 0, 1, 1), exchanged(pair, dx, 0, "tp", 1, 0))
     pair.outputs(part(pair.base, x, 0, 1, 5), exchanged(pair, dx, 0, "tp", 1, 2, slip=1))
     return pair
+
+
+def late(mesh: dict[str, int], axes: list[str], gathered_part: str) -> Pair:
+    """Rows of a table over `tp`, by ids over `axes`; what is called `gathered_part` is made of the rank's own ids and
+    gathered then, though it depends on the rank."""
+    pair = Pair(mesh)
+    (t, dt), (i, di) = pair.input((8, 2), {0: "tp"}), pair.input((8,), {0: axes}, dtype="s32", range=(0, 8))
+    g, own = pair.dist, first(pair, "tp", 4)
+
+    def rank(values: list[int], x: Tensor) -> Tensor:
+        return g.emit("broadcast", [rank_scalar(pair, values)], shape=x.shape, dimensions=[])
+
+    def whole(x: Tensor) -> Tensor:
+        return g.emit("all-gather", [x], dimension=0, groups=pair.groups(*axes))
+
+    def outside(x: Tensor) -> Tensor:
+        ends = [(own, "LT"), ([v + 4 for v in own], "GE")]
+        return g.emit("or", [g.emit("compare", [x, rank(v, x)], direction=way) for v, way in ends])
+
+    def near(x: Tensor) -> Tensor:
+        return g.emit("subtract", [x, rank(own, x)])
+
+    def choice(x: Tensor, bound: Tensor, way: str, one: Tensor, other: Tensor) -> Tensor:
+        return g.emit("select", [g.emit("compare", [x, bound], direction=way), one, other])
+
+    zero, ids = g.splat(0, "s32", di.shape), whole(di)
+    mask = whole(g.emit("not", [outside(di)])) if gathered_part == "negation" else g.emit("not", [outside(ids)])
+    local = {
+        "negation": lambda: near(ids),
+        "difference": lambda: whole(near(di)),
+        "condition": lambda: near(whole(choice(di, rank(own, di), "GE", di, zero))),
+        "first arm": lambda: whole(choice(di, zero, "GE", near(di), zero)),
+        "second arm": lambda: whole(choice(di, zero, "LT", zero, near(di))),
+    }[gathered_part]()
+    attributes = {
+        "offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "slice_sizes": [1, 2],
+        "index_vector_dim": 1, "mode": "clamp",
+    }  # fmt: skip
+    rows = g.emit("gather", [dt, local], **attributes)
+    kept = g.emit("select", [spread(g, mask, rows.shape, [0]), rows, g.splat(0.0, "f32", rows.shape)])
+    expected = pair.base.emit("gather", [t, i], **attributes)
+    pair.outputs(expected, g.emit("all-reduce", [kept], reducer="sum", groups=pair.groups("tp")))
+    return pair
+
+
+for what in ("negation", "condition", "first arm", "second arm", "difference"):
+    TRIALS[f"a {what} that is gathered late"] = partial(late, {"tp": 2}, ["tp"], what)
+TRIALS["a difference that is gathered late over two axes"] = partial(
+    late, {"dp": 2, "tp": 2}, ["dp", "tp"], "difference"
+)
