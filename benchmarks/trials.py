@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from scalify_dl.audit.fuzz.halo_steps import Window
+from scalify_dl.audit.fuzz.halo_steps import Window, rolled, with_borders
 from scalify_dl.audit.fuzz.order_steps import reordered
 from scalify_dl.audit.fuzz.padding_steps import first, gathered, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
@@ -192,6 +192,29 @@ def a_part_without_elements_is_passed_on() -> Pair:
     x, dx = pair.input((8, 2), {0: "tp"})
     pair.outputs(part(pair.base, x, 0, 1, 1), exchanged(pair, dx, 0, "tp", 1, 0))
     pair.outputs(part(pair.base, x, 0, 1, 5), exchanged(pair, dx, 0, "tp", 1, 2, slip=1))
+    return pair
+
+
+@trial
+def one_of_two_rolls() -> Pair:
+    """The baseline rolls a value by one and by two; the shards with their borders roll it by one."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 2), {0: "tp"})
+    z = part(pair.dist, with_borders(pair, dx, 0, "tp", 0, 1, around=True), 0, 1, 5)
+    pair.outputs(rolled(pair, x, 0, 1), z)
+    pair.outputs(rolled(pair, x, 0, 2), pair.dist.emit("negate", [pair.dist.emit("negate", [z])]))
+    return pair
+
+
+@trial
+def a_shift_and_a_column() -> Pair:
+    """One pad of the baseline moves the value along its rows and adds a column."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 2), {0: "tp"})
+    number = pair.base.constant(0.0, "f32")
+    padded = pair.base.emit("pad", [x, number], low=[1, 0], high=[0, 1], interior=[0, 0])
+    z = part(pair.dist, with_borders(pair, dx, 0, "tp", 1, 0), 0, 0, 4)
+    pair.outputs(part(pair.base, padded, 0, 0, 8), z)
     return pair
 
 
