@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 from scalify_dl.facts.model import Row
 from scalify_dl.facts.schema import SYMBOLIC
-from scalify_dl.pysouffle import Program, Symbol
+from scalify_dl.pysouffle import EvaluationError, Program, Symbol
 from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import Analysis, fact_relations
 
 from .conditions import Condition
 from .family import SymbolicFacts
+
+MEMORY = 3000
+"""Most megabytes of one run: with symbols, formulas of a wrong program may grow without end (products of scales)."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,13 @@ def derive(rules: Program, options: Options, facts: SymbolicFacts, point: Mappin
     for relation, table in (fact_relations(program) | {name: name for name in SYMBOLIC}).items():
         numbers = [i for i, a in enumerate(program.relations[relation].attributes) if a.kind == "number"]
         program.insert(relation, [names.row(row, numbers) for row in facts.facts.tables.get(table, [])])
-    memory = None if options.max_memory is None else options.max_memory * 1_000_000
-    program.run(timeout=options.timeout, max_memory=memory)
+    memory = min(options.max_memory or MEMORY, MEMORY) * 1_000_000
+    try:
+        program.run(timeout=options.timeout, max_memory=memory)
+    except EvaluationError as error:
+        if not error.message.startswith(("timeout:", "max_memory:")):
+            raise
+        return Derivation(False, stops=(error.message.splitlines()[0],))
     found: dict[tuple[str, str], Row] = {}
     for row in sorted(program.relation("output_verdict")):
         if row[2] == "PROVED":
