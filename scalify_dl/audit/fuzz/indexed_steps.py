@@ -227,6 +227,33 @@ def late_gather(w: World) -> None:
     w.add(read(w, w.base, table.base, base_ids), keep(w, w.dist, mask, rows))
 
 
+@step("filled-read", 0.5)
+def filled_read(w: World) -> None:
+    """A read that gives a number where the id is out of range, on one side or both; ids that never are, or may be."""
+    rows, columns = w.rng.choice([8, 12]), w.rng.choice([4, 8])
+    axis, size = w.rng.choice(w.pair.mesh.axes)
+    split = {1: axis} if columns % size == 0 and w.chance(0.7) else {}
+    table = w.input("f32", shape=[rows, columns], layout=w.pair.layout([rows, columns], split))
+    bounds = (0, rows) if not w.slip() else w.rng.choice([(0, rows + 2), (-2, rows)])
+    ids = w.pair.input((4,), {}, dtype="s32", range=bounds)
+    filler, results = w.rng.choice([float("nan"), 1.0]), []
+    sides = w.rng.choice([(True, False), (False, True), (True, True)])
+    for g, t, i, fills in ((w.base, table.base, ids[0], sides[0]), (w.dist, table.dist, ids[1], sides[1])):
+        found = read(w, g, t, i)
+        if fills:
+            last = rows - 1 if not w.slip() else rows - 2
+            known = w.emit(g, "and", [
+                w.emit(g, "compare", [i, g.splat(0, "s32", i.shape)], direction="GE"),
+                w.emit(g, "compare", [i, g.splat(last, "s32", i.shape)], direction="LE"),
+            ])  # fmt: skip
+            wide, other = spread(g, known, found.shape, [0]), g.splat(filler, "f32", found.shape)
+            turned = w.chance(0.3)
+            wide = w.emit(g, "not", [wide]) if turned else wide
+            found = w.emit(g, "select", [wide, other, found] if turned else [wide, found, other])
+        results.append(found)
+    w.add(*results)
+
+
 @step("row-of-a-rank", 0.3)
 def row_of_a_rank(w: World) -> None:
     """A table of which every rank has one row: read where the id is the rank's number, or one beside it."""
