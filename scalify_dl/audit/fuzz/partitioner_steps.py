@@ -39,9 +39,9 @@ def exchanged(
     joined = g.emit("concatenate", parts, dimension=dim) if len(parts) > 1 else x
     if padded:
         edge = [padded if d == dim else 0 for d in range(len(x.shape))]
-        high = [corner if d == 1 - dim else 0 for d in range(len(edge))]
+        beyond = [corner if d == 1 - dim else 0 for d in range(len(edge))]
         none = [0] * len(edge)
-        joined = g.emit("pad", [joined, g.constant(0.0, x.dtype)], low=edge, high=high, interior=none)
+        joined = g.emit("pad", [joined, g.constant(0.0, x.dtype)], low=edge, high=beyond, interior=none)
     zero, offset = g.constant(0, "s32"), g.add("constant", [], [("s32", ())])
     offset.rank_numbers["value", 0] = {r: starts[c[at]] - (c[at] + low) * n + padded + slip for r, c in ranks}
     other = g.constant(beside, "s32")
