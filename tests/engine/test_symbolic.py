@@ -329,6 +329,22 @@ def test_a_relation_that_counts_upwards_has_an_end() -> None:
     assert {str(c) for c in p.conditions({"c": [("seq",)]})} == {"9 <= seq", "batch != seq", "1 != seq"}
 
 
+def test_remainders_of_remainders_do_not_grow_without_bound() -> None:
+    rules = """
+        .decl given(p: number, q: number)
+        .decl step(x: number, y: number)
+        step(p, q) :- given(p, q).
+        step(y, x % y) :- step(x, y), y > 0.
+        .decl divisor(g: number)
+        divisor(g) :- step(g, 0).
+    """
+    symbols = [Symbol("a", value=104512464, minimum=1), Symbol("b", value=64592255, minimum=1)]
+    program = Program.from_source(rules, symbols=symbols).insert("given", [("3*a + 1", "2*b + 5")]).run(timeout=30)
+    conditions = program.conditions({"divisor": program.relation("divisor")})
+    assert any(condition.kind == "equal" for condition in conditions)
+    assert all(len(str(condition)) < 5000 for condition in conditions)
+
+
 def test_no_conditions_where_negation_reads_a_choice() -> None:
     rules = """.decl b(x: number, y: number) choice-domain x
     .decl c(x: number)
