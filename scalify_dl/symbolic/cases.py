@@ -84,7 +84,7 @@ def cover(
         raise InputError(f"the sizes {_text(first)} do not fit the formulas", hint="add a capture at other sizes")
     search = Search(out.domain)
     run = partial(derive, rules_program(options.rules), options)
-    single = 0
+    single, required = 0, set(out.magnitude)
     point: Point | None = _spread(family, {}, out.domain) or first
     while point is not None:
         if len(out.cases) >= LIMIT or single >= POINTS:
@@ -103,6 +103,8 @@ def cover(
         out.cases.append(case)
         try:
             search.add(case.region)
+            search.require(out.magnitude - required)
+            required |= out.magnitude
             point = search.point()
         except TimeoutError as error:
             out.notes.append(f"{error}")

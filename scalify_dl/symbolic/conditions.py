@@ -17,6 +17,8 @@ from .expression import Expression, primitive
 
 LARGE = 2**29
 """Numbers from here on occur in rules only to keep arithmetic within 32 bits."""
+EXACT = 2**24
+"""What is to stay below more than this is a factor of a number that stays below 2^30. (2^24 itself: whole in f32.)"""
 _SIGNS = {"less": "<", "less_equal": "<=", "not_equal": "!=", "equal": "="}
 
 
@@ -58,7 +60,8 @@ class Condition:
     @property
     def bounds_magnitude(self) -> bool:
         """Whether this only keeps numbers small."""
-        return any(int(number) >= LARGE for number in re.findall(r"\d+", f"{self.left} {self.right}"))
+        above = self.kind in ("less", "less_equal") and self.right.isdigit() and int(self.right) > EXACT
+        return above or any(int(number) >= LARGE for number in re.findall(r"\d+", f"{self.left} {self.right}"))
 
     def holds(self, values: Mapping[str, int]) -> bool:
         """Whether it holds at a point (not where something is divided by zero)."""

@@ -117,6 +117,12 @@ class Search:
                 self._asked.append(above >= below)
             self._asked.append(above < LARGE * below)
 
+    def require(self, conditions: Iterable[Condition]) -> None:
+        """Looks only where these hold from now on, as far as they are about sizes alone."""
+        for condition in conditions:
+            if condition.difference is not None and condition.symbols <= {*self.domain.symbols}:
+                self._asked.append(self._terms.condition(condition))
+
     def add(self, region: Region) -> None:
         """Leaves a region out from now on."""
         self._asked.append(self._outside(region))
