@@ -36,8 +36,9 @@ def derive(rules: Program, options: Options, facts: SymbolicFacts, point: Mappin
     left = [symbol.name for symbol in facts.family.symbols if symbol.name not in facts.values]
     names = _Names([*left, *facts.coordinates.values()])
     symbols = [Symbol(names.inside(name), value=point[name], minimum=1) for name in left]
-    symbols += [
-        Symbol(names.inside(name), value=facts.family.ends[0], minimum=facts.family.ends[0], below=names.inside(axis))
+    first, last = facts.family.ends
+    symbols += [  # a coordinate in the middle: at the first one more numbers coincide
+        Symbol(names.inside(name), max(first, (first + point[axis] - last - 1) // 2), first, names.inside(axis))
         for axis, name in facts.coordinates.items()
     ]
     program = rules.fresh(symbols=symbols)
