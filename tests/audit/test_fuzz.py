@@ -46,7 +46,8 @@ UNSOUND = [
 
 @pytest.mark.parametrize(("file", "old", "new"), UNSOUND)
 def test_an_unsound_lemma_is_found_with_a_small_graph(tmp_path: Path, file: str, old: str, new: str) -> None:
-    report = check_rules(main=edited(tmp_path, file, old, new), pairs=1500, seconds=90, seed=70_000, stop=1)
+    main = edited(tmp_path, file, old, new)
+    report = check_rules(main=main, pairs=1500, seconds=90, seed=5, stop=1)
     (found,) = report.unsound
     assert len(found.tables["op"]) <= 8
     assert "derived, but false" in found.listing()
