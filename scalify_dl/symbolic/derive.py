@@ -49,7 +49,7 @@ def derive(rules: Program, options: Options, facts: SymbolicFacts, point: Mappin
     try:
         program.run(timeout=options.timeout, max_memory=memory)
     except EvaluationError as error:
-        if not error.message.startswith(("timeout:", "max_memory:")):
+        if not error.message.startswith(("timeout:", "max_memory:", "symbols:")):
             raise
         return Derivation(False, stops=(error.message.splitlines()[0],))
     found: dict[tuple[str, str], Row] = {}

@@ -12,7 +12,7 @@ using ast::Name;
 namespace {
 
 constexpr int kMaxDepth = 400;
-constexpr std::size_t kMaxContent = 2'000'000;
+constexpr std::size_t kMaxContent = 500'000;
 
 using Names = std::unordered_map<Name, Name>;
 

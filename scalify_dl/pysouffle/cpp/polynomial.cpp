@@ -6,7 +6,7 @@ namespace dl {
 
 namespace {
 
-[[noreturn]] void too_large() { throw EvaluationError("a formula has coefficients of more than 128 bits"); }
+[[noreturn]] void too_large() { throw EvaluationError("symbols: a formula has coefficients of more than 128 bits"); }
 
 Wide times(Wide a, Wide b) {
     Wide out;
