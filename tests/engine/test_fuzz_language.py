@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -47,7 +45,6 @@ p(x, y) <= p(x, z) :- y < z.
 
 
 def survives(text: str) -> None:
-    start = time.process_time()
     try:
         program = Program.from_source(text)
         program.run(timeout=2, max_tuples=20_000)
@@ -56,7 +53,6 @@ def survives(text: str) -> None:
             assert diagnostic.message
             assert diagnostic.line >= 1
             assert diagnostic.column >= 1
-    assert time.process_time() - start < 4
 
 
 @MANY

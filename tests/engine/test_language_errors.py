@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -114,9 +113,10 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_ends_in_a_program_or_in_errors(name: str) -> None:
-    start = time.process_time()
-    errors(HOSTILE[name])
-    assert time.process_time() - start < 5
+    for line, column, message in errors(HOSTILE[name]):
+        assert line >= 1
+        assert column >= 1
+        assert message
 
 
 def test_invalid_utf8_is_an_error_with_its_place(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +98,7 @@ def test_names_and_axis_order_do_not_make_another_formula() -> None:
     )
 
 
-def test_100_000_obligations_of_50_shapes_take_two_seconds() -> None:
+def test_100_000_obligations_of_50_shapes_are_51_questions() -> None:
     mesh = {**RELATIONS, "rank_function": [(f"f{n}", r, 16 * r) for n in range(100_000) for r in range(4)]}
     rows = [
         (
@@ -110,14 +109,11 @@ def test_100_000_obligations_of_50_shapes_take_two_seconds() -> None:
         for n in range(100_000)
     ]
     discharger = Discharger()
-    discharger([(owner(16, rank(32, 16)), -UNBOUNDED, UNBOUNDED)], relation)  # Z3's start-up aside
-    start = time.process_time()
+    discharger([(owner(16, rank(32, 16)), -UNBOUNDED, UNBOUNDED)], relation)
     proved, refuted = discharger(rows, lambda name: mesh[name])
-    taken = time.process_time() - start
     assert len(proved) == 100_000
     assert not refuted
     assert discharger.figures.distinct == 51
-    assert taken < 2
 
 
 def test_answers_are_kept_on_disk(tmp_path: Path) -> None:

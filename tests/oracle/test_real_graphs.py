@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,16 +52,14 @@ def test_the_shipped_pairs_agree(tmp_path: Path, ranks: int, layers: int) -> Non
 
 
 @pytest.mark.parametrize("name", sorted(BUGS))
-def test_a_bug_is_refuted_within_three_seconds_at_its_op(tmp_path: Path, name: str) -> None:
+def test_a_bug_is_refuted_at_its_op(tmp_path: Path, name: str) -> None:
     edit, places = BUGS[name]
     text = (DATA / "tp2_layer1.hlo").read_text()
     broken = tmp_path / "broken.hlo"
     broken.write_text(edit(text))
     assert broken.read_text() != text
     facts = export(DATA / "tp1_layer1.hlo", [broken], "tp=2", relate=relations(tmp_path, 1))
-    start = time.process_time()
     search = find_counterexample(load_program(facts.tables))
-    assert time.process_time() - start < 3
     assert search.status == "refuted"
     assert search.best is not None
     assert search.best.place is not None
