@@ -105,8 +105,9 @@ def check(
             continue
         done[key] = True
         actual = parts[rank]
-        for other in group[1:]:
-            actual = np.asarray(reducer(kind or "sum")(actual, parts[other]))
+        with np.errstate(invalid="ignore"):  # infinities of both signs
+            for other in group[1:]:
+                actual = np.asarray(reducer(kind or "sum")(actual, parts[other]))
         if actual.shape != layout.local_shape:
             raise ValueError(f"the layout describes local shape {layout.local_shape}, the value has {actual.shape}")
         expected = _scaled(local_part(base, layout, here[rank]), layout.scale)

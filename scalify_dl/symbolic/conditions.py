@@ -33,7 +33,8 @@ class Condition:
     def __str__(self) -> str:
         if self.kind in _SIGNS:
             return f"{self.left} {_SIGNS[self.kind]} {self.right}"
-        text = f"({self.left})/({self.right})" if self.right not in ("", "1") else self.left
+        parts = [p if re.fullmatch(r"\w+", p) else f"({p})" for p in (self.left, self.right)]
+        text = "/".join(parts) if self.right not in ("", "1") else self.left
         return f"{text} is {'' if self.kind == 'integer' else 'not '}a whole number"
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from rich.console import Console
@@ -15,6 +16,7 @@ from scalify_dl.verify.verdict import Verdict
 
 from .cases import Case
 from .conditions import Condition
+from .expression import Expression
 from .single import Reading
 from .verify import FamilyReport
 
@@ -46,12 +48,19 @@ def _short(text: str) -> str:
 
 
 def _words(condition: Condition) -> str:
-    """Conditions as people write them: sizes first."""
-    if condition.left.isdigit() and not condition.right.isdigit():
-        turned = {"less": ">", "less_equal": ">=", "not_equal": "!="}.get(condition.kind)
-        if turned:
-            return f"{condition.right} {turned} {condition.left}"
+    """Conditions as people write them: sizes first, and as positive numbers."""
+    left, right, sign = condition.left, condition.right, _TURNED.get(condition.kind)
+    if sign is None:
+        return str(condition)
+    if left.isdigit() and not right.isdigit():
+        return f"{right} {sign} {left}"
+    if condition.difference is not None and left.startswith("-") and re.fullmatch(r"-\d+", right):
+        minus = Expression.number(-1)
+        return f"{minus * Expression.parse(left)} {sign} {right[1:]}"
     return str(condition)
+
+
+_TURNED = {"less": ">", "less_equal": ">=", "not_equal": "!="}
 
 
 def as_object(report: FamilyReport) -> dict[str, Any]:
