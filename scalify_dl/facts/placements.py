@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .layout import Layout, parse_piece, piece_shape
+from .layout import Layout, Pending, parse_piece, piece_shape
 from .model import Facts
 from .problems import error, first
 from .vocabulary import GROUPED
@@ -62,6 +62,16 @@ def _layout(
     if str(layout.canonical) != text:
         raise error(
             facts, table, row, f"layout `{text}` is not canonical", column=column, expected=str(layout.canonical)
+        )
+    kinds = {e.reducer for _, entries in layout.axes for e in entries if isinstance(e, Pending)}
+    if len(kinds) > 1:
+        raise error(
+            facts,
+            table,
+            row,
+            f"layout `{text}` has several kinds of pending reductions: {' and '.join(sorted(kinds))}",
+            column=column,
+            expected="one kind, as they do not commute",
         )
     cache[text] = layout
     return layout

@@ -73,12 +73,14 @@ def _pending_parts(
         first, *others = terms.values()
         whole = part[first[0]]
         rest = [rng.integers(-3, 4, whole.shape).astype(whole.dtype) for _ in others]
-        if kind != "sum":
+        parts = [whole - sum(rest), *rest]
+        if kind != "sum":  # element by element, another one is the greatest, or least
             sign = 1 if kind == "max" else -1
-            rest = [whole - sign * np.abs(r) for r in rest]
-        result.update(dict.fromkeys(first, whole - sum(rest) if kind == "sum" else whole))
-        for ranks, term in zip(others, rest, strict=True):
-            result.update(dict.fromkeys(ranks, term))
+            decides = rng.integers(0, len(others) + 1, whole.shape)
+            beside = [rng.integers(0, 4, whole.shape).astype(whole.dtype) for _ in terms]
+            parts = [whole - sign * np.where(decides == i, 0, b) for i, b in enumerate(beside)]
+        for ranks, values in zip(terms.values(), parts, strict=True):
+            result.update(dict.fromkeys(ranks, values))
     return result
 
 

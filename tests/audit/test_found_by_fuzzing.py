@@ -265,3 +265,15 @@ def test_attention_without_heads_does_not_end_the_run() -> None:
         for g, u, v in ((pair.base, x, y), (pair.dist, dx, dy))
     ))  # fmt: skip
     assert not derive(pair.tables()).proved
+
+
+def test_the_terms_of_a_sum_that_is_too_deep_to_follow_are_not_all_of_it() -> None:
+    pair = Pair({"tp": 2})
+    xs = [pair.input((3,)) for _ in range(35)]
+    sums = [xs[0][0], xs[5][1]]
+    for x, _ in xs[1:]:
+        sums[0] = pair.base.emit("add", [sums[0], x])
+    for _, dx in xs[6:]:
+        sums[1] = pair.dist.emit("add", [sums[1], dx])
+    pair.outputs(*sums)
+    assert not derived_truths(pair).proved

@@ -181,6 +181,9 @@ BROKEN: dict[str, tuple[str, Callable[[list[list[str]]], object], str]] = {
     "layout not canonical": (
         "shard", lambda rows: rows[0].__setitem__(4, "[0:1x4][1:2x4,1:1x2]|dp=0:4x2|tp=1:8x2"), "is not canonical",
     ),
+    "layout with two kinds of reductions": (
+        "shard", lambda rows: rows[0].__setitem__(4, "[0:1x8][1:1x16]|dp=max2|tp=sum2"), "several kinds of pending",
+    ),
     "layout against the local shape": (
         "shard", lambda rows: rows[0].__setitem__(4, "[0:1x8][1:1x8]|dp=r2|tp=1:8x2"), "makes [8, 8] on every rank",
     ),

@@ -153,6 +153,14 @@ def test_pending_parts_of_an_input_add_up() -> None:
     assert find_counterexample(program(pair)).status == "agrees"
 
 
+def test_the_maximum_of_sums_is_not_the_sum_of_maxima() -> None:
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = (pair.input((8,), pending={"tp": "max"}) for _ in range(2))
+    total = pair.dist.emit("all-reduce", [pair.dist.emit("add", [dx, dy])], reducer="max", groups=pair.groups("tp"))
+    pair.outputs(pair.base.emit("add", [x, y]), total)
+    assert find_counterexample(program(pair)).status == "refuted"
+
+
 def test_ctrl_c_leaves_what_was_found(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[int] = []
 
