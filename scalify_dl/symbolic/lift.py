@@ -1,7 +1,5 @@
-"""From captures of one pair of programs at several sizes to a family.
-
-The captures are aligned op by op, in order: ids may differ; kinds, operands, results and attributes must agree. Every
-number then becomes the simplest formula of the symbols that gives what each capture has (`fit`).
+"""From captures of one pair of programs at several sizes to a family: the captures are aligned (`align`), and every
+number becomes the simplest formula of the symbols that gives what each capture has (`fit`).
 """
 
 from __future__ import annotations
@@ -16,6 +14,7 @@ from scalify_dl.facts.layout import Digit, Layout, Pending, parse_piece
 from scalify_dl.facts.model import Facts, Row
 from scalify_dl.facts.schema import TABLES
 
+from .align import Aligned, NoSymbolicForm
 from .expression import Expression, over
 from .family import Entry, Family, LayoutFormula, PieceFormula, RankFormula, SizeSymbol
 from .fit import Ambiguous, Fitter, NoFormula, indistinct
@@ -27,10 +26,6 @@ PLAIN = ("operand", "result", "tensor", "dim", "attr_symbol", "input", "output",
 SHOWN = ("source", "layer", "tensor_name", "placement_note", "assume", "meta")
 """Tables for people, taken from the first capture."""
 IDS = ("partition-id", "replica-id")
-
-
-class NoSymbolicForm(InputError):
-    """The captures are one program, but something in it has no symbolic form: its members are checked one by one."""
 
 
 HINT = (
@@ -58,7 +53,7 @@ def lift(captures: Sequence[Facts], points: Sequence[Mapping[str, int]], symbols
     return lifting.family()
 
 
-class Lifting:
+class Lifting(Aligned):
     """Makes the family of some captures; `read` is the formula of a number, from what it is (docs of `unify.Cell`) and
     its values in the captures."""
 
@@ -69,77 +64,14 @@ class Lifting:
         symbols: Sequence[SizeSymbol],
         read: Callable[[Cell, Sequence[int | Fraction]], Expression],
     ) -> None:
-        self.captures = captures
+        super().__init__(captures)
         self.points = points
         self.symbols = list(symbols)
         self._read = read
-        first = captures[0]
-        self.names: dict[str, str] = dict(first["tensor_name"])
-        self.names |= {op: self.names.get(tensor, tensor) for op, position, tensor in first["result"] if position == 0}
-        self.kinds: dict[str, str] = {op: kind for op, _, kind in first["op"]}
-        self.place: dict[str, tuple[str, int]] = {
-            op: (file, line) for op, position, file, line, _ in first["source"] if position == 0
-        }
-        axes = [axis for axis, _, _ in sorted(first["mesh_axis"], key=lambda row: row[1])]
-        self.symbolic = [axis for axis in axes if any(s.axis and s.name == axis for s in symbols)]
-        self.fixed = [axis for axis in axes if axis not in self.symbolic]
-        self._align()
-        self.ranks = [Ranks(rows("rank_coord"), axes) for rows in self.rows]
-        self.axes = axes
-
-    # ---- the same program ----
-
-    def _align(self) -> None:
-        """Names of the first capture for everything; `self.rows[n](table)` are the rows of capture n."""
-        first = self.captures[0]
-        self.rows: list[Callable[[str], list[Row]]] = [first.__getitem__]
-        for number, other in enumerate(self.captures[1:], 2):
-            names: dict[str, dict[str, str]] = {}
-            for table, what in (("graph", "graphs"), ("op", "ops"), ("tensor", "tensors")):
-                ours, theirs = first[table], other[table]
-                names[table] = {b[0]: a[0] for a, b in zip(ours, theirs, strict=False)}
-                columns = [i for i, c in enumerate(TABLES[table].columns) if i and not c.number and not c.refers]
-                for a, b in zip(ours, theirs, strict=False):
-                    if any(a[i] != b[i] for i in columns):
-                        there = ", ".join(str(b[i]) for i in columns)
-                        raise self._error(
-                            a[0], f"{self.name(a[0])} is {', '.join(str(a[i]) for i in columns)} in capture 1 and"
-                            f" {there} in capture {number}", expected="the same program at other sizes"
-                        )  # fmt: skip
-                if len(ours) != len(theirs):
-                    raise InputError(
-                        f"capture 1 has {len(ours)} {what}, capture {number} has {len(theirs)}",
-                        expected="the same program at other sizes",
-                        hint="loops over ranks that are unrolled differ in length: they have no symbolic form",
-                    )
-            self.rows.append(_Renamed(other, names))
-
-    def name(self, thing: str) -> str:
-        """What people call a tensor or an op."""
-        return self.names.get(thing, thing)
-
-    def _error(self, op: str, message: str, expected: str | None = None, hint: str | None = None) -> InputError:
-        file, line = self.place.get(op, (None, 0))
-        return InputError(message, file=file, line=line, expected=expected, hint=hint)
-
-    def _no_form(self, op: str, message: str) -> NoSymbolicForm:
-        file, line = self.place.get(op, (None, 0))
-        return NoSymbolicForm(message, file=file, line=line)
-
-    def keyed(self, table: str, columns: Sequence[int]) -> Iterator[tuple[tuple[Any, ...], list[Row]]]:
-        """Rows of a table that agree in these columns, one of each capture."""
-        first, *others = [{tuple(row[i] for i in columns): row for row in rows(table)} for rows in self.rows]
-        for number, other in enumerate(others, 2):
-            for one, two, which in ((first, other, number), (other, first, 1)):
-                for key in one.keys() - two.keys():
-                    raise self._error(
-                        str(key[0]),
-                        f"{self.name(key[0])}: `{table}` has no {', '.join(map(str, key[1:])) or 'row'} in capture"
-                        f" {which}",
-                        expected="the same program at other sizes",
-                    )
-        for key, row in first.items():
-            yield key, [row, *(other[key] for other in others)]
+        self.axes = [axis for axis, _, _ in sorted(captures[0]["mesh_axis"], key=lambda row: row[1])]
+        self.symbolic = [axis for axis in self.axes if any(s.axis and s.name == axis for s in symbols)]
+        self.fixed = [axis for axis in self.axes if axis not in self.symbolic]
+        self.ranks = [Ranks(rows("rank_coord"), self.axes) for rows in self.rows]
 
     # ---- numbers ----
 
@@ -149,9 +81,9 @@ class Lifting:
             return self._read(cell, values)
         except Ambiguous as error:
             message = f"{what}: {error}: the captures do not tell"
-            raise self._error(op, message, hint=HINT) from None
+            raise self.error(op, message, hint=HINT) from None
         except NoFormula as error:
-            raise self._error(
+            raise self.error(
                 op,
                 f"{what} is {error} at the sizes of the captures: no formula of {', '.join(self.points[0])} fits",
                 expected="a product or quotient of sizes, such a one plus a number, or the sum of two",
@@ -224,7 +156,7 @@ class Lifting:
         for number, other in enumerate(found[1:], 2):
             if odd := sorted(other.keys() ^ found[0].keys()):
                 op, key, position = odd[0]
-                raise self._error(
+                raise self.error(
                     op,
                     f"{self.name(op)}: {key} {position} is in one of captures 1 and {number} only",
                     expected="the same program at other sizes",
@@ -257,7 +189,7 @@ class Lifting:
                     if ranks.size(axis) > 1
                 ]
                 if len(steps) < len(self.ranks):
-                    raise self._error(op, f"a capture with {axis}=1 does not say how {what} depends on the rank")
+                    raise self.error(op, f"a capture with {axis}=1 does not say how {what} depends on the rank")
                 weights[axis] = self.fit(("rank", *number, axis, *fixed), steps, f"{what} per rank along {axis}", op)
                 family.integers.add(weights[axis])
             family.integers.add(base)
@@ -268,7 +200,7 @@ class Lifting:
                 point = self.points[capture - 1]
                 linear = base.at(point) + sum(ranks.place(rank, [a])[0] * w.at(point) for a, w in weights.items())
                 if linear != value:
-                    raise self._no_form(
+                    raise self.no_form(
                         op,
                         f"{what} is {value} on rank {rank} of capture {capture}, not {linear}: it is not linear in the"
                         f" position along {', '.join(self.symbolic)}",
@@ -290,11 +222,11 @@ class Lifting:
             for op, groups in members.items():
                 axes = ranks.axes_of([[group[p] for p in sorted(group)] for group in groups.values()])
                 if axes is None:
-                    raise self._no_form(
+                    raise self.no_form(
                         op, f"the groups of {self.name(op)} in capture {number} do not run along whole mesh axes"
                     )
                 if found.setdefault(op, axes) != axes:
-                    raise self._error(
+                    raise self.error(
                         op,
                         f"{self.name(op)} runs along {' and '.join(found[op]) or 'no axis'} in capture 1 and along"
                         f" {' and '.join(axes) or 'no axis'} in capture {number}",
@@ -313,7 +245,7 @@ class Lifting:
                     if ranks.place(a, self.fixed) == here
                 }  # fmt: skip
                 if whole != found or family.permutes.setdefault(op, sorted(moves)) != sorted(moves):
-                    raise self._no_form(
+                    raise self.no_form(
                         op,
                         f"{self.name(op)} (capture {number}) permutes along {', '.join(self.symbolic)}: rings along a"
                         " symbolic axis have no symbolic form yet",
@@ -414,23 +346,6 @@ class Lifting:
             family.integers |= {lo, hi}
             windows.append((together[0].dim, lo, hi))
         return PieceFormula(tuple(windows))
-
-
-class _Renamed:
-    """Rows of a capture under the names of the first."""
-
-    def __init__(self, facts: Facts, names: Mapping[str, Mapping[str, str]]) -> None:
-        self.facts = facts
-        self.names = names
-
-    def __call__(self, table: str) -> list[Row]:
-        refers = {i: c.refers for i, c in enumerate(TABLES[table].columns) if c.refers in self.names}
-        if table in self.names:
-            refers[0] = table
-        return [
-            tuple(self.names[str(refers[i])][cell] if i in refers else cell for i, cell in enumerate(row))
-            for row in self.facts[table]
-        ]
 
 
 def _sort(entry: Any) -> tuple[str, int]:

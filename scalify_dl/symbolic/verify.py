@@ -18,10 +18,11 @@ from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse, peak_mb
 from scalify_dl.verify.verdict import Assumption, Report, Verdict
 
+from .align import NoSymbolicForm
 from .cases import Case, cover
 from .extents import Extents
 from .family import Family
-from .lift import NoSymbolicForm, lift
+from .lift import lift
 from .single import Reading
 from .symbols import resolve
 from .unify import Cell
