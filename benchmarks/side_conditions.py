@@ -36,6 +36,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "adversarial"))
 
+import window_trials  # noqa: F401  (it registers its trials)
 from mutate import read, table
 from mutations import Tables
 from programs import WRONG

@@ -13,6 +13,7 @@ from scalify_dl.audit.derive import derive
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
+import window_trials  # noqa: E402, F401  (it registers its trials)
 from trials import TRIALS  # noqa: E402
 
 sys.path.remove(str(BENCHMARKS))

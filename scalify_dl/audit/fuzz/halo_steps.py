@@ -30,10 +30,10 @@ def from_neighbour(
 
 def with_borders(
     pair: Pair, x: Tensor, dim: int, axis: str, before: int, after: int, *, around: bool = False,
-    swapped: bool = False, mixed: bool = False, nothing: bool = False,
+    swapped: bool = False, mixed: str = "", nothing: bool = False,
 ) -> Tensor:  # fmt: skip
     """The own shard between the last `before` elements of the one in front and the first `after` of the next one;
-    `mixed`: the outermost ones go around where the others do not."""
+    `mixed`: the `outer`most ones (or the `inner` ones) go around where the others do not."""
     n, way = x.shape[dim], -1 if swapped else 1
 
     def sent(lo: int, hi: int, far: int, outer: int) -> list[Tensor]:
@@ -41,7 +41,7 @@ def with_borders(
         return [
             from_neighbour(
                 pair, part(pair.dist, x, dim, a, b), axis, far, nothing=nothing,
-                around=around != (mixed and (a == lo if far == -way else b == hi)),
+                around=around != (bool(mixed) and (mixed == "outer") == (a == lo if far == -way else b == hi)),
             ) for a, b in pairwise(cuts)
         ]  # fmt: skip
 
@@ -56,8 +56,10 @@ def within(pair: Pair, x: Tensor, dim: int, axis: str, block: int, bounds: tuple
     """Elements of a shard with borders whose place, counted in blocks, is out of bounds are replaced by a number."""
     g, shape = pair.dist, x.shape
     index = g.emit("iota", [], shape=shape, dtype="s32", dimension=dim)
-    offset = g.emit("broadcast", [rank_scalar(pair, first(pair, axis, block))], shape=shape, dimensions=[])
-    place = g.emit("add", [index, offset])
+    place = index
+    if block:
+        offset = g.emit("broadcast", [rank_scalar(pair, first(pair, axis, block))], shape=shape, dimensions=[])
+        place = g.emit("add", [index, offset])
     low, high = (
         g.emit("compare", [place, g.splat(bound, "s32", shape)], direction=direction)
         for bound, direction in zip(bounds, ("GE", "LT"), strict=True)
@@ -97,7 +99,9 @@ class Window:
     beside: int = 0
     """Padding of the last dim, in a reduction."""
     order: tuple[int, int, int] = (0, 1, 2)
-    """Where batch, window and features are among the dims of the operand and the result."""
+    """Where batch, window and features are among the dims of the operand."""
+    out: tuple[int, int, int] | None = None
+    """… and of a convolution's result, where not the same."""
 
     @property
     def dim(self) -> int:
@@ -119,12 +123,13 @@ class Window:
         batch, dim, feature = self.order
         if self.kind == "convolution":
             assert w is not None
+            batch_out, dim_out, feature_out = self.out or self.order
             return g.emit(
                 "convolution", [x, w], window_size=[self.size], window_stride=[self.stride],
                 window_dilation=[self.dilation], base_dilation=[1], window_pad_low=[low], window_pad_high=[high],
                 input_batch=[batch], input_feature=[feature], input_spatial=[dim], kernel_input_feature=[1],
-                kernel_output_feature=[2], kernel_spatial=[0], output_batch=[batch], output_feature=[feature],
-                output_spatial=[dim], feature_group_count=[1], batch_group_count=[self.groups],
+                kernel_output_feature=[2], kernel_spatial=[0], output_batch=[batch_out], output_feature=[feature_out],
+                output_spatial=[dim_out], feature_group_count=[1], batch_group_count=[self.groups],
             )  # fmt: skip
 
         def along(value: int, other: int, feature_value: int | None = None) -> list[int]:
@@ -141,7 +146,7 @@ class Window:
 def windowed(
     pair: Pair, x: Tensor, y: Tensor, w: tuple[Tensor, Tensor] | None, axis: str, window: Window, *,
     masked: bool = True, bounds: tuple[int, int] = (0, 0), filler: float | None = None, swapped: bool = False,
-    around: bool = False, other: Window | None = None, mixed: bool = False, nothing: bool = False, offset: bool = True,
+    around: bool = False, other: Window | None = None, mixed: str = "", nothing: bool = False, offset: bool = True,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """A window op on the baseline's x and on its shards y, blocks of a multiple of its extent; the mask is off by
     `bounds` (and, without `offset`, is the same on all ranks), and the shards have an `other` window."""
@@ -178,7 +183,7 @@ def uneven_windows(w: World) -> None:
     w.add(base, gathered(w.pair, z, 1, axis, n, low=w.slip()))
 
 
-FAULTS = ("swapped", "around", "mixed", "nothing", "bounds", "offset")
+FAULTS = ("swapped", "around", "outer", "inner", "nothing", "bounds", "offset")
 """What may be wrong about borders."""
 SHIFT_FAULTS = (*FAULTS, "far", "wide", "base", "corner", "along")
 WINDOW_FAULTS = (*FAULTS, "filler", "groups", "beside", "other op", "other op", "other op")
@@ -188,28 +193,38 @@ WINDOW_FAULTS = (*FAULTS, "filler", "groups", "beside", "other op", "other op", 
 def borders(w: World) -> None:
     """A shift, a roll or a window op over a sharded dim; now and then something about it is wrong."""
     axis, ways = w.rng.choice(w.pair.mesh.axes)
-    block = w.rng.choice([3, 4])
+    block = w.rng.choice([2, 3, 4])
     others = [name for name, z in w.pair.mesh.axes if name != axis and z == 2]
     if ways == 1:
         raise Retry
-    order = w.rng.choice([(0, 1, 2), (0, 1, 2), (1, 0, 2), (2, 1, 0)])
+    order = w.rng.choice([(0, 1, 2), (0, 1, 2), (1, 0, 2), (2, 1, 0), (0, 2, 1)])
     batch, dim, feature = order
-    shape = [{batch: 4, dim: ways * block, feature: 2}[d] for d in range(3)]
+    shape = [{batch: w.rng.choice([2, 4]), dim: ways * block, feature: 2}[d] for d in range(3)]
     split = {dim: axis} | ({batch: w.rng.choice(others)} if others and w.chance(0.5) else {})
     t = w.input("f32", shape=shape, layout=w.pair.layout(shape, split))
     kind = w.rng.choice(["shift", "roll", "window", "window"])
     faults = WINDOW_FAULTS if kind == "window" else SHIFT_FAULTS
-    fault = w.rng.choice(faults) if w.chance(3 * w.wrong) else ""
-    if kind == "window":
-        window_over(w, t, axis, block, order, fault)
-        return
+    for _ in range(w.rng.choice([1, 1, 2])):  # now and then two of a value
+        fault = w.rng.choice(faults) if w.chance(3 * w.wrong) else ""
+        if kind == "window":
+            window_over(w, t, axis, block, order, fault)
+        else:
+            moved_over(w, t, axis, block, order, kind, fault)
+
+
+def moved_over(
+    w: World, t: Twin, axis: str, block: int, order: tuple[int, int, int], kind: str, fault: str
+) -> None:  # fmt: skip
+    """A shift or a roll."""
+    batch, dim, feature = order
+    shape = t.base.shape
     off = w.rng.choice([-2, -1, 1, 2])
-    far, wide = off + (fault == "far"), fault == "wide"  # more than what is needed, and then cut
+    far, wide = max(0, off) + (fault == "far"), fault in ("wide", "far")  # more than what is needed, and then cut
     z = with_borders(
         w.pair, t.dist, dim, axis, max(0, -off), max(0, off) + wide, around=(fault == "around") != (kind == "roll"),
-        swapped=fault == "swapped", mixed=fault == "mixed", nothing=fault == "nothing",
+        swapped=fault == "swapped", mixed=fault if fault in ("outer", "inner") else "", nothing=fault == "nothing",
     )  # fmt: skip
-    z = part(w.dist, z, dim, max(0, far), max(0, far) + block) if max(0, far) + block <= z.shape[dim] else z
+    z = part(w.dist, z, dim, far, far + block)
     if z.shape != t.dist.shape:
         raise Retry
     if kind == "roll":
@@ -219,7 +234,7 @@ def borders(w: World) -> None:
     if w.chance(0.6):
         along, start = (batch if fault == "along" else dim), (0 if fault == "offset" else block)
         z = within(w.pair, z, along, axis, start, (-off + (fault == "bounds"), shape[dim] - off), filler)
-    base = moved(w.pair, t.base, dim, off * (w.rng.choice([5, ways * block]) if fault == "base" else 1), filler)
+    base = moved(w.pair, t.base, dim, off * (w.rng.choice([5, shape[dim]]) if fault == "base" else 1), filler)
     if fault == "corner":  # and an element of another dim
         edge = [int(d == w.rng.choice([batch, feature])) for d in range(3)]
         number, none = w.base.constant(filler, "f32"), [0, 0, 0]
@@ -231,10 +246,11 @@ def window_over(w: World, t: Twin, axis: str, block: int, order: tuple[int, int,
     """A convolution or pooling."""
     reducer = w.rng.choice(["convolution", "convolution", "sum", "max", "min"])
     size, stride, dilation, low = (w.rng.choice(some) for some in ((2, 3), (1, 1, block), (1, 2), (0, 1, 2)))
+    out = w.rng.choice([None, None, (0, 1, 2), (0, 2, 1), (1, 0, 2), (2, 1, 0)])
     if w.chance(0.4):  # windows that tile
         size, stride, dilation, low = block, block, 1, 0
     window = Window(
-        size, stride, dilation, low, reducer, 2 if fault == "groups" else 1, 1 if fault == "beside" else 0, order
+        size, stride, dilation, low, reducer, 2 if fault == "groups" else 1, 1 if fault == "beside" else 0, order, out
     )  # fmt: skip
     if max(window.low, window.high) > block or window.reach < window.stride or window.reach <= window.low:
         raise Retry
@@ -249,6 +265,6 @@ def window_over(w: World, t: Twin, axis: str, block: int, order: tuple[int, int,
     w.add(*windowed(
         w.pair, t.base, t.dist, (kernel.base, kernel.dist), axis, window, masked=w.chance(0.7), bounds=bounds,
         filler=w.rng.choice([0.0, float("-inf")]) if fault == "filler" else None, swapped=fault == "swapped",
-        around=fault == "around", other=other, mixed=fault == "mixed", nothing=fault == "nothing",
-        offset=fault != "offset",
+        around=fault == "around", other=other, mixed=fault if fault in ("outer", "inner") else "",
+        nothing=fault == "nothing", offset=fault != "offset",
     ))  # fmt: skip
