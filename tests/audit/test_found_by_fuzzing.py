@@ -277,3 +277,22 @@ def test_the_terms_of_a_sum_that_is_too_deep_to_follow_are_not_all_of_it() -> No
         sums[1] = pair.dist.emit("add", [sums[1], dx])
     pair.outputs(*sums)
     assert not derived_truths(pair).proved
+
+
+def attention(g: Graph, operands: list[Tensor]) -> Tensor:
+    kind, like = ("attention", 0) if len(operands) < 6 else ("attention-backward", 1)
+    return g.add(kind, operands, [("f32", operands[like].shape)], symbols={"scale": ["0.5"]}).result
+
+
+def test_the_first_dim_of_a_mask_with_fewer_dims_counts_heads() -> None:
+    pair = Pair({"tp": 4})
+    operands = [pair.input((4, 4, 3, 2), {0: "tp"}) for _ in range(3)] + [pair.input((4, 3, 3), {0: "tp"})]
+    pair.outputs(attention(pair.base, [x for x, _ in operands]), attention(pair.dist, [y for _, y in operands]))
+    assert not derived_truths(pair).proved
+
+
+def test_what_is_a_mask_as_well_as_a_sum_of_exponentials_has_the_dims_of_a_mask_there() -> None:
+    pair = Pair({"tp": 4})
+    operands = [pair.input((4, 4, 4, 2), {0: "tp"}) for _ in range(5)] + 2 * [pair.input((4, 4, 4), {0: "tp"})]
+    pair.outputs(attention(pair.base, [x for x, _ in operands]), attention(pair.dist, [y for _, y in operands]))
+    assert not derived_truths(pair).proved
