@@ -296,3 +296,14 @@ def test_what_is_a_mask_as_well_as_a_sum_of_exponentials_has_the_dims_of_a_mask_
     operands = [pair.input((4, 4, 4, 2), {0: "tp"}) for _ in range(5)] + 2 * [pair.input((4, 4, 4), {0: "tp"})]
     pair.outputs(attention(pair.base, [x for x, _ in operands]), attention(pair.dist, [y for _, y in operands]))
     assert not derived_truths(pair).proved
+
+
+def test_windows_of_blocks_that_are_padded_at_their_end_are_not_those_of_the_whole() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((2, 4), {1: "tp"})
+    window = {"window_size": [1, 2], "window_stride": [1, 1], "window_dilation": [1, 2], "base_dilation": [1, 1]}
+    pair.outputs(*(
+        g.emit("reduce-window", [v], **window, window_pad_low=[0, 0], window_pad_high=[0, 2], reducer="max")
+        for g, v in ((pair.base, x), (pair.dist, dx))
+    ))  # fmt: skip
+    assert not derived_truths(pair).proved
