@@ -57,7 +57,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "borders.dl": ("borders", "uneven-windows"),
     "claims.dl": ("masked-read", "masked-write"),
     "collectives.dl": ("settle", "all-reduce", "all-gather", "reduce-scatter", "all-to-all", "permute", "own-slice"),
-    "contraction.dl": ("dot", "reduce", "along"),
+    "contraction.dl": ("dot", "reduce", "along", "windows"),
     "correspondence.dl": ("clamp", "unary", "binary", "select", "dot", "swapped-dot", "elided"),
     "fold.dl": ("dot", "reduce", "scatter", "merged", "binary", "select", "swapped-dot", "add-to-pending"),
     "gather_order.dl": ("gather-order",),
@@ -88,6 +88,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "uniform.dl": (
         "part-of-a-constant", "broadcast", "iota", "softmax", "share-of-a-sum", "repeat-heads",
     ),
+    "windows.dl": ("windows", "attention"),
 }  # fmt: skip
 """What exercises a file; the others are exercised by all steps."""
 CHECKS = {

@@ -13,12 +13,14 @@ from . import (  # noqa: F401  (they register their steps)
     halo_steps,
     indexed_steps,
     loop_steps,
+    number_steps,
     order_steps,
     padding_steps,
     partitioner_steps,
     ring_steps,
     special_steps,
     sum_steps,
+    window_steps,
 )
 from . import steps as _steps  # noqa: F401
 from .world import MESHES, STEPS, Retry, Step, World

@@ -136,6 +136,11 @@ class World:
             for factor in _factors(size, self.rng):
                 entries.append(self._entry(rest, factor, pending))
             axes.append((axis, entries))
+        if self.chance(0.08):  # a dim in another order
+            d = self.rng.randrange(len(shape)) if shape else -1
+            if d >= 0 and rest[d][-1].size % 2 == 0:
+                last = rest[d].pop()
+                rest[d] += [Digit(d, last.stride, 2), Digit(d, 2 * last.stride, last.size // 2)]
         order = list(range(len(shape)))
         if self.chance(0.15):
             self.rng.shuffle(order)
