@@ -36,7 +36,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "adversarial"))
 
-import window_trials  # noqa: F401  (it registers its trials)
+import whole_trials  # noqa: F401  (it registers its trials, as the next one does)
+import window_trials  # noqa: F401
 from mutate import read, table
 from mutations import Tables
 from programs import WRONG
@@ -63,7 +64,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "gather_order.dl": ("gather-order",),
     "halo.dl": ("borders", "uneven-windows"),
     "index_terms.dl": ("iota", "masked-read"),
-    "indexing.dl": ("gather", "scatter", "dynamic", "slice", "pad", "concatenate"),
+    "indexing.dl": ("along", "top-k", "gather", "scatter", "dynamic", "slice", "pad", "concatenate"),
     "loops.dl": ("loop", "data-loop"),
     "masked.dl": ("masked-read", "late-gather", "row-of-a-rank"),
     "masked_write.dl": ("masked-write",),
