@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import Derived, derive
-from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part
+from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
 from scalify_dl.frontends.graph import Graph, Tensor
@@ -306,4 +310,55 @@ def test_windows_of_blocks_that_are_padded_at_their_end_are_not_those_of_the_who
         g.emit("reduce-window", [v], **window, window_pad_low=[0, 0], window_pad_high=[0, 2], reducer="max")
         for g, v in ((pair.base, x), (pair.dist, dx))
     ))  # fmt: skip
+    assert not derived_truths(pair).proved
+
+
+def masked_read(mask: Callable[[Graph, Tensor], Tensor]) -> Pair:
+    """Rows of a table over tp, by ids below 8; `mask(g, ids)` is true over the whole numbers and masks as well."""
+    pair = Pair({"tp": 2})
+    (t, dt), (i, di) = pair.input((8, 2), {0: "tp"}), pair.input((8,), dtype="s32", range=(0, 8))
+    g = pair.dist
+    low, high = (spread(g, rank_scalar(pair, ends), (8,), []) for ends in ([0, 4], [4, 8]))
+    ends = [g.emit("compare", [di, end], direction=way) for end, way in ((low, "GE"), (high, "LT"))]
+    kept = g.emit("and", [g.emit("and", ends), mask(g, di)])
+    attributes = {
+        "offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "slice_sizes": [1, 2],
+        "index_vector_dim": 1, "mode": "clamp",
+    }  # fmt: skip
+    rows = g.emit("gather", [dt, g.emit("subtract", [di, low])], **attributes)
+    mine = g.emit("select", [spread(g, kept, rows.shape, [0]), rows, g.splat(0.0, "f32", rows.shape)])
+    expected = pair.base.emit("gather", [t, i], **attributes)
+    pair.outputs(expected, g.emit("all-reduce", [mine], reducer="sum", groups=pair.groups("tp")))
+    return pair
+
+
+def positive(g: Graph, x: Tensor, kind: str, numbers: list[int]) -> Tensor:
+    for number in numbers:
+        x = g.emit(kind, [x, g.splat(number, x.dtype, x.shape)])
+    return g.emit("compare", [x, g.splat(0, x.dtype, x.shape)], direction="GE")
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        pytest.param(lambda g, ids: positive(g, ids, "add", [2**29] * 4), id="sum"),
+        pytest.param(lambda g, ids: positive(g, g.splat(2**29, "s32", ids.shape), "add", [2**29] * 3), id="constants"),
+        pytest.param(lambda g, ids: positive(g, ids, "multiply", [2**28, 8]), id="product"),
+    ],
+)
+def test_a_solver_does_not_prove_what_wraps_round(mask: Callable[[Graph, Tensor], Tensor]) -> None:
+    assert not derived_truths(masked_read(mask)).proved
+    assert derived_truths(masked_read(lambda g, ids: positive(g, ids, "add", [2**20] * 4))).proved
+
+
+def test_positions_that_wrapped_round_are_not_widened() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4,), dtype="s64", range=(0, 6))
+    found = []
+    for g, y, dtype in ((pair.base, x, "s32"), (pair.dist, dx, "s64")):
+        z = g.emit("iota", [], shape=(4,), dtype=dtype, dimension=0)
+        for _ in range(3):
+            z = g.emit("add", [z, g.splat(2**30 - 1, dtype, (4,))])
+        found.append(g.emit("multiply", [y, g.emit("convert", [z], dtype="s64")]))
+    pair.outputs(*found)
     assert not derived_truths(pair).proved
