@@ -84,42 +84,98 @@ def contracted(g: Graph, v: dict[str, Tensor]) -> list[Tensor]:
     for operands in ([v["wide"], v["deep"], v["deep"]], [v["deep"], v["wide"], v["wide"]]):
         call = g.add("attention", operands, [("f32", (4, 4, 4)), ("f32", (4, 4))], symbols={"scale": ["0.5"]})
         results.extend(call.results)
-    operands = [v["deep"], v["wide"], *[v["deep"]] * 3, v["x"]]
-    results.extend(g.add("attention-backward", operands, [("f32", (4, 4, 4))] * 3, symbols={"scale": ["0.5"]}).results)
+    for operands in ([v["deep"], v["wide"], *[v["deep"]] * 3, v["x"]], [v["wide"]] * 5 + [v["x"]]):
+        types = [("f32", (4, 4, 4))] * 3
+        results.extend(g.add("attention-backward", operands, types, symbols={"scale": ["0.5"]}).results)
+    batches = [*[v["batches"]] * 5, v["deep"]]
+    results.append(g.add("attention-backward", batches, [("f32", (4, 4, 4, 2))], symbols={"scale": ["0.5"]}).result)
+    return results
+
+
+def batched(g: Graph, v: dict[str, Tensor]) -> list[Tensor]:
+    """Rows read and written batch by batch, or by all their indices; windows in front."""
+    read: dict[str, Any] = {
+        "collapsed_slice_dims": [1], "start_index_map": [1], "operand_batching_dims": [0],
+        "start_indices_batching_dims": [0], "slice_sizes": [1, 1, 4], "index_vector_dim": 1,
+    }  # fmt: skip
+    written: dict[str, Any] = {
+        "inserted_window_dims": [1], "scatter_dims_to_operand_dims": [1], "input_batching_dims": [0],
+        "scatter_indices_batching_dims": [0], "index_vector_dim": 1,
+    }  # fmt: skip
+    every = [0, 1, 2, 3]
+    results = [g.emit("gather", [v["deep"], v["order"]], **read, offset_dims=[k]) for k in (0, 1)]
+    results.append(
+        g.emit(
+            "gather", [v["cube"], v["square"]], offset_dims=[], collapsed_slice_dims=every, start_index_map=every,
+            slice_sizes=[1, 1, 1, 1], index_vector_dim=0,
+        )
+    )  # fmt: skip
+    for reducer in ("sum", "replace", "max"):
+        for k in (0, 1):
+            results.append(
+                g.emit("scatter", [v["deep"], v["order"], v["x"]], **written, update_window_dims=[k], reducer=reducer)
+            )
+        results.append(
+            g.emit(
+                "scatter", [v["y"], v["order"], v["x"]], **WRITTEN | {"update_window_dims": [0]}, reducer=reducer
+            )
+        )  # fmt: skip
+        results.append(
+            g.emit(
+                "scatter", [v["cube"], v["square"], v["four"]], update_window_dims=[], inserted_window_dims=every,
+                scatter_dims_to_operand_dims=every, index_vector_dim=0, reducer=reducer,
+            )
+        )  # fmt: skip
     return results
 
 
 SHAPES = {
     "x": (4, 4), "y": (4, 4), "row": (1, 4), "rows": (3, 4), "i": (), "ids": (3, 1), "order": (4, 1), "all ids": (4, 1),
     "pairs": (3, 2), "wide": (4, 4, 4), "deep": (4, 4, 4), "kernel": (4, 4, 4), "slim": (4, 4, 4),
-    "broad": (4, 4, 8),
+    "broad": (4, 4, 8), "batches": (4, 4, 4, 2), "cube": (2, 2, 2, 2), "square": (4, 4), "four": (4,),
 }  # fmt: skip
 
 
-def mixed(ops: Ops, name: str, dim: int) -> Pair:
-    """Ops on values of which one has a dim in another order."""
+WHOLE = {"i", "ids", "order", "all ids", "pairs", "square"}
+"""Whole numbers."""
+
+
+def mixed(ops: Ops, mixed_up: dict[str, tuple[int, ...]]) -> Pair:
+    """Ops on values of which some have dims in another order."""
     pair = Pair({"tp": 2})
     base: dict[str, Tensor] = {}
     dist: dict[str, Tensor] = {}
-    for key, shape in SHAPES.items():
+    for name, shape in SHAPES.items():
         digits = [[Digit(d, 1, n)] for d, n in enumerate(shape)]
-        if key == name:
+        for dim in mixed_up.get(name, ()):
             digits[dim] = [Digit(dim, 1, 2), Digit(dim, 2, shape[dim] // 2)]
         layout = Layout.of(digits, [("tp", [Repl(2)])])
-        whole = key in ("i", "ids", "order", "all ids", "pairs")
-        base[key], dist[key] = pair.input(
-            shape, dtype="s32" if whole else "f32", range=(0, 3) if whole else None, layout=layout
-        )
+        dtype, bounds = ("s32", (0, 2 if name == "square" else 3)) if name in WHOLE else ("f32", None)
+        base[name], dist[name] = pair.input(shape, dtype=dtype, range=bounds, layout=layout)
     for one, other in zip(ops(pair.base, base), ops(pair.dist, dist), strict=True):
         pair.outputs(one, other)
     return pair
 
 
-for title, ops, name, dims in (
+ONE: list[tuple[str, Ops, str, tuple[int, ...]]] = [
     ("parts", moving, "x", (0, 1)), ("rows", indexed, "x", (0, 1)), ("ids", indexed, "order", (0,)),
     ("updates", indexed, "rows", (1,)), ("windows", contracted, "wide", (0, 1, 2)),
     ("kernels", contracted, "kernel", (0, 1, 2)), ("kernels in groups", contracted, "slim", (0, 1, 2)),
     ("operands of groups", contracted, "broad", (0, 1, 2)), ("queries", contracted, "deep", (0, 1, 2)),
-):  # fmt: skip
+    ("sums of exponentials", contracted, "x", (0, 1)), ("ids of batches", batched, "order", (0,)),
+    ("batches", batched, "deep", (0,)),
+]  # fmt: skip
+for title, ops, name, dims in ONE:
     for dim in dims:
-        TRIALS[f"{title} with dim {dim} in another order"] = partial(mixed, ops, name, dim)
+        TRIALS[f"{title} with dim {dim} in another order"] = partial(mixed, ops, {name: (dim,)})
+SEVERAL: list[tuple[str, Ops, dict[str, tuple[int, ...]]]] = [
+    ("batches like heads", contracted, {"batches": (1,), "deep": (0, 1)}),
+    ("batches like windows", batched, {"order": (0,), "deep": (2,)}),
+    ("batches of ids and updates", batched, {"order": (0,), "x": (0,)}),
+    ("batches of ids and later updates", batched, {"order": (0,), "x": (1,)}),
+    ("windows like ids", batched, {"order": (0,), "x": (0, 1)}),
+    ("coordinates and ids", batched, {"square": (0, 1)}),
+    ("coordinates, ids and updates", batched, {"square": (0, 1), "four": (0,)}),
+]
+for title, ops, mixed_up in SEVERAL:
+    TRIALS[f"{title} in another order"] = partial(mixed, ops, mixed_up)

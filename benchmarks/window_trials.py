@@ -81,3 +81,30 @@ def one_convolution(order: tuple[int, int, int], out: tuple[int, int, int]) -> P
 for other in ORDERS:
     TRIALS[f"a convolution from {IN_ORDER} to {other}"] = partial(one_convolution, IN_ORDER, other)
     TRIALS[f"a convolution from {other} to {IN_ORDER}"] = partial(one_convolution, other, IN_ORDER)
+
+
+PLAIN = {"window_size": [1, 3], "window_pad_low": [0, 1], "window_pad_high": [0, 1]}
+OTHERS = {
+    "wider steps inside": ((2, 4), PLAIN, {**PLAIN, "window_size": [1, 2], "window_dilation": [1, 2]}),
+    "other padding": ((2, 4), PLAIN, {**PLAIN, "window_pad_low": [0, 2], "window_pad_high": [0, 0]}),
+    "padding in front": (
+        (2, 5), {"window_size": [1, 2], "window_stride": [1, 2], "window_pad_high": [0, 1]},
+        {"window_size": [1, 2], "window_stride": [1, 2], "window_pad_low": [0, 1], "window_pad_high": [0, 1]},
+    ),
+}  # fmt: skip
+"""Shape, and attributes of both sides whose results have the same shape."""
+
+
+def other_windows(shape: tuple[int, int], one: dict[str, list[int]], other: dict[str, list[int]]) -> Pair:
+    """The two sides' windows differ; some attributes are left at what they are anyway."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input(shape)
+    pair.outputs(*(
+        g.emit("reduce-window", [v], **numbers, reducer="sum")
+        for g, v, numbers in ((pair.base, x, one), (pair.dist, dx, other))
+    ))  # fmt: skip
+    return pair
+
+
+for what, (shape, one, two) in OTHERS.items():
+    TRIALS[f"windows with {what}"] = partial(other_windows, shape, one, two)
