@@ -362,3 +362,12 @@ def test_positions_that_wrapped_round_are_not_widened() -> None:
         found.append(g.emit("multiply", [y, g.emit("convert", [z], dtype="s64")]))
     pair.outputs(*found)
     assert not derived_truths(pair).proved
+
+
+def test_an_offset_that_falls_along_an_axis_is_not_that_of_blocks() -> None:
+    pair = Pair({"dp": 2, "tp": 2})
+    x, dx = pair.input((8, 2))
+    offset = rank_scalar(pair, [0, -4, 4, 0])
+    rows = pair.dist.emit("dynamic-slice", [dx, offset, pair.dist.constant(0, "s32")], sizes=[4, 2])
+    pair.outputs(x, rows)
+    assert not derived_truths(pair).proved
