@@ -36,7 +36,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "adversarial"))
 
-import moved_trials  # noqa: F401  (it registers its trials, as the next ones do)
+import mesh_trials  # noqa: F401  (it registers its trials, as the next ones do)
+import moved_trials  # noqa: F401
 import whole_trials  # noqa: F401
 import window_trials  # noqa: F401
 from mutate import read, table

@@ -13,7 +13,8 @@ from scalify_dl.audit.derive import derive
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 sys.path.insert(0, str(BENCHMARKS))
 
-import moved_trials  # noqa: E402, F401  (it registers its trials, as the next ones do)
+import mesh_trials  # noqa: E402, F401  (it registers its trials, as the next ones do)
+import moved_trials  # noqa: E402, F401
 import whole_trials  # noqa: E402, F401
 import window_trials  # noqa: E402, F401
 from trials import TRIALS  # noqa: E402
