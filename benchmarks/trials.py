@@ -266,3 +266,28 @@ for what in ("negation", "condition", "first arm", "second arm", "difference"):
 TRIALS["a difference that is gathered late over two axes"] = partial(
     late, {"dp": 2, "tp": 2}, ["dp", "tp"], "difference"
 )
+
+
+@trial
+def casts_of_a_pending_maximum() -> Pair:
+    """To truth values, where -1 counts as true, and to narrow numbers, which wrap round."""
+    pair = Pair({"tp": 2})
+    for bounds, dtype in (((-1, 1), "pred"), ((100, 200), "s8")):
+        values = pair.input((16,), pending={"tp": "max"}, dtype="s32", range=bounds)
+        casts = (g.emit("convert", [v], dtype=dtype) for g, v in zip((pair.base, pair.dist), values, strict=True))
+        pair.outputs(*casts, layout="[0:1x16]|tp=max2")
+    return pair
+
+
+@trial
+def parts_that_are_no_blocks() -> Pair:
+    """Parts of the size of a half or of nearly a half that begin elsewhere."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 2))
+    parts = [pair.input((n, 2)) for n in (2, 4, 2)]
+    joined = pair.dist.emit("concatenate", [d for _, d in parts], dimension=0)
+    pair.outputs(pair.base.emit("concatenate", [b for b, _ in parts], dimension=0), joined)
+    pair.outputs(pair.base.emit("negate", [parts[1][0]]), pair.dist.emit("negate", [part(pair.dist, joined, 0, 0, 4)]))
+    pair.outputs(part(pair.base, x, 0, 0, 4), part(pair.dist, dx, 0, 1, 5))
+    pair.outputs(part(pair.base, x, 0, 4, 8), part(pair.dist, dx, 0, 3, 6))
+    return pair
