@@ -272,8 +272,12 @@ TRIALS["a difference that is gathered late over two axes"] = partial(
 def casts_of_a_pending_maximum() -> Pair:
     """To truth values, where -1 counts as true, and to narrow numbers, which wrap round."""
     pair = Pair({"tp": 2})
-    for bounds, dtype in (((-1, 1), "pred"), ((100, 200), "s8")):
-        values = pair.input((16,), pending={"tp": "max"}, dtype="s32", range=bounds)
+    x, y = (
+        pair.input((16,), pending={"tp": "max"}, dtype=dtype, range=bounds)
+        for dtype, bounds in (("f32", None), ("s32", (100, 200)))
+    )
+    low = [g.emit("floor", [v]) for g, v in zip((pair.base, pair.dist), x, strict=True)]
+    for values, dtype in ((low, "pred"), (y, "s8")):
         casts = (g.emit("convert", [v], dtype=dtype) for g, v in zip((pair.base, pair.dist), values, strict=True))
         pair.outputs(*casts, layout="[0:1x16]|tp=max2")
     return pair
