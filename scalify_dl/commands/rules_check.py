@@ -108,7 +108,7 @@ def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
         "tuples": report.tuples,
         "seconds": round(report.seconds, 2),
         "interrupted": report.interrupted,
-        "unsound": [{"seed": u.seed, "rules": list(u.rules), "graph": u.listing()} for u in report.unsound],
+        "unsound": [{"pair": u.name, "rules": list(u.rules), "graph": u.listing()} for u in report.unsound],
         "lemmas": [
             {
                 "rule": x.place,
@@ -143,7 +143,7 @@ def _table(report: Report, files: Sequence[Path]) -> str:
     coverage, missing = report.coverage, set(_missing(report, files))
     lines = []
     for unsound in report.unsound:
-        lines.append(f"UNSOUND (seed {unsound.seed}): {', '.join(unsound.rules)}")
+        lines.append(f"UNSOUND ({unsound.name}): {', '.join(unsound.rules)}")
         lines += [f"  {line}" for line in unsound.listing().splitlines()]
     lemmas = _lemmas(report, files)
     if lemmas:

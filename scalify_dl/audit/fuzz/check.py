@@ -6,14 +6,19 @@ from __future__ import annotations
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
+from zlib import crc32
 
 from scalify_dl.errors import InputError
+from scalify_dl.pysouffle import Program
 
 from ..check import Finding, audit
-from ..derive import derive
+from ..derive import derive_with, load_rules
+from ..pair import Pair
 from .coverage import Coverage, KindUse, count_kinds, fired
 from .generate import random_pair
 from .kind_steps import kind_steps
@@ -46,13 +51,14 @@ def check_rules(
     seed: int = 0,
     stop: int = 5,
     prefer: Iterable[str] = (),
+    trials: Mapping[str, Callable[[], Pair]] | None = None,
     progress: Callable[[Report], None] | None = None,
 ) -> Report:
-    """Fuzzes for `seconds` of CPU time or a number of `pairs`; stops early after `stop` unsound findings.
+    """Fuzzes for `seconds` of CPU time or a number of random `pairs`; stops early after `stop` unsound findings.
 
     `rules` are files beside the shipped ones, `main` replaces `verify.dl`; `prefer` names kinds of random steps to
     draw more often (see `random_pair`). Calls of the kinds that the files speak about are drawn half of the time.
-    KeyboardInterrupt ends the run with what there is.
+    `trials` are pairs that come first, by name. KeyboardInterrupt ends the run with what there is.
     """
     report, files = Report(), list(rules)
     start = time.process_time()
@@ -60,9 +66,13 @@ def check_rules(
         kinds = read_kinds(files, main, seed)
         report.kinds = {kind: KindUse(kind in kinds.signatures, kinds.cut(kind)) for kind in kinds.named}
         calls = kind_steps(kinds)
-        draw = Draw(files, main, (*prefer, *calls), calls)
-        while report.seconds < seconds and (pairs is None or report.pairs < pairs) and len(report.unsound) < stop:
-            one(seed + report.pairs, draw, report)
+        draw = Draw(load_rules(files, main), (*prefer, *calls), calls)
+        numbers = count(seed) if pairs is None else range(seed, seed + pairs)
+        cases: Iterator[tuple[str, Callable[[], Pair]]] = ((f"seed {n}", partial(draw.pair, n)) for n in numbers)
+        for name, build in chain((trials or {}).items(), cases):
+            if report.seconds >= seconds or len(report.unsound) >= stop:
+                break
+            check_one(name, build().tables(), draw.rules, report)
             report.pairs += 1
             report.seconds = time.process_time() - start
             if progress:
@@ -76,19 +86,22 @@ def check_rules(
 class Draw:
     """What pairs are drawn from, and by which rules they are judged."""
 
-    files: list[Path]
-    main: Path | None
+    rules: Program
+    """Without facts."""
     prefer: tuple[str, ...]
     calls: dict[str, tuple[Step, float]]
 
+    def pair(self, seed: int) -> Pair:
+        """A random pair."""
+        return random_pair(random.Random(seed), prefer=self.prefer, also=self.calls)
 
-def one(number: int, draw: Draw, report: Report) -> None:
-    """Fuzzes one pair."""
-    rules, main = draw.files, draw.main
-    tables = random_pair(random.Random(number), prefer=draw.prefer, also=draw.calls).tables()
+
+def check_one(name: str, tables: Tables, rules: Program, report: Report) -> None:
+    """Audits what the rules (without facts) derive of one pair."""
+    seed = crc32(name.encode())
     try:
-        derived = derive(tables, rules, main=main, timeout=20)
-        findings = audit(tables, derived.corr, trials=2, seed=number, declared=derived.declared())
+        derived = derive_with(rules.fresh(), tables, timeout=20)
+        findings = audit(tables, derived.corr, trials=2, seed=seed, declared=derived.declared())
     except InputError as error:
         report.problems[str(error)[:160]] += 1
         return
@@ -103,11 +116,11 @@ def one(number: int, draw: Draw, report: Report) -> None:
     if findings.false:
 
         def attempt(small: Tables) -> tuple[Finding, tuple[str, ...]] | None:
-            again = derive(small, rules, main=main)
-            checked = audit(small, again.corr, trials=2, seed=number, declared=again.declared())
+            again = derive_with(rules.fresh(), small)
+            checked = audit(small, again.corr, trials=2, seed=seed, declared=again.declared())
             if checked.interrupted:
                 raise KeyboardInterrupt
             return (checked.false[0], fired(again)) if checked.false else None
 
-        report.unsound.append(Unsound(findings.false[0], number, tables, fired(derived)))
-        report.unsound[-1] = smallest(findings.false[0], number, tables, attempt)
+        report.unsound.append(Unsound(findings.false[0], name, tables, fired(derived)))
+        report.unsound[-1] = smallest(findings.false[0], name, tables, attempt)

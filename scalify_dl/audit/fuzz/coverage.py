@@ -65,9 +65,8 @@ class Coverage:
             self.derived[lemma] += rules[i].derived
         if fresh:  # who derived which tuple is asked only while it can tell something new
             rows = [row for row in derived.program.relation(LEMMAS) if is_rich(row[2])]
-            for proof in derived.program.explain_all(LEMMAS, rows):
-                if proof is not None and proof.rule_index in found:
-                    self.rich[found[proof.rule_index]] += 1
+            steps = derived.program.derivation({LEMMAS: rows}, leaves=derived.program.relations).steps
+            self.rich.update(found[rule] for _, rule, _, _ in steps if rule in found)
 
 
 @dataclass(slots=True)

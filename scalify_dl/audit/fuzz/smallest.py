@@ -24,7 +24,8 @@ class Unsound:
     """A false correspondence that the rules derived, and a graph cut down to what is needed for it."""
 
     finding: Finding
-    seed: int
+    name: str
+    """The pair's: `seed 17`, or that of a trial."""
     tables: Tables
     rules: tuple[str, ...]
     """`file:line` of the rules that derive it in the small graph (those of `holds`)."""
@@ -63,9 +64,9 @@ Attempt = Callable[[Tables], tuple[Finding, tuple[str, ...]] | None]
 """Tables → a false finding about them and the rules that fired, or None."""
 
 
-def smallest(finding: Finding, number: int, tables: Tables, attempt: Attempt) -> Unsound:
+def smallest(finding: Finding, name: str, tables: Tables, attempt: Attempt) -> Unsound:
     """A false finding with a graph from which no op can be taken away."""
-    best = Unsound(finding, number, tables, ())
+    best = Unsound(finding, name, tables, ())
     rows = [{finding.row[0], finding.row[2]}]
     while rows:
         small = cut(best.tables, rows.pop(0))
@@ -73,11 +74,11 @@ def smallest(finding: Finding, number: int, tables: Tables, attempt: Attempt) ->
             continue
         found = attempt(small)
         if found is not None:
-            best = Unsound(found[0], number, small, found[1] or ("?",))
+            best = Unsound(found[0], name, small, found[1] or ("?",))
             rows = _smaller(best)
         elif not best.rules:
             rows = _smaller(best)
-            best = Unsound(finding, number, tables, ("?",))
+            best = Unsound(finding, name, tables, ("?",))
     return best
 
 

@@ -12,6 +12,7 @@ from .world import Retry, Twin, World, shapes_agree, step
 
 UNARY = ["sine", "exponential", "negate", "abs", "logistic", "tanh", "sign", "floor", "relu", "gelu"]
 BINARY = ["add", "add", "subtract", "multiply", "multiply", "divide", "maximum", "minimum", "gelu-backward"]
+NOT_COMMUTATIVE = ["subtract", "divide", "gelu-backward"]
 
 
 def _pick(w: World, right: str, others: Sequence[str]) -> str:
@@ -54,7 +55,7 @@ def binary(w: World) -> None:
     o = partner(w, t)
     kind = w.rng.choice(BINARY)
     operands = [t.dist, o.dist]
-    if w.chance(0.15):
+    if w.chance(0.3 if kind in NOT_COMMUTATIVE else 0.1):
         operands.reverse()
     w.add(w.emit(w.base, kind, [t.base, o.base]), w.emit(w.dist, _pick(w, kind, BINARY), operands))
 
@@ -69,7 +70,8 @@ def integers(w: World) -> None:
         value = w.rng.choice([2, 3])
         pair = [w.emit(g, kind, [x, g.splat(value, "s32", x.shape)]) for g, x in ((w.base, t.base), (w.dist, t.dist))]
     else:
-        pair = [w.emit(w.base, kind, [t.base, o.base]), w.emit(w.dist, kind, [t.dist, o.dist])]
+        operands = [o.dist, t.dist] if w.chance(0.2) else [t.dist, o.dist]
+        pair = [w.emit(w.base, kind, [t.base, o.base]), w.emit(w.dist, kind, operands)]
     w.add(*pair)
 
 
