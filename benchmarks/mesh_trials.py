@@ -4,7 +4,7 @@ for."""
 from __future__ import annotations
 
 from moved_trials import ROWS, kept, of_rank
-from trials import TRIALS, trial
+from trials import trial
 
 from scalify_dl.audit.fuzz.partitioner_steps import part, rank_scalar
 from scalify_dl.audit.pair import Pair
@@ -152,4 +152,24 @@ def negative_ids_that_do_not_wrap() -> Pair:
     g, attributes = pair.dist, ROWS | {"mode": "wrap"}
     positive = g.emit("maximum", [di, g.splat(0, "s32", di.shape)])
     pair.outputs(pair.base.emit("gather", [t, i], **attributes), g.emit("gather", [dt, positive], **attributes))
+    return pair
+
+
+@trial
+def a_value_that_goes_astray_beside_another() -> Pair:
+    """x <- x + y, where y <- 2 y in the baseline, and 3 y on the ranks."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((4,)), pair.input((4,))
+    loops = []
+    for g, a, b, factor in ((pair.base, x, y, 2.0), (pair.dist, dx, dy, 3.0)):
+        condition, body = Graph("condition"), Graph("body")
+        types = [("s32", ()), ("f32", (4,)), ("f32", (4,))]
+        i, *_ = (condition.input(f"p{n}", *kind) for n, kind in enumerate(types))
+        condition.output(condition.emit("compare", [i, condition.constant(3, "s32")], direction="LT"))
+        j, u, v = (body.input(f"p{n}", *kind) for n, kind in enumerate(types))
+        body.output(body.emit("add", [j, body.constant(1, "s32")]))
+        body.output(body.emit("add", [u, v]))
+        body.output(body.emit("multiply", [v, body.splat(factor, "f32", (4,))]))
+        loops.append(g.add("while", [g.constant(0, "s32"), a, b], types, regions=[condition, body]))
+    pair.outputs(loops[0].results[1], loops[1].results[1])
     return pair

@@ -66,6 +66,7 @@ STEPS: dict[str, tuple[str, ...]] = {
     "gather_order.dl": ("gather-order",),
     "halo.dl": ("borders", "uneven-windows"),
     "index_terms.dl": ("iota", "masked-read", "positions"),
+    "in_range.dl": ("filled-read", "masked-read"),
     "indexing.dl": ("along", "top-k", "gather", "scatter", "dynamic", "slice", "pad", "concatenate"),
     "loops.dl": ("loop", "data-loop"),
     "masked.dl": ("masked-read", "late-gather", "row-of-a-rank"),
@@ -82,11 +83,12 @@ STEPS: dict[str, tuple[str, ...]] = {
     "reshape.dl": ("reshape",),
     "reshards.dl": ("reshard",),
     "ring_work.dl": ("ring",),
+    "verdict.dl": ("loop", "data-loop", "dropout", "two-masks"),
     "rings.dl": ("ring", "roll", "full-turn"),
     "staged.dl": ("staged-reduce",),
     "structure.dl": ("scale", "transpose", "broadcast", "reshape"),
     "sums.dl": ("micro-batches",),
-    "terms.dl": ("masked-read", "masked-write", "unit-dims", "late-gather", "typed-mask"),
+    "terms.dl": ("masked-read", "masked-write", "unit-dims", "late-gather", "typed-mask", "filled-read"),
     "turn_results.dl": ("loop-round-a-ring", "loop-of-ranks", "nothing"),
     "turns.dl": ("loop-over-blocks", "loop-round-a-ring", "loop-of-ranks", "loop-of-attention", "nothing"),
     "uniform.dl": (
@@ -241,7 +243,7 @@ def notice(rules: Program, tables: Tables, wrong: bool, seed: int) -> int:
         derived = derive_with(rules, tables, timeout=10)
         if wrong and derived.proved:
             return 1
-        return 2 if audit(tables, derived.corr, trials=2, seed=seed).false else 0
+        return 2 if audit(tables, derived.claims, trials=2, seed=seed).false else 0
     except InputError:
         return 3
 

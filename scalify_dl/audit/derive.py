@@ -27,6 +27,11 @@ class Derived:
     """Whether a proof listed rounding that differs between the sides."""
     program: Program
 
+    @property
+    def claims(self) -> list[tuple[str, str, str, str, str]]:
+        """All correspondences, those of proved outputs among them."""
+        return list(dict.fromkeys([*self.corr, *((d, "", b, "", layout) for (d, b), layout in self.proved.items())]))
+
     def declared(self) -> dict[str, Structure]:
         """Structures that the rules declare of opaque calls, by op."""
         return declared_structures(self.program)

@@ -27,6 +27,6 @@ def test_a_wrong_program_is_not_proved_and_nothing_false_is_derived_of_it(name: 
     tables = TRIALS[name]().tables()
     derived = derive(tables)
     assert derived.unproved
-    findings = audit(tables, derived.corr, trials=2)
+    findings = audit(tables, derived.claims, trials=2)
     assert findings.false == []
     assert findings.problems == []

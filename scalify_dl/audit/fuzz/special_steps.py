@@ -107,7 +107,7 @@ def rank_arithmetic(w: World) -> None:
     for _ in range(w.rng.randint(1, 3)):
         pair = [number, g.constant(w.rng.choice([1, 1, 2, 3]), dtype)]
         kind = w.rng.choice(kinds)
-        if kind == "subtract" and w.chance(0.5):
+        if kind in ("subtract", "divide", "remainder") and w.chance(0.5):
             pair.reverse()
         number = w.emit(g, kind, pair)
         if w.chance(0.3):
@@ -164,8 +164,10 @@ def mask_of_two_layouts(w: World) -> None:
     ))  # fmt: skip
 
 
-def _loop(w: World, g: Graph, x: Tensor, y: Tensor, times: int, kind: str, groups: list[list[int]] | None) -> Tensor:
-    """x ← f(x, y), `times` times."""
+def _loop(
+    w: World, g: Graph, x: Tensor, y: Tensor, times: int, kind: str, groups: list[list[int]] | None, factor: int
+) -> Tensor:
+    """x ← f(x, y), y ← factor · y, `times` times."""
     condition, body = Graph("condition"), Graph("body")
     i = condition.input("i", "s32", ())
     condition.input("x", "f32", x.shape)
@@ -175,7 +177,7 @@ def _loop(w: World, g: Graph, x: Tensor, y: Tensor, times: int, kind: str, group
     body.output(w.emit(body, "add", [j, body.constant(1, "s32")]))
     z = w.emit(body, kind, [a, b])
     body.output(w.emit(body, "all-reduce", [z], reducer="sum", groups=groups) if groups else z)
-    body.output(b)
+    body.output(b if factor == 1 else w.emit(body, "multiply", [b, body.splat(factor, "f32", b.shape)]))
     start = g.constant(0, "s32")
     types = [("s32", ()), ("f32", x.shape), ("f32", y.shape)]
     return g.add("while", [start, x, y], types, regions=[condition, body]).results[1]
@@ -183,15 +185,17 @@ def _loop(w: World, g: Graph, x: Tensor, y: Tensor, times: int, kind: str, group
 
 @step("loop", 0.4)
 def loop(w: World) -> None:
-    """A few rounds of an op on a carried value and a fixed one, now and then with a reduction inside."""
+    """A few rounds of an op on a carried value and one that is fixed or grows, now and then with a reduction inside."""
     t = w.twin()
     o = partner(w, t)
     kind, times = w.rng.choice(["add", "multiply", "maximum"]), w.rng.randint(1, 3)
     groups = w.groups() if w.chance(0.25) else None
     other = times + 1 if w.slip() else times
+    factor = w.rng.choice([1, 1, 2])
+    grows = 3 if w.slip() else factor
     w.add(
-        _loop(w, w.base, t.base, o.base, times, kind, None),
-        _loop(w, w.dist, t.dist, o.dist, other, kind, groups),
+        _loop(w, w.base, t.base, o.base, times, kind, None, factor),
+        _loop(w, w.dist, t.dist, o.dist, other, kind, groups, grows),
     )
 
 
