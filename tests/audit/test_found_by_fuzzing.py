@@ -371,3 +371,16 @@ def test_an_offset_that_falls_along_an_axis_is_not_that_of_blocks() -> None:
     rows = pair.dist.emit("dynamic-slice", [dx, offset, pair.dist.constant(0, "s32")], sizes=[4, 2])
     pair.outputs(x, rows)
     assert not derived_truths(pair).proved
+
+
+def test_a_part_of_a_reshape_that_begins_inside_a_row_is_not_made_of_whole_rows() -> None:
+    pair = Pair({"tp": 2})
+    (x, dx), *rest = (pair.input(shape) for shape in ((4, 2), (1,), (2,), (5,)))
+    b, g = pair.base, pair.dist
+    joined = b.emit("concatenate", [u for u, _ in rest], dimension=0)
+    total = b.emit("add", [b.emit("reshape", [x], shape=(8,)), joined])
+    rows = part(b, x, 0, 0, 1), part(g, dx, 0, 0, 1)
+    pair.outputs(b.emit("exponential", [rows[0]]), g.emit("exponential", [rows[1]]))
+    wrong = g.emit("add", [g.emit("reshape", [rows[1]], shape=(2,)), rest[1][1]])
+    pair.outputs(part(b, total, 0, 1, 3), wrong)
+    assert len(derived_truths(pair).proved) == 1
