@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "adversar
 
 import mesh_trials  # noqa: F401  (it registers its trials, as the next ones do)
 import moved_trials  # noqa: F401
+import number_trials
 import whole_trials  # noqa: F401
 import window_trials  # noqa: F401
 from mutate import read, table
@@ -209,7 +210,7 @@ def programs(file: str, seed: int, seconds: float) -> Iterator[tuple[str, bool, 
         ).tables()  # fmt: skip
         number += 1
     yield from ((name, False, build().tables()) for name, build in TRIALS.items())
-    yield from ((name, True, build().tables()) for name, build in WRONG.items())
+    yield from ((name, True, build().tables()) for name, build in (number_trials.ROUNDED | WRONG).items())
 
 
 def cpu() -> float:

@@ -15,6 +15,7 @@ sys.path.insert(0, str(BENCHMARKS))
 
 import mesh_trials  # noqa: E402, F401  (it registers its trials, as the next ones do)
 import moved_trials  # noqa: E402, F401
+import number_trials  # noqa: E402
 import whole_trials  # noqa: E402, F401
 import window_trials  # noqa: E402, F401
 from trials import TRIALS  # noqa: E402
@@ -22,9 +23,12 @@ from trials import TRIALS  # noqa: E402
 sys.path.remove(str(BENCHMARKS))
 
 
-@pytest.mark.parametrize("name", TRIALS)
+PROGRAMS = TRIALS | number_trials.ROUNDED
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_a_wrong_program_is_not_proved_and_nothing_false_is_derived_of_it(name: str) -> None:
-    tables = TRIALS[name]().tables()
+    tables = PROGRAMS[name]().tables()
     derived = derive(tables)
     assert derived.unproved
     findings = audit(tables, derived.claims, trials=2)

@@ -235,16 +235,21 @@ def filled_read(w: World) -> None:
     split = {1: axis} if columns % size == 0 and w.chance(0.7) else {}
     table = w.input("f32", shape=[rows, columns], layout=w.pair.layout([rows, columns], split))
     bounds = (0, rows) if not w.slip() else w.rng.choice([(0, rows + 2), (-2, rows)])
-    ids = w.pair.input((4,), {}, dtype="s32", range=bounds)
+    parts = {axis: "sum"} if w.chance(0.2) else {}
+    base_ids, part = w.pair.input((4,), {}, dtype="s32", range=bounds, pending=parts)
+    ids = part if not parts else w.emit(w.dist, "all-reduce", [part], reducer="sum", groups=w.pair.groups(axis))
+    compared = part if w.slip() else ids  # (parts of a sum may be out of range)
     filler, results = w.rng.choice([float("nan"), 1.0]), []
     sides = w.rng.choice([(True, False), (False, True), (True, True)])
-    for g, t, i, fills in ((w.base, table.base, ids[0], sides[0]), (w.dist, table.dist, ids[1], sides[1])):
+    for g, t, i, c, fills in (
+        (w.base, table.base, base_ids, base_ids, sides[0]), (w.dist, table.dist, ids, compared, sides[1])
+    ):  # fmt: skip
         found = read(w, g, t, i)
         if fills:
             last = rows - 1 if not w.slip() else rows - 2
             known = w.emit(g, "and", [
-                w.emit(g, "compare", [i, g.splat(0, "s32", i.shape)], direction="GE"),
-                w.emit(g, "compare", [i, g.splat(last, "s32", i.shape)], direction="LE"),
+                w.emit(g, "compare", [c, g.splat(0, "s32", i.shape)], direction="GE"),
+                w.emit(g, "compare", [c, g.splat(last, "s32", i.shape)], direction="LE"),
             ])  # fmt: skip
             wide, other = spread(g, known, found.shape, [0]), g.splat(filler, "f32", found.shape)
             turned = w.chance(0.3)

@@ -3,8 +3,10 @@ round, and through casts; right and wrong."""
 
 from __future__ import annotations
 
+import math
+import operator
+from collections.abc import Callable
 from fractions import Fraction
-from math import prod
 
 from scalify_dl.frontends.graph import Graph, Tensor
 
@@ -104,39 +106,43 @@ def positions(w: World) -> None:
     w.add(*(w.emit(g, "multiply", [n, p]) for g, n, p in zip((w.base, w.dist), numbers, found, strict=True)))
 
 
-def _folded(w: World, kind: str, a: Fraction, b: Fraction) -> Fraction:
-    """What an op makes of two numbers of any size."""
+ORDERED: dict[str, Callable[[Fraction, int], bool]] = {
+    "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge, "EQ": operator.eq, "NE": operator.ne,
+}  # fmt: skip
+
+
+def _folded(kind: str, a: Fraction, b: Fraction) -> Fraction:
+    """What an op makes of two numbers of any size (of a division by zero anything)."""
     if kind == "divide":
-        if b == 0:
-            raise Retry
-        return a / b
+        return a / b if b else a
     return {"add": a + b, "subtract": a - b, "multiply": a * b, "maximum": max(a, b), "minimum": min(a, b)}[kind]
 
 
 @step("folded-number", 0.4)
 def folded_number(w: World) -> None:
     """A value times a number that the distributed side computes from constants, and the baseline over the rationals."""
-    dtype = w.rng.choice(["s32", "s32", "s64", "f32", "f32"])
-    numbers = [1, 2, 3, 5, -2, -3] if dtype == "f32" or w.chance(0.5) else [1, -1, 2**30, 2**31 - 1, 1 - 2**31, 46341]
+    if w.chance(0.4):
+        dtype, kinds = "s32", ["add", "subtract"]
+        numbers = [1, 2, -1, 2**31 - 1, 1 - 2**31]
+    else:
+        dtype, kinds = w.rng.choice(["s32", "f32"]), ["divide", "divide", "divide", "add", "subtract", "multiply"]
+        kinds += ["maximum", "minimum"]
+        numbers = [1, 2, 3, 5, -2, -3] + [0] * w.slip()
     g, exact = w.dist, Fraction(start := w.rng.choice(numbers))
     number = g.constant(start, dtype)
     for _ in range(w.rng.randint(1, 3)):
-        kind = w.rng.choice(["add", "subtract", "multiply", "divide", "maximum", "minimum"])
-        value = w.rng.choice(numbers)
-        pair, other = [number, g.constant(value, dtype)], (exact, Fraction(value))
+        kind, value = w.rng.choice(kinds), w.rng.choice(numbers)
+        operands, values = [number, g.constant(value, dtype)], [exact, Fraction(value)]
         if w.chance(0.3):
-            pair.reverse()
-            other = (other[1], other[0])
-        number, exact = w.emit(g, kind, pair), _folded(w, kind, *other)
+            operands.reverse()
+            values.reverse()
+        number, exact = w.emit(g, kind, operands), _folded(kind, *values)
     if dtype != "f32" or w.chance(0.3):
-        bound, way = w.rng.choice(numbers), w.rng.choice(["LT", "LE", "GT", "GE", "EQ", "NE"])
+        near = max(-LIMIT["s32"], min(LIMIT["s32"], math.floor(exact)))
+        bound, way = w.rng.choice([near, near + (near < 0), 0, w.rng.choice(numbers)]), w.rng.choice(list(ORDERED))
         there = w.emit(g, "compare", [number, g.constant(bound, dtype)], direction=way)
         number = w.emit(g, "select", [there, g.constant(2.0, "f32"), g.constant(4.0, "f32")])
-        holds = {
-            "LT": exact < bound, "LE": exact <= bound, "GT": exact > bound, "GE": exact >= bound,
-            "EQ": exact == bound, "NE": exact != bound,
-        }[way]  # fmt: skip
-        exact = Fraction(2 if holds else 4)
+        exact = Fraction(2 if ORDERED[way](exact, bound) else 4)
     x = w.twin()
     plain = w.base.constant(float(exact), "f32")
     w.add(
@@ -154,7 +160,7 @@ def part_of_a_rank(w: World) -> None:
     w.rng.shuffle(over)
     over = over[: w.rng.choice([1, 1, 2])]
     axes = [mesh.axes[i][0] for i in over]
-    count = prod(mesh.axes[i][1] for i in over)
+    count = math.prod(mesh.axes[i][1] for i in over)
     ranks = list(enumerate(mesh.coordinates))
     whole = 4 * count
     if len(over) == 1 and w.chance(0.2):  # a dim that is not cut evenly, with something in the padding

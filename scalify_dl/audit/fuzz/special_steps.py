@@ -113,6 +113,14 @@ def rank_arithmetic(w: World) -> None:
         if w.chance(0.3):
             number = w.emit(g, "convert", [number], dtype=(dtype := w.rng.choice(["u32", "s32", "s64"])))
     t = w.input("f32", shape=[8, 2], layout=w.pair.layout([8, 2], {}))
+    if w.chance(0.3):  # at the ends of a type
+        dtype, top = w.rng.choice([("u32", 0), ("u8", 0), ("s8", 127), ("u8", 255)])
+        number = w.emit(g, "convert", [g.add("partition-id", [], [("u32", ())]).result], dtype=dtype)
+        number = w.emit(g, "add" if top else "subtract", [number, g.constant(max(top, 1), dtype)])
+        there = w.emit(g, "compare", [number, g.constant(top, dtype)], direction="GT" if top else "LT")
+        wide = w.emit(g, "broadcast", [there], shape=t.dist.shape, dimensions=[])
+        w.add(t.base, w.emit(g, "select", [wide, t.dist, g.splat(0.0, "f32", t.dist.shape)]))
+        return
     if w.chance(0.4):
         size = w.rng.choice([2, 4])
         start = w.emit(g, "multiply", [number, g.constant(size, dtype)])

@@ -1,0 +1,96 @@
+"""Wrong programs by hand about numbers: of tables, of ranks, and of types that round; `trials.py` says what they are
+for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from trials import trial
+
+from scalify_dl.audit.pair import Pair, spread
+from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.frontends.literals import Literal
+
+ROUNDED: dict[str, Callable[[], Pair]] = {}
+"""Programs of which nothing is right where casts round, and all over the reals: wrong if they are proved."""
+
+
+def rounded(build: Callable[[], Pair]) -> Callable[[], Pair]:
+    """Registers a program under its name."""
+    ROUNDED[build.__name__.replace("_", " ")] = build
+    return build
+
+
+def numbers(g: Graph, kind: str, x: Tensor, number: int) -> Tensor:
+    """An op on every element and a number."""
+    return g.emit(kind, [x, g.splat(number, x.dtype, x.shape)])
+
+
+def asked_by(pair: Pair, base: Tensor, dist: Tensor) -> None:
+    """Outputs: both values times an input that is cut as their first dim is."""
+    shape, dtype = base.shape, base.dtype
+    x, dx = pair.input(shape, {0: "tp"}, dtype=dtype, range=(0, 6) if dtype.startswith("s") else None)
+    pair.outputs(pair.base.emit("multiply", [x, base]), pair.dist.emit("multiply", [dx, dist]))
+
+
+@trial
+def two_numbers_of_a_table() -> Pair:
+    """Two numbers from a table at a place of the rank's own are no number."""
+    pair = Pair({"tp": 2})
+    table = pair.dist.constant(Literal("{0,9,4,9}", items=(0, 9, 4, 9)), "s32", (4,))
+    rank = pair.dist.emit("convert", [pair.dist.add("partition-id", [], [("u32", ())]).result], dtype="s32")
+    start = pair.dist.emit("multiply", [rank, pair.dist.constant(2, "s32")])
+    two = pair.dist.emit("dynamic-slice", [table, start], sizes=[2])
+    fours = numbers(pair.base, "multiply", pair.base.emit("iota", [], shape=(2,), dtype="s32", dimension=0), 4)
+    asked_by(pair, pair.base.emit("reshape", [spread(pair.base, fours, (2, 2), [0])], shape=(4,)), two)
+    return pair
+
+
+@rounded
+def positions_that_a_cast_rounds() -> Pair:
+    """Odd positions above 2 ** 24 are no f32."""
+    pair, found = Pair({"tp": 1}), []
+    for g, late in ((pair.base, False), (pair.dist, True)):
+        x = numbers(g, "multiply", g.emit("iota", [], shape=(4,), dtype="s32", dimension=0), 2**24)
+        x = x if late else numbers(g, "add", x, 1)
+        x = g.emit("convert", [x], dtype="f32")
+        found.append(numbers(g, "add", x, 1) if late else x)
+    asked_by(pair, *found)
+    return pair
+
+
+@rounded
+def a_mask_that_a_cast_rounds() -> Pair:
+    """Whether m + 2 ** 24 is more than 2 ** 24, as f32."""
+    pair = Pair({"tp": 2})
+    (t, dt), (i, di) = pair.input((8, 2), {0: "tp"}), pair.input((8,), dtype="s32", range=(0, 8))
+    g, rows = pair.dist, {
+        "offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "slice_sizes": [1, 2],
+        "index_vector_dim": 1, "mode": "clamp",
+    }  # fmt: skip
+    rank = g.emit("convert", [g.add("partition-id", [], [("u32", ())]).result], dtype="s32")
+    low = spread(g, g.emit("multiply", [rank, g.constant(4, "s32")]), (8,), [])
+    near = g.emit("subtract", [di, low])
+    ends = [g.emit("compare", [near, g.splat(n, "s32", (8,))], direction=way) for n, way in ((0, "GE"), (4, "LT"))]
+    more = numbers(g, "add", g.emit("convert", [g.emit("and", ends)], dtype="s32"), 2**24)
+    large = g.emit("convert", [more], dtype="f32")
+    mask = g.emit("compare", [large, g.splat(2**24, "f32", (8,))], direction="GT")
+    read = g.emit("gather", [dt, near], **rows)
+    kept = g.emit("select", [spread(g, mask, read.shape, [0]), read, g.splat(0.0, "f32", read.shape)])
+    expected = pair.base.emit("gather", [t, i], **rows)
+    pair.outputs(expected, g.emit("all-reduce", [kept], reducer="sum", groups=pair.groups("tp")))
+    return pair
+
+
+def cast_number(number: int) -> Pair:
+    """A number that is no bf16."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 2))
+    one = pair.dist.emit("convert", [pair.dist.constant(number, "s32")], dtype="bf16")
+    wide = spread(pair.dist, pair.dist.emit("convert", [one], dtype="f32"), dx.shape, [])
+    pair.outputs(numbers(pair.base, "multiply", x, number), pair.dist.emit("multiply", [dx, wide]))
+    return pair
+
+
+ROUNDED |= {f"{n} as a bf16": partial(cast_number, n) for n in (257, -257)}
