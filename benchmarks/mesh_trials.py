@@ -173,3 +173,85 @@ def a_value_that_goes_astray_beside_another() -> Pair:
         loops.append(g.add("while", [g.constant(0, "s32"), a, b], types, regions=[condition, body]))
     pair.outputs(loops[0].results[1], loops[1].results[1])
     return pair
+
+
+@trial
+def a_pad_at_the_other_end() -> Pair:
+    """Zeros in front of the rows, or behind them."""
+    pair = Pair({"tp": 2})
+    outputs = [
+        g.emit("pad", [x, g.constant(0.0, "f32")], low=[low, 0], high=[1 - low, 0], interior=[0, 0])
+        for g, x, low in zip((pair.base, pair.dist), pair.input((4, 2)), (1, 0), strict=True)
+    ]
+    pair.outputs(*outputs)
+    return pair
+
+
+@trial
+def another_part_that_begins_inside_a_row() -> Pair:
+    """Parts of a reshape that are made of no whole rows: the same one is used twice."""
+    pair = Pair({"tp": 2})
+    (x, dx), *rest = (pair.input(shape) for shape in ((4, 2), (1,), (2,), (2,), (2,), (1,)))
+    b, g = pair.base, pair.dist
+    joined = b.emit("concatenate", [u for u, _ in rest], dimension=0)
+    sums = b.emit("add", [b.emit("reshape", [x], shape=(8,)), joined])
+    mine = part(g, g.emit("reshape", [dx], shape=(8,)), 0, 1, 3)
+    for lo, other in ((1, rest[1][1]), (5, rest[3][1])):
+        added = g.emit("add", [mine, other])
+        pair.outputs(b.emit("exponential", [part(b, sums, 0, lo, lo + 2)]), g.emit("exponential", [added]))
+    return pair
+
+
+@trial
+def another_branch() -> Pair:
+    """A choice between computations, which are others on the ranks."""
+    pair = Pair({"tp": 2})
+    (c, dc), (x, dx) = pair.input((), dtype="s32", range=(0, 2)), pair.input(())
+    outputs = []
+    for g, which, v, kinds in ((pair.base, c, x, ("sine", "negate")), (pair.dist, dc, dx, ("negate", "sine"))):
+        branches = [Graph("first"), Graph("second")]
+        for branch, k in zip(branches, kinds, strict=True):
+            branch.output(branch.emit(k, [branch.input("v", "f32", ())]))
+        op = g.add(
+            "conditional", [which, v, v], [("f32", ())], regions=branches, numbers={"branch_operand_count": [1, 1]}
+        )
+        outputs.append(op.result)
+    pair.outputs(*outputs)
+    return pair
+
+
+@trial
+def twice_one_of_two_terms() -> Pair:
+    """2 x + y, where the baseline adds x and y."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((4,)), pair.input((4,))
+    g = pair.dist
+    pair.outputs(
+        pair.base.emit("add", [x, y]), g.emit("add", [g.emit("multiply", [dx, g.splat(2.0, "f32", (4,))]), dy])
+    )
+    return pair
+
+
+@trial
+def the_reverse_of_a_column_along_its_only_row() -> Pair:
+    """Reversed along a dim of one element, where the baseline reverses the other one."""
+    pair = Pair({"tp": 2})
+    outputs = [
+        g.emit("reverse", [x], dimensions=[d])
+        for g, x, d in zip((pair.base, pair.dist), pair.input((4, 1)), (0, 1), strict=True)
+    ]
+    pair.outputs(*outputs)
+    return pair
+
+
+@trial
+def attention_of_a_library_and_its_negation() -> Pair:
+    """The call makes a result with other dims than those that its heads and groups have."""
+    pair = Pair({"tp": 2})
+    (q, dq), (k, dk), (v, dv) = (pair.input((4, heads, 2), {1: "tp"}) for heads in (8, 4, 4))
+    calls = [
+        g.add("custom:vllm.unified_attention", [a, b, c, a], [("f32", a.shape)]).result
+        for g, a, b, c in ((pair.base, q, k, v), (pair.dist, dq, dk, dv))
+    ]
+    pair.outputs(calls[0], pair.dist.emit("negate", [calls[1]]))
+    return pair
