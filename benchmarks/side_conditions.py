@@ -39,6 +39,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "adversar
 import mesh_trials  # noqa: F401  (it registers its trials, as the next ones do)
 import moved_trials  # noqa: F401
 import number_trials
+import piece_trials  # noqa: F401
 import whole_trials  # noqa: F401
 import window_trials  # noqa: F401
 from mutate import read, table

@@ -16,6 +16,7 @@ sys.path.insert(0, str(BENCHMARKS))
 import mesh_trials  # noqa: E402, F401  (it registers its trials, as the next ones do)
 import moved_trials  # noqa: E402, F401
 import number_trials  # noqa: E402
+import piece_trials  # noqa: E402, F401
 import whole_trials  # noqa: E402, F401
 import window_trials  # noqa: E402, F401
 from trials import TRIALS  # noqa: E402

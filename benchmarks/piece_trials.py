@@ -1,0 +1,119 @@
+"""Wrong programs by hand about pieces, reshapes and broadcasts; `trials.py` says what they are for."""
+
+from __future__ import annotations
+
+from trials import summed, trial
+
+from scalify_dl.audit.fuzz.partitioner_steps import part
+from scalify_dl.audit.pair import Pair, matmul, spread
+from scalify_dl.frontends.graph import Graph, Tensor
+
+
+@trial
+def a_part_cut_along_two_dims() -> Pair:
+    """Half of the columns of half of the rows, in place of half of the rows."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 4))
+    corner = pair.dist.emit("slice", [dx], start=[0, 0], limit=[2, 2], stride=[1, 1])
+    pair.outputs(part(pair.base, x, 0, 0, 2), corner)
+    pair.outputs(part(pair.base, x, 1, 0, 2), corner)
+    return pair
+
+
+def side_by_side(pair: Pair, sizes: tuple[int, ...], columns: tuple[int, ...]) -> tuple[Tensor, list[Tensor]]:
+    """Values one after the other on the baseline's side; the distributed side's, apart."""
+    values = [pair.input((n, *columns)) for n in sizes]
+    return pair.base.emit("concatenate", [b for b, _ in values], dimension=0), [d for _, d in values]
+
+
+@trial
+def parts_of_what_is_reversed() -> Pair:
+    """The first half of a reversal or a scan from the end is not that of the first half."""
+    pair = Pair({"tp": 2})
+    whole, halves = side_by_side(pair, (4, 4), (2,))
+    rest = [{"dimension": 0, "reducer": "sum", "reverse": 1}, {"dimension": 0, "reducer": "sum"}, {"dimensions": [0]}]
+    for kind, attributes in zip(("cumulative", "cumulative", "reverse"), rest, strict=True):
+        other = pair.base.emit(kind, [whole], **attributes)
+        for lo, half in ((0, halves[0]), (4, halves[1])):
+            pair.outputs(part(pair.base, other, 0, lo, lo + 4), pair.dist.emit(kind, [half], **attributes))
+    return pair
+
+
+@trial
+def parts_that_begin_within_a_row() -> Pair:
+    """Four elements from the second on, in rows of two, are not the first two rows; and the other way round."""
+    pair = Pair({"tp": 2})
+    b, d = pair.base, pair.dist
+    flat, apart = side_by_side(pair, (1, 4, 3), ())
+    rows = b.emit("reshape", [flat], shape=(4, 2))
+    pair.outputs(part(b, rows, 0, 0, 2), d.emit("reshape", [apart[1]], shape=(2, 2)))
+    tall, halves = side_by_side(pair, (2, 2), (2,))
+    total = b.emit("add", [b.emit("reshape", [tall], shape=(8,)), flat])
+    pair.outputs(part(b, total, 0, 1, 5), d.emit("add", [d.emit("reshape", [halves[0]], shape=(4,)), apart[1]]))
+    late, odd = side_by_side(pair, (2, 3, 3), ())
+    rows = b.emit("reshape", [late], shape=(4, 2))
+    pair.outputs(part(b, rows, 0, 1, 2), d.emit("reshape", [part(d, odd[1], 0, 0, 2)], shape=(1, 2)))
+    pair.outputs(part(b, rows, 0, 1, 2), d.emit("reshape", [odd[1]], shape=(1, 3)))
+    return pair
+
+
+@trial
+def nothing_in_another_shape() -> Pair:
+    """Reshapes of values without elements, and something that is wrong."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 0, 2))
+    results = []
+    for g, v in ((pair.base, x), (pair.dist, dx)):
+        y = g.emit("reshape", [v], shape=(2, 2, 0))
+        z = g.emit("reshape", [part(g, v, 0, 0, 2)], shape=(0, 2, 2))
+        results.append([part(g, y, 0, 0, 1), g.emit("reshape", [z], shape=(2, 0, 2)), part(g, z, 1, 0, 1)])
+    for base, dist in zip(*results, strict=True):
+        pair.outputs(base, dist)
+    y, dy = pair.input((4,), {0: "tp"})
+    pair.outputs(y, pair.dist.emit("concatenate", [dy, dy], dimension=0))
+    return pair
+
+
+@trial
+def a_pending_value_and_constants() -> Pair:
+    """A constant, or the index, is added on every rank to what is still to be summed up."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 2), pending={"tp": "sum"})
+    for make in (
+        lambda g: g.splat(1.0, "f32", (4, 2)),
+        lambda g: g.emit("iota", [], shape=(4, 2), dtype="f32", dimension=0),
+    ):
+        one = pair.dist.emit("add", [dx, make(pair.dist)])
+        pair.outputs(
+            pair.base.emit("add", [x, make(pair.base)]),
+            pair.dist.emit("all-reduce", [one], reducer="sum", groups=pair.groups("tp")),
+        )
+    return pair
+
+
+@trial
+def a_pending_term_for_a_repeated_one() -> Pair:
+    """A value that is repeated along a dim over the ranks, and still to be summed up there."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((4,), pending={"tp": "sum"}), pair.input((2, 4), {0: "tp"})
+    base = pair.base.emit("add", [spread(pair.base, x, (2, 4), [1]), y])
+    pair.outputs(base, pair.dist.emit("add", [pair.dist.emit("reshape", [dx], shape=(1, 4)), dy]))
+    return pair
+
+
+@trial
+def repeated_less_often() -> Pair:
+    """Five times, and on each of two ranks two times; three times in all, and once on every rank."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4,))
+    wide = pair.base.emit("reduce", [spread(pair.base, x, (5, 4), [1])], dimensions=[0], reducer="sum")
+    pair.outputs(wide, summed(pair, spread(pair.dist, dx, (2, 4), [1]), [0]))
+    w, dw = pair.input((4, 5))
+
+    def once(g: Graph, v: Tensor) -> Tensor:
+        return g.emit("reduce", [v], dimensions=[len(v.shape) - 2], reducer="sum")
+
+    product = matmul(pair.base, spread(pair.base, x, (2, 3, 4), [2]), w)
+    one = pair.dist.emit("reshape", [matmul(pair.dist, dx, dw)], shape=(1, 5))
+    pair.outputs(once(pair.base, product), once(pair.dist, one))
+    return pair
