@@ -344,9 +344,10 @@ def positive(g: Graph, x: Tensor, kind: str, numbers: list[int]) -> Tensor:
         pytest.param(lambda g, ids: positive(g, ids, "add", [2**29] * 4), id="sum"),
         pytest.param(lambda g, ids: positive(g, g.splat(2**29, "s32", ids.shape), "add", [2**29] * 3), id="constants"),
         pytest.param(lambda g, ids: positive(g, ids, "multiply", [2**28, 8]), id="product"),
+        pytest.param(lambda g, ids: positive(g, ids, "divide", [0]), id="quotient by zero"),
     ],
 )
-def test_a_solver_does_not_prove_what_wraps_round(mask: Callable[[Graph, Tensor], Tensor]) -> None:
+def test_a_solver_does_not_prove_what_wraps_round_or_divides_by_zero(mask: Callable[[Graph, Tensor], Tensor]) -> None:
     assert not derived_truths(masked_read(mask)).proved
     assert derived_truths(masked_read(lambda g, ids: positive(g, ids, "add", [2**20] * 4))).proved
 

@@ -28,9 +28,10 @@ def _is(w: World, g: Graph, x: Tensor, direction: str, number: int) -> Tensor:
     return w.emit(g, "compare", [x, g.splat(number, x.dtype, x.shape)], direction=direction)
 
 
-def retyped(w: World, mask: Tensor, ids: Tensor) -> Tensor:
-    """A mask that is the same over the whole numbers, in the arithmetic of a type, where it may be another."""
-    g, way = w.dist, w.rng.choice(["less", "negated", "cast", "narrow", "large", "large", "product"])
+def retyped(w: World, mask: Tensor, ids: Tensor, low: Tensor) -> Tensor:
+    """A mask that is the same over the whole numbers, in the arithmetic of a type, where it may be another. `low` is
+    zero on some rank."""
+    g, way = w.dist, w.rng.choice(["less", "negated", "cast", "narrow", "large", "large", "product", "divided"])
     dtype = w.rng.choice(["u32", "u32", "u64", "s32", "s64", "f32"])
     if way == "less":
         less = _with(w, g, "subtract", w.emit(g, "convert", [mask], dtype=dtype), 1)
@@ -44,6 +45,11 @@ def retyped(w: World, mask: Tensor, ids: Tensor) -> Tensor:
         top = LIMIT[dtype := w.rng.choice(["s8", "u8", "s16", "s32"])] // 2 + 1
         twice = _with(w, g, "add", g.splat(top, dtype, mask.shape), top)
         return w.emit(g, "and", [mask, _is(w, g, twice, "GE", top)])
+    if way == "divided":
+        by = w.rng.choice([low, ids, g.splat(w.rng.choice([0, 3]), ids.dtype, ids.shape)])
+        kind = w.rng.choice(["divide", "remainder", "floor-divide"])
+        quotient = w.emit(g, kind, [ids if w.chance(0.2) else g.splat(8, ids.dtype, ids.shape), by])
+        return w.emit(g, "and", [mask, _is(w, g, quotient, "GE", 0)])
     number = w.emit(g, "convert", [ids], dtype="s64") if w.chance(0.2) else ids
     if way == "product":
         number = _with(w, g, "multiply", _with(w, g, "maximum", number, 1), 2**28)
@@ -64,7 +70,7 @@ def typed_mask(w: World) -> None:
     low, high = (per_rank(w, {r: f + n for r, f in first.items()}, ids[1]) for n in (0, size))
     ends = [w.emit(w.dist, "compare", [ids[1], end], direction=way) for end, way in ((low, "GE"), (high, "LT"))]
     mask, near = w.emit(w.dist, "and", ends), w.emit(w.dist, "subtract", [ids[1], low])
-    rows = keep(w, w.dist, retyped(w, mask, ids[1]), read(w, w.dist, table.dist, near))
+    rows = keep(w, w.dist, retyped(w, mask, ids[1], low), read(w, w.dist, table.dist, near))
     rows = w.emit(w.dist, "all-reduce", [rows], reducer="sum", groups=w.pair.groups(*axes))
     w.add(read(w, w.base, table.base, ids[0]), rows)
 
