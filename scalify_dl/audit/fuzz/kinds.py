@@ -194,8 +194,11 @@ def meant_shapes(
     op = Op("", kind, numbers=attributes.numbers_of(), symbols=attributes.symbols_of())
     types = [Tensor("", "f32", shape) for shape in guess]
     rng = np.random.default_rng(0)
+    values = [np.asarray(rng.uniform(0.5, 1, shape)) for shape in operands]
+    for value in values:  # as in a run: a function of numpy would take one too many as the place for its result
+        value.flags.writeable = False
     try:
-        results = MEANINGS[kind](Call(op, 0, types), [rng.uniform(0.5, 1, shape) for shape in operands])
+        results = MEANINGS[kind](Call(op, 0, types), values)
     except Exception as error:  # whatever a meaning, perhaps of somebody's own, says of a call that is none
         raise Retry from error
     return [np.shape(x) for x in results]
