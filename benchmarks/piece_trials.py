@@ -117,3 +117,29 @@ def repeated_less_often() -> Pair:
     one = pair.dist.emit("reshape", [matmul(pair.dist, dx, dw)], shape=(1, 5))
     pair.outputs(once(pair.base, product), once(pair.dist, one))
     return pair
+
+
+@trial
+def products_that_wrap_round() -> Pair:
+    """Three times a narrow number, or what is left of 256 by one, as a number that does not wrap round."""
+    pair = Pair({"tp": 2})
+    for dtype, kind in (("s8", "multiply"), ("u8", "negate")):
+        x, dx = pair.input((8,), dtype=dtype, range=(100, 120))
+        operands = [dx] if kind == "negate" else [dx, pair.dist.splat(3, dtype, (8,))]
+        wide = pair.base.emit("convert", [x], dtype="f32")
+        others = [wide] if kind == "negate" else [wide, pair.base.splat(3.0, "f32", (8,))]
+        narrow = pair.dist.emit("convert", [pair.dist.emit(kind, operands)], dtype="f32")
+        pair.outputs(pair.base.emit(kind, others), narrow)
+    return pair
+
+
+@trial
+def the_opposite_of_a_pending_maximum() -> Pair:
+    """The maximum of the opposites is that of the minimum."""
+    pair = Pair({"dp": 2, "tp": 2})
+    for axis in ("dp", "tp"):
+        x, dx = pair.input((4, 2), pending={axis: "max"})
+        one = pair.dist.emit("negate", [dx])
+        base = pair.base.emit("negate", [x])
+        pair.outputs(base, pair.dist.emit("all-reduce", [one], reducer="max", groups=pair.groups(axis)))
+    return pair
