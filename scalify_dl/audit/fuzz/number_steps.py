@@ -45,6 +45,9 @@ def retyped(w: World, mask: Tensor, ids: Tensor, low: Tensor) -> Tensor:
         top = LIMIT[dtype := w.rng.choice(["s8", "u8", "s16", "s32"])] // 2 + 1
         twice = _with(w, g, "add", g.splat(top, dtype, mask.shape), top)
         return w.emit(g, "and", [mask, _is(w, g, twice, "GE", top)])
+    if way == "divided" and w.chance(0.3):
+        third = _with(w, g, "divide", g.splat(8, dtype, ids.shape), 3)
+        return w.emit(g, "and", [mask, _is(w, g, third, "LE", 2)])
     if way == "divided":
         by = w.rng.choice([low, ids, g.splat(w.rng.choice([0, 3]), ids.dtype, ids.shape)])
         kind = w.rng.choice(["divide", "remainder", "floor-divide"])
@@ -52,9 +55,12 @@ def retyped(w: World, mask: Tensor, ids: Tensor, low: Tensor) -> Tensor:
         return w.emit(g, "and", [mask, _is(w, g, quotient, "GE", 0)])
     number = w.emit(g, "convert", [ids], dtype="s64") if w.chance(0.2) else ids
     if way == "product":
-        number = _with(w, g, "multiply", _with(w, g, "maximum", number, 1), 2**28)
-        number = _with(w, g, "multiply", number, w.rng.choice([2, 64]))
-        return w.emit(g, "and", [mask, _is(w, g, number, "GT", 0)])
+        sign, times = w.rng.choice([1, -1]), w.rng.choice([1, 4])
+        number = _with(w, g, "multiply", _with(w, g, "maximum", number, 1), sign * 2**28)
+        for _ in range(times if w.chance(0.6) else 0):
+            number = w.emit(g, "add", [number, number])
+        number = _with(w, g, "multiply", number, times**3)
+        return w.emit(g, "and", [mask, _is(w, g, number, "GT" if sign > 0 else "LT", 0)])
     sign = w.rng.choice([1, -1])
     number = g.splat(0, ids.dtype, ids.shape) if w.chance(0.3) else number
     for _ in range(w.rng.choice([1, 4, 5])):
