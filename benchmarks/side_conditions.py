@@ -40,6 +40,7 @@ import mesh_trials  # noqa: F401  (it registers its trials, as the next ones do)
 import moved_trials  # noqa: F401
 import number_trials
 import piece_trials  # noqa: F401
+import ring_trials  # noqa: F401
 import whole_trials  # noqa: F401
 import window_trials  # noqa: F401
 from mutate import read, table

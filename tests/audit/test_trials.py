@@ -17,6 +17,7 @@ import mesh_trials  # noqa: E402, F401  (it registers its trials, as the next on
 import moved_trials  # noqa: E402, F401
 import number_trials  # noqa: E402
 import piece_trials  # noqa: E402, F401
+import ring_trials  # noqa: E402, F401
 import whole_trials  # noqa: E402, F401
 import window_trials  # noqa: E402, F401
 from trials import TRIALS  # noqa: E402
