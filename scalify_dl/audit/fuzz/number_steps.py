@@ -118,7 +118,7 @@ def positions(w: World) -> None:
     w.add(*(w.emit(g, "multiply", [n, p]) for g, n, p in zip((w.base, w.dist), numbers, found, strict=True)))
 
 
-ORDERED: dict[str, Callable[[Fraction, int], bool]] = {
+ORDERED: dict[str, Callable[[Fraction, Fraction], bool]] = {
     "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge, "EQ": operator.eq, "NE": operator.ne,
 }  # fmt: skip
 
@@ -152,9 +152,13 @@ def folded_number(w: World) -> None:
     if dtype != "f32" or w.chance(0.3):
         near = max(-LIMIT["s32"], min(LIMIT["s32"], math.floor(exact)))
         bound, way = w.rng.choice([near, near + (near < 0), 0, w.rng.choice(numbers)]), w.rng.choice(list(ORDERED))
-        there = w.emit(g, "compare", [number, g.constant(bound, dtype)], direction=way)
+        compared, values = [number, g.constant(bound, dtype)], [exact, Fraction(bound)]
+        if w.chance(0.5):
+            compared.reverse()
+            values.reverse()
+        there = w.emit(g, "compare", compared, direction=way)
         number = w.emit(g, "select", [there, g.constant(2.0, "f32"), g.constant(4.0, "f32")])
-        exact = Fraction(2 if ORDERED[way](exact, bound) else 4)
+        exact = Fraction(2 if ORDERED[way](*values) else 4)
     x = w.twin()
     plain = w.base.constant(float(exact), "f32")
     w.add(
