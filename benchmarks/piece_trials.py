@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from trials import summed, trial
 
+from scalify_dl.audit.fuzz.halo_steps import Window
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
@@ -142,4 +143,20 @@ def the_opposite_of_a_pending_maximum() -> Pair:
         one = pair.dist.emit("negate", [dx])
         base = pair.base.emit("negate", [x])
         pair.outputs(base, pair.dist.emit("all-reduce", [one], reducer="max", groups=pair.groups(axis)))
+    return pair
+
+
+@trial
+def sums_over_what_is_not_reduced() -> Pair:
+    """Halves of rows that are kept, and of a dim that windows run along, added up."""
+    pair = Pair({"tp": 2})
+    b, d = pair.base, pair.dist
+    x, y = b.input("x", "f32", (4, 4)), b.input("y", "f32", (2, 8, 2))
+    w, dw = pair.input((3, 2, 2))
+    halves = [pair.part(x, 0, lo, lo + 2, pair.layout((2, 4), {})) for lo in (0, 2)]
+    sums = [d.emit("reduce", [v], dimensions=[1], reducer="sum") for v in halves]
+    pair.outputs(b.emit("reduce", [x], dimensions=[1], reducer="sum"), d.emit("add", sums))
+    window = Window(3, stride=8, kind="convolution")  # there is one, in all and in each half
+    parts = [window.apply(d, pair.part(y, 1, lo, lo + 4, pair.layout((2, 4, 2), {})), dw, 0, 0) for lo in (0, 4)]
+    pair.outputs(window.apply(b, y, w, 0, 0), d.emit("add", parts))
     return pair

@@ -8,7 +8,7 @@ from trials import TRIALS, trial
 
 from scalify_dl.audit.fuzz.halo_steps import rolled
 from scalify_dl.audit.fuzz.partitioner_steps import rank_scalar
-from scalify_dl.audit.pair import Pair
+from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Tensor
 
 
@@ -120,4 +120,27 @@ def a_roll_by_other_blocks() -> Pair:
     pair = Pair({"tp": 4})
     x, dx = pair.input((8, 2), {0: "tp"})
     pair.outputs(rolled(pair, x, 0, 4), passed(pair, dx, "tp"))
+    return pair
+
+
+@trial
+def one_of_three_turns_is_passed_on() -> Pair:
+    """Round a ring, a product of K's rows and R's columns is computed anew in the last turn, not in the second."""
+    pair = Pair({"tp": 3})
+    g, b = pair.dist, pair.base
+    (k, dk), (r, dr) = pair.input((6, 3), {0: "tp"}), pair.input((3, 6), {1: "tp"})
+    p, dp = pair.input((6,), {0: "tp"})
+    rows, weights = [dk], [dp]
+    for values in (rows, weights):
+        values.extend(passed(pair, values[0], "tp", n) for n in (1, 2))
+    products = [matmul(g, v, dr) for v in rows]
+    wide = [spread(g, v, (2, 2), [0]) for v in weights]
+    weighed = [g.emit("multiply", pair_of) for pair_of in zip(products, wide, strict=True)]
+    mixed = [weighed[0], passed(pair, weighed[0], "tp"), weighed[2]]
+    whole, spread_out = matmul(b, k, r), spread(b, p, (6, 6), [0])
+    product = b.emit("multiply", [whole, spread_out])
+    for base, turns in ((whole, products), (spread_out, wide), (product, mixed)):
+        blocks = b.emit("reshape", [base], shape=(3, 2, 6))
+        total = g.emit("add", [g.emit("add", turns[:2]), turns[2]])
+        pair.outputs(b.emit("reduce", [blocks], dimensions=[0], reducer="sum"), total)
     return pair
