@@ -41,6 +41,7 @@ import moved_trials  # noqa: F401
 import number_trials
 import piece_trials  # noqa: F401
 import ring_trials  # noqa: F401
+import row_trials  # noqa: F401
 import whole_trials  # noqa: F401
 import window_trials  # noqa: F401
 from mutate import read, table
@@ -246,7 +247,7 @@ def notice(rules: Program, tables: Tables, wrong: bool, seed: int) -> int:
         derived = derive_with(rules, tables, timeout=10)
         if wrong and derived.proved:
             return 1
-        return 2 if audit(tables, derived.claims, trials=2, seed=seed).false else 0
+        return 2 if audit(tables, derived.claims, trials=2, seed=seed, declared=derived.declared()).false else 0
     except InputError:
         return 3
 

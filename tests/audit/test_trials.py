@@ -18,6 +18,7 @@ import moved_trials  # noqa: E402, F401
 import number_trials  # noqa: E402
 import piece_trials  # noqa: E402, F401
 import ring_trials  # noqa: E402, F401
+import row_trials  # noqa: E402, F401
 import whole_trials  # noqa: E402, F401
 import window_trials  # noqa: E402, F401
 from trials import TRIALS  # noqa: E402

@@ -15,7 +15,7 @@ def unified_attention(call: Call, xs: list[Array]) -> list[Array]:
     """Query [tokens, heads, d], key and value [tokens, kv heads, d]: causal attention, each kv head with its query
     heads."""
     q, k, v = xs[:3]
-    if q.ndim != 3 or q.shape[1] % k.shape[1]:
+    if q.ndim != 3 or not k.shape[1] or q.shape[1] % k.shape[1]:
         raise Unsupported(f"attention of op {call.op.id} on shapes {q.shape}, {k.shape}")
     group = q.shape[1] // k.shape[1]
     keys, values = (np.repeat(x, group, axis=1).transpose(1, 0, 2) for x in (k, v))

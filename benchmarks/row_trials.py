@@ -1,0 +1,226 @@
+"""Wrong programs by hand about rows that are added up, batches, and calls of several programs; `trials.py` says what
+they are for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moved_trials import inside, kept, of_rank
+from trials import trial
+
+from scalify_dl.audit.fuzz.padding_steps import first
+from scalify_dl.audit.fuzz.partitioner_steps import laid, rank_scalar
+from scalify_dl.audit.pair import Pair
+from scalify_dl.facts.layout import Digit, Layout, Repl
+from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.frontends.literals import Literal
+from scalify_dl.frontends.tables import TableWriter
+
+ADDED = {
+    "update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0], "index_vector_dim": 1,
+    "reducer": "sum",
+}  # fmt: skip
+
+
+def added(g: Graph, rows: int, ids: Tensor, updates: Tensor) -> Tensor:
+    """Updates added to rows of zeros."""
+    return g.emit("scatter", [g.splat(0.0, "f32", (rows, updates.shape[1])), ids, updates], **ADDED)
+
+
+@trial
+def rows_that_no_rank_has() -> Pair:
+    """Three of the four rows of a block."""
+    pair = Pair({"tp": 2})
+    (i, di), (u, du) = pair.input((6,), dtype="s32", range=(0, 8)), pair.input((6, 2))
+    near = pair.dist.emit("subtract", [di, of_rank(pair, [0, 4], di)])
+    pair.outputs(added(pair.base, 8, i, u), added(pair.dist, 3, near, du))
+    return pair
+
+
+@trial
+def rows_and_columns_over_one_axis() -> Pair:
+    """Every rank has columns of the updates, and a block of the rows."""
+    pair = Pair({"tp": 2})
+    (i, di), (u, du) = pair.input((6,), dtype="s32", range=(0, 8)), pair.input((6, 2), {1: "tp"})
+    near = pair.dist.emit("subtract", [di, of_rank(pair, [0, 4], di)])
+    pair.outputs(added(pair.base, 8, i, u), added(pair.dist, 4, near, du))
+    return pair
+
+
+@trial
+def updates_that_are_masked_and_gathered() -> Pair:
+    """One half of the ranks masks its updates, the other one adds what is outside to row 0, and they exchange both."""
+    pair = Pair({"dp": 2, "tp": 2})
+    (i, di), (u, du) = pair.input((8,), {0: "dp"}, dtype="s32", range=(0, 8)), pair.input((8, 2), {0: "dp"})
+    g = pair.dist
+
+    def second(x: Tensor) -> Tensor:  # on ranks with dp = 1
+        ones = of_rank(pair, [c[0] for c in pair.mesh.coordinates], x)
+        here = g.emit("add", [g.emit("multiply", [x, g.splat(0, "s32", x.shape)]), ones])
+        return g.emit("compare", [here, g.splat(0, "s32", x.shape)], direction="NE")
+
+    def whole(x: Tensor) -> Tensor:
+        return g.emit("all-gather", [x], dimension=0, groups=pair.groups("dp"))
+
+    masked = kept(g, g.emit("or", [inside(pair, di, 4), g.emit("not", [second(di)])]), du)
+    ids = whole(di)
+    near = g.emit("subtract", [ids, of_rank(pair, first(pair, "tp", 4), ids)])
+    outside = g.emit("and", [g.emit("not", [inside(pair, ids, 4)]), second(ids)])
+    near = g.emit("select", [outside, g.splat(0, "s32", ids.shape), near])
+    pair.outputs(added(pair.base, 8, i, u), added(g, 4, near, whole(masked)))
+    return pair
+
+
+@trial
+def rows_of_a_batch_that_one_rank_has() -> Pair:
+    """Every rank adds to the rows of its batch."""
+    pair = Pair({"tp": 2})
+    (i, di), (u, du) = pair.input((2, 3), {0: "tp"}, dtype="s32", range=(0, 8)), pair.input((2, 3, 2), {0: "tp"})
+    batched: dict[str, Any] = {
+        "update_window_dims": [2], "inserted_window_dims": [1], "scatter_dims_to_operand_dims": [1],
+        "input_batching_dims": [0], "scatter_indices_batching_dims": [0], "index_vector_dim": 2, "reducer": "sum",
+    }  # fmt: skip
+    sums = [
+        g.emit("scatter", [g.splat(0.0, "f32", (v.shape[0], 8, 2)), ids, v], **batched)
+        for g, ids, v in ((pair.base, i, u), (pair.dist, di, du))
+    ]
+    pair.outputs(sums[0], pair.dist.emit("all-reduce", [sums[1]], reducer="sum", groups=pair.groups("tp")))
+    return pair
+
+
+@trial
+def batches_over_different_axes() -> Pair:
+    """One operand has its batches over `dp`, the other one over `tp`."""
+    pair = Pair({"dp": 2, "tp": 2})
+    (x, dx), (y, dy) = pair.input((8, 2, 3), {0: "dp"}), pair.input((8, 3, 2), {0: "tp"})
+    dims = {
+        "lhs_batch_dims": [0], "rhs_batch_dims": [0], "lhs_contracting_dims": [2], "rhs_contracting_dims": [1],
+    }  # fmt: skip
+    pair.outputs(pair.base.emit("dot", [x, y], **dims), pair.dist.emit("dot", [dx, dy], **dims))
+    return pair
+
+
+def shifted_write(*, rows: int, window: int, scale: float = 1.0, parts: bool = False) -> Pair:
+    """A scatter at two indices minus first ones of the rank, into so many rows of eight; of indices the ranks may have
+    `parts` alone, which add up to them."""
+    pair = Pair({"tp": 2})
+    pending = {"tp": "sum"} if parts else {}
+    (i, di), (u, du) = (
+        pair.input((4, 2), dtype="s32", range=(0, 8), pending=pending),
+        pair.input((4, 2) if window > 1 else (4,)),
+    )
+    g = pair.dist
+    near = g.emit("subtract", [di, laid(g, [rank_scalar(pair, [0, 4]), rank_scalar(pair, [0, 0])], di.shape)])
+    attributes: dict[str, Any] = {
+        "update_window_dims": [1] if window > 1 else [], "inserted_window_dims": [1] if window > 1 else [0, 1],
+        "scatter_dims_to_operand_dims": [0, 1], "index_vector_dim": 1, "reducer": "sum",
+    }  # fmt: skip
+    if scale != 1.0:
+        du = g.emit("multiply", [du, g.splat(scale, "f32", du.shape)])
+    pair.outputs(
+        pair.base.emit("scatter", [pair.base.splat(0.0, "f32", (8, 8)), i, u], **attributes),
+        g.emit("scatter", [g.splat(0.0, "f32", (rows, 8)), near, du], **attributes),
+    )
+    return pair
+
+
+@trial
+def indices_of_the_rank_into_all_rows() -> Pair:
+    """Every rank has all rows, and takes its first index off."""
+    return shifted_write(rows=8, window=1)
+
+
+@trial
+def windows_over_the_border_of_a_block() -> Pair:
+    """Updates of two rows each, of which the second one may be in the next block."""
+    return shifted_write(rows=4, window=2)
+
+
+@trial
+def twice_the_updates_in_blocks() -> Pair:
+    """Every rank makes its block of twice the sums."""
+    return shifted_write(rows=4, window=1, scale=2.0)
+
+
+@trial
+def blocks_at_indices_that_are_still_to_be_added_up() -> Pair:
+    """Every rank scatters at its own terms of the indices."""
+    return shifted_write(rows=4, window=1, parts=True)
+
+
+@trial
+def the_norm_of_vectors_in_another_order() -> Pair:
+    """Elements of the vectors in another order than their weights."""
+    pair = Pair({"tp": 2})
+    turned = Layout.of([[Digit(0, 1, 2), Digit(0, 2, 2)], [Digit(1, 1, 3)]], [("tp", [Repl(2)])])
+    (x, dx), (w, dw) = pair.input((4, 3), layout=turned), pair.input((4,))
+    outputs = [
+        g.add("custom:AwsNeuronRmsNorm", [a, b, g.constant(0.01, "f32")], [("f32", (4, 3))]).result
+        for g, a, b in ((pair.base, x, w), (pair.dist, dx, dw))
+    ]
+    pair.outputs(*outputs)
+    return pair
+
+
+@trial
+def attention_without_heads() -> Pair:
+    """Keys and values have none."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((4, 4, 4)), pair.input((4, 0, 4))
+    outputs = [
+        g.add("custom:vllm.unified_attention", [u, v, v, u], [("f32", (4, 4, 4))]).result
+        for g, u, v in ((pair.base, x, y), (pair.dist, dx, dy))
+    ]
+    pair.outputs(*outputs)
+    return pair
+
+
+@trial
+def the_other_one_of_two_large_constants() -> Pair:
+    """Constants that the dumps do not print, known by their hashes."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4,))
+    outputs = []
+    for g, v, which in ((pair.base, x, 0), (pair.dist, dx, 1)):
+        large = [g.constant(Literal("{...}", sha256=name * 64), "f32", (4,)) for name in "ab"]
+        products = [g.emit("multiply", [v, c]) for c in large]
+        outputs.append((products[which], g.emit("exponential", [products[1 - which]])))
+    pair.outputs(outputs[0][0], outputs[1][0])
+    pair.outputs(outputs[0][1], outputs[1][1])
+    return pair
+
+
+class TwoPrograms(Pair):
+    """A pair whose second rank runs a program of its own, on the same inputs."""
+
+    def __init__(self) -> None:
+        super().__init__({"tp": 2})
+        self.dist.ranks = [0]
+        self.other = Graph("other", ranks=[1])
+
+    def tables(self) -> dict[str, list[tuple[Any, ...]]]:
+        """The fact tables of three graphs."""
+        writer = TableWriter(self.mesh)
+        writer.graph(self.base, "base", "base", "base/")
+        writer.graph(self.dist, "dist", "r0", "r0/")
+        writer.graph(self.other, "dist", "r1", "r1/")
+        writer.facts.add("meta", "schema", "1")
+        for dist, base, piece, layout in self._shards:
+            writer.facts.add("shard", writer.ids[dist], "", writer.ids[base], piece, layout, "given")
+        for dist, base, layout in self._expects:
+            writer.facts.add("expect", writer.ids[dist], writer.ids[base], layout)
+        return writer.facts.tables
+
+
+@trial
+def another_program_that_negates_its_part() -> Pair:
+    """The second rank negates its part of a pending sum."""
+    pair = TwoPrograms()
+    x, dx = pair.input((4,), pending={"tp": "sum"})
+    other = pair.other.input("x0", "f32", (4,))
+    pair._shards.append((other, x, "", str(pair.layout((4,), {}, pending={"tp": "sum"}))))
+    parts = [(pair.dist, dx), (pair.other, pair.other.emit("negate", [other]))]
+    sums = [g.emit("all-reduce", [v], reducer="sum", groups=pair.groups("tp")) for g, v in parts]
+    pair.outputs(x, sums[0])
+    pair.other.output(sums[1])
+    return pair
