@@ -8,6 +8,7 @@ from functools import partial
 
 from trials import trial
 
+from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.frontends.literals import Literal
@@ -94,3 +95,21 @@ def cast_number(number: int) -> Pair:
 
 
 ROUNDED |= {f"{n} as a bf16": partial(cast_number, n) for n in (257, -257)}
+
+
+@trial
+def what_ranks_on_a_diagonal_keep_in_every_turn() -> Pair:
+    """Two turns of an unrolled loop that compute the same, kept on half of the ranks and added up: no sum over turns of
+    what one of them has."""
+    pair = Pair({"dp": 2, "tp": 2})
+    (v, dv), (x, dx) = pair.input((2,)), pair.input((4, 2))
+    g = pair.dist
+    mark = g.add("constant", [], [("pred", ())])
+    mark.rank_numbers["value", 0] = {0: 1, 1: 0, 2: 0, 3: 1}
+    wide, there = spread(g, dv, (8, 2), [1]), spread(g, mark.result, (4, 2), [])
+    turns = []
+    for n in (0, 4):
+        one = g.emit("multiply", [dx, part(g, wide, 0, n, n + 4)])
+        turns.append(g.emit("select", [there, one, g.splat(0.0, "f32", (4, 2))]))
+    pair.outputs(pair.base.emit("multiply", [x, spread(pair.base, v, (4, 2), [1])]), g.emit("add", turns))
+    return pair

@@ -210,7 +210,7 @@ def part_of_a_rank(w: World) -> None:
         if not pairs or len({q for q, _ in pairs}) != len(pairs):
             raise Retry
         own = w.emit(w.dist, "collective-permute", [own], pairs=pairs)
-    looked = over[: 1 if w.slip() else None]
+    looked = over[: 1 if w.chance(0.4) else None]
     first = next(at for _, at in ranks if block(at) == keeper)
     mark = w.dist.add("constant", [], [("pred", ())])
     mark.rank_numbers["value", 0] = {r: int(all(at[i] == first[i] for i in looked)) for r, at in ranks}
