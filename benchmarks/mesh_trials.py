@@ -255,3 +255,17 @@ def attention_of_a_library_and_its_negation() -> Pair:
     ]
     pair.outputs(calls[0], pair.dist.emit("negate", [calls[1]]))
     return pair
+
+
+@trial
+def the_last_terms_of_a_long_sum() -> Pair:
+    """A sum of 35 terms, one after the other, and of the last 30."""
+    pair = Pair({"tp": 2})
+    inputs = [pair.input((3,)) for _ in range(35)]
+    sums = [inputs[0][0], inputs[5][1]]
+    for x, _ in inputs[1:]:
+        sums[0] = pair.base.emit("add", [sums[0], x])
+    for _, dx in inputs[6:]:
+        sums[1] = pair.dist.emit("add", [sums[1], dx])
+    pair.outputs(*sums)
+    return pair

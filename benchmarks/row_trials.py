@@ -164,14 +164,15 @@ def the_norm_of_vectors_in_another_order() -> Pair:
 
 @trial
 def attention_without_heads() -> Pair:
-    """Keys and values have none."""
+    """Queries, keys and values have none."""
     pair = Pair({"tp": 2})
-    (x, dx), (y, dy) = pair.input((4, 4, 4)), pair.input((4, 0, 4))
-    outputs = [
-        g.add("custom:vllm.unified_attention", [u, v, v, u], [("f32", (4, 4, 4))]).result
-        for g, u, v in ((pair.base, x, y), (pair.dist, dx, dy))
+    (x, dx), (y, dy) = pair.input((4, 0, 4)), pair.input((4,))
+    calls = [
+        g.add("custom:vllm.unified_attention", [v] * 4, [("f32", (4, 0, 4))])
+        for g, v in ((pair.base, x), (pair.dist, dx))
     ]
-    pair.outputs(*outputs)
+    pair.outputs(*(call.result for call in calls))
+    pair.outputs(y, pair.dist.emit("negate", [dy]))
     return pair
 
 
