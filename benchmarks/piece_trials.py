@@ -5,6 +5,7 @@ from __future__ import annotations
 from trials import summed, trial
 
 from scalify_dl.audit.fuzz.halo_steps import Window
+from scalify_dl.audit.fuzz.padding_steps import gathered, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
@@ -159,4 +160,16 @@ def sums_over_what_is_not_reduced() -> Pair:
     window = Window(3, stride=8, kind="convolution")  # there is one, in all and in each half
     parts = [window.apply(d, pair.part(y, 1, lo, lo + 4, pair.layout((2, 4, 2), {})), dw, 0, 0) for lo in (0, 4)]
     pair.outputs(window.apply(b, y, w, 0, 0), d.emit("add", parts))
+    return pair
+
+
+@trial
+def products_that_wrap_round_in_uneven_shards() -> Pair:
+    """Three times a narrow number, and three times it once it is wide."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((5,), dtype="s8", range=(100, 120))
+    narrow = pair.base.emit("multiply", [x, pair.base.splat(3, "s8", (5,))])
+    wide = pair.dist.emit("convert", [uneven_shard(pair, dx, 0, "tp", filler=0)], dtype="f32")
+    product = pair.dist.emit("multiply", [wide, pair.dist.splat(3.0, "f32", wide.shape)])
+    pair.outputs(pair.base.emit("convert", [narrow], dtype="f32"), gathered(pair, product, 0, "tp", 5))
     return pair
