@@ -5,7 +5,7 @@ from __future__ import annotations
 from trials import summed, trial
 
 from scalify_dl.audit.fuzz.halo_steps import Window
-from scalify_dl.audit.fuzz.padding_steps import gathered, uneven_shard
+from scalify_dl.audit.fuzz.padding_steps import LATE, gathered, masked, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
@@ -172,4 +172,14 @@ def products_that_wrap_round_in_uneven_shards() -> Pair:
     wide = pair.dist.emit("convert", [uneven_shard(pair, dx, 0, "tp", filler=0)], dtype="f32")
     product = pair.dist.emit("multiply", [wide, pair.dist.splat(3.0, "f32", wide.shape)])
     pair.outputs(pair.base.emit("convert", [narrow], dtype="f32"), gathered(pair, product, 0, "tp", 5))
+    return pair
+
+
+@trial
+def a_mask_that_leaves_out_the_first_element() -> Pair:
+    """0 < index < n over a dim in uneven shards, before it is summed up."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((5, 2))
+    kept = masked(pair, uneven_shard(pair, dx, 0, "tp", filler=1.0), 0, "tp", 5, 0.0, spelling=LATE)
+    pair.outputs(pair.base.emit("reduce", [x], dimensions=[0], reducer="sum"), summed(pair, kept, [0]))
     return pair

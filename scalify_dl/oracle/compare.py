@@ -47,7 +47,8 @@ class Mismatch:
 def _scaled(value: Array, scale: Fraction) -> Array:
     if scale == 1:
         return value
-    return np.asarray(value * scale.numerator / scale.denominator)
+    wide = value.astype(np.float64) if value.dtype.kind in "iu" else value  # (narrow numbers would wrap round)
+    return np.asarray(wide * scale.numerator / scale.denominator)
 
 
 def wrong(actual: Array, expected: Array, tolerance: float, scale: float = 0.0) -> Array:
