@@ -8,6 +8,7 @@ import pytest
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import Derived, derive
+from scalify_dl.audit.fuzz.padding_steps import first, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
@@ -385,3 +386,23 @@ def test_a_part_of_a_reshape_that_begins_inside_a_row_is_not_made_of_whole_rows(
     wrong = g.emit("add", [g.emit("reshape", [rows[1]], shape=(2,)), rest[1][1]])
     pair.outputs(part(b, total, 0, 1, 3), wrong)
     assert len(derived_truths(pair).proved) == 1
+
+
+def test_what_is_padded_with_some_numbers_is_not_padded_with_zeros_because_the_same_makes_both() -> None:
+    """0 x, whose padding is 0 at first, and 2 behind a mask; times a value that is padded with 1."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((5, 2)), pair.input((5, 3))
+    b, g = pair.base, pair.dist
+    mine, other = (uneven_shard(pair, v, 0, "tp", filler=1.0) for v in (dx, dy))
+    start = g.emit("broadcast", [rank_scalar(pair, first(pair, "tp", 3))], shape=mine.shape, dimensions=[])
+    place = g.emit("add", [g.emit("iota", [], shape=mine.shape, dtype="s32", dimension=0), start])
+    mask = g.emit("compare", [place, g.splat(5, "s32", mine.shape)], direction="LT")
+    zero = g.emit("multiply", [mine, g.splat(0.0, "f32", mine.shape)])
+    kept = g.emit("select", [mask, zero, g.splat(2.0, "f32", mine.shape)])
+    dims = {"lhs_contracting_dims": [0], "rhs_contracting_dims": [0]}
+    product = g.emit("dot", [kept, other], **dims)
+    pair.outputs(
+        b.emit("dot", [b.emit("multiply", [x, b.splat(0.0, "f32", (5, 2))]), y], **dims),
+        g.emit("all-reduce", [product], reducer="sum", groups=pair.groups("tp")),
+    )
+    assert not derived_truths(pair).proved
