@@ -215,3 +215,21 @@ def windows_longer_than_the_shard() -> Pair:
         pair.dist.emit("pad", [short, pair.dist.constant(0.0, "f32")], **zeros),
     )
     return pair
+
+
+@trial
+def zeros_that_are_padded_with_twos() -> Pair:
+    """0 x, whose padding is 0 at first, and 2 behind a mask; times a value that is padded with 1."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((5, 2)), pair.input((5, 3))
+    b, g = pair.base, pair.dist
+    mine, other = (uneven_shard(pair, v, 0, "tp", filler=1.0) for v in (dx, dy))
+    place = g.emit("iota", [], shape=mine.shape, dtype="s32", dimension=0)
+    place = g.emit("add", [place, of_rank(pair, first(pair, "tp", 3), mine)])
+    mask = g.emit("compare", [place, g.splat(5, "s32", mine.shape)], direction="LT")
+    zero = g.emit("multiply", [mine, g.splat(0.0, "f32", mine.shape)])
+    twos = g.emit("select", [mask, zero, g.splat(2.0, "f32", mine.shape)])
+    dims = {"lhs_contracting_dims": [0], "rhs_contracting_dims": [0]}
+    product = g.emit("all-reduce", [g.emit("dot", [twos, other], **dims)], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(b.emit("dot", [b.emit("multiply", [x, b.splat(0.0, "f32", (5, 2))]), y], **dims), product)
+    return pair
