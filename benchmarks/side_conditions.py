@@ -229,13 +229,20 @@ def verdict(main: Path, file: str, seed: int, seconds: float) -> str:
     except InputError:
         return "needed to load"
     for name, wrong, tables in programs(file, seed, seconds):
-        child = os.fork()  # the rules are loaded once, and every program gets a copy that has seen no facts
-        if child == 0:
-            os._exit(notice(rules, tables, wrong, seed))
-        said = NOTICES[os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])]
+        said = NOTICES[asked(rules, tables, wrong, seed)]
         if said:
-            return f"noticed: {said} {name}"
+            hole = " (a hole: with the condition, too)" if asked(load_rules(), tables, wrong, seed) else ""
+            return f"noticed: {said} {name}{hole}"
     return "unnoticed"
+
+
+def asked(rules: Program, tables: Tables, wrong: bool, seed: int) -> int:
+    """`notice` in a process of its own: the rules are loaded once, and every program gets a copy that has seen no
+    facts."""
+    child = os.fork()
+    if child == 0:
+        os._exit(notice(rules, tables, wrong, seed))
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 NOTICES = {0: "", 1: "a proof of", 2: "something false in", 3: "a run that fails in", -9: "a run that is killed in"}
