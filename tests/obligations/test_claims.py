@@ -120,6 +120,18 @@ def test_enumeration_and_z3_agree(term: Branch, lo: int, n: int) -> None:
         assert value(formula.term, case.x, case.digits, case.place) == 0
 
 
+def by_what_may_be_zero(term: Any) -> bool:
+    """Whether a term divides by anything but a number other than zero: what that is depends on the type, so a solver is
+    not asked."""
+    if not isinstance(term, Branch):
+        return False
+    if term.name == "Binary" and term.fields[0] in ("divide", "remainder", "floor-divide"):
+        by = term.fields[2]
+        if by.name != "Const" or by.fields[0] == 0:
+            return True
+    return any(map(by_what_may_be_zero, term.fields))
+
+
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(DIVIDED, min_size=1, max_size=8), st.integers(-12, 3), st.integers(0, 25))
 def test_what_the_rules_decide_of_divisions_is_right(terms: list[Branch], lo: int, n: int) -> None:
@@ -129,4 +141,4 @@ def test_what_the_rules_decide_of_divisions_is_right(terms: list[Branch], lo: in
         witness = refute(canonical(*row, MESH)[0])
         assert row not in valid or witness is None
         assert not wrong.get(row) or witness is not None
-        assert (row in valid) or bool(wrong.get(row)) or (row in left)
+        assert (row in valid) or bool(wrong.get(row)) or (row in left) or by_what_may_be_zero(row[0])
