@@ -225,3 +225,25 @@ def another_program_that_negates_its_part() -> Pair:
     pair.outputs(x, sums[0])
     pair.other.output(sums[1])
     return pair
+
+
+@trial
+def another_large_constant() -> Pair:
+    """The only constant that is not printed has another hash."""
+    pair = Pair({"tp": 2})
+    values = zip((pair.base, pair.dist), pair.input((4,)), "ab", strict=True)
+    pair.outputs(
+        *(g.emit("multiply", [v, g.constant(Literal("{...}", sha256=n * 64), "f32", (4,))]) for g, v, n in values)
+    )
+    return pair
+
+
+@trial
+def two_masks_of_a_number() -> Pair:
+    """The baseline draws twice for one number, the distributed side once."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input(())
+    mine = pair.dist.emit("dropout-mask", [dx], probability="0.5")
+    for _ in range(6):
+        pair.outputs(pair.base.emit("dropout-mask", [x], probability="0.5"), mine)
+    return pair
