@@ -5,7 +5,7 @@ from __future__ import annotations
 from .layout import Layout, Pending, parse_piece, piece_shape
 from .model import Facts
 from .problems import error, first
-from .vocabulary import GROUPED
+from .vocabulary import GROUPED, MODES
 
 
 def check_placements(facts: Facts, sizes: dict[str, tuple[int, ...]]) -> None:
@@ -129,3 +129,37 @@ def check_groups(facts: Facts) -> None:
             expected=f"each of the ranks {sorted(wanted)} once",
             hint="do the groups fit the mesh?",
         )
+
+
+def check_permutes(facts: Facts) -> None:
+    """A rank sends once (that it receives once is the table's key)."""
+    seen: set[tuple[str, int]] = set()
+    for n, (op, source, _) in enumerate(facts["permute_pair"]):
+        if (op, source) in seen:
+            raise error(
+                facts,
+                "permute_pair",
+                n,
+                f"rank {source} is twice a source of `{op}`",
+                column=2,
+                expected="every rank at most once as a source, and once as a target",
+            )
+        seen.add((op, source))
+
+
+def check_modes(facts: Facts) -> None:
+    """What a gather does with ids out of range is one of the vocabulary's ways."""
+    odd = [n for n, (_, key, _, mode) in enumerate(facts["attr_symbol"]) if key == "mode" and mode not in MODES]
+    gathers = {op for op, _, kind in facts["op"] if kind == "gather"} if odd else set()
+    for n in odd:
+        op, _, _, mode = facts["attr_symbol"][n]
+        if op in gathers:
+            raise error(
+                facts,
+                "attr_symbol",
+                n,
+                f"`{op}` (gather) has the mode `{mode}`",
+                column=4,
+                expected=" or ".join(MODES),
+                hint="other ways (a filler, nothing at all) are a gather that clamps and a select",
+            )

@@ -11,7 +11,7 @@ from math import prod
 from operator import lt
 
 from .model import Facts
-from .placements import check_groups, check_placements
+from .placements import check_groups, check_modes, check_permutes, check_placements
 from .problems import columns, error, first
 from .schema import TABLES, VERSION
 from .vocabulary import DTYPES, is_kind
@@ -31,6 +31,8 @@ def validate(facts: Facts) -> None:
     _positions(facts)
     check_placements(facts, sizes)
     check_groups(facts)
+    check_permutes(facts)
+    check_modes(facts)
 
 
 def _schema_version(facts: Facts) -> None:

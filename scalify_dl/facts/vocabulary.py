@@ -35,6 +35,9 @@ KINDS = (
 )
 """Every kind but `custom:…` and `unknown:…`."""
 
+MODES = ("clamp", "wrap")
+"""What a gather does with ids out of range."""
+
 REDUCERS = ("sum", "max", "min", "prod", "and", "or", "xor")
 INDEX_REDUCERS = ("argmax", "argmin")
 

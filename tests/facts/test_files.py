@@ -10,11 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from scalify_dl.audit.pair import Pair as EmittedPair
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load, write
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.schema import TABLES
 from scalify_dl.facts.summary import summarise
+from scalify_dl.facts.validate import validate
 from scalify_dl.frontends.builder import Pair
 
 ROOT = Path(__file__).parents[2]
@@ -231,3 +233,23 @@ def test_documentation_lists_every_table_with_its_columns() -> None:
     for name, table in TABLES.items():
         documented = [word.split(":")[0].strip() for word in rows[name].split(",")]
         assert documented == [column.name for column in table.columns], name
+
+
+def test_a_rank_that_sends_twice_is_refused() -> None:
+    pair = EmittedPair({"tp": 4})
+    x, dx = pair.input((8,), {0: "tp"})
+    pair.outputs(x, pair.dist.emit("collective-permute", [dx], pairs=[(0, 1), (0, 2)]))
+    with pytest.raises(InputError, match="rank 0 is twice a source"):
+        validate(Facts(pair.tables()))
+
+
+def test_a_gather_in_an_unknown_mode_is_refused() -> None:
+    pair = EmittedPair({"tp": 2})
+    (x, dx), (ids, di) = pair.input((8, 2)), pair.input((4,), dtype="s32", range=(0, 7))
+    attributes = {
+        "offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "slice_sizes": [1, 2],
+        "index_vector_dim": 1, "mode": "nearest",
+    }  # fmt: skip
+    pair.outputs(*(g.emit("gather", [t, i], **attributes) for g, t, i in ((pair.base, x, ids), (pair.dist, dx, di))))
+    with pytest.raises(InputError, match="mode `nearest`"):
+        validate(Facts(pair.tables()))
