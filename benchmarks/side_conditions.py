@@ -5,7 +5,7 @@
 
 A side condition is a comparison, a negated atom or an atom of one of the checking relations (`calm`, `absent`,
 `uniform`, …) in a rule's body. Without it, random pairs that exercise the rule's file are drawn, then the wrong
-programs of `trials.py` and of the adversarial set run. It is
+programs of `scalify_dl.audit.trials` and of the adversarial set run. It is
 
 - *noticed* by the first correspondence that is derived and false, by a wrong program that is proved, by a run that
   does not end or that divides by zero;
@@ -36,22 +36,14 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "adversarial"))
 
-import mesh_trials  # noqa: F401  (it registers its trials, as the next ones do)
-import moved_trials  # noqa: F401
-import number_trials
-import piece_trials  # noqa: F401
-import ring_trials  # noqa: F401
-import row_trials  # noqa: F401
-import whole_trials  # noqa: F401
-import window_trials  # noqa: F401
 from mutate import read, table
 from mutations import Tables
 from programs import WRONG
-from trials import TRIALS
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive_with, load_rules
 from scalify_dl.audit.fuzz import random_pair
+from scalify_dl.audit.trials import ROUNDED, TRIALS
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import Program, rules_dir
 
@@ -213,7 +205,7 @@ def programs(file: str, seed: int, seconds: float) -> Iterator[tuple[str, bool, 
         ).tables()  # fmt: skip
         number += 1
     yield from ((name, False, build().tables()) for name, build in TRIALS.items())
-    yield from ((name, True, build().tables()) for name, build in (number_trials.ROUNDED | WRONG).items())
+    yield from ((name, True, build().tables()) for name, build in (ROUNDED | WRONG).items())
 
 
 def cpu() -> float:

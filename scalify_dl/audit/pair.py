@@ -78,7 +78,7 @@ class Pair:
         self._shards.append((dist, base, f"{dim}:{lo}:{hi}", str(layout)))
         return dist
 
-    def outputs(self, base: Tensor, dist: Tensor, layout: str = "") -> None:
+    def outputs(self, base: Tensor, dist: Tensor, *, layout: str = "") -> None:
         """A pair of outputs to compare; `layout` empty: any placement that is accepted unasked."""
         self.base.output(base)
         self.dist.output(dist)

@@ -1,26 +1,16 @@
-"""Wrong programs by hand about numbers: of tables, of ranks, and of types that round; `trials.py` says what they are
-for."""
+"""Wrong programs by hand about numbers: of tables, of ranks, and of types that round."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-
-from trials import trial
 
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.frontends.literals import Literal
 
-ROUNDED: dict[str, Callable[[], Pair]] = {}
-"""Programs of which nothing is right where casts round, and all over the reals: wrong if they are proved."""
-
-
-def rounded(build: Callable[[], Pair]) -> Callable[[], Pair]:
-    """Registers a program under its name."""
-    ROUNDED[build.__name__.replace("_", " ")] = build
-    return build
+from .moved import ROWS
+from .registry import ROUNDED, rounded, trial
 
 
 def numbers(g: Graph, kind: str, x: Tensor, number: int) -> Tensor:
@@ -66,10 +56,7 @@ def a_mask_that_a_cast_rounds() -> Pair:
     """Whether m + 2 ** 24 is more than 2 ** 24, as f32."""
     pair = Pair({"tp": 2})
     (t, dt), (i, di) = pair.input((8, 2), {0: "tp"}), pair.input((8,), dtype="s32", range=(0, 8))
-    g, rows = pair.dist, {
-        "offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "slice_sizes": [1, 2],
-        "index_vector_dim": 1, "mode": "clamp",
-    }  # fmt: skip
+    g = pair.dist
     rank = g.emit("convert", [g.add("partition-id", [], [("u32", ())]).result], dtype="s32")
     low = spread(g, g.emit("multiply", [rank, g.constant(4, "s32")]), (8,), [])
     near = g.emit("subtract", [di, low])
@@ -77,9 +64,9 @@ def a_mask_that_a_cast_rounds() -> Pair:
     more = numbers(g, "add", g.emit("convert", [g.emit("and", ends)], dtype="s32"), 2**24)
     large = g.emit("convert", [more], dtype="f32")
     mask = g.emit("compare", [large, g.splat(2**24, "f32", (8,))], direction="GT")
-    read = g.emit("gather", [dt, near], **rows)
+    read = g.emit("gather", [dt, near], **ROWS)
     kept = g.emit("select", [spread(g, mask, read.shape, [0]), read, g.splat(0.0, "f32", read.shape)])
-    expected = pair.base.emit("gather", [t, i], **rows)
+    expected = pair.base.emit("gather", [t, i], **ROWS)
     pair.outputs(expected, g.emit("all-reduce", [kept], reducer="sum", groups=pair.groups("tp")))
     return pair
 

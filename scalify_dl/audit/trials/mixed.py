@@ -1,8 +1,7 @@
-"""Wrong programs written by hand, each for a side condition of the rules that random pairs would hardly ever need."""
+"""Blocks, turns, padding, and what is gathered late."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 
 from scalify_dl.audit.fuzz.halo_steps import Window, rolled, with_borders
@@ -12,19 +11,8 @@ from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 
-TRIALS: dict[str, Callable[[], Pair]] = {}
-
-
-def trial(build: Callable[[], Pair]) -> Callable[[], Pair]:
-    """Registers a wrong program under its name."""
-    TRIALS[build.__name__.replace("_", " ")] = build
-    return build
-
-
-def summed(pair: Pair, x: Tensor, dims: list[int], reducer: str = "sum") -> Tensor:
-    """A reduction over dims, then over the ranks of `tp`."""
-    one = pair.dist.emit("reduce", [x], dimensions=dims, reducer=reducer)
-    return pair.dist.emit("all-reduce", [one], reducer=reducer, groups=pair.groups("tp"))
+from .moved import ROWS
+from .registry import TRIALS, summed, trial
 
 
 @trial
@@ -250,13 +238,9 @@ def late(mesh: dict[str, int], axes: list[str], gathered_part: str) -> Pair:
         "first arm": lambda: whole(choice(di, zero, "GE", near(di), zero)),
         "second arm": lambda: whole(choice(di, zero, "LT", zero, near(di))),
     }[gathered_part]()
-    attributes = {
-        "offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "slice_sizes": [1, 2],
-        "index_vector_dim": 1, "mode": "clamp",
-    }  # fmt: skip
-    rows = g.emit("gather", [dt, local], **attributes)
+    rows = g.emit("gather", [dt, local], **ROWS)
     kept = g.emit("select", [spread(g, mask, rows.shape, [0]), rows, g.splat(0.0, "f32", rows.shape)])
-    expected = pair.base.emit("gather", [t, i], **attributes)
+    expected = pair.base.emit("gather", [t, i], **ROWS)
     pair.outputs(expected, g.emit("all-reduce", [kept], reducer="sum", groups=pair.groups("tp")))
     return pair
 

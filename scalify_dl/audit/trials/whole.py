@@ -1,4 +1,4 @@
-"""Wrong programs by hand about dims that ops need in order; `trials.py` says what they are for.
+"""Wrong programs by hand about dims that ops need in order.
 
 Every op here is done alike on both sides, on values one of whose dims the distributed side has in another order. Where
 the op treats the elements of that dim alike the result has that order, too; elsewhere it is another result."""
@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from trials import TRIALS
-
 from scalify_dl.audit.pair import Pair
 from scalify_dl.facts.layout import Digit, Layout, Repl
 from scalify_dl.frontends.graph import Graph, Tensor
+
+from .registry import TRIALS
 
 Ops = Callable[[Graph, dict[str, Tensor]], list[Tensor]]
 ROWS: dict[str, Any] = {
@@ -57,7 +57,12 @@ def moving(g: Graph, v: dict[str, Tensor]) -> list[Tensor]:
 def indexed(g: Graph, v: dict[str, Tensor]) -> list[Tensor]:
     """Rows read and written."""
     x, y, ids, row = v["x"], v["y"], v["ids"], v["row"]
-    inner = {"offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0, 1], "index_vector_dim": 1}
+    inner: dict[str, Any] = {
+        "offset_dims": [1],
+        "collapsed_slice_dims": [0],
+        "start_index_map": [0, 1],
+        "index_vector_dim": 1,
+    }
     return [
         g.emit("gather", [x, ids], **ROWS),
         g.emit("gather", [y, v["order"]], **ROWS),

@@ -1,12 +1,8 @@
-"""Wrong programs by hand about rows that are added up, batches, and calls of several programs; `trials.py` says what
-they are for."""
+"""Wrong programs by hand about rows that are added up, batches, and calls of several programs."""
 
 from __future__ import annotations
 
 from typing import Any
-
-from moved_trials import inside, kept, of_rank
-from trials import trial
 
 from scalify_dl.audit.fuzz.padding_steps import first
 from scalify_dl.audit.fuzz.partitioner_steps import laid, rank_scalar
@@ -16,7 +12,10 @@ from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.frontends.literals import Literal
 from scalify_dl.frontends.tables import TableWriter
 
-ADDED = {
+from .moved import inside, kept, of_rank
+from .registry import trial
+
+ADDED: dict[str, Any] = {
     "update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0], "index_vector_dim": 1,
     "reducer": "sum",
 }  # fmt: skip
@@ -93,7 +92,7 @@ def batches_over_different_axes() -> Pair:
     """One operand has its batches over `dp`, the other one over `tp`."""
     pair = Pair({"dp": 2, "tp": 2})
     (x, dx), (y, dy) = pair.input((8, 2, 3), {0: "dp"}), pair.input((8, 3, 2), {0: "tp"})
-    dims = {
+    dims: dict[str, Any] = {
         "lhs_batch_dims": [0], "rhs_batch_dims": [0], "lhs_contracting_dims": [2], "rhs_contracting_dims": [1],
     }  # fmt: skip
     pair.outputs(pair.base.emit("dot", [x, y], **dims), pair.dist.emit("dot", [dx, dy], **dims))

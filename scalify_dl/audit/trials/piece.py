@@ -1,14 +1,17 @@
-"""Wrong programs by hand about pieces, reshapes and broadcasts; `trials.py` says what they are for."""
+"""Wrong programs by hand about pieces, reshapes and broadcasts."""
 
 from __future__ import annotations
 
-from trials import summed, trial
+from collections.abc import Callable
+from typing import Any
 
 from scalify_dl.audit.fuzz.halo_steps import Window
 from scalify_dl.audit.fuzz.padding_steps import LATE, gathered, masked, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Graph, Tensor
+
+from .registry import summed, trial
 
 
 @trial
@@ -33,7 +36,11 @@ def parts_of_what_is_reversed() -> Pair:
     """The first half of a reversal or a scan from the end is not that of the first half."""
     pair = Pair({"tp": 2})
     whole, halves = side_by_side(pair, (4, 4), (2,))
-    rest = [{"dimension": 0, "reducer": "sum", "reverse": 1}, {"dimension": 0, "reducer": "sum"}, {"dimensions": [0]}]
+    rest: list[dict[str, Any]] = [
+        {"dimension": 0, "reducer": "sum", "reverse": 1},
+        {"dimension": 0, "reducer": "sum"},
+        {"dimensions": [0]},
+    ]
     for kind, attributes in zip(("cumulative", "cumulative", "reverse"), rest, strict=True):
         other = pair.base.emit(kind, [whole], **attributes)
         for lo, half in ((0, halves[0]), (4, halves[1])):
@@ -81,10 +88,11 @@ def a_pending_value_and_constants() -> Pair:
     """A constant, or the index, is added on every rank to what is still to be summed up."""
     pair = Pair({"tp": 2})
     x, dx = pair.input((4, 2), pending={"tp": "sum"})
-    for make in (
+    makes: tuple[Callable[[Graph], Tensor], ...] = (
         lambda g: g.splat(1.0, "f32", (4, 2)),
         lambda g: g.emit("iota", [], shape=(4, 2), dtype="f32", dimension=0),
-    ):
+    )
+    for make in makes:
         one = pair.dist.emit("add", [dx, make(pair.dist)])
         pair.outputs(
             pair.base.emit("add", [x, make(pair.base)]),

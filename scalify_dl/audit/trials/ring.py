@@ -1,15 +1,15 @@
-"""Wrong programs by hand about rings and renamings; `trials.py` says what they are for."""
+"""Wrong programs by hand about rings and renamings."""
 
 from __future__ import annotations
 
 from functools import partial
 
-from trials import TRIALS, trial
-
 from scalify_dl.audit.fuzz.halo_steps import rolled
 from scalify_dl.audit.fuzz.partitioner_steps import rank_scalar
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.frontends.graph import Tensor
+
+from .registry import TRIALS, trial
 
 
 def passed(pair: Pair, x: Tensor, axis: str, by: int = 1) -> Tensor:

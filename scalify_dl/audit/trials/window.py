@@ -1,15 +1,16 @@
-"""Wrong programs by hand about borders and windows; `trials.py` says what they are for."""
+"""Wrong programs by hand about borders and windows."""
 
 from __future__ import annotations
 
 from functools import partial
-
-from trials import TRIALS, trial
+from typing import Any
 
 from scalify_dl.audit.fuzz.halo_steps import Window, moved, rolled, windowed, with_borders
 from scalify_dl.audit.fuzz.padding_steps import first
 from scalify_dl.audit.fuzz.partitioner_steps import part, rank_scalar
 from scalify_dl.audit.pair import Pair
+
+from .registry import TRIALS, trial
 
 
 def masked_window(*, index: bool) -> Pair:
@@ -95,7 +96,7 @@ OTHERS = {
 """Shape, and attributes of both sides whose results have the same shape."""
 
 
-def other_windows(shape: tuple[int, int], one: dict[str, list[int]], other: dict[str, list[int]]) -> Pair:
+def other_windows(shape: tuple[int, int], one: dict[str, Any], other: dict[str, Any]) -> Pair:
     """The two sides' windows differ; some attributes are left at what they are anyway."""
     pair = Pair({"tp": 2})
     x, dx = pair.input(shape)

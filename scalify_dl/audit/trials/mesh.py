@@ -1,15 +1,16 @@
-"""Wrong programs by hand about the mesh, collectives, loops and sums of many terms; `trials.py` says what they are
-for."""
+"""Wrong programs by hand about the mesh, collectives, loops and sums of many terms."""
 
 from __future__ import annotations
 
-from moved_trials import ROWS, kept, of_rank
-from trials import trial
+from typing import Any
 
 from scalify_dl.audit.fuzz.partitioner_steps import part, rank_scalar
 from scalify_dl.audit.pair import Pair
 from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
 from scalify_dl.frontends.graph import Graph, Tensor
+
+from .moved import ROWS, kept, of_rank
+from .registry import trial
 
 
 @trial
@@ -136,7 +137,7 @@ def a_clamp_for_one_of_two_indices() -> Pair:
     g = pair.dist
     low, high = (g.splat(n, "s32", di.shape) for n in (0, 7))
     clamped = g.emit("minimum", [g.emit("maximum", [di, low]), high])
-    attributes = {
+    attributes: dict[str, Any] = {
         "offset_dims": [], "collapsed_slice_dims": [0, 1], "start_index_map": [0, 1], "slice_sizes": [1, 1],
         "index_vector_dim": 1, "mode": "clamp",
     }  # fmt: skip

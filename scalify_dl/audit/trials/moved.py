@@ -1,11 +1,10 @@
-"""Wrong programs by hand about values that are cut, moved, masked or added up; `trials.py` says what they are for."""
+"""Wrong programs by hand about values that are cut, moved, masked or added up."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-
-from trials import TRIALS, trial
+from typing import Any
 
 from scalify_dl.audit.fuzz.halo_steps import Window, with_borders
 from scalify_dl.audit.fuzz.padding_steps import first, gathered, uneven_shard
@@ -13,7 +12,9 @@ from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.frontends.graph import Graph, Tensor
 
-ROWS = {
+from .registry import TRIALS, trial
+
+ROWS: dict[str, Any] = {
     "offset_dims": [1], "collapsed_slice_dims": [0], "start_index_map": [0], "slice_sizes": [1, 2],
     "index_vector_dim": 1, "mode": "clamp",
 }  # fmt: skip
@@ -209,7 +210,7 @@ def windows_longer_than_the_shard() -> Pair:
     x, dx = pair.input((4, 8, 2), {1: "tp"})
     window = Window(7, low=1)
     short = window.apply(pair.dist, with_borders(pair, dx, 1, "tp", 1, 1), None, 0, 0)
-    zeros = {"low": [0, 4, 0], "high": [0, 0, 0], "interior": [0, 0, 0]}
+    zeros: dict[str, Any] = {"low": [0, 4, 0], "high": [0, 0, 0], "interior": [0, 0, 0]}
     pair.outputs(
         window.apply(pair.base, x, None, 1, 5),
         pair.dist.emit("pad", [short, pair.dist.constant(0.0, "f32")], **zeros),
@@ -229,7 +230,7 @@ def zeros_that_are_padded_with_twos() -> Pair:
     mask = g.emit("compare", [place, g.splat(5, "s32", mine.shape)], direction="LT")
     zero = g.emit("multiply", [mine, g.splat(0.0, "f32", mine.shape)])
     twos = g.emit("select", [mask, zero, g.splat(2.0, "f32", mine.shape)])
-    dims = {"lhs_contracting_dims": [0], "rhs_contracting_dims": [0]}
+    dims: dict[str, Any] = {"lhs_contracting_dims": [0], "rhs_contracting_dims": [0]}
     product = g.emit("all-reduce", [g.emit("dot", [twos, other], **dims)], reducer="sum", groups=pair.groups("tp"))
     pair.outputs(b.emit("dot", [b.emit("multiply", [x, b.splat(0.0, "f32", (5, 2))]), y], **dims), product)
     return pair
