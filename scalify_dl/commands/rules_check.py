@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from scalify_dl.audit.fuzz import Lemma, Report, check_rules
-from scalify_dl.audit.trials import TRIALS
+from scalify_dl.audit.trials import ROUNDED, TRIALS
 from scalify_dl.errors import InputError
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.load import load_meanings
@@ -54,7 +54,7 @@ def rules_check(
                 _write(out, report, files)
 
     with progress("fuzzing the rules") as say, _terminable():
-        report = check_rules(list(files), seconds=seconds, seed=seed, trials=TRIALS, progress=tell)
+        report = check_rules(list(files), seconds=seconds, seed=seed, trials=TRIALS | ROUNDED, progress=tell)
     if out is not None:
         _write(out, report, files)
     print(json.dumps(_content(report, files), indent=2, ensure_ascii=False) if as_json else _table(report, files))

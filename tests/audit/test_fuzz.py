@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.audit.fuzz import Report, check_rules, random_pair
+from scalify_dl.audit.trials import ROUNDED, TRIALS
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.pysouffle import rules_dir
 
@@ -73,3 +74,10 @@ def test_a_run_that_is_interrupted_reports_what_was_done() -> None:
     report = check_rules(pairs=10, progress=stop)
     assert (report.interrupted, report.pairs) == (True, 3)
     assert report.tuples > 0
+
+
+def test_a_wrong_program_that_is_proved_is_shown(tmp_path: Path) -> None:
+    main = edited(tmp_path, "correspondence.dl", ", !literal_hash(c, _)", "")
+    report = check_rules(main=main, pairs=0, trials=TRIALS)
+    assert [found.finding.text for found in report.unsound] == ["all outputs of a wrong program are proved"]
+    assert check_rules(pairs=0, trials=TRIALS | ROUNDED).unsound == []

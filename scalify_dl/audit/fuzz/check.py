@@ -58,7 +58,7 @@ def check_rules(
 
     `rules` are files beside the shipped ones, `main` replaces `verify.dl`; `prefer` names kinds of random steps to
     draw more often (see `random_pair`). Calls of the kinds that the files speak about are drawn half of the time.
-    `trials` are pairs that come first, by name. KeyboardInterrupt ends the run with what there is.
+    `trials` are wrong programs that come first, by name. KeyboardInterrupt ends the run with what there is.
     """
     report, files = Report(), list(rules)
     start = time.process_time()
@@ -69,10 +69,11 @@ def check_rules(
         draw = Draw(load_rules(files, main), (*prefer, *calls), calls)
         numbers = count(seed) if pairs is None else range(seed, seed + pairs)
         cases: Iterator[tuple[str, Callable[[], Pair]]] = ((f"seed {n}", partial(draw.pair, n)) for n in numbers)
-        for name, build in chain((trials or {}).items(), cases):
+        known = dict(trials or {})
+        for name, build in chain(known.items(), cases):
             if report.seconds >= seconds or len(report.unsound) >= stop:
                 break
-            check_one(name, build().tables(), draw.rules, report)
+            check_one(name, build().tables(), draw.rules, report, wrong=name in known)
             report.pairs += 1
             report.seconds = time.process_time() - start
             if progress:
@@ -96,8 +97,8 @@ class Draw:
         return random_pair(random.Random(seed), prefer=self.prefer, also=self.calls)
 
 
-def check_one(name: str, tables: Tables, rules: Program, report: Report) -> None:
-    """Audits what the rules (without facts) derive of one pair."""
+def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wrong: bool) -> None:
+    """Audits what the rules (without facts) derive of one pair; not all outputs of a `wrong` one may be proved."""
     seed = crc32(name.encode())
     try:
         derived = derive_with(rules.fresh(), tables, timeout=20)
@@ -124,3 +125,7 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report) -> None
 
         report.unsound.append(Unsound(findings.false[0], name, tables, fired(derived)))
         report.unsound[-1] = smallest(findings.false[0], name, tables, attempt)
+    elif wrong and not derived.unproved:
+        (dist, base), layout = next(iter(derived.proved.items()))
+        proved = Finding((dist, "", base, "", layout), "false", "all outputs of a wrong program are proved")
+        report.unsound.append(Unsound(proved, name, tables, fired(derived)))
