@@ -234,3 +234,22 @@ def zeros_that_are_padded_with_twos() -> Pair:
     product = g.emit("all-reduce", [g.emit("dot", [twos, other], **dims)], reducer="sum", groups=pair.groups("tp"))
     pair.outputs(b.emit("dot", [b.emit("multiply", [x, b.splat(0.0, "f32", (5, 2))]), y], **dims), product)
     return pair
+
+
+def halves_side_by_side(shape: tuple[int, ...], cut: int, along: int) -> Pair:
+    """Both halves of a value, along another dim; the baseline has the elements in the value's order."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input(shape)
+    half = shape[cut] // 2
+    halves = [part(pair.dist, dx, cut, lo, lo + half) for lo in (0, half)]
+    joined = pair.dist.emit("concatenate", halves, dimension=along)
+    pair.outputs(pair.base.emit("reshape", [x], shape=joined.shape), joined)
+    return pair
+
+
+for shape, cut, along in (
+    ((4, 1), 0, 1), ((1, 4, 1), 1, 2), ((4, 2), 0, 1), ((2, 4, 2), 1, 2), ((2, 4), 1, 0), ((2, 1, 4), 2, 0),
+):  # fmt: skip
+    TRIALS[f"halves of {shape} along {cut}, beside each other along {along}"] = partial(
+        halves_side_by_side, shape, cut, along
+    )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from scalify_dl.audit.fuzz.order_steps import gathered_in
 from scalify_dl.audit.fuzz.padding_steps import first
-from scalify_dl.audit.fuzz.partitioner_steps import laid, rank_scalar
-from scalify_dl.audit.pair import Pair
+from scalify_dl.audit.fuzz.partitioner_steps import Blocks, block_gather, laid, rank_scalar, read_attributes
+from scalify_dl.audit.pair import Pair, matmul
 from scalify_dl.facts.layout import Digit, Layout, Repl
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.frontends.literals import Literal
@@ -245,4 +246,28 @@ def two_masks_of_a_number() -> Pair:
     mine = pair.dist.emit("dropout-mask", [dx], probability="0.5")
     for _ in range(6):
         pair.outputs(pair.base.emit("dropout-mask", [x], probability="0.5"), mine)
+    return pair
+
+
+@trial
+def two_elements_at_pairs_of_indices() -> Pair:
+    """The second element that is read may be in the next block."""
+    pair = Pair({"tp": 2})
+    blocks = Blocks.of(pair, (8, 6), [None, "tp"], {})
+    t, dt = pair.input((8, 6), {1: "tp"})
+    i, di = pair.input((4, 2), dtype="s32", range=(0, 5))
+    read = block_gather(pair, dt, di, blocks, [8, 6], wide=True)
+    expected = pair.base.emit("gather", [t, i], **read_attributes((8, 6), 1, 2, wide=True))
+    pair.outputs(expected, pair.dist.emit("all-reduce", [read], reducer="sum", groups=pair.groups("tp")))
+    return pair
+
+
+@trial
+def orders_that_differ_in_the_second_group() -> Pair:
+    """Both operands are gathered in the same order by the first group, by the second one in different ones."""
+    pair = Pair({"dp": 2, "tp": 2})
+    (x, dx), (w, dw) = pair.input((2, 4), {1: "tp"}), pair.input((4, 2), {0: "tp"})
+    columns = gathered_in(pair, dx, 1, "tp", [[1, 0], [1, 0]])
+    rows = gathered_in(pair, dw, 0, "tp", [[1, 0], [0, 1]])
+    pair.outputs(matmul(pair.base, x, w), matmul(pair.dist, columns, rows))
     return pair
