@@ -144,3 +144,19 @@ def one_of_three_turns_is_passed_on() -> Pair:
         total = g.emit("add", [g.emit("add", turns[:2]), turns[2]])
         pair.outputs(b.emit("reduce", [blocks], dimensions=[0], reducer="sum"), total)
     return pair
+
+
+@trial
+def blocks_that_are_written_into_half_of_the_columns() -> Pair:
+    """What every turn makes is written at its rows, and there is as much again beside it."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 3), {0: "tp"})
+    g = pair.dist
+    column = g.constant(0, "s32")
+    blocks = [g.emit("exponential", [v]) for v in (dx, passed(pair, dx, "tp"))]
+    stored = g.splat(0.0, "f32", (4, 6))
+    for block, rows in zip(blocks, ([0, 2], [2, 0]), strict=True):
+        stored = g.emit("dynamic-update-slice", [stored, block, rank_scalar(pair, rows), column])
+    base = pair.base.emit("exponential", [x])
+    pair.outputs(pair.base.emit("concatenate", [base, base], dimension=1), stored)
+    return pair
