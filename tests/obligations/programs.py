@@ -30,6 +30,8 @@ class Knobs:
     elsewhere: int = 0
     reversed_ranks: bool = False
     reducer: str = "sum"
+    wide: bool = False
+    """Constants are of a wider type and cast."""
 
 
 def coordinates(pair: Pair, axis: str) -> dict[int, int]:
@@ -55,6 +57,12 @@ def everywhere(d: Program, by_rank: dict[int, int], like: Tensor) -> Tensor:
     return d.broadcast(d.rank_constant(by_rank, like.dtype), like.shape, ())
 
 
+def full(d: Program, number: float, like: Tensor, dtype: str) -> Tensor:
+    """A number everywhere, cast to the type of `like` where it has another one."""
+    x = d.full(number, like.shape, dtype)
+    return x if dtype == like.dtype else d.convert(x, like.dtype)
+
+
 def local_ids(
     d: Program, ids: Tensor, first: dict[int, int], size: int, knobs: Knobs, style: str
 ) -> tuple[Tensor, Tensor]:
@@ -62,7 +70,7 @@ def local_ids(
     low = {r: f + knobs.lower + knobs.bounds_of.get(r, 0) for r, f in first.items()}
     high = {r: f + size + knobs.upper + knobs.bounds_of.get(r, 0) for r, f in first.items()}
     start = {r: f + knobs.offset + knobs.offset_of.get(r, 0) for r, f in first.items()}
-    no = d.full(knobs.elsewhere, ids.shape, ids.dtype)
+    no = full(d, knobs.elsewhere, ids, "s64" if knobs.wide else ids.dtype)
     if style == "megatron":  # the mask says what is not there
         out = d.op(
             {"and": "or", "or": "and"}[knobs.joined],
@@ -100,7 +108,7 @@ def keep(d: Program, mask: Tensor, x: Tensor, knobs: Knobs, style: str) -> Tenso
     wide = d.broadcast(mask, x.shape, range(len(mask.shape))) if mask.shape != x.shape else mask
     if style == "multiply":
         return d.multiply(x, d.convert(wide, x.dtype))
-    fill = d.full(knobs.fill, x.shape, x.dtype)
+    fill = full(d, knobs.fill, x, "f64" if knobs.wide else x.dtype)
     if style == "fill" or knobs.swapped:
         inverse = d.op("not", wide).result if style == "fill" and not knobs.swapped else wide
         return d.select(inverse, fill, x)

@@ -58,6 +58,10 @@ RIGHT: dict[str, Callable[[], Pair]] = {
     "embedding, batch over dp": lambda: embedding(mesh="dp=2,tp=4", dp="dp"),
     "embedding, tp is the major axis": lambda: embedding(mesh="tp=4,dp=2", dp="dp"),
     "embedding, rows are cast before the mask": lambda: embedding(cast=("bf16", "bf16")),
+    **{
+        f"embedding, {style}, constants of a wider type": (lambda s=style: embedding(Knobs(wide=True), style=s))
+        for style in ("megatron", "jax")
+    },
     "embedding, tp of 6": lambda: embedding(mesh="tp=6", vocabulary=66, ids_range=(0, 66)),
     "embedding, NaN out of range": lambda: embedding(style="jax", filled=0),
     "embedding, NaN out of range, more rows let through": lambda: embedding(filled=3),
