@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
+from ..graph import Tensor
+from ..texts import escaped
 from .attributes import integers, unquote
 from .functions import ordering
 from .lower import Lowering, opcode
 from .module import Instruction
-from .types import flatten
+from .types import flatten, parse_type
 from .values import opened, results, shaped, tensors
 
 
@@ -67,13 +69,18 @@ def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     numbers: dict[str, list[int]] = {}
     config = unquote(i.attributes.get("backend_config", i.attributes.get("opaque", "")))
     if config:
-        symbols["config"] = [" ".join(config.split())]
+        symbols["config"] = [escaped(config)]
+    form = _form(i, operands)
     for key, value in i.attributes.items():
         if key not in IGNORED:
+            name = f"attribute {key}" if key in ("config", "form") else key
             if re.fullmatch(r"-?\d{1,9}|\{[\d,\s-]*\}", value):
-                numbers[key] = integers(value)
+                numbers[name] = integers(value)
+                form += [f"{key} is a list of {len(numbers[name])}"] if value[0] == "{" else []
             else:
-                symbols[key] = [" ".join(unquote(value).split())]
+                symbols[name] = [escaped(unquote(value))]
+    if form:
+        symbols["form"] = ["; ".join(form)]
     name = re.sub(r"\s+", "_", target)
     types = [(t.dtype, t.shape) for t in flatten(i.type) if t.dtype not in ("token", "opaque")]
     if not types:
@@ -85,6 +92,30 @@ def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     regions = [lo.region(part, i) for part in names]
     op = lo.emit(i, f"custom:{name}", flat, types, numbers=numbers, symbols=symbols, regions=regions)
     return shaped(op.results, i.type)
+
+
+def _form(i: Instruction, operands: list[object]) -> list[str]:
+    """What tells calls with the same arrays apart: tuples among the operands, and layouts that are not row-major."""
+    plain = all(isinstance(operand, Tensor) for operand in operands)
+    form = [] if plain else [f"operands ({', '.join(map(_nesting, operands))})"]
+    constraints = i.attributes.get("operand_layout_constraints", "{}")
+    try:
+        taken = flatten(parse_type(f"({constraints[1:-1]})"))
+    except ValueError as error:
+        raise i.error(f"`operand_layout_constraints`: {error}") from None
+    for what, types in (("operand", taken), ("result", flatten(i.type))):
+        for number, array in enumerate(types):
+            order = array.minor_to_major
+            if order is not None and order != tuple(range(len(order)))[::-1]:
+                form.append(f"{what} {number} lies {','.join(map(str, order))}")
+    return form
+
+
+def _nesting(operand: object) -> str:
+    """The tuples of an operand."""
+    if isinstance(operand, list):
+        return f"({', '.join(map(_nesting, operand))})"
+    return "token" if operand is None else "%"
 
 
 def _is_top_k(lo: Lowering, i: Instruction) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
 
 from .. import regions
 from ..graph import Graph, Tensor
+from ..texts import escaped
 from .dynamic import DYNAMIC
-from .scope import HANDLERS, Scope, Site, Value, lowers, opaque, unknown
+from .scope import HANDLERS, Scope, Site, Value, attribute_names, lowers, opaque, short, unknown
 from .types import is_open
 
 if TYPE_CHECKING:
@@ -24,6 +27,18 @@ RENAMING = (
 )
 MARKERS = frozenset({"Sharding", "LayoutConstraint", "annotate_device_placement", "xla.sdy.FuncResultSharding"})
 """Targets of custom calls that say something about their operand and return it."""
+
+NO_MEANING = frozenset(
+    {
+        "call_target_name",
+        "api_version",
+        "output_operand_aliases",
+        "mhlo.sharding",
+        "sdy.sharding",
+        "mhlo.frontend_attributes",
+    }
+)
+"""Attributes of custom calls that do not change what is computed."""
 
 
 @lowers(*RENAMING)
@@ -83,8 +98,37 @@ def custom_call(site: Site) -> list[Value]:
         return DYNAMIC[target](site)
     if target in MARKERS and len(site.values) == len(site.types):
         return site.values
-    symbols = {"config": [site.text("backend_config")]} if site.has("backend_config") else {}
-    return opaque(site, f"custom:{target}", symbols)
+    return opaque(site, f"custom:{target}", dict(_symbols(site)))
+
+
+def _symbols(site: Site) -> Iterator[tuple[str, list[str]]]:
+    """What tells custom calls of one target apart; layouts only where they are not row-major."""
+    for key in attribute_names(site.op):
+        attribute = site.attribute(key)
+        if key in ("operand_layouts", "result_layouts"):
+            orders = [list(order) for order in attribute]
+            if any(order != sorted(order, reverse=True) for order in orders):
+                yield key, [str(orders)]
+        elif key == "backend_config":
+            word = isinstance(getattr(attribute, "value", None), str)
+            yield ("config", [escaped(attribute.value)]) if word else ("config attributes", [short(str(attribute))])
+        elif key == "called_computations":
+            if len(attribute):
+                yield key, [short("\n".join(_bodies(site, [str(name) for name in attribute])))]
+        elif key not in NO_MEANING and (key != "has_side_effect" or attribute.value):
+            yield f"attribute {key}" if key == "config" else key, [short(str(attribute))]
+
+
+def _bodies(site: Site, names: Sequence[str]) -> list[str]:
+    """The texts of functions and of all that they call."""
+    found: dict[str, str] = {}
+    pending = list(names)
+    while pending:
+        name = pending.pop().lstrip("@").strip('"')
+        if name not in found and name in site.module.functions:
+            found[name] = str(site.module.functions[name])
+            pending += re.findall(r"@([\w.$-]+)", found[name])
+    return [*names, *found.values()]
 
 
 @lowers("stablehlo.after_all", "stablehlo.create_token")

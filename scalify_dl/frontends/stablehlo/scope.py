@@ -18,6 +18,7 @@ from scalify_dl.errors import InputError
 from .. import regions
 from ..graph import Graph, Literal, Op, Tensor
 from ..sdy import DeviceMesh, Sharding
+from ..texts import escaped
 from . import locations
 from .known import KNOWN_LIMIT, Known, fold
 from .types import Type, Types, agrees, is_open
@@ -378,7 +379,7 @@ def opaque(site: Site, kind: str, symbols: Mapping[str, Iterable[str]] | None = 
 
 def short(text: str) -> str:
     """One line of text; long text by its hash."""
-    line = " ".join(text.split())
+    line = escaped(text)
     return line if len(line) <= 200 else f"sha256:{hashlib.sha256(line.encode()).hexdigest()}"
 
 

@@ -43,6 +43,15 @@ def read_text(
     resolve: Resolve = given_none,
 ) -> Graph:
     """Reads FX text; see `read`."""
+    try:
+        return _read_text(text, mesh, file, annotations, resolve)
+    except InputError as error:
+        raise error.located(file) from None
+
+
+def _read_text(
+    text: str, mesh: Mesh | None, file: str | None, annotations: Annotations | None, resolve: Resolve
+) -> Graph:
     known = annotations or Annotations()
     module, signature = parse(text, file)
     sizes = open_sizes(module, text, signature, known, file)

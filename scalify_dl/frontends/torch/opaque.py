@@ -1,35 +1,56 @@
-"""Ops without a lowering: what of their arguments becomes operands and what attributes."""
+"""Ops without a lowering: what of their arguments becomes operands and what attributes.
+
+Tensors are operands, in order; numbers and words are attributes under the argument's name. Which argument each of them
+is stands in the attribute `form`, the call with its values taken out: `f(x, None, [w, 2], mode="fast")` has the form
+`(%, None, [%, int], mode=str)`. Two calls are the same only if forms, attributes and operands are.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Op, Tensor
+from scalify_dl.frontends.texts import escaped
 
-from .lowering import Context
+from .lowering import Context, Unsupported
 from .reader import Module
-from .syntax import Item, Ref, tensor_type
+from .sizes import Hidden
+from .syntax import Item, Ref, Symbol, tensor_type
 
 MAX_ITEMS = 1 << 16
 Items = dict[tuple[int, ...], tuple[str, tuple[int, ...]]]
 """Types of items by index path: `x[0][1]` is at (0, 1)."""
 
-Types = Sequence[tuple[str, tuple[int, ...]]]
+OWN_KEYS = re.compile(r"arg\d+|form|reason")
+"""Attributes that are no keyword arguments: one of that name is stored with `keyword ` before it."""
 
 
-def opaque(c: Context, kind: str, args: Sequence[Any], kwargs: Mapping[str, Any], types: Types, why: str | None) -> Op:
-    """Emits `unknown:…` or `custom:…`: tensors are operands, everything else attributes; `why` it is not lowered."""
-    operands: list[Tensor] = []
-    numbers: dict[str, list[int]] = {}
-    symbols: dict[str, list[str]] = {}
-    for key, value in [*((f"arg{i}", v) for i, v in enumerate(args)), *kwargs.items()]:
-        _collect(key, value, operands, numbers, symbols)
-    operands = [x for x in operands if not _uninitialised(c, x)]  # a buffer that it only writes
+def opaque(
+    c: Context, kind: str, args: Sequence[Any], kwargs: Mapping[str, Any], items: Mapping[Any, Any], why: str | None
+) -> Op:
+    """Emits `unknown:…` or `custom:…`: tensors are operands, everything else attributes; `why` it is not lowered.
+
+    `items` are the types of the results by their place among what the call gives.
+    """
+    call = _Arguments(c)
+    form = [call.form(f"arg{i}", value) for i, value in enumerate(args)]
+    for name, value in sorted(kwargs.items()):
+        key = f"keyword {name}" if OWN_KEYS.fullmatch(name) else name
+        form.append(f"{name}={call.form(key, value)}")
+    places = [path if isinstance(path, tuple) else (path,) for path in items]
+    taken = "" if places in ([()], [(i,) for i in range(len(places))]) else f" -> {places}"
+    call.symbols["form"] = [f"({', '.join(form)}){taken}"]
     if why is not None:
-        symbols["reason"] = [why]
-    return c.op(kind, operands, types, numbers, symbols)
+        call.symbols["reason"] = [why]
+    op = c.op(kind, call.operands, list(items.values()), call.numbers, call.symbols)
+    for name in call.unseen:
+        for result in op.results:
+            c.graph.assume(result, f"the value `{name}` is the same on both sides", "the dump does not show it")
+    return op
 
 
 def _uninitialised(c: Context, x: Tensor) -> bool:
@@ -38,29 +59,60 @@ def _uninitialised(c: Context, x: Tensor) -> bool:
     return x in c.producers and c.producers[x].kind == "empty"
 
 
-def _collect(
-    key: str, value: Any, operands: list[Tensor], numbers: dict[str, list[int]], symbols: dict[str, list[str]]
-) -> None:
-    """Sorts an argument of an opaque op into operands and attributes."""
-    if isinstance(value, Tensor):
-        operands.append(value)
-    elif type(value) in (list, tuple):
-        if value and all(isinstance(v, int) and -(2**31) < v < 2**31 for v in value):
-            numbers[key] = [int(v) for v in value]
-        else:
-            for i, item in enumerate(value):
-                _collect(f"{key}.{i}", item() if callable(item) else item, operands, numbers, symbols)
-    elif isinstance(value, int) and -(2**31) < value < 2**31:
-        numbers[key] = [int(value)]
-    elif value is not None:
-        symbols[key] = [_word(value)]
+class _Arguments:
+    """Sorts the arguments of an opaque op into operands and attributes."""
+
+    def __init__(self, c: Context) -> None:
+        self.c = c
+        self.operands: list[Tensor] = []
+        self.numbers: dict[str, list[int]] = {}
+        self.symbols: dict[str, list[str]] = {}
+        self.unseen: list[str] = []
+
+    def form(self, key: str, value: Any) -> str:
+        """Stores an argument; what stands in its place in the form of the call."""
+        if callable(value):
+            try:
+                value = value()
+            except Unsupported as reason:
+                value = Hidden(str(reason))
+        if isinstance(value, Tensor):
+            if _uninitialised(self.c, value):  # a buffer that it only writes
+                return "empty"
+            self.operands.append(value)
+            return "%"
+        if isinstance(value, Hidden):
+            if not value.of:
+                self.unseen.append(value.name)
+            inner = [self.form(f"{key}.{i}", item) for i, item in enumerate(value.of)]
+            self.symbols[key] = [escaped(value.name)]
+            return f"hidden({', '.join(inner)})"
+        if type(value) in (list, tuple):
+            if value and all(type(item) is int and -(2**31) < item < 2**31 for item in value):
+                self.numbers[key] = list(value)
+                return f"[int x {len(value)}]"
+            return f"[{', '.join(self.form(f'{key}.{i}', item) for i, item in enumerate(value))}]"
+        if value is None:
+            return "None"
+        if type(value) in (int, bool) and -(2**31) < value < 2**31:
+            self.numbers[key] = [int(value)]
+            return type(value).__name__
+        if isinstance(value, Module):
+            self.symbols[key] = [digest(value)]
+            return "module"
+        self.symbols[key] = [escaped(value.path if isinstance(value, Symbol) else str(value))]
+        return "name" if isinstance(value, Symbol) else type(value).__name__
 
 
-def _word(value: Any) -> str:
-    text = (
-        value if isinstance(value, str) else getattr(value, "path", None) or getattr(value, "name", None) or repr(value)
-    )
-    return str(text).replace("\t", " ").replace("\n", " ")
+def digest(module: Module) -> str:
+    """A hash of what a sub-module computes, by its text without places."""
+
+    def content(of: Module) -> Any:
+        statements = [(s.names, s.type, s.value) for s in of.statements]
+        inner = [(name, content(each)) for name, each in sorted(of.modules.items())]
+        return of.parameters, statements, of.returned, inner
+
+    return f"sha256:{hashlib.sha256(repr(content(module)).encode()).hexdigest()}"
 
 
 def items_taken(module: Module, file: str | None) -> dict[str, Items]:

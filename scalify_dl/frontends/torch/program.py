@@ -244,6 +244,8 @@ class _Program:
         return found
 
     def item(self, value: Any, index: Any) -> Any:
+        if isinstance(value, Hidden):
+            return Hidden("item", (value, index))
         if isinstance(value, list | tuple) and isinstance(index, int):
             if not -len(value) <= index < len(value):
                 raise InputError(f"item {index} of {len(value)} results")
@@ -254,6 +256,8 @@ class _Program:
         raise InputError(f"`{index!r}` is no index of a value of this graph")
 
     def sequence(self, value: Any, count: int) -> Sequence[Any]:
+        if isinstance(value, Hidden):
+            return [Hidden("item", (value, i)) for i in range(count)]
         if not isinstance(value, list | tuple) or len(value) != count:
             raise InputError(f"{count} names are bound to something else than {count} results")
         return value
@@ -310,6 +314,7 @@ class _Program:
             return self.opaque("custom", packet, args, kwargs, self.types_wanted(type), None)
         mark = len(self.c.graph.ops)
         self.c.target = name
+        self.c.printed = lambda item: self.item_type(item)
         try:
             _checked(args, kwargs)
             return lowering(self.c, *args, **kwargs)
@@ -333,13 +338,12 @@ class _Program:
         self, space: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Any, why: str | None
     ) -> Any:
         """An op without a meaning here: tensors are operands, everything else attributes."""
-        types = wanted if isinstance(wanted, list) else list(wanted.values())
-        op = opaque(self.c, f"{space}:{name}", args, kwargs, types, why)
-        if not types:
-            return Hidden(self.c.name)  # a number that depends on data, or nothing
-        if isinstance(wanted, list):
-            return op.results[0]
-        return nested(dict(zip(wanted, op.results, strict=True)))
+        items = dict(enumerate(wanted)) if isinstance(wanted, list) else wanted
+        number = {(): ("s64", ())}  # that depends on data, or nothing
+        op = opaque(self.c, f"{space}:{name}", args, kwargs, items or number, why)
+        if not items:
+            return Hidden(name, tuple(op.results))
+        return op.results[0] if isinstance(wanted, list) else nested(dict(zip(wanted, op.results, strict=True)))
 
     def types_wanted(self, type: TensorType | None) -> list[tuple[str, tuple[int, ...]]] | Items:
         """Result types of an op that only the text tells: its own, or those of the items taken of it, by index."""
@@ -348,6 +352,12 @@ class _Program:
         if self.item_types is None:
             self.item_types = items_taken(self.module, self.file)
         return self.item_types.get(self.c.name, {})
+
+    def item_type(self, item: int) -> str | None:
+        """The printed dtype of an item of the current statement."""
+        wanted = self.types_wanted(None)
+        found = wanted.get((item,)) if isinstance(wanted, dict) else None
+        return found[0] if found else None
 
     # --- higher-order ops --------------------------------------------------------------------------------------------
 
@@ -362,9 +372,8 @@ class _Program:
         if name in INLINED and len(modules) == 1 and not kwargs:
             rest = args[modules[0] + 1 :]
             return self.inline(args[modules[0]], rest[1:] if name == "invoke_subgraph" else rest)
-        plain = [arg.name if isinstance(arg, Module) else arg for arg in args]
         return self.opaque(
-            "unknown", f"higher_order.{name}", plain, kwargs, self.types_wanted(type), "no lowering exists for it"
+            "unknown", f"higher_order.{name}", args, kwargs, self.types_wanted(type), "no lowering exists for it"
         )
 
     def inline(self, module: Module, args: Sequence[Any]) -> Any:

@@ -29,9 +29,11 @@ MAX_POWER = 64
 
 
 class Hidden(NamedTuple):
-    """A value that is no tensor and that the text does not show (a size input, a device mesh)."""
+    """A value that is no tensor and that the text does not show: an input (a size, a device mesh), or what `name` makes
+    `of` other values; a tensor among those stands for the number that an op gave."""
 
     name: str
+    of: tuple[Any, ...] = ()
 
 
 def arithmetic(sign: str, left: Any, right: Any) -> Any:
@@ -44,13 +46,13 @@ def arithmetic(sign: str, left: Any, right: Any) -> Any:
         if sign not in INFIX or (sign in ("/", "//", "%") and right == 0):
             raise InputError(f"`{left} {sign} {right}` of sizes")
         return INFIX[sign](left, right)
-    return Hidden(sign)
+    return Hidden(sign, (left, right))
 
 
 def size_function(name: str, args: Sequence[Any]) -> Any:
     """`torch.sym_min(a, b)` and the like; hidden where an argument is."""
     if any(isinstance(arg, Hidden) for arg in args):
-        return Hidden(name)
+        return Hidden(name, tuple(args))
     try:
         return SIZE_FUNCTIONS[name](*args)
     except TypeError:

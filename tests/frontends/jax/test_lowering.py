@@ -390,3 +390,39 @@ def test_a_custom_call_is_opaque_and_keeps_its_target():
     (op,) = read_baseline(text.encode()).ops
     assert op.kind == "custom:my_norm"
     assert op.symbols == {"config": ["eps=1e-6"]}
+
+
+TYPED = "{api_version = 4 : i32, backend_config = {a = 1 : i64}}"
+ROWS, COLUMNS = "dense<[1, 0]> : tensor<2xindex>", "dense<[0, 1]> : tensor<2xindex>"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ('{backend_config = "1"}', TYPED),
+        (TYPED, TYPED.replace("1 : i64", '"1"')),
+        (TYPED, '{backend_config = "{a = 1 : i64}"}'),
+        ('{backend_config = "a  b"}', '{backend_config = "a b"}'),
+        ('{backend_config = "a\\0Ab"}', '{backend_config = "a b"}'),
+        ("{k = 1 : i64}", '{k = "1"}'),
+        ("{k = 1 : i64}", "{}"),
+        ("{called_computations = [@f]}", "{called_computations = [@g]}"),
+        (f"{{operand_layouts = [{COLUMNS}], result_layouts = [{ROWS}]}}", "{}"),
+    ],
+)
+def test_custom_calls_with_other_attributes_are_other_calls(one, other):
+    def identity(attributes):
+        text = f"""
+        module {{
+          func.func private @f(%x: tensor<4xf32>) -> tensor<4xf32> {{ return %x : tensor<4xf32> }}
+          func.func private @g(%x: tensor<4xf32>) -> tensor<4xf32> {{
+            %0 = stablehlo.sine %x : tensor<4xf32>
+            return %0 : tensor<4xf32> }}
+          func.func public @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {{
+            %0 = stablehlo.custom_call @k(%x) {attributes} : (tensor<4x4xf32>) -> tensor<4x4xf32>
+            return %0 : tensor<4x4xf32> }} }}"""
+        (op,) = read_baseline(text.encode()).ops
+        return op.kind, op.numbers, op.symbols
+
+    assert identity(one) != identity(other)
+    assert identity(one) == identity(one)

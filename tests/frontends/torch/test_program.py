@@ -197,3 +197,37 @@ def test_memory_that_a_permutation_overwrites_is_not_read() -> None:
         signature='i: "i64[4]"',
     )
     assert "empty" not in kinds(found)
+
+
+@pytest.mark.parametrize("kept", [(0, 1, 2), (0, 2), (0,)])
+def test_statistics_of_a_library_op_have_the_printed_type(kept: tuple[int, ...]) -> None:
+    types = {0: "f16[4, 6]", 1: "f32[4]", 2: "f32[4]"}
+    found = graph(
+        "k = torch.ops.apex.fused_layer_norm_affine_fwd.default(x, w, b, [6], 1e-05)",
+        *[f'r{i}: "{types[i]}" = k[{i}]' for i in kept],
+        signature='x: "f16[4, 6]", w: "f16[6]", b: "f16[6]"',
+        returned=f"({', '.join(f'r{i}' for i in kept)},)",
+    )
+    assert [port.tensor.dtype for port in found.outputs] == [types[i].split("[")[0] for i in kept]
+    assert not any(kind.startswith("unknown:") for kind in kinds(found))
+
+
+def test_any_over_no_dims_reduces_nothing() -> None:
+    found = graph('y: "b8[4, 6]" = torch.ops.aten.any.dims(x, [])', signature='x: "b8[4, 6]"')
+    assert kinds(found) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'y: "f32[4, 6]" = torch.ops.aten.neg.default(q)',
+        'y: "f32[4, 7]" = torch.ops.aten.neg.default(x)',
+        'y: "f32[4, 99999999999]" = torch.ops.aten.neg.default(x)',
+        "y = x.neg()",
+        'c: "f32[6, 4]" = torch.ops.aten.reshape.default(x, [6, 4]);  y: "f32[6, 4]" = torch.ops.aten.add_.Tensor(c, 1)',
+        'y: "f32[4, 6]" = torch.ops.aten.add.Tensor(x, nothing[0])',
+    ],
+)
+def test_errors_name_the_file_and_the_line(line: str) -> None:
+    with pytest.raises(InputError, match=r"^g\.fx\.txt:3"):
+        graph(line)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -22,7 +22,8 @@ class Emitter:
     `views` remembers reshapes and transposes, `scaled` factors, so that chains of them become one; `dense` what surely
     lies in memory row-major without gaps, `permutations` vectors that hold every index once. `groups` are the members
     of process groups by name; `alone` says that one rank runs the graph, so that every group is that rank;
-    `constants` are values of tensor constants by name.
+    `constants` are values of tensor constants by name. `printed` is the dtype that the text shows for an item of the
+    current statement, None where the item is not taken: what a library op computes in, its arguments do not tell.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -34,6 +35,7 @@ class Emitter:
         self.groups: Mapping[str, Sequence[int]] = {}
         self.alone = False
         self.constants: Mapping[str, Any] = {}
+        self.printed: Callable[[int], str | None] = lambda item: None
         self.dense: set[Tensor] = set()
         self.permutations: set[Tensor] = set()
         self.scaled: dict[Tensor, tuple[Tensor, Fraction]] = {}

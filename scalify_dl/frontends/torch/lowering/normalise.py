@@ -78,14 +78,16 @@ def log_softmax_backward(c: Context, grad: Tensor, out: Tensor, dim: int, input_
 def layer_norm_of(
     c: Context, x: Tensor, dims: Sequence[int], weight: Tensor | None, bias: Tensor | None, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """(normalised, mean, reciprocal deviation); the statistics keep the reduced dims."""
+    """(normalised, mean, reciprocal deviation); the statistics keep the reduced dims, and are computed in the dtype
+    that the text shows for them (kernels differ in that)."""
+    dtype, x = x.dtype, c.convert(x, c.printed(1) or c.printed(2) or x.dtype)
     mean = mean_of(c, x, dims, keepdim=True)
     distance = c.subtract(x, mean)
     variance = mean_of(c, c.multiply(distance, distance), dims, keepdim=True)
     rstd = c.unary("rsqrt", c.add(variance, eps))
     out = c.multiply(distance, rstd)
     out = out if weight is None else c.multiply(out, weight)
-    return (out if bias is None else c.add(out, bias)), mean, rstd
+    return c.convert(out if bias is None else c.add(out, bias), c.printed(0) or dtype), mean, rstd
 
 
 def _last(x: Tensor, normalized: Sequence[int]) -> list[int]:
@@ -131,10 +133,11 @@ def native_layer_norm_backward(
 
 
 def rms_norm_of(c: Context, x: Tensor, dims: Sequence[int], weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:
-    """(x / √(mean x² + eps) · weight, the reciprocal root)"""
+    """(x / √(mean x² + eps) · weight, the reciprocal root), computed in the dtype that the text shows for the root."""
+    dtype, x = x.dtype, c.convert(x, c.printed(1) or x.dtype)
     rstd = c.unary("rsqrt", c.add(mean_of(c, c.multiply(x, x), dims, keepdim=True), eps))
     out = c.multiply(x, rstd)
-    return (out if weight is None else c.multiply(out, weight)), rstd
+    return c.convert(out if weight is None else c.multiply(out, weight), c.printed(0) or dtype), rstd
 
 
 @lower("aten.rms_norm")

@@ -86,8 +86,11 @@ def argmax(c: Context, x: Tensor, dim: int | None = None, keepdim: bool = False)
 
 @lower("aten.any", "aten.all")
 def any_(c: Context, x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tensor:
+    """Of no dims (`[]`) nothing is reduced; of None all are."""
     reducer = "or" if ".any" in c.target else "and"
-    return c.reduce(c.convert(x, "pred"), axes(dim, len(x.shape)), reducer, keepdim)
+    dims = axes(dim, len(x.shape)) if dim is None or isinstance(dim, int) or dim else []
+    result = c.reduce(c.convert(x, "pred"), dims, reducer, keepdim)
+    return c.convert(result, "u8") if x.dtype == "u8" else result
 
 
 def variance(c: Context, x: Tensor, dims: Sequence[int], keepdim: bool, correction: Number) -> tuple[Tensor, Tensor]:
