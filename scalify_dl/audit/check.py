@@ -13,6 +13,7 @@ from scalify_dl.oracle.addressing import layout_of, piece_of
 from scalify_dl.oracle.compare import Mismatch, check
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
 from scalify_dl.oracle.execute import Deadlock
+from scalify_dl.oracle.inputs import ends
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.meaning.declared import Structure
 from scalify_dl.oracle.program import Program, Shard, Tables, load_program
@@ -181,6 +182,7 @@ def _run(
     plan = [(seed + i, "reals") for i in range(trials)]
     if is_exact(program):
         plan[0] = (seed, "integers")
+    plan += [(seed + trials + i, "ends") for i in range(ends(program))]
     for number, how in plan:
         try:
             trial = run_trial(

@@ -23,6 +23,7 @@ from .addressing import (
     pending_kind,
     piece_index,
 )
+from .dtypes import wrapped_number
 from .meaning.base import reducer
 
 Array = np.ndarray[Any, Any]
@@ -44,11 +45,14 @@ class Mismatch:
     share: float
 
 
-def _scaled(value: Array, scale: Fraction) -> Array:
+def _scaled(actual: Array, expected: Array, scale: Fraction) -> tuple[Array, Array]:
+    """Both sides of `actual = scale · expected`; of integers `den · actual = num · expected`, in their type."""
     if scale == 1:
-        return value
-    wide = value.astype(np.float64) if value.dtype.kind in "iu" else value  # (narrow numbers would wrap round)
-    return np.asarray(wide * scale.numerator / scale.denominator)
+        return actual, expected
+    if expected.dtype.kind in "iu":
+        top, bottom = (wrapped_number(n, expected.dtype) for n in (scale.numerator, scale.denominator))
+        return actual * bottom, expected * top
+    return actual, np.asarray(expected * scale.numerator / scale.denominator)
 
 
 def wrong(actual: Array, expected: Array, tolerance: float, scale: float = 0.0) -> Array:
@@ -111,7 +115,7 @@ def check(
                 actual = np.asarray(reducer(kind or "sum")(actual, parts[other]))
         if actual.shape != layout.local_shape:
             raise ValueError(f"the layout describes local shape {layout.local_shape}, the value has {actual.shape}")
-        expected = _scaled(local_part(base, layout, here[rank]), layout.scale)
+        actual, expected = _scaled(actual, local_part(base, layout, here[rank]), layout.scale)
         if kind == "sum" and expected.dtype.kind in "fc":  # parts of an infinity need not add up
             expected = np.where(np.isfinite(expected), expected, np.nan)
         bad = wrong(actual, expected, tolerance, scale)

@@ -20,6 +20,7 @@ from scalify_dl.facts.layout import Layout
 from .addressing import layout_of
 from .compare import Mismatch, check, default_layouts
 from .execute import Deadlock
+from .inputs import ends
 from .localise import Place, locate
 from .meaning import Unsupported
 from .program import Program, Shard
@@ -236,6 +237,7 @@ def _try_all(
     plan = [(seed + i, how, False) for i in range(trials)]
     if how == "integers":
         plan[-1] = (plan[-1][0], "reals", False)
+    plan += [(seed + trials + i, "ends", False) for i in range(ends(program))]
     if rounding and _rounds(program):
         plan.append((seed, "reals", True))
     position = 0
@@ -250,7 +252,7 @@ def _try_all(
         search.trials += 1
         undefined = _undefined(trial, pending)
         if undefined and how != "positive":
-            plan.insert(position, (number, "positive" if how == "reals" else "reals", rounds))
+            plan.insert(position, (number, "reals" if how == "integers" else "positive", rounds))
             continue
         for output in undefined:
             search.problems.append(f"the baseline output {program.name(output.base)} is not a number on any draw")

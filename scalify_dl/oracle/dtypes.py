@@ -44,6 +44,29 @@ def is_integer(dtype: str) -> bool:
     return dtype in _INTEGERS
 
 
+def integer_limits(dtype: str) -> tuple[int, int]:
+    """The least and the greatest number of an integer type."""
+    bits = int(dtype[1:])
+    return (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
+
+
+def wrapped(x: Array, dtype: str) -> Array:
+    """Numbers of a type that is narrower than its storage (`s4`), modulo its range; others as they are."""
+    if dtype not in _INTEGERS or int(dtype[1:]) >= 8:
+        return x
+    least, most = integer_limits(dtype)
+    if x.size == 0 or (x.min() >= least and x.max() <= most):
+        return x
+    low = x & x.dtype.type(most - least)
+    return np.asarray(np.where(low > most, low | x.dtype.type(~(most - least)), low), dtype=x.dtype)
+
+
+def wrapped_number(number: int, dtype: np.dtype[Any]) -> Array:
+    """A whole number of any size in an integer type, modulo its range."""
+    bits = 8 * dtype.itemsize
+    return np.array(number % (1 << bits), dtype=f"u{dtype.itemsize}").astype(dtype)
+
+
 def storage(dtype: str) -> np.dtype[Any]:
     """The numpy type that holds values of the type: floats in float64, integers as themselves (they wrap around)."""
     if dtype in _INTEGERS:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .dtypes import storage
+from .dtypes import storage, wrapped
 from .meaning import COLLECTIVES, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
 from .meaning.control import opaque
 from .program import Graph, Op, Program
@@ -67,7 +67,8 @@ class Machine:
     keep: frozenset[str] = frozenset()
     observe: Observer | None = None
     jitter: np.random.Generator | None = None
-    """Moves every computed float that is no whole number by one rounding, to measure how much rounding matters."""
+    """Moves every computed float that is no whole number (below 2⁵³) by one rounding, to measure how much rounding
+    matters."""
 
     def run(self, graphs: Iterable[Graph], inputs: Values) -> Values:
         """Runs graphs together; returns the values of kept tensors.
@@ -142,7 +143,8 @@ class Machine:
         for x in value.values():
             if id(x) not in done and x.dtype.kind in "fc":
                 step = 1 + 2.0**-52 * self.jitter.choice([-1.0, 1.0], x.shape)
-                done[id(x)] = np.where(x == np.round(x), x, x * step)
+                exact = (x == np.round(x)) & (np.abs(x) <= 2.0**53)
+                done[id(x)] = np.where(exact, x, x * step)
         return {rank: done.get(id(x), x) for rank, x in value.items()}
 
     def _typed(self, op: Op, tensor: str, value: PerRank) -> PerRank:
@@ -156,7 +158,7 @@ class Machine:
                 raise Unsupported(
                     f"op {op.id} ({op.kind}) made {tensor} of shape {x.shape}, declared is {declared.shape}"
                 )
-            done[id(x)] = x if x.dtype == dtype else x.astype(dtype)
+            done[id(x)] = wrapped(x if x.dtype == dtype else x.astype(dtype), declared.dtype)
         return {rank: done[id(x)] for rank, x in value.items()}
 
     def _local(self, op: Op, ranks: tuple[int, ...], operands: list[PerRank]) -> list[PerRank]:

@@ -11,29 +11,39 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout
 
 from .addressing import digit_coordinates, local_part, pending_coordinates, pending_kind, piece_index
-from .dtypes import is_float, storage
+from .dtypes import integer_limits, is_float, is_integer, storage, wrapped_number
+from .indices import position_inputs
 from .literals import seeded
-from .program import Program, Tensor
+from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
-DRAWS = ("reals", "integers", "positive")
-"""How real inputs are drawn: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
-1.1]."""
+DRAWS = ("reals", "integers", "positive", "ends")
+"""How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
+1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
+of their range, and anywhere between."""
+
+TRIALS_AT_ENDS = 4
 
 
 def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, special: Sequence[int] = ()) -> Array:
-    """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4); `special` are among them."""
+    """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4), or anywhere in their type if
+    drawn at the `ends`; `special` are among them."""
     rng = seeded("input", tensor.id, seed)
     dtype = storage(tensor.dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, tensor.shape).astype(bool)
     if dtype.kind in "iu":
-        lo, hi = bounds or (0, 4)
-        numbers = rng.integers(lo, max(hi, lo + 1), tensor.shape)
+        if how == "ends":
+            least, most = integer_limits(tensor.dtype)
+            lo, hi = bounds or (least, most + 1)
+            numbers = _at_ends(rng, max(lo, least), min(hi - 1, most), tensor.shape, dtype)
+        else:
+            lo, hi = bounds or (0, 4)
+            numbers = rng.integers(lo, max(hi, lo + 1), tensor.shape).astype(dtype)
         tried = [v for v in special if bounds is None or lo <= v < hi]
         if tried:  # every other element: each rank gets some
             numbers.flat[::2] = np.resize(tried, numbers.flat[::2].size)
-        return numbers.astype(dtype)
+        return numbers
     if how == "integers":
         value = rng.integers(-3, 4, tensor.shape).astype(np.float64)
     elif how == "positive":
@@ -43,15 +53,32 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
     return value if is_float(tensor.dtype) else value + 1j * rng.uniform(-1, 1, tensor.shape)
 
 
+def ends(program: Program) -> int:
+    """How many trials at the ends of types are worth while: sums wrap round in some draws only."""
+    positions = position_inputs(program)
+    inputs = (tensor for graph in program.top("base") for tensor in graph.inputs)
+    drawn = [t for t in inputs if is_integer(program.tensors[t].dtype) and (t in program.ranges or t not in positions)]
+    return TRIALS_AT_ENDS if drawn else 0
+
+
+def _at_ends(rng: np.random.Generator, lo: int, hi: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Half of the numbers at either end of lo … hi, or next to it, some around zero, the others anywhere."""
+    hi = max(hi, lo)
+    anywhere = rng.integers(lo, hi, shape, dtype=dtype.type, endpoint=True)
+    marks = [v for v in (lo, hi, lo + 1, hi - 1, lo, hi, -1, 0, 1, 2) if lo <= v <= hi]
+    marked = np.array(marks, dtype=dtype)[rng.integers(0, len(marks), shape)]
+    return np.asarray(np.where(rng.random(shape) < 0.8, marked, anywhere), dtype=dtype)
+
+
 def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int, Array]]:
-    """A random value for every input of the baseline."""
-    return {
-        tensor: {
-            0: draw(program.tensors[tensor], program.ranges.get(tensor), how, seed, program.special.get(tensor, ()))
-        }
-        for graph in program.top("base")
-        for tensor in graph.inputs
-    }
+    """A random value for every input of the baseline; one without bounds that becomes a position is always small."""
+    positions = position_inputs(program) if how == "ends" else frozenset()
+    values: dict[str, dict[int, Array]] = {}
+    for tensor in (tensor for graph in program.top("base") for tensor in graph.inputs):
+        bounds = program.ranges.get(tensor)
+        drawn = "reals" if bounds is None and tensor in positions else how
+        values[tensor] = {0: draw(program.tensors[tensor], bounds, drawn, seed, program.special.get(tensor, ()))}
+    return values
 
 
 def _pending_parts(
@@ -72,16 +99,32 @@ def _pending_parts(
         rng = seeded("parts", key, number, seed)
         first, *others = terms.values()
         whole = part[first[0]]
-        rest = [rng.integers(-3, 4, whole.shape).astype(whole.dtype) for _ in others]
+
+        def numbers(lo: int, hi: int, whole: Array = whole, rng: np.random.Generator = rng) -> Array:
+            if how == "ends" and whole.dtype.kind in "iu":
+                info = np.iinfo(whole.dtype)
+                return _at_ends(rng, int(info.min), int(info.max), whole.shape, whole.dtype)
+            return np.asarray(rng.integers(lo, hi, whole.shape), dtype=whole.dtype)
+
+        rest = [numbers(-3, 4) for _ in others]
         parts = [whole - sum(rest), *rest]
         if kind != "sum":  # element by element, another one is the greatest, or least
-            sign = 1 if kind == "max" else -1
+            sign, extreme = (1, np.minimum) if kind == "max" else (-1, np.maximum)
             decides = rng.integers(0, len(others) + 1, whole.shape)
-            beside = [rng.integers(0, 4, whole.shape).astype(whole.dtype) for _ in terms]
-            parts = [whole - sign * np.where(decides == i, 0, b) for i, b in enumerate(beside)]
+            beside = [extreme(whole, whole - sign * numbers(0, 4)) for _ in terms]
+            parts = [np.where(decides == i, whole, b) for i, b in enumerate(beside)]
         for ranks, values in zip(terms.values(), parts, strict=True):
             result.update(dict.fromkeys(ranks, values))
     return result
+
+
+def _scaled(source: Array, row: Shard) -> Array:
+    top, bottom = row.layout.scale.numerator, row.layout.scale.denominator
+    if source.dtype.kind not in "iu":
+        return np.asarray(source * top / bottom)
+    if bottom != 1:
+        raise InputError(f"shard row of {row.dist}: {top}/{bottom} of an integer", expected="a whole scale")
+    return np.asarray(source * wrapped_number(top, source.dtype))
 
 
 def distributed_inputs(
@@ -107,7 +150,7 @@ def distributed_inputs(
         source = baseline[row.base][0]
         source = source[piece_index(row.base_piece, source.ndim)]
         if row.layout.scale != 1:
-            source = source * row.layout.scale.numerator / row.layout.scale.denominator
+            source = _scaled(source, row)
         shared: dict[tuple[tuple[int, ...], ...], Array] = {}
         parts = {}
         try:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import storage
 from ..program import Op, Tensor
 
 Array = np.ndarray[Any, Any]
@@ -88,6 +89,11 @@ def identity(name: str, dtype: np.dtype[Any]) -> Any:
     if name == "and":
         return dtype.type(True) if dtype.kind == "b" else dtype.type(-1 if dtype.kind == "i" else np.iinfo(dtype).max)
     return dtype.type(1 if name == "prod" else 0)
+
+
+def accumulated(x: Array, dtype: str) -> Array:
+    """Integers and truth values in the type in which an op adds them up, that of its result."""
+    return x.astype(storage(dtype)) if x.dtype.kind in "iub" and x.dtype != storage(dtype) else x
 
 
 def reduce_over(name: str, x: Array, axes: tuple[int, ...]) -> Array:

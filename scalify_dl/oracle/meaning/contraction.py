@@ -7,9 +7,8 @@ from itertools import product
 
 import numpy as np
 
-from ..dtypes import storage
 from ..literals import scalar
-from .base import Array, Call, Unsupported, meaning
+from .base import Array, Call, Unsupported, accumulated, meaning
 from .structural import padded
 
 
@@ -35,8 +34,7 @@ def dot(call: Call, xs: list[Array]) -> list[Array]:
     """General contraction; the result has the result's element type."""
     batch = call.numbers("lhs_batch_dims", []), call.numbers("rhs_batch_dims", [])
     contracted = call.numbers("lhs_contracting_dims", []), call.numbers("rhs_contracting_dims", [])
-    wide = storage(call.results[0].dtype)  # integers accumulate in the result's type
-    x, y = (v.astype(wide) if wide.kind in "iu" else v for v in xs)
+    x, y = (accumulated(v, call.results[0].dtype) for v in xs)
     return [dot_general(x, y, batch, contracted)]
 
 
@@ -50,8 +48,9 @@ def convolution(call: Call, xs: list[Array]) -> list[Array]:
     )
     spatial = [call.numbers(key, []) for key in ("input_spatial", "kernel_spatial", "output_spatial")]
     n = len(spatial[0])
-    x = xs[0].transpose([call.number(key) for key in order[0]] + spatial[0])
-    w = xs[1].transpose([call.number(key) for key in order[1]] + spatial[1])
+    x, w = (accumulated(v, call.results[0].dtype) for v in xs)
+    x = x.transpose([call.number(key) for key in order[0]] + spatial[0])
+    w = w.transpose([call.number(key) for key in order[1]] + spatial[1])
     stride, dilation = call.numbers("window_stride", [1] * n), call.numbers("window_dilation", [1] * n)
     low, high = call.numbers("window_pad_low", [0] * n), call.numbers("window_pad_high", [0] * n)
     spread = [d - 1 for d in call.numbers("base_dilation", [1] * n)]

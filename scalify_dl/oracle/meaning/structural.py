@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .base import Array, Call, meaning, reduce_over, reducer
+from .base import Array, Call, accumulated, meaning, reduce_over, reducer
 
 
 @meaning("broadcast")
@@ -96,14 +96,15 @@ def reduce(call: Call, xs: list[Array]) -> list[Array]:
         (axis,) = dims
         found = (np.argmax if name == "argmax" else np.argmin)(xs[0], axis=axis)
         return [np.asarray(found)]
-    return [reduce_over(name, x, dims) for x in xs]
+    return [reduce_over(name, accumulated(x, t.dtype), dims) for x, t in zip(xs, call.results, strict=True)]
 
 
 @meaning("cumulative")
 def cumulative(call: Call, xs: list[Array]) -> list[Array]:
     """Inclusive scan along `dimension`, from the end where `reverse` is 1."""
     axis, name = call.number("dimension"), call.symbol("reducer")
-    x = np.flip(xs[0], axis) if call.number("reverse", 0) else xs[0]
+    x = accumulated(xs[0], call.results[0].dtype)
+    x = np.flip(x, axis) if call.number("reverse", 0) else x
     function = np.logaddexp if name == "logsumexp" else reducer(name)
     scanned = function.accumulate(x, axis=axis, dtype=x.dtype)
     return [np.flip(scanned, axis) if call.number("reverse", 0) else scanned]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .base import Array, Call, Unsupported, identity, meaning, reducer
+from .base import Array, Call, Unsupported, accumulated, identity, meaning, reducer
 from .structural import padded
 
 
@@ -36,7 +36,7 @@ class _Window:
 @meaning("reduce-window")
 def reduce_window(call: Call, xs: list[Array]) -> list[Array]:
     """The reduction of every window."""
-    (x,) = xs
+    x = accumulated(xs[0], call.results[0].dtype)
     name = call.symbol("reducer")
     window = _Window(call, x.ndim)
     start = identity(name, x.dtype)

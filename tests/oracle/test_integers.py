@@ -1,0 +1,83 @@
+"""Integers in the oracle: drawn at the ends of their types, computed in the type of the result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scalify_dl.audit.pair import Pair
+from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.oracle.inputs import baseline_inputs
+from scalify_dl.oracle.trial import run_trial
+
+
+def drawn(pair: Pair, how: str = "ends") -> list[np.ndarray[Any, Any]]:
+    """The baseline's inputs in some draws, one array for each input."""
+    program = load_program(pair.tables())
+    draws = [baseline_inputs(program, how, seed) for seed in range(4)]
+    return [np.concatenate([d[t][0].ravel() for d in draws]) for t in draws[0]]
+
+
+@pytest.mark.parametrize(("dtype", "least", "most"), [
+    ("s8", -128, 127), ("u8", 0, 255), ("s32", -(2**31), 2**31 - 1), ("u64", 0, 2**64 - 1), ("s4", -8, 7),
+])  # fmt: skip
+def test_integers_are_drawn_at_both_ends_of_their_type(dtype: str, least: int, most: int) -> None:
+    pair = Pair({"tp": 2})
+    pair.outputs(*pair.input((8, 8), dtype=dtype))
+    (values,) = drawn(pair)
+    assert (int(values.min()), int(values.max())) == (least, most)
+
+
+def test_a_range_bounds_what_is_drawn() -> None:
+    pair = Pair({"tp": 2})
+    pair.outputs(*pair.input((8, 8), dtype="s32", range=(3, 40)))
+    (values,) = drawn(pair)
+    assert (int(values.min()), int(values.max())) == (3, 39)
+
+
+def test_what_becomes_a_position_on_either_side_stays_small() -> None:
+    pair = Pair({"tp": 2})
+    (table, _), (ids, dids) = pair.input((4, 2)), pair.input((8,), dtype="s32")
+    looked = pair.dist.emit("add", [dids, dids])
+    row = pair.dist.emit("reshape", [pair.dist.emit("slice", [looked], start=[0], limit=[1], stride=[1])], shape=())
+    zero = pair.dist.constant(0, "s32")
+    own = pair.dist.emit("dynamic-slice", [pair.dist.inputs[0].tensor, row, zero], sizes=[1, 2])
+    pair.outputs(pair.base.emit("slice", [table], start=[0, 0], limit=[1, 2], stride=[1, 1]), own)
+    pair.outputs(ids, dids)
+    assert int(drawn(pair)[1].max()) < 4
+
+
+@pytest.mark.parametrize("result", ["s32", "f32"])
+def test_a_reduction_adds_up_in_the_type_of_its_result(result: str) -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((100,), dtype="s8", range=(100, 101))
+    pair.base.add("reduce", [x], [(result, ())], numbers={"dimensions": [0]}, symbols={"reducer": ["sum"]})
+    dot = {"lhs_contracting_dims": [0], "rhs_contracting_dims": [0], "lhs_batch_dims": [], "rhs_batch_dims": []}
+    pair.base.add("dot", [x, x], [(result, ())], numbers=dot)
+    pair.outputs(x, dx)
+    program = load_program(pair.tables())
+    found = run_trial(program, 0, "reals", keep_base=["base/reduce", "base/dot"], only="base").baseline
+    assert (int(found["base/reduce"]), int(found["base/dot"])) == (10_000, 1_000_000)
+
+
+def test_narrow_types_wrap_round_at_their_own_width() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((16,), dtype="s4", range=(7, 8))
+    twice = pair.base.emit("add", [x, x])
+    pair.outputs(twice, pair.dist.emit("add", [dx, dx]))
+    found = run_trial(load_program(pair.tables()), 0, "reals", keep_base=["base/add"], only="base").baseline
+    assert set(found["base/add"].tolist()) == {-2}
+
+
+def test_a_sum_that_wraps_before_a_cast_is_refuted() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 4), {0: "tp"}, dtype="u32")
+    whole, part = (g.emit("reduce", [v], dimensions=[0], reducer="sum") for g, v in ((pair.base, x), (pair.dist, dx)))
+    wide = pair.dist.emit("convert", [part], dtype="f32")
+    total = pair.dist.emit("all-reduce", [wide], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(pair.base.emit("convert", [whole], dtype="f32"), total)
+    best = find_counterexample(load_program(pair.tables())).best
+    assert best is not None
+    assert (best.kind, best.draw) == ("refutation", "ends")
