@@ -12,6 +12,7 @@ from operator import lt
 
 from .model import Facts
 from .placements import check_groups, check_modes, check_permutes, check_placements
+from .premises import check_premises
 from .problems import columns, error, first
 from .schema import TABLES, VERSION
 from .vocabulary import DTYPES, is_kind
@@ -30,6 +31,7 @@ def validate(facts: Facts) -> None:
     sizes = _shapes(facts)
     _positions(facts)
     check_placements(facts, sizes)
+    check_premises(facts)
     check_groups(facts)
     check_permutes(facts)
     check_modes(facts)

@@ -7,7 +7,7 @@ mesh); it is bad input where none is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scalify_dl.errors import InputError
@@ -17,7 +17,7 @@ from .graph import Graph, Port, Tensor
 from .mesh import Mesh
 from .pairing import find, find_one, pair_rest
 from .placement import Inexpressible, Placement, inferred
-from .relations import Dims, InputRelation, Relations
+from .relations import ConcatRelation, Dims, InputRelation, Relations
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
         if positions:
             found.used.add(relation.key)
         for position in positions:
+            if position in given:
+                raise relation.place.twice(f"inputs: `{_name(dist.inputs[position])}` is placed", given[position].place)
             given[position] = relation
             if relation.base is not None:
                 partner[position] = find_one(base.inputs, relation.base, relation.place, "baseline input")
@@ -97,7 +99,7 @@ def _concatenations(
     found: Correspondence,
 ) -> tuple[set[int], set[int]]:
     """`concat:` relations; returns the positions that they settle on both sides."""
-    settled: set[int] = set()
+    settled: dict[int, ConcatRelation] = {}
     bases: set[int] = set()
     for relation in relations.concat:
         at = find_one(base.inputs, relation.base, relation.place, "baseline input")
@@ -107,15 +109,23 @@ def _concatenations(
         for key in relation.of:
             position = find_one(dist.inputs, key, relation.place, "distributed input")
             part = dist.inputs[position].tensor
+            if position in settled:
+                raise relation.place.twice(f"concat: `{key}` is placed", settled[position].place)
+            settled[position] = relation
             if relation.dim >= len(whole.shape) or len(part.shape) != len(whole.shape):
                 raise relation.place.error(f"concat: no dim {relation.dim} in both {whole.type} and {part.type}")
+            _element_types(whole, part, position, found)
             entry = given.get(position)
-            placement = Placement(entry.dims) if entry and isinstance(entry.dims, dict) else None
-            length = part.shape[relation.dim] * _ways(placement, relation.dim, part, mesh)
+            if entry is not None and (entry.base is not None or entry.parts is not None):
+                raise entry.place.twice(
+                    f"inputs: `{key}` is placed", relation.place, hint="beside `concat:`, give `dims:` only"
+                )
+            stated = Placement(entry.dims) if entry and isinstance(entry.dims, Mapping) else None
+            length = part.shape[relation.dim] * _ways(stated, relation.dim, part, mesh)
             window = Window(relation.dim, offset, offset + length)
             shape = list(whole.shape)
             shape[relation.dim] = length
-            placement = placement or inferred(shape, part.shape, mesh)
+            placement = stated or inferred(shape, part.shape, mesh)
             if placement is None:
                 raise relation.place.error(f"concat: {part.type} is no part of {whole.type} along dim {relation.dim}")
             layout = placement.layout(shape, mesh)
@@ -123,15 +133,15 @@ def _concatenations(
                 raise relation.place.error(
                     f"concat: `{key}` is {part.type}, the placement makes it {list(layout.local_shape)}"
                 )
-            found.shards.append(Shard(part, whole, layout, "given", (), (window,)))
-            settled.add(position)
+            why = "given" if stated or not placement.dims else "shape"
+            found.shards.append(Shard(part, whole, layout, why, (), (window,)))
             offset += length
         if offset != whole.shape[relation.dim]:
             raise relation.place.error(
                 f"concat: the parts have {offset} of {whole.shape[relation.dim]} elements of dim {relation.dim} of"
                 f" `{relation.base}` {whole.type}"
             )
-    return settled, bases
+    return set(settled), bases
 
 
 def _ways(placement: Placement | None, dim: int, part: Tensor, mesh: Mesh) -> int:

@@ -13,20 +13,21 @@ from scalify_dl import __version__
 from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout
 from scalify_dl.facts.model import Facts
+from scalify_dl.facts.premises import check_premises
 from scalify_dl.facts.schema import VERSION
 from scalify_dl.facts.vocabulary import GROUPED
 from scalify_dl.garbage import paused
 
 from .correspond import Correspondence, correspond
-from .embedding import id_ranges
 from .graph import Frame, Graph, Op, Port, Tensor
 from .literals import Literal
 from .mesh import Mesh
 from .normalise import normalise
 from .pairing import find, find_value, listing, pair_rest
 from .placement import Inexpressible, Placement
+from .ranges import ranges
 from .read import read_pair
-from .relations import Relations, load_relations
+from .relations import OutputRelation, Relations, load_relations
 from .shapes import check
 from .sizes import Sizes
 from .tables import TableWriter, clean
@@ -84,9 +85,19 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
         for d, b, layout in pairs:
             facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
     for graph in dists:
-        expected = {(d, b): text for d, b, text in _expectations(base, graph, mesh, relations)}
+        expected: dict[tuple[Tensor, Tensor], str] = {}
+        for d, b, text in _expectations(base, graph, mesh, relations):
+            if expected.setdefault((d, b), text) != text:
+                raise InputError(
+                    f"`{d.name}` is returned twice and expected in two ways: `{expected[d, b] or 'the default'}` and"
+                    f" `{text or 'the default'}`",
+                    file=graph.file,
+                    hint="place it once under `outputs:` of the relations file",
+                )
         facts.extend("expect", ((ids[d], ids[b], text) for (d, b), text in expected.items()))
-    _ranges(facts, base, dists, found, relations, ids)
+    for tensor, (lo, hi, why) in ranges(base, dists, found, relations):
+        facts.add("range", ids[tensor], lo, hi, why)
+    check_premises(facts)
     return facts
 
 
@@ -152,12 +163,13 @@ def _name_constants(graph: Graph, relations: Relations, side: str) -> set[str]:
     for op in graph.ops:
         if op.kind != "constant" or op.result.literal is None or not op.result.literal.is_elided:
             continue
-        for relation in relations.constants:
-            if relation.side in (None, side) and fnmatchcase(op.result.name, relation.pattern):
-                used.add(relation.pattern)
-                op.result.literal = Literal.scalar(relation.value, op.result.dtype)
-                graph.assume(op.result, f"is {op.result.literal.text} everywhere: the dump does not print it", "given")
-                break
+        said = [r for r in relations.constants if r.side in (None, side) and fnmatchcase(op.result.name, r.pattern)]
+        if len(said) > 1:
+            raise said[1].place.twice(f"constants: the value of `{op.result.name}` is stated", said[0].place)
+        for relation in said:
+            used.add(relation.pattern)
+            op.result.literal = Literal.scalar(relation.value, op.result.dtype)
+            graph.assume(op.result, f"is {op.result.literal.text} everywhere: the dump does not print it", "given")
     return used
 
 
@@ -215,6 +227,7 @@ def _expectations(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) ->
             port, b = dist.outputs[position], base.outputs[pairs[position][0]].tensor
             yield port.tensor, b, _annotated(port, b, mesh, position)
         return
+    said: dict[int, OutputRelation] = {}
     for relation in relations.outputs:
         positions = find(dist.outputs, relation.key)
         if not positions:
@@ -222,6 +235,11 @@ def _expectations(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) ->
                 f"outputs: no distributed output `{relation.key}`", expected=f"one of {listing(dist.outputs)}"
             )
         for position in positions:
+            if position in said:
+                raise relation.place.twice(
+                    f"outputs: the expectation of distributed output #{position} is stated", said[position].place
+                )
+            said[position] = relation
             tensor = dist.outputs[position].tensor
             if relation.base is not None:
                 partner = find_value(base, relation.base, relation.place)
@@ -264,38 +282,3 @@ def _annotated(port: Port, base: Tensor, mesh: Mesh, position: int) -> str:
             hint="do the two programs return the same values in the same order?",
         )
     return str(layout)
-
-
-def _ranges(
-    facts: Facts,
-    base: Graph,
-    dists: Sequence[Graph],
-    found: Sequence[Correspondence],
-    relations: Relations,
-    ids: dict[Tensor, str],
-) -> None:
-    """Bounds of integer inputs: given, known by the front end, or `[0, vocabulary)` of embeddings; on both sides."""
-    ranges: dict[Tensor, tuple[int, int, str]] = {}
-    for tensor, (lo, hi) in id_ranges(base).items():
-        ranges[tensor] = (lo, hi, "embedding ids")
-    partners: dict[Tensor, list[Tensor]] = {}
-    for correspondence in found:
-        for shard in correspondence.shards:
-            partners.setdefault(shard.base, []).append(shard.dist)
-    for graph in (base, *dists):
-        for port in graph.inputs:
-            if port.range is not None:
-                ranges[port.tensor] = (*port.range, "dump")
-    for relation in relations.ranges:
-        matched = [graph.inputs[n].tensor for graph in (base, *dists) for n in find(graph.inputs, relation.key)]
-        if not matched:
-            raise relation.place.error(f"ranges: no input `{relation.key}`", expected=f"one of {listing(base.inputs)}")
-        for tensor in matched:
-            ranges[tensor] = (relation.lo, relation.hi, "given")
-    for graph in (base, *dists):
-        for port in graph.inputs:
-            if port.tensor in ranges:
-                for other in partners.get(port.tensor, ()):
-                    ranges.setdefault(other, ranges[port.tensor])
-    for tensor, (lo, hi, why) in ranges.items():
-        facts.add("range", ids[tensor], lo, hi, why)

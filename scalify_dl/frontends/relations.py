@@ -34,6 +34,11 @@ class Place:
         """An error at this place."""
         return InputError(message, file=self.file, line=self.line, column=self.column, expected=expected, hint=hint)
 
+    def twice(self, message: str, other: Place, *, hint: str | None = None) -> InputError:
+        """An error at this place: it says again, or otherwise, what another place says."""
+        where = "in the same entry" if other == self else f"in line {other.line}, column {other.column}"
+        return self.error(f"{message} here and {where}", expected="each thing said once", hint=hint)
+
 
 Dims = Mapping[int, Sequence[AxisPart]]
 

@@ -1,0 +1,137 @@
+"""Whether premises can hold together: what `shard` and `range` rows say of inputs.
+
+A `shard` row says, for every rank and every element of a piece of a distributed tensor, which baseline element it
+holds. Several distributed tensors may hold one baseline element. An element of which two rows speak would make two
+baseline elements equal: whatever follows from that is no proof.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from .layout import Layout, Window, parse_piece
+from .model import Facts
+from .problems import error, first
+
+Span = tuple[int, int]
+
+
+def check_premises(facts: Facts) -> None:
+    """InputError for the first premise that another one contradicts, or that no value of its type can meet."""
+    _said_once(facts)
+    _types(facts)
+    _ranges(facts)
+
+
+def overlap(ours: Sequence[Window], theirs: Sequence[Window]) -> str | None:
+    """The elements that two pieces of a tensor share, as `dim:lo:hi` texts; None where there are none."""
+    spans: dict[int, Span] = {w.dim: (w.lo, w.hi) for w in ours}
+    for w in theirs:
+        lo, hi = spans.get(w.dim, (w.lo, w.hi))
+        spans[w.dim] = max(lo, w.lo), min(hi, w.hi)
+        if spans[w.dim][0] >= spans[w.dim][1]:
+            return None
+    return ", ".join(f"{d}:{lo}:{hi}" for d, (lo, hi) in sorted(spans.items())) or "all of it"
+
+
+def _said_once(facts: Facts) -> None:
+    """No element of a distributed tensor is placed by two rows."""
+    rows = facts["shard"]
+    counts = Counter(row[0] for row in rows)
+    if len(counts) == len(rows):
+        return
+    seen: dict[str, list[tuple[int, tuple[Window, ...]]]] = {}
+    for n, (dist, piece, base, *_) in enumerate(rows):
+        if counts[dist] == 1:
+            continue
+        windows = parse_piece(piece)
+        for other, theirs in seen.setdefault(dist, []):
+            shared = overlap(windows, theirs)
+            if shared is not None:
+                _, line = facts.place("shard", other)
+                where = f"line {line}" if line else f"row {other + 1}"
+                raise error(
+                    facts,
+                    "shard",
+                    n,
+                    f"two rows say what `{dist}` holds ({shared}): `{base}` here, `{rows[other][2]}` in {where}",
+                    expected="every element of a distributed tensor placed once",
+                    hint="together they say that two baseline values are equal, from which anything follows",
+                )
+        seen[dist].append((n, windows))
+
+
+def _types(facts: Facts) -> None:
+    """Both tensors of a row hold the same kind of numbers, scaled by no more than these can be."""
+    dtypes: dict[str, str] = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
+    for n, (dist, _, base, _, text, _) in enumerate(facts["shard"]):
+        ours, theirs = dtypes[dist], dtypes[base]
+        if ours != theirs and not (_integer(ours) and _integer(theirs)):
+            raise error(
+                facts,
+                "shard",
+                n,
+                f"`{dist}` is {ours}, `{base}` is {theirs}",
+                expected="one element type; integers may have different widths",
+            )
+        if " *" in text:
+            scale = Layout.parse(text).scale
+            if scale == 0 or (ours == "pred" or _integer(ours)):
+                raise error(
+                    facts, "shard", n, f"the layout `{text}` scales {ours} by {scale}", column=5,
+                    expected="no scale" if scale else "a scale that is not 0",
+                )  # fmt: skip
+
+
+def _integer(dtype: str) -> bool:
+    return dtype[0] in "su" and dtype[1:].isdigit()
+
+
+def _ranges(facts: Facts) -> None:
+    """A range is not empty, is one of an integer that nothing computes, and agrees with the type and with what the
+    tensor holds."""
+    rows = facts["range"]
+    if not rows:
+        return
+    dtypes: dict[str, str] = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
+    found: dict[str, Span] = {}
+    for n, (tensor, lo, hi, _) in enumerate(rows):
+        if not _integer(dtypes[tensor]):
+            raise error(facts, "range", n, f"`{tensor}` is {dtypes[tensor]}", expected="an integer input")
+        least, most = _values(dtypes[tensor])
+        if max(lo, least) >= min(hi, most):
+            raise error(
+                facts,
+                "range",
+                n,
+                f"no {dtypes[tensor]} lies in {lo} ≤ x < {hi}",
+                column=2,
+                expected=f"lo < hi, within {least} ≤ x < {most}",
+            )
+        found[tensor] = lo, hi
+    regions = {row[2] for row in facts["region"]}
+    inputs = {tensor for graph, _, tensor in facts["input"] if graph not in regions}
+    constants = {op for op, _, kind in facts["op"] if kind == "constant"}
+    given = inputs | {tensor for op, _, tensor in facts["result"] if op in constants}
+    computed = found.keys() - given
+    if computed:
+        at = first(rows, 0, computed)
+        raise error(facts, "range", at, f"`{rows[at][0]}` is computed", expected="an input of a program")
+    for n, (dist, _, base, *_) in enumerate(facts["shard"]):
+        if dist in found and base in found:
+            (a, b), (c, d) = found[dist], found[base]
+            if max(a, c) >= min(b, d):
+                raise error(
+                    facts,
+                    "shard",
+                    n,
+                    f"`{dist}` lies in {a} ≤ x < {b}, `{base}`, of which it is a part, in {c} ≤ x < {d}",
+                    expected="ranges that agree",
+                )
+
+
+def _values(dtype: str) -> Span:
+    """Bounds lo ≤ x < hi of an integer type."""
+    bits = int(dtype[1:])
+    return (0, 2**bits) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
