@@ -128,22 +128,33 @@ def narrow(text: str, dtype: str) -> str:
 
 @lru_cache(65536)
 def simple_ratio(text: str, dtype: str) -> Fraction | None:
-    """The ratio of small integers that a float constant stands for: f32 `0.016666668` is 1/60, rounded.
+    """The ratio of small integers that a float constant stands for: f32 `0.016666668` is 1/60, `0.00260416674` is 1/384.
 
-    None where there is none so small that meeting it by accident is unlikely (for f32 numerator times denominator below
-    2^16: one random value in a hundred), or where the text is exact as it stands. No two values of a type give the same
-    ratio, as each rounds to its value.
+    Of all ratios that round to the value, the simplest; None where numerator times denominator is not below
+    2^(precision - 1) (no two ratios below that round to one value), where the decimal digits say it as shortly, or where
+    the text is exact as it stands. No two values of a type give the same ratio, as each rounds to its value.
     """
     if dtype not in PRECISION or not NUMBER.match(text) or rational(text) == 0:
         return None
     value = abs(rounded(float(text), dtype))
     if value == float("inf") or is_short_binary(value, PRECISION[dtype] // 2):
         return None
-    ratio = Fraction(value).limit_denominator(2 ** (PRECISION[dtype] // 3))
-    small = 0 < ratio.numerator * ratio.denominator < 2 ** (2 * PRECISION[dtype] // 3)
-    if not small or ratio == rational(text) or rounded(float(ratio), dtype) != value:
+    exact, half = Fraction(value), Fraction(value) / 2 ** PRECISION[dtype]  # at least half of the last place
+    ratio = simplest(exact - half, exact + half)
+    digits = len(re.sub(r"e.*|[-+.]", "", text).strip("0"))
+    simple = ratio.numerator * ratio.denominator < min(2 ** (PRECISION[dtype] - 1), 10**digits)
+    if not simple or ratio == rational(text) or rounded(float(ratio), dtype) != value:
         return None
     return -ratio if text.startswith("-") else ratio
+
+
+def simplest(lo: Fraction, hi: Fraction) -> Fraction:
+    """The fraction of the smallest numerator and denominator in an interval of positive numbers."""
+    whole = -(-lo.numerator // lo.denominator)
+    if whole <= hi:
+        return Fraction(max(whole, 1))
+    below = whole - 1
+    return below + 1 / simplest(1 / (hi - below), 1 / (lo - below))
 
 
 def rounded(value: float, dtype: str) -> float:

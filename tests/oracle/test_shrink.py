@@ -14,7 +14,7 @@ from scalify_dl.audit.fuzz import random_pair
 from scalify_dl.audit.pair import Pair, matmul
 from scalify_dl.frontends.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program, relations, run_trial, shrink
-from scalify_dl.oracle.shrink.extents import Extents, grain
+from scalify_dl.oracle.shrink.extents import Conflict, Extents, grain
 
 from .small import program, row_parallel
 
@@ -166,3 +166,13 @@ def test_masks_by_position_keep_their_bounds() -> None:
     assert (rows, bound) == (rows, 3 * rows // 4)
     assert rows < 64
     assert find_counterexample(small).status == "agrees"
+
+
+def test_a_program_with_an_empty_tensor_runs_at_its_own_size() -> None:
+    """Dims without elements have no factors (strides of a placement are 0)."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((0, 8), {1: "tp"})
+    pair.outputs(*(g.emit("negate", [v]) for g, v in ((pair.base, x), (pair.dist, dx))))
+    with pytest.raises(Conflict, match="no elements"):
+        shrink(program(pair))
+    assert find_counterexample(program(pair)).status == "agrees"

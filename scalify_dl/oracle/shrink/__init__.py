@@ -12,7 +12,7 @@ from ..addressing import Piece, layout_of
 from ..program import Graph, Op, Program, Shard, Tensor
 from . import indexed  # noqa: F401  (registers its rules)
 from .constraints import RULES, Shapes
-from .extents import Sizes
+from .extents import Conflict, Sizes
 
 __all__ = ["Shrunk", "shrink"]
 
@@ -78,6 +78,9 @@ class Shrunk:
     """
 
     def __init__(self, program: Program, relations: Iterable[Shard], least: int) -> None:
+        empty = next((t.id for t in program.tensors.values() if 0 in t.shape), None)
+        if empty is not None:
+            raise Conflict(f"{empty} has no elements: its dims have no factors")
         s = Shapes(program)
         for graph in program.graphs.values():
             for op in graph.ops:
@@ -231,5 +234,8 @@ def expected_rows(program: Program) -> list[Shard]:
 
 
 def shrink(program: Program, relations: Iterable[Shard] = (), least: int = 2) -> Shrunk:
-    """Shrinks a program. `relations` are further correspondences whose layouts must survive (those to audit)."""
+    """Shrinks a program. `relations` are further correspondences whose layouts must survive (those to audit).
+
+    Conflict where the structure of the sizes does not allow it, or a tensor is empty.
+    """
     return Shrunk(program, relations, least)
