@@ -12,10 +12,12 @@ from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
 
 from .model import Facts, Row
-from .schema import ANSWERS, RESERVED, SYMBOLIC, TABLES, Table
+from .names import SEPARATOR
+from .schema import ANSWERS, FREE_TEXT, RESERVED, SYMBOLIC, TABLES, Table
 
 LIMIT = 2**31
 _tabs = methodcaller("count", "\t")
+_CONTROL = bytes((*range(9), *range(11, 32), 127))
 SUFFIX = ".facts"
 
 
@@ -33,6 +35,8 @@ def _load(directory: Path, validate: bool) -> Facts:
     present = set()
     for path in sorted(directory.glob(f"*{SUFFIX}")):
         name = path.name.removesuffix(SUFFIX)
+        if not path.is_file():
+            raise InputError("this is no file", file=path, expected="a fact table, or nothing of this name")
         if name in RESERVED:
             raise InputError(f"table `{name}` is reserved for MPMD programs and not read yet", file=path)
         if name in ANSWERS:
@@ -66,12 +70,8 @@ def _load(directory: Path, validate: bool) -> Facts:
 
 
 def read_table(path: Path, table: Table) -> list[Row]:
-    """The rows of one file, numbers converted."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        line = path.read_bytes()[: error.start].count(b"\n") + 1
-        raise InputError("not UTF-8 text", file=path, line=line) from None
+    """The rows of one file, numbers converted. InputError for a number that is not written as `str` writes it."""
+    text = _text(path, table)
     if not text:
         return []
     lines = text.removesuffix("\n").split("\n")
@@ -95,10 +95,39 @@ def read_table(path: Path, table: Table) -> list[Row]:
             integers = list(map(int, values))
         except ValueError:
             raise not_a_number(path, table, position, values) from None
-        if integers and (max(integers) >= LIMIT or min(integers) <= -LIMIT):
+        if list(map(str, integers)) != values or max(integers) >= LIMIT or min(integers) <= -LIMIT:
             raise not_a_number(path, table, position, values)
         columns.append(integers)
     return list(zip(*columns, strict=True))
+
+
+def _text(path: Path, table: Table) -> str:
+    """The text of one file: no control characters but tabs and line feeds, and no separator of made names in ids."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=path) from None
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError("not UTF-8 text", file=path, line=data[: error.start].count(b"\n") + 1) from None
+    banned, what, hint = "", "", ""
+    if len(data.translate(None, _CONTROL)) != len(data):
+        banned, what, hint = _CONTROL.decode("ascii"), "control characters", "does the file have Windows line ends?"
+    elif SEPARATOR in text and table.name not in FREE_TEXT:
+        banned, what, hint = SEPARATOR, f"`{SEPARATOR}`", "names that rules make have it; write another character"
+    if banned:
+        at = next(i for i, character in enumerate(text) if character in banned)
+        line = text.rfind("\n", 0, at) + 1
+        raise InputError(
+            f"table `{table.name}` has {what}",
+            file=path,
+            line=text.count("\n", 0, at) + 1,
+            column=text.count("\t", line, at) + 1,
+            expected=f"ids and texts without {what}",
+            hint=hint,
+        )
+    return text
 
 
 def not_a_number(path: Path, table: Table, position: int, values: list[str]) -> InputError:
@@ -106,7 +135,7 @@ def not_a_number(path: Path, table: Table, position: int, values: list[str]) -> 
 
     def fits(value: str) -> bool:
         try:
-            return abs(int(value)) < LIMIT
+            return abs(int(value)) < LIMIT and str(int(value)) == value
         except ValueError:
             return False
 
@@ -116,7 +145,7 @@ def not_a_number(path: Path, table: Table, position: int, values: list[str]) -> 
         file=path,
         line=row + 1,
         column=position + 1,
-        expected="a decimal integer below 2^31 in magnitude",
+        expected="a decimal integer below 2^31 in magnitude, without leading zeros, blanks or a plus sign",
     )
 
 

@@ -49,6 +49,9 @@ ANSWERS = ("proved", "refuted")
 """What a solver says during a run: rules read these relations, a facts directory holds them as empty files only, for
 engines that insist on a file for every input."""
 
+FREE_TEXT = frozenset({"meta", "source", "tensor_name", "assume", "placement_note"})
+"""Tables whose texts are words for people: rules make no names of them."""
+
 SYMBOLIC = ("whole_axis", "group_along", "written_number")
 """What only families with symbolic sizes have (scalify_dl.symbolic); empty files as well."""
 

@@ -8,13 +8,15 @@ from functools import lru_cache
 from math import prod
 
 from scalify_dl.facts.model import Facts
+from scalify_dl.facts.names import SEPARATOR
 from scalify_dl.facts.vocabulary import GROUPED
 
 from .graph import Frame, Graph, Op, Tensor
 from .literals import ITEMS_LIMIT, LIMIT, Literal
 from .mesh import Mesh
 
-_UNSAFE = re.compile(r"[\s\x00-\x1f]+")
+_UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_ESCAPED = re.compile(rf"[^\S ]|[\x00-\x1f\x7f-\x9f{SEPARATOR}]|\\x")
 _INTEGER_TYPE = re.compile(r"pred\Z|[su]\d+\Z")
 
 
@@ -84,16 +86,16 @@ class TableWriter:
     def literal(self, tensor_id: str, tensor: Tensor, literal: Literal) -> None:
         """Writes the value of a constant."""
         facts = self.facts
-        facts.add("literal", tensor_id, clean(literal.text))
-        exact = literal.rational
-        if exact is not None and abs(exact.numerator) < LIMIT and exact.denominator < LIMIT:
-            facts.add("literal_rational", tensor_id, exact.numerator, exact.denominator)
+        facts.add("literal", tensor_id, exact(literal.text))
+        ratio = literal.rational
+        if ratio is not None and abs(ratio.numerator) < LIMIT and ratio.denominator < LIMIT:
+            facts.add("literal_rational", tensor_id, ratio.numerator, ratio.denominator)
         if literal.sha256 is not None:
             facts.add("literal_hash", tensor_id, literal.sha256)
         items = literal.items
         count = prod(tensor.shape)
-        if items is None and exact is not None and exact.denominator == 1 and _INTEGER_TYPE.match(tensor.dtype):
-            items = (int(exact),) * count if count <= ITEMS_LIMIT else None
+        if items is None and ratio is not None and ratio.denominator == 1 and _INTEGER_TYPE.match(tensor.dtype):
+            items = (int(ratio),) * count if count <= ITEMS_LIMIT else None
         if items is not None and all(abs(item) < LIMIT for item in items):
             facts.extend("literal_item", ((tensor_id, index, item) for index, item in enumerate(items)))
 
@@ -102,7 +104,7 @@ class TableWriter:
         tables = self.facts.tables
         op_id = self._unique("op", prefix + clean(op.name))
         self.op_ids[op] = op_id
-        tables["op"].append((op_id, graph_id, clean(op.kind)))
+        tables["op"].append((op_id, graph_id, exact(op.kind)))
         for position, operand in enumerate(op.operands):
             tables["operand"].append((op_id, position, self.ids[operand]))
         for position, result in enumerate(op.results):
@@ -110,13 +112,13 @@ class TableWriter:
         for key, values in op.numbers.items():
             for position, value in enumerate(values):
                 if (key, position) not in op.rank_numbers:
-                    tables["attr_number"].append((op_id, key, position, value))
+                    tables["attr_number"].append((op_id, exact(key), position, value))
         for key, texts in op.symbols.items():
             for position, text in enumerate(texts):
-                tables["attr_symbol"].append((op_id, key, position, clean(text)))
+                tables["attr_symbol"].append((op_id, exact(key), position, exact(text)))
         for (key, position), by_rank in op.rank_numbers.items():
             for rank, value in sorted(by_rank.items()):
-                tables["rank_number"].append((op_id, key, position, rank, value))
+                tables["rank_number"].append((op_id, exact(key), position, rank, value))
         if op.kind in GROUPED:
             for number, position, rank in self.members(op, role):
                 tables["group"].append((op_id, number, position, rank))
@@ -153,5 +155,11 @@ class TableWriter:
 
 @lru_cache(maxsize=65536)
 def clean(text: str) -> str:
-    """A symbol of the fact files: no tabs, line breaks or other control characters."""
-    return _UNSAFE.sub(" ", text) if _UNSAFE.search(text) else text
+    """A name of the fact files: no tabs, line breaks or other control characters, no separator of made names."""
+    return _UNSAFE.sub(" ", text).replace(SEPARATOR, "|") if _UNSAFE.search(text) or SEPARATOR in text else text
+
+
+@lru_cache(maxsize=65536)
+def exact(text: str) -> str:
+    """A value of the fact files: what `clean` takes out is written `\\x…;`, so that different texts stay different."""
+    return _ESCAPED.sub(lambda found: f"\\x{ord(found[0][0]):x};" + found[0][1:], text)

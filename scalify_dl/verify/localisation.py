@@ -10,6 +10,8 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 
+from scalify_dl.facts.names import SEPARATOR, readable
+
 from .pattern import holds, piece_words
 from .verdict import RootCause
 from .view import Correspondences, OpView, Row, View
@@ -18,14 +20,14 @@ _MOST = 3
 """Correspondences of one operand that are worth reading."""
 
 
-_WORD = re.compile(r"([\s,;:()]+)")
+_WORD = re.compile(rf"([\s,;:(){SEPARATOR}]+)")
 
 
 def _texts(rows: Iterable[Row], view: View) -> dict[str, list[str]]:
     """Texts by op, sorted, with the names that people know in place of ids."""
     out: dict[str, set[str]] = defaultdict(set)
     for op, text in rows:
-        out[op].add("".join(view.name(word) for word in _WORD.split(text)))
+        out[op].add(readable("".join(view.name(word) for word in _WORD.split(text))))
     return {op: sorted(texts) for op, texts in out.items()}
 
 

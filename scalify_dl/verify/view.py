@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from scalify_dl.facts.names import readable
+
 from .verdict import Frame
 
 Row = tuple[Any, ...]
@@ -66,8 +68,8 @@ class View:
         return {t: rank for t, _, _, rank in self.facts("tensor")}
 
     def name(self, tensor: str) -> str:
-        """The name that people know, else the id."""
-        return self.names.get(tensor, tensor)
+        """The name that people know, else the id (of what only the rules have: in words)."""
+        return self.names.get(tensor) or readable(tensor)
 
     def ops(self, wanted: set[str]) -> dict[str, OpView]:
         """These ops, with everything that reports say about them."""

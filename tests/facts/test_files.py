@@ -21,7 +21,7 @@ from scalify_dl.frontends.builder import Pair
 
 ROOT = Path(__file__).parents[2]
 symbols = st.text(
-    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\x85\u2028\u2029"), min_size=1, max_size=8
+    st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="¦\u2028\u2029"), min_size=1, max_size=8
 )
 numbers = st.integers(-(2**31) + 1, 2**31 - 1)
 
@@ -143,11 +143,45 @@ def test_wrong_column_count_names_line_and_columns(directory: Path) -> None:
     assert "op:symbol, pos:number, tensor:symbol" in (error.expected or "")
 
 
-@pytest.mark.parametrize("value", ["x", "", "1.5", "2147483648", "-2147483648"])
+@pytest.mark.parametrize("value", ["x", "", "1.5", "2147483648", "-2147483648", "+8", "08", "8 ", " 8", "-0", "1_0", "٣"])
 def test_non_numbers_name_line_and_column(directory: Path, value: str) -> None:
     error = edited(directory, "dim", lambda rows: rows[1].__setitem__(2, value))
     assert (error.line, error.column) == (2, 3)
     assert "2^31" in (error.expected or "")
+
+
+def test_a_last_line_without_its_end_is_a_line(directory: Path) -> None:
+    facts = load(directory)
+    path = directory / "dim.facts"
+    path.write_text(path.read_text().removesuffix("\n"))
+    assert load(directory)["dim"] == facts["dim"]
+
+
+@pytest.mark.parametrize("character", ["\r", "\x00", "\x1b", "\x7f"])
+def test_control_characters_are_refused_with_their_place(directory: Path, character: str) -> None:
+    error = edited(directory, "result", lambda rows: rows[1].__setitem__(2, f"y{character}z"))
+    assert (error.line, error.column) == (2, 3)
+    assert "control characters" in error.message
+
+
+def test_windows_line_ends_are_refused(directory: Path) -> None:
+    path = directory / "op.facts"
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
+    with pytest.raises(InputError, match=r"op\.facts:1:3: .*control characters"):
+        load(directory)
+
+
+@pytest.mark.parametrize("table", ["op", "proved", "send", "other"])
+def test_what_is_no_file_is_no_table(directory: Path, table: str) -> None:
+    path = directory / f"{table}.facts"
+    path.unlink(missing_ok=True)
+    path.mkdir()
+    with pytest.raises(InputError, match=rf"{table}\.facts: this is no file"):
+        load(directory)
+    path.rmdir()
+    path.symlink_to(directory / "nowhere")
+    with pytest.raises(InputError, match=rf"{table}\.facts: this is no file"):
+        load(directory)
 
 
 def test_not_utf8(directory: Path) -> None:
