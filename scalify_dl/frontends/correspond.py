@@ -193,7 +193,8 @@ def place(
     placement = inferred(base.tensor.shape, dist.tensor.shape, mesh)
     if placement is not None:
         layout = placement.layout(base.tensor.shape, mesh)
-        found.shards.append(Shard(dist.tensor, base.tensor, layout, "name" if by_path else "shape"))
+        why = "name" if by_path and not placement.dims else "shape"
+        found.shards.append(Shard(dist.tensor, base.tensor, layout, why))
         for dim, parts in placement.dims.items():
             found.notes.append(
                 (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
+from math import prod
 from pathlib import Path
 
 from scalify_dl import __version__
@@ -132,6 +133,7 @@ def _all_ops(graph: Graph) -> Iterator[Op]:
 def _name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool) -> set[str]:
     """Members of process groups that a dump only names; returns the names that the relations file settled."""
     used: set[str] = set()
+    sized = {op.group_name for op in _all_ops(graph) if op.group_name and _ways(op) == mesh.size}
     for op in _all_ops(graph):
         if op.kind not in GROUPED or op.groups is not None or op.replica_groups_all:
             continue
@@ -151,10 +153,20 @@ def _name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: boo
                 )
         elif sum(size > 1 for _, size in mesh.axes) <= 1:
             op.groups = [list(range(mesh.size))]
-            graph.assume(op.results[0], f"process group `{name}` is all {mesh.size} ranks", "group")
+            text = f"process group `{name}` is all {mesh.size} ranks"
+            graph.assume(op.results[0], text, "group size" if name in sized else "group")
         else:
             op.symbols["group_name"] = [name]
     return used
+
+
+def _ways(op: Op) -> int:
+    """The size of the group of a collective, as far as its shapes tell; 0 where they do not."""
+    if op.kind not in ("all-gather", "reduce-scatter"):
+        return 0
+    here, there = prod(op.operands[0].shape), prod(op.results[0].shape)
+    small, large = sorted((here, there))
+    return large // small if small else 0
 
 
 def _name_constants(graph: Graph, relations: Relations, side: str) -> set[str]:

@@ -77,7 +77,10 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
     for tensor in (tensor for graph in program.top("base") for tensor in graph.inputs):
         bounds = program.ranges.get(tensor)
         drawn = "reals" if bounds is None and tensor in positions else how
-        values[tensor] = {0: draw(program.tensors[tensor], bounds, drawn, seed, program.special.get(tensor, ()))}
+        value = draw(program.tensors[tensor], bounds, drawn, seed, program.special.get(tensor, ()))
+        for dim in program.alike.get(tensor, ()):
+            value = np.broadcast_to(value.take([0] if value.shape[dim] else [], dim), value.shape)
+        values[tensor] = {0: value}
     return values
 
 

@@ -112,6 +112,8 @@ class Program:
     region_graphs: set[str]
     special: dict[str, list[int]] = field(default_factory=dict)
     """Values of integer inputs that every run should try."""
+    alike: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    """Dims of baseline inputs along which all elements are drawn equal."""
 
     @property
     def ranks(self) -> tuple[int, ...]:

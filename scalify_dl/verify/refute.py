@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
 
+from .guesses import Guesses, alike, cone, steady
 from .pipeline import Analysis
+
+if TYPE_CHECKING:
+    from scalify_dl.oracle.counterexample import Counterexample, Search
+    from scalify_dl.oracle.program import Program
 
 
 @dataclass
@@ -16,7 +21,7 @@ class Refutation:
     """What numbers say about outputs that the rules do not prove."""
 
     refuted: set[tuple[str, str]] = field(default_factory=set)
-    """(distributed, baseline) outputs with a counterexample that rests on no invented meaning."""
+    """(distributed, baseline) outputs with a counterexample that rests on no invented meaning and on no guess."""
     example: dict[str, Any] | None = None
     """The counterexample to show, as `Counterexample.as_dict` gives it."""
     notes: list[str] = field(default_factory=list)
@@ -27,6 +32,7 @@ def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callabl
     from scalify_dl.oracle import find_counterexample, load_program, relations
 
     progress("looking for a counterexample")
+    out = Refutation()
     try:
         program = load_program(analysis.facts.tables)
         for tensor, value in sorted(analysis.rows("failing_value")):
@@ -38,24 +44,51 @@ def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callabl
             relations=rows,
             progress=lambda done, total, what: progress(f"looking for a counterexample: {what} {done:,}/{total:,}"),
         )
+        out.notes += _weigh(search, program, Guesses.of(analysis.view))
     except (InputError, MemoryError) as error:
         return Refutation(notes=[f"no counterexample could be looked for: {str(error) or 'out of memory'}"])
-    out = Refutation(example=search.best.as_dict() if search.best else None)
-    for found in search.counterexamples:
-        if found.kind == "refutation":
-            out.refuted.add((found.output, found.base))
-    if guessed := sorted({analysis.view.name(row[1]) for row in analysis.rows("placed_by_shape")}):
-        # the program may be right and the guess wrong: the numbers then only show that they do not fit together
-        out.refuted.clear()
-        if out.example:
-            out.example["kind"] = "witness"
-        out.notes.append(
-            f"the placement of {', '.join(guessed)} is a guess from shapes, and what differs rests on it: place it in"
-            " the relations file"
-        )
+    out.example = search.best.as_dict() if search.best else None
+    out.refuted = {(found.output, found.base) for found in search.counterexamples if found.kind == "refutation"}
     if search.status == "agrees":
         out.notes.append(
             f"no counterexample in {search.trials} random runs ({search.sizes} sizes): probably a lemma is missing"
         )
     out.notes += [f"numeric search: {problem}" for problem in dict.fromkeys(search.problems)]
     return out
+
+
+def _weigh(search: Search, program: Program, guesses: Guesses) -> list[str]:
+    """Makes witnesses of what rests on a guess; returns what to write in a relations file.
+
+    Where only the splitting of inputs or unprinted constants were guessed, a difference on inputs that are alike
+    (`guesses.alike`) takes its place: it is there under every placement.
+    """
+    notes: dict[str, None] = {}
+    weighed = []
+    for found in search.counterexamples:
+        if found.kind == "refutation":
+            values = cone(program, (found.output, found.base))
+            bearing = guesses.bear_on(values)
+            if bearing:
+                certain = _despite(program, found, bearing) if steady(program, values) else None
+                if certain is None:
+                    notes |= dict.fromkeys(bearing.advice())
+                found = certain or replace(found, kind="witness", reason=bearing.reason())
+        weighed.append(found)
+    search.counterexamples = weighed
+    return list(notes)
+
+
+def _despite(program: Program, found: Counterexample, guesses: Guesses) -> Counterexample | None:
+    """A counterexample whatever is true of what was guessed; None where none is found."""
+    from scalify_dl.oracle import find_counterexample
+
+    if guesses.assumed:
+        return None
+    again = find_counterexample(
+        alike(program, guesses), outputs={found.output}, trials=2, rounding=False, localise=False
+    )  # fmt: skip
+    for other in again.counterexamples:
+        if other.kind == "refutation" and other.base == found.base:
+            return replace(other, place=found.place)
+    return None
