@@ -1,7 +1,7 @@
 """A Llama of transformers, tensor-parallel by hand, exported by `torch.export` with batch and sequence left open.
 
     python examples/symbolic/export_llama.py DIRECTORY --ranks 2 [--bug]
-    dlverify verify DIRECTORY/base.fx.txt DIRECTORY/dist.fx.txt --mesh tp=2 --symbolic batch=ids:0,seq=ids:1
+    dlverify verify DIRECTORY/base.fx.txt DIRECTORY/r*.fx.txt --mesh tp=2 --symbolic batch=ids:0,seq=ids:1
 
 Needs PyTorch and transformers; no devices, no weights. The proof is for every batch and sequence length within the
 bounds of the export. With --bug one row-parallel layer does not add up its ranks.
@@ -77,9 +77,10 @@ def main() -> None:
     options = parser.parse_args()
     ids = torch.randint(0, CONFIG["vocab_size"], (3, 12))
     capture_exported(Model(), (ids,), options.directory / "base", dynamic_shapes=(SIZES,))
-    with fake_rank(0, {"tp": options.ranks}) as mesh:
-        model = Model(options.ranks, mesh.get_group("tp"), options.bug)
-        capture_exported(model, (ids,), options.directory / "dist", dynamic_shapes=(SIZES,))
+    for rank in range(options.ranks):
+        with fake_rank(rank, {"tp": options.ranks}) as mesh:
+            model = Model(options.ranks, mesh.get_group("tp"), options.bug)
+            capture_exported(model, (ids,), options.directory / f"r{rank}", dynamic_shapes=(SIZES,))
 
 
 if __name__ == "__main__":

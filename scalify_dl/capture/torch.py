@@ -60,8 +60,14 @@ def fake_rank(rank: int, mesh: Mapping[str, int], device: str = "cpu") -> Iterat
         dist.destroy_process_group()
 
 
-def capture(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], path: str | Path) -> Path:
-    """Captures the joint graph of a model that returns its loss, as the current rank runs it.
+def capture(
+    model: nn.Module,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    path: str | Path,
+    mesh: Mapping[str, int] | None = None,
+) -> Path:
+    """Captures the joint graph of a model that returns its loss, as the current rank runs it (of `mesh`, if given).
 
     Writes `<path>.fx.txt` and `<path>.json`; returns the former. Parameters that require no gradient are inputs only.
     """
@@ -83,6 +89,7 @@ def capture(model: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], pa
             "gradients": _gradients(joint, placements),
             "groups": _groups(),
             "constants": _constants(module),
+            **_rank(mesh),
         }
     return _write(path, text, annotation)
 
@@ -102,16 +109,17 @@ def capture_exported(
     path: str | Path,
     kwargs: Mapping[str, Any] | None = None,
     dynamic_shapes: Any = None,
+    mesh: Mapping[str, int] | None = None,
 ) -> Path:
     """Captures the forward graph of a model by `torch.export`, as the current rank runs it; sizes may stay open.
 
     `dynamic_shapes` is what `torch.export.export` takes. Collectives are those of
-    `torch.distributed._functional_collectives`, over groups. Writes `<path>.fx.txt` and `<path>.json`; returns the
-    former.
+    `torch.distributed._functional_collectives`, over groups; `mesh` (axis → size) is written beside the rank. Writes
+    `<path>.fx.txt` and `<path>.json`; returns the former.
     """
     program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
     text = _SOURCE.sub(_shortened, str(program.run_decompositions({})))
-    return _write(path, text, {"groups": _groups()} if dist.is_initialized() else {})
+    return _write(path, text, {"groups": _groups(), **_rank(mesh)} if dist.is_initialized() else {})
 
 
 def capture_family(
@@ -147,7 +155,7 @@ def capture_ranks(build: Build, mesh: Mapping[str, int], path: str | Path) -> li
     def play(rank: int) -> None:
         with fake_rank(rank, mesh) as device_mesh:
             model, args, kwargs = build(device_mesh)
-            capture(model, args, kwargs, f"{path}.r{rank}")
+            capture(model, args, kwargs, f"{path}.r{rank}", mesh)
 
     ranks = range(prod(mesh.values()))
     for rank in ranks:
@@ -254,6 +262,14 @@ def _gradients(joint: Any, placements: Mapping[str, list[Any]]) -> dict[str, lis
             shapes = [list(meta.outer_size), list(value.meta["val"].shape)]
             found[name] = [str(meta.meta[0]), *shapes, placements[name][3]]
     return found
+
+
+def _rank(mesh: Mapping[str, int] | None) -> dict[str, Any]:
+    """Which rank of which mesh this is; of how many ranks, where the mesh is not given."""
+    if not dist.is_initialized():
+        return {}
+    place = {"mesh": dict(mesh)} if mesh else {"world": dist.get_world_size()}
+    return {"rank": dist.get_rank(), **place}
 
 
 def _groups() -> dict[str, list[int]]:

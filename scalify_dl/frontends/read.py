@@ -12,6 +12,7 @@ from .graph import Graph
 from .local_sizes import local_sizes
 from .merge import merge
 from .mesh import Mesh
+from .rank_files import RankOf, in_order
 from .relations import Relations
 from .sizes import OpenInput, OpenSizes, Resolve, Sizes, given_none, resolved
 
@@ -93,6 +94,15 @@ def _stablehlo(path: Path, mesh: Mesh | None, resolve: Resolve) -> Graph:
     return graph
 
 
+def _rank_of(path: str | Path) -> RankOf | None:
+    """The rank that a capture says a file is of."""
+    if kind(path) != "fx":
+        return None
+    from .torch.annotation import beside, load_annotations
+
+    return load_annotations(beside(Path(path))).rank
+
+
 def read_pair(
     base: str | Path,
     dist: Sequence[str | Path],
@@ -112,6 +122,7 @@ def read_pair(
             f"{len(dist)} distributed files for a mesh of {mesh.size} ranks",
             expected="one file (an SPMD program) or one per rank, in row-major order of the mesh",
         )
+    dist = in_order(dist, [_rank_of(path) for path in dist], mesh)
     given, seen = sizes or Sizes(), []
 
     def of_base(dump: OpenSizes) -> Mapping[str, int]:

@@ -1,10 +1,10 @@
 """What was guessed about two programs, and whether a difference rests on it.
 
-A placement that was read off a shape is one of several that fit it: contiguous blocks, interleaved ones, several weights
-side by side. Inputs that are alike along the dims that it splits hold the same values under all of them, so a difference
-on such inputs is there whatever the placement is. The same goes for constants that no dump prints: where all elements
-are one number, it does not matter which constant is which. A named process group, or values that were paired by their
-order alone, cannot be made alike: what rests on these is never more than a witness.
+A placement that was read off a shape is one of several that fit it: contiguous blocks, interleaved ones, several
+weights side by side. Inputs that are alike along the dims that it splits hold the same values under all of them, so a
+difference on such inputs is there whatever the placement is. The same goes for constants that no dump prints: where all
+elements are one number, it does not matter which constant is which. A named process group, or values that were paired
+by their order alone, cannot be made alike: what rests on these is never more than a witness.
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ def written(name: str, text: str) -> str:
         whole, before = len(entries) == 1, 1
         for entry in entries:
             if isinstance(entry, Digit):
-                part = axis if whole else f'"{axis}:{entry.size}"' if before == 1 else f'"{axis}:({before}){entry.size}"'
-                parts.setdefault(entry.dim, []).append((entry.stride, part))
+                some = f'"{axis}:{entry.size}"' if before == 1 else f'"{axis}:({before}){entry.size}"'
+                parts.setdefault(entry.dim, []).append((entry.stride, axis if whole else some))
             before *= entry.size
     dims = ", ".join(f"{d}: [{', '.join(p for _, p in sorted(found, reverse=True))}]" for d, found in parts.items())
     return f'inputs: {{"{name}": {{dims: {{{dims}}}}}}}'

@@ -5,7 +5,8 @@
      "placements": {"fc.weight": ["(Shard(dim=0),)", [1024, 512], [256, 512], ["tp"]], …},
      "gradients": {"fc.weight": …},                                          as placements, where they differ from those
      "constants": {"_tensor_constant0": 0},                                 values that the text does not print
-     "groups": {"0": [0, 1, 2, 3]}}
+     "groups": {"0": [0, 1, 2, 3]},
+     "rank": 3, "mesh": {"dp": 2, "tp": 2}}                                 or "world": 4, the number of ranks
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
 stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor. Other keys are
@@ -19,6 +20,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Digit, Entry, Layout, Pending, Repl
 from scalify_dl.frontends.mesh import Mesh
 from scalify_dl.frontends.placement import Inexpressible
+from scalify_dl.frontends.rank_files import RankOf
 
 __all__ = ["Annotations", "DTensorPlacement", "beside", "descriptor_path", "load_annotations"]
 
@@ -161,6 +164,7 @@ class Annotations:
     gradients: Mapping[str, DTensorPlacement] = field(default_factory=dict)
     groups: Mapping[str, list[int]] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
+    rank: RankOf | None = None
 
     def placement(self, path: str, local_shape: Sequence[int]) -> DTensorPlacement | None:
         """The placement of a parameter, or of a gradient (`grad fc.weight`) of that shape on every rank.
@@ -215,7 +219,18 @@ class _Reader:
             gradients=self.placements(root, "gradients"),
             constants=self.object(root, "constants"),
             groups={name: self.ints(value, f"groups: {name}") for name, value in self.object(root, "groups").items()},
+            rank=self.rank(root),
         )
+
+    def rank(self, root: dict[str, Any]) -> RankOf | None:
+        if "rank" not in root:
+            return None
+        axes = self.object(root, "mesh")
+        sizes = self.ints(list(axes.values()), "mesh")
+        rank, world = self.ints([root["rank"], root.get("world", prod(sizes))], "rank, world")
+        if not 0 <= rank < world or (axes and world != prod(sizes)):
+            raise self.error(f"rank {rank} of {world} on a mesh {axes}", '"rank": 3, "mesh": {"dp": 2, "tp": 2}')
+        return RankOf(rank, world, tuple(axes.items()) or None)
 
     def error(self, message: str, expected: str | None = None) -> InputError:
         return InputError(message, file=self.file, expected=expected)

@@ -65,12 +65,13 @@ def test_every_rank_is_written_with_its_annotation(captured: tuple[Path, list[Pa
     assert last["placements"]["up.weight"] == ["(Shard(dim=0),)", [32, 16], [16, 16], ["tp"]]
     assert last["gradients"]["down.weight"][0] == "(Shard(dim=1),)"
     assert [2, 3] in last["groups"].values()
+    assert (last["rank"], last["mesh"]) == (3, {"dp": 2, "tp": 2})
     assert last["constants"] == {"_tensor_constant0": 0, "_tensor_constant1": 0.0}
 
 
 def test_the_captured_pair_agrees_in_numbers(captured: tuple[Path, list[Path]]) -> None:
     base, ranks = captured
-    facts = export(base, ranks, "dp=2,tp=2")
+    facts = export(base, [ranks[n] for n in (2, 0, 3, 1)], "dp=2,tp=2")
     assert len(facts.tables["graph"]) == 2
     assert {row[5] for row in facts.tables["shard"]} == {"annotation", "name"}
     assert find_counterexample(load_program(facts.tables)).status == "agrees"
