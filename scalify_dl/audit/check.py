@@ -245,4 +245,5 @@ def _wrong(trial: Trial, row: Shard, tolerance: float) -> Mismatch | None:
             f"`{row.base if row.base not in trial.baseline else row.dist}` is on the wrong side or never computed"
         )
     base, dist = trial.baseline[row.base], trial.distributed[row.dist]
-    return check(base, row.base_piece, dist, row.dist_piece, row.layout, trial.program.coords, tolerance)
+    dtype = trial.program.tensors[row.dist].dtype
+    return check(base, row.base_piece, dist, row.dist_piece, row.layout, trial.program.coords, tolerance, dtype)

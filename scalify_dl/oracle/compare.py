@@ -23,7 +23,7 @@ from .addressing import (
     pending_kind,
     piece_index,
 )
-from .dtypes import wrapped_number
+from .dtypes import wrapped, wrapped_number
 from .meaning.base import reducer
 
 Array = np.ndarray[Any, Any]
@@ -86,8 +86,10 @@ def check(
     layout: Layout,
     coords: Coords,
     tolerance: float,
+    dtype: str = "",
 ) -> Mismatch | None:
-    """None where every rank holds what the layout says: scale × baseline, pending positions combined.
+    """None where every rank holds what the layout says: scale × baseline, pending positions combined (in `dtype`, where
+    that is narrower than its storage).
 
     Raises IndexError where the layout addresses elements that the baseline value does not have, ValueError where
     its local shape is not the value's.
@@ -113,9 +115,10 @@ def check(
         with np.errstate(invalid="ignore"):  # infinities of both signs
             for other in group[1:]:
                 actual = np.asarray(reducer(kind or "sum")(actual, parts[other]))
+        actual, expected = _scaled(actual, local_part(base, layout, here[rank]), layout.scale)
+        actual, expected = wrapped(actual, dtype), wrapped(expected, dtype)
         if actual.shape != layout.local_shape:
             raise ValueError(f"the layout describes local shape {layout.local_shape}, the value has {actual.shape}")
-        actual, expected = _scaled(actual, local_part(base, layout, here[rank]), layout.scale)
         if kind == "sum" and expected.dtype.kind in "fc":  # parts of an infinity need not add up
             expected = np.where(np.isfinite(expected), expected, np.nan)
         bad = wrong(actual, expected, tolerance, scale)

@@ -7,7 +7,7 @@ theme.
 
 from __future__ import annotations
 
-from . import mesh, mixed, moved, number, piece, ring, row, whole, window  # noqa: F401  (they register their trials)
+from . import integer, mesh, mixed, moved, number, piece, ring, row, whole, window  # noqa: F401  (they register their trials)
 from .registry import ROUNDED, TRIALS
 
 __all__ = ["ROUNDED", "TRIALS"]

@@ -13,7 +13,7 @@ from .moved import ROWS
 from .registry import ROUNDED, rounded, trial
 
 
-def numbers(g: Graph, kind: str, x: Tensor, number: int) -> Tensor:
+def numbers(g: Graph, kind: str, x: Tensor, number: float) -> Tensor:
     """An op on every element and a number."""
     return g.emit(kind, [x, g.splat(number, x.dtype, x.shape)])
 
