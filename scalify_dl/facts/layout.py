@@ -53,7 +53,7 @@ class Pending(NamedTuple):
 Entry = Digit | Repl | Pending
 PENDING = ("sum", "max", "min", "prod", "and", "or")
 _ENTRY = re.compile(r"(\d+):(\d+)x(\d+)|r(\d+)|(sum|max|min|prod|and|or)(\d+)")
-_AXIS = re.compile(r"[^|=,\[\]\s*]+")
+AXIS = re.compile(r"[^|=,\[\]\s*]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class Layout:
         axes = []
         for axis_text in axis_texts:
             axis, equals, inner = axis_text.partition("=")
-            if not equals or not _AXIS.fullmatch(axis):
+            if not equals or not AXIS.fullmatch(axis):
                 raise ValueError(f"`{axis_text}` is not `axis=entries`")
             axes.append((axis, tuple(_entry(word) for word in inner.split(",") if inner)))
         try:

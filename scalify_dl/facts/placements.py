@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from .constants import known
+from .laws import Types
 from .layout import Layout, Pending, parse_piece, piece_shape
 from .model import Facts
 from .problems import error, first
 from .vocabulary import GROUPED, MODES
 
 
-def check_placements(facts: Facts, sizes: dict[str, tuple[int, ...]]) -> None:
-    """Layouts are canonical text, name the mesh's axes, and fit the shapes of both tensors."""
+def check_placements(facts: Facts, types: Types) -> None:
+    """Layouts are canonical text, name the mesh's axes, and fit the shapes of both tensors; what is assumed to
+    correspond are inputs, or constants without a value."""
+    _check_assumed(facts)
+    sizes = {tensor: shape for tensor, (_, shape) in types.items()}
     axes = {axis: size for axis, _, size in sorted(facts["mesh_axis"], key=lambda row: row[1])}
     cache: dict[str, Layout] = {}
     for n, (dist, dist_piece, base, base_piece, text, _) in enumerate(facts["shard"]):
@@ -28,6 +33,27 @@ def check_placements(facts: Facts, sizes: dict[str, tuple[int, ...]]) -> None:
             _fits(facts, "expect", n, 3, layout, sizes[dist], sizes[base])
     if not facts["expect"]:
         raise error(facts, "expect", 0, "no output is to be checked", expected="one row per checked output")
+
+
+def _check_assumed(facts: Facts) -> None:
+    """What premises are about: values that the programs are given."""
+    inside = {row[2] for row in facts["region"]}
+    given = {tensor for graph, _, tensor in facts["input"] if graph not in inside}
+    kinds = {op: kind for op, _, kind in facts["op"]}
+    named = {tensor for row in facts["shard"] for tensor in (row[0], row[2])} - given
+    constants = {tensor for op, _, tensor in facts["result"] if tensor in named and kinds[op] == "constant"}
+    constants -= known(facts, constants)
+    for n, (dist, _, base, _, _, _) in enumerate(facts["shard"]):
+        for column, tensor in ((1, dist), (3, base)):
+            if tensor not in given and tensor not in constants:
+                raise error(
+                    facts,
+                    "shard",
+                    n,
+                    f"`{tensor}` is computed",
+                    column=column,
+                    expected="an input, or a constant whose value is not printed: what is computed is for the rules",
+                )
 
 
 def _layout(

@@ -10,6 +10,9 @@ from collections import Counter
 from math import prod
 from operator import lt
 
+from .constants import check_constants
+from .laws import Types, check_ops
+from .layout import AXIS
 from .model import Facts
 from .placements import check_groups, check_modes, check_permutes, check_placements
 from .premises import check_premises
@@ -28,11 +31,14 @@ def validate(facts: Facts) -> None:
     _references(facts)
     _mesh(facts)
     _graphs(facts)
-    sizes = _shapes(facts)
+    types = _types(facts)
     _positions(facts)
-    check_placements(facts, sizes)
+    _programs(facts)
+    check_placements(facts, types)
     check_premises(facts)
     check_groups(facts)
+    check_ops(facts, types)
+    check_constants(facts, types)
     check_permutes(facts)
     check_modes(facts)
 
@@ -90,7 +96,11 @@ def _references(facts: Facts) -> None:
 
 
 def _mesh(facts: Facts) -> None:
-    """Axes numbered from 0; ranks numbered from 0, one at every coordinate."""
+    """Axes numbered from 0, with names that layouts can have; ranks numbered from 0, one at every coordinate."""
+    odd = {row[0] for row in facts["mesh_axis"] if not AXIS.fullmatch(row[0])}
+    if odd:
+        at = first(facts["mesh_axis"], 0, odd)
+        raise error(facts, "mesh_axis", at, f"axis `{facts['mesh_axis'][at][0]}`", expected="no blanks nor `|=,[]*`")
     axes = sorted(facts["mesh_axis"], key=lambda row: row[1])
     for n, (axis, position, size) in enumerate(axes):
         if position != n or size < 1:
@@ -237,8 +247,8 @@ def _made_once(facts: Facts) -> None:
         raise error(facts, "op", at, f"op `{facts['op'][at][0]}` depends on itself", expected="a graph without cycles")
 
 
-def _shapes(facts: Facts) -> dict[str, tuple[int, ...]]:
-    """Dims 0 … rank-1 of every tensor; returns the shapes of those that correspondences name."""
+def _types(facts: Facts) -> Types:
+    """Dims 0 … rank-1 of every tensor; returns the types of all."""
     ranks: dict[str, int] = {tensor: rank for tensor, _, _, rank in facts["tensor"]}
     unknown = {dtype for _, _, dtype, _ in facts["tensor"]} - DTYPES
     if unknown:
@@ -266,13 +276,51 @@ def _shapes(facts: Facts) -> dict[str, tuple[int, ...]]:
             column=4,
             expected="one row in `dim` for each of 0 … rank-1",
         )
-    named = {tensor for row in facts["shard"] for tensor in (row[0], row[2])}
-    named |= {tensor for row in facts["expect"] for tensor in row[:2]}
-    shapes: dict[str, list[int]] = {tensor: [0] * ranks[tensor] for tensor in named}
+    shapes: dict[str, list[int]] = {tensor: [0] * rank for tensor, rank in ranks.items()}
     for tensor, position, size in facts["dim"]:
-        if tensor in named:
-            shapes[tensor][position] = size
-    return {tensor: tuple(shape) for tensor, shape in shapes.items()}
+        shapes[tensor][position] = size
+    return {tensor: (dtype, tuple(shapes[tensor])) for tensor, _, dtype, _ in facts["tensor"]}
+
+
+def _programs(facts: Facts) -> None:
+    """Every region belongs to one op, on its side of the proof. Every rank runs one program at most: several
+    distributed ones say which ranks run them."""
+    roles: dict[str, str] = dict(facts["graph"])
+    graph_of = {op: graph for op, graph, _ in facts["op"]}
+    owner: dict[str, tuple[str, int]] = {}
+    for n, (op, position, graph) in enumerate(facts["region"]):
+        other, _ = owner.setdefault(graph, (op, position))
+        if owner[graph] != (op, position):
+            raise error(
+                facts,
+                "region",
+                n,
+                f"graph `{graph}` is a region of `{other}` and of `{op}`",
+                column=3,
+                expected="a graph of its own for every region",
+                hint="write the graph once for each",
+            )
+        if roles[graph] != roles[graph_of[op]]:
+            raise error(facts, "region", n, f"`{op}` and its region `{graph}` have different roles", column=3)
+    regions = {row[2] for row in facts["region"]}
+    programs = [graph for graph, role in facts["graph"] if role == "dist" and graph not in regions]
+    runner: dict[int, str] = {}
+    for n, (graph, rank) in enumerate(facts["runs"]):
+        if graph not in programs or runner.setdefault(rank, graph) != graph:
+            other = f", which runs `{runner[rank]}`" if rank in runner else ""
+            raise error(
+                facts,
+                "runs",
+                n,
+                f"`{graph}` on rank {rank}{other}",
+                expected="distributed programs (no regions), each rank with one of them",
+            )
+    silent = [graph for graph in programs if graph not in runner.values()]
+    if len(programs) > 1 and silent:
+        at = first(facts["graph"], 0, set(silent))
+        raise error(
+            facts, "graph", at, f"nobody runs `{silent[0]}`", expected="rows in `runs`, one for each of its ranks"
+        )
 
 
 def _positions(facts: Facts) -> None:

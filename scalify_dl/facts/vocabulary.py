@@ -50,3 +50,47 @@ DTYPES = words(
 def is_kind(kind: str) -> bool:
     """Whether a kind belongs to the vocabulary (opaque and unknown ones included)."""
     return kind in KINDS or kind.startswith(("custom:", "unknown:"))
+
+
+ARITY = {
+    **dict.fromkeys(ELEMENTWISE, 1),
+    **dict.fromkeys(
+        words(
+            """add and atan2 compare complex divide maximum minimum multiply or power remainder shift-left
+            shift-right-arithmetic shift-right-logical subtract xor floor-divide gelu-backward gelu-tanh-backward"""
+        ),
+        2,
+    ),
+    **dict.fromkeys(words("select clamp"), 3),
+}
+"""Operands of the kinds that have always as many."""
+
+_REDUCES = {"reducer": frozenset(REDUCERS)}
+SYMBOLS: dict[str, dict[str, frozenset[str]]] = {
+    "compare": {"direction": words("EQ NE LT LE GT GE")},
+    "reduce": {"reducer": frozenset((*REDUCERS, *INDEX_REDUCERS))},
+    "cumulative": {"reducer": frozenset((*REDUCERS, "logsumexp"))},
+    "reduce-window": _REDUCES,
+    "scatter": {"reducer": words("replace sum max min prod")},
+    "sort": {"direction": words("ASC DESC")},
+    "all-reduce": _REDUCES,
+    "reduce-scatter": _REDUCES,
+    "bitcast-convert": {"from": DTYPES},
+    "dropout-mask": {"probability": frozenset()},
+}
+"""Texts that a kind must have, and what they may be (empty: anything); kinds with a region may lack them."""
+
+NUMBERS = {
+    "iota": ("dimension",),
+    "concatenate": ("dimension",),
+    "cumulative": ("dimension",),
+    "sort": ("dimension",),
+    "top-k": ("k",),
+    "all-gather": ("dimension",),
+    "reduce-scatter": ("dimension",),
+    "all-to-all": ("split_dimension", "concat_dimension"),
+}
+"""Numbers that a kind must have, one each (beside those that its shape rule asks for)."""
+
+RANKED = {"constant": words("value"), "slice": words("start limit")}
+"""Numbers that may depend on the rank."""

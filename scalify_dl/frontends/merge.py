@@ -15,6 +15,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.vocabulary import RANKED
 
 from .graph import Graph, Op, Port, Tensor
 
@@ -139,6 +140,8 @@ def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: lis
         for key, mine in ours.numbers.items():
             yours = theirs.numbers[key]
             if len(mine) != len(yours):
+                return False
+            if mine != yours and key not in RANKED.get(ours.kind, ()):
                 return False
             differences += [
                 _Difference(ours, key, pos, y) for pos, (x, y) in enumerate(zip(mine, yours, strict=True)) if x != y

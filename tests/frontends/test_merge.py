@@ -56,6 +56,18 @@ def test_ranks_that_differ_stay_programs() -> None:
     assert [list(program.ranks or ()) for program in programs] == [[0, 2], [1, 3]]
 
 
+def test_only_bounds_of_slices_and_constants_are_numbers_by_rank() -> None:
+    """What a transpose does on one rank is no number that rules could compare."""
+
+    def turned(rank: int) -> Graph:
+        g = Graph(f"r{rank}", file=f"rank{rank}.txt")
+        x = g.input("x", "f32", (4, 4))
+        g.output(g.emit("transpose", [x], dimensions=[rank, 1 - rank]))
+        return g
+
+    assert len(merge([turned(0), turned(1)])) == 2
+
+
 def test_wiring_that_differs_is_no_number() -> None:
     def build(swapped: bool) -> Graph:
         g = Graph("g")

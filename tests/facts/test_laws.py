@@ -1,0 +1,168 @@
+"""Facts that describe no program are refused: shapes, attributes, constants, groups, loops, premises of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.files import load, write
+from scalify_dl.facts.model import Facts, Row
+from scalify_dl.frontends.builder import Pair
+
+
+def program() -> Facts:
+    """Slices, transposes, reductions, constants, a collective: one of each, on two ranks."""
+    pair = Pair("tp=2")
+    b, d = pair.base, pair.dist
+    x, dx = b.input("x", (4, 8)), d.shard("x", {0: "tp"})
+    i, di = b.input("i", (4,), "s32"), d.shard("i", {0: "tp"})
+    for p, v, n in ((b, x, i), (d, dx, di)):
+        y = p.transpose(p.slice(v, 1, 0, 4), 1, 0)
+        y = p.add(y, p.constant(0.5, "f32", y.shape))
+        p.output(
+            p.multiply(p.compare(n, p.constant(3, "s32", n.shape), direction="LT"), p.compare(n, 1, direction="GT"))
+        )
+        p.output(p.exponential(y))
+    d.output(d.all_reduce(d.reduce(dx, [0], "sum"), "tp"))
+    b.output(b.reduce(x, [0], "sum"))
+    d.all_gather(dx, "tp", 0)
+    return pair.facts()
+
+
+def looping() -> Facts:
+    """Two loops one after the other, on both sides."""
+    pair = Pair("tp=2")
+    for p, x in ((pair.base, pair.base.input("x", (4,))), (pair.dist, pair.dist.shard("x"))):
+        for _ in range(2):
+            n = p.constant(0, "s32")
+            condition = p.region("cond", [n, x], lambda q, i, v: q.compare(i, 3, direction="LT"))
+            body = p.region("body", [n, x], lambda q, i, v: [q.add(i, 1), q.exponential(v)])
+            types = [("s32", ()), ("f32", (4,))]
+            x = p.op("while", n, x, types=types, regions=[condition, body]).results[1]
+        p.output(x)
+    return pair.facts()
+
+
+Change = Callable[[list[Row]], object]
+
+
+def put(column: int, value: object, row: int = 0, where: object = None) -> Change:
+    """Sets one cell; with `where` that of the row that has this value."""
+
+    def change(rows: list[Row]) -> None:
+        at = row if where is None else next(n for n, r in enumerate(rows) if where in r)
+        rows[at] = (*rows[at][:column], value, *rows[at][column + 1 :])
+
+    return change
+
+
+def drop(*values: object) -> Change:
+    """Drops the rows that have all of these values."""
+
+    def change(rows: list[Row]) -> None:
+        rows[:] = [row for row in rows if not set(values) <= set(row)]
+
+    return change
+
+
+def more(*rows: Row) -> Change:
+    """Adds rows."""
+    return lambda found: found.extend(rows)
+
+
+WRONG: dict[str, tuple[str, Change, str]] = {
+    "result of another shape": ("dim", put(2, 3, where="slice"), r"op\.facts:\d+:1: .*`slice` \(slice\) has results"),
+    "result of another type": ("tensor", put(2, "s32", where="exponential"), "has results s32"),
+    "a slice beyond its operand": ("attr_number", put(3, 9, where="limit"), "outside of a dim"),
+    "a slice without limits": ("attr_number", drop("limit", "slice"), "slice bounds"),
+    "a transpose without dimensions": ("attr_number", drop("dimensions", "transpose"), "do not permute"),
+    "a transpose by no permutation": ("attr_number", put(3, 0, where="transpose"), "not distinct dims"),
+    "numbers behind a gap": ("attr_number", put(2, 2, row=-1), "has position"),
+    "numbers before the first": ("attr_number", put(2, -1, row=-1), "has position"),
+    "a number that is a text, too": ("attr_symbol", more(("slice", "start", 0, "0")), "both a number and a text"),
+    "a number by rank where ranks do not differ": (
+        "rank_number", more(("transpose", "dimensions", 2, 0, 0), ("transpose", "dimensions", 2, 1, 1)),
+        "`dimensions` depends on the rank",
+    ),
+    "a number on some ranks": ("rank_number", more(("slice", "start", 0, 0, 0)), "has position|numbers on the ranks"),
+    "no direction": ("attr_symbol", drop("direction", "compare"), "has the direction"),
+    "an unknown direction": ("attr_symbol", put(3, "XX", where="direction"), "has the direction"),
+    "no reducer": ("attr_symbol", drop("reducer", "all-reduce"), "has the reducer"),
+    "an operand too many": ("operand", more(("exponential", 1, "add")), "has 2 operands"),
+    "groups from position 1": ("group", put(2, 2), "not numbered from 0"),
+    "groups before position 0": ("group", put(2, -1), "not numbered from 0"),
+    "groups numbered from 1": ("group", lambda rows: rows.__setitem__(slice(None), [
+        (o, g + 1, p, r) for o, g, p, r in rows]), "not numbered from 0"),
+    "a ratio that is not the text": ("literal_rational", put(1, 3), "here and `"),
+    "a ratio over 0": ("literal_rational", put(2, 0), r"literal_rational\.facts:1:3"),
+    "a ratio not in lowest terms": ("literal_rational", lambda rows: rows.__setitem__(0, (
+        rows[0][0], 2 * rows[0][1], 2 * rows[0][2])), "lowest terms"),
+    "a text that is no number": ("literal", put(1, "half"), "is no value of"),
+    "a text that the type does not hold": ("literal", put(1, "4294967299", where="3"), "is no value of s32"),
+    "a hash beside a text": ("literal_hash", lambda rows: rows.append((CONSTANT, "ab")), "has a hash and the text"),
+    "items that are not the text": ("literal_item", put(2, 4, where=3), "other items than its text"),
+    "items that lack one": ("literal_item", lambda rows: rows.remove(next(r for r in rows if r[1] == 1)), "items of"),
+    "the value of what is computed": ("literal", more(("slice", "1")), "`slice` is no constant"),
+    "a premise about what is computed": (
+        "shard", more(("exponential", "", "base/exponential", "", "[0:1x4][1:1x2]|tp=1:2x2", "given")), "is computed",
+    ),
+    "a premise about a known constant": (
+        "shard", lambda rows: rows.append((CONSTANT, "", f"base/{CONSTANT}", "", "[]|tp=r2", "given")), "is computed",
+    ),
+    "a program on no rank": ("runs", more(("base", 0)), "distributed programs"),
+    "an axis that layouts cannot name": ("mesh_axis", put(0, "t p"), "axis `t p`|is no mesh_axis"),
+}  # fmt: skip
+CONSTANT = "constant"
+
+
+def refused(facts: Facts, directory: Path, message: str) -> InputError:
+    """The error on loading."""
+    write(facts, directory)
+    with pytest.raises(InputError, match=message) as caught:
+        load(directory)
+    assert caught.value.file
+    assert caught.value.line
+    return caught.value
+
+
+def test_the_programs_are_valid(tmp_path: Path) -> None:
+    for n, facts in enumerate((program(), looping())):
+        write(facts, tmp_path / str(n))
+        assert load(tmp_path / str(n)).tables == facts.tables
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_facts_that_describe_no_program_are_refused_with_their_place(tmp_path: Path, case: str) -> None:
+    table, change, message = WRONG[case]
+    facts = program()
+    change(facts.tables[table])
+    refused(facts, tmp_path / "facts", message)
+
+
+def test_loops_that_share_a_body_are_refused(tmp_path: Path) -> None:
+    facts = looping()
+    (op, _, body), (other, _, _) = (row for row in facts["region"] if row[1] == 1 and not row[0].startswith("base/"))
+    facts.tables["region"] = [(o, p, body if (o, p) == (other, 1) else g) for o, p, g in facts["region"]]
+    refused(facts, tmp_path / "facts", f"is a region of `{op}` and of `{other}`")
+
+
+@pytest.mark.parametrize(
+    ("graph", "message"),
+    [("body", "gives back other types"), ("cond", "no single truth value")],
+)
+def test_loops_hand_on_what_they_are_given(tmp_path: Path, graph: str, message: str) -> None:
+    facts = looping()
+    at = next(n for n, row in enumerate(facts["output"]) if graph in row[0])
+    mine = facts["output"][at][0]
+    other = next(row[2] for row in facts["input"] if row[0] == mine and row[1] == 1)
+    facts.tables["output"][at] = (mine, 0, other)
+    refused(facts, tmp_path / "facts", message)
+
+
+def test_branches_fit_their_op(tmp_path: Path) -> None:
+    facts = looping()
+    facts.tables["op"] = [(o, g, "conditional" if o == "while" else k) for o, g, k in facts["op"]]
+    refused(facts, tmp_path / "facts", "branches that give other types")
