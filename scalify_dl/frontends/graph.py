@@ -107,7 +107,8 @@ class Port:
 
     `path` is a stable name that both sides share: argument path, parameter name or descriptor; never an SSA name.
     `placement` is the dump's own annotation (distributed side). `range` are bounds lo ≤ x < hi of an integer input.
-    `alias` is what the dump calls it, where the tensor bears the name of what it was copied from.
+    `alias` is what the dump calls it, where the tensor bears the name of what it was copied from. `holds` is the input
+    whose memory holds it when the program ends (an input that the program writes: a cache, a parameter).
     """
 
     tensor: Tensor
@@ -115,6 +116,7 @@ class Port:
     placement: Annotation | None = None
     range: tuple[int, int] | None = None
     alias: str | None = None
+    holds: Port | None = None
 
 
 class Assumption(NamedTuple):

@@ -6,7 +6,17 @@ from collections.abc import Iterable
 
 from scalify_dl.frontends.graph import Tensor
 
-__all__ = ["FLOATING", "TORCH", "category", "is_floating", "is_integer", "promote", "result_type"]
+__all__ = [
+    "FLOATING",
+    "TORCH",
+    "category",
+    "exact_integers",
+    "is_floating",
+    "is_integer",
+    "promote",
+    "result_type",
+    "wrapped",
+]
 
 TORCH = {
     "torch.bool": "pred", "torch.int8": "s8", "torch.int16": "s16", "torch.short": "s16", "torch.int32": "s32",
@@ -20,6 +30,7 @@ TORCH = {
 
 FLOATING = frozenset({"f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"})
 WIDTH = {"s8": 8, "s16": 16, "s32": 32, "s64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
+SIGNIFICAND = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3fn": 4, "f8e5m2": 3, "f8e4m3fnuz": 4, "f8e5m2fnuz": 3}
 REAL_PART = {"c64": "f32", "c128": "f64"}
 COMPLEX_OF = {"f16": "c64", "bf16": "c64", "f32": "c64", "f64": "c128"}
 
@@ -32,6 +43,21 @@ def is_floating(dtype: str) -> bool:
 def is_integer(dtype: str) -> bool:
     """Whether a dtype is an integer one (not boolean)."""
     return dtype in WIDTH
+
+
+def exact_integers(dtype: str) -> tuple[int, int]:
+    """The least and the largest integer up to which a dtype holds every one exactly."""
+    if dtype in WIDTH:
+        width = WIDTH[dtype]
+        return (0, 2**width - 1) if dtype[0] == "u" else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
+    most = 2 ** SIGNIFICAND.get(dtype, 0)
+    return -most, most
+
+
+def wrapped(value: int, dtype: str) -> int:
+    """An integer as a dtype of integers holds it."""
+    low, high = exact_integers(dtype)
+    return (value - low) % (high - low + 1) + low
 
 
 def category(dtype: str) -> int:

@@ -1,25 +1,27 @@
 """An FX module lowered to a `Graph`: names resolved, every call dispatched to its lowering, printed types checked.
 
 An op without a lowering, or a form of one that its lowering does not know, becomes an `unknown:` op (`custom:` where it
-comes from outside of torch): never skipped, never guessed. Values that are no tensors (sizes, devices, process groups)
-are followed as Python values; inputs of that kind are counted and dropped.
+comes from outside of torch): never skipped, never guessed. Tensors are variables in memory (`memory`), so that writes
+and views are followed; inputs that are written are outputs as well. Values that are no tensors (sizes, devices, process
+groups) are followed as Python values; inputs of that kind are counted and dropped.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Port, Tensor
 
+from .calls import Calls
+from .compute import EFFECTS, Wanted, packet_of
 from .constants import literal_of
-from .functionalise import functionalise
-from .lowering import LOWERINGS, Context, Unsupported
-from .opaque import Items, items_taken, nested, opaque
+from .liveness import live_names, may_write
+from .lowering import Context, Unsupported
+from .memory import Variable
+from .opaque import Items, items_taken
 from .open_sizes import symbolic_number
 from .reader import Module, Statement
 from .sizes import OPERATOR_NAMES, SIZE_FUNCTIONS, Hidden, arithmetic, size_function
@@ -27,23 +29,11 @@ from .syntax import Call, Infix, Item, Ref, Symbol, TensorType, tensor_type
 
 __all__ = ["lower_module"]
 
-EFFECTS = frozenset(
-    """aten._assert_tensor_metadata aten._assert_async aten._assert_scalar aten.sym_constrain_range
-    aten.sym_constrain_range_for_size aten.record_stream profiler torch._check torch._check_is_size
-    torch._C._set_grad_enabled torch.amp.autocast_mode""".split()  # noqa: SIM905
-)
-"""Calls that compute nothing."""
-
 INLINED = frozenset(
     """wrap wrap_with_set_grad_enabled wrap_with_autocast tag_activation_checkpoint wrap_activation_checkpoint
     invoke_subgraph hints_wrapper""".split()  # noqa: SIM905
 )
 """Higher-order ops that run their sub-module once, as it is."""
-
-TORCH_SPACES = frozenset(
-    {"aten", "prims", "higher_order", "_c10d_functional", "c10d_functional", "c10d", "_dtensor", "quantized"}
-)
-"""Namespaces of torch itself: an op there without a lowering is `unknown:`, elsewhere `custom:`."""
 
 
 class Attribute(NamedTuple):
@@ -64,11 +54,16 @@ def lower_module(module: Module, context: Context, file: str | None = None) -> l
 
 class _Program:
     def __init__(self, module: Module, context: Context, file: str | None) -> None:
-        self.module = module
+        self.module = self.whole = module
         self.c = context
         self.file = file
+        self.calls = Calls(context)
+        self.memory = self.calls.memory
         self.env: dict[str, Any] = {}
-        self.item_types: dict[str, Items] | None = None
+        self.named: dict[str, Tensor] = {}
+        self.inputs: list[tuple[Port, Variable]] = []
+        self.taken: dict[int, dict[str, Items]] = {}
+        self.live: set[str] = set()
 
     def run(self) -> list[Port | None]:
         graph = self.c.graph
@@ -91,13 +86,13 @@ class _Program:
                 graph.ignored_inputs += 1
                 self.env[parameter.name] = Hidden(parameter.name)
             else:
-                self.env[parameter.name] = graph.input(parameter.name, type.dtype, self.shape_of(type))
+                self.env[parameter.name] = self.input(parameter.name, type)
         values = self.body(self.module)
         self.c.at = (self.module.returned_line, 0)
         returned: list[Port | None] = []
         for value, shown in zip(values, self.module.returned, strict=True):
             try:
-                result = self.evaluate(value)
+                result = self.calls.read(self.evaluate(value))
             except InputError as error:
                 raise error.located(self.file, self.module.returned_line) from None
             if isinstance(result, Tensor):
@@ -108,15 +103,33 @@ class _Program:
             else:
                 graph.ignored_outputs += 1
                 returned.append(None)
-        graph.aliases = {
-            name: value for name, value in self.env.items() if isinstance(value, Tensor) and value.name != name
-        }
+        self.written_inputs()
+        graph.aliases = {name: value for name, value in self.named.items() if value.name != name}
         return returned
+
+    def input(self, name: str, type: TensorType, path: str | None = None) -> Variable:
+        """An input of the graph, in memory of its own."""
+        variable = self.memory.new(self.c.graph.input(name, type.dtype, self.shape_of(type), path=path))
+        self.inputs.append((self.c.graph.inputs[-1], variable))
+        return variable
+
+    def written_inputs(self) -> None:
+        """What an input holds in the end, where the program writes it, is an output: returned already, or added."""
+        outputs = self.c.graph.outputs
+        for port, variable in self.inputs:
+            if not variable.changed or (held := self.memory.read(variable)) is port.tensor:
+                continue
+            found = next((output for output in outputs if output.tensor is held and output.holds is None), None)
+            if found is None:
+                self.c.graph.output(held)
+                found = outputs[-1]
+                found.alias = port.tensor.name
+            found.holds = port
 
     def body(self, module: Module) -> list[Any]:
         """Lowers the statements of a module; what it returns, still as expressions."""
-        statements, returned = functionalise(module)
-        for statement in statements:
+        self.live = live_names(module)
+        for statement in module.statements:
             self.c.name, self.c.frames = statement.names[0], statement.frames
             self.c.at = (statement.line, 0)
             try:
@@ -125,7 +138,7 @@ class _Program:
                 raise error.located(self.file, statement.line) from None
             except RecursionError:
                 raise InputError("nested too deeply", file=self.file, line=statement.line) from None
-        return returned
+        return module.returned
 
     # --- statements ------------------------------------------------------------------------------------------------
 
@@ -151,23 +164,27 @@ class _Program:
         try:
             return self.evaluate(value)
         except Unsupported as reason:  # an item that no lowering gives
-            return self.opaque("unknown", f"item of {statement.names[0]}", (), {}, self.types_wanted(type), str(reason))
+            name, types = f"item of {statement.names[0]}", self.wanted(type)()
+            return self.calls.fresh(self.calls.opaque(name, (), {}, types, str(reason), unknown=True))
 
     def bind(self, name: str, value: Any, type: TensorType | None) -> None:
         """Names a value; a tensor takes the name it has in the dump, and must be what is printed."""
         if isinstance(value, Attribute) and type is not None:
             value = self.attribute(value, type)
-        if isinstance(value, Tensor):
-            if type is not None and (value.dtype, value.shape) != (type.dtype, self.shape_of(type)):
+        if isinstance(value, Variable):
+            tensor = self.memory.read(value)
+            if type is not None and (tensor.dtype, tensor.shape) != (type.dtype, self.shape_of(type)):
                 raise InputError(
-                    f"`{name}` is printed as {_text(type)}, but its operands and arguments make it {value.type}",
+                    f"`{name}` is printed as {_text(type)}, but its operands and arguments make it {tensor.type}",
                     hint="was the file edited, or written by a version of torch with other semantics?",
                 )
-            op = self.c.producers.get(value)
-            if "." in value.name and op is not None:
-                value.name = name
+            op = self.c.producers.get(tensor)
+            if "." in tensor.name and op is not None:
+                tensor.name = name
                 if len(op.results) == 1:
                     op.name = name
+            if self.module is self.whole:
+                self.named[name] = tensor
         elif type is not None and not isinstance(value, Attribute) and not isinstance(value, Hidden):
             raise InputError(f"`{name}` is printed as {_text(type)}, but it is no tensor")
         self.env[name] = value
@@ -191,7 +208,7 @@ class _Program:
         return type.shape
 
     def evaluate(self, value: Any) -> Any:
-        """An argument as a Python value or tensor."""
+        """An argument as a Python value or variable."""
         kind = type(value)
         if kind is Ref:
             if value.name not in self.env:
@@ -207,13 +224,15 @@ class _Program:
         if kind is Symbol:
             return self.symbol(value, None)
         if kind is Infix:
-            return arithmetic(value.operator, self.evaluate(value.left), self.evaluate(value.right))
+            return self.arithmetic(value.operator, self.evaluate(value.left), self.evaluate(value.right))
         if kind is Call:
             if value.function in ("device", "torch.device"):
                 return Symbol("device")
             raise InputError(f"`{value.function}(…)` inside of an expression", expected="one call a line")
-        if kind is slice or kind is dict:
-            raise InputError(f"a {kind.__name__} as a value of an FX graph")
+        if kind is dict:
+            return [self.evaluate(item) for item in value.values()]
+        if kind is slice:
+            raise InputError("a slice as a value of an FX graph")
         return value
 
     def symbol(self, value: Symbol, type: TensorType | None) -> Any:
@@ -227,7 +246,7 @@ class _Program:
         attribute = Attribute(name)
         return attribute if type is None else self.attribute(attribute, type)
 
-    def attribute(self, value: Attribute, type: TensorType | None) -> Tensor:
+    def attribute(self, value: Attribute, type: TensorType | None) -> Variable:
         """A tensor constant (its value is not printed), or a parameter that was not lifted to an input."""
         if type is None:
             raise InputError(f"the type of `self.{value.name}` is not printed", hint="lift it to an input of the graph")
@@ -237,10 +256,10 @@ class _Program:
                 tensor = self.c.emit("constant", (), type.dtype, self.shape_of(type))
                 tensor.literal = literal_of(self.c.constants.get(value.name), tensor)
                 tensor.name = self.c.producers[tensor].name = value.name
+                self.env[key] = self.memory.new(tensor)
             else:
-                tensor = self.c.graph.input(value.name, type.dtype, self.shape_of(type), path=value.name)
-            self.env[key] = tensor
-        found: Tensor = self.env[key]
+                self.env[key] = self.input(value.name, type, value.name)
+        found: Variable = self.env[key]
         return found
 
     def item(self, value: Any, index: Any) -> Any:
@@ -251,8 +270,8 @@ class _Program:
                 raise InputError(f"item {index} of {len(value)} results")
             item = value[index]
             return item() if callable(item) else item
-        if isinstance(value, Tensor):
-            raise InputError(f"`{value.name}` is one tensor, but an item of it is taken")
+        if isinstance(value, Variable):
+            raise InputError(f"`{self.memory.read(value).name}` is one tensor, but an item of it is taken")
         raise InputError(f"`{index!r}` is no index of a value of this graph")
 
     def sequence(self, value: Any, count: int) -> Sequence[Any]:
@@ -273,19 +292,25 @@ class _Program:
             return self.higher_order(rest.removesuffix(".default"), call, statement, type)
         args = [self.argument(arg, type) for arg in call.args]
         kwargs = {key: self.argument(arg, type) for key, arg in call.kwargs.items()}
-        if name.startswith("aten.sym_size"):
-            return args[0].shape[args[1]] if len(args) > 1 else args[0].shape
+        if root == "self" and rest in self.module.modules:
+            module = self.module.modules[rest]
+            values = self.inline(module, [*args, *kwargs.values()])
+            return values[0] if module.bare else values
+        if name.startswith(("aten.sym_size", "aten.sym_numel", "aten.numel")):
+            shape = self.calls.read(args[0]).shape
+            if not name.startswith("aten.sym_size"):
+                return prod(shape)
+            return shape[args[1]] if len(args) > 1 else shape
         if root == "torch" and rest in SIZE_FUNCTIONS:
-            return size_function(rest, args)
-        if name.startswith("aten.sym_numel") or name.startswith("aten.numel"):
-            return prod(args[0].shape)
-        if "." not in name or (root == "torch" and _packet(name) not in EFFECTS):
+            return size_function(rest, self.calls.read(args))
+        if "." not in name or (root == "torch" and packet_of(name) not in EFFECTS):
             raise InputError(
                 f"`{call.function}` is no ATen op",
                 expected="a graph at the ATen level: torch.ops.…",
                 hint="capture with make_fx, torch.export or AOTAutograd, and print that graph",
             )
-        return self.dispatch(name, args, kwargs, type)
+        used = any(name in self.live for name in statement.names)
+        return self.calls.call(name, args, kwargs, self.wanted(type), used)
 
     def argument(self, value: Any, type: TensorType | None) -> Any:
         """As `evaluate`; a tensor constant of unknown type takes that of the statement that copies it."""
@@ -299,65 +324,26 @@ class _Program:
         if name == "getitem" and len(args) == 2:
             return self.item(args[0], args[1])
         if name in OPERATOR_NAMES and len(args) == 2:
-            return arithmetic(OPERATOR_NAMES[name], args[0], args[1])
+            return self.arithmetic(OPERATOR_NAMES[name], args[0], args[1])
         raise InputError(f"`operator.{name}` does not occur in FX text at the ATen level")
 
-    def dispatch(self, name: str, args: list[Any], kwargs: dict[str, Any], type: TensorType | None) -> Any:
-        packet = _packet(name)
-        lowering = LOWERINGS.get(name) or LOWERINGS.get(packet)
-        if lowering is None:
-            if packet in EFFECTS or packet.split(".")[0] in EFFECTS:
-                return None
-            space = packet.split(".")[0]
-            if space in TORCH_SPACES:
-                return self.opaque("unknown", name, args, kwargs, self.types_wanted(type), "no lowering exists for it")
-            return self.opaque("custom", packet, args, kwargs, self.types_wanted(type), None)
-        mark = len(self.c.graph.ops)
-        self.c.target = name
-        self.c.printed = lambda item: self.item_type(item)
-        try:
-            _checked(args, kwargs)
-            return lowering(self.c, *args, **kwargs)
-        except Unsupported as reason:
-            return self.fallback(mark, name, args, kwargs, type, str(reason))
-        except (TypeError, ValueError, AttributeError, IndexError, KeyError, ZeroDivisionError, OverflowError) as error:
-            try:
-                _signature(lowering).bind(self.c, *args, **kwargs)
-            except TypeError as mismatch:
-                return self.fallback(mark, name, args, kwargs, type, f"arguments: {mismatch}")
-            raise InputError(f"`{name}`: these arguments make no sense ({error})") from error
+    def arithmetic(self, sign: str, left: Any, right: Any) -> Any:
+        """`left sign right` of sizes."""
+        return arithmetic(sign, self.calls.read(left), self.calls.read(right))
 
-    def fallback(
-        self, mark: int, name: str, args: list[Any], kwargs: dict[str, Any], type: TensorType | None, why: str
-    ) -> Any:
-        """Takes back what a lowering had begun, and says what is missing."""
-        del self.c.graph.ops[mark:]
-        return self.opaque("unknown", name, args, kwargs, self.types_wanted(type), why)
+    def wanted(self, type: TensorType | None) -> Wanted:
+        """Result types of the current statement that only the text tells: its own, or those of the items taken of it,
+        by index."""
+        name, module = self.c.name, self.module
 
-    def opaque(
-        self, space: str, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Any, why: str | None
-    ) -> Any:
-        """An op without a meaning here: tensors are operands, everything else attributes."""
-        items = dict(enumerate(wanted)) if isinstance(wanted, list) else wanted
-        number = {(): ("s64", ())}  # that depends on data, or nothing
-        op = opaque(self.c, f"{space}:{name}", args, kwargs, items or number, why)
-        if not items:
-            return Hidden(name, tuple(op.results))
-        return op.results[0] if isinstance(wanted, list) else nested(dict(zip(wanted, op.results, strict=True)))
+        def types() -> list[tuple[str, tuple[int, ...]]] | Items:
+            if type is not None:
+                return [(type.dtype, self.shape_of(type))]
+            if id(module) not in self.taken:
+                self.taken[id(module)] = items_taken(module, self.file)
+            return self.taken[id(module)].get(name, {})
 
-    def types_wanted(self, type: TensorType | None) -> list[tuple[str, tuple[int, ...]]] | Items:
-        """Result types of an op that only the text tells: its own, or those of the items taken of it, by index."""
-        if type is not None:
-            return [(type.dtype, self.shape_of(type))]
-        if self.item_types is None:
-            self.item_types = items_taken(self.module, self.file)
-        return self.item_types.get(self.c.name, {})
-
-    def item_type(self, item: int) -> str | None:
-        """The printed dtype of an item of the current statement."""
-        wanted = self.types_wanted(None)
-        found = wanted.get((item,)) if isinstance(wanted, dict) else None
-        return found[0] if found else None
+        return types
 
     # --- higher-order ops --------------------------------------------------------------------------------------------
 
@@ -365,52 +351,44 @@ class _Program:
         if name in ("auto_functionalized", "auto_functionalized_v2") and call.args and isinstance(call.args[0], Symbol):
             target = call.args[0].path.removeprefix("torch.ops.")
             kwargs = {key: self.evaluate(value) for key, value in call.kwargs.items()}
-            return self.dispatch(target, [], _buffers(kwargs), type)
+            buffers = _buffers(kwargs)
+            if buffers is None:
+                why = "it writes into views of its buffers"
+                return self.calls.fresh(
+                    self.calls.opaque(
+                        f"higher_order.{name}", [target], self.calls.read(kwargs), self.wanted(type)(), why
+                    )
+                )
+            return self.calls.functional(target, buffers, self.wanted(type))
         args = [self.evaluate(arg) for arg in call.args]
         kwargs = {key: self.evaluate(value) for key, value in call.kwargs.items()}
         modules = [i for i, arg in enumerate(args) if isinstance(arg, Module)]
         if name in INLINED and len(modules) == 1 and not kwargs:
             rest = args[modules[0] + 1 :]
             return self.inline(args[modules[0]], rest[1:] if name == "invoke_subgraph" else rest)
-        return self.opaque(
-            "unknown", f"higher_order.{name}", args, kwargs, self.types_wanted(type), "no lowering exists for it"
+        return self.calls.higher_order(
+            f"higher_order.{name}",
+            args,
+            kwargs,
+            self.wanted(type),
+            bool(modules) and not any(may_write(args[i]) for i in modules),
         )
 
     def inline(self, module: Module, args: Sequence[Any]) -> Any:
         """Runs a sub-module in the place of its call."""
         if len(args) != len(module.parameters):
             raise InputError(f"`{module.name}` takes {len(module.parameters)} arguments, not {len(args)}")
-        outer = self.module, self.env, self.item_types, self.c.name, self.c.frames, self.c.at
-        self.module, self.item_types = module, None
+        outer = self.module, self.env, self.live, self.c.name, self.c.frames, self.c.at
+        self.module = module
         self.env = dict(zip((parameter.name for parameter in module.parameters), args, strict=True))
         try:
             return tuple(self.evaluate(value) for value in self.body(module))
         finally:
-            self.module, self.env, self.item_types, self.c.name, self.c.frames, self.c.at = outer
+            self.module, self.env, self.live, self.c.name, self.c.frames, self.c.at = outer
 
 
-def _packet(name: str) -> str:
-    """`aten.add.Tensor` → `aten.add`."""
-    space, _, rest = name.partition(".")
-    return f"{space}.{rest.partition('.')[0]}"
-
-
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
-
-
-def _checked(args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-    """No lowering sees values that the text does not show."""
-    for value in [*args, *kwargs.values()]:
-        if isinstance(value, list | tuple) and type(value) in (list, tuple):
-            _checked(value, {})
-        elif isinstance(value, Hidden):
-            raise Unsupported(f"`{value.name}` is a value that the dump does not show")
-
-
-def _buffers(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """Arguments of `auto_functionalized_v2`: written buffers by name, where each is a whole base."""
+def _buffers(kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """Arguments of `auto_functionalized_v2`: written buffers by name; None where one is not a whole base."""
     bases = kwargs.get("_all_bases")
     if bases is None:
         return kwargs
@@ -418,8 +396,8 @@ def _buffers(kwargs: dict[str, Any]) -> dict[str, Any]:
     for key, value in kwargs.items():
         if key.endswith("_base_index") and isinstance(value, int):
             name = key.removeprefix("_").removesuffix("_base_index")
-            if any(other.startswith(f"_{name}_") and other != key for other in kwargs):
-                raise InputError("auto_functionalized_v2 that writes into a view of its buffer", hint="use version 1")
+            if any(other.startswith(f"_{name}_") and other not in (key, f"_{name}_alias") for other in kwargs):
+                return None
             plain[name] = bases[value]
     return plain
 

@@ -65,7 +65,10 @@ class Statement:
 
 @dataclass(slots=True)
 class Module:
-    """One `forward`: its parameters, statements and returned values; sub-modules by attribute name."""
+    """One `forward`: its parameters, statements and returned values; sub-modules by attribute name.
+
+    `bare` says that it returns one value, not a tuple.
+    """
 
     name: str
     line: int
@@ -73,6 +76,7 @@ class Module:
     statements: list[Statement] = field(default_factory=list)
     returned: list[Any] = field(default_factory=list)
     returned_line: int = 0
+    bare: bool = False
     modules: dict[str, Module] = field(default_factory=dict)
 
 
@@ -232,6 +236,7 @@ class _Reader:
                 types |= parsed.types
             elif parsed.names is None:
                 module.returned, module.returned_line = self.returned(parsed.value), first + 1
+                module.bare = isinstance(parsed.value, Ref)
                 self.at += 1
                 return
             elif isinstance(parsed.value, Call) and parsed.value.function.startswith("fx_pytree.tree_flatten"):

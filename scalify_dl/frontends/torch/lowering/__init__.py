@@ -8,11 +8,12 @@ from . import (  # noqa: F401  (each registers its family)
     custom,
     elementwise,
     experts,
+    foreach,
     indexing,
     normalise,
     reductions,
     views,
 )
-from .core import LOWERINGS, Context, Unsupported
+from .core import KERNELS, LOWERINGS, Context, Unsupported
 
-__all__ = ["LOWERINGS", "Context", "Unsupported"]
+__all__ = ["KERNELS", "LOWERINGS", "Context", "Unsupported"]

@@ -229,7 +229,7 @@ def vllm_reduce_scatter(c: Context, x: Tensor, dim: int, world_size: int, group_
     return scattered(c, x, axis(dim, len(x.shape)), world_size, group_name, "sum")
 
 
-# --- c10d, in place; `functionalise` hands back the written tensors ---------------------------------------------------
+# --- c10d, in place: what is written, in the structure of the written argument ---------------------------------------
 
 
 def _printed(c: Context, reduce_op: object, x: Tensor) -> str:
@@ -248,54 +248,67 @@ def _group(group: object) -> object:
 
 
 @lower("c10d.allreduce_")
-def c10d_allreduce(c: Context, xs: Sequence[Tensor], group: object, reduce_op: object, *_: object) -> tuple[Any, ...]:
-    """([reduced…], work)"""
-    return tuple(all_reduce(c, x, _printed(c, reduce_op, x), _group(group)) for x in xs), None
+def c10d_allreduce(c: Context, xs: Sequence[Tensor], group: object, reduce_op: object, *_: object) -> list[Tensor]:
+    return [all_reduce(c, x, _printed(c, reduce_op, x), _group(group)) for x in xs]
+
+
+@lower("c10d.allreduce_coalesced_")
+def c10d_allreduce_coalesced(
+    c: Context, xs: Sequence[Tensor], group: object, reduce_op: object, *_: object
+) -> list[Tensor]:
+    return c10d_allreduce(c, xs, group, reduce_op)
 
 
 @lower("c10d.broadcast_")
-def c10d_broadcast(c: Context, xs: Sequence[Tensor], group: object, root: int, *_: object) -> tuple[Any, ...]:
-    """([broadcast…], work)"""
-    return tuple(broadcast(c, x, root, _group(group)) for x in xs), None
+def c10d_broadcast(c: Context, xs: Sequence[Tensor], group: object, root: int, *_: object) -> list[Tensor]:
+    return [broadcast(c, x, root, _group(group)) for x in xs]
 
 
 @lower("c10d._allgather_base_")
-def c10d_allgather(c: Context, out: Tensor, x: Tensor, group: object, *_: object) -> tuple[Any, ...]:
-    """(gathered, work)"""
-    return gathered(c, x, 0, _ratio(out, x), _group(group)), None
+def c10d_allgather(c: Context, out: Tensor, x: Tensor, group: object, *_: object) -> Tensor:
+    return c.reshape(gathered(c, x, 0, _ratio(out, x), _group(group)), out.shape)
+
+
+@lower("c10d.allgather_into_tensor_coalesced_")
+def c10d_allgather_coalesced(
+    c: Context, outs: Sequence[Tensor], xs: Sequence[Tensor], group: object, *_: object
+) -> list[Tensor]:
+    return [c10d_allgather(c, out, x, group) for out, x in zip(outs, xs, strict=True)]
 
 
 @lower("c10d.allgather_")
 def c10d_allgather_list(
     c: Context, outs: Sequence[Sequence[Tensor]], xs: Sequence[Tensor], group: object, *_: object
-) -> tuple[Any, ...]:
-    """([[part of each member…]], work)"""
+) -> list[list[Tensor]]:
+    """The part of each member."""
     if len(outs) != 1 or len(xs) != 1:
         raise Unsupported("an all-gather of several tensors at once")
     x, count = xs[0], len(outs[0])
     rows = x.shape[0] if x.shape else 1
     whole = gathered(c, x, 0, count, _group(group))
-    parts = [c.reshape(c.slice(whole, 0, i * rows, (i + 1) * rows), x.shape) for i in range(count)]
-    return (parts,), None
+    return [[c.reshape(c.slice(whole, 0, i * rows, (i + 1) * rows), x.shape) for i in range(count)]]
 
 
 @lower("c10d._reduce_scatter_base_")
-def c10d_reduce_scatter(
-    c: Context, out: Tensor, x: Tensor, group: object, reduce_op: object, *_: object
-) -> tuple[Any, ...]:
-    """(scattered, work)"""
-    return scattered(c, x, 0, _ratio(x, out), _group(group), _printed(c, reduce_op, x)), None
+def c10d_reduce_scatter(c: Context, out: Tensor, x: Tensor, group: object, reduce_op: object, *_: object) -> Tensor:
+    return c.reshape(scattered(c, x, 0, _ratio(x, out), _group(group), _printed(c, reduce_op, x)), out.shape)
+
+
+@lower("c10d.reduce_scatter_tensor_coalesced_")
+def c10d_reduce_scatter_coalesced(
+    c: Context, outs: Sequence[Tensor], xs: Sequence[Tensor], group: object, reduce_op: object, *_: object
+) -> list[Tensor]:
+    return [c10d_reduce_scatter(c, out, x, group, reduce_op) for out, x in zip(outs, xs, strict=True)]
 
 
 @lower("c10d.reduce_scatter_")
 def c10d_reduce_scatter_list(
     c: Context, outs: Sequence[Tensor], xs: Sequence[Sequence[Tensor]], group: object, reduce_op: object, *_: object
-) -> tuple[Any, ...]:
-    """([scattered], work)"""
+) -> list[Tensor]:
     if len(outs) != 1 or len(xs) != 1:
         raise Unsupported("a reduce-scatter of several tensors at once")
     whole = c.concatenate(xs[0], 0)
-    return [scattered(c, whole, 0, len(xs[0]), _group(group), _printed(c, reduce_op, whole))], None
+    return [scattered(c, whole, 0, len(xs[0]), _group(group), _printed(c, reduce_op, whole))]
 
 
 @lower("c10d.alltoall_base_")
@@ -303,7 +316,6 @@ def c10d_alltoall(
     c: Context, out: Tensor, x: Tensor, group: object, output_splits: Sequence[int] = (),
     input_splits: Sequence[int] = (), *_: object,
 ) -> Tensor:  # fmt: skip
-    """The exchanged tensor."""
     return all_to_all_single(c, x, output_splits, input_splits, _group(group))
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
@@ -26,7 +26,7 @@ from .dims import Shape, broadcast_shape
 from .emitter import Number
 from .structure import Structure
 
-__all__ = ["LOWERINGS", "Context", "Lowered", "Number", "Unsupported", "lower"]
+__all__ = ["KERNELS", "LOWERINGS", "Context", "Lowered", "Number", "Unsupported", "kernel", "lower"]
 
 Lowered = Any
 """A tensor, a tuple of tensors or of functions that emit one, or None."""
@@ -35,6 +35,17 @@ F = TypeVar("F", bound=Callable[..., Lowered])
 
 LOWERINGS: dict[str, Callable[..., Lowered]] = {}
 """Op name (`aten.mm`, or with its overload, `aten.max.dim`) → lowering."""
+
+
+class Kernel(NamedTuple):
+    """A kernel that writes: its parameters in order, and which it writes."""
+
+    parameters: tuple[str, ...]
+    written: tuple[str, ...]
+
+
+KERNELS: dict[str, Kernel] = {}
+"""Kernels outside of torch whose lowering gives (None, what is written…)."""
 
 
 def plain(x: Tensor | Number) -> Tensor | int | float:
@@ -68,6 +79,16 @@ def lower(*names: str) -> Callable[[F], F]:
     return register
 
 
+def kernel(name: str, parameters: str, written: str) -> Callable[[F], F]:
+    """Registers the lowering of a kernel that writes: of keyword parameters, it gives (None, what is written…)."""
+
+    def register(function: F) -> F:
+        KERNELS[name] = Kernel(tuple(parameters.split()), tuple(written.split()))
+        return lower(name)(function)
+
+    return register
+
+
 class Unsupported(Exception):
     """This form of an op has no lowering; the text says why."""
 
@@ -91,7 +112,7 @@ class Context(Structure):
             return self.scalar(self.scalars[x], dtype)
         result = self.emit("convert", (x,), dtype, x.shape)
         if x in self.iotas:
-            self.iotas[result] = self.iotas[x]
+            self.index(result, *self.iotas[x])
         return result
 
     def operand(self, x: Tensor | Number, dtype: str, shape: Shape) -> Tensor:

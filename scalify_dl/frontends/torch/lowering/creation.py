@@ -18,9 +18,11 @@ def _default(value: Number) -> str:
     return "pred" if isinstance(value, bool) else "s64" if isinstance(value, int) else "f32"
 
 
-def _filled(c: Context, value: Number, dtype: str, size: Sequence[int]) -> Tensor:
+def _filled(c: Context, value: Number, dtype: str, size: Sequence[int], like: bool = False) -> Tensor:
+    """`like` says that it lies in memory as another tensor does."""
     result = c.splat(value, dtype, tuple(size))
-    c.dense.add(result)
+    if not like:
+        c.dense.add(result)
     return result
 
 
@@ -32,7 +34,7 @@ def full(c: Context, size: Sequence[int], value: Number, *, dtype: object = None
 @lower("aten.full_like", "aten.new_full")
 def full_like(c: Context, x: Tensor, *args: Any, dtype: object = None, **_: object) -> Tensor:
     size, value = (x.shape, args[0]) if "like" in c.target else args[:2]
-    return _filled(c, value, dtype_of(dtype) if dtype else x.dtype, size)
+    return _filled(c, value, dtype_of(dtype) if dtype else x.dtype, size, like="like" in c.target)
 
 
 @lower("aten.zeros", "aten.ones")
@@ -42,7 +44,7 @@ def zeros(c: Context, size: Sequence[int], *, dtype: object = None, **_: object)
 
 @lower("aten.zeros_like", "aten.ones_like")
 def zeros_like(c: Context, x: Tensor, *, dtype: object = None, **_: object) -> Tensor:
-    return _filled(c, int("ones" in c.target), dtype_of(dtype) if dtype else x.dtype, x.shape)
+    return _filled(c, int("ones" in c.target), dtype_of(dtype) if dtype else x.dtype, x.shape, like=True)
 
 
 @lower("aten.new_zeros", "aten.new_ones")
@@ -52,7 +54,7 @@ def new_zeros(c: Context, x: Tensor, size: Sequence[int], *, dtype: object = Non
 
 @lower("aten.zero", "aten.zero_")
 def zero(c: Context, x: Tensor) -> Tensor:
-    return _filled(c, 0, x.dtype, x.shape)
+    return _filled(c, 0, x.dtype, x.shape, like=True)
 
 
 @lower("aten.fill", "aten.fill_")
@@ -85,7 +87,7 @@ def arange(
     if first:
         shifted = c.add(result, first)
         if jump == 1 and isinstance(first, int):
-            c.iotas[shifted] = (0, first)
+            c.index(shifted, 0, first)
         result = shifted
     return c.convert(result, name)
 

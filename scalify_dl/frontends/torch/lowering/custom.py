@@ -11,20 +11,20 @@ from typing import Any
 
 from scalify_dl.frontends.graph import Tensor
 
-from .core import Context, Unsupported, lower
+from .core import Context, Unsupported, kernel, lower
 from .dims import axis
 from .elementwise import silu
 from .indexing import take
 from .normalise import rms_norm_of
 
 
-@lower("_C.rms_norm")
+@kernel("_C.rms_norm", "result input weight epsilon", written="result")
 def vllm_rms_norm(c: Context, *, result: Tensor, input: Tensor, weight: Tensor, epsilon: float) -> tuple[Any, ...]:
     """Writes `result`."""
     return None, rms_norm_of(c, input, [len(input.shape) - 1], weight, epsilon)[0]
 
 
-@lower("_C.fused_add_rms_norm")
+@kernel("_C.fused_add_rms_norm", "input residual weight epsilon", written="input residual")
 def vllm_fused_add_rms_norm(
     c: Context, *, input: Tensor, residual: Tensor, weight: Tensor, epsilon: float
 ) -> tuple[Any, ...]:
@@ -33,7 +33,7 @@ def vllm_fused_add_rms_norm(
     return None, rms_norm_of(c, total, [len(input.shape) - 1], weight, epsilon)[0], total
 
 
-@lower("_C.silu_and_mul")
+@kernel("_C.silu_and_mul", "result input", written="out result")
 def vllm_silu_and_mul(
     c: Context, *, input: Tensor, out: Tensor | None = None, result: Tensor | None = None
 ) -> tuple[Any, ...]:
@@ -44,7 +44,7 @@ def vllm_silu_and_mul(
     return None, c.multiply(silu(c, gate), up)
 
 
-@lower("_C.rotary_embedding")
+@kernel("_C.rotary_embedding", "positions query key head_size cos_sin_cache is_neox", written="query key")
 def vllm_rotary_embedding(
     c: Context, *, positions: Tensor, query: Tensor, key: Tensor, head_size: int, cos_sin_cache: Tensor, is_neox: bool
 ) -> tuple[Any, ...]:
@@ -81,7 +81,7 @@ def vllm_rotary_embedding(
     return None, rotated(query), rotated(key)
 
 
-@lower("vllm.unified_attention_with_output")
+@kernel("vllm.unified_attention_with_output", "query key value output layer_name", written="output")
 def vllm_attention(
     c: Context, *, query: Tensor, key: Tensor, value: Tensor, output: Tensor, layer_name: str, **_: object
 ) -> tuple[Any, ...]:
@@ -106,7 +106,8 @@ def _opaque_attention(c: Context, query: Tensor, key: Tensor, value: Tensor, lik
     return result
 
 
-@lower("_C.gelu_and_mul", "_C.gelu_tanh_and_mul")
+@kernel("_C.gelu_and_mul", "result input", written="out result")
+@kernel("_C.gelu_tanh_and_mul", "result input", written="out result")
 def vllm_gelu_and_mul(
     c: Context, *, input: Tensor, out: Tensor | None = None, result: Tensor | None = None
 ) -> tuple[Any, ...]:

@@ -122,7 +122,7 @@ def _shifted(c: Context, x: Value, y: Value) -> Tensor | None:
         return None
     result = c.add(x, y)
     dim, offset = c.iotas[x]
-    c.iotas[result] = (dim, offset + y)
+    c.index(result, dim, offset + y)
     return result
 
 

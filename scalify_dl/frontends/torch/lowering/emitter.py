@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from scalify_dl.frontends.graph import Frame, Graph, Literal, Op, Tensor
-from scalify_dl.frontends.torch.dtypes import is_floating
+from scalify_dl.frontends.torch.dtypes import exact_integers, is_integer, wrapped
 
 from .dims import Shape
 
@@ -87,8 +87,9 @@ class Emitter:
             literal = Literal.scalar(f"({value.real!r},{value.imag!r})", dtype)
         elif dtype == "pred":
             literal = Literal.scalar(bool(value), dtype)
-        elif isinstance(value, float) and not is_floating(dtype) and dtype[0] != "c":
-            literal = Literal.scalar(int(value), dtype)  # torch truncates
+        elif is_integer(dtype):
+            value = wrapped(int(value), dtype)  # torch truncates and wraps
+            literal = Literal.scalar(value, dtype)
         elif dtype[0] == "c" and not isinstance(value, Fraction):
             literal = Literal.scalar(f"({float(value)!r},0)", dtype)
         else:
@@ -101,5 +102,11 @@ class Emitter:
     def iota(self, dtype: str, shape: Shape, dim: int) -> Tensor:
         """The index along a dim."""
         tensor = self.emit("iota", (), dtype, shape, {"dimension": [dim]})
-        self.iotas[tensor] = (dim, 0)
+        self.index(tensor, dim, 0)
         return tensor
+
+    def index(self, tensor: Tensor, dim: int, offset: int) -> None:
+        """Remembers that a tensor holds `index along dim + offset`, if its dtype can hold those."""
+        low, high = exact_integers(tensor.dtype)
+        if low <= offset and offset + tensor.shape[dim] - 1 <= high:
+            self.iotas[tensor] = (dim, offset)

@@ -189,7 +189,7 @@ def _vectors(c: Context, indices: Sequence[Tensor], shape: Shape) -> Tensor:
 # --- writes ----------------------------------------------------------------------------------------------------------
 
 
-@lower("aten.index_put", "aten._unsafe_index_put", "aten.index_put_")
+@lower("aten.index_put", "aten._unsafe_index_put", "aten.index_put_", "aten._index_put_impl")
 def index_put(
     c: Context, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False, *_: object
 ) -> Tensor:
@@ -219,7 +219,8 @@ def index_put(
     if dims != list(range(len(dims))):
         raise Unsupported("index_put that skips leading dims")
     made = c.producers.get(x)
-    if made is not None and made.kind == "empty" and len(given) == 1 and given[0][1] in c.permutations:
+    whole = len(given) == 1 and given[0][1] in c.permutations and given[0][1].shape == x.shape[:1]
+    if made is not None and made.kind == "empty" and whole and not accumulate:
         x = c.splat(0, x.dtype, x.shape)  # every element is written: what was there does not matter
     updates = c.operand(values, x.dtype, (*shape, *x.shape[len(dims) :]))
     wrapped = [_wrapped(c, i, x.shape[d]) for d, i in given]

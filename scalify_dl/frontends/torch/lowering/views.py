@@ -71,7 +71,7 @@ def squeeze(c: Context, x: Tensor, dim: int | Sequence[int] | None = None) -> Te
     return c.reshape(x, tuple(n for d, n in enumerate(x.shape) if d not in gone or n != 1))
 
 
-@lower("aten.flatten")
+@lower("aten.flatten", "aten.ravel")
 def flatten(c: Context, x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     if not x.shape:
         return c.reshape(x, (1,))
@@ -90,6 +90,8 @@ def unflatten(c: Context, x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 @lower("aten.t", "aten.t_copy", "aten.numpy_T", "aten.mT", "aten.adjoint")
 def t(c: Context, x: Tensor) -> Tensor:
     rank = len(x.shape)
+    if "adjoint" in c.target and x.dtype[0] == "c":
+        raise Unsupported("the adjoint of complex numbers")
     if "mT" in c.target or "adjoint" in c.target:
         return c.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
     return c.transpose(x, range(rank)[::-1])
@@ -225,7 +227,9 @@ def split(c: Context, x: Tensor, size: int, dim: int = 0) -> tuple[Lazy, ...]:
 @lower("aten.chunk", "aten.unsafe_chunk")
 def chunk(c: Context, x: Tensor, chunks: int, dim: int = 0) -> tuple[Lazy, ...]:
     d = axis(dim, len(x.shape))
-    return split(c, x, max(-(-x.shape[d] // chunks), 1), d)
+    if not x.shape[d]:
+        return _pieces(c, x, [0] * chunks, d)
+    return split(c, x, -(-x.shape[d] // chunks), d)
 
 
 @lower("aten.unbind", "aten.unbind_copy")
@@ -350,7 +354,7 @@ def dtype_of(value: object) -> str:
     return TORCH[str(path)]
 
 
-@lower("aten.copy", "aten.copy_")
+@lower("aten.copy", "aten.copy_", "prims.copy_to")
 def copy(c: Context, x: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     """`src` as it looks once written over x."""
     return c.broadcast(c.convert(src, x.dtype), x.shape)

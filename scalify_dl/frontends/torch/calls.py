@@ -1,0 +1,254 @@
+"""Calls of operators: what they compute, what they write, and what their results share memory with.
+
+What an operator does to memory is in the table (`aliases`) or declared with its lowering (`KERNELS`). Of any other it
+is not known: one whose result nobody reads, or whose name says that it writes, loses the memory of its operands; of one
+whose results are read it is assumed, and listed, that it writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.frontends.graph import Tensor
+
+from .aliases import Argument, Effect, Share, effect_of
+from .compute import EFFECTS, Wanted, lowering_of, packet_of
+from .lowering import KERNELS, Context, Unsupported
+from .memory import Variable
+from .opaque import opaque
+from .overlap import disjoint
+from .sharing import Sharing
+from .sizes import Hidden
+from .view import BY_STRIDES, View, given, variables
+
+__all__ = ["Calls"]
+
+
+class Calls(Sharing):
+    """Calls operators of variables."""
+
+    def __init__(self, c: Context) -> None:
+        super().__init__(c)
+        self.assumed: set[str] = set()
+
+    def call(self, name: str, args: list[Any], kwargs: dict[str, Any], wanted: Wanted, used: bool) -> Any:
+        """Calls an op of variables and Python values; `used` says whether anything reads its result.
+
+        Returns variables for tensors, in the structure of the op's results.
+        """
+        packet = packet_of(name)
+        space = packet.partition(".")[0]
+        if lowering_of(name) is None and (packet in EFFECTS or space in EFFECTS):
+            return None
+        self.c.target = name
+        if packet in BY_STRIDES and not all(v.storage.dense for v in variables(args[:1])):
+            self.c.dense.difference_update(self.read(args[:1]))
+        effect = effect_of(name, kwargs)
+        if packet in KERNELS:
+            return self.kernel(name, packet, args, kwargs)
+        if effect is None and lowering_of(name) is None:
+            return self.foreign(name, args, kwargs, wanted, used)
+        if effect is None:
+            effect = Effect(results=(Share(None, False),))
+        if effect.metadata:
+            return self.change(name, effect, args, kwargs, wanted)
+        written = [a for a in effect.written if not (a.unless and given(a.unless, args, kwargs) is False)]
+        if written:
+            return self.writer(name, effect, written, args, kwargs, wanted)
+        result = self.compute(name, self.read(args), self.read(kwargs), wanted)
+        return self.share(name, result, effect, args, kwargs, wanted)
+
+    # --- writes ----------------------------------------------------------------------------------------------------
+
+    def writer(
+        self, name: str, effect: Effect, written: list[Argument], args: list[Any], kwargs: dict[str, Any],
+        wanted: Wanted,
+    ) -> Any:  # fmt: skip
+        """An op that writes arguments: they hold what its functional twin (or its lowering) computes of them."""
+        targets = [given(argument, args, kwargs) for argument in written]
+        out = any(argument.position is None for argument in written)
+        mark = len(self.c.graph.ops)
+        known = True
+        try:
+            if _crossed(self, name, effect, targets, args, kwargs):
+                raise Unsupported("tensors that it writes share memory with others that it is given")
+            twin = effect.twin if effect.twin and lowering_of(effect.twin) is not None else name
+            rest = {key: v for key, v in kwargs.items() if not (out and any(key == a.name for a in written))}
+            value = self.lowered(self.c, twin, self.read(args), self.read(rest))
+            values = list(value) if len(targets) > 1 and type(value) in (list, tuple) else [value]
+            if len(values) != len(targets):
+                raise Unsupported("what it writes is not what its lowering gives")
+            values = self.read(values)
+        except Unsupported as reason:
+            del self.c.graph.ops[mark:]
+            known, values = False, self.unknown(name, args, kwargs, targets, str(reason))
+        self.c.target = name
+        for target, value in zip(targets, values, strict=True):
+            self.assign(target, value, name, out and known)
+        if effect.results and any(share is not None for share in effect.results):
+            results = [
+                given(share.argument, args, kwargs) if share is not None and share.argument else Hidden(self.c.name)
+                for share in effect.results
+            ]
+            return results[0] if len(results) == 1 else tuple(results)
+        if known or not wanted():
+            return Hidden(self.c.name)
+        return self.fresh(self.opaque(name, self.read(args), self.read(kwargs), wanted(), "no lowering exists for it"))
+
+    def unknown(self, name: str, args: Any, kwargs: Any, targets: Any, why: str) -> list[Any]:
+        """What an op writes of which it is not known: results of an `unknown:` op in the structure of the targets."""
+        types = [self.type_of(variable) for variable in variables(targets)]
+        items = dict(enumerate(types))
+        results = iter(opaque(self.c, f"unknown:{name}", self.read(args), self.read(kwargs), items, why).results)
+
+        def filled(target: Any) -> Any:
+            if isinstance(target, Variable):
+                return next(results)
+            return [filled(item) for item in target] if type(target) in (list, tuple) else None
+
+        return [filled(target) for target in targets]
+
+    def assign(self, target: Any, value: Any, name: str, out: bool = False) -> None:
+        """A target of a write now holds a value, in its own type."""
+        if not isinstance(target, Variable):
+            if type(target) in (list, tuple) and type(value) in (list, tuple) and len(target) == len(value):
+                for each, item in zip(target, value, strict=True):
+                    self.assign(each, item, name, out)
+            else:
+                self.lose([target], name, "it writes a list of tensors of another length")
+            return
+        held = self.memory.read(target)
+        if not isinstance(value, Tensor):
+            self.lose([target], name, "what it writes is not known")
+        elif out and value.shape != held.shape:  # resized
+            if 0 not in held.shape:
+                self.lose([target], name, "it resizes what it writes")
+            target.node = self.memory.new(self.c.convert(value, held.dtype)).node
+        elif out and value.dtype != held.dtype:
+            self.lose([target], name, f"it computes {held.dtype} where it would otherwise give {value.dtype}")
+        elif value.shape != held.shape:
+            raise InputError(f"`{name}` writes {value.type} into {held.type}", hint="was the file edited?")
+        elif value is not held:
+            self.memory.write(target, self.c.convert(value, held.dtype))
+
+    def lose(self, values: Any, name: str, why: str) -> None:
+        """The memory of every variable among values is lost."""
+        for storage in dict.fromkeys(v.storage for v in variables(values)):
+            self.memory.lose(storage, name, why)
+
+    def change(self, name: str, effect: Effect, args: list[Any], kwargs: dict[str, Any], wanted: Wanted) -> Any:
+        """In place, a tensor becomes another view of its memory, or a view of another's."""
+        (target,) = (given(argument, args, kwargs) for argument in effect.written[:1])
+        others = [v for v in variables([args, kwargs]) if v is not target]
+        if not isinstance(target, Variable):
+            raise InputError(f"`{name}` of something else than a tensor")
+        node = target.node
+        self.memory.touch(node.storage)
+        if effect.twin and lowering_of(effect.twin) is not None:
+            result = self.compute(effect.twin, self.read(args), self.read(kwargs), lambda: [self.type_of(target)])
+            step = View(self, effect.twin, args, kwargs, effect.written[0], (), wanted)
+            target.node = self.memory.view(node, step, result).node
+        elif len(others) == 1 and len(args) == 2 and others[0] is args[1] and not kwargs:  # set_(x, source)
+            target.node = others[0].node
+        elif list(args[1:2]) != [list(self.memory.read(target).shape)]:  # `resize_` to the same size changes nothing
+            types = wanted() or [self.type_of(target)]
+            why = "it changes what a tensor is a view of"
+            result = self.opaque(name, self.read(args), self.read(kwargs), types, why, unknown=True)
+            target.node = self.memory.new(result).node
+            self.memory.link([node.storage, target.storage, *(v.storage for v in others)])
+        return target
+
+    def type_of(self, variable: Variable) -> tuple[str, tuple[int, ...]]:
+        """Element type and shape of what a variable holds."""
+        held = self.memory.read(variable)
+        return held.dtype, held.shape
+
+    # --- ops that are not torch's ----------------------------------------------------------------------------------
+
+    def kernel(self, name: str, packet: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A kernel whose lowering says what it writes: its lowering gives (None, what is written…)."""
+        declared = KERNELS[packet]
+        given = dict(zip(declared.parameters, args, strict=False)) | kwargs
+        targets = [given.get(parameter) for parameter in declared.written]
+        targets = [target for target in targets if target is not None]
+        mark = len(self.c.graph.ops)
+        try:
+            if len(args) > len(declared.parameters):
+                raise Unsupported("more arguments than are known")
+            values = list(self.read(self.lowered(self.c, name, (), self.read(given)))[1:])
+        except Unsupported as reason:
+            del self.c.graph.ops[mark:]
+            values = self.unknown(name, [], given, targets, str(reason))
+        for target, value in zip(targets, values, strict=True):
+            self.assign(target, value, name)
+        return None
+
+    def functional(self, name: str, kwargs: dict[str, Any], wanted: Wanted) -> Any:
+        """A writing kernel made functional by torch: what it would write are results."""
+        if effect_of(name) is not None:
+            why = "no lowering exists for it in this form"
+            return self.fresh(self.opaque(name, [], self.read(kwargs), wanted(), why, unknown=True))
+        return self.fresh(self.compute(name, [], self.read(kwargs), wanted))
+
+    def foreign(self, name: str, args: list[Any], kwargs: dict[str, Any], wanted: Wanted, used: bool) -> Any:
+        """An op of which nothing is known."""
+        types, packet = wanted(), packet_of(name)
+        result = self.opaque(name, self.read(args), self.read(kwargs), types, "no lowering exists for it")
+        if used and types and not packet.endswith("_"):
+            if packet not in self.assumed:
+                self.assumed.add(packet)
+                first = next(iter(_tensors(result)))
+                text = f"`{packet}` writes none of its arguments, and its results share no memory with them"
+                self.c.graph.assume(first, text, "effects of a custom op")
+            return self.fresh(result)
+        found = self.fresh(result)
+        self.entangle([args, kwargs], found, name)
+        return found
+
+    def higher_order(self, name: str, args: list[Any], kwargs: dict[str, Any], wanted: Wanted, pure: bool) -> Any:
+        """An op of sub-modules that is not lowered; `pure` says that these write nothing."""
+        result = self.opaque(name, self.read(args), self.read(kwargs), wanted(), "no lowering exists for it")
+        found = self.fresh(result)
+        if pure:
+            self.memory.link([v.storage for v in variables([args, kwargs, found])])
+        else:
+            self.entangle([args, kwargs], found, name)
+        return found
+
+    def entangle(self, operands: Any, results: Any, name: str) -> None:
+        """An op that may write any operand: their memory is lost, and results may lie in it."""
+        self.lose(operands, name, "what it writes is not known")
+        self.memory.link([v.storage for v in variables([operands, results])])
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from _tensors(item)
+
+
+def _crossed(c: Calls, name: str, effect: Effect, targets: list[Any], args: list[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether an op reads or writes elements again that it has written: what it gives depends on the order."""
+    if name.startswith(("c10d.", "_c10d_functional.")):
+        return False  # collectives read all before they write
+    places = [
+        (variable, where, n, any(value is target for target in targets))
+        for where, value in enumerate([*args, *kwargs.values()])
+        for n, item in enumerate(value if type(value) in (list, tuple) else [value])
+        for variable in variables(item)
+    ]
+    for number, (one, where, n, written) in enumerate(places):
+        for other, there, m, written_too in places[number + 1 :]:
+            apart = one.storage is not other.storage and other.storage not in one.storage.perhaps
+            if apart or not (written or written_too):
+                continue
+            same = where != there and n == m and c.memory.read(one) is c.memory.read(other)
+            if same and effect.pointwise and one.storage is other.storage:
+                continue
+            if one.storage is not other.storage or not disjoint(one.node, other.node):
+                return True
+    return False

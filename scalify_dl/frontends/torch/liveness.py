@@ -1,0 +1,63 @@
+"""Which names of a module anything reads in the end, and whether a module may write memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .aliases import effect_of
+from .compute import EFFECTS, lowering_of, packet_of
+from .reader import Module
+from .syntax import Call, Infix, Item, Ref
+
+__all__ = ["live_names", "may_write"]
+
+
+def live_names(module: Module) -> set[str]:
+    """Names that a returned value, or an op that may write, depends on."""
+    live = set(_names(module.returned))
+    for statement in reversed(module.statements):
+        if any(name in live for name in statement.names) or not _pure(statement.value):
+            live.update(_names(statement.value))
+    return live
+
+
+def may_write(module: Module) -> bool:
+    """Whether some op of a module, or of its sub-modules, writes memory or may do so."""
+    inner = any(may_write(each) for each in module.modules.values())
+    return inner or any(not _pure(statement.value) for statement in module.statements)
+
+
+def _pure(value: Any) -> bool:
+    """Whether a statement certainly writes nothing."""
+    if not isinstance(value, Call):
+        return True
+    name = value.function.removeprefix("torch.ops.")
+    space, packet = name.partition(".")[0], packet_of(name)
+    if space in ("operator", "_operator", "device", "torch") or packet in EFFECTS or space in EFFECTS:
+        return True
+    effect = effect_of(name, value.kwargs)
+    if effect is None:
+        return lowering_of(name) is not None
+    return not effect.written
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Names in an expression."""
+    if isinstance(value, Ref):
+        yield value.name
+    elif isinstance(value, Item):
+        yield from _names(value.value)
+        yield from _names(value.index)
+    elif isinstance(value, Infix):
+        yield from _names(value.left)
+        yield from _names(value.right)
+    elif isinstance(value, Call):
+        yield from _names(value.args)
+        yield from _names(value.kwargs)
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from _names(item)
+    elif type(value) is dict:
+        for item in value.values():
+            yield from _names(item)

@@ -1,0 +1,53 @@
+"""Whether two views of one storage may have an element in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .lowering import Unsupported
+from .memory import Node
+
+__all__ = ["disjoint"]
+
+LARGEST = 1 << 30
+WORK = 100_000
+
+
+def disjoint(one: Node, other: Node) -> bool:
+    """Whether views of one storage have no element in common, as far as can be told: both are made of an array that is
+    never touched, and compared by address."""
+    shape = one.storage.type[1]
+    if np.prod(shape, dtype=np.float64) > LARGEST:
+        return False
+    root = np.empty(shape, dtype=np.bool_)
+    try:
+        return not np.shares_memory(_viewed(root, one), _viewed(root, other), max_work=WORK)  # type: ignore[arg-type]
+    except (Unsupported, np.exceptions.TooHardError):
+        return False
+
+
+def _viewed(root: NDArray[np.bool_], node: Node) -> NDArray[np.bool_]:
+    """A view of the root as numpy's; Unsupported where it has to copy."""
+    steps = []
+    while node.parent is not None and node.step is not None:
+        steps.append(node.step)
+        node = node.parent
+    array: Any = root
+    for step in reversed(steps):
+        for op in step.chain(node.storage.type[0], array.shape):
+            if op.kind == "transpose":
+                array = array.transpose(op.numbers["dimensions"])
+            elif op.kind == "slice":
+                bounds = zip(op.numbers["start"], op.numbers["limit"], op.numbers["stride"], strict=True)
+                array = array[tuple(slice(*bound) for bound in bounds)]
+            elif op.kind == "reshape":
+                before, array = array, array.reshape(op.result.shape)
+                if before.size and not np.may_share_memory(before, array):
+                    raise Unsupported("a view that numpy has to copy")
+            else:
+                raise Unsupported(f"a view by {op.kind}")
+    found: NDArray[np.bool_] = array
+    return found
