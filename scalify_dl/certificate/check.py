@@ -5,14 +5,15 @@ recursion of `holds` must be a ground instance of its clause with the stated bin
 earlier line, or a row of a relation that the checker computes itself from the facts (`closed`), as is all that the
 clause denies or counts. Claims of arithmetic are decided anew (`decide`).
 
-What is concluded from the recursion (outputs, assumptions, contradictions) is concluded from what was shown of it: no
-assumption, broken supposition or contradiction that the shown rows lead to can be left out.
+What is concluded (outputs, assumptions, contradictions) is concluded from *all* that follows from the facts, with the
+claims and choices that were accepted: after the last step the checker computes the recursion itself, so nothing that an
+assumption, a broken supposition or a contradiction rests on can be left out.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +23,7 @@ from scalify_dl.facts import Facts
 
 from .closed import Closed
 from .decide import Decider
-from .files import CertificateError, file_hash, read_lines, rule_name, text_hash
+from .files import CertificateError, own_rules, read_lines, rule_names, table_hash
 from .plans import Check, Functions, Row, Rows, derive, instance
 from .rules import read_rules
 from .structure import DECIDED, Structure
@@ -43,25 +44,32 @@ class Checker:
     """Rules, read once, by which certificates are replayed."""
 
     def __init__(self, rules: Iterable[Path], shipped: Path) -> None:
-        """`shipped`: the folder of the rules that come with the package, which only shortens names of files."""
+        """`shipped`: the folder of the rules that come with the package; other files are somebody's own."""
         with _refusing():
             self.rules = read_rules(rules)
-            names = {str(file): rule_name(file, shipped) for file in self.rules.files}
-            self.hashes = {names[str(file)]: file_hash(file) for file in self.rules.files}
+            names = rule_names(self.rules.files, shipped)
+            self.hashes = {names[file]: digest for file, digest in self.rules.files.items()}
             self.clauses: dict[tuple[str, str, int, str], list[Clause]] = defaultdict(list)
             for clause in self.rules.clauses:
-                self.clauses[clause.head.relation, names[clause.file], clause.line, clause.text].append(clause)
+                self.clauses[clause.head.relation, names[Path(clause.file)], clause.line, clause.text].append(clause)
             self.structure = Structure(self.rules)
+            self.own = own_rules(self.rules.files, shipped)
 
     def replay(self, certificate: Path, facts: Facts) -> Checked:
         """Accept a certificate over facts, which were loaded from a directory and are valid; CertificateError says
         which line is not accepted and why."""
         with _refusing():
-            lines = read_lines(certificate)
+            return self.accept(read_lines(certificate), facts.tables)
+
+    def accept(self, lines: Iterable[Any], tables: Mapping[str, Iterable[Row]]) -> Checked:
+        """Accept the lines of a certificate after the first, over fact tables; CertificateError where they do not
+        hold."""
+        with _refusing():
+            lines = iter(lines)
             header = next(lines, None)
             if not isinstance(header, dict):
                 raise CertificateError("it does not say what it proves")
-            rows, hashes = _facts(self.rules, facts)
+            rows, hashes = _facts(self.rules, tables)
             _same("rules", header.get("rules"), self.hashes)
             _same("facts", header.get("facts"), hashes)
             replay = _Replay(self, rows, header)
@@ -79,8 +87,10 @@ def _refusing() -> Iterator[None]:
         raise CertificateError(f"the rules are not understood: {error}") from None
     except RecursionError:
         raise CertificateError("its terms are nested too deep") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise CertificateError(f"cannot be checked: {error}") from None
+    except CertificateError:
+        raise
+    except Exception as error:  # nor what the checker stumbles over
+        raise CertificateError(f"cannot be checked: {type(error).__name__}: {error}") from None
 
 
 def _same(what: str, stated: Any, found: dict[str, str]) -> None:
@@ -90,14 +100,14 @@ def _same(what: str, stated: Any, found: dict[str, str]) -> None:
         raise CertificateError(f"it is about other {what}: {', '.join(wrong[:5])}")
 
 
-def _facts(rules: RuleSet, facts: Facts) -> tuple[dict[str, Rows], dict[str, str]]:
-    """The rows of every relation that is read from the facts, and the hash of its file."""
+def _facts(rules: RuleSet, tables: Mapping[str, Iterable[Row]]) -> tuple[dict[str, Rows], dict[str, str]]:
+    """The rows of every relation that is read from the facts, and the hash of its table: of these very rows."""
     rows: dict[str, Rows] = {}
     hashes: dict[str, str] = {}
     for relation, name in rules.inputs.items():
-        file = (facts.directory or Path()) / name
-        rows[relation] = dict.fromkeys(facts.tables.get(file.stem, ()) if relation != DECIDED else ())
-        hashes[name] = text_hash(file.read_text("utf-8") if file.exists() else "")
+        table = [*tables.get(Path(name).stem, ())]
+        rows[relation] = dict.fromkeys(table if relation != DECIDED else ())
+        hashes[name] = table_hash(table)
     return rows, hashes
 
 
@@ -128,11 +138,15 @@ class _Header:
             raise CertificateError("it does not state the choices that the rules leave open")
         for relation, rows in choices.items():
             self.choices[relation] = chosen = dict.fromkeys(map(tuple, rows))
+            if any(len(row) != len(rules.relations[relation]) for row in chosen):
+                raise CertificateError(f"a choice of {relation} has not the columns of the relation")
             for key in rules.choices[relation]:
                 if len({tuple(row[i] for i in key) for row in chosen}) != len(chosen):
                     raise CertificateError(f"the choices of {relation} give one key two rows")
         if not isinstance(self.clauses, list) or not all(
-            isinstance(clause, list) and [type(item) for item in clause] == [str, str, int, str, list]
+            isinstance(clause, list)
+            and [type(item) for item in clause] == [str, str, int, str, list]
+            and all(type(name) is str for name in clause[4])
             for clause in self.clauses
         ):
             raise CertificateError("its list of clauses is malformed")
@@ -247,7 +261,7 @@ class _Replay:
     def begin_to_conclude(self) -> None:
         """The recursion ends here."""
         self.concluding = True
-        self.closed.conclude(self.shown())
+        self.closed.conclude(self.shown()[DECIDED])
         self.compile(late=True)
 
     def shown(self) -> dict[str, Rows]:
@@ -261,6 +275,12 @@ class _Replay:
         if not self.concluding:
             self.begin_to_conclude()
         shown = self.shown()
+        for relation, rows in self.header.choices.items():
+            if not rows.keys() <= shown[relation].keys():
+                raise CertificateError(f"a choice of {relation} is not derived")
+        for relation, rows in shown.items():
+            if relation != DECIDED and not rows.keys() <= self.closed.rows(relation).keys():
+                raise CertificateError(f"a row of {relation} is shown that does not follow from the facts")
         outputs = [tuple(map(str, row)) for row in self.header.outputs]
         for row in outputs:
             if (row[0], row[1], "PROVED", row[2]) not in shown["output_verdict"]:
@@ -269,10 +289,7 @@ class _Replay:
         if missing or not outputs:
             names = ", ".join(" = ".join(map(str, pair)) for pair in sorted(missing))
             raise CertificateError(f"no proof of {names or 'anything'}")
-        for relation, rows in self.header.choices.items():
-            if not rows.keys() <= shown[relation].keys():
-                raise CertificateError(f"a choice of {relation} is not derived")
-        assumptions = sorted(tuple(map(str, row)) for row in self.concluded("assumption"))
+        assumptions = sorted([*(tuple(map(str, row)) for row in self.concluded("assumption")), *self.checker.own])
         if [list(row) for row in assumptions] != self.header.assumptions:
             raise CertificateError("the assumptions are not those that the rules list")
         if self.concluded("inconsistent"):

@@ -1,4 +1,4 @@
-"""Complete relations: what a certificate does not show step by step.
+"""Complete relations: what a certificate need not show, and what it must not hide.
 
 A relation is computed from the facts when it is first asked for, with everything that it depends on, by semi-naive
 evaluation. A clause with an empty relation in its body is skipped without looking at the rest of it.
@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from .plans import Derive, Functions, Row, Rows, derive, plain_atoms
-from .structure import RECURSION, Structure
+from .plans import LONG, Derive, Functions, Row, Rows, derive, plain_atoms
+from .structure import DECIDED, RECURSION, Structure
 from .terms import Atom, Clause, RuleError, RuleSet
 
 _MANY = 1000
@@ -89,6 +89,7 @@ class Closed:
         for relation, rows in (facts | chosen).items():
             self.tables[relation].rows |= rows
         self.done = {r for r in rules.relations if r not in self.clauses}
+        self.concluding = False
         self.growing: set[str] = set()
         """Relations that are being computed."""
 
@@ -124,23 +125,21 @@ class Closed:
             raise RuleError(f"the order of {text!r} is not stated")
         return self.numbers[text]
 
-    def conclude(self, shown: dict[str, Rows]) -> None:
-        """From here on the recursion is what was shown of it; conclusions are drawn from that, and from what was
-        shown of them."""
-        for relation in self.structure.recursion | self.structure.late:
-            self.tables[relation].rows |= shown.get(relation, {})
-        self.done |= self.structure.recursion
+    def conclude(self, decided: Rows) -> None:
+        """From here on the recursion may be computed, too: all claims of arithmetic that were decided are known."""
+        self.tables[DECIDED].rows |= decided
+        self.concluding = True
 
     def complete(self, relation: str) -> None:
         """Compute a relation, and those that depend on each other with it."""
         if relation in self.done:
             return
         members = self.structure.components[relation][1]
-        if RECURSION in members:
-            raise RuleError(f"{relation} is asked for before it is all shown")
+        if RECURSION in members and not self.concluding:
+            raise RuleError(f"{relation} is asked for before all claims are decided")
         self.done |= members  # from here on lookups inside see the rows so far
         self.growing |= members
-        functions = Functions(self)
+        functions = Functions(self, LONG)
         places: list[tuple[str | None, str]] = []
         for member in sorted(members):
             for clause in self.clauses[member]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -44,14 +44,29 @@ def text_hash(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def file_hash(path: Path) -> str:
-    """The hash of a rules file."""
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def table_hash(rows: Iterable[Sequence[Any]]) -> str:
+    """The hash of a fact table: of its rows as `export` writes them."""
+    return text_hash("".join(["\t".join(map(str, row)) + "\n" for row in rows]))
 
 
-def rule_name(path: Path, shipped: Path) -> str:
-    """What a certificate calls a rules file: its path among the shipped ones, or just its name."""
-    return path.relative_to(shipped).as_posix() if path.is_relative_to(shipped) else path.name
+def rule_names(files: Iterable[Path], shipped: Path) -> dict[Path, str]:
+    """What a certificate calls rules files: shipped ones by their path among these, others by name and number, as
+    no shipped one is called."""
+    own = 0
+    names = {}
+    for file in files:
+        if file.is_relative_to(shipped.resolve()):
+            names[file] = file.relative_to(shipped.resolve()).as_posix()
+        else:
+            own += 1
+            names[file] = f"{file.name} (own {own})"
+    return names
+
+
+def own_rules(files: Mapping[Path, str], shipped: Path) -> list[tuple[str, str, str]]:
+    """The assumptions that rules of somebody's own are: (name of the file, text, "rules") for each."""
+    own = [(file.name, digest) for file, digest in files.items() if not file.is_relative_to(shipped.resolve())]
+    return [(name, f"its rules are right, though none of the shipped ones (sha256 {h})", "rules") for name, h in own]
 
 
 def read_lines(path: Path) -> Iterator[Any]:

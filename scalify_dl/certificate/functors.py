@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -17,9 +18,24 @@ def quotient(a: int, b: int) -> int:
 
 
 def whole(value: int) -> int:
+    """The value, if it is a number of stock Soufflé."""
     if not -(2**31) <= value < 2**31:
-        raise RuleError(f"{value} is not a 32-bit number")
+        raise RuleError(f"{value} is too large a number")
     return value
+
+
+def number(text: str) -> int:
+    """The number that a text is."""
+    if not re.fullmatch("-?[0-9]+", text):
+        raise RuleError(f"{text[:80]!r} is not a number")
+    return int(text)
+
+
+def part(text: str, start: int, count: int) -> str:
+    """Part of a text, counted in bytes; nothing where it begins beyond the text, all the rest for a negative count."""
+    data = text.encode("utf-8", "surrogateescape")
+    taken = data[start : start + count if count >= 0 else None] if start >= 0 else b""
+    return taken.decode("utf-8", "surrogateescape")
 
 
 INFIX = {"+": "+", "-": "-", "*": "*", "band": "&", "bor": "|", "bxor": "^"}
@@ -30,7 +46,7 @@ FUNCTORS: dict[str, Callable[..., Any]] = {
     "max": max,
     "min": min,
     "to_string": str,
-    "to_number": int,
-    "strlen": len,
-    "substr": lambda text, start, count: text[start : start + count],
+    "to_number": number,
+    "strlen": lambda text: len(text.encode("utf-8", "surrogateescape")),
+    "substr": part,
 }

@@ -17,7 +17,7 @@ Only numbered names, operators and `repr` of constants get into the source.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import lru_cache
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -46,6 +46,8 @@ from .terms import (
 if TYPE_CHECKING:
     from .closed import Closed
 
+SHORT, LONG = 2**31, 2**63
+"""Numbers in steps are those of stock Soufflé; relations that are computed may have larger ones on the way."""
 Row = tuple[Value, ...]
 Rows = dict[Row, None]
 """A set that keeps the order in which rows came: rows that are made together are near in memory."""
@@ -65,7 +67,8 @@ def _is_pattern(term: Term) -> bool:
     return not any(isinstance(part, Apply | Aggregate) for part in parts(term))
 
 
-def plain_atoms(body: Iterable[Literal]) -> list[Literal]:
+@lru_cache(20_000)
+def plain_atoms(body: tuple[Literal, ...]) -> tuple[Literal, ...]:
     """The body with functors taken out of positive atoms: `p(i + 1)` becomes `p(v), v = i + 1`."""
     out: list[Literal] = []
     for literal in body:
@@ -77,7 +80,7 @@ def plain_atoms(body: Iterable[Literal]) -> list[Literal]:
                     out.append(Compare("=", args[i], term))
             literal = Atom(literal.relation, tuple(args))
         out.append(literal)
-    return out
+    return tuple(out)
 
 
 @lru_cache(2000)
@@ -89,8 +92,10 @@ def _code(source: str) -> CodeType:
 class Functions:
     """Functions over the same tables, compiled together."""
 
-    def __init__(self, tables: Closed) -> None:
+    def __init__(self, tables: Closed, limit: int = SHORT) -> None:
+        """Numbers beyond `limit` are a RuleError."""
         self.tables = tables
+        self.limit = limit
         self.scope: dict[str, Any] = {"Cell": Cell, "cell": cell, "order": tables.order, "whole": whole}
         self.known: dict[Any, str] = {}
         self.sources: list[str] = []
@@ -172,7 +177,8 @@ class _Body:
         if term.name in INFIX and len(values) == 2:  # in place: calls of Python functions are dear
             number = self.fresh()
             result = f"({number} := {values[0]} {INFIX[term.name]} {values[1]})"
-            return f"({number} if -{2**31} <= {result} < {2**31} else whole({number}))"
+            limit = self.functions.limit
+            return f"({number} if -{limit} <= {result} < {limit} else whole({number}))"
         if term.name == "cat":
             return f"''.join(({given}))"
         if term.name not in FUNCTORS:
@@ -320,7 +326,7 @@ class _Body:
         known = self.known(atom)
         return not known and bool(atom.args), self.tables.fitting(atom.relation, known)
 
-    def literals(self, waiting: list[Literal], counting: bool = False) -> None:
+    def literals(self, waiting: Sequence[Literal], counting: bool = False) -> None:
         """All of them, in an order in which each can be evaluated: tests first, then the atom with fewest rows."""
         while waiting:
             left: list[Literal] = []
@@ -351,7 +357,7 @@ Derive = Callable[[Iterable[Row], Rows], None]
 def derive(functions: Functions, clause: Clause, first: int | None) -> None:
     """Add a function (delta, out) that puts the heads that follow into `out`; the clause's positive atom number
     `first`, if one is named, ranges over the rows of `delta`."""
-    literals = plain_atoms(clause.body)
+    literals: Sequence[Literal] = plain_atoms(clause.body)
     body = _Body(functions, "return")
     if first is not None:
         atom = [a for a in literals if isinstance(a, Atom) and not a.negated][first]
@@ -375,7 +381,7 @@ def instance(functions: Functions, clause: Clause, names: list[str], looked_up: 
     """
     literals = plain_atoms(clause.body)
     given = [a for a in literals if isinstance(a, Atom) and not a.negated and a.relation not in looked_up]
-    if not names_in(tuple(literals)).issuperset(names):
+    if not names_in(literals, aggregates=False).issuperset(names):  # what an aggregate has for itself it finds
         return False
     body = _Body(functions, "return None")
     body.names = {name: body.fresh() for name in names}

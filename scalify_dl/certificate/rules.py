@@ -6,6 +6,7 @@ Disjunctions become several clauses with the same place.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -42,14 +43,14 @@ _BINDS = {"bor": 1, "bxor": 2, "band": 3, "bshl": 4, "+": 5, "-": 5, "*": 6, "/"
 class _Reader:
     """Recursive descent over the words of one file."""
 
-    def __init__(self, file: Path, rules: RuleSet) -> None:
+    def __init__(self, file: Path, text: str, rules: RuleSet) -> None:
         self.file = str(file)
         self.rules = rules
         self.words: list[str] = []
         self.lines: list[int] = []
         self.at = 0
         line = 1
-        for word in _TOKEN.findall(file.read_text("utf-8") + "\n"):
+        for word in _TOKEN.findall(text + "\n"):
             if word[0] == "\n" or word.startswith("/*"):
                 line += word.count("\n")
             else:
@@ -102,7 +103,7 @@ class _Reader:
     def includes(self) -> Iterator[str]:
         """Read the file; yields the paths that it includes, which are to be read before going on."""
         while word := self.words[self.at]:
-            if word.startswith("#"):
+            if word.startswith("#include"):
                 self.at += 1
                 yield word.split('"')[1]
             elif word[0] == "." and len(word) > 1:
@@ -286,8 +287,9 @@ def read_rules(files: Iterable[Path]) -> RuleSet:
         file = file.resolve()
         if file in rules.files:
             return
-        rules.files.append(file)
-        for path in _Reader(file, rules).includes():
+        data = file.read_bytes()  # once: what is hashed is what is read
+        rules.files[file] = hashlib.sha256(data).hexdigest()
+        for path in _Reader(file, data.decode("utf-8"), rules).includes():
             read(file.parent / path)
 
     for file in files:

@@ -108,7 +108,8 @@ class RuleSet:
     choices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     """Relation with a choice domain → its keys, by position: of several rows with one key only one may be there."""
     clauses: list[Clause] = field(default_factory=list)
-    files: list[Path] = field(default_factory=list)
+    files: dict[Path, str] = field(default_factory=dict)
+    """The files, resolved, in the order in which they were read, and their hashes."""
 
 
 class RuleError(Exception):

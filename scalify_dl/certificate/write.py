@@ -1,7 +1,7 @@
 """Writes the derivation of every proved output as a certificate.
 
-Of the engine's derivation only what the checker cannot compute is written (`Structure`): the recursion of `holds`, what
-is concluded from it, and the little below that nothing denies or counts.
+Of the engine's derivation only what is above the relations that the checker computes first (`Structure`) is written:
+the recursion of `holds` and what is concluded from it, as far as outputs need it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from scalify_dl.pysouffle import Derivation, Program, rules_dir
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rule_files
 from scalify_dl.verify.verdict import Report
 
-from .files import FORMAT, VERSION, file_hash, rule_name, text_hash
+from .files import FORMAT, VERSION, own_rules, rule_names, table_hash
 from .rules import read_rules
 from .structure import DECIDED, Structure
 from .terms import Apply, RuleSet, atoms, parts
@@ -32,37 +32,45 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
     program = analysis.program
     tables = {table: analysis.facts.tables.get(table, ()) for table in fact_relations(program).values()}
     rules = read_rules(rule_files(analysis.options.rules))
+    outputs = [(o.tensor, o.base_tensor, o.layout) for o in report.outputs]
+    _write_lines(path, map(_dumps, lines_of(program, rules, rules_dir(), tables, outputs)))
+
+
+def lines_of(
+    program: Program,
+    rules: RuleSet,
+    shipped: Path,
+    tables: Mapping[str, Iterable[Sequence[Any]]],
+    outputs: list[tuple[str, str, str]],
+) -> Iterator[Any]:
+    """The lines after the first, of a finished run of these rules on these tables, in which the outputs (distributed
+    tensor, baseline value, layout) were proved. `shipped`: the folder of the rules that are nobody's own."""
     structure = Structure(rules)
-    proved = [(o.tensor, o.base_tensor, "PROVED", o.layout) for o in report.outputs]
+    proved = [(dist, base, "PROVED", layout) for dist, base, layout in outputs]
     choices = {relation: sorted(program.relation(relation)) for relation in rules.choices}
-    assumptions = sorted(program.relation("assumption"))
-    wanted = {relation: program.relation(relation) for relation in structure.supports}
-    wanted |= choices | {"assumption": assumptions, "output_verdict": proved}
-    derived = program.derivation(wanted, structure.computed & program.relations.keys())
-    clauses, numbers = _clauses(derived, rules)
+    names = rule_names(rules.files, shipped)
+    derived = program.derivation(choices | {"output_verdict": proved}, structure.computed & program.relations.keys())
+    clauses, numbers = _clauses(derived, rules, names)
     header = {
-        "facts": {
-            name: text_hash("".join(["\t".join(map(str, row)) + "\n" for row in tables.get(Path(name).stem, ())]))
-            for name in rules.inputs.values()
-        },
-        "rules": {rule_name(file, rules_dir()): file_hash(file) for file in rules.files},
-        "outputs": [[dist, base, layout] for dist, base, _, layout in proved],
-        "assumptions": assumptions,
+        "facts": {name: table_hash(tables.get(Path(name).stem, ())) for name in rules.inputs.values()},
+        "rules": {names[file]: digest for file, digest in rules.files.items()},
+        "outputs": outputs,
+        "assumptions": sorted([*program.relation("assumption"), *own_rules(rules.files, shipped)]),
         "clauses": clauses,
         "order": order_of_texts(program, rules),
         "choices": choices,
     }
-    _write_lines(path, map(_dumps, _lines(header, derived, numbers, structure.late)))
+    yield from _lines(header, derived, numbers, structure.late)
 
 
-def _clauses(derived: Derivation, rules: RuleSet) -> tuple[list[list[Any]], dict[int, int]]:
+def _clauses(derived: Derivation, rules: RuleSet, names: dict[Path, str]) -> tuple[list[list[Any]], dict[int, int]]:
     """The clauses that are used, and for rules of the engine their numbers: alternatives of one clause are several."""
     texts = {(clause.head.relation, clause.file, clause.line): clause.text for clause in rules.clauses}
     clauses: list[list[Any]] = []
     numbers = {}
     for rule, (relation, name, line, variables) in derived.rules.items():
         file = Path(name).resolve()
-        clause = [relation, rule_name(file, rules_dir()), line, texts[relation, str(file), line], variables]
+        clause = [relation, names[file], line, texts[relation, str(file), line], variables]
         if clause not in clauses:
             clauses.append(clause)
         numbers[rule] = clauses.index(clause)
