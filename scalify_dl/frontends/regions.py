@@ -142,7 +142,15 @@ def trip_count(cond: Graph, body: Graph, carried: Sequence[Tensor], made: dict[T
     distance = {"LT": last - first, "LE": last - first + 1, "GT": first - last, "GE": first - last + 1}.get(direction)
     if distance is None or (step > 0) != (direction in ("LT", "LE")):
         return None
-    return max(0, -(-distance // abs(step)))
+    trips = max(0, -(-distance // abs(step)))
+    return trips if _fits(first + trips * step, counter.dtype) else None  # else it wraps round before it gets there
+
+
+def _fits(number: int, dtype: str) -> bool:
+    """Whether an integer type holds a number."""
+    bits = int(dtype[1:])
+    low, high = (0, 2**bits) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
+    return low <= number < high
 
 
 def _step(body: Graph, index: int) -> int | None:

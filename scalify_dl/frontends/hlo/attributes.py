@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 # One pair; possessive throughout, so that hostile text cannot make it backtrack. Braces up to five deep.
 _STRING = r'"(?:[^"\\]++|\\.)*+"'
@@ -15,13 +16,37 @@ _PAIR = re.compile(r"\s*+,\s*+([A-Za-z_][\w.\-]*+)=(" + _VALUE + ")")
 _INTEGERS = re.compile(r"-?\d+")
 
 
-def parse_attributes(text: str) -> dict[str, str]:
-    """The pairs of `, key=value, key=value`; ValueError where something else stands between them."""
-    pairs: dict[str, str] = {}
+class Attributes(dict[str, str]):
+    """Attributes by name; `read` are the names that somebody asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.read: set[str] = set()
+
+    def __getitem__(self, key: str) -> str:
+        self.read.add(key)
+        return super().__getitem__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As `dict.get`."""
+        self.read.add(key)
+        return super().get(key, default)
+
+    def __contains__(self, key: object) -> bool:
+        self.read.add(str(key))
+        return super().__contains__(key)
+
+
+def parse_attributes(text: str) -> Attributes:
+    """The pairs of `, key=value, key=value`; ValueError where something else stands between them, or a key twice."""
+    pairs = Attributes()
     at = 0
     while match := _PAIR.match(text, at):
+        if match[1] in pairs:
+            raise ValueError(f"attribute `{match[1]}` is given twice")
         pairs[match[1]] = match[2].strip()
         at = match.end()
+    pairs.read.clear()
     if text[at:].strip():
         raise ValueError(f"attributes end unexpectedly at `{text[at:].strip()[:40]}`")
     return pairs

@@ -179,5 +179,5 @@ def collective_permute(lo: Lowering, i: Instruction, operands: list[object]) -> 
 
 @opcode("collective-broadcast")
 def collective_broadcast(lo: Lowering, i: Instruction, operands: list[object]) -> object:
-    """The first member's value, for its group."""
-    return per_operand(lo, i, operands, {}, None, rank_groups(lo, i))
+    """The first member's value, for its group; zeros on ranks in no group."""
+    return per_operand(lo, i, operands, {}, None, rank_groups(lo, i, cross=True))

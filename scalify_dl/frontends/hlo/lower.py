@@ -21,6 +21,15 @@ Lowerer = Callable[["Lowering", Instruction, list[object]], object]
 
 OPCODES: dict[str, Lowerer] = {}
 
+HARMLESS = frozenset(
+    """metadata backend_config frontend_attributes sharding control-predecessors statistics origin schedule kind
+    operand_precision result_accuracy channel_id indices_are_sorted unique_indices constrain_layout is_host_transfer
+    type async_execution_thread async_context_id cross_program_prefetch_index is_cross_program_prefetch
+    output_to_operand_aliasing parameter_replication called_computations""".split()  # noqa: SIM905
+)
+"""Attributes that say how an instruction is run, or promise what the program keeps (indices without repetition), not
+what it computes. Any other attribute that a lowering does not read makes the instruction unknown."""
+
 OPS_LIMIT = 3_000_000
 DEPTH_LIMIT = 100
 
@@ -188,10 +197,12 @@ class Lowering:
         self.here = outer
         return values[computation.root.name]
 
-    def memory_order(self, i: Instruction, operand: int = 0) -> tuple[int, ...]:
-        """Minor-to-major dims in memory of an instruction's operand (row-major where the text does not say)."""
-        type_ = array(self.here[i.operands[operand]])
-        return type_.minor_to_major or tuple(reversed(range(len(type_.shape))))
+    def stored(self, i: Instruction, x: Tensor) -> ArrayType:
+        """The type, with its layout, of an instruction's only operand `x`."""
+        type_ = array(self.here[i.operands[0]])
+        if type_.shape != x.shape:
+            raise i.error(f"takes {x.type}, its operand is declared as {self.here[i.operands[0]].type_text}")
+        return type_
 
     def _check_argument(self, i: Instruction, value: object) -> None:
         given = opened(value)
@@ -239,11 +250,29 @@ class Lowering:
     def instruction(self, i: Instruction, values: Mapping[str, object]) -> object:
         """Lowers one instruction, operands already lowered."""
         operands = [values[name] for name in i.operands] if i.opcode != "constant" else []
+        before = len(self.graph.ops)
         try:
             lower = OPCODES.get(i.opcode) or control.asynchronous(i.opcode) or unknown
-            return lower(self, i, operands)
+            value = lower(self, i, operands)
+            if i.attribute_text and i.attributes.keys() - i.attributes.read - HARMLESS and lower is not unknown:
+                # an attribute that nobody looked at may change what is computed
+                del self.graph.ops[before:]
+                return unknown(self, i, operands)
+            self._check_type(i, value)
+            return value
         except (ValueError, IndexError, KeyError) as error:  # numbers that are none, lists that are too short
             raise i.error(f"cannot read its operands or attributes ({error})", hint="is the dump edited?") from None
+
+    def _check_type(self, i: Instruction, value: object) -> None:
+        """What an instruction gives is what it is declared as (a start's type holds more than its result)."""
+        if i.opcode.endswith(("-start", "-update")):
+            return
+        given, declared = opened(value), flatten(i.type)
+        if len(given) != len(declared) or any(
+            t is not None and (t.dtype, t.shape) != (a.dtype, a.shape) for t, a in zip(given, declared, strict=True)
+        ):
+            types = ", ".join(t.type if t else "token" for t in given)
+            raise i.error(f"is declared as {i.type_text}, but gives {types}", hint="is the dump edited?")
 
     def emit(
         self,

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from scalify_dl.errors import InputError
 
-from .attributes import parse_attributes
+from .attributes import Attributes, parse_attributes
 from .types import Type, parse_type
 
 _HEADER = re.compile(r"HloModule\s+([^\s,]+)(.*)", re.DOTALL)
@@ -40,7 +40,7 @@ class Instruction:
     root: bool
     line: int
     column: int
-    _attributes: dict[str, str] | None = None
+    _attributes: Attributes | None = None
 
     @property
     def type(self) -> Type:
@@ -51,11 +51,11 @@ class Instruction:
             raise InputError(f"`{self.name}`: {error}", line=self.line, column=self.column) from None
 
     @property
-    def attributes(self) -> dict[str, str]:
-        """The attributes, read once."""
+    def attributes(self) -> Attributes:
+        """The attributes, parsed once."""
         if self._attributes is None:
             try:
-                self._attributes = parse_attributes(self.attribute_text) if self.attribute_text else {}
+                self._attributes = parse_attributes(self.attribute_text)
             except ValueError as error:
                 raise InputError(f"`{self.name}`: {error}", line=self.line, column=self.column) from None
         return self._attributes

@@ -8,7 +8,7 @@ from ..graph import Tensor
 from ..texts import escaped
 from .attributes import integers, unquote
 from .functions import ordering
-from .lower import Lowering, opcode
+from .lower import Lowering, opcode, unknown
 from .module import Instruction
 from .types import flatten, parse_type
 from .values import opened, results, shaped, tensors
@@ -63,6 +63,8 @@ def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     flat = [tensor for operand in operands for tensor in opened(operand) if tensor is not None]
     if target in MARKERS and len(operands) == 1:
         return operands[0]
+    if i.attributes.get("custom_call_has_side_effect") == "true":
+        return unknown(lo, i, operands)  # more than a function of its operands
     if target == "TopK" and len(flat) == 1 and _is_top_k(lo, i):
         return results(lo.emit(i, "top-k", flat, numbers={"k": [flatten(i.type)[0].shape[-1]]}))
     symbols: dict[str, list[str]] = {}
@@ -72,6 +74,7 @@ def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         symbols["config"] = [escaped(config)]
     form = _form(i, operands)
     for key, value in i.attributes.items():
+        i.attributes.read.add(key)
         if key not in IGNORED:
             name = f"attribute {key}" if key in ("config", "form") else key
             if re.fullmatch(r"-?\d{1,9}|\{[\d,\s-]*\}", value):

@@ -11,6 +11,7 @@ from ..graph import Tensor
 from .attributes import integers
 from .constants import parse_constant
 from .lower import OPCODES, Lowering, opcode, unknown
+from .memory import reread
 from .module import Instruction
 from .types import flatten
 from .values import array, numbers_of, results, tensors
@@ -111,26 +112,24 @@ def reshape(lo: Lowering, i: Instruction, operands: list[object]) -> object:
 
 @opcode("bitcast")
 def bitcast(lo: Lowering, i: Instruction, operands: list[object]) -> object:
-    """The same bytes read with another type: physical order → reshape → logical order."""
+    """The same bytes read with another type, see `memory`."""
     (x,) = tensors(i, operands, 1)
-    type_ = array(i)
-    if x.dtype != type_.dtype:
-        same = x.shape == type_.shape and lo.memory_order(i) == (type_.minor_to_major or lo.memory_order(i))
+    source, target = lo.stored(i, x), array(i)
+    if x.dtype != target.dtype:
+        same = x.shape == target.shape and reread(source, target._replace(dtype=x.dtype)) == []
         return bitcast_convert(lo, i, operands) if same else unknown(lo, i, operands)
-    source_order = lo.memory_order(i)
-    target_order = type_.minor_to_major or tuple(reversed(range(len(type_.shape))))
-    if x.shape == type_.shape and source_order == target_order:
-        return x
-    if prod(x.shape) != prod(type_.shape):
+    if prod(x.shape) != prod(target.shape):
         raise i.error(f"{x.type} and {i.type_text} hold different numbers of elements")
-    physical = transposed(lo, i, x, list(reversed(source_order)), ".physical")
-    major = list(reversed(target_order))
-    shape = tuple(type_.shape[d] for d in major)
-    if physical.shape != shape:
-        last = major == sorted(major)
-        physical = lo.emit(i, "reshape", [physical], [(x.dtype, shape)], suffix="" if last else ".reshape").result
-    back = [major.index(d) for d in range(len(major))]
-    return transposed(lo, i, physical, back, "")
+    steps = reread(source, target)
+    if steps is None:
+        return unknown(lo, i, operands)
+    for n, (kind, numbers) in enumerate(steps):
+        suffix = "" if n + 1 == len(steps) else f".{kind}{n}"
+        if kind == "transpose":
+            x = transposed(lo, i, x, list(numbers), suffix)
+        else:
+            x = lo.emit(i, kind, [x], [(x.dtype, numbers)], suffix=suffix).result
+    return x
 
 
 @opcode("transpose")

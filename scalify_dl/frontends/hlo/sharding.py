@@ -54,7 +54,7 @@ class Sharding:
         blocks = [size // tiles for size, tiles in zip(base_shape, self.tiles, strict=True)]
         axes = axis_entries(self.tiles, self.device_tile, blocks, mesh)
         if axes is None:
-            raise self.error(f"does not split over digits of the axes of --mesh {mesh}")
+            raise Inexpressible(f"sharding={self.text} does not split over digits of the axes of --mesh {mesh}")
         return Layout.of([[Digit(d, 1, n)] for d, n in enumerate(blocks)], axes)
 
     def error(self, message: str) -> InputError:

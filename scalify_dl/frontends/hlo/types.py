@@ -10,15 +10,18 @@ from scalify_dl.facts.vocabulary import DTYPES
 
 _ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([^\]]*)\](?:\{([^{}]*)\})?")
 _COMMENT = re.compile(r"/\*.*?\*/")
+_SPACE = re.compile(r"S\(\d+\)")
 NESTING_LIMIT = 64
 
 
 class ArrayType(NamedTuple):
-    """An array: element type, sizes, and the minor-to-major order of its dims in memory (None: row-major)."""
+    """An array: element type, sizes, and how it lies in memory: the minor-to-major order of its dims (None: row-major),
+    and what the layout says behind it (`T(8,128)(2,1)`: tiles; memory spaces `S(1)` are dropped)."""
 
     dtype: str
     shape: tuple[int, ...]
     minor_to_major: tuple[int, ...] | None = None
+    packing: str = ""
 
 
 Type = ArrayType | tuple["Type", ...]
@@ -65,21 +68,24 @@ def _array(dtype: str, dims: str, layout: str | None) -> ArrayType:
         raise ValueError(f"dims [{dims}] are not numbers (dynamic shapes are not supported)") from None
     if any(n < 0 or n >= 2**31 for n in shape):
         raise ValueError(f"dims [{dims}] outside of 0 … 2^31")
-    order = None
+    order, packing = None, ""
     if layout:
-        head = layout.partition(":")[0]
+        head, _, rest = layout.partition(":")
+        packing = _SPACE.sub("", "".join(rest.split()))
         if head.strip():
             order = tuple(map(int, head.split(",")))
             if sorted(order) != list(range(len(shape))):
                 raise ValueError(f"layout {{{layout}}} does not order the dims of [{dims}]")
-    return ArrayType(dtype, shape, order)
+    return ArrayType(dtype, shape, order, packing)
 
 
 def type_text(parsed: Type) -> str:
     """The text of a type, as `parse_type` reads it."""
     if isinstance(parsed, ArrayType):
-        order = "" if parsed.minor_to_major is None else "{" + ",".join(map(str, parsed.minor_to_major)) + "}"
-        return f"{parsed.dtype}[{','.join(map(str, parsed.shape))}]{order}"
+        order = ",".join(map(str, parsed.minor_to_major or ()))
+        layout = f"{order}:{parsed.packing}" if parsed.packing else order
+        braces = "" if parsed.minor_to_major is None and not layout else f"{{{layout}}}"
+        return f"{parsed.dtype}[{','.join(map(str, parsed.shape))}]{braces}"
     return f"({', '.join(map(type_text, parsed))})"
 
 

@@ -42,7 +42,10 @@ def all_to_all(site: Site) -> list[Value]:
         "split_dimension": [site.number("split_dimension")],
         "concat_dimension": [site.number("concat_dimension")],
     }
-    return each(site, "all-to-all", rank_groups(site, cross=True), numbers)
+    groups, count = rank_groups(site, cross=True), site.number("split_count")
+    if any(len(group) != count for group in groups):
+        raise InputError(f"`{site.op.name}` sends {count} parts, its groups are {groups}")
+    return each(site, "all-to-all", groups, numbers)
 
 
 @lowers("stablehlo.collective_broadcast")
@@ -76,7 +79,7 @@ def rank_groups(site: Site, *, cross: bool = False, partial: bool = False) -> Gr
         replicas=module.replicas,
         partitions=module.partitions,
         channel=channel,
-        global_ids=global_ids or site.has("use_global_device_ids"),
+        global_ids=site.has("use_global_device_ids") or global_ids,
         cross=cross,
     )
     members = [rank for group in groups for rank in group]

@@ -12,7 +12,7 @@ from .. import regions
 from ..graph import Graph, Tensor
 from ..texts import escaped
 from .dynamic import DYNAMIC
-from .scope import HANDLERS, Scope, Site, Value, attribute_names, lowers, opaque, short, unknown
+from .scope import Scope, Site, Value, attribute_names, lowers, opaque, short, unknown
 from .types import is_open
 
 if TYPE_CHECKING:
@@ -27,11 +27,11 @@ RENAMING = (
 )
 MARKERS = frozenset({"Sharding", "LayoutConstraint", "annotate_device_placement", "xla.sdy.FuncResultSharding"})
 """Targets of custom calls that say something about their operand and return it."""
-
 NO_MEANING = frozenset(
     {
         "call_target_name",
         "api_version",
+        "has_side_effect",
         "output_operand_aliases",
         "mhlo.sharding",
         "sdy.sharding",
@@ -77,16 +77,16 @@ def named_computation(site: Site) -> list[Value]:
 
 @lowers("stablehlo.composite")
 def composite(site: Site) -> list[Value]:
-    """An op known by name (`chlo.top_k`, …), else its decomposition in place."""
+    """`chlo.top_k`, else the decomposition in place."""
     name = site.text("name")
+    site.ignore("version", "composite_regions", "composite_attributes", "decomposition")
     if name == "chlo.top_k":
         from jaxlib.mlir import ir
 
         attributes = ir.DictAttr(site.attribute("composite_attributes"))
-        types = [type_ for type_ in site.types if type_ is not None]
-        return list(site.add("top-k", site.operands, types, numbers={"k": [attributes["k"].value]}).results)
-    if name in HANDLERS and name.startswith("chlo."):
-        return list(HANDLERS[name](site))
+        if [item.name for item in attributes] == ["k"]:
+            types = [type_ for type_ in site.types if type_ is not None]
+            return list(site.add("top-k", site.operands, types, numbers={"k": [attributes["k"].value]}).results)
     return site.inline(function(site, site.attribute("decomposition")), site.values)
 
 
@@ -94,10 +94,13 @@ def composite(site: Site) -> list[Value]:
 def custom_call(site: Site) -> list[Value]:
     """Markers are their operand; anything else is opaque, with its configuration."""
     target = site.text("call_target_name")
+    site.ignore(*attribute_names(site.op))
     if target in DYNAMIC:
         return DYNAMIC[target](site)
     if target in MARKERS and len(site.values) == len(site.types):
         return site.values
+    if site.number("has_side_effect", 0):
+        return opaque(site, f"unknown:custom:{target}")  # more than a function of its operands
     return opaque(site, f"custom:{target}", dict(_symbols(site)))
 
 
@@ -115,7 +118,7 @@ def _symbols(site: Site) -> Iterator[tuple[str, list[str]]]:
         elif key == "called_computations":
             if len(attribute):
                 yield key, [short("\n".join(_bodies(site, [str(name) for name in attribute])))]
-        elif key not in NO_MEANING and (key != "has_side_effect" or attribute.value):
+        elif key not in NO_MEANING:
             yield f"attribute {key}" if key == "config" else key, [short(str(attribute))]
 
 

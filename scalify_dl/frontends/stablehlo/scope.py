@@ -181,11 +181,21 @@ class Scope:
             raise InputError(f"more than {OPS_LIMIT} ops after inlining calls", file=self.module.file)
         site = Site(self, op)
         try:
-            results = fold(site) or HANDLERS.get(op.name, unknown)(site)
+            results = fold(site) or self.handled(site)
         except InputError as error:
             raise error.located(self.module.file, *site.at) from None
         for ssa, value in zip(op.results, results, strict=True):
             self.values[ssa] = value
+
+    def handled(self, site: Site) -> Sequence[Value]:
+        """What the op's handler makes of it; unknown where it leaves an attribute unread that may mean something."""
+        handler, graph = HANDLERS.get(site.op.name, unknown), self.body.graph
+        before = len(graph.ops)
+        results = handler(site)
+        if handler is not unknown and site.unread():
+            del graph.ops[before:]
+            return unknown(site)
+        return results
 
     def region(self, region: ir.Region, name: str, arguments: Sequence[Type]) -> Scope:
         """Lowers a region into a graph of its own with inputs of the given types; captures become further inputs."""
@@ -201,6 +211,12 @@ class Scope:
         return inner
 
 
+HARMLESS = frozenset(
+    """precision_config indices_are_sorted unique_indices result_accuracy compare_type channel_handle
+    sharding group_id allowed_direction in_shardings out_shardings manual_axes""".split()  # noqa: SIM905
+)
+"""Attributes that say how an op is run or placed, or promise what the program keeps (indices without repetition), not
+what it computes; so do those of other dialects, with a dot in their names (`mhlo.frontend_attributes`)."""
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "mhlo.return", "chlo.return"})
 
 
@@ -216,6 +232,7 @@ class Site:
         self.stack = locations.under_call(locations.stack(location), scope.stack)
         self.name = op.results[0].get_name(self.module.names) if len(op.results) else op.name
         self._attributes = op.attributes
+        self._read: set[str] = set()
 
     @property
     def values(self) -> list[Value]:
@@ -270,22 +287,35 @@ class Site:
 
     def has(self, key: str) -> bool:
         """Whether the op carries an attribute."""
+        self._read.add(key)
         return key in self._attributes
+
+    def unread(self) -> list[str]:
+        """Attributes that no handler asked for, and that may change what is computed."""
+        names = attribute_names(self.op) if len(self._attributes) else []
+        return [name for name in names if name not in self._read and name not in HARMLESS and "." not in name]
+
+    def ignore(self, *keys: str) -> None:
+        """These attributes do not matter to what the handler makes of the op."""
+        self._read.update(keys)
 
     def attribute(self, key: str) -> Any:
         """An attribute as the bindings give it; InputError where it is missing."""
+        self._read.add(key)
         if key not in self._attributes:
             raise InputError(f"`{self.op.name}` needs the attribute `{key}`")
         return self._attributes[key]
 
     def number(self, key: str, default: int | None = None) -> int:
         """An integer or boolean attribute."""
+        self._read.add(key)
         if default is not None and key not in self._attributes:
             return default
         return int(self.attribute(key).value)
 
     def numbers(self, key: str, default: Sequence[int] | None = None) -> list[int]:
         """An array of integers; a dense matrix row by row."""
+        self._read.add(key)
         if default is not None and key not in self._attributes:
             return list(default)
         attribute = self.attribute(key)
@@ -370,7 +400,7 @@ def opaque(site: Site, kind: str, symbols: Mapping[str, Iterable[str]] | None = 
     types = site.types
     kept = [type_ for type_ in types if type_ is not None]
     if symbols is None:
-        symbols = {key: [short(str(site._attributes[key]))] for key in attribute_names(site.op)}
+        symbols = {key: [short(str(site.attribute(key)))] for key in attribute_names(site.op)}
         if len(site.op.regions):
             symbols["regions"] = [short(str(site.op))]
     results = iter(site.add(kind, operands, kept, symbols=symbols).results)

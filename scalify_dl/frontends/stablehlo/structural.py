@@ -83,13 +83,13 @@ def transpose(site: Site) -> list[Value]:
 def slice_(site: Site) -> list[Value]:
     """Static bounds; the whole is the operand."""
     (x,) = site.operands
-    if not is_open(site.type) and x.shape == site.type[1]:
-        return [x]
     numbers = {
         "start": site.numbers("start_indices"),
         "limit": site.numbers("limit_indices"),
         "stride": site.numbers("strides"),
     }
+    if not is_open(site.type) and x.shape == site.type[1]:
+        return [x]
     return [site.emit("slice", [x], numbers=numbers)]
 
 
@@ -109,10 +109,10 @@ def pad(site: Site) -> list[Value]:
 @lowers("stablehlo.concatenate")
 def concatenate(site: Site) -> list[Value]:
     """Along one dim."""
-    operands = site.operands
+    operands, dimension = site.operands, site.number("dimension")
     if len(operands) == 1:
         return list(operands)
-    return [site.emit("concatenate", operands, numbers={"dimension": [site.number("dimension")]})]
+    return [site.emit("concatenate", operands, numbers={"dimension": [dimension]})]
 
 
 @lowers("stablehlo.reverse")
@@ -360,4 +360,5 @@ def rng(site: Site) -> list[Value]:
 def rng_bit_generator(site: Site) -> list[Value]:
     """New state and random bits."""
     types = [type_ for type_ in site.types if type_ is not None]
-    return list(site.add("rng-bit-generator", site.operands, types).results)
+    algorithm = "rng_" + site.text("rng_algorithm").rstrip(">").split()[-1].lower()  # as HLO text spells it
+    return list(site.add("rng-bit-generator", site.operands, types, symbols={"algorithm": [algorithm]}).results)
