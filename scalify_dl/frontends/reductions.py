@@ -90,8 +90,13 @@ def reduce(
 
 
 def counts_along(tensor: Tensor, dim: int, made: dict[Tensor, Op]) -> bool:
-    """Whether a tensor is the index along one of its dims: an iota, or a broadcast of one."""
+    """Whether a tensor is the index along one of its dims: an iota in a type that holds it, a broadcast of one, or
+    zero along a dim of one element."""
+    if tensor.dtype[0] not in "su" or tensor.shape[dim] > 2 ** (int(tensor.dtype[1:]) - (tensor.dtype[0] == "s")):
+        return False
     op = made.get(tensor)
+    if tensor.shape[dim] == 1 and tensor.literal is not None and tensor.literal.rational == 0:
+        return True
     while op is not None and op.kind == "broadcast" and dim in op.numbers["dimensions"]:
         dim = op.numbers["dimensions"].index(dim)
         op = made.get(op.operands[0])

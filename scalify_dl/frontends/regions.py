@@ -149,8 +149,8 @@ def trip_count(cond: Graph, body: Graph, carried: Sequence[Tensor], made: dict[T
 def _fits(number: int, dtype: str) -> bool:
     """Whether an integer type holds a number."""
     bits = int(dtype[1:])
-    low, high = (0, 2**bits) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
-    return low <= number < high
+    top: int = 1 << (bits if dtype[0] == "u" else bits - 1)
+    return (0 if dtype[0] == "u" else -top) <= number < top
 
 
 def _step(body: Graph, index: int) -> int | None:

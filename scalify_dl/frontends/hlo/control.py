@@ -67,9 +67,7 @@ def started(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     type_ = i.type
     if isinstance(type_, ArrayType) or len(type_) < 2:
         raise i.error(f"has type {i.type_text}", expected="((operands), result, …)")
-    plain = replace(
-        i, opcode=i.opcode.removesuffix("-start"), type_text=type_text(type_[1]), _attributes=i.attributes
-    )
+    plain = replace(i, opcode=i.opcode.removesuffix("-start"), type_text=type_text(type_[1]), _attributes=i.attributes)
     value = OPCODES[plain.opcode](lo, plain, operands)
     lo.asynchronous[i.name] = value
     return value
@@ -130,7 +128,9 @@ def while_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         return shaped([], i.type)
     op = lo.emit(i, "while", carried, types, numbers=numbers, regions=[condition, body])
     if believed:
-        lo.graph.assume(op.results[0], f"the loop runs {trips} times, as the dump says (known_trip_count)", "annotation")
+        lo.graph.assume(
+            op.results[0], f"the loop runs {trips} times, as the dump says (known_trip_count)", "annotation"
+        )
     return shaped(op.results, i.type)
 
 

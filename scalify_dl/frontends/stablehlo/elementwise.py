@@ -130,6 +130,13 @@ def square(site: Site) -> list[Value]:
     return [site.emit("multiply", [x, x])]
 
 
+@lowers("chlo.atan")
+def atan(site: Site) -> list[Value]:
+    """atan2(x, 1)"""
+    (x,) = site.operands
+    return [site.emit("atan2", [x, site.constant(1.0, (x.dtype, x.shape))])]
+
+
 @lowers("chlo.erfc")
 def erfc(site: Site) -> list[Value]:
     """1 − erf(x)"""

@@ -119,7 +119,9 @@ def _shift(direction: str) -> Callable[[Array, Array], Array]:
         if direction == "left":
             return np.where(inside, a << amount, 0).astype(a.dtype)
         if direction == "arithmetic":
-            return np.where(inside, a >> amount, np.where(a < 0, -1, 0)).astype(a.dtype)
+            signed = a.copy().view(f"i{a.dtype.itemsize}")  # the top bit fills up, in unsigned types, too
+            moved = np.where(inside, signed >> amount.astype(signed.dtype), np.where(signed < 0, -1, 0))
+            return moved.astype(signed.dtype).view(a.dtype)
         logical = (_unsigned(a) >> _unsigned(amount)).view(a.dtype)
         return np.where(inside, logical, 0).astype(a.dtype)
 
@@ -131,7 +133,7 @@ def _count_bits(x: Array) -> Array:
 
 
 def _leading_zeros(x: Array) -> Array:
-    value = _unsigned(np.ascontiguousarray(x)).astype(np.uint64)
+    value = _unsigned(np.asarray(x, order="C")).astype(np.uint64)
     count = np.full(x.shape, _bits(x), dtype=np.int64)
     while np.any(value):
         count -= (value > 0).astype(np.int64)

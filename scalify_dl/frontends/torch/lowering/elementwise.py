@@ -202,9 +202,16 @@ def _register_binary(name: str, kind: str) -> None:
 for _name, _kind in {
     "maximum": "maximum", "minimum": "minimum", "bitwise_and": "and", "bitwise_or": "or",
     "bitwise_xor": "xor", "__and__": "and", "__or__": "or", "__xor__": "xor", "bitwise_left_shift": "shift-left",
-    "bitwise_right_shift": "shift-right-arithmetic", "__lshift__": "shift-left", "__rshift__": "shift-right-arithmetic",
+    "__lshift__": "shift-left",
 }.items():  # fmt: skip
     _register_binary(_name, _kind)
+
+
+@lower("aten.bitwise_right_shift", "aten.__rshift__")
+def shift_right(c: Context, x: Value, y: Value) -> Tensor:
+    """Signs fill up, of unsigned types zeros."""
+    unsigned = result_type((plain(x), plain(y))).startswith("u")
+    return c.binary("shift-right-logical" if unsigned else "shift-right-arithmetic", x, y)
 
 
 @lower("aten.atan2")

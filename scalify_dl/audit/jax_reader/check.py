@@ -1,0 +1,204 @@
+"""One random program: run by JAX, written as StableHLO and HLO, read back and run by the oracle, compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+from scalify_dl.frontends import hlo
+from scalify_dl.frontends.graph import Graph
+from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.frontends.normalise import normalise
+from scalify_dl.frontends.stablehlo import read_baseline
+from scalify_dl.frontends.tables import TableWriter
+from scalify_dl.oracle import load_program
+from scalify_dl.oracle.execute import Machine
+from scalify_dl.oracle.meaning import Unsupported
+from scalify_dl.oracle.randomness import Draws
+
+from . import steps_data
+from .coverage import Seen
+from .steps_plain import STEPS
+from .world import FLOATS, INTEGERS, Refused, World, drawn, is_float
+
+assert steps_data  # it registers steps
+Array = np.ndarray[Any, Any]
+ONE = Mesh((("r", 1),))
+TOLERANCE = {"float64": 1e-9, "float32": 2e-3, "bfloat16": 0.1, "float16": 2e-2}
+QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+"""How machine code is made, which is not what is read here: HLO is optimised as ever."""
+FORMS = ("stablehlo", "hlo", "compiled")
+
+
+@dataclass
+class Outcome:
+    """What became of one program: `mismatches` by form, `kinds` of ops in the graphs, forms that were `unknown` in
+    part, and the `steps` drawn."""
+
+    seed: int
+    mismatches: list[str] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    steps: Counter[str] = field(default_factory=Counter)
+    unknown: Counter[str] = field(default_factory=Counter)
+
+
+def draw(seed: int) -> tuple[World, list[Any]]:
+    """A random program and inputs for it."""
+    rng = np.random.default_rng(seed)
+    w = World(rng)
+    shape = w.shape((1, 2, 2, 3))
+    dtype = w.choice(FLOATS)
+    for _ in range(2):
+        w.input(shape, dtype)
+    w.input(shape, w.choice(INTEGERS))
+    w.input(w.choice((shape, shape[::-1])), "int32")
+    w.input((), "int32")
+    w.input(w.choice((shape, ())), "bool")
+    w.input(w.shape(), w.choice(FLOATS))
+    names = list(STEPS)
+    weights = np.array([STEPS[name][1] for name in names])
+    wanted, tried = w.integer(5, 12), 0
+    while len(w.steps) < wanted and tried < 200:
+        tried += 1
+        try:
+            STEPS[names[int(rng.choice(len(names), p=weights / weights.sum()))]][0](w)
+        except Refused:
+            continue
+    return w, [drawn(rng, type_) for type_ in w.types[: w.inputs]]
+
+
+def check(seed: int, forms: tuple[str, ...] = FORMS, seen: Seen | None = None) -> Outcome:
+    """Draws, runs and reads back one program; `seen` takes note of its texts. `jax_enable_x64` must be on."""
+    w, inputs = draw(seed)
+    outcome = Outcome(seed, steps=Counter(step.name for step in w.steps))
+    lowered = jax.jit(w.program(), keep_unused=True).lower(*w.types[: w.inputs])
+    compiled = lowered.compile(compiler_options=QUICK)
+    expected = [np.asarray(value) for value in jax.tree.leaves(compiled(*inputs))]
+    sound = comparable(w, inputs, expected)
+    texts: dict[str, Callable[[], str]] = {
+        "stablehlo": lowered.as_text,
+        "hlo": lambda: lowered.compiler_ir("hlo").as_hlo_text(True),
+        "compiled": lambda: _whole_text(compiled),
+    }
+    for form in forms:
+        try:
+            text = texts[form]()
+            if seen is not None:
+                (seen.stablehlo if form == "stablehlo" else seen.hlo)(text)
+            graph = read_baseline(text.encode(), "module.mlir") if form == "stablehlo" else hlo.read_text(text)
+            _compare(form, graph, w, inputs, expected, sound, outcome)
+        except Unsupported as error:
+            outcome.unknown[f"{form} oracle: {str(error).partition(' of op ')[0][:80]}"] += 1
+        except Exception as error:  # a reader or the oracle that fails on a program of JAX is a finding
+            outcome.mismatches.append(f"{form}: {type(error).__name__}: {str(error)[:300]}")
+    return outcome
+
+
+def _whole_text(compiled: Any) -> str:
+    """The optimised module, its large constants written out."""
+    from jaxlib._hlo import HloPrintOptions
+
+    options = HloPrintOptions()
+    options.print_large_constants = True
+    return str(compiled.runtime_executable().hlo_modules()[0].to_string(options))
+
+
+def comparable(w: World, inputs: list[Any], results: list[Array]) -> list[float | None]:
+    """For each result how large what it was made of is; None where it is not compared: something that is not a number,
+    or a jump behind rounded values."""
+    scale: list[float | None] = [_size(x) for x in inputs]
+    exact = [True] * len(inputs)
+    at = 0
+    for step in w.steps:
+        before = [scale[n] for n in step.operands]
+        whole = all(exact[n] for n in step.operands)
+        made = results[at : at + step.results]
+        at += step.results
+        fine = all(b is not None for b in before) and (step.steady or whole)
+        for value in made:
+            here = _size(value)
+            scale.append(None if here is None or not fine else max([here, *(b for b in before if b is not None)]))
+            exact.append(whole and _exact(value))
+    return scale[len(inputs) :]
+
+
+def _size(value: Any) -> float | None:
+    x = np.asarray(value)
+    if x.dtype.kind not in "fV" and x.dtype.name != "bfloat16":
+        return 1.0
+    wide = x.astype(np.float64)
+    if np.isnan(wide).any() or (np.abs(wide[np.isfinite(wide)]) > 1e30).any():
+        return None
+    return float(np.abs(wide[np.isfinite(wide)]).max(initial=1.0))
+
+
+def _exact(value: Any) -> bool:
+    """Whether a value can hold no rounding: few bits of its type."""
+    if not is_float(value):
+        return True
+    wide = np.asarray(value).astype(np.float64)
+    most = 2.0**5 if value.dtype.itemsize == 2 else 2.0**14
+    return bool(np.isfinite(wide).all() and (np.abs(wide) <= most).all() and (wide * 4 == np.round(wide * 4)).all())
+
+
+def _compare(
+    form: str,
+    graph: Graph,
+    w: World,
+    inputs: list[Any],
+    expected: list[Array],
+    sound: list[float | None],
+    outcome: Outcome,
+) -> None:
+    strange = [op.kind for op in graph.ops if op.kind.startswith(("unknown:", "custom:"))]
+    strange += [f"{op.kind} by a function" for op in graph.ops if ["region"] in op.symbols.values()]
+    outcome.kinds.update(f"{form} {op.kind}" for op in graph.ops)
+    outcome.unknown.update(f"{form} {kind}" for kind in strange)
+    if strange:
+        return
+    normalise(graph)
+    writer = TableWriter(ONE)
+    writer.graph(graph, "base", "base", "")
+    program = load_program(writer.facts.tables)
+    (base,) = program.top("base")
+    values = {
+        tensor: {0: x.astype(np.float64) if is_float(x) else np.asarray(x)}
+        for tensor, x in zip(base.inputs, inputs, strict=True)
+    }
+    with np.errstate(all="ignore"):
+        machine = Machine(program, Draws(program, 0).baseline, 0, True)
+        kept = machine.run([base], values)
+    types = w.types[w.inputs :]
+    for n, (tensor, want, size, type_) in enumerate(zip(base.outputs, expected, sound, types, strict=True)):
+        got = kept[tensor][0]
+        if got.shape != want.shape:
+            outcome.mismatches.append(f"{form}: result {n} has shape {got.shape}, JAX gives {want.shape}")
+        elif size is not None and not _agree(got, want, size, np.dtype(type_.dtype).name):
+            step = _maker(w, n)
+            outcome.mismatches.append(f"{form}: result {n} ({step}): {_show(got)} read back, JAX gives {_show(want)}")
+
+
+def _agree(got: Array, want: Array, size: float, dtype: str) -> bool:
+    if not is_float(want):
+        return bool(np.array_equal(got, want))
+    wide = want.astype(np.float64)
+    same = (got == wide) | (np.isnan(got) & np.isnan(wide))
+    with np.errstate(all="ignore"):
+        return bool((same | (np.abs(got - wide) <= TOLERANCE[dtype] * size)).all())
+
+
+def _maker(w: World, n: int) -> str:
+    for step in w.steps:
+        if n < step.results:
+            return step.name
+        n -= step.results
+    return "?"
+
+
+def _show(x: Array) -> str:
+    return " ".join(str(x.ravel()[:6]).split())
