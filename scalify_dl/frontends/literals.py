@@ -128,11 +128,11 @@ def narrow(text: str, dtype: str) -> str:
 
 @lru_cache(65536)
 def simple_ratio(text: str, dtype: str) -> Fraction | None:
-    """The ratio of small integers that a float constant stands for: f32 `0.016666668` is 1/60, `0.00260416674` is 1/384.
+    """The ratio of small integers that a float constant stands for: f32 `0.016666668` is 1/60, `0.00260416674` 1/384.
 
     Of all ratios that round to the value, the simplest; None where numerator times denominator is not below
-    2^(precision - 1) (no two ratios below that round to one value), where the decimal digits say it as shortly, or where
-    the text is exact as it stands. No two values of a type give the same ratio, as each rounds to its value.
+    2^(precision - 1) (no two ratios below that round to one value), where the decimal digits say it as shortly, or
+    where the text is exact as it stands. No two values of a type give the same ratio, as each rounds to its value.
     """
     if dtype not in PRECISION or not NUMBER.match(text) or rational(text) == 0:
         return None
