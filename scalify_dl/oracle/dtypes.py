@@ -58,7 +58,7 @@ def wrapped(x: Array, dtype: str) -> Array:
     if x.size == 0 or (x.min() >= least and x.max() <= most):
         return x
     low = x & x.dtype.type(most - least)
-    return np.asarray(np.where(low > most, low | x.dtype.type(~(most - least)), low), dtype=x.dtype)
+    return np.asarray(np.where(low > most, low - x.dtype.type(-2 * least), low) if least else low, dtype=x.dtype)
 
 
 def wrapped_number(number: int, dtype: np.dtype[Any]) -> Array:

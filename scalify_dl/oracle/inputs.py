@@ -11,7 +11,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout
 
 from .addressing import digit_coordinates, local_part, pending_coordinates, pending_kind, piece_index
-from .dtypes import integer_limits, is_float, is_integer, storage, wrapped_number
+from .dtypes import integer_limits, is_float, is_integer, storage, wrapped, wrapped_number
 from .indices import position_inputs
 from .literals import seeded
 from .program import Program, Shard, Tensor
@@ -84,11 +84,18 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
     return values
 
 
+def _beyond(kind: str, whole: Array, steps: Array, dtype: str) -> Array:
+    """What is no greater than the whole (no less, for a minimum), by so many steps where the type has them."""
+    moved = whole - steps if kind == "max" else whole + steps
+    bounded = (np.minimum if kind == "max" else np.maximum)(whole, moved)
+    return np.asarray(np.where(bounded == wrapped(bounded, dtype), bounded, whole))
+
+
 def _pending_parts(
     program: Program, part: dict[int, Array], layout: Layout, how: str, seed: int, key: str
 ) -> dict[int, Array]:
     """Values on each rank whose reduction over the pending positions is `part`."""
-    kind = pending_kind(layout)
+    kind, dtype = pending_kind(layout), program.tensors[key].dtype
     if kind is None:
         return part
     if kind not in ("sum", "max", "min"):
@@ -105,16 +112,15 @@ def _pending_parts(
 
         def numbers(lo: int, hi: int, whole: Array = whole, rng: np.random.Generator = rng) -> Array:
             if how == "ends" and whole.dtype.kind in "iu":
-                info = np.iinfo(whole.dtype)
-                return _at_ends(rng, int(info.min), int(info.max), whole.shape, whole.dtype)
+                return _at_ends(rng, *integer_limits(dtype), whole.shape, whole.dtype)
             return np.asarray(rng.integers(lo, hi, whole.shape), dtype=whole.dtype)
 
-        rest = [numbers(-3, 4) for _ in others]
-        parts = [whole - sum(rest), *rest]
-        if kind != "sum":  # element by element, another one is the greatest, or least
-            sign, extreme = (1, np.minimum) if kind == "max" else (-1, np.maximum)
+        if kind == "sum":
+            rest = [numbers(-3, 4) if whole.dtype.kind != "u" else numbers(0, 4) for _ in others]
+            parts = [wrapped(whole - sum(rest), dtype), *rest]
+        else:  # element by element, another one is the greatest, or least
             decides = rng.integers(0, len(others) + 1, whole.shape)
-            beside = [extreme(whole, whole - sign * numbers(0, 4)) for _ in terms]
+            beside = [_beyond(kind, whole, numbers(0, 4), dtype) for _ in terms]
             parts = [np.where(decides == i, whole, b) for i, b in enumerate(beside)]
         for ranks, values in zip(terms.values(), parts, strict=True):
             result.update(dict.fromkeys(ranks, values))

@@ -9,6 +9,7 @@ import pytest
 
 from scalify_dl.audit.pair import Pair
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.oracle.dtypes import storage, wrapped
 from scalify_dl.oracle.inputs import baseline_inputs
 from scalify_dl.oracle.trial import run_trial
 
@@ -69,6 +70,11 @@ def test_narrow_types_wrap_round_at_their_own_width() -> None:
     pair.outputs(twice, pair.dist.emit("add", [dx, dx]))
     found = run_trial(load_program(pair.tables()), 0, "reals", keep_base=["base/add"], only="base").baseline
     assert set(found["base/add"].tolist()) == {-2}
+
+
+@pytest.mark.parametrize(("dtype", "number", "low"), [("s4", 9, -7), ("s4", -9, 7), ("u4", 17, 1), ("u2", 7, 3)])
+def test_numbers_outside_a_narrow_type_are_those_modulo_its_range(dtype: str, number: int, low: int) -> None:
+    assert wrapped(np.array([number, 0], dtype=storage(dtype)), dtype).tolist() == [low, 0]
 
 
 def test_a_sum_that_wraps_before_a_cast_is_refuted() -> None:

@@ -191,6 +191,13 @@ def maximum_of_nothing() -> Pair:
     return alike(pair, x, dx, make)
 
 
+def rows_that_are_parts() -> Pair:
+    """Each rank has a row of s8; their sum as s32 is not that of the ranks."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((2, 8), {0: "tp"}, dtype="s8")
+    return reduced(pair, total(pair.base, x, [0], "s32"), pair.dist.emit("reshape", [dx], shape=(8,)))
+
+
 def both_dims(g: Graph, x: Tensor, w: Tensor) -> Tensor:
     return total(g, x, [0, 1], "s32")
 
@@ -229,6 +236,7 @@ INTEGERS: dict[str, Callable[[], Pair]] = {
     "rows on many ranks": rows_on_many_ranks,
     "the greatest of nothing": maximum_of_nothing,
     "a mask of positions that wrap round": padded_mask,
+    "rows that are parts": rows_that_are_parts,
     "twice an integer": lambda: twice("s32", to("f32")),
     "twice a truth value": lambda: twice("pred", to("f32")),
     "large steps": large_steps,

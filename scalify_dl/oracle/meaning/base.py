@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dtypes import storage
+from ..dtypes import storage, wrapped
 from ..program import Op, Tensor
 
 Array = np.ndarray[Any, Any]
@@ -93,7 +93,7 @@ def identity(name: str, dtype: np.dtype[Any]) -> Any:
 
 def accumulated(x: Array, dtype: str) -> Array:
     """Integers and truth values in the type in which an op adds them up, that of its result."""
-    return x.astype(storage(dtype)) if x.dtype.kind in "iub" and x.dtype != storage(dtype) else x
+    return wrapped(x.astype(storage(dtype)), dtype) if x.dtype.kind in "iub" else x
 
 
 def reduce_over(name: str, x: Array, axes: tuple[int, ...]) -> Array:
