@@ -244,7 +244,7 @@ def _printed(c: Context, reduce_op: object, x: Tensor) -> str:
 def _group(group: object) -> object:
     """A process group is an object in c10d calls; the attribute that holds it is all the text shows."""
     path = getattr(group, "path", group)
-    return path if isinstance(path, str | list | tuple) else None
+    return path if isinstance(path, str) or type(path) in (list, tuple) else None
 
 
 @lower("c10d.allreduce_")

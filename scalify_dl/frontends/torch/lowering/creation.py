@@ -164,8 +164,8 @@ def rand_like(c: Context, x: Tensor, *, dtype: object = None, **_: object) -> Te
 @lower("aten.bernoulli")
 def bernoulli(c: Context, x: Tensor, p: object = None, **_: object) -> Tensor:
     """1 with probability x (or p): a uniform number compared with it."""
-    if isinstance(p, float):
-        x = c.splat(p, x.dtype, x.shape)
+    if isinstance(p, float | Tensor):
+        x = c.operand(p, x.dtype, x.shape)
     return c.convert(c.compare("LT", _random(c, "rng-uniform", x.dtype, x.shape), x), x.dtype)
 
 
