@@ -79,7 +79,38 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
         found.pairs[position] = at
         place(base.inputs[at], dist.inputs[position], position, by_path, mesh, given.get(position), found)
     _swapped(base, dist, found)
+    if not relations.outputs:
+        _written(base, dist, found)
     return found
+
+
+def _written(base: Graph, dist: Graph, found: Correspondence) -> None:
+    """What a written input holds in the end pairs with what its counterpart holds: both get one path.
+
+    InputError where one side writes an input whose counterpart the other does not write.
+    """
+    theirs = {id(port.holds): port for port in base.outputs if port.holds is not None}
+    returned = {port.path for port in (*base.outputs, *dist.outputs) if port.holds is None}
+    for port in dist.outputs:
+        if port.holds is None or port.path in returned:  # returned by the other side, under the name of the input
+            continue
+        at = found.pairs.get(dist.inputs.index(port.holds))
+        counterpart = theirs.pop(id(base.inputs[at]), None) if at is not None else None
+        if counterpart is None:
+            raise _alone(port.holds, "distributed program", "baseline", dist)
+        port.path = counterpart.path
+    for port in theirs.values():
+        if port.holds is not None and port.path not in returned:
+            raise _alone(port.holds, "baseline", "distributed program", base)
+
+
+def _alone(port: Port, side: str, other: str, graph: Graph) -> InputError:
+    return InputError(
+        f"the {side} writes its input `{_name(port)}`, the {other} does not write what corresponds to it",
+        file=graph.file,
+        expected="inputs that are written (caches, parameters, buffers) are so on both sides: they are outputs",
+        hint="name the outputs to check under `outputs:` of the relations file, if this is meant",
+    )
 
 
 def _without(ports: Sequence[Port], gone: set[int]) -> list[Port]:

@@ -83,5 +83,8 @@ def _read_text(
                 output.path = descriptor_path(descriptor)
                 if output.path is not None and mesh is not None:
                     output.placement = known.placement(output.path, output.tensor.shape)
+    for output in graph.outputs:
+        if output.holds is not None:
+            output.path = f"written {output.holds.path or f'input {graph.inputs.index(output.holds)}'}"
     prune(graph)
     return graph

@@ -114,17 +114,14 @@ class _Program:
         return variable
 
     def written_inputs(self) -> None:
-        """What an input holds in the end, where the program writes it, is an output: returned already, or added."""
-        outputs = self.c.graph.outputs
+        """What an input holds in the end, where the program writes it, is an output after those that it returns."""
+        graph = self.c.graph
         for port, variable in self.inputs:
             if not variable.changed or (held := self.memory.read(variable)) is port.tensor:
                 continue
-            found = next((output for output in outputs if output.tensor is held and output.holds is None), None)
-            if found is None:
-                self.c.graph.output(held)
-                found = outputs[-1]
-                found.alias = port.tensor.name
-            found.holds = port
+            graph.output(held)
+            graph.outputs[-1].alias = port.tensor.name if held.name != port.tensor.name else None
+            graph.outputs[-1].holds = port
 
     def body(self, module: Module) -> list[Any]:
         """Lowers the statements of a module; what it returns, still as expressions."""

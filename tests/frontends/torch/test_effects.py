@@ -81,7 +81,9 @@ def test_a_custom_op_whose_results_are_read_is_assumed_to_write_nothing() -> Non
 
 
 def test_a_custom_op_whose_result_only_dead_code_reads_is_an_effect() -> None:
-    found = graph('k: "f32[4, 6]" = torch.ops.mylib.f.default(x)', 'd: "f32[4, 6]" = torch.ops.aten.neg.default(k)', READ)
+    found = graph(
+        'k: "f32[4, 6]" = torch.ops.mylib.f.default(x)', 'd: "f32[4, 6]" = torch.ops.aten.neg.default(k)', READ
+    )
     assert unknown(found, found.outputs[0].tensor)
 
 
@@ -154,9 +156,11 @@ def test_collectives_into_lists_and_views_write_them() -> None:
     assert [op.kind for op in found.ops if op.kind.startswith("all-")] == ["all-gather", "all-reduce"]
 
 
-def test_what_an_op_gives_and_the_input_that_holds_it_are_one_output() -> None:
-    found = graph('k: "f32[4, 6]" = torch.ops.aten.mul_.Tensor(x, 2.0)', returned="(k,)")
-    assert [(port.holds and port.holds.tensor.name) for port in found.outputs] == ["x"]
+def test_what_a_written_input_holds_is_an_output_that_pairs_by_the_input() -> None:
+    found = graph('k: "f32[4, 6]" = torch.ops.aten.mul_.Tensor(z, 2.0)', returned="(k,)")
+    assert [port.tensor for port in found.outputs] == [found.ops[-1].result] * 2
+    assert [(port.holds and port.holds.tensor.name) for port in found.outputs] == [None, "z"]
+    assert [port.path for port in found.outputs] == [None, "written input 1"]
 
 
 def test_uninitialised_memory_that_is_filled_in_part_is_not_all_known() -> None:
