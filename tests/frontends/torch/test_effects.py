@@ -1,5 +1,4 @@
 """Ops that are not in torch's schemas, sub-modules and collectives: what they may write is never lost."""
-# ruff: noqa: E501
 
 from __future__ import annotations
 
