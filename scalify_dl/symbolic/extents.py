@@ -1,120 +1,172 @@
-"""Whether the programs of a family exist: shapes that fit at all sizes, and the sizes at which parts lie inside."""
+"""Whether the programs of a family exist: the laws of all ops and placements (`laws`), at all sizes.
+
+What must be one number must be one function of the sizes, else the formulas are wrong: an error. What must be at least
+another number, or divide, bounds the sizes of the family.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from math import prod
 
 from scalify_dl.errors import InputError
 
-from .expression import Expression
-from .family import Cell, Family, RankFormula
-
-_TAKEN = {"slice": "limit", "dynamic-slice": "sizes", "gather": "slice_sizes"}
-"""Op kinds that take a part of their first operand, and the attribute that has an end or an extent per dim."""
-_ONE = Expression.number(1)
+from .expression import Expression, cleared
+from .family import Cell, Family, LayoutFormula, PieceFormula, RankFormula
+from .laws import ONE, Call, Law, Shape, laws
 
 
 class Extents:
-    """The extents of a family's tensors, and what its ops demand of them."""
+    """The extents of a family's tensors, and what its ops and placements demand of them.
 
-    def __init__(self, family: Family) -> None:
+    InputError where they fit in the captures and not at other sizes.
+    """
+
+    def __init__(self, family: Family, point: Mapping[str, int]) -> None:
+        """`point` are the sizes of a capture."""
         self.family = family
+        self.point = point
+        self.names: dict[str, str] = dict(family.tables.get("tensor_name", []))
         self.kinds: dict[str, str] = {op: kind for op, _, kind in family.tables["op"]}
-        self.operands = _by_op(family, "operand")
-        self.results = _by_op(family, "result")
-        self.shapes: dict[str, dict[int, Expression]] = defaultdict(dict)
+        self.dtypes: dict[str, str] = {row[0]: row[2] for row in family.tables["tensor"]}
+        self.operands = _by_owner(family, "operand")
+        self.results = _by_owner(family, "result")
+        found: dict[str, dict[int, Expression]] = defaultdict(dict)
         for tensor, dim, size in family.tables["dim"]:
-            self.shapes[tensor][dim] = _formula(size)
-        self.numbers: dict[tuple[str, str], dict[int, Expression]] = defaultdict(dict)
-        for op, name, dim, value in family.tables["attr_number"]:
-            self.numbers[op, name][dim] = _formula(value)
+            found[tensor][dim] = _formula(size)
+        self.shapes: dict[str, Shape] = {t: [found[t][i] for i in range(len(found[t]))] for t in self.dtypes}
+        self.sizes: set[Expression] = set()
+        """Formulas that are at least 1 where no op takes more than there is."""
+        self.integers: set[Expression] = set()
+        """Formulas that are whole where what is dealt out divides evenly."""
+        for op, law in self._laws():
+            self._take(op, law)
+        for tensor, law in self._placements():
+            self._take(tensor, law)
 
-    def check(self) -> None:
-        """InputError where shapes fit in the captures and not at other sizes."""
+    def _take(self, where: str, law: Law) -> None:
+        if law.kind == "whole":
+            if law.other.is_term:
+                self.integers.add(law.one / law.other)
+            return
+        if law.kind == "same":
+            if law.one != law.other:
+                kind = self.kinds.get(where, "placement")
+                raise InputError(
+                    f"{self._name(where)} ({kind}): {law.what} is read as {law.one} and as {law.other}; at the captured"
+                    " sizes they are alike",
+                    hint="add a capture (--sample) at sizes that differ more",
+                )
+            return
+        room = law.one - law.other + ONE
+        if room.constant is not None and room.constant < 1:
+            raise InputError(f"{self._name(where)} ({self.kinds.get(where)}): {law.what} is {law.one}, not {law.other}")
+        if not _always(room):
+            self.sizes.add(room)
+
+    # ---- ops ----
+
+    def _laws(self) -> Iterator[tuple[str, Law]]:
+        ends: dict[str, dict[str, dict[int, list[Expression]]]] = defaultdict(lambda: defaultdict(dict))
+        for op, key, position, value in self.family.tables["attr_number"]:
+            ends[op][key][position] = [_formula(value)]
+        for (op, key, position), number in self.family.rank_numbers.items():
+            ends[op][key][position] = list(self._ends(number))
         for op, kind in self.kinds.items():
-            if op not in self.operands or op not in self.results:
+            if op not in self.results:
                 continue
-            operands = [self.shapes[t] for t in self.operands[op].values()]
-            result = self.shapes[self.results[op][0]]
-            before, after = operands[0], result
-            if kind == "reshape":
-                self._same(op, "elements", _count(before), _count(after))
-            elif kind == "concatenate":
-                (dim,) = self._at(op, "dimension")
-                self._same(op, f"dim {dim}", sum((s[dim] for s in operands), Expression.of([])), after[dim])
-            elif kind == "slice":
-                starts, limits, strides = (self.numbers[op, name] for name in ("start", "limit", "stride"))
-                for dim in starts.keys() & limits.keys():
-                    if strides.get(dim, _ONE) == _ONE:
-                        self._same(op, f"dim {dim}", limits[dim] - starts[dim], after[dim])
-            elif kind in ("all-gather", "reduce-scatter") and op in self.family.groups:
-                (dim,) = self._at(op, "dimension")
-                less, more = (before, after) if kind == "all-gather" else (after, before)
-                self._same(op, f"dim {dim}", less[dim] * self._ranks(op), more[dim])
+            operands, results = ([self.shapes[t] for t in side.get(op, ())] for side in (self.operands, self.results))
+            dtypes = [self.dtypes[t] for t in self.results[op]]
+            call = Call(kind, operands, results, dtypes, ends[op], self._ranks(op))
+            try:
+                yield from ((op, law) for law in laws(call))
+            except (IndexError, KeyError, ValueError):
+                raise InputError(f"{self._name(op)} ({kind}): its attributes do not fit its operands") from None
+        yield from self._regions()
 
-    def inside(self) -> set[Expression]:
-        """Formulas of the sizes, each at least 1 where no op takes more than there is."""
-        rooms: set[Expression] = set()
-        for op, kind in self.kinds.items():
-            if kind in _TAKEN:
-                whole = self.shapes[self.operands[op][0]]
-                rooms.update(whole[dim] - part + _ONE for dim, part in self.numbers[op, _TAKEN[kind]].items())
-            elif kind == "dynamic-update-slice":
-                whole, part = (self.shapes[self.operands[op][i]] for i in (0, 1))
-                rooms.update(whole[dim] - size + _ONE for dim, size in part.items())
-        for (op, name, dim), number in self.family.rank_numbers.items():
-            if self.kinds.get(op) == "slice" and name in ("start", "limit"):
-                whole = self.shapes[self.operands[op][0]]
-                for end in self._ends(number):
-                    rooms.add(end + _ONE if name == "start" else whole[dim] - end + _ONE)
-        return {room for room in rooms if room.constant is None}
-
-    def divided(self) -> set[Expression]:
-        """Formulas of the sizes that are whole where what is dealt to ranks divides evenly."""
-        return {
-            self.shapes[self.operands[op][0]][dim] / self._ranks(op)
-            for op, kind in self.kinds.items()
-            if kind == "all-to-all" and op in self.family.groups
-            for dim in self._at(op, "split_dimension")
-        }
+    def _regions(self) -> Iterator[tuple[str, Law]]:
+        """Values go into regions, and come out of them, as they are."""
+        inputs, outputs = _by_owner(self.family, "input"), _by_owner(self.family, "output")
+        for op, _, graph in self.family.tables.get("region", ()):
+            pairs: list[tuple[str, str]] = []
+            if self.kinds[op] == "while":
+                pairs += zip(self.operands.get(op, ()), inputs.get(graph, ()), strict=False)
+            if len(outputs.get(graph, ())) == len(self.results.get(op, ())):
+                pairs += zip(self.results.get(op, ()), outputs.get(graph, ()), strict=True)
+            for one, other in pairs:
+                if len(self.shapes[one]) == len(self.shapes[other]):
+                    for i, (a, b) in enumerate(zip(self.shapes[one], self.shapes[other], strict=True)):
+                        yield op, Law("same", f"dim {i}", a, b)
 
     def _ends(self, number: RankFormula) -> Iterator[Expression]:
         """What a number of the rank is on the first and last rank along every axis."""
         sizes = dict(self.family.axes)
         for base, slopes in number.places.values():
             for last in product((False, True), repeat=len(slopes)):
-                steps = (
-                    slope * (sizes[axis] - _ONE) for (axis, slope), at in zip(slopes.items(), last, strict=True) if at
-                )
+                steps = (slope * (sizes[axis] - ONE) for (axis, slope), at in zip(slopes.items(), last, strict=True) if at)
                 yield sum(steps, base)
 
-    def _ranks(self, op: str) -> Expression:
+    def _ranks(self, op: str) -> Expression | None:
+        if op not in self.family.groups:
+            return None
         sizes = dict(self.family.axes)
-        return prod((sizes[axis] for axis in self.family.groups[op]), start=_ONE)
+        return prod((sizes[axis] for axis in self.family.groups[op]), start=ONE)
 
-    def _at(self, op: str, name: str) -> list[int]:
-        return [int(value.constant or 0) for value in self.numbers[op, name].values()]
+    # ---- placements ----
 
-    def _same(self, op: str, what: str, before: Expression, after: Expression) -> None:
-        if before != after:
-            raise InputError(
-                f"{op} ({self.kinds[op]}): {what} {after} should be {before}; at the captured sizes they are alike",
-                hint="add a capture (--sample) at sizes that differ more",
-            )
+    def _placements(self) -> Iterator[tuple[str, Law]]:
+        whole = PieceFormula(())
+        rows = [(d, dp, b, bp, layout) for d, dp, b, bp, layout, _ in self.family.shards]
+        rows += [(d, whole, b, whole, layout) for d, b, layout in self.family.expected if layout is not None]
+        for dist, dist_piece, base, base_piece, layout in rows:
+            sides = []
+            for tensor, piece in ((dist, dist_piece), (base, base_piece)):
+                sizes = list(self.shapes[tensor])
+                for dim, lo, hi in piece.windows:
+                    yield tensor, Law("least", f"dim {dim}", sizes[dim], hi)
+                    yield tensor, Law("least", f"a piece along dim {dim}", hi, lo + ONE)
+                    sizes[dim] = hi - lo
+                sides.append(sizes)
+            yield from ((dist, law) for law in self._layout(layout, *sides))
+
+    def _layout(self, layout: LayoutFormula, local: Shape, whole: Shape) -> Iterator[Law]:
+        """Entries multiply to the local dims and the axes; digits address every element of the baseline's dims once."""
+        axes = dict(self.family.axes)
+        for i, entries in enumerate(layout.dims):
+            yield Law("same", f"local dim {i}", prod((e.size for e in entries), start=ONE), local[i])
+        for axis, entries in layout.axes:
+            yield Law("same", f"axis {axis}", prod((e.size for e in entries), start=ONE), axes[axis])
+        every = [e for entries in (*layout.dims, *(entries for _, entries in layout.axes)) for e in entries]
+        for i, size in enumerate(whole):
+            digits = [e for e in every if e.kind == "digit" and e.dim == i]
+            digits.sort(key=lambda e: (e.stride.at(self.point), e.size.at(self.point)))
+            covered = ONE
+            for digit in digits:
+                yield Law("same", f"the stride along baseline dim {i}", digit.stride, covered)
+                covered = covered * digit.size
+            yield Law("same", f"baseline dim {i}", covered, size)
+
+    def _name(self, thing: str) -> str:
+        """What people call an op (by its result) or a tensor."""
+        tensor = next(iter(self.results.get(thing, ())), thing)
+        return self.names.get(tensor, tensor)
 
 
-def _by_op(family: Family, table: str) -> dict[str, dict[int, str]]:
-    found: dict[str, dict[int, str]] = defaultdict(dict)
-    for op, position, tensor in sorted(family.tables[table]):
-        found[op][position] = tensor
+def _always(room: Expression) -> bool:
+    """Whether a formula is at least 1 at all sizes, by its form: with every size one more than a natural number, no
+    coefficient of its excess is negative."""
+    above, below = cleared(room)
+    more = {name: Expression.symbol(name) + ONE for name in room.symbols}
+    return all(c >= 0 for _, c in (above - below).put(more).terms)
+
+
+def _by_owner(family: Family, table: str) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for owner, _, tensor in sorted(family.tables.get(table, ()), key=lambda row: (row[0], row[1])):
+        found[owner].append(tensor)
     return found
-
-
-def _count(shape: dict[int, Expression]) -> Expression:
-    return prod(shape.values(), start=_ONE)
 
 
 def _formula(value: Cell) -> Expression:

@@ -94,10 +94,9 @@ def verify_family(
             notes=[str(error), "what was captured is proved, other sizes are not"],
             stats=_stats(len(captures[0]["op"])),
         )
-    extents = Extents(family)
-    extents.check()
-    family.sizes |= extents.inside()
-    family.integers |= extents.divided()
+    extents = Extents(family, points[0])
+    family.sizes |= extents.sizes
+    family.integers |= extents.integers
     keep(family)
     start = max(points, key=lambda point: [point[name] for name in names])
     out = cover(family, start, options, progress)
