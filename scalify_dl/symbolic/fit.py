@@ -2,7 +2,7 @@
 
 The simplest formula that gives every seen value: a constant; a symbol's products and quotients with a constant factor
 (exponents up to 2); such a formula that occurs elsewhere in the programs, plus or minus a constant; the sum or
-difference of two such. Where two formulas of equal simplicity fit, the captures do not tell them apart: an error.
+difference of two such. Where two formulas of about equal simplicity fit, the captures do not tell them apart: an error.
 """
 
 from __future__ import annotations
@@ -16,6 +16,10 @@ from .expression import Expression, monomial
 POWERS = (0, 1, -1, 2, -2)
 FACTORS = 4
 """Most symbols in one product."""
+
+
+RIVAL = 2
+"""How many more symbols a product may have that is another reading of the same numbers."""
 
 
 class NoFormula(ValueError):
@@ -68,17 +72,21 @@ class Fitter:
             if not terms:
                 return None
             scale = [term * Expression.number(wanted[0] / self.values(term)[0]) for term in terms]
-            size = min(map(_size, scale))
-            scale = [term for term in scale if _size(term) == size]
-            # the capture's own sizes, and whole multiples of them, before fractions of them
-            whole = [term for term in scale if term.is_polynomial]
-            best = whole if len(whole) == 1 else scale
-            if len(best) > 1:
-                raise Ambiguous(wanted, best)
+            least = min(map(_size, scale))
+            best = [term for term in scale if _size(term) == least]
+            # other sizes in nearly as simple a product, times or over a number: the captures do not tell
+            others = [t for t in scale if t not in best and _size(t) <= least + RIVAL and _whole_factor(t)]
+            if len(best) + len(others) > 1:
+                raise Ambiguous(wanted, [*best, *sorted(others, key=lambda t: (_size(t), str(t)))])
             found = best[0]
             self.known[found] = wanted
         self._cache[wanted] = found
         return found
+
+    def know(self, formula: Expression) -> None:
+        """Notes a formula that occurs: sums are made of those."""
+        if formula.constant is None:
+            self.known[formula] = self.values(formula)
 
     def fit(self, values: Sequence[int | Fraction]) -> Expression:
         """The simplest formula; NoFormula or Ambiguous where there is not exactly one."""
@@ -121,6 +129,11 @@ def _size(term: Expression) -> int:
     """Its exponents together, and one more for a fraction of a size."""
     ((powers, factor),) = term.terms
     return sum(abs(exponent) for _, exponent in powers) + (factor.denominator != 1)
+
+
+def _whole_factor(term: Expression) -> bool:
+    ((_, factor),) = term.terms
+    return 1 in (abs(factor.numerator), factor.denominator)
 
 
 def indistinct(points: Sequence[Mapping[str, int]]) -> list[tuple[str, str]]:

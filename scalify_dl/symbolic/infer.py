@@ -6,7 +6,7 @@ placements of inputs then determine most numbers. The rest is for `decide` and `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from scalify_dl.errors import InputError
@@ -27,7 +27,14 @@ SECOND = "give a second capture (--sample)"
 class Inference:
     """One capture as equations; `unifier` knows what follows from them."""
 
-    def __init__(self, facts: Facts, point: Mapping[str, int], symbols: Sequence[tuple[SizeSymbol, Cell]]) -> None:
+    def __init__(
+        self,
+        facts: Facts,
+        point: Mapping[str, int],
+        symbols: Sequence[tuple[SizeSymbol, Cell]],
+        elsewhere: Sequence[Mapping[Cell, int]] = (),
+    ) -> None:
+        """`elsewhere` has the numbers of further captures: an equation must hold there, too."""
         self.point = point
         self.symbols = [symbol for symbol, _ in symbols]
         self.axes = [symbol.name for symbol in self.symbols if symbol.axis]
@@ -37,7 +44,7 @@ class Inference:
         self.place: dict[str, tuple[str, int]] = {
             op: (file, line) for op, position, file, line, _ in facts["source"] if position == 0
         }
-        self.unifier = Unifier(point)
+        self.unifier = Unifier(point, elsewhere)
         self.shapes = Shapes(self.wiring, self.unifier)
         self.counterparts = Counterparts(self.wiring)
         self.groups: dict[str, list[Group]] = {}
@@ -59,27 +66,8 @@ class Inference:
     # ---- cells and equations ----
 
     def _cells(self) -> None:
-        add = self.unifier.add
-        for axis, _, size in self.facts["mesh_axis"]:
-            add(("axis", axis), size)
-        for tensor, position, size in self.facts["dim"]:
-            add(dim(tensor, position), size)
-        for op, key, position, value in self.facts["attr_number"]:
-            add(("attr", op, key, position), value)
-        for name, _, kind in self.facts["op"]:
-            if kind in ("partition-id", "replica-id"):
-                self.wiring.ops[name].by_rank["value", 0] = {rank: rank for rank in self.wiring.ranks.all}
-        ranks = self.wiring.ranks
-        for op in self.wiring.order:
-            for (key, position), values in op.by_rank.items():
-                origin = ranks.at([], ())
-                add(("rank", op.name, key, position, ""), values[origin])
-                for axis in self.wiring.axes:
-                    if ranks.size(axis) > 1:
-                        add(step(op, key, position, axis), values[ranks.moved(origin, axis, 1)] - values[origin])
-        for tensor, lo, hi, _ in self.facts["range"]:
-            add(("range", tensor, 1), lo)
-            add(("range", tensor, 2), hi)
+        for cell, value in numbers(self.facts, self.wiring):
+            self.unifier.add(cell, value)
 
     def _seed(self, symbols: Sequence[tuple[SizeSymbol, Cell]]) -> None:
         for symbol, cell in symbols:
@@ -226,6 +214,30 @@ class Inference:
         ones = (cell for cell, value in self.unifier.value.items() if cell[0] == "dim" and value == 1)
         found = {formula for cell in ones if (formula := self.unifier.formula(cell)) is not None}
         return sorted(str(formula) for formula in found if formula.constant is None)
+
+
+def numbers(facts: Facts, wiring: Wiring) -> Iterator[tuple[Cell, int]]:
+    """The numbers of a capture, with what they are. Ids of ranks become numbers by rank."""
+    for axis, _, size in facts["mesh_axis"]:
+        yield ("axis", axis), size
+    for tensor, position, size in facts["dim"]:
+        yield dim(tensor, position), size
+    for op, key, position, value in facts["attr_number"]:
+        yield ("attr", op, key, position), value
+    for name, _, kind in facts["op"]:
+        if kind in ("partition-id", "replica-id"):
+            wiring.ops[name].by_rank["value", 0] = {rank: rank for rank in wiring.ranks.all}
+    ranks = wiring.ranks
+    for call in wiring.order:
+        for (key, position), values in call.by_rank.items():
+            origin = ranks.at([], ())
+            yield ("rank", call.name, key, position, ""), values[origin]
+            for axis in wiring.axes:
+                if ranks.size(axis) > 1:
+                    yield step(call, key, position, axis), values[ranks.moved(origin, axis, 1)] - values[origin]
+    for tensor, lo, hi, _ in facts["range"]:
+        yield ("range", tensor, 1), lo
+        yield ("range", tensor, 2), hi
 
 
 def _explicit(facts: Facts) -> Facts:

@@ -17,8 +17,9 @@ from scalify_dl.facts.schema import TABLES
 from .align import Aligned, NoSymbolicForm
 from .expression import Expression, over
 from .family import Entry, Family, LayoutFormula, PieceFormula, RankFormula, SizeSymbol
-from .fit import Ambiguous, Fitter, NoFormula, indistinct
+from .fit import Ambiguous, NoFormula, indistinct
 from .ranks import Ranks
+from .several import Several
 from .unify import Cell
 
 PLAIN = ("operand", "result", "tensor", "dim", "attr_symbol", "input", "output", "region", "range", "literal_hash")
@@ -34,8 +35,13 @@ HINT = (
 )
 
 
-def lift(captures: Sequence[Facts], points: Sequence[Mapping[str, int]], symbols: Sequence[SizeSymbol]) -> Family:
-    """The family of these captures; `points` has the values of the symbols in each.
+def lift(
+    captures: Sequence[Facts],
+    points: Sequence[Mapping[str, int]],
+    symbols: Sequence[SizeSymbol],
+    places: Mapping[str, str | None] | None = None,
+) -> Family:
+    """The family of these captures; `points` has the values of the symbols in each, `places` where a symbol is.
 
     InputError where the captures are not the same program, or a number fits no formula or several.
     """
@@ -45,11 +51,12 @@ def lift(captures: Sequence[Facts], points: Sequence[Mapping[str, int]], symbols
     same = [s.name for s in symbols if len({point[s.name] for point in points}) == 1]
     if same:
         raise InputError(f"{same[0]} is the same in every capture", expected="captures at different sizes", hint=HINT)
-    fitter = Fitter(points)
-    lifting = Lifting(captures, points, symbols, lambda cell, values: fitter.fit(values))
+    read: list[Several] = []
+    lifting = Lifting(captures, points, symbols, lambda cell, values: read[0].read(cell, values))
+    read.append(Several(lifting, points, symbols, places or {}))
     for _, rows in lifting.keyed("dim", (0, 1)):  # products first: sums are made of those that occur
         with suppress(Ambiguous):  # told where it is needed
-            fitter.product([row[2] for row in rows])
+            read[0].fitter.product([row[2] for row in rows])
     return lifting.family()
 
 

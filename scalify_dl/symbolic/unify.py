@@ -53,10 +53,14 @@ class Total:
 
 
 class Unifier:
-    """Cells, equations and what is known. Equations must hold of the values; one that does not is left out."""
+    """Cells, equations and what is known. Equations must hold of the values; one that does not is left out.
 
-    def __init__(self, point: Mapping[str, int]) -> None:
+    `elsewhere` are values of the same cells in further captures, as far as they are known there.
+    """
+
+    def __init__(self, point: Mapping[str, int], elsewhere: Sequence[Mapping[Cell, int]] = ()) -> None:
         self.point = point
+        self.elsewhere = elsewhere
         self.value: dict[Cell, int] = {}
         self._parent: dict[Cell, Cell] = {}
         self._formula: dict[Cell, Expression] = {}
@@ -84,7 +88,7 @@ class Unifier:
 
     def same(self, a: Cell, b: Cell) -> None:
         """Two cells are one number."""
-        if self.value[a] != self.value[b]:
+        if self.value[a] != self.value[b] or any(o.get(a, 0) != o.get(b, 0) for o in self.elsewhere if a in o and b in o):
             return
         one, other = self.find(a), self.find(b)
         if one == other:
@@ -102,7 +106,7 @@ class Unifier:
         """The product of some cells is that of others."""
         equation = Product(tuple(left), tuple(right))
         a, b = (prod(self.value[c] for c in side) for side in (equation.left, equation.right))
-        if a != b or not a:
+        if a != b or not a or not all(_multiplies(equation, other) for other in self.elsewhere):
             return
         if len(equation.left) == len(equation.right) == 1:
             self.same(equation.left[0], equation.right[0])
@@ -112,7 +116,7 @@ class Unifier:
     def total(self, terms: Iterable[tuple[int, Cell]], constant: int = 0) -> None:
         """Cells times coefficients, and a constant, are zero together."""
         equation = Total(tuple(terms), constant)
-        if sum(c * self.value[cell] for c, cell in equation.terms) + constant == 0:
+        if all(_adds_up(equation, values) for values in (self.value, *self.elsewhere)):
             self._add(equation)
 
     def _add(self, equation: Product | Total) -> None:
@@ -240,6 +244,17 @@ class Unifier:
             self.decide(cell, total / Expression.number(-coefficient))
         elif not left and total.constant != 0:
             raise Contradiction(equation.cells[0], Expression.number(0), total)
+
+
+def _multiplies(equation: Product, values: Mapping[Cell, int]) -> bool:
+    """Whether a product holds of values, as far as they are known."""
+    known = all(cell in values for cell in equation.cells)
+    return not known or prod(values[c] for c in equation.left) == prod(values[c] for c in equation.right)
+
+
+def _adds_up(equation: Total, values: Mapping[Cell, int]) -> bool:
+    known = all(cell in values for cell in equation.cells)
+    return not known or sum(c * values[cell] for c, cell in equation.terms) + equation.constant == 0
 
 
 def _divided(above: Expression, below: Expression) -> Expression | None:

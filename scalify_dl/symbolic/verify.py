@@ -85,7 +85,7 @@ def verify_family(
     reading = None
     try:
         reading = Reading(captures[0], points[0], found, symbols, also) if len(captures) == 1 else None
-        family = lift(captures, points, found) if reading is None else reading.family()
+        family = lift(captures, points, found, symbols) if reading is None else reading.family()
     except NoSymbolicForm as error:
         return FamilyReport(
             Verdict.UNKNOWN,

@@ -1,0 +1,75 @@
+"""How the numbers of several captures are read: by equations where they follow from the named sizes, else as the simplest
+formula that fits.
+
+Equations are those of one capture (`infer`), as far as they hold in every capture: a rank's share of `seq` is `seq/tp`
+even where it happens to grow like `batch`. What no equation gives must fit one formula only (`fit`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.model import Facts
+from scalify_dl.facts.schema import TABLES
+
+from .align import Aligned
+from .expression import Expression
+from .family import SizeSymbol
+from .fit import Ambiguous, Fitter, NoFormula
+from .infer import Inference, numbers
+from .shapes import dim
+from .symbols import located
+from .unify import Cell, Contradiction
+from .wiring import Wiring
+
+
+class Several:
+    """Formulas of the numbers of aligned captures: `read(cell, values)`."""
+
+    def __init__(
+        self,
+        aligned: Aligned,
+        points: Sequence[Mapping[str, int]],
+        symbols: Sequence[SizeSymbol],
+        places: Mapping[str, str | None],
+    ) -> None:
+        self.fitter = Fitter(points)
+        first, *others = aligned.captures
+        renamed = [Facts({table: rows(table) for table in TABLES}) for rows in aligned.rows[1:]]
+        self.inference: Inference | None = None
+        try:
+            cells = [(symbol, located(first, symbol, places.get(symbol.name))) for symbol in symbols]
+            elsewhere = [dict(numbers(facts, Wiring(facts))) for facts in renamed]
+            self.inference = Inference(first, points[0], cells, elsewhere)
+            self._inputs(elsewhere)
+        except (InputError, Contradiction, KeyError):  # equations that only hold by chance: then what fits
+            self.inference = None
+        assert len(others) == len(renamed)
+
+    def _inputs(self, elsewhere: Sequence[Mapping[Cell, int]]) -> None:
+        """Dims of the baseline's inputs that only one formula fits."""
+        inference = self.inference
+        assert inference is not None
+        wiring, unifier = inference.wiring, inference.unifier
+        for graph, role in wiring.role.items():
+            for tensor in wiring.inputs.get(graph, ()) if role == "base" else ():
+                for cell in (dim(tensor, i) for i in range(len(wiring.shape[tensor]))):
+                    values = [unifier.value[cell], *(other[cell] for other in elsewhere)]
+                    if unifier.formula(cell) is None:
+                        try:
+                            found = self.fitter.fit(values)
+                        except (Ambiguous, NoFormula):
+                            continue
+                        unifier.decide(cell, found)
+                        unifier.propagate()
+
+    def read(self, cell: Cell, values: Sequence[int | Fraction]) -> Expression:
+        """The formula of a number; NoFormula or Ambiguous where there is not exactly one."""
+        unifier = self.inference.unifier if self.inference else None
+        told = unifier.formula(cell) if unifier and cell in unifier.value else None
+        if told is not None and self.fitter.values(told) == tuple(map(Fraction, values)):
+            self.fitter.know(told)
+            return told
+        return self.fitter.fit(values)
