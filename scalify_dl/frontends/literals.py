@@ -98,6 +98,7 @@ def scalar_text(text: str) -> str:
     return shortest
 
 
+FEW = 16
 FORMATS = {"f32": "f", "f16": "e", "f64": "d"}
 PRECISION = {"f32": 24, "f16": 11, "bf16": 8}
 
@@ -128,11 +129,12 @@ def narrow(text: str, dtype: str) -> str:
 
 @lru_cache(65536)
 def simple_ratio(text: str, dtype: str) -> Fraction | None:
-    """The ratio of small integers that a float constant stands for: f32 `0.016666668` is 1/60, `0.00260416674` 1/384.
+    """The ratio of small integers that a float constant stands for: f32 `0.016666668` is 1/60, rounded.
 
-    Of all ratios that round to the value, the simplest; None where numerator times denominator is not below
-    2^(precision - 1) (no two ratios below that round to one value), where the decimal digits say it as shortly, or
-    where the text is exact as it stands. No two values of a type give the same ratio, as each rounds to its value.
+    Of all ratios that round to the value, the simplest. None where the decimal digits say it as shortly, the text is
+    exact as it stands, or it is likely met by accident: numerator times denominator from 2^(2/3 precision) on or, where
+    either is below `FEW` (one over a count of elements), from 2^(precision - 1) on; no two ratios below that round to
+    one value. No two values of a type give the same ratio, as each rounds to its value.
     """
     if dtype not in PRECISION or not NUMBER.match(text) or rational(text) == 0:
         return None
@@ -142,7 +144,9 @@ def simple_ratio(text: str, dtype: str) -> Fraction | None:
     exact, half = Fraction(value), Fraction(value) / 2 ** PRECISION[dtype]  # at least half of the last place
     ratio = simplest(exact - half, exact + half)
     digits = len(re.sub(r"e.*|[-+.]", "", text).strip("0"))
-    simple = ratio.numerator * ratio.denominator < min(2 ** (PRECISION[dtype] - 1), 10**digits)
+    bits = PRECISION[dtype]
+    few = min(ratio.numerator, ratio.denominator) < FEW
+    simple = ratio.numerator * ratio.denominator < min(2 ** (bits - 1 if few else 2 * bits // 3), 10**digits)
     if not simple or ratio == rational(text) or rounded(float(ratio), dtype) != value:
         return None
     return -ratio if text.startswith("-") else ratio

@@ -53,6 +53,8 @@ class Decisions:
         self.i = inference
         self.unifier = inference.unifier
         self.choices: list[Choice] = []
+        self.written: list[Cell] = []
+        """Numbers that programs write and that are read as numbers, though nothing says so."""
         self._known_splits: dict[tuple[Expression, tuple[int, ...]], tuple[Expression, ...]] = {}
         try:
             self._decide()
@@ -107,6 +109,7 @@ class Decisions:
                 continue
             free = self.unifier.open(inputs) + [cell for op in waiting for cell in self._written(op)]
             if alone := self.unifier.unrelated(free):
+                self.written += [cell for cell in alone if cell not in inputs]
                 self._constants(alone)
                 continue
             rest = [cell for op in waiting for cell in self.unifier.open(self._own(op)) if cell[0] != "rank"]
@@ -115,7 +118,10 @@ class Decisions:
                 self._split_is_told(waiting)
                 if not rest:
                     return
+            tied = self.unifier.open(inputs)
             self._constants([chosen or rest[0]])
+            if self.unifier.open(inputs) == tied:  # dims of inputs are shown as they are read
+                self.written.append(chosen or rest[0])
 
     def _first(self, cells: Sequence[Cell]) -> Cell | None:
         """What is multiplied with a size, else what is no multiple of one: batch * 16 rather than 128 / batch."""

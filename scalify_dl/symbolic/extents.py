@@ -105,7 +105,9 @@ class Extents:
         sizes = dict(self.family.axes)
         for base, slopes in number.places.values():
             for last in product((False, True), repeat=len(slopes)):
-                steps = (slope * (sizes[axis] - ONE) for (axis, slope), at in zip(slopes.items(), last, strict=True) if at)
+                steps = (
+                    slope * (sizes[axis] - ONE) for (axis, slope), at in zip(slopes.items(), last, strict=True) if at
+                )
                 yield sum(steps, base)
 
     def _ranks(self, op: str) -> Expression | None:

@@ -1,5 +1,5 @@
-"""How the numbers of several captures are read: by equations where they follow from the named sizes, else as the simplest
-formula that fits.
+"""How the numbers of several captures are read: by equations where they follow from the named sizes, else as the one
+simple formula that fits.
 
 Equations are those of one capture (`infer`), as far as they hold in every capture: a rank's share of `seq` is `seq/tp`
 even where it happens to grow like `batch`. What no equation gives must fit one formula only (`fit`).
@@ -44,6 +44,7 @@ class Several:
             elsewhere = [dict(numbers(facts, Wiring(facts))) for facts in renamed]
             self.inference = Inference(first, points[0], cells, elsewhere)
             self._inputs(elsewhere)
+            self._attributes(elsewhere)
         except (InputError, Contradiction, KeyError):  # equations that only hold by chance: then what fits
             self.inference = None
         assert len(others) == len(renamed)
@@ -64,6 +65,16 @@ class Several:
                             continue
                         unifier.decide(cell, found)
                         unifier.propagate()
+
+    def _attributes(self, elsewhere: Sequence[Mapping[Cell, int]]) -> None:
+        """Attributes that are the same in every capture are numbers."""
+        assert self.inference is not None
+        unifier = self.inference.unifier
+        for cell in [cell for cell in unifier.value if cell[0] == "attr"]:
+            alike = all(other.get(cell) == unifier.value[cell] for other in elsewhere)
+            if alike and unifier.formula(cell) is None:
+                unifier.constant(cell)
+                unifier.propagate()
 
     def read(self, cell: Cell, values: Sequence[int | Fraction]) -> Expression:
         """The formula of a number; NoFormula or Ambiguous where there is not exactly one."""

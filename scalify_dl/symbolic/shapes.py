@@ -242,8 +242,11 @@ class Shapes:
         self._indexed(op, "update_window_dims", keys, op.operands[2])
 
     def _dynamic_slice(self, op: Op) -> None:
+        x, out = op.operands[0], op.results[0]
         for i in op.numbers.get("sizes", {}):
-            self.unifier.same(attribute(op, "sizes", i), dim(op.results[0], i))
+            self.unifier.same(attribute(op, "sizes", i), dim(out, i))
+            if self.wiring.shape[x][i] != 1:  # all of a dim is so at every size
+                self.unifier.same(dim(x, i), dim(out, i))
 
     def _top_k(self, op: Op) -> None:
         x, last = op.operands[0], len(self.wiring.shape[op.operands[0]]) - 1

@@ -58,6 +58,8 @@ class Reading:
         self.literals = Counts(decisions).literals
         self.choices: list[Choice] = decisions.choices
         """What equations leave open and is read as a formula."""
+        self.written: list[Cell] = decisions.written
+        """Numbers that programs write, that nothing decides, and that are read as numbers."""
 
     def family(self, other: Mapping[str, Expression] | None = None) -> Family:
         """The family; `other` are formulas of constants in place of those chosen."""
@@ -108,14 +110,14 @@ class Reading:
             text = f"{self._stated(first)}, read as {self.literals[first]}, may be a number, as others"
             yield Alternative(wiring.maker[first].name, text, {})
         alike: dict[Fraction, list[str]] = {}
-        for tensor in self._plain():
-            alike.setdefault(self._values[tensor], []).append(tensor)
+        for tensor in self.plain():
+            alike.setdefault(self.values[tensor], []).append(tensor)
         for value, tensors in alike.items():
             groups = [[tensor] for tensor in tensors]
             local = [tensor for tensor in tensors if not wiring.is_base(wiring.maker[tensor])]
             if len(local) > 1:
                 groups.insert(0, local)
-            for formula in sorted(self._counted.get(value, ()), key=lambda f: (len(str(f)), str(f))):
+            for formula in sorted(self.counted.get(value, ()), key=lambda f: (len(str(f)), str(f))):
                 for group in groups:
                     more = f" (and {len(group) - 1} more)" if len(group) > 1 else ""
                     text = f"{self._stated(group[0])}{more}, which may be a number, or {formula}"
@@ -123,23 +125,24 @@ class Reading:
                     yield Alternative(wiring.maker[group[0]].name, text, literals)
 
     def _stated(self, tensor: str) -> str:
-        return f"the constant {self.inference.name(tensor)} is {self._values[tensor]} in the capture"
+        return f"the constant {self.inference.name(tensor)} is {self.values[tensor]} in the capture"
 
     @cached_property
-    def _values(self) -> dict[str, Fraction]:
+    def values(self) -> dict[str, Fraction]:
         """Scalar constants."""
         makers = self.inference.wiring.maker
         return {t: Fraction(n, d) for t, n, d in self.inference.facts["literal_rational"] if t in makers}
 
-    def _plain(self) -> list[str]:
+    def plain(self) -> list[str]:
         """Constants that are read as numbers, those of the distributed program first."""
         wiring = self.inference.wiring
-        some = [t for t, v in self._values.items() if v not in (-1, 0, 1) and t not in self.literals]
+        some = [t for t, v in self.values.items() if v not in (-1, 0, 1) and t not in self.literals]
         return sorted(some, key=lambda tensor: wiring.is_base(wiring.maker[tensor]))
 
     @cached_property
-    def _counted(self) -> dict[Fraction, set[Expression]]:
-        """Formulas of elements along dims of a tensor, and of ranks, by their values."""
+    def counted(self) -> dict[Fraction, set[Expression]]:
+        """Formulas of elements along dims of a tensor, and of ranks, one less, one more, and one over them, by their
+        values."""
         wiring, unifier = self.inference.wiring, self.inference.unifier
         found: set[tuple[Expression, ...]] = {tuple(unifier.multiplied([("axis", a)]) for a in wiring.axes)}
         for tensor, shape in wiring.shape.items():
@@ -152,7 +155,7 @@ class Reading:
                         sizes.add(prod(some, start=ONE))
         known: dict[Fraction, set[Expression]] = {}
         for size in sizes:
-            for formula in (size, size - ONE, *((ONE / size,) if size.is_term else ())):
+            for formula in (size, size - ONE, size + ONE, *((ONE / size,) if size.is_term else ())):
                 if formula.constant is None:
                     known.setdefault(formula.at(self.point), set()).add(formula)
         return known
@@ -161,11 +164,11 @@ class Reading:
         """Why programs that differ at other sizes may be another program that this capture is of, too."""
         wiring = self.inference.wiring
         out: dict[str, None] = {}
-        both = {self._values[tensor] for tensor in self._plain() if wiring.is_base(wiring.maker[tensor])}
-        for tensor in self._plain():
-            value = self._values[tensor]
-            if value not in both and value in self._counted:
-                formula = min(self._counted[value], key=lambda f: (len(str(f)), str(f)))
+        both = {self.values[tensor] for tensor in self.plain() if wiring.is_base(wiring.maker[tensor])}
+        for tensor in self.plain():
+            value = self.values[tensor]
+            if value not in both and value in self.counted:
+                formula = min(self.counted[value], key=lambda f: (len(str(f)), str(f)))
                 out[f"{self._stated(tensor)}, which may be a number, or {formula}"] = None
         for extent in self.inference.of_one_element():
             out[f"dims of {extent} have one element in the capture, as others that always have one"] = None

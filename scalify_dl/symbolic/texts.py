@@ -52,6 +52,11 @@ class Members:
     more: list[Capture] = field(default_factory=list)
     """Further sizes of a text that alone has to tell what depends on the mesh."""
 
+    @property
+    def told(self) -> list[str]:
+        """Sizes that a text leaves open: it says itself what depends on them."""
+        return [name for name, place in self.symbols.items() if place is not None] if self.checks else []
+
     def dims(self, first: Facts) -> list[tuple[str, Cell]]:
         """Dims of the first capture that are a symbol at all sizes that its mesh has, with the symbol's name."""
         sizes = {name: place for name, place in self.symbols.items() if place is not None}

@@ -88,7 +88,7 @@ class Unifier:
 
     def same(self, a: Cell, b: Cell) -> None:
         """Two cells are one number."""
-        if self.value[a] != self.value[b] or any(o.get(a, 0) != o.get(b, 0) for o in self.elsewhere if a in o and b in o):
+        if self.value[a] != self.value[b] or not all(_equal(a, b, other) for other in self.elsewhere):
             return
         one, other = self.find(a), self.find(b)
         if one == other:
@@ -244,6 +244,11 @@ class Unifier:
             self.decide(cell, total / Expression.number(-coefficient))
         elif not left and total.constant != 0:
             raise Contradiction(equation.cells[0], Expression.number(0), total)
+
+
+def _equal(a: Cell, b: Cell, values: Mapping[Cell, int]) -> bool:
+    """Whether two cells are the same in values, as far as they are known."""
+    return a not in values or b not in values or values[a] == values[b]
 
 
 def _multiplies(equation: Product, values: Mapping[Cell, int]) -> bool:

@@ -20,9 +20,11 @@ from scalify_dl.verify.verdict import Assumption, Report, Verdict
 
 from .align import NoSymbolicForm
 from .cases import Case, cover
+from .doubts import Doubts
 from .extents import Extents
 from .family import Family
 from .lift import lift
+from .members import check_members
 from .single import Reading
 from .symbols import resolve
 from .unify import Cell
@@ -31,6 +33,8 @@ ALTERNATIVES = 24
 """Most other readings of a constant that are tried."""
 DOUBTS = 5
 """Most doubts that are told."""
+MEMBERS, MEMBER_RANKS = 4, 16
+"""How many members of a proved family are looked at, and how many ranks they may have."""
 PLACES = 3
 """Most places of a formula that an assumption names."""
 
@@ -64,12 +68,14 @@ def verify_family(
     progress: Callable[[str], None] = lambda text: None,
     keep: Callable[[Family], None] = lambda family: None,
     also: Sequence[tuple[str, Cell]] = (),
+    told: Sequence[str] = (),
 ) -> FamilyReport:
     """Verifies a family for all sizes of its symbols.
 
     `captures` are the facts of one pair of programs at one or more sizes; `symbols` maps names to places: None for a
     mesh axis, `input:dim` (name or position of a baseline input) for a size. `keep` is called with the lifted family.
-    `also` are numbers that are known to be a symbol, with its name, where there is one capture.
+    `also` are numbers that are known to be a symbol, with its name, where there is one capture; `told` are sizes of
+    which the text itself says what depends on them.
     The captures themselves are verified first. InputError where they are not one program, or do not determine formulas.
     """
     options = options or Options()
@@ -101,6 +107,7 @@ def verify_family(
     start = max(points, key=lambda point: [point[name] for name in names])
     out = cover(family, start, options, progress)
     notes = list(out.notes)
+    listed = Doubts(reading, told).found if reading is not None else []
     verdict = Verdict.PROVED if out.complete else Verdict.UNKNOWN
     sizes, found_there = out.failed or (None, None)
     if found_there is not None:
@@ -116,11 +123,18 @@ def verify_family(
                 )
                 notes += doubts[:DOUBTS]
                 sizes = found_there = None
-    elif not out.complete and out.stops:
+    elif out.complete:
+        check_members(family, out.domain, MEMBERS, MEMBER_RANKS)
+        if any(doubt.open for doubt in listed):
+            verdict = Verdict.UNKNOWN
+            notes.append("as it is read, the pair is proved; one capture does not tell whether so (--sample):")
+            notes += [doubt.text for doubt in listed if doubt.open][:DOUBTS]
+    elif out.stops:
         notes.append(f"with symbols the proof stops at {', '.join(out.stops)}")
     accepted = Accepted.load(options.accept) if options.accept else Accepted()
     assumptions = [accepted.mark(Assumption(*row)) for row in sorted(out.assumptions)]
     assumptions += [accepted.mark(row) for row in _formulas(family, names, reading)]
+    assumptions += [accepted.mark(Assumption("", doubt.text, "inferred")) for doubt in listed]
     if options.strict and verdict is Verdict.PROVED and any(not a.accepted for a in assumptions):
         verdict = Verdict.UNKNOWN
         notes.append("--strict: assumptions are not accepted, so this does not count as proved")

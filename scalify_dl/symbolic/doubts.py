@@ -1,0 +1,151 @@
+"""What one capture does not tell: numbers that may be formulas of the sizes.
+
+A baseline that scales by `head ** -0.5` and a distributed program that scales by 0.25 are the same text at heads of
+16. So a number that could be a size, one over it, its root, or a part of it, and on which outputs rest, is told, and
+needs a second capture. Numbers that only sizes of mesh axes could be, and that the baseline has as well, are listed: a
+baseline knows nothing of the mesh.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from .expression import Expression
+from .shapes import SIZED, attribute, dim
+from .single import Reading
+from .wiring import Op
+
+ONE = Expression.number(1)
+CLOSE = Fraction(1, 10**6)
+"""How near the square of a number is to what it may be the root of."""
+READINGS = 3
+"""Most readings of a number that are told."""
+WITHIN = {"slice": ("start", "limit"), "dynamic-slice": ("sizes",), "gather": ("slice_sizes",), "pad": ("low", "high")}
+"""Numbers of ops that count elements of the same dim of the operand."""
+WRITTEN = ("iota", "broadcast", "rng", "rng-uniform", "rng-normal", "empty")
+"""Ops whose dims a program may write as it likes."""
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """A number that is read as one, and what it may be instead; `open` where that decides the verdict."""
+
+    text: str
+    open: bool
+
+
+class Doubts:
+    """The doubts of a reading, `found`. `told` are sizes of which the text itself says what depends on them."""
+
+    def __init__(self, reading: Reading, told: Collection[str] = ()) -> None:
+        self.reading = reading
+        self.told = set(told)
+        self.inference = reading.inference
+        self.texts: dict[str, str] = dict(self.inference.facts["literal"])
+        self.wiring, self.unifier = self.inference.wiring, self.inference.unifier
+        self.axes = set(self.inference.axes)
+        self.sizes = [s.name for s in reading.symbols if not s.axis and s.name not in self.told]
+        reached = self._reached()
+        found: dict[str, Doubt] = {}
+        for doubt in self._all(reached):
+            found.setdefault(doubt.text, doubt)
+        self.found = list(found.values())
+
+    def _reached(self) -> set[str]:
+        """Ops on which checked outputs rest; those of regions, too."""
+        waiting = [t for dist, base, _ in self.inference.facts["expect"] for t in (dist, base)]
+        seen: set[str] = set()
+        tensors: set[str] = set()
+        while waiting:
+            tensor = waiting.pop()
+            if tensor in tensors:
+                continue
+            tensors.add(tensor)
+            op = self.wiring.maker.get(tensor)
+            if op is not None and op.name not in seen:
+                seen.add(op.name)
+                waiting += op.operands
+                waiting += [t for graph in op.regions for t in self.wiring.outputs.get(graph, ())]
+        return seen
+
+    def _all(self, reached: set[str]) -> Iterator[Doubt]:
+        base = {self.reading.values[t] for t in self.reading.plain() if self.wiring.is_base(self.wiring.maker[t])}
+        for tensor in self.reading.plain():
+            op = self.wiring.maker[tensor]
+            if op.name in reached:
+                value = self.reading.values[tensor]
+                what = f"the constant {self.inference.name(tensor)} ({self.texts[tensor]})"
+                yield from self._told(what, value, op, value in base)
+        for op in self.wiring.order:
+            if op.name in reached:
+                yield from self._parts(op)
+                yield from self._written(op)
+                yield from self._scale(op)
+
+    def _told(self, what: str, value: Fraction, op: Op, shared: bool) -> Iterator[Doubt]:
+        """A number that may be a formula of sizes, or of those of the mesh alone."""
+        readings = list(self._readings(value, self.wiring.is_base(op)))
+        sized = [text for text, symbols in readings if symbols - self.axes]
+        if sized:
+            yield Doubt(f"{what} may be a number, or {' or '.join(dict.fromkeys(sized[:READINGS]))}", True)
+        elif readings:
+            yield Doubt(f"{what} is read as a number, not as {readings[0][0]}", not shared)
+
+    def _readings(self, value: Fraction, of_base: bool) -> Iterator[tuple[str, frozenset[str]]]:
+        """What a number may be: formulas in words, the plain ones first, with their symbols."""
+        for formula in sorted(self.reading.counted.get(abs(value), ()), key=lambda f: (len(str(f)), str(f))):
+            if self._possible(formula, of_base):
+                yield str(formula), formula.symbols
+        square = value * value
+        for known, formulas in self.reading.counted.items():
+            if value.denominator != 1 and known > 0 and abs(square / known - 1) < CLOSE:
+                for formula in formulas:
+                    if self._possible(formula, of_base):
+                        yield f"the root of {formula}", formula.symbols
+        if value.denominator == 1 and value > 1:
+            for name in self.sizes:
+                size = self.reading.point[name]
+                if size % value == 0 and size > value:
+                    yield f"{name}/{size // value}", frozenset({name})
+
+    def _possible(self, formula: Expression, of_base: bool) -> bool:
+        """The baseline knows nothing of the mesh, a text with open sizes shows what depends on them."""
+        return not formula.symbols & (self.told | (self.axes if of_base else set()))
+
+    def _parts(self, op: Op) -> Iterator[Doubt]:
+        """Numbers of elements along a dim that has other sizes."""
+        counted = [(key, i, dim(op.operands[0], i)) for key in WITHIN.get(op.kind, ()) for i in op.numbers.get(key, {})]
+        if op.kind == "top-k":
+            counted.append(("k", 0, dim(op.operands[0], len(self.wiring.shape[op.operands[0]]) - 1)))
+        for key, i, whole in counted:
+            formula, extent = (self.unifier.formula(cell) for cell in (attribute(op, key, i), whole))
+            if formula is None or extent is None or formula.constant is None or extent.symbols <= self.told:
+                continue
+            if abs(formula.constant) > 1:
+                what = f"{key} {i} of {self.inference.name(op.name)}"
+                yield Doubt(f"{what} ({formula} of {extent}) may be a number, or a part of it", True)
+        if op.kind.startswith(("custom:", "unknown:")):
+            for key, values in op.numbers.items():
+                for i, value in values.items() if key not in SIZED else ():
+                    if abs(value) > 1:
+                        what = f"{key} {i} of {self.inference.name(op.name)} ({value})"
+                        yield from self._told(what, Fraction(value), op, False)
+
+    def _written(self, op: Op) -> Iterator[Doubt]:
+        """Dims that the program writes and that no input has."""
+        for cell in self.reading.written if op.kind in WRITTEN else ():
+            if cell[0] == "dim" and cell[1] in op.results and self.unifier.value[cell] > 1:
+                value = self.unifier.value[cell]
+                yield from self._told(f"{self.inference.describe(cell)} ({value})", Fraction(value), op, False)
+
+    def _scale(self, op: Op) -> Iterator[Doubt]:
+        """The factor of the scores of attention."""
+        if "scale" in op.symbols:
+            try:
+                value = Fraction(op.symbols["scale"])
+            except ValueError:
+                return
+            if value not in (0, 1):
+                yield from self._told(f"the scale of {self.inference.name(op.name)} ({value})", value, op, True)
