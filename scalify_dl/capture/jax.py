@@ -20,6 +20,7 @@ One proof for all sizes (docs/symbolic.md) needs a program that says its sizes, 
 
 from __future__ import annotations
 
+import inspect
 import shlex
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +34,7 @@ from scalify_dl.frontends.mesh import Mesh
 from .family import write_family
 
 if TYPE_CHECKING:
+    from scalify_dl.frontends.graph import Graph
     from scalify_dl.verify.options import Options
     from scalify_dl.verify.verdict import Report
 
@@ -88,8 +90,9 @@ def capture(
     axes = _mesh(mesh)
     abstract = _abstract(args)
     if _open(abstract):
-        return _exported(fn_base, fn_dist, abstract, axes, Path(directory), name)
+        return _exported(fn_base, _named_alike(fn_dist, fn_base), abstract, axes, Path(directory), name)
     baseline = _lower(fn_base, abstract)
+    fn_dist = _named_alike(fn_dist, fn_base)
     shardings = {"in_shardings": in_shardings, "out_shardings": out_shardings}
     named = {key: _named(value, mesh) for key, value in shardings.items() if value is not None}
     distributed = _lower(fn_dist, abstract, **named)
@@ -101,6 +104,7 @@ def capture(
                 "the distributed function neither uses shard_map nor has shardings",
                 expected="in_shardings, arguments with shardings, or a function with shard_map",
             )
+        _results_alike(baseline, distributed)
         text, suffix = partitioned(distributed, mesh), "hlo"
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
@@ -157,8 +161,53 @@ def verify(
     base.file = _title(fn_base)
     for graph in dists:
         graph.file = _title(fn_dist)
+        _called_alike(base, graph)
     facts = tables(base, dists, found.mesh, load_relations(relate) if relate else None)
     return conclude(analyse(facts, options or Options()))
+
+
+def _called_alike(base: Graph, dist: Graph) -> None:
+    """Both functions got the same arguments: inputs pair by position, whatever the functions call them."""
+    if len(base.inputs) != len(dist.inputs):
+        raise InputError(f"{len(base.inputs)} arguments in the baseline, {len(dist.inputs)} in the distributed program")
+    for n, (ours, theirs) in enumerate(zip(dist.inputs, base.inputs, strict=True)):
+        ours.alias = ours.path
+        ours.path = theirs.path = theirs.path or f"argument {n}"
+        ours.argument = theirs.argument = False
+
+
+def _results_alike(baseline: Any, distributed: Any) -> None:
+    """Behind the partitioner results have no names, so that they pair by position: their keys must be the same."""
+    import jax
+
+    ours, theirs = (
+        [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_flatten_with_path(lowered.out_info)[0]]
+        for lowered in (distributed, baseline)
+    )
+    keyed = any(one != other and "['" in one + other for one, other in zip(ours, theirs, strict=False))
+    if len(ours) > 1 and keyed:
+        raise InputError(
+            f"the two functions have results of different structure: {', '.join(ours[:6])} and {', '.join(theirs[:6])}",
+            expected="the same keys in both",
+        )
+
+
+def _named_alike(function: Callable[..., Any], like: Callable[..., Any]) -> Callable[..., Any]:
+    """The function under the argument names of another one that has some of its names in other places: dumps pair
+    arguments by name."""
+    try:
+        ours, theirs = (list(inspect.signature(f).parameters) for f in (function, like))
+    except (TypeError, ValueError):
+        return function
+    if not any(name in theirs and (n >= len(theirs) or theirs[n] != name) for n, name in enumerate(ours)):
+        return function
+
+    def call(*args: Any) -> Any:
+        return function(*args)
+
+    call.__signature__ = inspect.signature(like)  # type: ignore[attr-defined]
+    call.__name__ = call.__qualname__ = getattr(function, "__name__", "call")
+    return call
 
 
 def partitioned(lowered: Any, mesh: Any) -> str:

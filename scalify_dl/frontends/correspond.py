@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout, Window, piece_text
 
+from .crossing import in_another_order
 from .graph import Graph, Port, Tensor
 from .mesh import Mesh
-from .pairing import find, find_one, pair_rest
+from .pairing import by_order_alone, find, find_one, pair_rest
 from .placement import Inexpressible, Placement, inferred
 from .relations import ConcatRelation, Dims, InputRelation, Relations
 
@@ -42,7 +43,8 @@ class Correspondence:
     """What was found for the inputs of one distributed program.
 
     `pairs` maps distributed to baseline positions; `unrelated` are distributed positions without a correspondence;
-    `notes` say, per distributed tensor, what was guessed and why something is unrelated.
+    `notes` say, per distributed tensor, what was guessed and why something is unrelated; `loud` what the verdict begins
+    with.
     """
 
     shards: list[Shard] = field(default_factory=list)
@@ -51,6 +53,7 @@ class Correspondence:
     pairs: dict[int, int] = field(default_factory=dict)
     unrelated: list[int] = field(default_factory=list)
     used: set[str] = field(default_factory=set)
+    loud: list[str] = field(default_factory=list)
 
 
 def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Correspondence:
@@ -72,6 +75,12 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
     rest = pair_rest(
         _without(base.inputs, joined[1]), dist.inputs, partner, joined[0], "input", dist.file or dist.name or "inputs"
     )
+    loud = in_another_order(base, dist, mesh, rest)
+    found.loud += [loud] if loud else []
+    for position in by_order_alone(base.inputs, dist.inputs, rest):
+        b, d = base.inputs[rest[position][0]], dist.inputs[position]
+        text = f"`{_name(d)}` is the baseline's `{_name(b)}`: they are paired by their order, their names differ"
+        found.assumptions.append((d.tensor, text, "position"))
     for position, at in partner.items():
         rest[position] = (at, False)
     for position in sorted(rest):

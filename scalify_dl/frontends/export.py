@@ -11,7 +11,6 @@ from math import prod
 from pathlib import Path
 
 from scalify_dl import __version__
-from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import Layout
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.premises import check_premises
@@ -20,15 +19,15 @@ from scalify_dl.facts.vocabulary import GROUPED
 from scalify_dl.garbage import paused
 
 from .correspond import Correspondence, correspond
-from .graph import Frame, Graph, Op, Port, Tensor
+from .expectations import expectations
+from .graph import Frame, Graph, Op, Tensor
 from .literals import Literal
 from .mesh import Mesh
 from .normalise import normalise
-from .pairing import find, find_value, listing, pair_rest
-from .placement import Inexpressible, Placement
+from .placement import Placement
 from .ranges import ranges
 from .read import read_pair
-from .relations import OutputRelation, Relations, load_relations
+from .relations import Relations, load_relations
 from .shapes import check
 from .sizes import Sizes
 from .tables import TableWriter, clean
@@ -73,7 +72,7 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
 
     writer = TableWriter(mesh)
     facts = writer.facts
-    for key, value in _meta(base, dists):
+    for key, value in _meta(base, dists, found):
         facts.add("meta", key, clean(value))
     writer.graph(base, "base", "base", "base/")
     for n, graph in enumerate(dists):
@@ -86,23 +85,16 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
         for d, b, layout in pairs:
             facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
     for graph in dists:
-        expected: dict[tuple[Tensor, Tensor], str] = {}
-        for d, b, text in _expectations(base, graph, mesh, relations):
-            if expected.setdefault((d, b), text) != text:
-                raise InputError(
-                    f"`{d.name}` is returned twice and expected in two ways: `{expected[d, b] or 'the default'}` and"
-                    f" `{text or 'the default'}`",
-                    file=graph.file,
-                    hint="place it once under `outputs:` of the relations file",
-                )
+        expected, guessed = expectations(base, graph, mesh, relations)
         facts.extend("expect", ((ids[d], ids[b], text) for (d, b), text in expected.items()))
+        facts.extend("assume", ((ids[tensor], clean(text), why) for tensor, text, why in guessed))
     for tensor, (lo, hi, why) in ranges(base, dists, found, relations):
         facts.add("range", ids[tensor], lo, hi, why)
     check_premises(facts)
     return facts
 
 
-def _meta(base: Graph, dists: Sequence[Graph]) -> Iterator[tuple[str, str]]:
+def _meta(base: Graph, dists: Sequence[Graph], found: Sequence[Correspondence]) -> Iterator[tuple[str, str]]:
     yield "schema", VERSION
     yield "producer", f"scalify-dl {__version__}"
     yield "base_file", base.file or base.name
@@ -110,6 +102,9 @@ def _meta(base: Graph, dists: Sequence[Graph]) -> Iterator[tuple[str, str]]:
     ignored = sum(graph.ignored_inputs + graph.ignored_outputs for graph in (base, *dists))
     if ignored:
         yield "ignored_non_tensors", str(ignored)
+    loud = dict.fromkeys(text for correspondence in found for text in correspondence.loud)
+    if loud:
+        yield "pairing", "; ".join(loud)
 
 
 def _positions(graph: Graph) -> None:
@@ -225,72 +220,3 @@ def _write_correspondence(facts: Facts, found: Correspondence, ids: dict[Tensor,
         facts.add("placement_note", ids[tensor], clean(text))
     for tensor, text, why in found.assumptions:
         facts.add("assume", ids[tensor], text, why)
-
-
-def _expectations(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Iterator[tuple[Tensor, Tensor, str]]:
-    """Checked outputs: those of the relations file, else all, paired by path or position."""
-    if not relations.outputs:
-        pairs = pair_rest(base.outputs, dist.outputs, {}, (), "output", dist.file or dist.name or "outputs")
-        if not pairs:
-            raise InputError(
-                "no outputs to check", file=dist.file, hint="name one under `outputs:` in the relations file"
-            )
-        for position in sorted(pairs):
-            port, b = dist.outputs[position], base.outputs[pairs[position][0]].tensor
-            yield port.tensor, b, _annotated(port, b, mesh, position)
-        return
-    said: dict[int, OutputRelation] = {}
-    for relation in relations.outputs:
-        positions = find(dist.outputs, relation.key)
-        if not positions:
-            raise relation.place.error(
-                f"outputs: no distributed output `{relation.key}`", expected=f"one of {listing(dist.outputs)}"
-            )
-        for position in positions:
-            if position in said:
-                raise relation.place.twice(
-                    f"outputs: the expectation of distributed output #{position} is stated", said[position].place
-                )
-            said[position] = relation
-            tensor = dist.outputs[position].tensor
-            if relation.base is not None:
-                partner = find_value(base, relation.base, relation.place)
-            elif position < len(base.outputs):
-                partner = base.outputs[position].tensor
-            else:
-                raise relation.place.error(
-                    f"outputs: {relation.key}: the baseline has no output #{position}", hint="give `base:`"
-                )
-            if relation.dims is None and not relation.pending:
-                yield tensor, partner, ""
-                continue
-            try:
-                layout = Placement(relation.dims or {}, relation.pending).layout(partner.shape, mesh)
-            except InputError as error:
-                raise relation.place.error(f"outputs: {relation.key}: {error.message}") from None
-            if layout.local_shape != tensor.shape:
-                raise relation.place.error(
-                    f"outputs: {relation.key}: the baseline's {partner.type} placed so is {list(layout.local_shape)},"
-                    f" the distributed output is {tensor.type}"
-                )
-            yield tensor, partner, str(layout)
-
-
-def _annotated(port: Port, base: Tensor, mesh: Mesh, position: int) -> str:
-    """The layout that the dump says an output has; empty where it does not say, or not as a layout."""
-    if port.placement is None:
-        return ""
-    what = f"output #{position} `{port.path or port.tensor.name}`"
-    try:
-        layout = port.placement.layout(base.shape, mesh)
-    except Inexpressible:
-        return ""
-    except InputError as error:
-        raise InputError(f"{what}: {error.message}", file=error.file, hint=error.hint or "is --mesh right?") from None
-    if layout.local_shape != port.tensor.shape:
-        raise InputError(
-            f"{what} is {port.tensor.type}; the baseline's {base.type}, placed as the dump says, is"
-            f" {list(layout.local_shape)} on every rank",
-            hint="do the two programs return the same values in the same order?",
-        )
-    return str(layout)

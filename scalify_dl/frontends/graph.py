@@ -109,6 +109,8 @@ class Port:
     `placement` is the dump's own annotation (distributed side). `range` are bounds lo ≤ x < hi of an integer input.
     `alias` is what the dump calls it, where the tensor bears the name of what it was copied from. `holds` is the input
     whose memory holds it when the program ends (an input that the program writes: a cache, a parameter).
+    `argument` says that `path` is no more than the name of an argument: a call gives arguments by position, whatever
+    their names.
     """
 
     tensor: Tensor
@@ -117,6 +119,7 @@ class Port:
     range: tuple[int, int] | None = None
     alias: str | None = None
     holds: Port | None = None
+    argument: bool = False
 
 
 class Assumption(NamedTuple):

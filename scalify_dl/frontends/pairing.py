@@ -2,7 +2,8 @@
 
 Keys of a relations file are positions (`#9`, `9`), names, paths, or globs over names and paths. Without a relation,
 values pair by path (argument path, parameter name, descriptor) where both sides have it, else by position among what
-is left. SSA names never pair anything: they differ by accident.
+is left. SSA names never pair anything: they differ by accident. Names of arguments that stand in another order on both
+sides pair only where types leave no other way: a call gives arguments by position.
 """
 
 from __future__ import annotations
@@ -92,6 +93,26 @@ def pair_rest(
         )
     pairs.update({d: (b, False) for d, b in zip(rest_dist, rest_base, strict=True)})
     return pairs
+
+
+def by_order_alone(
+    base: Sequence[Port], dist: Sequence[Port], pairs: Mapping[int, tuple[int, bool]], given: Iterable[int] = ()
+) -> list[int]:
+    """Distributed positions that pair with values of another name: a guess where both names are keys, which have no
+    order, or where other pairs have moved them."""
+    told = set(given)
+    found = []
+    for d, (b, by_path) in sorted(pairs.items()):
+        ours, theirs = dist[d].path, base[b].path
+        if by_path or d in told or ours is None or theirs is None or ours == theirs:
+            continue
+        if d != b or (_KEYED.search(ours) and _KEYED.search(theirs)):
+            found.append(d)
+    return found
+
+
+_KEYED = re.compile(r"\[['\"]|\.[A-Za-z_]|^(grad|written) ")
+"""Paths of a dict's item, an attribute, a parameter of a module."""
 
 
 def _by_path(ports: Sequence[Port], without: Iterable[int]) -> dict[str, int]:

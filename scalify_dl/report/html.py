@@ -59,7 +59,9 @@ def _outputs(report: Report) -> str:
 
 def render(report: Report) -> str:
     """The report as one HTML document."""
-    parts = [f"<h1>{_badge(report.verdict.value)} {escape(report.title)}</h1>", _section("Outputs", _outputs(report))]
+    parts = [f"<h1>{_badge(report.verdict.value)} {escape(report.title)}</h1>"]
+    parts += [f"<p>{escape(text)}</p>" for text in report.scope]
+    parts.append(_section("Outputs", _outputs(report)))
     if report.counterexample:
         title, rows = counterexample_lines(report.counterexample)
         parts.append(_section(title, _fields(rows)))

@@ -33,6 +33,7 @@ def as_object(report: Report) -> dict[str, Any]:
     return {
         "verdict": report.verdict.value,
         "title": report.title,
+        "scope": report.scope,
         "outputs": [
             {
                 "name": o.name,

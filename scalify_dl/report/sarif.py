@@ -86,6 +86,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "columnKind": "unicodeCodePoints",
         "properties": {
             "verdict": report.verdict.value,
+            "scope": report.scope,
             "assumptions": [f"{a.tensor}: {a.text}" for a in report.assumptions if not a.accepted],
         },
     }

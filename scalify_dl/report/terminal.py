@@ -133,6 +133,8 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
     page.line((report.verdict.value, STYLE[report.verdict]), f"  {_headline(report)}", hang=9)
     if report.title:
         page.line(report.title, indent=9)
+    for text in report.scope:
+        page.line((text, "yellow"), indent=9)
     _outputs(page, report)
     if report.counterexample:
         _counterexample(page, report.counterexample)

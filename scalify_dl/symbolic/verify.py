@@ -83,9 +83,11 @@ def verify_family(
         raise InputError("no captures", expected="a pair of programs, perhaps at several sizes")
     found, points = resolve(captures, symbols)
     names = [symbol.name for symbol in found]
+    said: list[str] = []
     for facts, point in zip(captures, points, strict=True):
         progress("the capture at " + ", ".join(f"{name}={size}" for name, size in point.items()))
         report = conclude(analyse(facts, options))
+        said = report.scope
         if report.verdict is not Verdict.PROVED:
             return FamilyReport(report.verdict, names, [], sizes=point, report=report, stats=_stats(len(facts["op"])))
     reading = None
@@ -97,7 +99,7 @@ def verify_family(
             Verdict.UNKNOWN,
             names,
             [],
-            notes=[str(error), "what was captured is proved, other sizes are not"],
+            notes=[*said, str(error), "what was captured is proved, other sizes are not"],
             stats=_stats(len(captures[0]["op"])),
         )
     extents = Extents(family, points[0])
@@ -106,7 +108,7 @@ def verify_family(
     keep(family)
     start = max(points, key=lambda point: [point[name] for name in names])
     out = cover(family, start, options, progress)
-    notes = list(out.notes)
+    notes = [*said, *out.notes]
     listed = Doubts(reading, told).found if reading is not None else []
     verdict = Verdict.PROVED if out.complete else Verdict.UNKNOWN
     sizes, found_there = out.failed or (None, None)

@@ -87,6 +87,35 @@ def _unrelated_inputs(view: View) -> list[tuple[str, str]]:
     ]
 
 
+_LISTED = 8
+"""Outputs that are named in a line of the scope."""
+
+
+def scope(view: View) -> list[str]:
+    """Outputs that are not checked, values that are no tensors, and pairs that a call would not make."""
+    lines = []
+    regions = {graph for _, _, graph in view.facts("region")}
+    roles: dict[str, str] = dict(view.facts("graph"))
+    expected = list(view.facts("expect"))
+    for role, words, column in (("dist", "of the distributed program", 0), ("base", "of the baseline", 1)):
+        checked = {row[column] for row in expected}
+        left = [
+            tensor
+            for graph, _, tensor in view.facts("output")
+            if roles[graph] == role and graph not in regions and tensor not in checked
+        ]
+        names = [view.name(tensor) for tensor in dict.fromkeys(left)]
+        if names:
+            shown = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
+            lines.append(f"not checked: {len(names)} output{'s' if len(names) > 1 else ''} {words}: {shown}")
+    ignored = view.meta.get("ignored_non_tensors")
+    if ignored:
+        lines.append(f"ignored: {ignored} inputs and outputs that are no tensors")
+    if view.meta.get("pairing"):
+        lines.append(view.meta["pairing"])
+    return lines
+
+
 def _title(view: View) -> str:
     meta = view.meta
     axes = sorted(view.facts("mesh_axis"), key=lambda row: row[1])
@@ -122,9 +151,6 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
     if options.strict and fresh and verdict is Verdict.PROVED:
         verdict = Verdict.UNKNOWN
         notes.append(f"--strict: {len(fresh)} assumptions are not accepted, so this does not count as proved")
-    ignored = view.meta.get("ignored_non_tensors")
-    if ignored:
-        notes.append(f"{ignored} inputs and outputs that are no tensors were ignored")
     return Report(
         verdict=verdict,
         title=_title(view),
@@ -132,6 +158,7 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
         frontier=root_causes(view) if open_outputs else [],
         downstream=sum(1 for _ in view.results("downstream")),
         unrelated_inputs=_unrelated_inputs(view) if open_outputs and not analysis.stopped else [],
+        scope=scope(view),
         notes=notes,
         assumptions=assumptions,
         counterexample=numbers.example,

@@ -3,13 +3,14 @@
 A placement that was read off a shape is one of several that fit it: contiguous blocks, interleaved ones, several
 weights side by side. Inputs that are alike along the dims that it splits hold the same values under all of them, so a
 difference on such inputs is there whatever the placement is. The same goes for constants that no dump prints: where all
-elements are one number, it does not matter which constant is which. A named process group, or values that were paired
-by their order alone, cannot be made alike: what rests on these is never more than a witness.
+elements are one number, it does not matter which constant is which. A named process group may be any of the groups
+into which the ranks fall evenly: a difference has to be there under all of them. Values that were paired by their order
+alone cannot be made alike: what rests on these is never more than a witness.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 FROM_SHAPES = ("shape", "name")
 """Where `why` of a `shard` row says so, nobody said how the input is split."""
 
-ASSUMED = ("group", "position")
-"""`why` of `assume` rows that are guesses about what is what."""
+GROUPINGS = 16
+"""So many ways to group the ranks of all named groups are tried."""
 
 DISCRETE = frozenset(
     "ceil clz floor is-finite popcnt round-nearest-afz round-nearest-even sign sort top-k trunc floor-divide".split()  # noqa: SIM905
@@ -50,6 +51,8 @@ class Guesses:
 
     splits: dict[str, Split] = field(default_factory=dict)
     assumed: dict[str, str] = field(default_factory=dict)
+    groups: dict[str, str] = field(default_factory=dict)
+    """Results of collectives over a group that is only named."""
     unprinted: set[str] = field(default_factory=set)
     """Constants of both sides whose values no dump has."""
 
@@ -63,8 +66,10 @@ class Guesses:
                 if dims:
                     found.splits[dist] = Split(view.name(dist), base, dims, written(view.name(dist), text))
         for tensor, text, why in view.facts("assume"):
-            if why in ASSUMED:
-                found.assumed[tensor] = f"{view.name(tensor)}: {text}"
+            if why == "position":
+                found.assumed[tensor] = text
+            elif why == "group":
+                found.groups[tensor] = text
         hashed = {tensor for tensor, _ in view.facts("literal_hash")}
         paired = {t for row in view.facts("shard") for t in (row[0], row[2])}
         for tensor, text in view.facts("literal"):
@@ -80,6 +85,7 @@ class Guesses:
         return Guesses(
             {t: split for t, split in self.splits.items() if t in cone},
             {t: text for t, text in self.assumed.items() if t in cone},
+            {t: text for t, text in self.groups.items() if t in cone},
             self.unprinted & cone,
         )
 
@@ -87,8 +93,8 @@ class Guesses:
         """Why a difference that they bear on is a witness only."""
         if self.splits:
             return f"the placement of {', '.join(sorted(s.name for s in self.splits.values()))} was guessed from shapes"
-        if self.assumed:
-            return f"it rests on a guess: {min(self.assumed.values())}"
+        if self.assumed or self.groups:
+            return f"it rests on a guess: {min((self.assumed or self.groups).values())}"
         return "it rests on constants that no dump prints"
 
     def advice(self) -> list[str]:
@@ -101,8 +107,10 @@ class Guesses:
                 f" `{split.line}` in the relations file; if it holds several weights side by side along dim {dim}, add"
                 f" `parts: {{dim: {dim}, sizes: [a, b, …]}}`"
             )
-        lines += [f"{text}: a guess on which what differs rests; say it in the relations file"
-                  for text in sorted(self.assumed.values())]  # fmt: skip
+        lines += [
+            f"{text}: a guess on which what differs rests; say it in the relations file"
+            for text in sorted({*self.assumed.values(), *self.groups.values()})
+        ]
         if self.unprinted:
             lines.append(
                 "what differs rests on constants that no dump prints: give their values under `constants:` of the"
@@ -111,7 +119,7 @@ class Guesses:
         return lines
 
     def __bool__(self) -> bool:
-        return bool(self.splits or self.assumed or self.unprinted)
+        return bool(self.splits or self.assumed or self.groups or self.unprinted)
 
 
 def split_dims(text: str) -> tuple[int, ...]:
@@ -163,6 +171,42 @@ def alike(program: Program, guesses: Guesses) -> Program:
         for t, tensor in program.tensors.items()
     }
     return replace(program, alike=dims, tensors=tensors)
+
+
+def regrouped(program: Program, groups: Mapping[str, str]) -> list[Program]:
+    """The program with its named groups as every even division of the ranks into blocks or strides; `groups` has the
+    results of their collectives, equal texts being one group. Empty where there are too many ways."""
+    ways: list[dict[str, list[list[int]]]] = [{}]
+    ops = {op.results[0]: op for graph in program.graphs.values() for op in graph.ops if op.results}
+    for text in sorted(set(groups.values())):
+        kinds = {ops[t].kind for t, other in groups.items() if other == text}
+        divisions = list(_divisions(program.ranks)) if kinds == {"all-reduce"} else [[list(program.ranks)]]
+        ways = [{**way, text: division} for way in ways for division in divisions]
+        if len(ways) > GROUPINGS:
+            return []
+    return [_with_groups(program, {t: way[text] for t, text in groups.items()}) for way in ways]
+
+
+def _divisions(ranks: tuple[int, ...]) -> Iterator[list[list[int]]]:
+    """Even divisions of the ranks, blocks and strides, all of them in one group first."""
+    count = len(ranks)
+    for number in (n for n in range(1, count + 1) if count % n == 0):
+        size = count // number
+        yield [list(ranks[n * size : (n + 1) * size]) for n in range(number)]
+        if 1 < number < count:
+            yield [list(ranks[n::number]) for n in range(number)]
+
+
+def _with_groups(program: Program, groups: Mapping[str, list[list[int]]]) -> Program:
+    graphs = {
+        name: replace(
+            graph,
+            ops=[replace(op, groups=groups[op.results[0]]) if op.results and op.results[0] in groups else op
+                 for op in graph.ops],
+        )
+        for name, graph in program.graphs.items()
+    }  # fmt: skip
+    return replace(program, graphs=graphs)
 
 
 def steady(program: Program, tensors: Iterable[str]) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
 
-from .guesses import Guesses, alike, cone, steady
+from .guesses import Guesses, alike, cone, regrouped, steady
 from .pipeline import Analysis
 
 if TYPE_CHECKING:
@@ -70,7 +70,8 @@ def _weigh(search: Search, program: Program, guesses: Guesses) -> list[str]:
             values = cone(program, (found.output, found.base))
             bearing = guesses.bear_on(values)
             if bearing:
-                certain = _despite(program, found, bearing) if steady(program, values) else None
+                sure = steady(program, values) or not (bearing.splits or bearing.unprinted)
+                certain = _despite(program, found, bearing) if sure else None
                 if certain is None:
                     notes |= dict.fromkeys(bearing.advice())
                 found = certain or replace(found, kind="witness", reason=bearing.reason())
@@ -85,10 +86,11 @@ def _despite(program: Program, found: Counterexample, guesses: Guesses) -> Count
 
     if guesses.assumed:
         return None
-    again = find_counterexample(
-        alike(program, guesses), outputs={found.output}, trials=2, rounding=False, localise=False
-    )  # fmt: skip
-    for other in again.counterexamples:
-        if other.kind == "refutation" and other.base == found.base:
-            return replace(other, place=found.place)
-    return None
+    certain = None
+    for one in regrouped(alike(program, guesses), guesses.groups):
+        again = find_counterexample(one, outputs={found.output}, trials=2, rounding=False, localise=False)
+        refuting = [c for c in again.counterexamples if c.kind == "refutation" and c.base == found.base]
+        if not refuting:
+            return None
+        certain = certain or replace(refuting[0], place=found.place)
+    return certain

@@ -100,6 +100,8 @@ class Report:
     """Ops that are unproved only because an operand is."""
     unrelated_inputs: list[tuple[str, str]] = field(default_factory=list)
     """Distributed inputs that nothing places: (name, what is known about it)."""
+    scope: list[str] = field(default_factory=list)
+    """What the verdict leaves out, or rests on in an unusual way: said right below it."""
     notes: list[str] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
     counterexample: dict[str, Any] | None = None

@@ -113,13 +113,12 @@ def test_unprinted_constants_in_another_order_refute_nothing(wrong: str, verdict
     assert report(facts_of(base[0], dist)).verdict == verdict
 
 
-def grouped(*, gather: bool) -> tuple[Program, Program]:
-    """A sum over a group that is only named, of which the baseline has another multiple."""
+def summed(factor: int, *, gather: bool = False) -> tuple[Program, Program]:
+    """A sum over a group that is only named, against a multiple of the value."""
     base, dist = pair()
-    base.output(base.multiply(base.input("x", (4, 8)), 3))
+    base.output(base.multiply(base.input("x", (4, 8)), factor))
     x = dist.input("x", (4, 8))
-    op = dist.graph.add("all-reduce", [x], symbols={"reducer": ["sum"]}, group_name="g")
-    dist.output(op.result)
+    dist.output(dist.graph.add("all-reduce", [x], symbols={"reducer": ["sum"]}, group_name="g").result)
     if gather:
         more = dist.graph.add("all-gather", [x], [("f32", (8, 8))], numbers={"dimension": [0]}, group_name="g")
         base.output(base.concatenate([base.graph.inputs[0].tensor] * 2, 0))
@@ -127,11 +126,14 @@ def grouped(*, gather: bool) -> tuple[Program, Program]:
     return base, dist
 
 
-def test_an_assumed_group_refutes_nothing_but_one_of_known_size_does() -> None:
-    found = report(facts_of(*grouped(gather=False)))
+def test_what_another_group_may_explain_is_not_refuted() -> None:
+    """The sum over each rank alone is the value itself, that over both twice as much; neither is three times."""
+    found = report(facts_of(*summed(1)))
     assert found.verdict == "UNKNOWN"
     assert any("process group `g` is all 2 ranks" in note for note in found.notes)
-    assert report(facts_of(*grouped(gather=True))).outputs[0].verdict == "REFUTED"
+    assert report(facts_of(*summed(2))).verdict == "PROVED"
+    assert report(facts_of(*summed(3))).verdict == "REFUTED"
+    assert report(facts_of(*summed(1, gather=True))).outputs[0].verdict == "REFUTED"  # the gather shows its size
 
 
 @pytest.mark.parametrize(

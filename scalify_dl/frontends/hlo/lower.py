@@ -153,13 +153,15 @@ class Lowering:
                 self.graph.ignored_inputs += 1
                 return None
             many = len(arrays) > 1
-            return self.graph.input(
+            value = self.graph.input(
                 f"{i.name}.{position}" if many else i.name,
                 type_.dtype,
                 type_.shape,
                 path=(f"{scope}.{position}" if many else scope) if scope else None,
                 placement=shardings[position],
             )
+            self.graph.inputs[-1].argument = True
+            return value
 
         return build(i.type)
 

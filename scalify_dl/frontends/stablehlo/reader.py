@@ -190,6 +190,7 @@ def _lower(module: Module, main: ir.Operation, resolve: Resolve, *, distributed:
         else:
             local = graph.input(name, type_[0], sharding.local_shape(type_[1]), path=path, placement=sharding)
             arguments.append(Shards(local, sharding, type_[1]))
+        graph.inputs[-1].argument = True
     results = scope.run(block, arguments)
     for value, path in zip(results, _result_paths(main, len(results)), strict=True):
         if value is None:

@@ -9,7 +9,7 @@ from scalify_dl.frontends.graph import Graph
 from scalify_dl.frontends.mesh import Mesh
 from scalify_dl.frontends.sizes import Resolve, given_none
 
-from .annotation import Annotations, beside, descriptor_path, load_annotations
+from .annotation import Annotations, beside, descriptor_path, exported_paths, load_annotations
 from .lowering import Context
 from .open_sizes import instantiate, open_sizes
 from .program import lower_module
@@ -54,6 +54,7 @@ def _read_text(
 ) -> Graph:
     known = annotations or Annotations()
     module, signature = parse(text, file)
+    exported = module.outputs
     sizes = open_sizes(module, text, signature, known, file)
     if sizes.symbols:
         module = instantiate(module, resolve(sizes), file)
@@ -70,6 +71,11 @@ def _read_text(
             port.path = signature[name][1] or None
         if port.path is not None and mesh is not None:
             port.placement = known.placement(port.path, port.tensor.shape)
+    if known.outputs is None and len(exported) == len(returned):
+        names = [port.tensor.name for port in graph.inputs]
+        for output, path in zip(returned, exported_paths(exported, names), strict=True):
+            if output is not None:
+                output.path = path
     if known.outputs is not None:
         if len(known.outputs) != len(returned):
             raise InputError(

@@ -289,6 +289,20 @@ def descriptor_path(text: str) -> str | None:
     return _path(node)
 
 
+def exported_paths(outputs: Sequence[tuple[str, str]], inputs: Sequence[str]) -> list[str | None]:
+    """Stable names of what an exported program returns, from its signature: kind and target of each output; `inputs`
+    are the names of inputs, in order. What is written into a buffer or an argument is an output like others."""
+    found: list[str | None] = []
+    for kind, target in outputs:
+        if kind == "USER_INPUT_MUTATION" and target in inputs:
+            found.append(f"written input {inputs.index(target)}")
+        elif kind in ("BUFFER_MUTATION", "PARAMETER_MUTATION"):
+            found.append(f"written {target}")
+        else:
+            found.append(f"grad {target}" if kind == "GRADIENT_TO_PARAMETER" else None)
+    return found
+
+
 def _path(node: ast.expr) -> str | None:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return ast.unparse(node)
@@ -305,6 +319,8 @@ def _path(node: ast.expr) -> str | None:
         return str(target.value)
     if kind == "GradAOTOutput" and "grad_of" in fields:
         return f"grad {_path(fields['grad_of'])}"
+    if kind == "InputMutationAOTOutput" and "mutated_input" in fields:
+        return f"written {_path(fields['mutated_input'])}"
     if kind == "TangentAOTInput" and "output" in fields:
         return f"tangent {_path(fields['output'])}"
     if kind in ("PlainAOTInput", "PlainAOTOutput") and isinstance(index, ast.Constant):

@@ -67,7 +67,8 @@ class Statement:
 class Module:
     """One `forward`: its parameters, statements and returned values; sub-modules by attribute name.
 
-    `bare` says that it returns one value, not a tuple.
+    `bare` says that it returns one value, not a tuple. `outputs` are kind and target of the values that an exported
+    program returns (`BUFFER_MUTATION`, `cache`).
     """
 
     name: str
@@ -78,6 +79,7 @@ class Module:
     returned_line: int = 0
     bare: bool = False
     modules: dict[str, Module] = field(default_factory=dict)
+    outputs: list[tuple[str, str]] = field(default_factory=list)
 
 
 def looks_like_fx(text: str) -> bool:
@@ -152,6 +154,7 @@ class _Reader:
         root: Module | None = None
         signature: dict[str, tuple[str, str]] = {}
         open_modules: list[tuple[int, Module]] = []
+        of_outputs = False
         while self.at < len(self.lines):
             line = self.lines[self.at]
             header = CLASS.match(line)
@@ -180,8 +183,13 @@ class _Reader:
                 and not line.lstrip().startswith("#")
             ):
                 raise self.error("text between `class` and `def forward`", expected="`def forward(self, …):`")
+            elif root is not None and line.strip() in ("# inputs", "# outputs"):
+                of_outputs = line.strip() == "# outputs"
             elif root is not None and (entry := SIGNATURE.match(line)):
-                signature[entry[1]] = (entry[2], entry[3] or "")
+                if of_outputs:
+                    root.outputs.append((entry[2], entry[3] or ""))
+                else:
+                    signature[entry[1]] = (entry[2], entry[3] or "")
             self.at += 1
         if root is None:
             raise InputError(

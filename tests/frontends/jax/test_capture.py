@@ -14,8 +14,12 @@ from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import capture, verify
 from scalify_dl.errors import InputError
+from scalify_dl.frontends.export import export
 from scalify_dl.frontends.mesh import Mesh
 from scalify_dl.frontends.read import read
+from scalify_dl.verify.conclude import conclude
+from scalify_dl.verify.options import Options
+from scalify_dl.verify.pipeline import analyse
 from scalify_dl.verify.verdict import Verdict
 
 from .models import Config, arguments, forward, gradient
@@ -120,3 +124,48 @@ def test_without_jax_the_error_says_which_extra_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "scalify-dl[jax]" in done.stdout
+
+
+def pair_of(f):
+    """A function in shard_map on two ranks, everything replicated."""
+    mesh = AbstractMesh((2,), ("tp",))
+    return mesh, jax.shard_map(f, mesh=mesh, in_specs=(P(), P()), out_specs=P(), check_vma=False)
+
+
+def minus(a, b):
+    return a - b
+
+
+def minus_swapped(b, a):
+    return b - a
+
+
+@pytest.mark.parametrize(("wrong", "verdict"), [(False, Verdict.PROVED), (True, Verdict.REFUTED)])
+def test_calls_pair_by_position_whatever_the_names(tmp_path, wrong, verdict):
+    """Both get (x, y): the names of parameters say nothing."""
+
+    def dist(b, a):
+        return mapped(b, a)
+
+    mesh, mapped = pair_of((lambda b, a: a - b) if wrong else minus_swapped)
+    assert verify(minus, dist, (X, X), mesh).verdict is verdict
+    found = capture(minus, dist, (X, X), mesh, directory=tmp_path)
+    facts = export(found.base, found.dist, found.mesh)
+    assert conclude(analyse(facts, Options())).verdict is verdict
+
+
+def test_relations_may_use_the_names_of_either_function(tmp_path):
+    def dist(b, a):
+        return mapped(b, a)
+
+    mesh, mapped = pair_of(minus_swapped)
+    (tmp_path / "r.yaml").write_text("inputs: {a: {dims: {}}, b: {dims: {}}}")
+    assert verify(minus, dist, (X, X), mesh, relate=tmp_path / "r.yaml").verdict is Verdict.PROVED
+
+
+def test_results_of_another_structure_are_bad_input(mesh):
+    """XLA's partitioner forgets what results are called."""
+    with pytest.raises(InputError, match="results"):
+        verify(
+            lambda x: {"a": x + 1, "b": x - 1}, lambda x: (x - 1, x + 1), (X,), mesh, in_shardings=(P("dp"),)
+        )
