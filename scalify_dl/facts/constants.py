@@ -9,9 +9,9 @@ from math import gcd, prod
 
 from scalify_dl.frontends.literals import NUMBER, rational
 
-from .laws import Types, runs_of
 from .model import Facts
 from .problems import error, first
+from .regions import Types, runs_of
 
 ELIDED = "{...}"
 _INTEGER = re.compile(r"([su])(\d+)\Z")

@@ -11,24 +11,20 @@ from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Graph, Op, Tensor
-from scalify_dl.frontends.shapes import RULES, Type
+from scalify_dl.frontends.shapes import RULES, Type, family
 
 from .model import Facts, Row
 from .problems import error, first
-from .vocabulary import ARITY, KINDS, NUMBERS, RANKED, SYMBOLS, words
-
-Types = dict[str, Type]
-"""Tensor → (dtype, shape)."""
-
-_REGIONS = words("while conditional")
+from .regions import Types, check_regions, ordered
+from .vocabulary import ALIKE, ARITY, BITWISE, KINDS, NUMBERS, RANKED, REGIONAL, SYMBOLS, WINDOW
 
 
 def check_ops(facts: Facts, types: Types) -> None:
     """InputError for the first op whose operands, results, attributes, groups or regions do not fit its kind."""
     numbered: dict[Type, int] = {}
     number = {tensor: numbered.setdefault(kind, len(numbered)) for tensor, kind in types.items()}
-    operands, results = _ordered(facts["operand"]), _ordered(facts["result"])
-    regions = _ordered(facts["region"])
+    operands, results = ordered(facts["operand"]), ordered(facts["result"])
+    regions = ordered(facts["region"])
     attributes = {table: _rows_of(facts[table]) for table in ("attr_number", "attr_symbol", "rank_number")}
     groups = _groups(facts)
     seen: set[tuple[object, ...]] = set()
@@ -48,18 +44,7 @@ def check_ops(facts: Facts, types: Types) -> None:
         except InputError as problem:
             raise error(facts, "op", n, problem.message, expected=problem.expected, hint=problem.hint) from None
         seen.add(key)
-    _check_regions(facts, types, operands, results, regions)
-
-
-def _ordered(rows: Iterable[Row]) -> dict[str, list[str]]:
-    """Numbered lists by owner; positions are known to be 0, 1, …"""
-    out: dict[str, list[str]] = {}
-    for owner, position, item in rows:
-        items = out.setdefault(owner, [])
-        if position != len(items):
-            return _ordered(sorted(rows, key=lambda row: row[1]))
-        items.append(item)
-    return out
+    check_regions(facts, types)
 
 
 def _rows_of(rows: Iterable[Row]) -> dict[str, list[Row]]:
@@ -129,20 +114,37 @@ def _check(op: Op) -> None:
         return
     if op.kind in ARITY and len(op.operands) != ARITY[op.kind]:
         raise InputError(f"`{op.name}` ({op.kind}) has {len(op.operands)} operands, expected {ARITY[op.kind]}")
+    if op.regions and op.kind not in REGIONAL:
+        raise InputError(
+            f"`{op.name}` ({op.kind}) has a region", expected=f"none, or one of {' '.join(sorted(REGIONAL))}"
+        )
     for key, values in SYMBOLS.get(op.kind, {}).items():
         found = op.symbols.get(key, [])
-        if op.regions and not found:
+        if op.regions and found in ([], ["region"]):
             continue
-        if len(found) != 1 or (values and found[0] not in values):
+        if op.regions or len(found) != 1 or (values and found[0] not in values):
             raise InputError(
-                f"`{op.name}` ({op.kind}) has the {key} {found}",
+                f"`{op.name}` ({op.kind}) has the {key} {found}" + (" and a region" if op.regions else ""),
                 expected=f"one of {' '.join(sorted(values))}" if values else "one text",
             )
+        if found[0] in BITWISE and any(family(t.dtype) in ("real", "complex") for t in op.operands):
+            raise InputError(f"`{op.name}` ({op.kind}) combines the bits of {op.operands[0].type} by {found[0]}")
     for key in NUMBERS.get(op.kind, ()):
         if len(op.numbers.get(key, ())) != 1:
             raise InputError(
                 f"`{op.name}` ({op.kind}) has {len(op.numbers.get(key, ()))} values of `{key}`, expected 1"
             )
+    if op.kind in BITWISE and any(family(t.dtype) in ("real", "complex") for t in op.operands):
+        raise InputError(f"`{op.name}` ({op.kind}) combines the bits of {op.operands[0].type}")
+    alike = op.operands[1:] if op.kind == "select" else op.operands
+    if op.kind in ALIKE and len({t.dtype for t in alike}) > 1:
+        raise InputError(
+            f"`{op.name}` ({op.kind}) takes operands of one element type, not {' and '.join(t.type for t in alike)}"
+        )
+    if op.kind == "convolution":
+        _labels(op)
+    if op.operands and op.kind in ("convolution", "reduce-window", "select-and-scatter"):
+        _windows(op)
     rule = RULES.get(op.kind)
     if rule is None:
         return
@@ -156,56 +158,27 @@ def _check(op: Op) -> None:
         )
 
 
-def _check_regions(
-    facts: Facts,
-    types: Types,
-    operands: dict[str, list[str]],
-    results: dict[str, list[str]],
-    regions: dict[str, list[str]],
-) -> None:
-    """Loops and branches hand on what they are given."""
-    inputs, outputs = _ordered(facts["input"]), _ordered(facts["output"])
-
-    def typed(tensors: Iterable[str]) -> list[Type]:
-        return [types[t] for t in tensors]
-
-    for n, (op, _, kind) in enumerate(facts["op"]):
-        if kind not in _REGIONS:
-            continue
-        graphs = regions[op]
-        carried, made = typed(operands.get(op, ())), typed(results.get(op, ()))
-        problem = ""
-        if kind == "while":
-            if len(graphs) != 2:
-                problem = f"{len(graphs)} regions, expected a condition and a body"
-            elif made != carried or any(typed(inputs.get(g, ())) != carried for g in graphs):
-                problem = "operands, results and inputs of its regions of different types"
-            elif typed(outputs.get(graphs[1], ())) != carried:
-                problem = "a body that gives back other types than it takes"
-            elif typed(outputs.get(graphs[0], ())) != [("pred", ())]:
-                problem = "a condition that gives no single truth value"
-        elif any(typed(outputs.get(g, ())) != made for g in graphs):
-            problem = "branches that give other types than its results"
-        elif carried[1:] != [t for g in graphs for t in typed(inputs.get(g, ()))]:
-            problem = "operands of other types than the inputs of its branches, one after the other"
-        if problem:
-            raise error(facts, "op", n, f"`{op}` ({kind}) has {problem}")
+def _labels(op: Op) -> None:
+    """Dim labels name every dim of operands and result once."""
+    for tensor, names in (
+        (op.operands[0], ("input_batch", "input_feature", "input_spatial")),
+        (op.operands[1], ("kernel_input_feature", "kernel_output_feature", "kernel_spatial")),
+        (op.results[0], ("output_batch", "output_feature", "output_spatial")),
+    ):
+        found = [d for name in names for d in op.numbers.get(name, ())]
+        if sorted(found) != list(range(len(tensor.shape))):
+            raise InputError(
+                f"`{op.name}` ({op.kind}): {', '.join(names)} {found} do not label the dims of {tensor.type}"
+            )
 
 
-def runs_of(facts: Facts) -> dict[str, frozenset[int]]:
-    """Graph → the ranks that run it; regions run where their op does, the baseline on rank 0."""
-    every = frozenset(row[0] for row in facts["rank_coord"])
-    roles: dict[str, str] = dict(facts["graph"])
-    named: dict[str, set[int]] = {}
-    for graph, rank in facts["runs"]:
-        named.setdefault(graph, set()).add(rank)
-    graph_of = {op: graph for op, graph, _ in facts["op"]}
-    inside = {graph: graph_of[op] for op, _, graph in facts["region"]}
-    out = {}
-    for graph, role in roles.items():
-        top, passed = graph, {graph}
-        while top in inside and inside[top] not in passed:
-            top = inside[top]
-            passed.add(top)
-        out[graph] = frozenset({0}) if role == "base" else frozenset(named.get(top, every))
-    return out
+def _windows(op: Op) -> None:
+    """Window attributes have an entry for every dim of the window; that of a convolution is its kernel."""
+    kernel = [op.operands[1].shape[d] for d in op.numbers["kernel_spatial"]] if op.kind == "convolution" else None
+    dims = len(op.operands[0].shape) if kernel is None else len(kernel)
+    for key in ("window_size", *WINDOW):
+        found = op.numbers.get(key, [])
+        if found and len(found) != dims:
+            raise InputError(f"`{op.name}` ({op.kind}) has {key} {found}", expected=f"{dims} numbers, or none")
+    if kernel is not None and op.numbers.get("window_size", kernel) != kernel:
+        raise InputError(f"`{op.name}` (convolution) has window_size {op.numbers['window_size']}, its kernel {kernel}")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from .constants import known
-from .laws import Types
 from .layout import Layout, Pending, parse_piece, piece_shape
 from .model import Facts
 from .problems import error, first
+from .regions import Types
 from .vocabulary import GROUPED, MODES
 
 
 def check_placements(facts: Facts, types: Types) -> None:
-    """Layouts are canonical text, name the mesh's axes, and fit the shapes of both tensors; what is assumed to
-    correspond are inputs, or constants without a value."""
-    _check_assumed(facts)
+    """Layouts are canonical text, name the mesh's axes, and fit the shapes of both tensors."""
     sizes = {tensor: shape for tensor, (_, shape) in types.items()}
     axes = {axis: size for axis, _, size in sorted(facts["mesh_axis"], key=lambda row: row[1])}
     cache: dict[str, Layout] = {}
@@ -31,19 +29,41 @@ def check_placements(facts: Facts, types: Types) -> None:
         if text:
             layout = _layout(facts, "expect", n, 3, text, axes, cache)
             _fits(facts, "expect", n, 3, layout, sizes[dist], sizes[base])
+    _check_expected(facts)
     if not facts["expect"]:
         raise error(facts, "expect", 0, "no output is to be checked", expected="one row per checked output")
 
 
-def _check_assumed(facts: Facts) -> None:
-    """What premises are about: values that the programs are given."""
+def _check_expected(facts: Facts) -> None:
+    """What is checked are outputs of distributed programs, against values of the baseline outside of its regions."""
+    inside = {row[2] for row in facts["region"]}
+    outputs = {tensor for graph, _, tensor in facts["output"] if graph not in inside}
+    graphs = {tensor: graph for tensor, graph, _, _ in facts["tensor"]}
+    for n, (dist, base, _) in enumerate(facts["expect"]):
+        if dist not in outputs:
+            raise error(facts, "expect", n, f"`{dist}` is no output", expected="an output of a distributed program")
+        if graphs[base] in inside:
+            raise error(facts, "expect", n, f"`{base}` is inside of a region", column=2, expected="a baseline value")
+
+
+def check_assumed(facts: Facts) -> None:
+    """What is assumed to correspond are inputs, or constants without a value."""
     inside = {row[2] for row in facts["region"]}
     given = {tensor for graph, _, tensor in facts["input"] if graph not in inside}
     kinds = {op: kind for op, _, kind in facts["op"]}
     named = {tensor for row in facts["shard"] for tensor in (row[0], row[2])} - given
     constants = {tensor for op, _, tensor in facts["result"] if tensor in named and kinds[op] == "constant"}
     constants -= known(facts, constants)
-    for n, (dist, _, base, _, _, _) in enumerate(facts["shard"]):
+    for n, (dist, _, base, _, _, why) in enumerate(facts["shard"]):
+        if not why or (why == "elided") != (dist in constants):
+            raise error(
+                facts,
+                "shard",
+                n,
+                f"`{dist}` is placed because of `{why}`",
+                column=6,
+                expected="`elided` for constants that are not printed; given, annotation, name, shape, … for inputs",
+            )
         for column, tensor in ((1, dist), (3, base)):
             if tensor not in given and tensor not in constants:
                 raise error(
@@ -158,7 +178,12 @@ def check_groups(facts: Facts) -> None:
 
 
 def check_permutes(facts: Facts) -> None:
-    """A rank sends once (that it receives once is the table's key)."""
+    """A rank sends once (that it receives once is the table's key); only permutations have pairs."""
+    permutes = {op for op, _, kind in facts["op"] if kind == "collective-permute"}
+    others = {row[0] for row in facts["permute_pair"]} - permutes
+    if others:
+        at = first(facts["permute_pair"], 0, others)
+        raise error(facts, "permute_pair", at, f"`{facts['permute_pair'][at][0]}` is no collective-permute")
     seen: set[tuple[str, int]] = set()
     for n, (op, source, _) in enumerate(facts["permute_pair"]):
         if (op, source) in seen:

@@ -11,12 +11,13 @@ from math import prod
 from operator import lt
 
 from .constants import check_constants
-from .laws import Types, check_ops
+from .laws import check_ops
 from .layout import AXIS
 from .model import Facts
-from .placements import check_groups, check_modes, check_permutes, check_placements
+from .placements import check_assumed, check_groups, check_modes, check_permutes, check_placements
 from .premises import check_premises
 from .problems import columns, error, first
+from .regions import Types
 from .schema import TABLES, VERSION
 from .vocabulary import DTYPES, is_kind
 
@@ -36,6 +37,7 @@ def validate(facts: Facts) -> None:
     _programs(facts)
     check_placements(facts, types)
     check_premises(facts)
+    check_assumed(facts)
     check_groups(facts)
     check_ops(facts, types)
     check_constants(facts, types)
@@ -126,7 +128,7 @@ def _mesh(facts: Facts) -> None:
                 expected=f"0 … {sizes[axis] - 1}",
             )
         coordinates.setdefault(rank, {})[axis] = coordinate
-    if sorted(coordinates) != list(range(count)):
+    if len(coordinates) != count or sorted(coordinates) != list(range(count)):
         raise error(
             facts,
             "rank_coord",
@@ -266,7 +268,12 @@ def _types(facts: Facts) -> Types:
         dims: dict[str, set[int]] = {}
         for tensor, position, _ in facts["dim"]:
             dims.setdefault(tensor, set()).add(position)
-        at = next(n for n, row in enumerate(facts["tensor"]) if dims.get(row[0], set()) != set(range(row[3])))
+
+        def lacking(tensor: str, rank: int) -> bool:
+            found = dims.get(tensor, set())
+            return len(found) != rank or found != set(range(rank))
+
+        at = next(n for n, row in enumerate(facts["tensor"]) if lacking(row[0], row[3]))
         tensor, _, _, rank = facts["tensor"][at]
         raise error(
             facts,

@@ -62,8 +62,12 @@ ARITY = {
         2,
     ),
     **dict.fromkeys(words("select clamp"), 3),
+    **dict.fromkeys(words("convolution select-and-scatter"), 2),
 }
 """Operands of the kinds that have always as many."""
+
+ALIKE = (ELEMENTWISE | words("pad concatenate")) - words("shift-left shift-right-arithmetic shift-right-logical")
+"""Kinds whose operands have one element type (a choice: what is chosen from)."""
 
 _REDUCES = {"reducer": frozenset(REDUCERS)}
 SYMBOLS: dict[str, dict[str, frozenset[str]]] = {
@@ -91,6 +95,16 @@ NUMBERS = {
     "all-to-all": ("split_dimension", "concat_dimension"),
 }
 """Numbers that a kind must have, one each (beside those that its shape rule asks for)."""
+
+REGIONAL = words(
+    "while conditional reduce reduce-window scatter select-and-scatter sort all-reduce reduce-scatter cumulative"
+)
+"""Kinds that may have regions: loops, branches, and what combines elements in a way that is not recognised."""
+
+BITWISE = words("and or xor not shift-left shift-right-arithmetic shift-right-logical popcnt clz")
+"""Kinds, and reducers, of integers and truth values."""
+
+WINDOW = ("window_stride", "window_pad_low", "window_pad_high", "window_dilation", "base_dilation")
 
 RANKED = {"constant": words("value"), "slice": words("start limit")}
 """Numbers that may depend on the rank."""

@@ -108,8 +108,9 @@ def run_trial(
         return step
 
     inputs = baseline_inputs(program, how, seed)
+    checked = frozenset(base for _, base, _ in program.expects)
     with np.errstate(all="ignore"):
-        machine = Machine(program, draws.baseline, seed, rounding, frozenset(keep_base), watch("baseline"))
+        machine = Machine(program, draws.baseline, seed, rounding, checked.union(keep_base), watch("baseline"))
         kept = machine.run(program.top("base"), inputs)
         trial.baseline = {tensor: value[0] for tensor, value in kept.items()}
         if only == "base":

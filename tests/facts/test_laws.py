@@ -32,7 +32,7 @@ def program() -> Facts:
     return pair.facts()
 
 
-def looping() -> Facts:
+def looping(trip_count: int | None = None) -> Facts:
     """Two loops one after the other, on both sides."""
     pair = Pair("tp=2")
     for p, x in ((pair.base, pair.base.input("x", (4,))), (pair.dist, pair.dist.shard("x"))):
@@ -41,7 +41,8 @@ def looping() -> Facts:
             condition = p.region("cond", [n, x], lambda q, i, v: q.compare(i, 3, direction="LT"))
             body = p.region("body", [n, x], lambda q, i, v: [q.add(i, 1), q.exponential(v)])
             types = [("s32", ()), ("f32", (4,))]
-            x = p.op("while", n, x, types=types, regions=[condition, body]).results[1]
+            said = {} if trip_count is None else {"trip_count": trip_count}
+            x = p.op("while", n, x, types=types, regions=[condition, body], attributes=said).results[1]
         p.output(x)
     return pair.facts()
 
@@ -92,6 +93,12 @@ WRONG: dict[str, tuple[str, Change, str]] = {
     "an unknown direction": ("attr_symbol", put(3, "XX", where="direction"), "has the direction"),
     "no reducer": ("attr_symbol", drop("reducer", "all-reduce"), "has the reducer"),
     "an operand too many": ("operand", more(("exponential", 1, "add")), "has 2 operands"),
+    "operands of two types": ("tensor", put(2, "bf16", where="broadcast"), "has results|takes operands of one element"),
+    "the bits of reals": ("op", put(2, "and", where="add"), "combines the bits"),
+    "a region where none is read": ("region", more(("exponential", 0, "dist")), "no single baseline"),
+    "pairs of what is no permutation": ("permute_pair", more(("all-reduce", 0, 1)), "is no collective-permute"),
+    "an input that is elided": ("shard", put(5, "elided"), "is placed because of `elided`"),
+    "a check of what is no output": ("expect", put(0, "slice"), "`slice` is no output"),
     "groups from position 1": ("group", put(2, 2), "not numbered from 0"),
     "groups before position 0": ("group", put(2, -1), "not numbered from 0"),
     "groups numbered from 1": ("group", lambda rows: rows.__setitem__(slice(None), [
@@ -110,7 +117,9 @@ WRONG: dict[str, tuple[str, Change, str]] = {
         "shard", more(("exponential", "", "base/exponential", "", "[0:1x4][1:1x2]|tp=1:2x2", "given")), "is computed",
     ),
     "a premise about a known constant": (
-        "shard", lambda rows: rows.append((CONSTANT, "", f"base/{CONSTANT}", "", "[]|tp=r2", "given")), "is computed",
+        "shard",
+        lambda rows: rows.append((CONSTANT, "", f"base/{CONSTANT}", "", "[0:1x4][1:1x2]|tp=1:2x2", "given")),
+        "is computed",
     ),
     "a program on no rank": ("runs", more(("base", 0)), "distributed programs"),
     "an axis that layouts cannot name": ("mesh_axis", put(0, "t p"), "axis `t p`|is no mesh_axis"),
@@ -160,6 +169,48 @@ def test_loops_hand_on_what_they_are_given(tmp_path: Path, graph: str, message: 
     other = next(row[2] for row in facts["input"] if row[0] == mine and row[1] == 1)
     facts.tables["output"][at] = (mine, 0, other)
     refused(facts, tmp_path / "facts", message)
+
+
+@pytest.mark.parametrize(("count", "fits"), [(3, True), (2, False), (4, False), (0, False)])
+def test_a_trip_count_agrees_with_its_condition(tmp_path: Path, count: int, fits: bool) -> None:
+    facts = looping(trip_count=count)
+    if fits:
+        write(facts, tmp_path / "facts")
+        assert load(tmp_path / "facts").tables == facts.tables
+    else:
+        refused(facts, tmp_path / "facts", f"the trip_count {count}, which its condition contradicts")
+
+
+@pytest.mark.parametrize(
+    ("key", "position", "value"),
+    [("window_stride", 2, 1), ("kernel_output_feature", 0, 1), ("output_batch", 0, 9), ("window_size", 0, 2)],
+)
+def test_windows_and_labels_fit(tmp_path: Path, key: str, position: int, value: int) -> None:
+    pair = Pair("tp=2")
+    spatial = {"input_spatial": [2, 3], "kernel_spatial": [2, 3], "output_spatial": [2, 3]}
+    labels = {
+        "input_batch": 0, "input_feature": 1, "kernel_output_feature": 0, "kernel_input_feature": 1,
+        "output_batch": 0, "output_feature": 1,
+    }  # fmt: skip
+    for p, x, w in (
+        (pair.base, pair.base.input("x", (4, 2, 5, 5)), pair.base.input("w", (3, 2, 3, 3))),
+        (pair.dist, pair.dist.shard("x", {0: "tp"}), pair.dist.shard("w")),
+    ):
+        window = {"window_stride": [1, 1], "window_size": [3, 3]}
+        p.output(p.op("convolution", x, w, attributes={**labels, **spatial, **window}).result)
+    facts = pair.facts()
+    write(facts, tmp_path / "right")
+    load(tmp_path / "right")
+    kept = [row for row in facts["attr_number"] if row[:3] != ("convolution", key, position)]
+    facts.tables["attr_number"] = [*kept, ("convolution", key, position, value)]
+    refused(facts, tmp_path / "wrong", "convolution")
+
+
+def test_huge_numbers_are_refused_at_once(tmp_path: Path) -> None:
+    for table, column in (("mesh_axis", 2), ("tensor", 3), ("graph", 0)):
+        facts = program()
+        put(column, 2**31 - 1 if column else "other")(facts.tables[table])
+        refused(facts, tmp_path / table, ".")
 
 
 def test_branches_fit_their_op(tmp_path: Path) -> None:
