@@ -8,7 +8,8 @@ whose results are read it is assumed, and listed, that it writes nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import combinations
+from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
@@ -16,7 +17,7 @@ from scalify_dl.frontends.graph import Tensor
 from .aliases import Argument, Effect, Share, effect_of
 from .compute import EFFECTS, Wanted, lowering_of, packet_of
 from .lowering import KERNELS, Context, Unsupported
-from .memory import Variable
+from .memory import Storage, Variable
 from .opaque import opaque
 from .overlap import disjoint
 from .sharing import Sharing
@@ -231,24 +232,40 @@ def _tensors(value: Any) -> Iterator[Tensor]:
             yield from _tensors(item)
 
 
+class _Place(NamedTuple):
+    """A tensor among the arguments of a call: of which argument, and which of a list."""
+
+    variable: Variable
+    argument: int
+    item: int
+    written: bool
+
+
 def _crossed(c: Calls, name: str, effect: Effect, targets: list[Any], args: list[Any], kwargs: dict[str, Any]) -> bool:
     """Whether an op reads or writes elements again that it has written: what it gives depends on the order."""
     if name.startswith(("c10d.", "_c10d_functional.")):
         return False  # collectives read all before they write
-    places = [
-        (variable, where, n, any(value is target for target in targets))
-        for where, value in enumerate([*args, *kwargs.values()])
-        for n, item in enumerate(value if type(value) in (list, tuple) else [value])
-        for variable in variables(item)
-    ]
-    for number, (one, where, n, written) in enumerate(places):
-        for other, there, m, written_too in places[number + 1 :]:
-            apart = one.storage is not other.storage and other.storage not in one.storage.perhaps
-            if apart or not (written or written_too):
-                continue
-            same = where != there and n == m and c.memory.read(one) is c.memory.read(other)
-            if same and effect.pointwise and one.storage is other.storage:
-                continue
-            if one.storage is not other.storage or not disjoint(one.node, other.node):
-                return True
+    places: dict[Storage, list[_Place]] = {}
+    for argument, value in enumerate([*args, *kwargs.values()]):
+        written = any(value is target for target in targets)
+        for n, item in enumerate(value if type(value) in (list, tuple) else [value]):
+            for variable in variables(item):
+                places.setdefault(variable.storage, []).append(_Place(variable, argument, n, written))
+    for storage, here in places.items():
+        others = [place for other in storage.perhaps for place in places.get(other, ())]
+        if others and any(place.written for place in (*here, *others)):
+            return True
+        if any(_meet(c, effect, one, other) for one, other in combinations(here, 2)):
+            return True
     return False
+
+
+def _meet(c: Calls, effect: Effect, one: _Place, other: _Place) -> bool:
+    """Whether one of two tensors of a storage is written and the other has elements of it, but for a pointwise op that
+    reads what it writes, in place."""
+    if not (one.written or other.written):
+        return False
+    same = c.memory.read(one.variable) is c.memory.read(other.variable)
+    if same and effect.pointwise and one.argument != other.argument and one.item == other.item:
+        return False
+    return not disjoint(one.variable.node, other.variable.node)
