@@ -62,7 +62,7 @@ def draw(seed: int) -> tuple[World, list[Any]]:
     w.input(w.shape(), w.choice(FLOATS))
     names = list(STEPS)
     weights = np.array([STEPS[name][1] for name in names])
-    wanted, tried = w.integer(5, 12), 0
+    wanted, tried = 12 if w.chance(0.1) else w.integer(3, 6), 0
     while len(w.steps) < wanted and tried < 200:
         tried += 1
         try:
@@ -113,6 +113,7 @@ def comparable(w: World, inputs: list[Any], results: list[Array]) -> list[float 
     or a jump behind rounded values."""
     scale: list[float | None] = [_size(x) for x in inputs]
     exact = [True] * len(inputs)
+    endless = [False] * len(inputs)
     at = 0
     for step in w.steps:
         before = [scale[n] for n in step.operands]
@@ -121,7 +122,9 @@ def comparable(w: World, inputs: list[Any], results: list[Array]) -> list[float 
         at += step.results
         fine = all(b is not None for b in before) and (step.steady or whole)
         for value in made:
-            here = _size(value)
+            endless.append(bool(is_float(value) and np.isinf(value.astype(np.float64)).any()))
+            overflows = endless[-1] and step.name != "infinity" and not any(endless[n] for n in step.operands)
+            here = None if overflows else _size(value)
             scale.append(None if here is None or not fine else max([here, *(b for b in before if b is not None)]))
             exact.append(whole and _exact(value))
     return scale[len(inputs) :]
