@@ -36,6 +36,10 @@ class Attributes(dict[str, str]):
         self.read.add(str(key))
         return super().__contains__(key)
 
+    def all_read(self, harmless: frozenset[str]) -> bool:
+        """Whether all that is not harmless was asked for."""
+        return all(key in self.read or key in harmless for key in self)
+
 
 def parse_attributes(text: str) -> Attributes:
     """The pairs of `, key=value, key=value`; ValueError where something else stands between them, or a key twice."""
