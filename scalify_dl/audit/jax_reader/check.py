@@ -109,14 +109,15 @@ def _whole_text(compiled: Any) -> str:
 
 
 def comparable(w: World, inputs: list[Any], results: list[Array]) -> list[float | None]:
-    """For each result how large what it was made of is; None where it is not compared: something that is not a number,
-    or a jump behind rounded values."""
-    scale: list[float | None] = [_size(x) for x in inputs]
+    """For each result how far off it may be, by the size of what it was made of and the coarsest type on the way; None
+    where it is not compared: something that is not a number, or a jump behind rounded values."""
+    size: list[float | None] = [_size(x) for x in inputs]
+    coarse = [_grain(x) for x in inputs]
     exact = [True] * len(inputs)
     endless = [False] * len(inputs)
     at = 0
     for step in w.steps:
-        before = [scale[n] for n in step.operands]
+        before = [size[n] for n in step.operands]
         whole = all(exact[n] for n in step.operands)
         made = results[at : at + step.results]
         at += step.results
@@ -125,9 +126,15 @@ def comparable(w: World, inputs: list[Any], results: list[Array]) -> list[float 
             endless.append(bool(is_float(value) and np.isinf(value.astype(np.float64)).any()))
             overflows = endless[-1] and step.name != "infinity" and not any(endless[n] for n in step.operands)
             here = None if overflows else _size(value)
-            scale.append(None if here is None or not fine else max([here, *(b for b in before if b is not None)]))
+            size.append(None if here is None or not fine else max([here, *(b for b in before if b is not None)]))
+            coarse.append(max([_grain(value), *(coarse[n] for n in step.operands)]))
             exact.append(whole and _exact(value))
-    return scale[len(inputs) :]
+    slack = [None if most is None else most * grain for most, grain in zip(size, coarse, strict=True)]
+    return slack[len(inputs) :]
+
+
+def _grain(value: Any) -> float:
+    return TOLERANCE.get(np.asarray(value).dtype.name, 0.0)
 
 
 def _size(value: Any) -> float | None:
@@ -176,23 +183,22 @@ def _compare(
     with np.errstate(all="ignore"):
         machine = Machine(program, Draws(program, 0).baseline, 0, True)
         kept = machine.run([base], values)
-    types = w.types[w.inputs :]
-    for n, (tensor, want, size, type_) in enumerate(zip(base.outputs, expected, sound, types, strict=True)):
+    for n, (tensor, want, slack) in enumerate(zip(base.outputs, expected, sound, strict=True)):
         got = kept[tensor][0]
         if got.shape != want.shape:
             outcome.mismatches.append(f"{form}: result {n} has shape {got.shape}, JAX gives {want.shape}")
-        elif size is not None and not _agree(got, want, size, np.dtype(type_.dtype).name):
+        elif slack is not None and not _agree(got, want, slack):
             step = _maker(w, n)
             outcome.mismatches.append(f"{form}: result {n} ({step}): {_show(got)} read back, JAX gives {_show(want)}")
 
 
-def _agree(got: Array, want: Array, size: float, dtype: str) -> bool:
+def _agree(got: Array, want: Array, slack: float) -> bool:
     if not is_float(want):
         return bool(np.array_equal(got, want))
     wide = want.astype(np.float64)
     same = (got == wide) | (np.isnan(got) & np.isnan(wide))
     with np.errstate(all="ignore"):
-        return bool((same | (np.abs(got - wide) <= TOLERANCE[dtype] * size)).all())
+        return bool((same | (np.abs(got - wide) <= slack)).all())
 
 
 def _maker(w: World, n: int) -> str:

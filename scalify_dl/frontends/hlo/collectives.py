@@ -16,8 +16,8 @@ from .values import numbers_of, opened, shaped, tensors
 _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 
 
-def rank_groups(lo: Lowering, i: Instruction, cross: bool = False) -> Groups:
-    """The rank groups of a collective; InputError where they do not fit the mesh."""
+def rank_groups(lo: Lowering, i: Instruction, cross: bool = False, partial: bool = False) -> Groups:
+    """The rank groups of a collective; InputError where they do not fit the mesh (`partial`: ranks may be left out)."""
     attributes = i.attributes
     try:
         groups = parse_groups(attributes.get("replica_groups", "{}"), attributes.get("device_ids"))
@@ -31,7 +31,7 @@ def rank_groups(lo: Lowering, i: Instruction, cross: bool = False) -> Groups:
             global_ids=global_ids,
             cross=cross,
         )
-        check_groups(ranks, lo.replicas * lo.partitions)
+        check_groups(ranks, lo.replicas * lo.partitions, partial=partial)
     except ValueError as error:
         raise i.error(
             str(error),
@@ -179,5 +179,8 @@ def collective_permute(lo: Lowering, i: Instruction, operands: list[object]) -> 
 
 @opcode("collective-broadcast")
 def collective_broadcast(lo: Lowering, i: Instruction, operands: list[object]) -> object:
-    """The first member's value, for its group; zeros on ranks in no group."""
-    return per_operand(lo, i, operands, {}, None, rank_groups(lo, i, cross=True))
+    """The first member's value, for its group. Ranks in no group get zeros, which the vocabulary does not say."""
+    groups = rank_groups(lo, i, cross=True, partial=True)
+    if sum(map(len, groups)) < lo.replicas * lo.partitions:
+        return unknown(lo, i, operands)
+    return per_operand(lo, i, operands, {}, None, groups)

@@ -135,12 +135,12 @@ def to_ranks(groups: Groups, *, replicas: int, partitions: int, channel: bool, g
     return [[r * partitions + p for r in group] for p in range(partitions) for group in groups]
 
 
-def check_groups(groups: Groups, total: int) -> None:
-    """ValueError unless the groups partition the ranks 0 … total-1."""
+def check_groups(groups: Groups, total: int, *, partial: bool = False) -> None:
+    """ValueError unless the groups partition the ranks 0 … total-1 (`partial`: some of them)."""
     members = [rank for group in groups for rank in group]
     if len(set(members)) != len(members):
         raise ValueError(f"groups {groups} name a rank twice")
-    if sorted(members) != list(range(total)):
+    if sorted(members) != list(range(total)) and not (partial and all(0 <= rank < total for rank in members)):
         outside = [rank for rank in members if rank >= total]
         missing = sorted(set(range(total)) - set(members))
         what = f"rank {outside[0]} is outside of it" if outside else f"rank {missing[0]} is in no group"

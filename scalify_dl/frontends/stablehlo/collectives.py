@@ -51,7 +51,10 @@ def all_to_all(site: Site) -> list[Value]:
 @lowers("stablehlo.collective_broadcast")
 def collective_broadcast(site: Site) -> list[Value]:
     """From the first member of every group."""
-    return each(site, "collective-broadcast", rank_groups(site, cross=True, partial=True))
+    groups = rank_groups(site, cross=True, partial=True)
+    if sum(map(len, groups)) < site.module.ranks:  # the others get zeros, which the vocabulary does not say
+        return unknown(site)
+    return each(site, "collective-broadcast", groups)
 
 
 def each(site: Site, kind: str, groups: Groups, numbers: dict[str, list[int]] | None = None) -> list[Value]:

@@ -512,6 +512,15 @@ def test_a_broadcast_with_a_channel_goes_over_partitions() -> None:
     assert graph.ops[-1].groups == [[0, 1], [2, 3]]
 
 
+def test_a_broadcast_that_leaves_ranks_out_is_unknown() -> None:
+    graph = read(
+        X + "  ROOT %y = f32[8,16] collective-broadcast(%x), channel_id=1, replica_groups={{1,0}}",
+        mesh="tp=4",
+        header=", num_partitions=4",
+    )
+    assert graph.ops[-1].kind == "unknown:collective-broadcast"
+
+
 def test_a_device_order_that_no_layout_says_leaves_the_input_unplaced() -> None:
     graph = read("  %x = f32[4,16] parameter(0), sharding={devices=[2,1]1,0}\n  ROOT %y = f32[4,16] add(%x, %x)", mesh="tp=2")
     placement = graph.inputs[0].placement
