@@ -113,6 +113,7 @@ CASES: list[Case] = [
     case("repeat", lambda x: (x.repeat(2, 1, 3), x.repeat(2, 2)), lambda: [real(2, 3)]),
     case("repeat_interleave", lambda x: x.repeat_interleave(3, 1), lambda: [real(2, 4, 3)]),
     case("to", lambda x: (x.to(torch.float32), x.long(), x.bool(), x.to(torch.int32).double()), lambda: [real(4) * 3]),
+    case("to_device", lambda x: (aten.to.device(x, "cpu", torch.float32), aten.to.device(x, "cpu", torch.int64)), lambda: [real(4) * 3]),
     case("copy", lambda x, y: aten.copy(x, y), lambda: [torch.zeros(3, 4), real(4)]),
     case("complex", lambda x: torch.view_as_real(torch.view_as_complex(x) * torch.view_as_complex(x * 2)), lambda: [real(3, 2)]),
     case("tril", lambda x: (x.tril(), x.triu(1), x.tril(-1)), lambda: [real(4, 5)]),

@@ -100,6 +100,11 @@ def test_what_a_write_may_have_changed_is_unknown() -> None:
     assert next(op for op in found.ops if op.kind == "negate").operands == unknown.results
 
 
+def test_to_a_device_may_be_to_another_dtype() -> None:
+    line = 'y: "bf16[4, 6]" = torch.ops.aten.to.device(x, device(type=\'cpu\'), torch.bfloat16)'
+    assert kinds(graph(line)) == ["convert"]
+
+
 def test_views_of_views_are_one_view() -> None:
     found = graph(
         'a: "f32[24]" = torch.ops.aten.view.default(x, [-1])',

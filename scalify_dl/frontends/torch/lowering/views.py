@@ -18,7 +18,7 @@ MAX_PIECES = 1 << 16
 
 @lower(
     "aten.detach", "aten.alias", "aten.clone", "aten.contiguous", "aten.lift_fresh_copy", "aten.lift_fresh",
-    "aten.lift", "aten.detach_copy", "aten.alias_copy", "prims.view_of", "aten.to.device", "aten.cpu", "aten.cuda",
+    "aten.lift", "aten.detach_copy", "aten.alias_copy", "prims.view_of", "aten.cpu", "aten.cuda",
     "aten.resolve_conj", "aten.resolve_neg", "aten.requires_grad_",
 )  # fmt: skip
 def same(c: Context, x: Tensor, *_: object, **__: object) -> Tensor:
@@ -344,6 +344,12 @@ def to_copy(c: Context, x: Tensor, other: object = None, *_: object, dtype: obje
         return c.convert(x, other.dtype)
     wanted = dtype if dtype is not None else other
     return x if wanted is None else c.convert(x, dtype_of(wanted))
+
+
+@lower("aten.to.device")
+def to_device(c: Context, x: Tensor, device: object, dtype: object = None, *_: object, **__: object) -> Tensor:
+    """In another dtype, wherever it lies."""
+    return to_copy(c, x, dtype)
 
 
 def dtype_of(value: object) -> str:
