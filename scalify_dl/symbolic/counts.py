@@ -13,8 +13,9 @@ from fractions import Fraction
 from scalify_dl.facts.vocabulary import words
 
 from .align import NoSymbolicForm
-from .decide import Choice, Decisions
+from .decide import Decisions
 from .expression import Expression
+from .family import Choice
 from .shapes import attribute, dim, step
 from .unify import Cell
 from .wiring import Op

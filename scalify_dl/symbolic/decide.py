@@ -18,23 +18,13 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.layout import parse_piece
 
 from .expression import Expression, monomial
+from .family import Choice
 from .infer import SECOND, Inference
 from .shapes import attribute, dim, step
 from .unify import Cell, Contradiction
 from .wiring import Op
 
 ONE = Expression.number(1)
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A number that equations leave open: what it is in the capture, and how it is read."""
-
-    op: str
-    what: str
-    value: Fraction
-    formula: Expression
-    why: str
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,12 @@ def derive(rules: Program, options: Options, facts: SymbolicFacts, point: Mappin
         view = Analysis(facts.facts, program, options).view
         ops = view.ops({op for (op,) in program.relation("frontier")})
         return Derivation(False, stops=tuple(sorted(f"{op.name} ({op.kind})" for op in ops.values())[:3]))
-    conditions = program.conditions(_proofs(program, facts, found))
+    try:
+        conditions = program.conditions(_proofs(program, facts, found))
+    except EvaluationError as error:
+        if "not available" not in error.message:
+            raise
+        return Derivation(False, stops=(error.message.splitlines()[0],))  # a proof whose conditions cannot be told
     return Derivation(
         True,
         tuple(Condition(c.kind, names.outside(c.left), names.outside(c.right)) for c in conditions),

@@ -40,6 +40,17 @@ class SizeSymbol:
 
 
 @dataclass(frozen=True)
+class Choice:
+    """A number that equations leave open: what it is in the first capture, and how it is read."""
+
+    op: str
+    what: str
+    value: Fraction
+    formula: Expression
+    why: str
+
+
+@dataclass(frozen=True)
 class Entry:
     """An entry of a layout: `dim:stride x size`, or a kind (`r`, `sum`, …) with a size."""
 
@@ -119,6 +130,8 @@ class Family:
     integers: set[Expression] = field(default_factory=set)
     """Every other number: an integer."""
     captures: int = 0
+    choices: list[Choice] = field(default_factory=list)
+    """Numbers that no equation gives, and that are read as formulas."""
 
     @property
     def fixed(self) -> list[str]:
@@ -135,6 +148,15 @@ class Family:
     def formulas(self) -> int:
         """How many different formulas there are, besides numbers."""
         return sum(formula.constant is None for formula in self.sizes | self.integers)
+
+    def inputs(self) -> dict[str, list[str]]:
+        """Inputs of both programs with the formulas of their dims."""
+        regions = {graph for _, _, graph in self.tables.get("region", ())}
+        sizes: dict[str, dict[int, str]] = {t: {} for graph, _, t in self.tables["input"] if graph not in regions}
+        for tensor, position, size in self.tables["dim"]:
+            if tensor in sizes:
+                sizes[tensor][position] = str(size)
+        return {tensor: [dims[i] for i in sorted(dims)] for tensor, dims in sizes.items()}
 
     def facts(self, values: Values) -> SymbolicFacts:
         """The facts with these sizes in place of their symbols; ValueError where a number is none there."""

@@ -57,7 +57,9 @@ def lift(
     for _, rows in lifting.keyed("dim", (0, 1)):  # products first: sums are made of those that occur
         with suppress(Ambiguous):  # told where it is needed
             read[0].fitter.product([row[2] for row in rows])
-    return lifting.family()
+    family = lifting.family()
+    family.choices = read[0].choices()
+    return family
 
 
 class Lifting(Aligned):

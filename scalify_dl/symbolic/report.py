@@ -17,7 +17,6 @@ from scalify_dl.verify.verdict import Verdict
 from .cases import Case
 from .conditions import Condition
 from .expression import Expression
-from .single import Reading
 from .verify import FamilyReport
 
 SHOWN = 8
@@ -87,19 +86,19 @@ def as_object(report: FamilyReport) -> dict[str, Any]:
             {"tensor": a.tensor, "text": a.text, "why": a.why, "accepted": a.accepted} for a in report.assumptions
         ],
         "notes": report.notes,
-        "reading": _reading(report.reading) if report.reading else None,
+        "reading": _reading(report) if report.inputs else None,
         "report": one(report.report) if report.report else None,
         "stats": report.stats,
     }
 
 
-def _reading(reading: Reading) -> dict[str, Any]:
+def _reading(report: FamilyReport) -> dict[str, Any]:
     """Formulas of the input dims, and of numbers that no equation decides."""
     return {
-        "inputs": {tensor: list(map(str, sizes)) for tensor, sizes in reading.inputs()},
+        "inputs": dict(report.inputs),
         "choices": [
             {"op": c.op, "what": c.what, "value": str(c.value), "formula": str(c.formula), "why": c.why}
-            for c in reading.choices
+            for c in report.choices
         ],
     }
 

@@ -16,7 +16,7 @@ from scalify_dl.facts.schema import TABLES
 
 from .align import Aligned
 from .expression import Expression
-from .family import SizeSymbol
+from .family import Choice, SizeSymbol
 from .fit import Ambiguous, Fitter, NoFormula
 from .infer import Inference, numbers
 from .shapes import dim
@@ -35,7 +35,9 @@ class Several:
         symbols: Sequence[SizeSymbol],
         places: Mapping[str, str | None],
     ) -> None:
+        self.aligned = aligned
         self.fitter = Fitter(points)
+        self.fitted: dict[Cell, tuple[Fraction, Expression]] = {}
         first, *others = aligned.captures
         renamed = [Facts({table: rows(table) for table in TABLES}) for rows in aligned.rows[1:]]
         self.inference: Inference | None = None
@@ -83,4 +85,24 @@ class Several:
         if told is not None and self.fitter.values(told) == tuple(map(Fraction, values)):
             self.fitter.know(told)
             return told
-        return self.fitter.fit(values)
+        found = self.fitter.fit(values)
+        if found.constant is None:
+            self.fitted[cell] = Fraction(values[0]), found
+        return found
+
+    def choices(self) -> list[Choice]:
+        """What was fitted, constants and attributes."""
+        out = []
+        for cell, (value, formula) in self.fitted.items():
+            owner = str(cell[1])
+            if cell[0] == "literal":
+                what = f"the {'denominator of the ' if cell[2] == 2 else ''}constant {self.aligned.name(owner)}"
+            elif cell[0] in ("attr", "rank"):
+                step = f"the step along {cell[4]} of " if cell[0] == "rank" and cell[4] else ""
+                what = f"{step}{cell[2]} {cell[3]} of {self.aligned.name(owner)}"
+            elif cell[0] in ("dim", "range"):
+                what = f"{cell[0]} {cell[2]} of {self.aligned.name(owner)}"
+            else:
+                what = "a placement"
+            out.append(Choice(owner, what, value, formula, "fits the captures"))
+        return out

@@ -12,9 +12,9 @@ from math import prod
 from scalify_dl.facts.model import Facts
 
 from .counts import Counts
-from .decide import Choice, Decisions
+from .decide import Decisions
 from .expression import Expression, over
-from .family import Family, SizeSymbol
+from .family import Choice, Family, SizeSymbol
 from .infer import Inference
 from .lift import Lifting
 from .symbols import located
@@ -72,7 +72,9 @@ class Reading:
                 return Expression.number(values[0])
             return self._number(cell, values[0])
 
-        return Lifting([self.inference.facts], [self.point], self.symbols, read).family()
+        family = Lifting([self.inference.facts], [self.point], self.symbols, read).family()
+        family.choices = self.choices
+        return family
 
     def _number(self, cell: Cell, value: int | Fraction) -> Expression:
         unifier = self.inference.unifier

@@ -22,7 +22,7 @@ from .align import NoSymbolicForm
 from .cases import Case, cover
 from .doubts import Doubts
 from .extents import Extents
-from .family import Family
+from .family import Choice, Family
 from .lift import lift
 from .members import check_members
 from .single import Reading
@@ -56,8 +56,10 @@ class FamilyReport:
     """The ordinary report there."""
     assumptions: list[Assumption] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    reading: Reading | None = None
-    """How the numbers of a single capture are read."""
+    inputs: Mapping[str, list[str]] = field(default_factory=dict)
+    """Formulas of the dims of inputs."""
+    choices: Sequence[Choice] = ()
+    """Numbers that no equation gives, and how they are read."""
     stats: dict[str, float] = field(default_factory=dict)
 
 
@@ -135,7 +137,7 @@ def verify_family(
         notes.append(f"with symbols the proof stops at {', '.join(out.stops)}")
     accepted = Accepted.load(options.accept) if options.accept else Accepted()
     assumptions = [accepted.mark(Assumption(*row)) for row in sorted(out.assumptions)]
-    assumptions += [accepted.mark(row) for row in _formulas(family, names, reading)]
+    assumptions += [accepted.mark(row) for row in _formulas(family, names)]
     assumptions += [accepted.mark(Assumption("", doubt.text, "inferred")) for doubt in listed]
     if options.strict and verdict is Verdict.PROVED and any(not a.accepted for a in assumptions):
         verdict = Verdict.UNKNOWN
@@ -150,25 +152,29 @@ def verify_family(
         found_there,
         assumptions,
         notes,
-        reading,
+        family.inputs(),
+        family.choices,
         _stats(len(captures[0]["op"])),
     )
 
 
-def _formulas(family: Family, names: Sequence[str], reading: Reading | None) -> list[Assumption]:
+def _formulas(family: Family, names: Sequence[str]) -> list[Assumption]:
     """What is assumed of the numbers at other sizes."""
     text = f"the numbers of the programs follow {family.formulas} formulas of {', '.join(names)}"
-    if reading is None:
-        return [Assumption("", f"{text}, fitted on {family.captures} captures", "fitted")]
-    text += ", as one capture is read (--json lists them under reading); groups of ranks run along the same axes"
-    rows = [Assumption("", text, "inferred")]
+    why = "fitted" if family.captures > 1 else "inferred"
+    text += (
+        f", fitted on {family.captures} captures (--json lists them under reading)"
+        if family.captures > 1
+        else ", as one capture is read (--json lists them under reading); groups of ranks run along the same axes"
+    )
+    rows = [Assumption("", text, why)]
     together: dict[tuple[str, str], dict[str, None]] = {}
-    for choice in reading.choices:
+    for choice in family.choices:
         key = f"{choice.value} is {choice.formula}", choice.why
         together.setdefault(key, {})[choice.what] = None
-    for (formula, why), places in together.items():
+    for (formula, because), places in together.items():
         shown = ", ".join(list(places)[:PLACES]) + (f" and {len(places) - PLACES} more" if len(places) > PLACES else "")
-        rows.append(Assumption("", f"{formula} in {shown}: {why}", "inferred"))
+        rows.append(Assumption("", f"{formula} in {shown}: {because}", why))
     return rows
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,12 +15,18 @@ from jax import lax
 from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
-from scalify_dl.capture.jax import capture_family
+from scalify_dl.capture.jax import capture, capture_family
+from scalify_dl.frontends.export import export
+from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.symbolic.captures import load_family
+from scalify_dl.symbolic.family import Family
+from scalify_dl.symbolic.members import family_domain, ranks, some_sizes
 from scalify_dl.symbolic.verify import FamilyReport, verify_family
 from scalify_dl.verify.verdict import Verdict
 
 Sizes = dict[str, int]
+SIZES, RANKS = int(os.environ.get("DLVERIFY_SIZES", "5")), 8
+"""At how many sizes what is proved is captured again, and with how many ranks at most."""
 FOUND = 20
 """Of the first capture: what a program must not take for a number."""
 
@@ -189,7 +197,10 @@ WRONG = [
 ]
 
 
-def verdict(family: Callable[[Sizes, str], Pair], bug: str, folder: Path) -> FamilyReport:
+def verdict(
+    family: Callable[[Sizes, str], Pair], bug: str, folder: Path
+) -> tuple[FamilyReport, Family, Callable[[Sizes], tuple[Any, ...]]]:
+    """The report, the family, and the program at given sizes."""
     points, places = FAMILIES[family]
     if family is sequence_parallel:
         position = 0 if bug == "the gradient" else 1
@@ -201,14 +212,25 @@ def verdict(family: Callable[[Sizes, str], Pair], bug: str, folder: Path) -> Fam
         return pair.base, jax.shard_map(pair.dist, **shards), pair.args, mesh
 
     file = load_family(capture_family(at, points, {"tp": None, **places}, folder))
-    return verify_family([capture.load() for capture in file.captures], file.symbols)
+    found: list[Family] = []
+    report = verify_family([capture.load() for capture in file.captures], file.symbols, keep=found.append)
+    return report, found[-1], at
 
 
 @pytest.mark.parametrize(("family", "bug"), RIGHT, ids=lambda value: getattr(value, "__name__", value))
 def test_a_right_program_is_proved_for_all_sizes(family, bug, tmp_path):
-    assert verdict(family, bug, tmp_path).verdict is Verdict.PROVED
+    """And is right where it is captured at other sizes of the domain, boundaries first."""
+    report, found, at = verdict(family, bug, tmp_path / "family")
+    assert report.verdict is Verdict.PROVED
+    domain = family_domain(found)
+    points = some_sizes(domain, SIZES, random.Random(1), lambda point: ranks(found, point) <= RANKS)
+    assert points
+    for point in points:
+        made = capture(*at(point), directory=tmp_path, name="member")
+        facts = export(made.base, [made.dist], str(made.mesh))
+        assert find_counterexample(load_program(facts.tables)).status == "agrees", point
 
 
 @pytest.mark.parametrize(("family", "bug"), WRONG, ids=lambda value: getattr(value, "__name__", value))
 def test_a_bug_is_refuted_at_some_size(family, bug, tmp_path):
-    assert verdict(family, bug, tmp_path).verdict is Verdict.REFUTED
+    assert verdict(family, bug, tmp_path)[0].verdict is Verdict.REFUTED
