@@ -8,7 +8,7 @@ import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load, write
-from scalify_dl.facts.vocabulary import ELEMENTWISE, KINDS, PREDICATES
+from scalify_dl.facts.vocabulary import ARITY, BITWISE, ELEMENTWISE, KINDS, PREDICATES
 from scalify_dl.frontends.builder import Pair, Program
 from scalify_dl.frontends.mesh import Mesh
 
@@ -98,23 +98,20 @@ def test_shapes_that_do_not_fit_are_refused(program: Program) -> None:
 def test_every_kind_of_the_vocabulary_can_be_written(program: Program, tmp_path: Path) -> None:
     p = program
     x, ids = p.input("x", (8, 16)), p.input("ids", (4,), "s32", range=(0, 8))
+    i = p.input("i", (8, 16), "s32")
     flag, zero = p.compare(x, 0.0, direction="GT"), p.constant(0, "s32")
     for kind in sorted(
         ELEMENTWISE - PREDICATES - {"select", "clamp", "convert", "bitcast-convert", "complex", "real", "imag"}
     ):
-        count = (
-            2
-            if kind in ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power", "remainder", "atan2")
-            else 1
-        )
-        getattr(p, kind.replace("-", "_"))(*[x] * count)
+        operand = i if kind in BITWISE else x
+        getattr(p, kind.replace("-", "_"))(*[operand] * ARITY[kind])
     p.select(flag, x, x)
     p.clamp(x, x, x)
     p.is_finite(x)
     z = p.complex(x, x)
     assert (z.dtype, p.real(z).dtype, p.imag(z).dtype) == ("c64", "f32", "f32")
     p.convert(x, "bf16")
-    p.op("bitcast-convert", x, dtype="s32")
+    p.op("bitcast-convert", x, dtype="s32", attributes={"from": "f32"})
     p.iota((4, 4), 1)
     p.partition_id()
     p.op("replica-id", dtype="u32", shape=())
