@@ -217,3 +217,11 @@ def test_branches_fit_their_op(tmp_path: Path) -> None:
     facts = looping()
     facts.tables["op"] = [(o, g, "conditional" if o == "while" else k) for o, g, k in facts["op"]]
     refused(facts, tmp_path / "facts", "branches that give other types")
+
+
+def test_a_program_without_ops_is_one(tmp_path: Path) -> None:
+    pair = Pair("tp=2")
+    pair.base.output(pair.base.input("x", (4,)))
+    pair.dist.output(pair.dist.shard("x", {0: "tp"}))
+    write(pair.facts(), tmp_path / "facts")
+    assert load(tmp_path / "facts")["op"] == []
