@@ -83,36 +83,36 @@ class Discharger:
                     f"the premises of an obligation contradict each other: {formula.lo} <= x and x <= {formula.hi}",
                     hint="correct the ranges in the relations file; nothing follows from contradictory premises",
                 )
-            known = self.cache.get(key)
+            known = self.cache.get(formula)
             if known is not None:
                 self.figures.cached += 1
                 self._known[key] = known
             elif enumerable(formula):
                 self.figures.enumerated += 1
                 witness = refute(formula)
-                self._keep(key, (witness is None, witness))
+                self._keep(formula, (witness is None, witness), "enumeration")
             else:
                 left[key] = formula
         if left:
             self._solve(left)
 
-    def _keep(self, key: str, outcome: Outcome) -> None:
-        self._known[key] = outcome
+    def _keep(self, formula: Formula, outcome: Outcome, by: str = "Z3") -> None:
+        self._known[formula.key] = outcome
         if outcome[0] is None:
             self.figures.unknown += 1
         else:
-            self.cache.put(key, outcome[0], outcome[1])
+            self.cache.put(formula, outcome[0], outcome[1], by)
 
     def _solve(self, formulas: dict[str, Formula]) -> None:
         self.figures.solved += len(formulas)
         if len(formulas) >= MANY:
             formulas = self._solve_in_workers(formulas)
-        for key, formula in formulas.items():
+        for formula in formulas.values():
             if self._smt is None:
                 from .smt import Smt
 
                 self._smt = Smt(self.timeout_ms)
-            self._keep(key, _outcome(self._smt, formula))
+            self._keep(formula, _outcome(self._smt, formula))
 
     def _solve_in_workers(self, formulas: dict[str, Formula]) -> dict[str, Formula]:
         """What the workers could not be asked: a killed worker loses nothing but time."""
@@ -124,7 +124,7 @@ class Discharger:
             tasks = [pool.submit(_solve_chunk, [formulas[k] for k in chunk], self.timeout_ms) for chunk in chunks]
             for chunk, task in zip(chunks, tasks, strict=True):
                 for key, outcome in zip(chunk, task.result(), strict=True):
-                    self._keep(key, outcome)
+                    self._keep(formulas[key], outcome)
                     del left[key]
         except BrokenProcessPool:
             pass

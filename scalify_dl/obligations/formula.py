@@ -59,11 +59,15 @@ class Formula:
     lo: int | None
     hi: int | None
 
+    @property
+    def text(self) -> str:
+        """All that it says."""
+        return repr((self.term, self.sizes, self.ranks, self.lo, self.hi))
+
     @cached_property
     def key(self) -> str:
         """A hash of the meaning."""
-        text = repr((self.term, self.sizes, self.ranks, self.lo, self.hi))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 UNBOUNDED = 2**30

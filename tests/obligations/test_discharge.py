@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -116,31 +117,86 @@ def test_100_000_obligations_of_50_shapes_are_51_questions() -> None:
     assert discharger.figures.distinct == 51
 
 
-def test_answers_are_kept_on_disk(tmp_path: Path) -> None:
-    rows = [(owner(16, rank(32, 16)), -UNBOUNDED, UNBOUNDED), (owner(16, rank(32, 17)), 0, 63)]
-    first = Discharger(tmp_path)
-    again = Discharger(tmp_path)
+@pytest.fixture
+def own_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the user's key."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path / "config" / "scalify-dl"
+
+
+def entries(folder: Path) -> list[Path]:
+    return [file for file in sorted(folder.rglob("*")) if file.is_file()]
+
+
+RIGHT = (owner(16, rank(32, 16)), 0, 63)
+WRONG = (owner(16, rank(32, 17)), 0, 63)
+
+
+def test_answers_are_kept_on_disk(tmp_path: Path, own_key: Path) -> None:
+    rows = [(owner(16, rank(32, 16)), -UNBOUNDED, UNBOUNDED), WRONG]
+    first = Discharger(tmp_path / "cache")
+    again = Discharger(tmp_path / "cache")
     assert first(rows, relation) == again(rows, relation)
     assert again.figures.cached == 2
     assert again.figures.solved == again.figures.enumerated == 0
+    kept = [json.loads(file.read_text()) for file in entries(tmp_path / "cache")]
+    assert sorted(entry["by"] for entry in kept) == ["Z3", "enumeration"]
+    assert all("const" in entry["formula"] for entry in kept)
+    assert (own_key / "cache-key").stat().st_mode & 0o777 == 0o600
 
 
-def test_a_damaged_cache_entry_is_solved_again(tmp_path: Path) -> None:
-    row = (owner(16, rank(32, 16)), 0, 63)
-    Discharger(tmp_path)([row], relation)
-    for file in tmp_path.rglob("*"):
-        if file.is_file():
-            file.write_text('{"proved": ')
-    again = Discharger(tmp_path)
-    assert again([row], relation)[0] == [row]
+@pytest.mark.parametrize(
+    "content",
+    ['{"proved": ', '{"proved": true}', "[]", "null", "1", '{"signature": null}', '{"signature": 1, "formula": 2}',
+     '{"proved": true, "formula": {formula}, "by": "Z3", "signature": {signature}}', "[" * 100_000, "\x00"],
+)  # fmt: skip
+def test_an_entry_that_this_user_did_not_write_is_none(tmp_path: Path, own_key: Path, content: str) -> None:
+    """Damaged, or made to say that a wrong claim is proved."""
+    Discharger(tmp_path / "cache")([WRONG], relation)
+    (file,) = entries(tmp_path / "cache")
+    true = json.loads(file.read_text())
+    for name in ("formula", "signature"):
+        content = content.replace("{" + name + "}", json.dumps(true[name]))
+    file.write_text(content)
+    again = Discharger(tmp_path / "cache")
+    assert again([WRONG], relation)[0] == []
     assert again.figures.cached == 0
 
 
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+def test_an_entry_of_another_formula_is_none(tmp_path: Path, own_key: Path) -> None:
+    Discharger(tmp_path / "cache")([RIGHT], relation)
+    (proof,) = entries(tmp_path / "cache")
+    Discharger(tmp_path / "other")([WRONG], relation)
+    (file,) = entries(tmp_path / "other")
+    file.write_text(proof.read_text())
+    again = Discharger(tmp_path / "other")
+    assert again([WRONG], relation)[0] == []
+    assert again.figures.cached == 0
+
+
+def test_entries_of_another_key_or_of_a_key_that_others_read_are_none(tmp_path: Path, own_key: Path) -> None:
+    Discharger(tmp_path / "cache")([RIGHT], relation)
+    key = own_key / "cache-key"
+    key.chmod(0o644)
+    shared = Discharger(tmp_path / "cache")
+    assert shared([RIGHT], relation)[0] == [RIGHT]
+    assert shared.cache.folder is None
+    key.unlink()
+    again = Discharger(tmp_path / "cache")
+    assert again([RIGHT], relation)[0] == [RIGHT]
+    assert again.figures.cached == 0
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path, own_key: Path) -> None:
     (tmp_path / "file").write_text("")
     cache = Cache(tmp_path / "file")
-    cache.put("ab" * 32, True, None)
-    assert cache.get("ab" * 32) is None
+    formula = canonical(*RIGHT, Mesh.of(relation))[0]
+    cache.put(formula, True, None, "Z3")
+    assert cache.get(formula) is None
+    own_key.rename(tmp_path / "moved")
+    own_key.write_text("no folder")
+    Discharger(tmp_path / "cache")([RIGHT], relation)
+    assert not (tmp_path / "cache").exists()
 
 
 def test_a_timeout_is_unknown() -> None:
