@@ -10,6 +10,7 @@ from typing import Any
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.declared import RELATIONS, Structure, structure
 from scalify_dl.pysouffle import Program, rules_dir
+from scalify_dl.verify.own_rules import check_own, read_own
 from scalify_dl.verify.pipeline import fact_relations
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
@@ -61,9 +62,14 @@ def declared_structures(program: Program, kinds: Container[str] | None = None) -
 
 def load_rules(rules: Iterable[Path] = (), main: Path | None = None) -> Program:
     """The rules, ready for facts; `rules` are further files, `main` replaces the shipped `verify.dl`."""
-    files = [main or rules_dir() / "verify.dl", *(Path(f).resolve() for f in rules)]
+    main = main or rules_dir() / "verify.dl"
+    rules = [*rules]
+    own = read_own(rules, main.parent)
+    files = [main, *(Path(f).resolve() for f in rules)]
     source = "".join(f'#include "{file}"\n' for file in files)
-    return Program.from_source(source, name="rules", include_dirs=[files[0].parent])
+    program = Program.from_source(source, name="rules", include_dirs=[main.parent])
+    check_own(program, own, main.parent)
+    return program
 
 
 def derive(

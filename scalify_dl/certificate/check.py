@@ -26,8 +26,8 @@ from .decide import Decider
 from .files import CertificateError, own_rules, read_lines, rule_names, table_hash
 from .plans import Check, Functions, Row, Rows, derive, instance
 from .rules import read_rules
-from .structure import DECIDED, Structure
-from .terms import Clause, RuleError, RuleSet, Value, cell
+from .structure import DECIDED, DEMAND, OPEN, Structure
+from .terms import Clause, Const, RuleError, RuleSet, Value, cell
 
 
 @dataclass(frozen=True)
@@ -54,6 +54,7 @@ class Checker:
                 self.clauses[clause.head.relation, names[Path(clause.file)], clause.line, clause.text].append(clause)
             self.structure = Structure(self.rules)
             self.own = own_rules(self.rules.files, shipped)
+            _only_add(self.rules, shipped.resolve())
 
     def replay(self, certificate: Path, facts: Facts) -> Checked:
         """Accept a certificate over facts, which were loaded from a directory and are valid; CertificateError says
@@ -76,6 +77,21 @@ class Checker:
             for number, line in enumerate(lines, 3):
                 replay.line(number, line)
             return replay.conclude()
+
+
+def _only_add(rules: RuleSet, shipped: Path) -> None:
+    """RuleError where a file that is not shipped has a rule for a relation of the shipped ones that is not declared
+    open, or reads facts."""
+    ours = {file for file in rules.files if file.is_relative_to(shipped)}
+    shown = {clause.head.args for clause in rules.clauses if clause.head.relation == OPEN and Path(clause.file) in ours}
+    closed = {r for r, file in rules.declared.items() if Path(file) in ours and (Const(r),) not in shown}
+    for clause in rules.clauses:
+        relation = clause.head.relation
+        if Path(clause.file) not in ours and relation in closed and not relation.startswith(DEMAND):
+            raise RuleError(f"{clause.file}:{clause.line}: a rule for `{relation}`, which is not open to such files")
+    for relation in rules.inputs:
+        if Path(rules.declared[relation]) not in ours:
+            raise RuleError(f"`{relation}` is read from the facts, though no shipped rule reads it")
 
 
 @contextmanager

@@ -120,6 +120,8 @@ class _Reader:
             given = self.until(")") if self.maybe("(") else []
             if word == ".input" and given and (given[:2] != ["filename", "="] or len(given) != 3):
                 raise self.fail("no parameter of .input but filename")
+            if word == ".input" and any(self.rules.declared.get(name) != self.file for name in names):
+                raise self.fail("an .input in the file that declares the relation")
             if word == ".input":
                 self.rules.inputs |= {name: given[2].strip('"') if given else f"{name}.facts" for name in names}
         elif word == ".pragma":
@@ -150,7 +152,11 @@ class _Reader:
             self.take(":")
             types[attribute] = self.name()
             self.maybe(",")
+        for name in names:
+            if name in self.rules.relations:
+                raise self.fail(f"no second declaration of {name}")
         self.rules.relations |= dict.fromkeys(names, tuple(types.values()))
+        self.rules.declared |= dict.fromkeys(names, self.file)
         if self.maybe("choice"):
             self.take("-")
             self.take("domain")

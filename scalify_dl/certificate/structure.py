@@ -9,6 +9,11 @@ RECURSION = "holds"
 DECIDED = "proved"
 """Claims of arithmetic: no fact and no step, the checker decides them (decide.py)."""
 
+OPEN = "open_to_users"
+"""Relations of the shipped rules that other files may have rules for."""
+DEMAND = "want"
+"""Begins the names of relations that only ask: they are open, too."""
+
 
 class Structure:
     """The correspondences are one big recursion without negation, the component of `holds` (`recursion`). It is shown,

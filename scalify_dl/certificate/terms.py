@@ -103,6 +103,8 @@ class RuleSet:
 
     relations: dict[str, tuple[str, ...]] = field(default_factory=dict)
     """Relation → types of its attributes (`number`, `symbol` or the name of another type)."""
+    declared: dict[str, str] = field(default_factory=dict)
+    """Relation → the file that declares it."""
     inputs: dict[str, str] = field(default_factory=dict)
     """Relation that is read from the facts → name of its file."""
     choices: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)

@@ -13,14 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import Derivation, Program, rules_dir
 from scalify_dl.verify.pipeline import Analysis, fact_relations, rule_files
 from scalify_dl.verify.verdict import Report
+from scalify_dl.whole import replacing
 
 from .files import FORMAT, VERSION, own_rules, rule_names, table_hash
 from .rules import read_rules
 from .structure import DECIDED, Structure
-from .terms import Apply, RuleSet, atoms, parts
+from .terms import Apply, RuleError, RuleSet, atoms, parts
 
 _dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _MANY = 1000
@@ -28,12 +30,19 @@ _MANY = 1000
 
 
 def write(analysis: Analysis, report: Report, path: Path) -> None:
-    """Write the certificate of a PROVED report; the file appears whole or not at all."""
+    """Write the certificate of a PROVED report; the file appears whole or not at all. InputError where the checker
+    would not understand the rules."""
     program = analysis.program
     tables = {table: analysis.facts.tables.get(table, ()) for table in fact_relations(program).values()}
-    rules = read_rules(rule_files(analysis.options.rules))
     outputs = [(o.tensor, o.base_tensor, o.layout) for o in report.outputs]
-    _write_lines(path, map(_dumps, lines_of(program, rules, rules_dir(), tables, outputs)))
+    try:
+        rules = read_rules(rule_files(analysis.options.rules))
+        _write_lines(path, map(_dumps, lines_of(program, rules, rules_dir(), tables, outputs)))
+    except RuleError as error:
+        raise InputError(
+            f"no certificate can be written, for the checker does not understand the rules: {error}",
+            hint="it knows no components, macros, functors of the host, eqrel or subsumption",
+        ) from None
 
 
 def lines_of(
@@ -113,11 +122,6 @@ def _write_lines(path: Path, lines: Iterable[str]) -> None:
     the same file."""
     body = "".join(line + "\n" for line in lines).encode()
     first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
-    temporary = path.with_name(path.name + ".part")
-    try:
-        with temporary.open("wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as file:
-            file.write(json.dumps(first).encode() + b"\n")
-            file.write(body)
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with replacing(path) as draft, draft.open("wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as file:
+        file.write(json.dumps(first).encode() + b"\n")
+        file.write(body)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.sizes import Sizes
+from scalify_dl.whole import write_whole
 
 from .progress import progress
 
@@ -35,7 +36,7 @@ def relate(base: Path, dist: Sequence[Path], mesh: str, out: Path | None, sizes:
     if out is None:
         print(text, end="")
     else:
-        out.write_text(text, "utf-8")
+        write_whole(out, text)
 
 
 def summary(directory: Path) -> None:

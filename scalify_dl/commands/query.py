@@ -15,6 +15,7 @@ from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse, rules_program
 from scalify_dl.verify.query import HEAD, Query, parse_query
 from scalify_dl.verify.results import DECLARATIONS, has_results, other_tables
+from scalify_dl.whole import locked
 
 from .progress import progress
 from .run import load
@@ -48,7 +49,12 @@ def _ask(source_of: str, program: Program, text: str) -> Query:
 
 
 def _kept(directory: Path, text: str) -> tuple[Query, list[Row]]:
-    """From tables: only those that the query names are read."""
+    """From tables: only those that the query names are read, while nobody replaces them."""
+    with locked(directory, shared=True):
+        return _read(directory, text)
+
+
+def _read(directory: Path, text: str) -> tuple[Query, list[Row]]:
     lines = (directory / DECLARATIONS).read_text("utf-8").splitlines(keepends=True)
     declared = Program.from_source("".join(line for line in lines if line.startswith(".decl ")))
     asked = _ask(str(directory), declared, text)

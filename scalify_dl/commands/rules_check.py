@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import sys
 import time
@@ -17,6 +16,7 @@ from scalify_dl.audit.trials import ROUNDED, TRIALS
 from scalify_dl.errors import InputError
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.load import load_meanings
+from scalify_dl.whole import write_whole
 
 from .progress import progress
 
@@ -132,12 +132,7 @@ def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
 
 def _write(out: Path, report: Report, files: Sequence[Path]) -> None:
     """Writes the JSON file in one go."""
-    part = out.with_name(out.name + ".part")
-    try:
-        part.write_text(json.dumps(_content(report, files), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        os.replace(part, out)
-    except OSError as error:
-        raise InputError(f"cannot write the report: {error.strerror}", file=out) from None
+    write_whole(out, json.dumps(_content(report, files), indent=2, ensure_ascii=False) + "\n")
 
 
 def _table(report: Report, files: Sequence[Path]) -> str:

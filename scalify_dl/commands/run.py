@@ -17,6 +17,7 @@ from scalify_dl.verify.options import Options
 from scalify_dl.verify.pipeline import analyse
 from scalify_dl.verify.results import has_results, write_results
 from scalify_dl.verify.verdict import Report, Verdict, overall
+from scalify_dl.whole import write_whole
 
 from .progress import progress
 
@@ -121,11 +122,11 @@ def _print(report: Report, as_json: bool, sarif: Path | None, html: Path | None)
     if sarif:
         from scalify_dl.report import sarif as format_sarif
 
-        sarif.write_text(format_sarif.render(report), "utf-8")
+        write_whole(sarif, format_sarif.render(report))
     if html:
         from scalify_dl.report import html as format_html
 
-        html.write_text(format_html.render(report), "utf-8")
+        write_whole(html, format_html.render(report))
     if as_json:
         from scalify_dl.report import json as format_json
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from operator import methodcaller
 from pathlib import Path
 from sys import intern
 
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
+from scalify_dl.whole import locked, replace_directory
 
 from .model import Facts, Row
 from .names import SEPARATOR
@@ -19,6 +18,8 @@ LIMIT = 2**31
 _tabs = methodcaller("count", "\t")
 _CONTROL = bytes((*range(9), *range(11, 32), 127))
 SUFFIX = ".facts"
+RESULTS = "relations.dl"
+"""Declares what stands in a directory of facts and results; a directory without it has no results."""
 
 
 def load(directory: str | Path, *, validate: bool = True) -> Facts:
@@ -26,7 +27,7 @@ def load(directory: str | Path, *, validate: bool = True) -> Facts:
     directory = Path(directory)
     if not directory.is_dir():
         raise InputError("no such facts directory", file=directory, hint="`dlverify export` writes one")
-    with paused():
+    with paused(), locked(directory, shared=True):
         return _load(directory, validate)
 
 
@@ -152,22 +153,27 @@ def not_a_number(path: Path, table: Table, position: int, values: list[str]) -> 
 def write(facts: Facts, directory: str | Path) -> None:
     """Writes a facts directory: all of it, or nothing where an error occurs.
 
-    Empty tables are empty files, as stock Soufflé wants them. An existing directory keeps what is not a fact table
-    (README, expected verdict).
+    Empty tables are empty files, as stock Soufflé wants them. An existing directory keeps what is neither a fact
+    table nor a result of other facts (README, expected verdict).
     """
     directory = Path(directory)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.parent))
-    try:
-        for name, rows in facts.tables.items():
-            text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
-            (staging / f"{name}{SUFFIX}").write_text(text, encoding="utf-8")
-        for name in (*ANSWERS, *(name for name in SYMBOLIC if name not in facts.tables)):
-            (staging / f"{name}{SUFFIX}").touch()
-        directory.mkdir(exist_ok=True)
-        for old in directory.glob(f"*{SUFFIX}"):
-            old.unlink()
-        for new in staging.iterdir():
-            new.replace(directory / new.name)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+    results = (directory / RESULTS).is_file()
+    replace_directory(
+        directory,
+        lambda draft: write_tables(facts, draft),
+        lambda entry: entry.suffix != SUFFIX and not (results and is_result(entry)),
+    )
+
+
+def write_tables(facts: Facts, directory: Path) -> None:
+    """The files of a facts directory, into a new one."""
+    for name, rows in facts.tables.items():
+        text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+        (directory / f"{name}{SUFFIX}").write_text(text, encoding="utf-8")
+    for name in (*ANSWERS, *(name for name in SYMBOLIC if name not in facts.tables)):
+        (directory / f"{name}{SUFFIX}").touch()
+
+
+def is_result(entry: Path) -> bool:
+    """Whether a file is one of those that stand beside facts for what was derived of them (verify/results.py)."""
+    return entry.suffix == ".csv" or entry.name == RESULTS

@@ -13,7 +13,7 @@ from scalify_dl.pysouffle import _engine
 from scalify_dl.pysouffle.directives import Directive, Format
 from scalify_dl.pysouffle.errors import Diagnostic
 from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof, build_obstacles, build_proofs
-from scalify_dl.pysouffle.schema import Attribute, Relation
+from scalify_dl.pysouffle.schema import Attribute, Relation, Rule
 from scalify_dl.pysouffle.stats import RuleProfile, Stats
 from scalify_dl.pysouffle.symbolic import Condition, Symbol
 from scalify_dl.pysouffle.values import Row
@@ -61,6 +61,11 @@ class EmbeddedEngine:
         again.session = self.session.fresh(_declared(symbols))
         again.symbolic = bool(symbols)
         return again
+
+    @property
+    def rules(self) -> list[Rule]:
+        names = list(self.relations)
+        return [Rule(names[relation], text, file, line) for relation, text, file, line in self.session.rules()]
 
     # ---- facts
 

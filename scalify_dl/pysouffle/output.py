@@ -9,6 +9,8 @@ from typing import BinaryIO
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle.directives import Directive
 from scalify_dl.pysouffle.embedded import EmbeddedEngine
+from scalify_dl.pysouffle.errors import EvaluationError
+from scalify_dl.whole import beside
 
 _RULE = b"---------------\n"
 _END = b"===============\n"
@@ -22,42 +24,52 @@ def write(engine: EmbeddedEngine, directory: Path | None, out: BinaryIO) -> None
             raise InputError(f"the output folder {directory} does not exist", hint="create it first")
         if not os.access(directory, os.W_OK | os.X_OK):
             raise InputError(f"the output folder {directory} is not writable")
-    for directive in outputs:
-        relation = engine.relations[directive.name]
-        if directive.kind == "printsize" or directive.io == "stdoutprintsize":
-            out.write(f"{directive.name}\t{engine.size(relation)}\n".encode())
-        elif directive.io == "stdout" or (directory is None and directive.io == "file"):
-            out.write(_RULE + directive.name.encode() + b"\n")
-            form = directive.format(len(relation.attributes))
-            text = engine.text(relation, form)
-            if form.headers:  # the names stand between the frame's lines
-                header, _, text = text.partition(b"\n")
-                out.write(header + b"\n")
-            out.write(_END + text + _END)
-        else:
-            _write_file(engine, directive, directory or Path("."))
-    out.flush()
+    drafts: list[tuple[Path, Path]] = []
+    try:
+        for directive in outputs:
+            relation = engine.relations[directive.name]
+            if directive.kind == "printsize" or directive.io == "stdoutprintsize":
+                out.write(f"{directive.name}\t{engine.size(relation)}\n".encode())
+            elif directive.io == "stdout" or (directory is None and directive.io == "file"):
+                out.write(_RULE + directive.name.encode() + b"\n")
+                form = directive.format(len(relation.attributes))
+                text = engine.text(relation, form)
+                if form.headers:  # the names stand between the frame's lines
+                    header, _, text = text.partition(b"\n")
+                    out.write(header + b"\n")
+                out.write(_END + text + _END)
+            elif directive.io == "sqlite":
+                from scalify_dl.pysouffle import sqlite
+
+                sqlite.write(directive.database_path(directory or Path(".")), relation, engine.rows(relation))
+            else:
+                path = directive.output_path(directory or Path("."))
+                drafts.append((path, _draft(engine, directive, path)))
+        out.flush()
+        for path, draft in drafts:  # all results of one run, or none
+            draft.replace(path)
+    except OSError as error:
+        raise InputError(f"cannot write {error.filename2 or error.filename or 'results'}: {error.strerror}") from None
+    finally:
+        for _, draft in drafts:
+            draft.unlink(missing_ok=True)
 
 
-def _write_file(engine: EmbeddedEngine, directive: Directive, directory: Path) -> None:
+def _draft(engine: EmbeddedEngine, directive: Directive, path: Path) -> Path:
+    """A file beside its place, complete."""
     relation = engine.relations[directive.name]
-    if directive.io == "sqlite":
-        from scalify_dl.pysouffle import sqlite
-
-        sqlite.write(directive.database_path(directory), relation, engine.rows(relation))
-        return
-    path = directive.output_path(directory)
     form = directive.format(len(relation.attributes))
-    if "compress" in directive.parameters:
-        import gzip
+    draft = beside(path)
+    try:
+        if "compress" in directive.parameters:
+            import gzip
 
-        draft = path.with_name(path.name + f".part{os.getpid()}")
-        try:
             with gzip.open(draft, "wb") as stream:
                 stream.write(engine.text(relation, form))
-            draft.replace(path)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise InputError(f"cannot write {path}: {error.strerror or error}") from None
-        return
-    engine.write(relation, path, form)
+        else:
+            engine.write(relation, draft, form)
+    except (OSError, EvaluationError) as error:
+        draft.unlink(missing_ok=True)
+        why = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2]
+        raise InputError(f"cannot write {path}: {why}") from None
+    return draft

@@ -15,7 +15,7 @@ from scalify_dl.pysouffle.directives import Directive
 from scalify_dl.pysouffle.embedded import EmbeddedEngine
 from scalify_dl.pysouffle.errors import Diagnostic
 from scalify_dl.pysouffle.proofs import Derivation, Proof, WhyNot
-from scalify_dl.pysouffle.schema import Relation
+from scalify_dl.pysouffle.schema import Relation, Rule
 from scalify_dl.pysouffle.stats import Stats
 from scalify_dl.pysouffle.symbolic import Condition, Symbol
 from scalify_dl.pysouffle.values import Row
@@ -124,6 +124,11 @@ class Program:
     @property
     def directives(self) -> list[Directive]:
         return self._engine.directives
+
+    @property
+    def rules(self) -> list[Rule]:
+        """All rules and facts of the program, but for those of inlined relations."""
+        return self._engine.rules
 
     @property
     def warnings(self) -> list[Diagnostic]:

@@ -22,3 +22,13 @@ class Relation:
     attributes: tuple[Attribute, ...]
     eqrel: bool
     index: int
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule or fact of a program: the relation of its head, its text, and where it stands."""
+
+    relation: str
+    text: str
+    file: str
+    line: int

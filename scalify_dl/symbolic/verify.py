@@ -15,6 +15,7 @@ from scalify_dl.facts.model import Facts
 from scalify_dl.verify.assumptions import Accepted
 from scalify_dl.verify.conclude import conclude
 from scalify_dl.verify.options import Options
+from scalify_dl.verify.own_rules import rules_assumed
 from scalify_dl.verify.pipeline import analyse, peak_mb
 from scalify_dl.verify.verdict import Assumption, Report, Verdict
 
@@ -139,6 +140,7 @@ def verify_family(
     assumptions = [accepted.mark(Assumption(*row)) for row in sorted(out.assumptions)]
     assumptions += [accepted.mark(row) for row in _formulas(family, names)]
     assumptions += [accepted.mark(Assumption("", doubt.text, "inferred")) for doubt in listed]
+    assumptions += [accepted.mark(Assumption(*row)) for row in rules_assumed(options.rules)]
     if options.strict and verdict is Verdict.PROVED and any(not a.accepted for a in assumptions):
         verdict = Verdict.UNKNOWN
         notes.append("--strict: assumptions are not accepted, so this does not count as proved")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from scalify_dl.errors import InputError
 
 from .assumptions import Accepted
 from .localisation import root_causes
+from .own_rules import rules_assumed
 from .pattern import holds, pattern
 from .pipeline import INTERRUPTED, Analysis
 from .refute import Refutation, refute
@@ -124,9 +125,10 @@ def _title(view: View) -> str:
     return f"{named} on mesh {mesh}" if named else f"mesh {mesh}"
 
 
-def _assumptions(view: View, accept: Path | None) -> list[Assumption]:
+def _assumptions(view: View, accept: Path | None, rules: Iterable[Path]) -> list[Assumption]:
     accepted = Accepted.load(accept) if accept else Accepted()
     found = {Assumption(view.name(tensor), text, why) for tensor, text, why in view.results("assumption")}
+    found |= {Assumption(*row) for row in rules_assumed(rules)}
     return [accepted.mark(a) for a in sorted(found, key=lambda a: (a.why, a.tensor, a.text))]
 
 
@@ -135,7 +137,7 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
     view, options = analysis.view, analysis.options
     refuse_contradictions(view)
     outputs = _outputs(view, analysis.stopped)
-    assumptions = _assumptions(view, options.accept)
+    assumptions = _assumptions(view, options.accept, options.rules)
     notes = [analysis.stopped] if analysis.stopped else []
 
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]

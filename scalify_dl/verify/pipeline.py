@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from scalify_dl.errors import InputError
 from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
 from .options import Options
+from .own_rules import check_own, read_own
 from .view import Row, View
 
 MAIN = "verify.dl"
@@ -39,13 +39,13 @@ class Solver(Protocol):
 
 
 def rule_files(more: Iterable[Path] = ()) -> list[Path]:
-    """The rules of a run: the shipped ones, with the meanings of opaque ops that ship, then the user's files."""
-    files = [rules_dir() / MAIN]
-    for file in more:
-        if not file.is_file():
-            raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
-        files.append(file.resolve())
-    return files
+    """The rules of a run: the shipped ones, with the meanings of opaque ops that ship, then the user's files.
+
+    InputError where one of these is none, or says what such a file may not (own_rules.py).
+    """
+    files = [*more]
+    read_own(files, rules_dir())
+    return [rules_dir() / MAIN, *(file.resolve() for file in files)]
 
 
 def rules_program(more: Iterable[Path] = (), text: str = "", **options: Any) -> Program:
@@ -53,8 +53,11 @@ def rules_program(more: Iterable[Path] = (), text: str = "", **options: Any) -> 
 
     Options are those of `Program.from_source`.
     """
+    more = [*more]
     source = "".join(f'#include "{file}"\n' for file in rule_files(more)) + text
-    return Program.from_source(source, name="rules", include_dirs=[rules_dir()], **options)
+    program = Program.from_source(source, name="rules", include_dirs=[rules_dir()], **options)
+    check_own(program, read_own(more, rules_dir()), rules_dir())
+    return program
 
 
 def fact_relations(program: Program) -> dict[str, str]:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scalify_dl.errors import InputError
 from scalify_dl.facts import TABLES
-from scalify_dl.facts.files import write
+from scalify_dl.facts.files import RESULTS, SUFFIX, is_result, write_tables
 from scalify_dl.pysouffle import Program
+from scalify_dl.whole import replace_directory
 
 from .pipeline import Analysis, fact_relations
 
-DECLARATIONS = "relations.dl"
+DECLARATIONS = RESULTS
 
 
 def declaration(name: str, kinds: list[tuple[str, str]], file: str) -> str:
@@ -35,30 +35,31 @@ def other_tables(program: Program) -> dict[str, str]:
 
 
 def write_results(analysis: Analysis, directory: Path) -> None:
-    """Write facts and results. Tables of an earlier run are replaced.
+    """Write facts and results. Tables of an earlier run are replaced, all at once.
 
     Relations with columns that are neither numbers nor symbols (layouts as terms) stay out: `corr` has them as text.
     """
+    replace_directory(
+        directory, lambda draft: _fill(analysis, draft), lambda entry: entry.suffix != SUFFIX and not is_result(entry)
+    )
+
+
+def _fill(analysis: Analysis, directory: Path) -> None:
     program = analysis.program
     given = fact_relations(program)
-    tables = [(f"{name}.facts", text) for name, text in other_tables(program).items()]
-    try:
-        write(analysis.facts, directory)
-        for old in directory.glob("*.csv"):
-            old.unlink()
-        for name, relation in program.relations.items():
-            if not name.isidentifier() or any(a.kind not in ("number", "symbol") for a in relation.attributes):
-                continue
-            file = f"{given[name]}.facts" if name in given else f"{name}.csv"
-            tables.append((file, declaration(name, [(a.name, a.kind) for a in relation.attributes], file)))
-            if name not in given and program.size(name):
-                rows = sorted(program.relation(name))
-                text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
-                (directory / file).write_text(text, "utf-8")
-        declared = [text if (directory / file).exists() else text.splitlines()[0] + "\n" for file, text in tables]
-        (directory / DECLARATIONS).write_text("".join(declared), "utf-8")
-    except OSError as error:
-        raise InputError(f"cannot write the results: {error.strerror}", file=directory) from error
+    tables = [(f"{name}{SUFFIX}", text) for name, text in other_tables(program).items()]
+    write_tables(analysis.facts, directory)
+    for name, relation in program.relations.items():
+        if not name.isidentifier() or any(a.kind not in ("number", "symbol") for a in relation.attributes):
+            continue
+        file = f"{given[name]}{SUFFIX}" if name in given else f"{name}.csv"
+        tables.append((file, declaration(name, [(a.name, a.kind) for a in relation.attributes], file)))
+        if name not in given and program.size(name):
+            rows = sorted(program.relation(name))
+            text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
+            (directory / file).write_text(text, "utf-8")
+    declared = [text if (directory / file).exists() else text.splitlines()[0] + "\n" for file, text in tables]
+    (directory / DECLARATIONS).write_text("".join(declared), "utf-8")
 
 
 def has_results(directory: Path) -> bool:

@@ -8,6 +8,7 @@ every rank holds whole says so in the comment above it with the marker `@whole`.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -29,11 +30,11 @@ WHOLE = "@whole"
 
 @dataclass(frozen=True, slots=True)
 class Lemma:
-    """A rule for `holds`: file, line in it, text; `whole`: it is marked as granting whole values only."""
+    """A rule for `holds`: file, line in it, text; `whole`: it is marked as granting whole values only, and does."""
 
     file: str
     line: int
-    text: str = field(compare=False)
+    text: str
     whole: bool
 
     @property
@@ -128,7 +129,19 @@ def _place(file: str, line: int) -> str:
 
 @cache
 def _lemma(file: str, line: int, text: str) -> Lemma:
-    return Lemma(file, line, text, WHOLE in _comment_above(file, line))
+    return Lemma(file, line, text, WHOLE in _comment_above(file, line) and grants_whole(text))
+
+
+def grants_whole(text: str) -> bool:
+    """Whether a lemma can be seen to grant values that every rank holds whole, and no others."""
+    text = re.sub(r'"(?:[^"\\]|\\.)*"', '""', text)
+    head = re.match(r"holds\(\s*\w+\s*,\s*\w+\s*,\s*\[\s*(\w+)\s*,\s*(\w+)\s*,\s*1\s*,\s*1\s*\]\s*\)\s*:-", text)
+    if head is None or ";" in text:
+        return False
+    layout, mesh = head[1], head[2]
+    atoms = re.findall(r"(?<![\w!])(\w+)\(([^()]*)\)", text[head.end() :])
+    given = {(name, args.split(",")[-1].strip()) for name, args in atoms}
+    return {("identity_layout", layout), ("full_replicated", mesh)} <= given
 
 
 @cache
