@@ -182,7 +182,8 @@ def _run(
     plan = [(seed + i, "reals") for i in range(trials)]
     if is_exact(program):
         plan[0] = (seed, "integers")
-    plan += [(seed + trials + i, "ends") for i in range(ends(program))]
+    if trials > 1 and ends(program):
+        plan[-1] = (plan[-1][0], "ends")
     for number, how in plan:
         try:
             trial = run_trial(

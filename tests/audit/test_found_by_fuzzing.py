@@ -262,6 +262,17 @@ def test_a_number_is_not_what_it_is_where_it_is_spread_over_nothing() -> None:
     derived_truths(pair)
 
 
+def test_a_broadcast_to_a_dim_without_elements_has_that_dim() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4,), {0: "tp"})
+    wide = pair.base.emit("broadcast", [pair.base.constant(2.0, "f32")], shape=(1, 2, 0), dimensions=[])
+    two = pair.dist.emit("broadcast", [pair.dist.constant(2.0, "f32")], shape=(1, 2), dimensions=[])
+    pair.outputs(x, dx)
+    pair.outputs(wide, two, layout="[][1:1x2]|tp=r2")
+    tables = pair.tables()
+    assert audit(tables, derive(tables).corr).false == []
+
+
 def test_attention_without_heads_does_not_end_the_run() -> None:
     pair = Pair({"tp": 2})
     (x, dx), (y, dy) = pair.input((4, 4, 4)), pair.input((4, 0, 4))

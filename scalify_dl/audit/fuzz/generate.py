@@ -34,6 +34,8 @@ def random_pair(
     """A pair with about `length` steps on each side (by default some 8 to 32); every value that nobody uses is an
     output. Steps named in `prefer` are drawn with probability `share`; `also` are further steps, with their weights."""
     world = World(rng, Pair(rng.choice(MESHES)), wrong)
+    if world.chance(0.12):
+        world.extents = (0, 1, 1, 2, 4, 6)
     length = length or rng.choice([8, 12, 20, 32])
     steps = STEPS | dict(also or {})
     weights = {name: weight for name, (_, weight) in steps.items()}

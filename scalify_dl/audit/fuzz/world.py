@@ -58,6 +58,8 @@ class World:
     placed: dict[Tensor, Layout] = field(default_factory=dict)
     reducer: str = "sum"
     """What is pending in the layout under construction."""
+    extents: Sequence[int] = (2, 4, 4, 6, 8, 12)
+    """Of dims of inputs."""
 
     @property
     def base(self) -> Graph:
@@ -109,7 +111,7 @@ class World:
         """A fresh input, placed at random."""
         if shape is None:
             rank = self.rng.choice([1, 2, 2, 3]) if rank is None else rank
-            shape = [self.rng.choice([2, 4, 4, 6, 8, 12]) for _ in range(rank)]
+            shape = [self.rng.choice(self.extents) for _ in range(rank)]
         placed = layout or self.layout(shape, pending=dtype in ("f32", "s32"))
         if placed.gaps(shape) is not None:
             raise Retry
@@ -153,12 +155,12 @@ class World:
             return Pending(self.reducer, size)
         if roll < 0.35:
             return Repl(size)
-        candidates = [d for d, digits in enumerate(rest) if any(digit.size % size == 0 for digit in digits)]
+        candidates = [d for d, digits in enumerate(rest) if any(_splits(digit, size) for digit in digits)]
         if not candidates or size == 1:
             return Repl(size)
         dim = self.rng.choice(candidates)
         digits = rest[dim]
-        at = next(i for i, digit in enumerate(digits) if digit.size % size == 0)
+        at = next(i for i, digit in enumerate(digits) if _splits(digit, size))
         digit = digits[at]
         if self.chance(0.8):  # the major part: contiguous blocks
             digits[at] = Digit(dim, digit.stride, digit.size // size)
@@ -200,6 +202,11 @@ class World:
         if len({len(g) for g in groups}) != 1:
             raise Retry
         return [g for g in groups if g]
+
+
+def _splits(digit: Digit, size: int) -> bool:
+    """Whether so many positions may share the digit; nothing is left of one without elements."""
+    return digit.size > 0 and digit.size % size == 0
 
 
 def _factors(size: int, rng: random.Random) -> list[int]:
