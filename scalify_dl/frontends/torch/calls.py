@@ -24,7 +24,7 @@ from .sharing import Sharing
 from .sizes import Hidden
 from .view import BY_STRIDES, View, given, variables
 
-__all__ = ["Calls"]
+__all__ = ["Calls", "buffers_of"]
 
 
 class Calls(Sharing):
@@ -269,3 +269,18 @@ def _meet(c: Calls, effect: Effect, one: _Place, other: _Place) -> bool:
     if same and effect.pointwise and one.argument != other.argument and one.item == other.item:
         return False
     return not disjoint(one.variable.node, other.variable.node)
+
+
+def buffers_of(kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """Arguments of `auto_functionalized_v2`: written buffers by name; None where one is not a whole base."""
+    bases = kwargs.get("_all_bases")
+    if bases is None:
+        return kwargs
+    plain = {key: value for key, value in kwargs.items() if not key.startswith("_")}
+    for key, value in kwargs.items():
+        if key.endswith("_base_index") and isinstance(value, int):
+            name = key.removeprefix("_").removesuffix("_base_index")
+            if any(other.startswith(f"_{name}_") and other not in (key, f"_{name}_alias") for other in kwargs):
+                return None
+            plain[name] = bases[value]
+    return plain

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Port, Tensor
 
-from .calls import Calls
+from .calls import Calls, buffers_of
 from .compute import EFFECTS, Wanted, packet_of
 from .constants import literal_of
 from .liveness import live_names, may_write
@@ -348,7 +348,7 @@ class _Program:
         if name in ("auto_functionalized", "auto_functionalized_v2") and call.args and isinstance(call.args[0], Symbol):
             target = call.args[0].path.removeprefix("torch.ops.")
             kwargs = {key: self.evaluate(value) for key, value in call.kwargs.items()}
-            buffers = _buffers(kwargs)
+            buffers = buffers_of(kwargs)
             if buffers is None:
                 why = "it writes into views of its buffers"
                 return self.calls.fresh(
@@ -382,21 +382,6 @@ class _Program:
             return tuple(self.evaluate(value) for value in self.body(module))
         finally:
             self.module, self.env, self.live, self.c.name, self.c.frames, self.c.at = outer
-
-
-def _buffers(kwargs: dict[str, Any]) -> dict[str, Any] | None:
-    """Arguments of `auto_functionalized_v2`: written buffers by name; None where one is not a whole base."""
-    bases = kwargs.get("_all_bases")
-    if bases is None:
-        return kwargs
-    plain = {key: value for key, value in kwargs.items() if not key.startswith("_")}
-    for key, value in kwargs.items():
-        if key.endswith("_base_index") and isinstance(value, int):
-            name = key.removeprefix("_").removesuffix("_base_index")
-            if any(other.startswith(f"_{name}_") and other not in (key, f"_{name}_alias") for other in kwargs):
-                return None
-            plain[name] = bases[value]
-    return plain
 
 
 def _text(type: TensorType) -> str:
