@@ -1,8 +1,14 @@
-"""Integer inputs that index a table: their default range is `[0, table size)`, an assumption that is listed."""
+"""Integer inputs that index a table: their default range is `[0, table size)`, an assumption that is listed.
+
+There is none where the program itself provides for values beyond it (`own_ranges`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from .graph import Graph, Op, Tensor
+from .own_ranges import Provisions
 
 CARRIERS = {
     "reshape": (0,),
@@ -19,23 +25,49 @@ CARRIERS = {
 }
 """Kinds whose result holds values of these operands (None: of all), perhaps clipped."""
 
+UNCHANGED = {kind: CARRIERS[kind] for kind in ("reshape", "broadcast", "transpose", "convert", "concatenate")}
+"""Those whose result holds all of them."""
+
 
 def id_ranges(graph: Graph) -> dict[Tensor, tuple[int, int]]:
-    """Integer inputs whose values reach the indices of a gather from one dim, with the narrowest such bounds."""
+    """Integer inputs whose values reach the indices of a gather from one dim, with the narrowest such bounds; without
+    those for whose other values the program provides."""
+    found = _tables(graph, CARRIERS)
+    sure = certain(graph)
+    program = Provisions(graph) if found else None
+    return {
+        tensor: (0, size)
+        for tensor, size in found.items()
+        if program is None or sure.get(tensor) == size or not program.beyond(tensor, size)
+    }
+
+
+def certain(graph: Graph) -> dict[Tensor, int]:
+    """Inputs that are looked up as they are, where an index out of range is an error: sizes of their tables. Other
+    values are none that the program runs on, whatever it compares them with."""
+    return _tables(graph, UNCHANGED) if graph.lookups_fail else {}
+
+
+def _tables(graph: Graph, carriers: Mapping[str, tuple[int, ...] | None]) -> dict[Tensor, int]:
+    """Inputs whose values reach indices, and the size of the smallest table."""
     made: dict[Tensor, Op] = {result: op for op in graph.ops for result in op.results}
     inputs = {port.tensor for port in graph.inputs if port.tensor.dtype[0] in "su"}
-    found: dict[Tensor, tuple[int, int]] = {}
+    found: dict[Tensor, int] = {}
     for op in graph.ops:
         if op.kind != "gather" or len(op.numbers.get("start_index_map", ())) != 1:
             continue
+        if carriers is UNCHANGED and "wrap" in op.symbols.get("mode", ()):
+            continue
         table = op.operands[0].shape[op.numbers["start_index_map"][0]]
-        for tensor in _origins(op.operands[1], made):
+        for tensor in _origins(op.operands[1], made, carriers):
             if tensor in inputs:
-                found[tensor] = (0, min(table, found.get(tensor, (0, table))[1]))
+                found[tensor] = min(table, found.get(tensor, table))
     return found
 
 
-def _origins(tensor: Tensor, made: dict[Tensor, Op]) -> set[Tensor]:
+def _origins(
+    tensor: Tensor, made: Mapping[Tensor, Op], carriers: Mapping[str, tuple[int, ...] | None]
+) -> set[Tensor]:
     """Inputs whose values a tensor carries."""
     seen: set[Tensor] = set()
     pending = [tensor]
@@ -48,7 +80,7 @@ def _origins(tensor: Tensor, made: dict[Tensor, Op]) -> set[Tensor]:
         op = made.get(tensor)
         if op is None:
             origins.add(tensor)
-        elif op.kind in CARRIERS:
-            positions = CARRIERS[op.kind]
+        elif op.kind in carriers:
+            positions = carriers[op.kind]
             pending += op.operands if positions is None else [op.operands[n] for n in positions if n < len(op.operands)]
     return origins

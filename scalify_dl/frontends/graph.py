@@ -135,6 +135,7 @@ class Graph:
     """A program: ops in an order in which they can run (operands before users), typed inputs and outputs.
 
     `ranks` are the ranks that run it (None: all). `file` is the dump it was read from.
+    `lookups_fail` says that to look up an index out of range is an error: inputs that lead to one are none.
     `ignored_inputs` and `ignored_outputs` count non-tensors that were dropped. `aliases` are names of the dump that
     were resolved to a tensor of another name (copies, views that change nothing).
     """
@@ -148,6 +149,7 @@ class Graph:
     assumptions: list[Assumption] = field(default_factory=list)
     ignored_inputs: int = 0
     ignored_outputs: int = 0
+    lookups_fail: bool = False
     aliases: dict[str, Tensor] = field(default_factory=dict)
 
     def input(

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .correspond import Correspondence
-from .embedding import id_ranges
+from .embedding import certain, id_ranges
 from .graph import Graph, Tensor
+from .own_ranges import Provisions
 from .pairing import find, listing
 from .relations import RangeRelation, Relations
 
@@ -44,8 +45,16 @@ def ranges(
     }
     _spread(known, pairs)
     bounds = known | bounds
-    for tensor, (lo, hi) in id_ranges(base).items():
-        bounds.setdefault(tensor, Bounds(lo, hi, "embedding ids"))
+    defaults = {t: span for t, span in id_ranges(base).items() if t not in bounds}
+    sure = certain(base)
+    for graph in dists if defaults else ():
+        program, inputs = Provisions(graph), {port.tensor for port in graph.inputs}
+        for b, d, _ in pairs:
+            if b not in defaults or d not in inputs or sure.get(b) == defaults[b][1]:
+                continue
+            if program.beyond(d, defaults[b][1], strictly=True):
+                del defaults[b]
+    bounds |= {tensor: Bounds(lo, hi, "embedding ids") for tensor, (lo, hi) in defaults.items()}
     _spread(bounds, pairs)
     order = [port.tensor for graph in (base, *dists) for port in graph.inputs]
     return ((tensor, bounds[tensor]) for tensor in order if tensor in bounds)

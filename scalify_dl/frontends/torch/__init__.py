@@ -58,7 +58,7 @@ def _read_text(
     sizes = open_sizes(module, text, signature, known, file)
     if sizes.symbols:
         module = instantiate(module, resolve(sizes), file)
-    context = Context(Graph(module.name, file))
+    context = Context(Graph(module.name, file, lookups_fail=True))
     context.groups, context.alone = known.groups, mesh is None
     context.constants = known.constants
     returned = lower_module(module, context, file)
