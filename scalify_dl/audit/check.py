@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalify_dl.errors import InputError
@@ -13,7 +13,7 @@ from scalify_dl.oracle.addressing import layout_of, piece_of
 from scalify_dl.oracle.compare import Mismatch, check
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
 from scalify_dl.oracle.execute import Deadlock
-from scalify_dl.oracle.inputs import ends
+from scalify_dl.oracle.inputs import ends, infinite
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.meaning.declared import Structure
 from scalify_dl.oracle.program import Program, Shard, Tables, load_program
@@ -70,14 +70,19 @@ def audit(
     seed: int = 0,
     least: int = 2,
     declared: Mapping[str, Structure] | None = None,
+    finite: Collection[str] | None = None,
     progress: Progress | None = None,
 ) -> Audit:
     """Checks every tuple of `corr` on `trials` random inputs; sizes are shrunk where the graphs are large.
 
     `facts` are fact tables (or a loaded program). Tuples about tensors that the graphs do not have are `malformed`.
-    `declared` are the structures of opaque calls, by op: what rests on those is no longer undecided.
+    `declared` are the structures of opaque calls, by op: what rests on those is no longer undecided. `finite` are the
+    inputs (of either side) that were taken for finite; where it is given, some trials put infinities into the others.
     """
     program = facts if isinstance(facts, Program) else load_program(facts)
+    if finite is not None:
+        bases = {row.base for row in program.shards if row.dist in finite}
+        program = replace(program, finite=frozenset(bases.union(finite)))
     for op in (op for graph in program.graphs.values() for op in graph.ops):
         op.declared = (declared or {}).get(op.id)
     report = Audit()
@@ -184,6 +189,8 @@ def _run(
         plan[0] = (seed, "integers")
     if trials > 1 and ends(program):
         plan[-1] = (plan[-1][0], "ends")
+    if infinite(program):
+        plan.append((seed + trials, "infinite"))
     for number, how in plan:
         try:
             trial = run_trial(
@@ -242,9 +249,13 @@ def _compare_all(trial: Trial, rows: dict[Row, Shard], decided: dict[Row, Findin
 
 def _wrong(trial: Trial, row: Shard, tolerance: float) -> Mismatch | None:
     if row.base not in trial.baseline or row.dist not in trial.distributed:
+        if trial.how == "infinite":
+            return None  # a loop whose condition is never true of infinities
         raise InputError(
             f"`{row.base if row.base not in trial.baseline else row.dist}` is on the wrong side or never computed"
         )
     base, dist = trial.baseline[row.base], trial.distributed[row.dist]
-    dtype = trial.program.tensors[row.dist].dtype
-    return check(base, row.base_piece, dist, row.dist_piece, row.layout, trial.program.coords, tolerance, dtype)
+    return check(
+        base, row.base_piece, dist, row.dist_piece, row.layout, trial.program.coords, tolerance,
+        trial.program.tensors[row.dist].dtype, extended=trial.how == "infinite",
+    )  # fmt: skip

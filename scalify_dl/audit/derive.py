@@ -26,6 +26,8 @@ class Derived:
     unproved: list[tuple[str, str]]
     precision: bool
     """Whether a proof listed rounding that differs between the sides."""
+    finite: frozenset[str]
+    """Inputs that a derivation takes for finite."""
     program: Program
 
     @property
@@ -91,6 +93,7 @@ def derive_with(program: Program, tables: Tables, timeout: float | None = 120) -
         {(str(d), str(b)): str(layout) for d, b, verdict, layout in verdicts if verdict == "PROVED"},
         [(str(d), str(b)) for d, b, verdict, _ in verdicts if verdict != "PROVED"],
         any(row[2] == "precision" for row in program.relation("assumption")),
+        frozenset(str(row[0]) for row in program.relation("assumption") if row[2] == "finite"),
         program,
     )
 

@@ -25,7 +25,7 @@ def audit(
     from scalify_dl.audit.derive import declared_structures
 
     load_meanings(meanings)
-    facts, declared = load(directory), None
+    facts, declared, finite = load(directory), None, None
     with progress("auditing") as say:
         if relations is not None:
             rows: Sequence[Sequence[str]] = read_corr(relations)
@@ -36,10 +36,12 @@ def audit(
             analysis = analyse(facts, Options(rules=rules))
             rows = [tuple(map(str, row)) for row in analysis.rows("corr")]
             declared = declared_structures(analysis.program)
+            finite = {str(row[0]) for row in analysis.rows("assumption") if row[2] == "finite"}
         found = check(
             facts.tables,
             rows,
             declared=declared,
+            finite=finite,
             progress=lambda done, total, what: say(f"auditing: {what} {done}/{total}"),
         )
     if as_json:

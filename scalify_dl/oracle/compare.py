@@ -55,21 +55,25 @@ def _scaled(actual: Array, expected: Array, scale: Fraction) -> tuple[Array, Arr
     return actual, np.asarray(expected * scale.numerator / scale.denominator)
 
 
-def wrong(actual: Array, expected: Array, tolerance: float, scale: float = 0.0) -> Array:
+def wrong(actual: Array, expected: Array, tolerance: float, scale: float = 0.0, *, extended: bool = False) -> Array:
     """Where they differ. Reals: beyond `tolerance` times the largest expected magnitude, or `scale` where that is
-    larger; an expected NaN says nothing."""
+    larger; an expected NaN says nothing, or of `extended` reals that there is NaN."""
     if actual.dtype.kind not in "fc" or expected.dtype.kind not in "fc" or tolerance == 0:
         unequal = actual != expected
         if actual.dtype.kind in "fc":
-            unequal &= ~np.isnan(expected)
+            unequal &= ~_unsaid(actual, expected, extended)
         return np.asarray(unequal)
     with np.errstate(invalid="ignore"):
         magnitude = np.abs(expected[np.isfinite(expected)])
         # what is expected to be zero everywhere is a difference of terms: inputs are of size 1
         bound = tolerance * (max(float(magnitude.max()) if magnitude.size else 0.0, scale) or 1.0)
         near = np.abs(actual - expected) <= bound
-    same = near | (actual == expected) | np.isnan(expected)
+    same = near | (actual == expected) | _unsaid(actual, expected, extended)
     return np.asarray(~same)
+
+
+def _unsaid(actual: Array, expected: Array, extended: bool) -> Array:
+    return np.asarray(np.isnan(expected) & np.isnan(actual) if extended else np.isnan(expected))
 
 
 def _worst(actual: Array, expected: Array, bad: Array) -> tuple[int, ...]:
@@ -87,9 +91,11 @@ def check(
     coords: Coords,
     tolerance: float,
     dtype: str = "",
+    *,
+    extended: bool = False,
 ) -> Mismatch | None:
     """None where every rank holds what the layout says: scale × baseline, pending positions combined (in `dtype`, where
-    that is narrower than its storage).
+    that is narrower than its storage). `extended`: NaN must be NaN, pending parts of an infinity or NaN add up to it.
 
     Raises IndexError where the layout addresses elements that the baseline value does not have, ValueError where
     its local shape is not the value's.
@@ -103,7 +109,7 @@ def check(
     finite = np.abs(base[np.isfinite(base)]) if base.dtype.kind in "fc" else np.zeros(0)
     scale = float(finite.max() * abs(layout.scale)) if finite.size else 0.0
     done: dict[tuple[Any, ...], bool] = {}
-    worst: Mismatch | None = _unlike(parts, layout, here, tolerance) if kind else None
+    worst: Mismatch | None = _unlike(parts, layout, here, tolerance, extended) if kind else None
     bad_count = total = 0
     for group in groups:
         rank = group[0]
@@ -119,9 +125,9 @@ def check(
         actual, expected = wrapped(actual, dtype), wrapped(expected, dtype)
         if actual.shape != layout.local_shape:
             raise ValueError(f"the layout describes local shape {layout.local_shape}, the value has {actual.shape}")
-        if kind == "sum" and expected.dtype.kind in "fc":  # parts of an infinity need not add up
+        if kind == "sum" and expected.dtype.kind in "fc" and not extended:  # parts of an infinity need not add up
             expected = np.where(np.isfinite(expected), expected, np.nan)
-        bad = wrong(actual, expected, tolerance, scale)
+        bad = wrong(actual, expected, tolerance, scale, extended=extended)
         count = int(np.count_nonzero(bad))
         bad_count, total = bad_count + count, total + bad.size
         if count and worst is None:
@@ -132,14 +138,14 @@ def check(
     return Mismatch(worst.rank, worst.index, worst.expected, worst.actual, max(bad_count / max(total, 1), worst.share))
 
 
-def _unlike(parts: PerRank, layout: Layout, here: Coords, tolerance: float) -> Mismatch | None:
+def _unlike(parts: PerRank, layout: Layout, here: Coords, tolerance: float, extended: bool) -> Mismatch | None:
     """Ranks that hold the same part of a pending value, but differ."""
     first: dict[tuple[Any, ...], Array] = {}
     for rank, part in parts.items():
         key = (digit_coordinates(layout, here[rank]), pending_coordinates(layout, here[rank]))
         other = first.setdefault(key, part)
         if other is not part and other.shape == part.shape:
-            bad = wrong(part, other, tolerance)
+            bad = wrong(part, other, tolerance, extended=extended)
             if bad.any():
                 at = _worst(part, other, bad)
                 return Mismatch(rank, at, other[at].item(), part[at].item(), float(bad.mean()))

@@ -17,10 +17,11 @@ from .literals import seeded
 from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
-DRAWS = ("reals", "integers", "positive", "ends")
+DRAWS = ("reals", "integers", "positive", "ends", "infinite")
 """How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
-of their range, and anywhere between."""
+of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
+took for finite (`Program.finite`)."""
 
 TRIALS_AT_ENDS = 4
 
@@ -61,6 +62,25 @@ def ends(program: Program) -> int:
     return TRIALS_AT_ENDS if drawn else 0
 
 
+def infinite(program: Program) -> bool:
+    """Whether some input may be infinite: none where it is not known what is taken for finite."""
+    return any(_may_be_infinite(program, tensor) for graph in program.top("base") for tensor in graph.inputs)
+
+
+def _may_be_infinite(program: Program, tensor: str) -> bool:
+    return program.finite is not None and tensor not in program.finite and is_float(program.tensors[tensor].dtype)
+
+
+def _with_infinities(value: Array, tensor: str, seed: int) -> Array:
+    """The value, or two times out of three the value with one element in eight infinite, at least one."""
+    rng = seeded("infinities", tensor, seed)
+    if not value.size or rng.random() < 1 / 3:
+        return value
+    value = np.array(value)
+    value.flat[rng.integers(0, value.size, max(1, value.size // 8))] = rng.choice([-np.inf, np.inf])
+    return value
+
+
 def _at_ends(rng: np.random.Generator, lo: int, hi: int, shape: Sequence[int], dtype: np.dtype[Any]) -> Array:
     """Half of the numbers at either end of lo … hi, or next to it, some around zero, the others anywhere."""
     hi = max(hi, lo)
@@ -78,6 +98,8 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
         bounds = program.ranges.get(tensor)
         drawn = "reals" if bounds is None and tensor in positions else how
         value = draw(program.tensors[tensor], bounds, drawn, seed, program.special.get(tensor, ()))
+        if how == "infinite" and _may_be_infinite(program, tensor):
+            value = _with_infinities(value, tensor, seed)
         for dim in program.alike.get(tensor, ()):
             value = np.broadcast_to(value.take([0] if value.shape[dim] else [], dim), value.shape)
         values[tensor] = {0: value}

@@ -115,6 +115,9 @@ class Program:
     alike: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Dims of baseline inputs along which all elements are drawn equal."""
 
+    finite: frozenset[str] | None = None
+    """Baseline inputs that a proof takes for finite, None where that is not known."""
+
     @property
     def ranks(self) -> tuple[int, ...]:
         """All ranks of the mesh."""

@@ -102,7 +102,9 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wron
     seed = crc32(name.encode())
     try:
         derived = derive_with(rules.fresh(), tables, timeout=20)
-        findings = audit(tables, derived.claims, trials=2, seed=seed, declared=derived.declared())
+        findings = audit(
+            tables, derived.claims, trials=2, seed=seed, declared=derived.declared(), finite=derived.finite
+        )
     except InputError as error:
         report.problems[str(error)[:160]] += 1
         return
@@ -118,7 +120,7 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wron
 
         def attempt(small: Tables) -> tuple[Finding, tuple[str, ...]] | None:
             again = derive_with(rules.fresh(), small)
-            checked = audit(small, again.claims, trials=2, seed=seed, declared=again.declared())
+            checked = audit(small, again.claims, trials=2, seed=seed, declared=again.declared(), finite=again.finite)
             if checked.interrupted:
                 raise KeyboardInterrupt
             return (checked.false[0], fired(again)) if checked.false else None
