@@ -25,3 +25,32 @@ def test_a_right_program_is_proved(name: str) -> None:
     derived = derive(tables)
     assert not derived.unproved
     assert audit(tables, derived.claims, finite=derived.finite).false == []
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "a masked value times a flag",
+            "select may be infinite (that comes from constant): it is multiplied by a flag",
+        ),
+        ("a partial sum over zero", "base/maximum may be zero: it divides a sum that is still pending"),
+        ("a logarithm of parts of a maximum", "reduce may be negative: it is a part of a pending maximum"),
+        (
+            "infinite rows of a table masked by products",
+            "gather may be infinite (that comes from log): it is multiplied",
+        ),
+    ],
+)
+def test_what_may_be_infinite_is_said(name: str, said: str) -> None:
+    found = [text for _, text in derive(WRONG[name]().tables()).program.relation("diag_found")]
+    assert any(str(text).startswith(said) for text in found), found
+
+
+def test_inputs_are_assumed_to_be_finite_where_a_proof_relied_on_it() -> None:
+    def listed(name: str) -> set[str]:
+        return set(derive(RIGHT[name]().tables()).finite)
+
+    assert listed("a_partial_sum_over_a_root") == {"base/x2"}
+    assert listed("a_masked_value_kept_by_a_choice") == set()
+    assert listed("a_masked_value_that_is_gathered") == set()

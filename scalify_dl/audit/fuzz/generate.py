@@ -12,6 +12,7 @@ from . import (  # noqa: F401  (they register their steps)
     distributed_steps,
     halo_steps,
     indexed_steps,
+    infinite_steps,
     integer_steps,
     loop_steps,
     number_steps,

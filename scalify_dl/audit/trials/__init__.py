@@ -7,7 +7,19 @@ theme.
 
 from __future__ import annotations
 
-from . import integer, mesh, mixed, moved, number, piece, ring, row, whole, window  # noqa: F401  (they register their trials)
+from . import (  # noqa: F401  (they register their trials)
+    infinite,
+    integer,
+    mesh,
+    mixed,
+    moved,
+    number,
+    piece,
+    ring,
+    row,
+    whole,
+    window,
+)
 from .registry import ROUNDED, TRIALS
 
 __all__ = ["ROUNDED", "TRIALS"]

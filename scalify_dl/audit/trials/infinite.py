@@ -1,0 +1,222 @@
+"""Infinities: zero times infinity is no number.
+
+x[4,8] unless said, tp=2; a mask is where(m, x, -inf).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scalify_dl.audit.pair import Pair, matmul, spread
+from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.frontends.literals import Literal
+
+from .registry import trial
+
+Both = Callable[[Graph, Tensor], Tensor]
+
+
+def all_reduced(pair: Pair, x: Tensor, reducer: str = "sum") -> Tensor:
+    return pair.dist.emit("all-reduce", [x], reducer=reducer, groups=pair.groups("tp"))
+
+
+def reduced(g: Graph, x: Tensor, dims: list[int], reducer: str = "sum") -> Tensor:
+    return g.emit("reduce", [x], dimensions=dims, reducer=reducer)
+
+
+def causal(g: Graph, shape: tuple[int, int]) -> Tensor:
+    rows, columns = (g.emit("iota", [], dimension=d, shape=shape, dtype="s32") for d in (0, 1))
+    return g.emit("compare", [rows, columns], direction="GE", dtype="pred")
+
+
+def strictly_causal(g: Graph, shape: tuple[int, int]) -> Tensor:
+    """The first row has nothing."""
+    rows, columns = (g.emit("iota", [], dimension=d, shape=shape, dtype="s32") for d in (0, 1))
+    return g.emit("compare", [rows, columns], direction="GT", dtype="pred")
+
+
+def slanted(g: Graph, shape: tuple[int, int], by: int) -> Tensor:
+    rows, columns = (g.emit("iota", [], dimension=d, shape=shape, dtype="s32") for d in (0, 1))
+    lower = g.emit("add", [rows, g.splat(by, "s32", shape)])
+    return g.emit("compare", [lower, columns], direction="GE", dtype="pred")
+
+
+def masked(g: Graph, x: Tensor, mask: Callable[[Graph, tuple[int, int]], Tensor] = causal) -> Tensor:
+    return g.emit("select", [mask(g, x.shape), x, g.splat(float("-inf"), x.dtype, x.shape)])
+
+
+def first_rank(g: Graph, shape: tuple[int, ...], dtype: str = "f32") -> Tensor:
+    """1 on rank 0, else 0."""
+    rank = g.emit("convert", [g.emit("partition-id", [], shape=(), dtype="u32")], dtype="s32")
+    here = g.emit("compare", [rank, g.splat(0, "s32", ())], direction="EQ", dtype="pred")
+    return spread(g, here if dtype == "pred" else g.emit("convert", [here], dtype=dtype), shape, [])
+
+
+def on_one_rank(body: Both, *, selecting: bool = False) -> Pair:
+    """body(x), against the sum over ranks of it on rank 0 and zeros elsewhere."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 8))
+    b, d = pair.base, pair.dist
+    y = body(d, dx)
+    if selecting:
+        kept = d.emit("select", [first_rank(d, y.shape, "pred"), y, d.splat(0.0, "f32", y.shape)])
+    else:
+        kept = d.emit("multiply", [y, first_rank(d, y.shape)])
+    pair.outputs(body(b, x), all_reduced(pair, kept))
+    return pair
+
+
+def before_and_after_the_sum(body: Callable[[Graph, Tensor, Tensor], Tensor]) -> Pair:
+    """body(sum, c) against the sum of body(part, c): x·w contracted over tp, c[4,8] alike on all ranks."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw), (c, dc) = pair.input((4, 6), {1: "tp"}), pair.input((6, 8), {0: "tp"}), pair.input((4, 8))
+    part = body(pair.dist, matmul(pair.dist, dx, dw), dc)
+    pair.outputs(body(pair.base, matmul(pair.base, x, w), c), all_reduced(pair, part))
+    return pair
+
+
+def log(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("log", [x])
+
+
+def positive(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("add", [g.emit("multiply", [x, x]), g.splat(1e-5, "f32", x.shape)])
+
+
+@trial
+def a_masked_value_times_a_flag() -> Pair:
+    return on_one_rank(masked)
+
+
+@trial
+def a_masked_value_through_other_ops_times_a_flag() -> Pair:
+    return on_one_rank(lambda g, x: g.emit("negate", [g.emit("add", [masked(g, x), x])]))
+
+
+@trial
+def a_constant_with_an_infinity_times_a_flag() -> Pair:
+    def body(g: Graph, x: Tensor) -> Tensor:
+        row = g.constant(Literal("{0,-inf,1,2,inf,0,0,0}"), "f32", (8,))
+        return g.emit("add", [x, spread(g, row, x.shape, [1])])
+
+    return on_one_rank(body)
+
+
+@trial
+def a_quotient_by_zero_times_a_flag() -> Pair:
+    return on_one_rank(lambda g, x: g.emit("divide", [x, g.emit("maximum", [x, g.splat(0.0, "f32", x.shape)])]))
+
+
+@trial
+def a_logarithm_of_zero_times_a_flag() -> Pair:
+    return on_one_rank(lambda g, x: log(g, g.emit("maximum", [x, g.splat(0.0, "f32", x.shape)])))
+
+
+@trial
+def an_inverse_root_of_zero_times_a_flag() -> Pair:
+    return on_one_rank(lambda g, x: g.emit("rsqrt", [g.emit("maximum", [x, g.splat(0.0, "f32", x.shape)])]))
+
+
+@trial
+def a_negative_power_of_zero_times_a_flag() -> Pair:
+    def body(g: Graph, x: Tensor) -> Tensor:
+        rectified = g.emit("maximum", [x, g.splat(0.0, "f32", x.shape)])
+        return g.emit("power", [rectified, g.splat(-2.0, "f32", x.shape)])
+
+    return on_one_rank(body)
+
+
+@trial
+def a_maximum_over_nothing_times_a_flag() -> Pair:
+    def body(g: Graph, x: Tensor) -> Tensor:
+        none = g.emit("slice", [x], start=[0, 0], limit=[0, 8], stride=[1, 1])
+        return g.emit("add", [x, spread(g, reduced(g, none, [0], "max"), x.shape, [1])])
+
+    return on_one_rank(body)
+
+
+@trial
+def an_infinite_factor_of_a_partial_sum() -> Pair:
+    def body(g: Graph, y: Tensor, c: Tensor) -> Tensor:
+        return g.emit("multiply", [y, masked(g, c)])
+
+    return before_and_after_the_sum(body)
+
+
+@trial
+def a_partial_sum_over_zero() -> Pair:
+    def body(g: Graph, y: Tensor, c: Tensor) -> Tensor:
+        return g.emit("divide", [y, g.emit("maximum", [c, g.splat(0.0, "f32", c.shape)])])
+
+    return before_and_after_the_sum(body)
+
+
+@trial
+def a_contraction_of_a_partial_sum_with_infinities() -> Pair:
+    def body(g: Graph, y: Tensor, c: Tensor) -> Tensor:
+        infinite = g.emit("select", [slanted(g, c.shape, 6), c, g.splat(float("inf"), "f32", c.shape)])
+        return matmul(g, y, g.emit("transpose", [infinite], dimensions=[1, 0]))
+
+    return before_and_after_the_sum(body)
+
+
+@trial
+def a_logarithm_of_parts_of_a_maximum() -> Pair:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 8), {1: "tp"})
+    b, d = pair.base, pair.dist
+    top = b.emit("add", [reduced(b, x, [1], "max"), b.splat(0.0, "f32", (4,))])
+    pair.outputs(log(b, top), all_reduced(pair, log(d, reduced(d, dx, [1], "max")), "max"))
+    return pair
+
+
+@trial
+def zeros_in_the_padding_times_infinities() -> Pair:
+    """Rows padded to an even number, contracted with a weight that has infinities, and added up."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((5, 4)), pair.input((4, 4))
+    b, d = pair.base, pair.dist
+
+    def infinite(g: Graph, t: Tensor) -> Tensor:
+        return g.emit("select", [causal(g, t.shape), t, g.splat(float("inf"), "f32", t.shape)])
+
+    padded = d.emit(
+        "pad", [d.emit("multiply", [dx, dx]), d.splat(0.0, "f32", ())], low=[0, 0], high=[1, 0], interior=[0, 0]
+    )
+    rank = d.emit("convert", [d.emit("partition-id", [], shape=(), dtype="u32")], dtype="s32")
+    start = d.emit("multiply", [rank, d.splat(3, "s32", ())])
+    shard = d.emit("dynamic-slice", [padded, start, d.splat(0, "s32", ())], sizes=[3, 4])
+    parts = reduced(d, matmul(d, shard, infinite(d, dw)), [0])
+    pair.outputs(
+        reduced(b, matmul(b, b.emit("multiply", [x, x]), infinite(b, w)), [0]),
+        all_reduced(pair, parts),
+    )
+    return pair
+
+
+@trial
+def infinite_rows_of_a_table_masked_by_products() -> Pair:
+    """A vocabulary-parallel read of a table of logarithms; ids of other ranks read rows that are infinite."""
+    pair = Pair({"tp": 2})
+    table, dtable = pair.input((8, 4), {0: "tp"})
+    ids, dids = pair.input((6,), dtype="s32", range=(0, 8))
+    b, d = pair.base, pair.dist
+
+    def read(g: Graph, t: Tensor, i: Tensor) -> Tensor:
+        logs = log(g, g.emit("maximum", [t, g.splat(0.0, "f32", t.shape)]))
+        index = g.emit("reshape", [i], shape=(6, 1))
+        return g.emit(
+            "gather", [logs, index], offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0], slice_sizes=[1, 4],
+            index_vector_dim=[1], operand_batching_dims=[], start_indices_batching_dims=[],
+        )  # fmt: skip
+
+    rank = d.emit("convert", [d.emit("partition-id", [], shape=(), dtype="u32")], dtype="s32")
+    first = spread(d, d.emit("multiply", [rank, d.splat(4, "s32", ())]), (6,), [])
+    local = d.emit("subtract", [dids, first])
+    low = d.emit("compare", [local, d.splat(0, "s32", (6,))], direction="GE", dtype="pred")
+    high = d.emit("compare", [local, d.splat(4, "s32", (6,))], direction="LT", dtype="pred")
+    mine = d.emit("and", [low, high])
+    rows = read(d, dtable, d.emit("select", [mine, local, d.splat(0, "s32", (6,))]))
+    kept = d.emit("multiply", [rows, spread(d, d.emit("convert", [mine], dtype="f32"), (6, 4), [0])])
+    pair.outputs(read(b, table, ids), all_reduced(pair, kept))
+    return pair
