@@ -24,24 +24,24 @@ def reduced(g: Graph, x: Tensor, dims: list[int], reducer: str = "sum") -> Tenso
     return g.emit("reduce", [x], dimensions=dims, reducer=reducer)
 
 
-def causal(g: Graph, shape: tuple[int, int]) -> Tensor:
+def causal(g: Graph, shape: tuple[int, ...]) -> Tensor:
     rows, columns = (g.emit("iota", [], dimension=d, shape=shape, dtype="s32") for d in (0, 1))
     return g.emit("compare", [rows, columns], direction="GE", dtype="pred")
 
 
-def strictly_causal(g: Graph, shape: tuple[int, int]) -> Tensor:
+def strictly_causal(g: Graph, shape: tuple[int, ...]) -> Tensor:
     """The first row has nothing."""
     rows, columns = (g.emit("iota", [], dimension=d, shape=shape, dtype="s32") for d in (0, 1))
     return g.emit("compare", [rows, columns], direction="GT", dtype="pred")
 
 
-def slanted(g: Graph, shape: tuple[int, int], by: int) -> Tensor:
+def slanted(g: Graph, shape: tuple[int, ...], by: int) -> Tensor:
     rows, columns = (g.emit("iota", [], dimension=d, shape=shape, dtype="s32") for d in (0, 1))
     lower = g.emit("add", [rows, g.splat(by, "s32", shape)])
     return g.emit("compare", [lower, columns], direction="GE", dtype="pred")
 
 
-def masked(g: Graph, x: Tensor, mask: Callable[[Graph, tuple[int, int]], Tensor] = causal) -> Tensor:
+def masked(g: Graph, x: Tensor, mask: Callable[[Graph, tuple[int, ...]], Tensor] = causal) -> Tensor:
     return g.emit("select", [mask(g, x.shape), x, g.splat(float("-inf"), x.dtype, x.shape)])
 
 
