@@ -1,0 +1,221 @@
+"""Calls of the ops that have a lowering: every overload that torch has of them, with arguments by the schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from scalify_dl.frontends.torch.lowering import LOWERINGS
+
+from . import recipes_fused
+from .recipes import RECIPES
+from .world import Step, Var, World, kind_of, variables
+
+__all__ = ["Overload", "overloads", "try_call"]
+
+assert recipes_fused
+NAMED: dict[str, list[str]] = {
+    "rounding_mode": ["floor", "trunc"], "approximate": ["tanh", "none"], "reduce": ["sum", "prod", "amax", "amin", "mean"],
+    "indexing": ["ij"], "padding": ["same", "valid"],
+}  # fmt: skip
+
+
+class Overload(NamedTuple):
+    """An overload of an op with a lowering; `packet` is the name that has the lowering."""
+
+    op: Any
+    packet: str
+    writes: bool
+
+
+def overloads() -> tuple[list[Overload], dict[str, str]]:
+    """Every overload in the table that this torch has and that can be run here, and why the others are left out."""
+    found: dict[str, Overload] = {}
+    left: dict[str, str] = {}
+    for key in LOWERINGS:
+        space, _, rest = key.partition(".")
+        name, _, overload = rest.partition(".")
+        if "c10d" in space or space in ("_dtensor", "vllm", "_C", "apex", "transformers"):
+            left[key] = "a collective" if "c10d" in space or space == "_dtensor" else "not part of torch"
+            continue
+        for written in (name, f"{name}_"):
+            packet = getattr(getattr(torch.ops, space), written, None)
+            if packet is None:
+                if written == name:
+                    left[key] = "this torch has no such op"
+                continue
+            for each in [overload] if overload else packet.overloads():
+                reason = "this torch has no such overload" if not hasattr(packet, each) else None
+                if reason is None:
+                    op = getattr(packet, each)
+                    reason = _cannot_run(op)
+                    if reason is None:
+                        writes = any(a.alias_info and a.alias_info.is_write for a in op._schema.arguments)
+                        found[str(op)] = Overload(op, key, writes)
+                        continue
+                if written == name:
+                    left[f"{space}.{written}.{each}"] = reason
+    return list(found.values()), left
+
+
+def _cannot_run(op: Any) -> str | None:
+    types = [str(a.real_type) for a in op._schema.arguments]
+    if not any(str(r.real_type) for r in op._schema.returns):
+        return "it returns nothing"
+    if any(word in str(op) for word in ("cudnn", "efficient_attention", "product_flash_attention.", "_flash_attention_backward.")):
+        return "no kernel on a CPU"
+    if str(op) in ("aten.cuda.default",):
+        return "no kernel on a CPU"
+    if any(t in ("Any", "List[t]", "List[str]", "complex") or "Dict" in t or "torch.classes" in t for t in types):
+        return "takes or gives Python values, no tensors"
+    if not any("Tensor" in str(r.real_type) for r in op._schema.returns):
+        return "gives no tensor"
+    return None
+
+
+def try_call(w: World, overload: Overload, number: int) -> tuple[Step, list[str]] | None:
+    """Draws a call and runs it in the world; None where torch refuses it. Names the arguments off their defaults."""
+    mark = len(w.program.inputs)
+    try:
+        args, kwargs, off = _arguments(w, overload.op)
+        env = w.env
+        values = [_value(arg, env) for arg in args]
+        out = overload.op(*values, **{key: _value(value, env) for key, value in kwargs.items()})
+    except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError, OverflowError,
+            AssertionError, AttributeError, KeyError):  # fmt: skip
+        del w.program.inputs[mark:]
+        for n in [n for n in w.env if n < -mark]:
+            del w.env[n]
+        return None
+    results: list[tuple[int, int | None]] = []
+    items = enumerate(out) if isinstance(out, list | tuple) else [(None, out)]
+    for item, value in items:  # type: ignore[assignment]
+        if isinstance(value, torch.Tensor):
+            w.env[number] = value
+            results.append((number, item))
+            number += 1
+    step = Step(overload.op, tuple(args), kwargs, tuple(results))
+    w.program.steps.append(step)
+    return step, off
+
+
+def _value(value: Any, env: dict[int, Any]) -> Any:
+    if isinstance(value, Var):
+        return env[value.number]
+    return [_value(item, env) for item in value] if isinstance(value, list) else value
+
+
+def _arguments(w: World, op: Any) -> tuple[list[Any], dict[str, Any], list[str]]:
+    schema = op._schema
+    name = str(op).rsplit(".", 1)[0].rstrip("_")
+    make = RECIPES.get(name) or RECIPES.get(f"{name}_")
+    given = make(w, op) if make else {}
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    off: list[str] = []
+    chosen: dict[str, Any] = {}
+    for a in schema.arguments:
+        if a.name in given:
+            value = given[a.name]
+        elif a.has_default_value() and w.rng.random() < 0.5:
+            continue
+        else:
+            value = _argument(w, a, chosen, str(op))
+        if a.has_default_value() and _same(value, a.default_value):
+            continue
+        if a.has_default_value() or not isinstance(value, Var):
+            off.append(a.name)
+        chosen[a.name] = value
+        skipped = len(args) < sum(1 for b in schema.arguments if not b.kwarg_only and b.name in chosen) - 1
+        behind = [b.name for b in schema.arguments if not b.kwarg_only]
+        if a.kwarg_only or skipped or (a.name in behind and behind.index(a.name) != len(args)):
+            kwargs[a.name] = value
+        else:
+            args.append(value)
+    return args, kwargs, off
+
+
+def _same(value: Any, default: Any) -> bool:
+    return type(value) is type(default) and not isinstance(value, Var) and value == default
+
+
+def _argument(w: World, a: Any, chosen: dict[str, Any], op: str) -> Any:
+    """A value of an argument's type; what its name says is heeded."""
+    rng, type_ = w.rng, str(a.real_type)
+    if type_.startswith("Optional["):
+        if rng.random() < 0.15:
+            return None
+        type_ = type_[9:-1]
+    tensors = [Var(n) for n in variables(chosen)]
+    first = w.of(tensors[0]) if tensors else None
+    rank = first.dim() if first is not None else 2
+    if type_ == "Tensor":
+        if a.name in ("mask", "condition"):
+            return w.tensor(dtype=torch.bool) if first is None else w.tensor(w.of(w.like(tensors[0])).shape, dtype=torch.bool)
+        if a.name == "out" or (a.alias_info and a.alias_info.is_write and first is not None):
+            return w.new(w.shape(), w.dtype() if first is None else first.dtype)
+        return w.like(tensors[-1]) if tensors else w.tensor(kinds="fffibc" if rng.random() < 0.1 else "ffib")
+    if type_ == "List[Tensor]":
+        return [w.like(tensors[0], broadcast=False) if tensors else w.tensor() for _ in range(rng.randint(1, 2))]
+    if type_ == "int":
+        return _integer(w, a.name, rank, first)
+    if type_ == "List[int]":
+        return _integers(w, a.name, rank)
+    if type_ == "number":
+        complexes = first is not None and kind_of(first) == "c"
+        return w.number("fi" + "b" * (rng.random() < 0.2) + "c" * complexes)
+    if type_ == "float":
+        return rng.choice([0.0, 0.25, 0.5]) if a.name in ("p", "dropout_p") else rng.choice([0.5, 2.0, 1.0, -0.25, 0.125, 3.0])
+    if type_ == "bool":
+        return rng.random() < 0.5
+    if type_ == "List[bool]":
+        return [rng.random() < 0.7 for _ in range(3)]
+    if type_ == "str":
+        return rng.choice(NAMED.get(a.name, ["none"]))
+    if type_ == "ScalarType":
+        return w.dtype("ffffibc" if first is not None and kind_of(first) == "c" else "ffffib")
+    if type_ == "Layout":
+        return torch.strided
+    if type_ == "Device":
+        return torch.device("cpu")
+    if type_ == "MemoryFormat":
+        return rng.choice([torch.contiguous_format, torch.preserve_format])
+    if type_ == "List[float]":
+        return [0.5, 2.0]
+    return None
+
+
+def _integer(w: World, name: str, rank: int, first: Any) -> int:
+    rng = w.rng
+    if "dim" in name or name in ("axis",):
+        return w.dim(rank)
+    if name in ("start", "end", "index", "length", "storage_offset"):
+        return rng.randint(-4, 6)
+    if name == "step":
+        return rng.randint(1, 3)
+    if name == "reduction":
+        return rng.randint(0, 2)
+    if name in ("chunks", "split_size", "groups"):
+        return rng.randint(1, 4)
+    if name in ("diagonal", "shifts", "correction", "decimals"):
+        return rng.randint(-2, 2)
+    if name == "output_size":
+        return rng.randint(0, 12)
+    return rng.randint(0, 4)
+
+
+def _integers(w: World, name: str, rank: int) -> list[int]:
+    if "dim" in name:
+        return w.dims(rank)
+    if name in ("size", "sizes", "shape"):
+        return w.shape()
+    return [w.rng.randint(0, 3) for _ in range(w.rng.randint(0, 3))]
+
+
+def named_arguments(overload: Overload) -> Iterator[str]:
+    """The arguments of an overload that can be off their default: those with one, and values that are no tensors."""
+    for a in overload.op._schema.arguments:
+        if a.has_default_value() or "Tensor" not in str(a.real_type):
+            yield a.name

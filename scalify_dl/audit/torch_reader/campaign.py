@@ -1,0 +1,190 @@
+"""A campaign: random programs until time or count is up, with what failed made small, and what was never drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+import traceback
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import torch
+
+from .calls import Overload, named_arguments, overloads, try_call
+from .captures import CAPTURES, Refused
+from .compare import Outcome, outcome
+from .world import Program, World, variables
+
+WEIGHTS = {"written": 8, "make_fx": 6, "make_fx early": 3, "gradients": 2, "export": 0.4, "export decomposed": 0.3}
+STEPS = (5, 25)
+
+
+@dataclass
+class Failure:
+    """A program on which the reader and torch differ, made small."""
+
+    seed: int
+    capture: str
+    message: str
+    program: str
+    text: str
+
+
+@dataclass
+class Report:
+    """What a campaign did."""
+
+    programs: int = 0
+    seconds: float = 0.0
+    captures: Counter[str] = field(default_factory=Counter)
+    uncaptured: Counter[str] = field(default_factory=Counter)
+    refused: Counter[str] = field(default_factory=Counter)
+    checked: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    drawn: Counter[str] = field(default_factory=Counter)
+    """Overload → programs in whose text it stands and is lowered."""
+    unknown: dict[str, Counter[str]] = field(default_factory=dict)
+    """Op → why it was not lowered → how often."""
+    off: Counter[str] = field(default_factory=Counter)
+    """`overload argument` → how often off its default, in a call that was lowered."""
+    overloads: list[Overload] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+def run(
+    seconds: float, seed: int, count: int | None = None, *, writes: bool = True,
+    progress: Callable[[Report], None] | None = None,
+) -> Report:  # fmt: skip
+    """Runs a campaign; the same seed gives the same programs in the same order."""
+    found, left = overloads()
+    report = Report(overloads=found, left_out=left)
+    started = time.process_time()
+    with quiet():
+        while time.process_time() - started < seconds and (count is None or report.programs < count):
+            one(report, seed * 1_000_003 + report.programs, writes)
+            report.seconds = time.process_time() - started
+            if progress is not None:
+                progress(report)
+    return report
+
+
+def one(report: Report, seed: int, writes: bool) -> None:
+    """One program, in one way of capturing."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    capture = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    allowed = [o for o in report.overloads if writes or not o.writes]
+    weights = [1 / (1 + report.drawn[str(o.op)] + 0.2 * _failed(report, str(o.op))) for o in allowed]
+    program, off = generate(rng, allowed, weights)
+    report.programs += 1
+    if not program.steps:
+        return
+    tried = attempt(program, capture)
+    if isinstance(tried, str):
+        report.uncaptured[capture] += 1
+        return
+    result, text = tried
+    report.captures[capture] += 1
+    report.checked += result.checked
+    for name, why in result.unknown.items():
+        report.unknown.setdefault(name, Counter())[why] += 1
+    for step, names in zip(program.steps, off, strict=True):
+        name = str(step.op)
+        if name in result.called and name not in result.unknown and result.refused is None:
+            report.drawn[name] += 1
+            report.off.update(f"{name} {argument}" for argument in names)
+    message = result.failure or result.refused
+    if message is not None:
+        small, text, message = smaller(program, capture, text, message)
+        report.failures.append(Failure(seed, capture, message, small.text(), text))
+
+
+def _failed(report: Report, name: str) -> int:
+    return sum(report.unknown.get(name, Counter()).values())
+
+
+def generate(rng: random.Random, allowed: list[Overload], weights: list[float]) -> tuple[Program, list[list[str]]]:
+    """A program of random calls, and the arguments that are off their default, call by call."""
+    world = World(rng)
+    off: list[list[str]] = []
+    wanted = rng.randint(*STEPS)
+    number = 0
+    for _ in range(3 * wanted):
+        overload = rng.choices(allowed, weights if rng.random() < 0.6 else None)[0]
+        made = try_call(world, overload, number)
+        if made is not None:
+            number += len(made[0].results)
+            off.append(made[1])
+        if len(off) == wanted:
+            break
+    return world.program, off
+
+
+def attempt(program: Program, capture: str) -> tuple[Outcome, str] | str:
+    """Captures and compares; the reason where torch does not capture it."""
+    try:
+        text, want = CAPTURES[capture](program)
+    except Refused as error:
+        return str(error)
+    except Exception as error:  # noqa: BLE001  (whatever a version of torch raises)
+        return f"{type(error).__name__}: {error}"
+    try:
+        return outcome(text, program.fresh(), want), text
+    except Exception:  # noqa: BLE001  (a fault of the reader)
+        return Outcome(failure=traceback.format_exc(limit=-4)), text
+
+
+def smaller(program: Program, capture: str, text: str, message: str) -> tuple[Program, str, str]:
+    """The same failure with fewer calls."""
+    at = len(program.steps) - 1
+    while at >= 0:
+        kept = without(program, at)
+        tried = attempt(kept, capture) if kept.steps else "nothing left"
+        if not isinstance(tried, str) and (found := tried[0].failure or tried[0].refused) is not None:
+            program, text, message = kept, tried[1], found
+        at = min(at, len(program.steps)) - 1
+    return program, text, message
+
+
+def without(program: Program, at: int) -> Program:
+    """A program without a step and all that hangs on it."""
+    gone: set[int] = set()
+    kept = Program(program.inputs)
+    for i, step in enumerate(program.steps):
+        if i == at or gone & {*variables(list(step.args)), *variables(step.kwargs)}:
+            gone.update(number for number, _ in step.results)
+        else:
+            kept.steps.append(step)
+    return kept
+
+
+def never_drawn(report: Report) -> Iterator[tuple[str, str | None]]:
+    """Overloads that were never lowered, and arguments that were never off their default (overload, argument)."""
+    for overload in report.overloads:
+        name = str(overload.op)
+        if not report.drawn[name]:
+            yield name, None
+            continue
+        for argument in named_arguments(overload):
+            if not report.off[f"{name} {argument}"]:
+                yield name, argument
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Torch's warnings, which it writes past Python, are not shown."""
+    kept = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)

@@ -1,0 +1,168 @@
+"""The ways in which a torch program becomes FX text, each with what its outputs should be."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from .world import Program, Step, Tensor, Var
+
+Capture = Callable[[Program], tuple[str, list[Tensor]]]
+"""FX text of a program, and the values that its outputs have in eager torch."""
+
+
+class Refused(Exception):
+    """Torch does not capture this program in this way."""
+
+
+def expected(program: Program) -> list[Tensor]:
+    """What a program gives: every result as it is at the end, then the inputs as they are at the end."""
+    inputs = program.fresh()
+    env = program.play(inputs)
+    return [env[n] for n in program.numbers()] + inputs
+
+
+def function_of(program: Program) -> Callable[..., list[Tensor]]:
+    """The program as a function of its inputs."""
+
+    def function(*inputs: Tensor) -> list[Tensor]:
+        env = program.play(inputs)
+        return [env[n] for n in program.numbers()] + list(inputs)
+
+    return function
+
+
+def readable(module: Any) -> str:
+    """FX readable text."""
+    return str(module.print_readable(print_output=False))
+
+
+def written(program: Program) -> tuple[str, list[Tensor]]:
+    """The calls as they are, one by one: no op is taken apart."""
+    inputs = program.fresh()
+    graph = fx.Graph()
+    nodes: dict[int, Any] = {}
+    for i, x in enumerate(inputs):
+        nodes[-1 - i] = graph.placeholder(f"x{i}")
+        nodes[-1 - i].meta["val"] = x.clone()
+
+    def node(step: Step, out: Any) -> None:
+        call = graph.call_function(step.op, _nodes(step.args, nodes), _nodes(step.kwargs, nodes))
+        call.meta["val"] = out.clone() if isinstance(out, torch.Tensor) else None
+        for number, item in step.results:
+            nodes[number] = call if item is None else graph.call_function(operator.getitem, (call, item))
+            nodes[number].meta["val"] = (out if item is None else out[item]).clone()
+
+    env = program.play(inputs, node)
+    order = [*program.numbers(), *(-1 - i for i in range(len(inputs)))]
+    graph.output([nodes[n] for n in order])
+    return readable(fx.GraphModule(torch.nn.Module(), graph)), [env[n] for n in order]
+
+
+def _nodes(value: Any, nodes: dict[int, Any]) -> Any:
+    if isinstance(value, Var):
+        return nodes[value.number]
+    if type(value) in (list, tuple):
+        return type(value)(_nodes(item, nodes) for item in value)
+    if isinstance(value, dict):
+        return {key: _nodes(item, nodes) for key, item in value.items()}
+    return value
+
+
+def traced(program: Program, early: bool = False) -> tuple[str, list[Tensor]]:
+    """`make_fx`; `early`: before composite ops are taken apart."""
+    return readable(make_fx(function_of(program), pre_dispatch=early)(*program.fresh())), expected(program)
+
+
+def traced_early(program: Program) -> tuple[str, list[Tensor]]:
+    """`make_fx` before composite ops are taken apart."""
+    return traced(program, early=True)
+
+
+def with_gradients(program: Program) -> tuple[str, list[Tensor]]:
+    """`make_fx` of a program and the gradients of its real inputs."""
+    def function(*inputs: Tensor) -> list[Tensor]:
+        real = [x.dtype.is_floating_point for x in inputs]
+        leaves = [x.detach().requires_grad_() if is_real else x for x, is_real in zip(inputs, real, strict=True)]
+        env = program.play(leaves)
+        outs = [env[n] for n in program.numbers()]
+        grown = [x for x in outs if x.requires_grad and x.dtype.is_floating_point]
+        if not grown:
+            raise Refused("no gradient")
+        wanted = [x for x, is_real in zip(leaves, real, strict=True) if is_real]
+        grads = torch.autograd.grad(grown, wanted, [torch.ones_like(x) for x in grown], allow_unused=True)
+        return [x.detach() for x in outs] + [x for x in grads if x is not None]
+
+    want = function(*program.fresh())
+    return readable(make_fx(function)(*program.fresh())), want
+
+
+class _Whole(torch.nn.Module):  # type: ignore[misc]
+    """A program as a module: its inputs are arguments."""
+
+    def __init__(self, program: Program, gradless: Sequence[int] = ()) -> None:
+        super().__init__()
+        self.program = program
+
+    def forward(self, *inputs: Tensor) -> list[Tensor]:
+        """Every result."""
+        env = self.program.play(inputs)
+        return [env[n].clone() for n in self.program.numbers()]
+
+
+def exported(program: Program, decompose: bool = False) -> tuple[str, list[Tensor]]:
+    """`torch.export`, with sub-modules inlined."""
+    whole = torch.export.export(_Whole(program), tuple(program.fresh()), strict=False)
+    if decompose:
+        whole = whole.run_decompositions()
+    inputs = program.fresh()
+    env = program.play(inputs)
+    results = [env[n] for n in program.numbers()]
+    want: list[Tensor] = []
+    names = list(whole.graph_signature.user_inputs)
+    for spec in whole.graph_signature.output_specs:
+        if "MUTATION" in spec.kind.name:
+            want.append(inputs[names.index(spec.target)])
+        else:
+            want.append(results.pop(0))
+    return readable(whole.graph_module), want
+
+
+def exported_and_decomposed(program: Program) -> tuple[str, list[Tensor]]:
+    """`torch.export` and `run_decompositions`."""
+    return exported(program, decompose=True)
+
+
+def joint(program: Program) -> tuple[str, list[Tensor]]:
+    """AOTAutograd's joint graph: the results, then the gradients of the inputs."""
+    from torch._functorch.aot_autograd import aot_export_joint_simple
+
+    def function(*inputs: Tensor) -> list[Tensor]:
+        env = program.play(inputs)
+        return [env[n].clone() for n in program.numbers() if env[n].dtype.is_floating_point]
+
+    real = [x.dtype.is_floating_point for x in program.inputs]
+    leaves = [x.requires_grad_() if is_real else x for x, is_real in zip(program.fresh(), real, strict=True)]
+    outs = function(*leaves)
+    grown = [x.requires_grad for x in outs]
+    if not outs or not all(grown):
+        raise Refused("a result without a gradient")
+    module = aot_export_joint_simple(function, tuple(leaves), trace_joint=True)
+    grads = [torch.ones_like(x) for x in outs]
+    wanted = [x for x in leaves if x.requires_grad]
+    found = iter(torch.autograd.grad(outs, wanted, grads, allow_unused=True))
+    each = [next(found) if is_real else None for is_real in real]
+    want = [x.detach() for x in outs] + each
+    program.tangents = [x.detach() for x in grads]  # type: ignore[attr-defined]
+    return readable(module), want
+
+
+CAPTURES: dict[str, Capture] = {
+    "written": written, "make_fx": traced, "make_fx early": traced_early, "gradients": with_gradients,
+    "export": exported, "export decomposed": exported_and_decomposed,
+}  # fmt: skip

@@ -1,0 +1,198 @@
+"""FX text → reader → facts → oracle, against the values that eager torch gave.
+
+Torch rounds every op to its dtype, the oracle computes in reals. So the oracle also runs with every result rounded, and
+with results moved by a rounding: what torch gives must be near one of those runs, or where they differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from scalify_dl.errors import InputError
+from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.frontends.shapes import check
+from scalify_dl.frontends.tables import TableWriter
+from scalify_dl.frontends.torch import read_text
+from scalify_dl.frontends.torch.dtypes import TORCH
+from scalify_dl.oracle.dtypes import is_float, round_to
+from scalify_dl.oracle.execute import Machine
+from scalify_dl.oracle.meaning import RANDOM, Unsupported
+from scalify_dl.oracle.program import Op, Program, load_program
+
+Array = np.ndarray[Any, Any]
+EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "bf16": 2.0**-7, "f16": 2.0**-10, "c128": 2.0**-52, "c64": 2.0**-23}
+RUNS = 5
+CALLED = re.compile(r"torch\.ops\.([\w.]+)\(")
+
+
+@dataclass
+class Outcome:
+    """What became of one program: `failure` says what is wrong (None: nothing)."""
+
+    failure: str | None = None
+    refused: str | None = None
+    """The reader's error, where it refuses the text."""
+    checked: int = 0
+    unknown: dict[str, str] = field(default_factory=dict)
+    """Ops without a lowering, and why."""
+    called: set[str] = field(default_factory=set)
+    """Ops in the text."""
+
+
+class Rounded(Machine):
+    """A run in which every result is rounded to its dtype, and moved by one rounding where it is not exact."""
+
+    def _jittered(self, op: Op, value: dict[int, Array]) -> dict[int, Array]:
+        dtype = self.program.tensors[op.results[0]].dtype
+        found = {}
+        for rank, x in value.items():
+            if x.dtype.kind != "f" or not is_float(dtype) or len(op.results) > 1:
+                found[rank] = x
+                continue
+            rounded = round_to(x, dtype)
+            if self.jitter is not None:
+                step = 1 + EPSILON.get(dtype, 0.1) * self.jitter.choice([-1.0, 1.0], x.shape)
+                exact = (rounded == x) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
+                rounded = np.where(exact, rounded, rounded * step)
+            found[rank] = rounded
+        return found
+
+    def _local(self, op: Op, ranks: tuple[int, ...], operands: list[dict[int, Array]]) -> list[dict[int, Array]]:
+        results = super()._local(op, ranks, operands)
+        if op.kind == "convert" and self.jitter is not None:  # out of the range of an integer type anything may come
+            for rank, x in operands[0].items():
+                found = results[0][rank]
+                if x.dtype.kind == "f" and found.dtype.kind in "iu":
+                    info = np.iinfo(found.dtype)
+                    outside = ~((x > info.min - 1) & (x < info.max + 1))
+                    results[0][rank] = np.where(outside, self.jitter.integers(0, 100, x.shape), found)
+        return results
+
+
+def outcome(text: str, inputs: Sequence[Any], want: Sequence[Any]) -> Outcome:
+    """Reads a text and compares what it computes of the inputs with what is wanted."""
+    result = Outcome(called=set(CALLED.findall(text)))
+    try:
+        graph = read_text(text, file="program.fx.txt")
+        check(graph)
+    except InputError as error:
+        result.refused = str(error)
+        return result
+    result.unknown = {
+        op.kind.partition(":")[2]: op.symbols.get("reason", ["opaque"])[0]
+        for op in graph.ops
+        if op.kind.startswith(("unknown:", "custom:"))
+    }
+    if len(graph.outputs) != len(want):
+        result.failure = f"{len(graph.outputs)} outputs, {len(want)} are wanted"
+        return result
+    known = _known(graph)
+    for number, (port, value) in enumerate(zip(graph.outputs, want, strict=True)):
+        dtype = TORCH[str(value.dtype)]
+        if (port.tensor.dtype, port.tensor.shape) != (dtype, tuple(value.shape)):
+            result.failure = f"output {number} is {port.tensor.type}, torch gives {dtype}{list(value.shape)}"
+            return result
+    scale = max((EPSILON.get(x.dtype, 0.0) for op in graph.ops for x in (*op.operands, *op.results)), default=0.0)
+    scale = max([scale, *(EPSILON.get(port.tensor.dtype, 0.0) for port in graph.inputs)])
+    runs = Runs(graph, inputs)
+    try:
+        for number, (port, value) in enumerate(zip(graph.outputs, want, strict=True)):
+            if port.tensor in known:
+                result.checked += 1
+                wrong = _difference(runs, number, array(value), scale)
+                if wrong is not None:
+                    result.failure = f"output {number} ({port.tensor.name}): {wrong}"
+                    return result
+    except Unsupported as error:
+        result.unknown["oracle"] = str(error)
+    return result
+
+
+def _known(graph: Graph) -> set[Tensor]:
+    """Tensors that hang on nothing that the oracle invents."""
+    invented: set[Tensor] = set()
+    for op in graph.ops:
+        opaque = op.kind.startswith(("unknown:", "custom:")) or op.kind in RANDOM or op.kind == "empty"
+        elided = op.kind == "constant" and (op.results[0].literal is None or op.results[0].literal.is_elided)
+        if opaque or elided or any(x in invented for x in op.operands):
+            invented.update(op.results)
+    return {port.tensor for port in graph.outputs} - invented
+
+
+def array(x: Any) -> Array:
+    """A torch tensor as the oracle holds values."""
+    x = x.detach()
+    if x.dtype.is_complex:
+        return np.asarray(x.resolve_conj().to(torch.complex128).numpy())
+    return np.asarray((x.double() if x.dtype.is_floating_point else x).resolve_neg().numpy())
+
+
+class Runs:
+    """The runs of a graph by the oracle, each made when it is first asked for: as it is, rounded, moved."""
+
+    def __init__(self, graph: Graph, inputs: Sequence[Any]) -> None:
+        writer = TableWriter(Mesh((("x", 1),)))
+        writer.facts.add("meta", "schema", "1")
+        writer.graph(graph, "base", "base", "base/")
+        self.program = load_program(writer.facts.tables)
+        self.inputs = {writer.ids[p.tensor]: {0: array(x)} for p, x in zip(graph.inputs, inputs, strict=True)}
+        self.outputs = [writer.ids[port.tensor] for port in graph.outputs]
+        self.made: list[list[Array]] = []
+
+    def __getitem__(self, number: int) -> list[Array]:
+        while len(self.made) <= number:
+            self.made.append(self.run(len(self.made)))
+        return self.made[number]
+
+    def run(self, number: int) -> list[Array]:
+        """The outputs in one run."""
+        of = Machine if number == 0 else Rounded
+        noise = np.random.default_rng(number) if number > 1 else None
+        keep = frozenset(self.outputs)
+        machine = of(self.program, _zeros(self.program), keep=keep, rounding=True, jitter=noise)
+        with np.errstate(all="ignore"):
+            kept = machine.run(self.program.top("base"), self.inputs)
+        return [kept[tensor][0] for tensor in self.outputs]
+
+
+def _zeros(program: Program) -> Any:
+    """Random numbers that nobody looks at."""
+
+    def source(op: Op, values: dict[int, list[Array]]) -> dict[int, list[Array]]:
+        return {rank: [np.zeros(program.tensors[t].shape) for t in op.results] for rank in values}
+
+    return source
+
+
+def _difference(runs: Runs, number: int, want: Array, epsilon: float) -> str | None:
+    """Where the wanted value is near no run although the runs agree."""
+    first = runs[0][number]
+    bad = _off([first], want, epsilon)
+    if bad.any():
+        bad &= _off([runs[i][number] for i in range(RUNS)], want, epsilon)
+    if not bad.any():
+        return None
+    where = tuple(int(i) for i in np.argwhere(bad)[0])
+    share = f"{int(bad.sum())} of {bad.size} elements differ"
+    return f"{share}; at {list(where)} it is {first[where]}, torch gives {want[where]}"
+
+
+def _off(runs: Sequence[Array], want: Array, epsilon: float) -> Array:
+    if want.dtype.kind in "biu":
+        return np.asarray((runs[0] != want) & np.all([run == runs[0] for run in runs], axis=0))
+    with np.errstate(all="ignore"):
+        stacked = np.stack([run.astype(np.complex128 if want.dtype.kind == "c" else np.float64) for run in runs])
+        finite = np.isfinite(stacked)
+        settled = finite.all(0) | (~finite).all(0)
+        spread = np.nan_to_num(np.abs(stacked - stacked[0])).max(0)
+        size = np.abs(want[np.isfinite(want)]).max(initial=1.0)
+        near = np.abs(stacked - want) <= 64 * epsilon * size + 8 * spread
+        same = near | (stacked == want) | (np.isnan(stacked) & np.isnan(want))
+        return np.asarray(settled & ~same.any(0))

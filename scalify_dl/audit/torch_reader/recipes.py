@@ -1,0 +1,435 @@
+"""Arguments that hang together: what an op needs so that torch accepts the call at all.
+
+A recipe gives some of the arguments by name; the others are drawn by their type (`calls`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from .world import Var, World, kind_of, prod
+
+Recipe = Callable[[World, Any], dict[str, Any]]
+RECIPES: dict[str, Recipe] = {}
+"""Op without overload (`aten.mm`) → its recipe."""
+
+
+def recipe(*names: str) -> Callable[[Recipe], Recipe]:
+    """Registers the recipe of ops."""
+
+    def register(function: Recipe) -> Recipe:
+        for name in names:
+            RECIPES[name] = function
+        return function
+
+    return register
+
+
+def _named(op: Any, values: list[Any]) -> dict[str, Any]:
+    """Values for the first arguments."""
+    return dict(zip([a.name for a in op._schema.arguments], values, strict=False))
+
+
+def _kind(w: World) -> Any:
+    return w.dtype("ffffi")
+
+
+# --- contractions ----------------------------------------------------------------------------------------------------
+
+
+@recipe("aten.mm", "aten.mv", "aten.dot", "aten.vdot", "aten.outer", "aten.ger", "aten.bmm", "aten.matmul")
+def product(w: World, op: Any) -> dict[str, Any]:
+    n, m, k, b, dtype = w.extent(), w.extent(), w.extent(), w.extent(), _kind(w)
+    shapes = {
+        "mm": [[n, k], [k, m]], "mv": [[n, k], [k]], "dot": [[k], [k]], "vdot": [[k], [k]], "outer": [[n], [m]],
+        "ger": [[n], [m]], "bmm": [[b, n, k], [b, k, m]],
+    }  # fmt: skip
+    name = str(op).split(".")[1]
+    if name == "matmul":
+        left = w.rng.choice([[k], [n, k], [b, n, k], [1, n, k], [w.extent(), b, n, k]])
+        right = w.rng.choice([[k], [k, m], [b, k, m], [1, k, m]])
+    else:
+        left, right = shapes[name]
+    if w.rng.random() < 0.08:
+        dtype = w.dtype("c")
+    return _named(op, [w.tensor(left, dtype=dtype), w.tensor(right, dtype=dtype)])
+
+
+@recipe("aten.addmm", "aten.addmv", "aten.baddbmm", "aten.addbmm")
+def plus_product(w: World, op: Any) -> dict[str, Any]:
+    n, m, k, b, dtype = w.extent(), w.extent(), w.extent(), w.extent(), _kind(w)
+    shapes = {
+        "addmm": ([n, m], [n, k], [k, m]), "addmv": ([n], [n, k], [k]), "baddbmm": ([b, n, m], [b, n, k], [b, k, m]),
+        "addbmm": ([n, m], [b, n, k], [b, k, m]),
+    }  # fmt: skip
+    into, left, right = shapes[str(op).split(".")[1]]
+    if w.rng.random() < 0.3:
+        into = [n if w.rng.random() < 0.6 else 1 for n in into][w.rng.randint(0, len(into)) :]
+    numbers = "ib" if not dtype.is_floating_point else "fi"
+    found = _named(op, [w.tensor(shape, dtype=dtype) for shape in (into, left, right)])
+    return found | {key: w.number(numbers) for key in ("alpha", "beta") if w.rng.random() < 0.6}
+
+
+@recipe("aten.linear")
+def linear(w: World, op: Any) -> dict[str, Any]:
+    k, m, dtype = w.extent(), w.extent(), w.dtype("f")
+    x = w.tensor([*w.shape(0, 2), k], dtype=dtype)
+    found = _named(op, [x, w.tensor(w.rng.choice([[m, k], [m, k], [k]]), dtype=dtype)])
+    if w.rng.random() < 0.7 and w.of(found["weight"]).dim() == 2:
+        found["bias"] = w.tensor([m], dtype=dtype)
+    return found
+
+
+@recipe("aten.einsum")
+def einsum(w: World, op: Any) -> dict[str, Any]:
+    letters = dict(zip("abcd", [w.extent() for _ in range(4)], strict=True))
+    equation = w.rng.choice(
+        ["ab,bc->ac", "ab,bc", "ab,cb->ca", "abc,cd->abd", "ab->ba", "ab->a", "ab->", "a,b->ab", "abc,abd->acd", "ab,ab->",
+         "ab,bc,cd->ad", "abc,c", "ab,ab->ab", "...a,ab->...b", "aa->a", "ab, bc -> ca", "ab,a->b", "ba", "ab,cd->acbd"]
+    )  # fmt: skip
+    terms = equation.replace(" ", "").replace("...", "c").split("->")[0].split(",")
+    dtype = w.dtype("f")
+    return {"equation": equation, "tensors": [w.tensor([letters[c] for c in term], dtype=dtype) for term in terms]}
+
+
+@recipe("aten.convolution", "aten.conv1d", "aten.conv2d", "aten.conv3d")
+def convolution(w: World, op: Any) -> dict[str, Any]:
+    rng = w.rng
+    name = str(op).split(".")[1]
+    rank = rng.randint(1, 2) if name == "convolution" else int(name[4])
+    groups, dtype = rng.choice([1, 1, 2]), w.dtype("f")
+    window = [rng.randint(1, 3) for _ in range(rank)]
+    transposed = name == "convolution" and rng.random() < 0.2
+    inner, outer = groups * rng.randint(1, 2), groups * rng.randint(1, 2)
+    shape = [outer, inner // groups] if not transposed else [inner, outer // groups]
+    batch = [] if name != "convolution" and rng.random() < 0.15 else [rng.randint(1, 2)]
+    found: dict[str, Any] = {
+        "input": w.tensor([*batch, inner, *[rng.randint(3, 6) for _ in range(rank)]], dtype=dtype),
+        "weight": w.tensor([*shape, *window], dtype=dtype),
+        "bias": w.tensor([outer], dtype=dtype) if rng.random() < 0.6 else None,
+        "stride": [rng.randint(1, 2) for _ in range(rng.choice([1, rank]))],
+        "padding": [rng.randint(0, 2) for _ in range(rng.choice([1, rank]))],
+        "dilation": [rng.randint(1, 2) for _ in range(rng.choice([1, rank]))],
+        "groups": groups,
+    }
+    if name == "convolution":
+        found |= {"transposed": transposed, "output_padding": [0] * rank}
+        found |= {key: [rng.randint(1, 2)] * rank for key in ("stride", "dilation")} | {"padding": [1] * rank}
+    if str(op).endswith("padding"):
+        found["padding"] = rng.choice(["same", "valid"])
+        found["stride"] = [1]
+    return found
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def _split_up(w: World, count: int) -> list[int]:
+    """A shape with so many elements."""
+    shape = []
+    while count > 1 and w.rng.random() < 0.8:
+        factor = w.rng.choice([n for n in range(1, count + 1) if count % n == 0])
+        shape.append(factor)
+        count //= factor
+    shape += [count] if count != 1 or not shape else []
+    w.rng.shuffle(shape)
+    if shape and prod(shape) and w.rng.random() < 0.3:
+        shape[w.rng.randrange(len(shape))] = -1
+    return shape
+
+
+@recipe("aten.view", "aten.reshape", "aten._unsafe_view", "aten.view_copy", "aten._reshape_copy", "prims.reshape")
+def resized(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(kinds="fibc")
+    if str(op).endswith(".dtype"):
+        return {"self": x, "dtype": w.dtype()}
+    size = _split_up(w, w.of(x).numel())
+    if str(op).startswith("prims"):
+        known = prod([n for n in size if n != -1])
+        return {"a": x, "shape": [w.of(x).numel() // max(known, 1) if n == -1 else n for n in size]}
+    return {"self": x, "size": size}
+
+
+@recipe("aten._reshape_alias", "aten.as_strided")
+def strided(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor()
+    size = [n for n in _split_up(w, w.of(x).numel()) if n != -1]
+    stride, step = [], 1
+    for n in reversed(size):
+        stride.append(step)
+        step *= n
+    return {"self": x, "size": size, "stride": stride[::-1]}
+
+
+@recipe("aten.expand", "aten.expand_copy", "aten.broadcast_to")
+def expanded(w: World, op: Any) -> dict[str, Any]:
+    shape = w.shape()
+    x = w.tensor([n if w.rng.random() < 0.5 else 1 for n in shape])
+    size = [-1 if n == m and w.rng.random() < 0.3 else n for n, m in zip(shape, w.of(x).shape, strict=True)]
+    return {"self": x, "size": [*w.shape(0, 1), *size]}
+
+
+@recipe("aten.expand_as")
+def expanded_as(w: World, op: Any) -> dict[str, Any]:
+    other = w.tensor()
+    return {"self": w.like(other), "other": other}
+
+
+@recipe("aten.view_as", "aten.reshape_as")
+def resized_as(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor()
+    return {"self": x, "other": w.tensor([abs(n) for n in _split_up(w, w.of(x).numel())])}
+
+
+@recipe("aten.unflatten")
+def unflattened(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    d = w.dim(w.of(x).dim())
+    return {"self": x, "dim": d, "sizes": _split_up(w, w.of(x).shape[d])}
+
+
+@recipe("aten.permute", "aten.permute_copy", "prims.transpose", "aten.empty_permuted")
+def permuted(w: World, op: Any) -> dict[str, Any]:
+    if "empty" in str(op):
+        size = w.shape()
+        return {"size": size, "physical_layout": w.rng.sample(range(len(size)), len(size))}
+    x = w.tensor()
+    rank = w.of(x).dim()
+    order = [d - rank if w.rng.random() < 0.3 and "aten" in str(op) else d for d in w.rng.sample(range(rank), rank)]
+    return _named(op, [x, order])
+
+
+@recipe("aten.movedim", "aten.moveaxis")
+def moved(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    rank = w.of(x).dim()
+    if str(op).endswith("int"):
+        return {"self": x, "source": w.dim(rank), "destination": w.dim(rank)}
+    count = w.rng.randint(0, rank)
+    return _named(op, [x, w.rng.sample(range(rank), count), w.rng.sample(range(rank), count)])
+
+
+@recipe("aten.split_with_sizes", "aten.split_with_sizes_copy", "aten.split", "aten.split_copy")
+def split(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    d = w.dim(w.of(x).dim())
+    n = w.of(x).shape[d]
+    if str(op).endswith(".Tensor"):
+        return {"self": x, "split_size": w.rng.randint(1, max(n, 1) + 1), "dim": d}
+    cut = w.rng.randint(0, n)
+    names = [a.name for a in op._schema.arguments]
+    return {"self": x, names[1]: w.rng.choice([[cut, n - cut], [n], [cut, 0, n - cut]]), "dim": d}
+
+
+@recipe("aten.t", "aten.t_copy", "aten.numpy_T")
+def flat(w: World, op: Any) -> dict[str, Any]:
+    return {"self": w.tensor(kinds="fibc", rank=(0, 2))}
+
+
+@recipe("aten.mT", "aten.adjoint", "aten.tril", "aten.triu")
+def square(w: World, op: Any) -> dict[str, Any]:
+    return {"self": w.tensor(kinds="fib" if "tri" in str(op) else "fibc", rank=(2, 3))}
+
+
+@recipe("aten.cat", "aten.concat", "aten.concatenate", "aten.stack")
+def joined(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    d = w.dim(w.of(x).dim())
+    parts = [x]
+    for _ in range(w.rng.randint(0, 2)):
+        shape = list(w.of(x).shape)
+        if "stack" not in str(op):
+            shape[d] = w.extent()
+        parts.append(w.tensor(shape, dtype=w.of(x).dtype if w.rng.random() < 0.7 else None))
+    if "stack" not in str(op) and w.rng.random() < 0.1:
+        parts.insert(w.rng.randint(0, len(parts)), w.new([0], w.of(x).dtype))
+    return {"tensors": parts, "dim": d}
+
+
+@recipe("aten.slice_scatter", "aten.select_scatter")
+def written(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    d = w.dim(w.of(x).dim())
+    shape, n = list(w.of(x).shape), w.of(x).shape[d]
+    if "select" in str(op):
+        del shape[d]
+        return {"self": x, "src": w.tensor(shape), "dim": d, "index": w.rng.randint(-max(n, 1), max(n, 1) - 1)}
+    start, end, step = w.rng.randint(-n, n), w.rng.randint(-n, n + 1), w.rng.randint(1, 3)
+    shape[d] = len(range(n)[start:end:step])
+    return {"self": x, "src": w.tensor(shape), "dim": d, "start": start, "end": end, "step": step}
+
+
+@recipe("aten.slice_backward", "aten.select_backward")
+def unsliced(w: World, op: Any) -> dict[str, Any]:
+    sizes = w.shape(1, 3)
+    d = w.dim(len(sizes))
+    shape, n = list(sizes), sizes[d]
+    if "select" in str(op):
+        del shape[d]
+        found = {"index": w.rng.randint(-max(n, 1), max(n, 1) - 1)}
+    else:
+        start, end, step = w.rng.randint(-n, n), w.rng.randint(-n, n + 1), w.rng.randint(1, 3)
+        shape[d] = len(range(n)[start:end:step])
+        found = {"start": start, "end": end, "step": step}
+    return {"grad_output": w.tensor(shape, "f"), "input_sizes": sizes, "dim": d, **found}
+
+
+@recipe("aten.constant_pad_nd")
+def padded(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    return {"self": x, "pad": [w.rng.randint(-1, 2) for _ in range(2 * w.rng.randint(0, w.of(x).dim()))]}
+
+
+@recipe("aten.roll", "aten.flip", "aten.repeat", "aten.tile")
+def turned(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor()
+    rank = w.of(x).dim()
+    dims = w.dims(rank)
+    if "roll" in str(op):
+        return {"self": x, "dims": dims, "shifts": [w.rng.randint(-4, 4) for _ in dims] or [w.rng.randint(-4, 4)]}
+    if "flip" in str(op):
+        return {"self": x, "dims": dims}
+    count = rank + w.rng.randint(0, 1) if "repeat" in str(op) else w.rng.randint(0, rank + 1)
+    return _named(op, [x, [w.rng.choice([1, 1, 2, 3, 0]) for _ in range(count)]])
+
+
+@recipe("aten.complex", "aten.polar")
+def complexes(w: World, op: Any) -> dict[str, Any]:
+    shape = w.shape()
+    dtype = w.rng.choice([torch.float32, torch.float64])
+    return _named(op, [w.tensor(shape, dtype=dtype), w.tensor(shape, dtype=dtype)])
+
+
+@recipe("aten.view_as_complex")
+def pairs(w: World, op: Any) -> dict[str, Any]:
+    return {"self": w.new([*w.shape(0, 2), 2], w.rng.choice([torch.float32, torch.float64]))}
+
+
+@recipe("aten.view_as_real", "aten.real", "aten.imag", "aten.resolve_conj")
+def parts(w: World, op: Any) -> dict[str, Any]:
+    return {"self": w.tensor(kinds="c")}
+
+
+# --- index -----------------------------------------------------------------------------------------------------------
+
+
+@recipe("aten.embedding", "aten.embedding_dense_backward")
+def embedded(w: World, op: Any) -> dict[str, Any]:
+    rows, width = max(w.extent(), 1), w.extent()
+    index = w.index(w.shape(0, 2), rows, (torch.int64, torch.int32))
+    padding = w.rng.choice([-1, 0, rows - 1])
+    if "backward" in str(op):
+        grad = w.tensor([*w.of(index).shape, width], "f")
+        by = w.rng.random() < 0.1
+        return {"grad_output": grad, "indices": index, "num_weights": rows, "padding_idx": padding,
+                "scale_grad_by_freq": by}  # fmt: skip
+    return {"weight": w.tensor([rows, width], "f"), "indices": index, "padding_idx": padding}
+
+
+def _without(shape: Any, d: int) -> list[int]:
+    return [n for e, n in enumerate(shape) if e != d % max(len(shape), 1)]
+
+
+@recipe("aten.index_select", "aten.index_add", "aten.index_copy")
+def by_row(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    d = w.dim(w.of(x).dim())
+    n = w.of(x).shape[d]
+    count = w.rng.randint(0, max(n, 1))
+    if "copy" in str(op):
+        index = w.permutation([min(count, n)], 0, n)
+        count = min(count, n)
+    else:
+        index = w.index([count], n, (torch.int64, torch.int32) if "copy" not in str(op) else (torch.int64,))
+    found = {"self": x, "dim": d, "index": index}
+    if "select" not in str(op):
+        shape = list(w.of(x).shape)
+        shape[d] = count
+        found["source"] = w.tensor(shape, dtype=w.of(x).dtype)
+    return found
+
+
+@recipe("aten.gather", "aten.take_along_dim", "aten.scatter", "aten.scatter_add", "aten.scatter_reduce")
+def along(w: World, op: Any) -> dict[str, Any]:
+    name = str(op)
+    x = w.tensor(rank=(1, 3))
+    d = w.dim(w.of(x).dim())
+    shape, n = list(w.of(x).shape), w.of(x).shape[d]
+    part = [m if w.rng.random() < 0.7 else w.rng.randint(0, m) for m in shape]
+    part[d] = w.rng.randint(0, n + 1) if "gather" in name or "take" in name else w.rng.randint(0, n)
+    adds = "add" in name or "reduce" in name
+    if "gather" in name or "take" in name or adds:
+        if "take" in name:
+            part = [m if w.rng.random() < 0.8 else 1 for m in shape]
+        index = w.index(part, n)
+    else:
+        index = w.permutation(part, d % len(shape), n)
+    found: dict[str, Any] = {"self": x, "dim": d}
+    if "take" in name:
+        return found | {"indices": index}
+    found["index"] = index
+    if "gather" in name:
+        return found
+    if "value" in name:
+        found["value"] = w.number("fi" if kind_of(w.of(x)) == "f" else "i")
+    else:
+        found["src"] = w.tensor([m + w.rng.choice([0, 0, 1]) for m in part], dtype=w.of(x).dtype)
+    if "scatter_reduce" in name:
+        found["reduce"] = w.rng.choice(["sum", "prod", "mean", "amax", "amin"])
+    elif "reduce" in name:
+        found["reduce"] = w.rng.choice(["add", "multiply"])
+    return found
+
+
+@recipe("aten.index", "aten._unsafe_index", "aten.index_put", "aten._unsafe_index_put")
+def indexed(w: World, op: Any) -> dict[str, Any]:
+    rng = w.rng
+    x = w.tensor(rank=(1, 3))
+    shape = list(w.of(x).shape)
+    if "put" in str(op) and rng.random() < 0.3:
+        mask = w.tensor(shape[: rng.randint(1, len(shape))], dtype=torch.bool)
+        value = w.tensor([] if rng.random() < 0.6 else shape[len(w.of(mask).shape) :], dtype=w.of(x).dtype)
+        return {"self": x, "indices": [mask], "values": value}
+    common = w.shape(0, 2)
+    indices: list[Var | None] = []
+    for d in range(rng.randint(1, len(shape))):
+        if rng.random() < 0.3:
+            indices.append(None)
+        else:
+            part = [m if rng.random() < 0.8 else 1 for m in common][rng.choice([0, 0, len(common) // 2]) :]
+            indices.append(w.index(part, shape[d], (torch.int64, torch.int64, torch.int32), wrap=True))
+    if "put" not in str(op):
+        return {"self": x, "indices": indices}
+    accumulate = rng.random() < 0.5
+    if not accumulate:  # positions that are written once
+        d = rng.randrange(len(shape))
+        indices = [None] * d + [w.permutation([rng.randint(0, shape[d])], 0, shape[d])]
+    given = [i for i in indices if i is not None]
+    if not given:
+        return {"self": x, "indices": indices, "values": w.tensor([], dtype=w.of(x).dtype), "accumulate": accumulate}
+    view = w.of(x)[tuple(slice(None) if i is None else w.of(i).long() for i in indices)]
+    wanted = list(view.shape)
+    if rng.random() < 0.4:
+        wanted = [m if rng.random() < 0.6 else 1 for m in wanted][rng.randint(0, len(wanted)) :]
+    return {"self": x, "indices": indices, "values": w.tensor(wanted, dtype=w.of(x).dtype), "accumulate": accumulate}
+
+
+@recipe("aten.topk", "aten.sort", "aten.argsort")
+def ordered(w: World, op: Any) -> dict[str, Any]:
+    """Distinct elements: the order of equal ones is not defined."""
+    shape = w.shape(1, 3)
+    dtype = w.rng.choice([*w.reals, torch.int64])
+    x = w.permutation(shape, 0, prod(shape)) if len(shape) == 1 else w.new([0], dtype)
+    values = w.permuted(prod(shape)).reshape(shape).to(dtype) - 3
+    w.program.inputs[-1 - x.number] = values
+    w.env[x.number] = values.clone()
+    d = w.dim(len(shape))
+    return {"self": x, "dim": d} | ({"k": w.rng.randint(0, shape[d])} if "topk" in str(op) else {})
+
+
+@recipe("aten.one_hot")
+def hot(w: World, op: Any) -> dict[str, Any]:
+    return {"self": w.index(w.shape(0, 2), 3), "num_classes": w.rng.choice([3, 4, 5])}

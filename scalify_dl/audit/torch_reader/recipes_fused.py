@@ -1,0 +1,248 @@
+"""Recipes of fused ops: normalisations, losses, attention, grouped products, ranges, and the backwards of these."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .recipes import recipe
+from .world import Var, World, prod
+
+aten = torch.ops.aten
+
+# --- softmax and normalisations --------------------------------------------------------------------------------------
+
+
+@recipe("aten._softmax", "aten._log_softmax", "aten._safe_softmax")
+def softmax(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(kinds="f")
+    found: dict[str, Any] = {"self": x, "dim": w.dim(w.of(x).dim())}
+    return found if "safe" in str(op) else found | {"half_to_float": False}
+
+
+@recipe("aten._softmax_backward_data", "aten._log_softmax_backward_data")
+def softmax_backward(w: World, op: Any) -> dict[str, Any]:
+    out = w.tensor(kinds="f")
+    dtype = w.of(out).dtype
+    d = w.dim(w.of(out).dim())
+    return {"grad_output": w.tensor(w.of(out).shape, dtype=dtype), "output": out, "dim": d, "input_dtype": dtype}
+
+
+def _norm(w: World) -> tuple[list[int], list[int], Any]:
+    lead, normalized = w.shape(0, 2), [max(n, 1) for n in w.shape(1, 2)]
+    return lead, normalized, w.dtype("f")
+
+
+def _perhaps(w: World, shape: list[int], dtype: Any) -> Var | None:
+    return w.tensor(shape, dtype=dtype) if w.rng.random() < 0.6 else None
+
+
+@recipe("aten.native_layer_norm", "aten.layer_norm", "aten.rms_norm", "aten._fused_rms_norm")
+def norm(w: World, op: Any) -> dict[str, Any]:
+    lead, normalized, dtype = _norm(w)
+    mixed = dtype in (torch.bfloat16, torch.float16) and w.rng.random() < 0.4 and "layer" in str(op)
+    parameters = torch.float32 if mixed else dtype
+    found: dict[str, Any] = {
+        "input": w.tensor([*lead, *normalized], dtype=dtype),
+        "normalized_shape": normalized,
+        "weight": w.tensor(normalized, dtype=parameters) if mixed else _perhaps(w, normalized, parameters),
+        "eps": w.rng.choice([1e-5, 0.5]),
+    }
+    if "layer" in str(op):
+        found["bias"] = w.tensor(normalized, dtype=parameters) if mixed else _perhaps(w, normalized, parameters)
+    elif w.rng.random() < 0.3:
+        found["eps"] = None
+    return found
+
+
+@recipe("aten.native_layer_norm_backward", "aten._fused_rms_norm_backward")
+def norm_backward(w: World, op: Any) -> dict[str, Any]:
+    lead, normalized, dtype = _norm(w)
+    x, grad = w.tensor([*lead, *normalized], dtype=dtype), w.tensor([*lead, *normalized], dtype=dtype)
+    weight, bias = _perhaps(w, normalized, dtype), _perhaps(w, normalized, dtype)
+    statistics = [*lead, *[1] * len(normalized)]
+    found: dict[str, Any] = {
+        "grad_out": grad, "input": x, "normalized_shape": normalized, "weight": weight,
+        "rstd": w.tensor(statistics, dtype=dtype),
+    }  # fmt: skip
+    if "layer" in str(op):
+        found |= {"mean": w.tensor(statistics, dtype=dtype), "bias": bias, "output_mask": [True, True, True]}
+    else:
+        found |= {"output_mask": [True, True]}
+    if w.rng.random() < 0.3:
+        found["output_mask"] = [w.rng.random() < 0.7 for _ in found["output_mask"]]
+    return found
+
+
+@recipe("aten.native_group_norm")
+def group_norm(w: World, op: Any) -> dict[str, Any]:
+    n, groups, each = w.rng.randint(1, 3), w.rng.randint(1, 3), w.rng.randint(1, 2)
+    spatial = [max(m, 1) for m in w.shape(0, 2)]
+    channels, dtype = groups * each, w.dtype("f")
+    return {
+        "input": w.tensor([n, channels, *spatial], dtype=dtype), "weight": _perhaps(w, [channels], dtype),
+        "bias": _perhaps(w, [channels], dtype), "N": n, "C": channels, "HxW": prod(spatial), "group": groups,
+        "eps": w.rng.choice([1e-5, 0.5]),
+    }  # fmt: skip
+
+
+@recipe("aten.native_dropout_backward")
+def dropout_backward(w: World, op: Any) -> dict[str, Any]:
+    grad = w.tensor(kinds="f")
+    return {"grad_output": grad, "mask": w.tensor(w.of(grad).shape, dtype=torch.bool), "scale": w.rng.choice([2.0, 1.25])}
+
+
+@recipe("aten.native_dropout", "aten.dropout", "aten.feature_dropout")
+def dropout(w: World, op: Any) -> dict[str, Any]:
+    return {"input": w.tensor(kinds="f", rank=(2, 3)), "p": w.rng.choice([0.0, 0.5, 1.0]), "train": w.rng.random() < 0.3}
+
+
+# --- losses ----------------------------------------------------------------------------------------------------------
+
+
+def _target(w: World, shape: list[int], classes: int, ignored: int) -> Var:
+    var = w.index(shape, classes)
+    if shape and prod(shape) and w.rng.random() < 0.5:
+        x = w.program.inputs[-1 - var.number]
+        x.view(-1)[w.rng.randrange(x.numel())] = ignored
+        w.env[var.number] = x.clone()
+    return var
+
+
+@recipe("aten.nll_loss", "aten.nll_loss_nd", "aten.nll_loss_forward", "aten.nll_loss2d_forward", "aten.cross_entropy_loss")
+def nll(w: World, op: Any) -> dict[str, Any]:
+    classes, dtype = w.rng.randint(1, 4), w.dtype("f")
+    spatial = [2, 3] if "2d" in str(op) else w.rng.choice([[], [], [], [2], [2, 3]]) if "loss_nd" in str(op) else []
+    batch = [w.rng.randint(1, 4)] if "2d" in str(op) or spatial or w.rng.random() < 0.85 else []
+    ignored = w.rng.choice([-100, -100, 0, classes - 1])
+    found: dict[str, Any] = {
+        "self": w.tensor([*batch, classes, *spatial], dtype=dtype),
+        "target": _target(w, [*batch, *spatial], classes, ignored),
+        "weight": w.tensor([classes], dtype=dtype) if w.rng.random() < 0.3 else None,
+        "reduction": w.rng.randint(0, 2),
+        "ignore_index": ignored,
+    }
+    if "cross" in str(op) and w.rng.random() < 0.2:
+        found["label_smoothing"] = 0.25
+    return found
+
+
+@recipe("aten.nll_loss_backward", "aten.nll_loss2d_backward")
+def nll_backward(w: World, op: Any) -> dict[str, Any]:
+    found = nll(w, "aten.nll_loss2d_forward" if "2d" in str(op) else "aten.nll_loss_forward")
+    dtype = w.of(found["self"]).dtype
+    grad = list(w.of(found["target"]).shape) if found["reduction"] == 0 else []
+    total = w.new([], dtype, 1, 4)
+    return {"grad_output": w.tensor(grad, dtype=dtype), **found, "total_weight": total}
+
+
+@recipe("aten.binary_cross_entropy_with_logits")
+def bce(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(kinds="f")
+    shape, dtype = w.of(x).shape, w.of(x).dtype
+    return {"self": x, "target": w.new(shape, dtype, 0, 1), "weight": _perhaps(w, shape, dtype) if w.rng.random() < 0.3 else None,
+            "pos_weight": _perhaps(w, shape, dtype) if w.rng.random() < 0.3 else None}  # fmt: skip
+
+
+@recipe("aten.mse_loss", "aten.l1_loss", "aten.mse_loss_backward")
+def distance(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(kinds="f")
+    shape, dtype = w.of(x).shape, w.of(x).dtype
+    found: dict[str, Any] = {"self": x, "target": w.tensor(shape, dtype=dtype), "reduction": w.rng.randint(0, 2)}
+    if "backward" in str(op):
+        found["grad_output"] = w.tensor(shape if found["reduction"] == 0 else [], dtype=dtype)
+    return found
+
+
+# --- attention and experts -------------------------------------------------------------------------------------------
+
+
+def _heads(w: World) -> tuple[dict[str, Any], list[int], list[int]]:
+    b, h, q, k, d = (w.rng.randint(1, 3) for _ in range(5))
+    dtype = w.rng.choice(w.reals)
+    d = 8 if dtype in (torch.bfloat16, torch.float16) else d
+    lead = [b, h]
+    found = {name: w.tensor([*lead, n, d], dtype=dtype) for name, n in (("query", q), ("key", k), ("value", k))}
+    return found, lead, [q, k]
+
+
+@recipe("aten.scaled_dot_product_attention", "aten._scaled_dot_product_flash_attention_for_cpu")
+def attention(w: World, op: Any) -> dict[str, Any]:
+    found, lead, scores = _heads(w)
+    found |= {"is_causal": w.rng.random() < 0.4, "scale": w.rng.choice([None, 0.5]), "dropout_p": 0.0}
+    if not found["is_causal"] and w.rng.random() < 0.5:
+        kind = w.of(found["query"]).dtype if "flash" in str(op) or w.rng.random() < 0.5 else torch.bool
+        shape = w.rng.choice([[*lead, *scores], [1, 1, *scores], scores])
+        found["attn_mask"] = w.tensor(shape, dtype=kind)
+    if "flash" not in str(op) and w.rng.random() < 0.2:
+        b, h, q, d = w.of(found["query"]).shape
+        found["query"] = w.tensor([b, 2 * h, q, d], dtype=w.of(found["key"]).dtype)
+        found |= {"enable_gqa": True, "attn_mask": None}
+    return found
+
+
+@recipe("aten._scaled_dot_product_flash_attention_for_cpu_backward")
+def attention_backward(w: World, op: Any) -> dict[str, Any]:
+    found, _, _ = _heads(w)
+    causal, scale = w.rng.random() < 0.4, w.rng.choice([None, 0.5])
+    q, k, v = (w.of(found[name]) for name in ("query", "key", "value"))
+    out, total = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)
+    saved = []
+    for x in (out, total):
+        var = w.new(x.shape, x.dtype)
+        w.program.inputs[-1 - var.number] = x.clone(memory_format=torch.contiguous_format)
+        w.env[var.number] = x.clone()
+        saved.append(var)
+    grad = w.tensor(out.shape, dtype=out.dtype)
+    return {"grad_out": grad, **found, "out": saved[0], "logsumexp": saved[1], "dropout_p": 0.0, "is_causal": causal,
+            "scale": scale}  # fmt: skip
+
+
+@recipe("aten._grouped_mm")
+def grouped(w: World, op: Any) -> dict[str, Any]:
+    """Rows in groups; bf16 alone has a kernel."""
+    groups, k, m = w.rng.randint(1, 3), 8, 8
+    ends = sorted(w.rng.randint(0, 6) for _ in range(groups))
+    ends[-1] = 8
+    offs = w.new([groups], torch.int32, 0, 1)
+    w.program.inputs[-1 - offs.number] = torch.tensor(ends, dtype=torch.int32)
+    w.env[offs.number] = torch.tensor(ends, dtype=torch.int32)
+    dtype = torch.bfloat16
+    shapes = w.rng.choice([([8, k], [groups, k, m]), ([k, 8], [8, m])])
+    return {"self": w.tensor(shapes[0], dtype=dtype), "mat2": w.tensor(shapes[1], dtype=dtype), "offs": offs}
+
+
+@recipe("aten.histc")
+def histogram(w: World, op: Any) -> dict[str, Any]:
+    return {"self": w.new(w.shape(), w.rng.choice([torch.float32, torch.float64]), -3, 3), "bins": w.rng.randint(1, 5),
+            "min": -2, "max": w.rng.choice([2, 6])}  # fmt: skip
+
+
+# --- out of nothing --------------------------------------------------------------------------------------------------
+
+
+@recipe("aten.arange", "prims.iota")
+def counted(w: World, op: Any) -> dict[str, Any]:
+    rng = w.rng
+    if str(op).startswith("prims"):
+        return {"length": rng.randint(0, 5), "start": rng.randint(-3, 3), "step": rng.randint(-2, 3),
+                "dtype": rng.choice([torch.int64, torch.int32]), "device": torch.device("cpu"), "requires_grad": False}  # fmt: skip
+    found: dict[str, Any] = {"start": rng.choice([0, 1, -2, 0.5, 250]), "end": rng.choice([0, 3, 5, 4.5, 7])}
+    found["end"] += found["start"] if found["start"] == 250 else 0
+    if str(op).endswith("start_step"):
+        found["step"] = rng.choice([1, 2, 3, 0.5])
+        if rng.random() < 0.2:
+            found["start"], found["end"], found["step"] = found["end"], found["start"], -found["step"]
+    return found
+
+
+@recipe("aten.empty_strided", "aten.new_empty_strided")
+def laid_out(w: World, op: Any) -> dict[str, Any]:
+    size = w.shape()
+    return {"size": size, "stride": [1] * len(size)}
+
+
+@recipe("aten.randint", "aten.randint_like")
+def whole(w: World, op: Any) -> dict[str, Any]:
+    return {"low": 0, "high": 5, "size": w.shape()}
