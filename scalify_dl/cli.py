@@ -24,6 +24,8 @@ app = typer.Typer(
 )
 rules_app = typer.Typer(help="Work with rule files.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
+readers_app = typer.Typer(help="Work with the readers of programs.", no_args_is_help=True)
+app.add_typer(readers_app, name="readers")
 
 FactsDir = Annotated[Path, typer.Argument(metavar="FACTS", help="Directory of fact tables.")]
 Base = Annotated[Path, typer.Argument(metavar="BASE", help="Dump of the single-device program.")]
@@ -288,6 +290,20 @@ def rules_check(
     from scalify_dl.commands.rules_check import rules_check as command
 
     raise typer.Exit(command(files or [], meanings=meaning or [], seconds=seconds, seed=seed, out=out, as_json=json))
+
+
+@readers_app.command("check")
+def readers_check(
+    framework: Annotated[str, typer.Argument(metavar="FRAMEWORK", help="Whose programs: torch.")],
+    seconds: Annotated[float, typer.Option("--seconds", help="CPU seconds to spend.")] = 60.0,
+    count: Annotated[int | None, typer.Option("--count", help="Programs after which to stop.")] = None,
+    seed: Annotated[int, typer.Option("--seed")] = 0,
+    json: Json = False,
+) -> None:
+    """Fuzz a reader: random programs, what is read of them is compared with what the framework computes."""
+    from scalify_dl.commands.readers import readers_check as command
+
+    raise typer.Exit(command(framework, seconds=seconds, seed=seed, count=count, as_json=json))
 
 
 app.command()(datalog)

@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any, NamedTuple
 
 import torch
 
 from scalify_dl.frontends.torch.lowering import LOWERINGS
 
-from . import recipes_fused
+from . import recipes_fused as recipes_fused
+from . import recipes_index as recipes_index
 from .recipes import RECIPES
 from .world import Step, Var, World, kind_of, variables
 
 __all__ = ["Overload", "overloads", "try_call"]
 
-assert recipes_fused
 NAMED: dict[str, list[str]] = {
-    "rounding_mode": ["floor", "trunc"], "approximate": ["tanh", "none"], "reduce": ["sum", "prod", "amax", "amin", "mean"],
-    "indexing": ["ij"], "padding": ["same", "valid"],
+    "rounding_mode": ["floor", "trunc"], "approximate": ["tanh", "none"], "padding": ["same", "valid"],
+    "reduce": ["sum", "prod", "amax", "amin", "mean"],
 }  # fmt: skip
+
+
+ELSEWHERE = ("cudnn", "efficient_attention", "product_flash_attention.", "_flash_attention_backward.", "aten.cuda.")
+FINITE = (
+    "conv", "addm", "addbmm", "baddbmm", "sign", "sgn", "div", "remainder", "fmod", "attention", "grouped_mm", "norm",
+    "backward", "loss", "var", "std", "elu", "silu", "softplus", "cross_entropy",
+)  # fmt: skip
+"""Parts of names of ops whose kernels differ at infinities."""
 
 
 class Overload(NamedTuple):
@@ -64,9 +72,7 @@ def _cannot_run(op: Any) -> str | None:
     types = [str(a.real_type) for a in op._schema.arguments]
     if not any(str(r.real_type) for r in op._schema.returns):
         return "it returns nothing"
-    if any(word in str(op) for word in ("cudnn", "efficient_attention", "product_flash_attention.", "_flash_attention_backward.")):
-        return "no kernel on a CPU"
-    if str(op) in ("aten.cuda.default",):
+    if any(word in str(op) for word in ELSEWHERE):
         return "no kernel on a CPU"
     if any(t in ("Any", "List[t]", "List[str]", "complex") or "Dict" in t or "torch.classes" in t for t in types):
         return "takes or gives Python values, no tensors"
@@ -75,13 +81,18 @@ def _cannot_run(op: Any) -> str | None:
     return None
 
 
-def try_call(w: World, overload: Overload, number: int) -> tuple[Step, list[str]] | None:
-    """Draws a call and runs it in the world; None where torch refuses it. Names the arguments off their defaults."""
+def try_call(w: World, overload: Overload, number: int, wanted: Container[str] = ()) -> tuple[Step, list[str]] | None:
+    """Draws a call and runs it in the world; None where torch refuses it. Names the arguments off their defaults.
+
+    `number` is that of its first result; `wanted` are arguments that should not be left at their defaults.
+    """
     mark = len(w.program.inputs)
     try:
-        args, kwargs, off = _arguments(w, overload.op)
+        args, kwargs, off = _arguments(w, overload.op, wanted)
         env = w.env
         values = [_value(arg, env) for arg in args]
+        if any(word in str(overload.op) for word in FINITE) and not _finite([*values, *kwargs.values()], env):
+            raise ValueError("kernels differ at infinity")
         out = overload.op(*values, **{key: _value(value, env) for key, value in kwargs.items()})
     except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError, OverflowError,
             AssertionError, AttributeError, KeyError):  # fmt: skip
@@ -90,8 +101,8 @@ def try_call(w: World, overload: Overload, number: int) -> tuple[Step, list[str]
             del w.env[n]
         return None
     results: list[tuple[int, int | None]] = []
-    items = enumerate(out) if isinstance(out, list | tuple) else [(None, out)]
-    for item, value in items:  # type: ignore[assignment]
+    items: list[tuple[int | None, Any]] = list(enumerate(out)) if isinstance(out, list | tuple) else [(None, out)]
+    for item, value in items:
         if isinstance(value, torch.Tensor):
             w.env[number] = value
             results.append((number, item))
@@ -101,13 +112,20 @@ def try_call(w: World, overload: Overload, number: int) -> tuple[Step, list[str]
     return step, off
 
 
+def _finite(values: list[Any], env: dict[int, Any]) -> bool:
+    plain = [_value(value, env) for value in values]
+    single = [x for value in plain for x in (value if isinstance(value, list) else [value])]
+    floats = [x for x in single if isinstance(x, float | torch.Tensor)]
+    return all(bool(torch.as_tensor(x).isfinite().all()) for x in floats)
+
+
 def _value(value: Any, env: dict[int, Any]) -> Any:
     if isinstance(value, Var):
         return env[value.number]
     return [_value(item, env) for item in value] if isinstance(value, list) else value
 
 
-def _arguments(w: World, op: Any) -> tuple[list[Any], dict[str, Any], list[str]]:
+def _arguments(w: World, op: Any, wanted: Container[str]) -> tuple[list[Any], dict[str, Any], list[str]]:
     schema = op._schema
     name = str(op).rsplit(".", 1)[0].rstrip("_")
     make = RECIPES.get(name) or RECIPES.get(f"{name}_")
@@ -119,7 +137,7 @@ def _arguments(w: World, op: Any) -> tuple[list[Any], dict[str, Any], list[str]]
     for a in schema.arguments:
         if a.name in given:
             value = given[a.name]
-        elif a.has_default_value() and w.rng.random() < 0.5:
+        elif a.has_default_value() and a.name not in wanted and w.rng.random() < 0.5:
             continue
         else:
             value = _argument(w, a, chosen, str(op))
@@ -153,12 +171,17 @@ def _argument(w: World, a: Any, chosen: dict[str, Any], op: str) -> Any:
     rank = first.dim() if first is not None else 2
     if type_ == "Tensor":
         if a.name in ("mask", "condition"):
-            return w.tensor(dtype=torch.bool) if first is None else w.tensor(w.of(w.like(tensors[0])).shape, dtype=torch.bool)
+            return w.tensor(None if first is None else w.of(w.like(tensors[0])).shape, dtype=torch.bool)
         if a.name == "out" or (a.alias_info and a.alias_info.is_write and first is not None):
             return w.new(w.shape(), w.dtype() if first is None else first.dtype)
         return w.like(tensors[-1]) if tensors else w.tensor(kinds="fffibc" if rng.random() < 0.1 else "ffib")
+    before = next((v for v in chosen.values() if isinstance(v, list) and v and isinstance(v[0], Var)), None)
+    if type_ == "List[Tensor]" and before is not None:  # as many as in the other list
+        return [w.like(var, broadcast=False) for var in before]
     if type_ == "List[Tensor]":
         return [w.like(tensors[0], broadcast=False) if tensors else w.tensor() for _ in range(rng.randint(1, 2))]
+    if type_ == "List[number]":
+        return [w.number("fi") for _ in before or ()]
     if type_ == "int":
         return _integer(w, a.name, rank, first)
     if type_ == "List[int]":
@@ -167,7 +190,7 @@ def _argument(w: World, a: Any, chosen: dict[str, Any], op: str) -> Any:
         complexes = first is not None and kind_of(first) == "c"
         return w.number("fi" + "b" * (rng.random() < 0.2) + "c" * complexes)
     if type_ == "float":
-        return rng.choice([0.0, 0.25, 0.5]) if a.name in ("p", "dropout_p") else rng.choice([0.5, 2.0, 1.0, -0.25, 0.125, 3.0])
+        return rng.choice([0.0, 0.25, 0.5] if a.name in ("p", "dropout_p") else [0.5, 2.0, 1.0, -0.25, 0.125, 3.0])
     if type_ == "bool":
         return rng.random() < 0.5
     if type_ == "List[bool]":

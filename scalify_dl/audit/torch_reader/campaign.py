@@ -9,7 +9,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -19,8 +19,10 @@ from .captures import CAPTURES, Refused
 from .compare import Outcome, outcome
 from .world import Program, World, variables
 
-WEIGHTS = {"written": 8, "make_fx": 6, "make_fx early": 3, "gradients": 2, "export": 0.4, "export decomposed": 0.3}
+WEIGHTS = {"written": 10, "make_fx": 5, "make_fx early": 2, "gradients": 1, "export": 0.2, "export decomposed": 0.15}
 STEPS = (5, 25)
+TRIES = 40
+"""Programs that are aimed at what was never drawn of an overload."""
 
 
 @dataclass
@@ -42,17 +44,32 @@ class Report:
     seconds: float = 0.0
     captures: Counter[str] = field(default_factory=Counter)
     uncaptured: Counter[str] = field(default_factory=Counter)
-    refused: Counter[str] = field(default_factory=Counter)
     checked: int = 0
     failures: list[Failure] = field(default_factory=list)
     drawn: Counter[str] = field(default_factory=Counter)
     """Overload → programs in whose text it stands and is lowered."""
     unknown: dict[str, Counter[str]] = field(default_factory=dict)
     """Op → why it was not lowered → how often."""
+    refused: set[str] = field(default_factory=set)
+    """`overload argument`s with which a call was `unknown:`."""
     off: Counter[str] = field(default_factory=Counter)
     """`overload argument` → how often off its default, in a call that was lowered."""
     overloads: list[Overload] = field(default_factory=list)
+    missing: dict[Overload, set[str]] = field(default_factory=dict)
+    """Overload → arguments that were never off their default ("": the overload itself)."""
+    tries: Counter[Overload] = field(default_factory=Counter)
+    """How often an overload was drawn for what is missing."""
     left_out: dict[str, str] = field(default_factory=dict)
+
+    def seen(self, name: str, arguments: Sequence[str]) -> None:
+        """An overload was drawn, and lowered, with these arguments off their default."""
+        self.drawn[name] += 1
+        self.off.update(f"{name} {argument}" for argument in arguments)
+        overload = next(o for o in self.overloads if str(o.op) == name)
+        if overload in self.missing:
+            self.missing[overload] -= {"", *arguments}
+            if not self.missing[overload]:
+                del self.missing[overload]
 
 
 def run(
@@ -62,6 +79,7 @@ def run(
     """Runs a campaign; the same seed gives the same programs in the same order."""
     found, left = overloads()
     report = Report(overloads=found, left_out=left)
+    report.missing = {o: {"", *named_arguments(o)} for o in found if writes or not o.writes}
     started = time.process_time()
     with quiet():
         while time.process_time() - started < seconds and (count is None or report.programs < count):
@@ -78,8 +96,15 @@ def one(report: Report, seed: int, writes: bool) -> None:
     torch.manual_seed(seed)
     capture = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
     allowed = [o for o in report.overloads if writes or not o.writes]
-    weights = [1 / (1 + report.drawn[str(o.op)] + 0.2 * _failed(report, str(o.op))) for o in allowed]
-    program, off = generate(rng, allowed, weights)
+    missing = [o for o in allowed if o in report.missing and report.tries[o] < TRIES]
+    if missing and rng.random() < 0.5:
+        target = rng.choice(missing)
+        report.tries[target] += 1
+        capture = "written"
+        program, off = aimed(rng, target, report.missing[target])
+    else:
+        weights = [1 / (1 + report.drawn[str(o.op)] + 0.2 * _failed(report, str(o.op))) for o in allowed]
+        program, off = generate(rng, allowed, weights)
     report.programs += 1
     if not program.steps:
         return
@@ -96,7 +121,9 @@ def one(report: Report, seed: int, writes: bool) -> None:
         name = str(step.op)
         if name in result.called and name not in result.unknown and result.refused is None:
             report.drawn[name] += 1
-            report.off.update(f"{name} {argument}" for argument in names)
+            report.seen(name, names)
+        elif name in result.unknown:
+            report.refused.update(f"{name} {argument}" for argument in names)
     message = result.failure or result.refused
     if message is not None:
         small, text, message = smaller(program, capture, text, message)
@@ -124,18 +151,31 @@ def generate(rng: random.Random, allowed: list[Overload], weights: list[float]) 
     return world.program, off
 
 
+def aimed(rng: random.Random, target: Overload, wanted: Container[str]) -> tuple[Program, list[list[str]]]:
+    """A program of one call, with some of the wanted arguments off their default."""
+    for _ in range(8):
+        world = World(rng)
+        made = try_call(world, target, 0, wanted)
+        if made is not None:
+            return world.program, [made[1]]
+    return Program(), []
+
+
 def attempt(program: Program, capture: str) -> tuple[Outcome, str] | str:
-    """Captures and compares; the reason where torch does not capture it."""
+    """Captures and compares; the reason where torch does not capture it, or captures something else."""
     try:
-        text, want = CAPTURES[capture](program)
+        text, want, again = CAPTURES[capture](program)
     except Refused as error:
         return str(error)
-    except Exception as error:  # noqa: BLE001  (whatever a version of torch raises)
+    except Exception as error:  # whatever a version of torch raises
         return f"{type(error).__name__}: {error}"
     try:
-        return outcome(text, program.fresh(), want), text
-    except Exception:  # noqa: BLE001  (a fault of the reader)
-        return Outcome(failure=traceback.format_exc(limit=-4)), text
+        found = outcome(text, program.fresh(), want)
+        if found.failure is not None and outcome(text, program.fresh(), again()).failure is None:
+            return "the graph that torch captured computes something else"
+    except Exception:  # a fault of the reader
+        found = Outcome(failure=traceback.format_exc(limit=-4))
+    return found, text
 
 
 def smaller(program: Program, capture: str, text: str, message: str) -> tuple[Program, str, str]:
@@ -160,18 +200,6 @@ def without(program: Program, at: int) -> Program:
         else:
             kept.steps.append(step)
     return kept
-
-
-def never_drawn(report: Report) -> Iterator[tuple[str, str | None]]:
-    """Overloads that were never lowered, and arguments that were never off their default (overload, argument)."""
-    for overload in report.overloads:
-        name = str(overload.op)
-        if not report.drawn[name]:
-            yield name, None
-            continue
-        for argument in named_arguments(overload):
-            if not report.off[f"{name} {argument}"]:
-                yield name, argument
 
 
 @contextlib.contextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import fx
@@ -12,8 +12,16 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from .world import Program, Step, Tensor, Var
 
-Capture = Callable[[Program], tuple[str, list[Tensor]]]
-"""FX text of a program, and the values that its outputs have in eager torch."""
+
+class Captured(NamedTuple):
+    """FX text of a program, the values that its outputs have in eager torch, and those that the graph itself gives."""
+
+    text: str
+    want: list[Tensor]
+    again: Callable[[], list[Tensor]]
+
+
+Capture = Callable[[Program], Captured]
 
 
 class Refused(Exception):
@@ -42,7 +50,7 @@ def readable(module: Any) -> str:
     return str(module.print_readable(print_output=False))
 
 
-def written(program: Program) -> tuple[str, list[Tensor]]:
+def written(program: Program) -> Captured:
     """The calls as they are, one by one: no op is taken apart."""
     inputs = program.fresh()
     graph = fx.Graph()
@@ -61,7 +69,8 @@ def written(program: Program) -> tuple[str, list[Tensor]]:
     env = program.play(inputs, node)
     order = [*program.numbers(), *(-1 - i for i in range(len(inputs)))]
     graph.output([nodes[n] for n in order])
-    return readable(fx.GraphModule(torch.nn.Module(), graph)), [env[n] for n in order]
+    module = fx.GraphModule(torch.nn.Module(), graph)
+    return Captured(readable(module), [env[n] for n in order], lambda: module(*program.fresh()))
 
 
 def _nodes(value: Any, nodes: dict[int, Any]) -> Any:
@@ -74,18 +83,20 @@ def _nodes(value: Any, nodes: dict[int, Any]) -> Any:
     return value
 
 
-def traced(program: Program, early: bool = False) -> tuple[str, list[Tensor]]:
+def traced(program: Program, early: bool = False) -> Captured:
     """`make_fx`; `early`: before composite ops are taken apart."""
-    return readable(make_fx(function_of(program), pre_dispatch=early)(*program.fresh())), expected(program)
+    module = make_fx(function_of(program), pre_dispatch=early)(*program.fresh())
+    return Captured(readable(module), expected(program), lambda: module(*program.fresh()))
 
 
-def traced_early(program: Program) -> tuple[str, list[Tensor]]:
+def traced_early(program: Program) -> Captured:
     """`make_fx` before composite ops are taken apart."""
     return traced(program, early=True)
 
 
-def with_gradients(program: Program) -> tuple[str, list[Tensor]]:
+def with_gradients(program: Program) -> Captured:
     """`make_fx` of a program and the gradients of its real inputs."""
+
     def function(*inputs: Tensor) -> list[Tensor]:
         real = [x.dtype.is_floating_point for x in inputs]
         leaves = [x.detach().requires_grad_() if is_real else x for x, is_real in zip(inputs, real, strict=True)]
@@ -99,13 +110,14 @@ def with_gradients(program: Program) -> tuple[str, list[Tensor]]:
         return [x.detach() for x in outs] + [x for x in grads if x is not None]
 
     want = function(*program.fresh())
-    return readable(make_fx(function)(*program.fresh())), want
+    module = make_fx(function)(*program.fresh())
+    return Captured(readable(module), want, lambda: module(*program.fresh()))
 
 
 class _Whole(torch.nn.Module):  # type: ignore[misc]
     """A program as a module: its inputs are arguments."""
 
-    def __init__(self, program: Program, gradless: Sequence[int] = ()) -> None:
+    def __init__(self, program: Program) -> None:
         super().__init__()
         self.program = program
 
@@ -115,7 +127,7 @@ class _Whole(torch.nn.Module):  # type: ignore[misc]
         return [env[n].clone() for n in self.program.numbers()]
 
 
-def exported(program: Program, decompose: bool = False) -> tuple[str, list[Tensor]]:
+def exported(program: Program, decompose: bool = False) -> Captured:
     """`torch.export`, with sub-modules inlined."""
     whole = torch.export.export(_Whole(program), tuple(program.fresh()), strict=False)
     if decompose:
@@ -130,36 +142,12 @@ def exported(program: Program, decompose: bool = False) -> tuple[str, list[Tenso
             want.append(inputs[names.index(spec.target)])
         else:
             want.append(results.pop(0))
-    return readable(whole.graph_module), want
+    return Captured(readable(whole.graph_module), want, lambda: list(whole.graph_module(*program.fresh())))
 
 
-def exported_and_decomposed(program: Program) -> tuple[str, list[Tensor]]:
+def exported_and_decomposed(program: Program) -> Captured:
     """`torch.export` and `run_decompositions`."""
     return exported(program, decompose=True)
-
-
-def joint(program: Program) -> tuple[str, list[Tensor]]:
-    """AOTAutograd's joint graph: the results, then the gradients of the inputs."""
-    from torch._functorch.aot_autograd import aot_export_joint_simple
-
-    def function(*inputs: Tensor) -> list[Tensor]:
-        env = program.play(inputs)
-        return [env[n].clone() for n in program.numbers() if env[n].dtype.is_floating_point]
-
-    real = [x.dtype.is_floating_point for x in program.inputs]
-    leaves = [x.requires_grad_() if is_real else x for x, is_real in zip(program.fresh(), real, strict=True)]
-    outs = function(*leaves)
-    grown = [x.requires_grad for x in outs]
-    if not outs or not all(grown):
-        raise Refused("a result without a gradient")
-    module = aot_export_joint_simple(function, tuple(leaves), trace_joint=True)
-    grads = [torch.ones_like(x) for x in outs]
-    wanted = [x for x in leaves if x.requires_grad]
-    found = iter(torch.autograd.grad(outs, wanted, grads, allow_unused=True))
-    each = [next(found) if is_real else None for is_real in real]
-    want = [x.detach() for x in outs] + each
-    program.tangents = [x.detach() for x in grads]  # type: ignore[attr-defined]
-    return readable(module), want
 
 
 CAPTURES: dict[str, Capture] = {

@@ -27,7 +27,8 @@ from scalify_dl.oracle.meaning import RANDOM, Unsupported
 from scalify_dl.oracle.program import Op, Program, load_program
 
 Array = np.ndarray[Any, Any]
-EPSILON = {"f64": 2.0**-52, "f32": 2.0**-23, "bf16": 2.0**-7, "f16": 2.0**-10, "c128": 2.0**-52, "c64": 2.0**-23}
+EPSILON = {"f64": 2.0**-44, "f32": 2.0**-23, "bf16": 2.0**-7, "f16": 2.0**-10, "c128": 2.0**-44, "c64": 2.0**-23}
+"""A rounding of each dtype; of the widest more, as kernels differ in their last digits."""
 RUNS = 5
 CALLED = re.compile(r"torch\.ops\.([\w.]+)\(")
 
@@ -59,8 +60,10 @@ class Rounded(Machine):
             rounded = round_to(x, dtype)
             if self.jitter is not None:
                 step = 1 + EPSILON.get(dtype, 0.1) * self.jitter.choice([-1.0, 1.0], x.shape)
-                exact = (rounded == x) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
+                exact = (rounded == x) & (np.abs(x) < 2**20) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
                 rounded = np.where(exact, rounded, rounded * step)
+                sign = self.jitter.choice([-1.0, 1.0], x.shape)
+                rounded = np.where(rounded == 0, 0.0 * sign, rounded)  # kernels differ in the sign of zeros
             found[rank] = rounded
         return found
 
@@ -90,11 +93,13 @@ def outcome(text: str, inputs: Sequence[Any], want: Sequence[Any]) -> Outcome:
         for op in graph.ops
         if op.kind.startswith(("unknown:", "custom:"))
     }
-    if len(graph.outputs) != len(want):
+    more = len(graph.outputs) - len(want)  # inputs that were written, and are not returned as they are, stand behind
+    if not 0 <= more <= len(inputs):
         result.failure = f"{len(graph.outputs)} outputs, {len(want)} are wanted"
         return result
     known = _known(graph)
-    for number, (port, value) in enumerate(zip(graph.outputs, want, strict=True)):
+    returned = graph.outputs[: len(want)]
+    for number, (port, value) in enumerate(zip(returned, want, strict=True)):
         dtype = TORCH[str(value.dtype)]
         if (port.tensor.dtype, port.tensor.shape) != (dtype, tuple(value.shape)):
             result.failure = f"output {number} is {port.tensor.type}, torch gives {dtype}{list(value.shape)}"
@@ -103,7 +108,7 @@ def outcome(text: str, inputs: Sequence[Any], want: Sequence[Any]) -> Outcome:
     scale = max([scale, *(EPSILON.get(port.tensor.dtype, 0.0) for port in graph.inputs)])
     runs = Runs(graph, inputs)
     try:
-        for number, (port, value) in enumerate(zip(graph.outputs, want, strict=True)):
+        for number, (port, value) in enumerate(zip(returned, want, strict=True)):
             if port.tensor in known:
                 result.checked += 1
                 wrong = _difference(runs, number, array(value), scale)
@@ -190,9 +195,10 @@ def _off(runs: Sequence[Array], want: Array, epsilon: float) -> Array:
     with np.errstate(all="ignore"):
         stacked = np.stack([run.astype(np.complex128 if want.dtype.kind == "c" else np.float64) for run in runs])
         finite = np.isfinite(stacked)
-        settled = finite.all(0) | (~finite).all(0)
+        settled = finite.all(0) | (stacked == stacked[0]).all(0) | np.isnan(stacked).all(0)
         spread = np.nan_to_num(np.abs(stacked - stacked[0])).max(0)
         size = np.abs(want[np.isfinite(want)]).max(initial=1.0)
         near = np.abs(stacked - want) <= 64 * epsilon * size + 8 * spread
-        same = near | (stacked == want) | (np.isnan(stacked) & np.isnan(want))
+        unlike = np.isnan(stacked) | np.isnan(want)  # inf - inf or inf: kernels differ in that
+        same = near | (stacked == want) | (~finite & ~np.isfinite(want) & unlike)
         return np.asarray(settled & ~same.any(0))

@@ -16,9 +16,10 @@ aten = torch.ops.aten
 
 @recipe("aten._softmax", "aten._log_softmax", "aten._safe_softmax")
 def softmax(w: World, op: Any) -> dict[str, Any]:
+    """The flag is for half input on a GPU."""
     x = w.tensor(kinds="f")
     found: dict[str, Any] = {"self": x, "dim": w.dim(w.of(x).dim())}
-    return found if "safe" in str(op) else found | {"half_to_float": False}
+    return found | ({"dtype": w.rng.choice([None, *w.reals])} if "safe" in str(op) else {"half_to_float": False})
 
 
 @recipe("aten._softmax_backward_data", "aten._log_softmax_backward_data")
@@ -35,7 +36,7 @@ def _norm(w: World) -> tuple[list[int], list[int], Any]:
 
 
 def _perhaps(w: World, shape: list[int], dtype: Any) -> Var | None:
-    return w.tensor(shape, dtype=dtype) if w.rng.random() < 0.6 else None
+    return w.new(shape, dtype, plain=True) if w.rng.random() < 0.6 else None
 
 
 @recipe("aten.native_layer_norm", "aten.layer_norm", "aten.rms_norm", "aten._fused_rms_norm")
@@ -46,11 +47,11 @@ def norm(w: World, op: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "input": w.tensor([*lead, *normalized], dtype=dtype),
         "normalized_shape": normalized,
-        "weight": w.tensor(normalized, dtype=parameters) if mixed else _perhaps(w, normalized, parameters),
-        "eps": w.rng.choice([1e-5, 0.5]),
+        "weight": w.new(normalized, parameters, plain=True) if mixed else _perhaps(w, normalized, parameters),
+        "eps": w.rng.choice([0.125, 0.5]),
     }
     if "layer" in str(op):
-        found["bias"] = w.tensor(normalized, dtype=parameters) if mixed else _perhaps(w, normalized, parameters)
+        found["bias"] = w.new(normalized, parameters, plain=True) if mixed else _perhaps(w, normalized, parameters)
     elif w.rng.random() < 0.3:
         found["eps"] = None
     return found
@@ -64,10 +65,10 @@ def norm_backward(w: World, op: Any) -> dict[str, Any]:
     statistics = [*lead, *[1] * len(normalized)]
     found: dict[str, Any] = {
         "grad_out": grad, "input": x, "normalized_shape": normalized, "weight": weight,
-        "rstd": w.tensor(statistics, dtype=dtype),
+        "rstd": w.new(statistics, dtype, plain=True),
     }  # fmt: skip
     if "layer" in str(op):
-        found |= {"mean": w.tensor(statistics, dtype=dtype), "bias": bias, "output_mask": [True, True, True]}
+        found |= {"mean": w.new(statistics, dtype, plain=True), "bias": bias, "output_mask": [True, True, True]}
     else:
         found |= {"output_mask": [True, True]}
     if w.rng.random() < 0.3:
@@ -83,19 +84,27 @@ def group_norm(w: World, op: Any) -> dict[str, Any]:
     return {
         "input": w.tensor([n, channels, *spatial], dtype=dtype), "weight": _perhaps(w, [channels], dtype),
         "bias": _perhaps(w, [channels], dtype), "N": n, "C": channels, "HxW": prod(spatial), "group": groups,
-        "eps": w.rng.choice([1e-5, 0.5]),
+        "eps": w.rng.choice([0.125, 0.5]),
     }  # fmt: skip
 
 
 @recipe("aten.native_dropout_backward")
 def dropout_backward(w: World, op: Any) -> dict[str, Any]:
     grad = w.tensor(kinds="f")
-    return {"grad_output": grad, "mask": w.tensor(w.of(grad).shape, dtype=torch.bool), "scale": w.rng.choice([2.0, 1.25])}
+    return {
+        "grad_output": grad,
+        "mask": w.tensor(w.of(grad).shape, dtype=torch.bool),
+        "scale": w.rng.choice([2.0, 1.25]),
+    }
 
 
 @recipe("aten.native_dropout", "aten.dropout", "aten.feature_dropout")
 def dropout(w: World, op: Any) -> dict[str, Any]:
-    return {"input": w.tensor(kinds="f", rank=(2, 3)), "p": w.rng.choice([0.0, 0.5, 1.0]), "train": w.rng.random() < 0.3}
+    return {
+        "input": w.tensor([2, *w.shape(1, 2)] if 0 not in w.extents else [2, 3], "f"),
+        "p": w.rng.choice([0.0, 0.5, 1.0]),
+        "train": w.rng.random() < 0.3,
+    }
 
 
 # --- losses ----------------------------------------------------------------------------------------------------------
@@ -110,7 +119,8 @@ def _target(w: World, shape: list[int], classes: int, ignored: int) -> Var:
     return var
 
 
-@recipe("aten.nll_loss", "aten.nll_loss_nd", "aten.nll_loss_forward", "aten.nll_loss2d_forward", "aten.cross_entropy_loss")
+@recipe("aten.nll_loss_forward", "aten.nll_loss2d_forward")
+@recipe("aten.nll_loss", "aten.nll_loss_nd", "aten.cross_entropy_loss")
 def nll(w: World, op: Any) -> dict[str, Any]:
     classes, dtype = w.rng.randint(1, 4), w.dtype("f")
     spatial = [2, 3] if "2d" in str(op) else w.rng.choice([[], [], [], [2], [2, 3]]) if "loss_nd" in str(op) else []
@@ -141,8 +151,12 @@ def nll_backward(w: World, op: Any) -> dict[str, Any]:
 def bce(w: World, op: Any) -> dict[str, Any]:
     x = w.tensor(kinds="f")
     shape, dtype = w.of(x).shape, w.of(x).dtype
-    return {"self": x, "target": w.new(shape, dtype, 0, 1), "weight": _perhaps(w, shape, dtype) if w.rng.random() < 0.3 else None,
-            "pos_weight": _perhaps(w, shape, dtype) if w.rng.random() < 0.3 else None}  # fmt: skip
+    return {
+        "self": x,
+        "target": w.new(shape, dtype, 0, 1),
+        "weight": _perhaps(w, shape, dtype) if w.rng.random() < 0.3 else None,
+        "pos_weight": _perhaps(w, shape, dtype) if w.rng.random() < 0.3 else None,
+    }
 
 
 @recipe("aten.mse_loss", "aten.l1_loss", "aten.mse_loss_backward")
@@ -163,14 +177,19 @@ def _heads(w: World) -> tuple[dict[str, Any], list[int], list[int]]:
     dtype = w.rng.choice(w.reals)
     d = 8 if dtype in (torch.bfloat16, torch.float16) else d
     lead = [b, h]
-    found = {name: w.tensor([*lead, n, d], dtype=dtype) for name, n in (("query", q), ("key", k), ("value", k))}
+    w.special = False
+    found = {name: w.new([*lead, n, d], dtype) for name, n in (("query", q), ("key", k), ("value", k))}
     return found, lead, [q, k]
 
 
 @recipe("aten.scaled_dot_product_attention", "aten._scaled_dot_product_flash_attention_for_cpu")
 def attention(w: World, op: Any) -> dict[str, Any]:
     found, lead, scores = _heads(w)
-    found |= {"is_causal": w.rng.random() < 0.4, "scale": w.rng.choice([None, 0.5]), "dropout_p": 0.0}
+    found |= {
+        "is_causal": w.rng.random() < 0.4,
+        "scale": w.rng.choice([None, 0.5]),
+        "dropout_p": w.rng.choice([0.0] * 9 + [0.5]),
+    }
     if not found["is_causal"] and w.rng.random() < 0.5:
         kind = w.of(found["query"]).dtype if "flash" in str(op) or w.rng.random() < 0.5 else torch.bool
         shape = w.rng.choice([[*lead, *scores], [1, 1, *scores], scores])
@@ -184,10 +203,12 @@ def attention(w: World, op: Any) -> dict[str, Any]:
 
 @recipe("aten._scaled_dot_product_flash_attention_for_cpu_backward")
 def attention_backward(w: World, op: Any) -> dict[str, Any]:
-    found, _, _ = _heads(w)
+    found, lead, scores = _heads(w)
     causal, scale = w.rng.random() < 0.4, w.rng.choice([None, 0.5])
     q, k, v = (w.of(found[name]) for name in ("query", "key", "value"))
-    out, total = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)
+    mask = None if causal or w.rng.random() < 0.5 else w.new([*lead, *scores], q.dtype)
+    bias = None if mask is None else w.of(mask)
+    out, total = aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=bias, scale=scale)
     saved = []
     for x in (out, total):
         var = w.new(x.shape, x.dtype)
@@ -196,7 +217,7 @@ def attention_backward(w: World, op: Any) -> dict[str, Any]:
         saved.append(var)
     grad = w.tensor(out.shape, dtype=out.dtype)
     return {"grad_out": grad, **found, "out": saved[0], "logsumexp": saved[1], "dropout_p": 0.0, "is_causal": causal,
-            "scale": scale}  # fmt: skip
+            "scale": scale, "attn_mask": mask}  # fmt: skip
 
 
 @recipe("aten._grouped_mm")
@@ -226,8 +247,14 @@ def histogram(w: World, op: Any) -> dict[str, Any]:
 def counted(w: World, op: Any) -> dict[str, Any]:
     rng = w.rng
     if str(op).startswith("prims"):
-        return {"length": rng.randint(0, 5), "start": rng.randint(-3, 3), "step": rng.randint(-2, 3),
-                "dtype": rng.choice([torch.int64, torch.int32]), "device": torch.device("cpu"), "requires_grad": False}  # fmt: skip
+        return {
+            "length": rng.randint(0, 5),
+            "start": rng.randint(-3, 3),
+            "step": rng.randint(-2, 3),
+            "dtype": rng.choice([torch.int64, torch.int32]),
+            "device": torch.device("cpu"),
+            "requires_grad": False,
+        }
     found: dict[str, Any] = {"start": rng.choice([0, 1, -2, 0.5, 250]), "end": rng.choice([0, 3, 5, 4.5, 7])}
     found["end"] += found["start"] if found["start"] == 250 else 0
     if str(op).endswith("start_step"):

@@ -16,7 +16,7 @@ REALS = [torch.float64, torch.float32]
 NARROW = [torch.bfloat16, torch.float16]
 INTEGERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 DTYPES = [*REALS, *NARROW, *INTEGERS, torch.bool, torch.complex64, torch.complex128]
-SPECIAL = [float("inf"), float("-inf"), float("nan"), -0.0]
+SPECIAL = [float("inf"), float("-inf"), -0.0]
 
 
 class Var(NamedTuple):
@@ -77,10 +77,9 @@ class Program:
 
     def text(self) -> str:
         """The program for people."""
+        inputs = enumerate(self.inputs)
         used = {n for step in self.steps for n in variables([*step.args, *step.kwargs.values()])}
-        lines = [
-            f"x{i}: {x.dtype} {list(x.shape)} = {x.tolist()!r:.200}" for i, x in enumerate(self.inputs) if -1 - i in used
-        ]
+        lines = [f"x{i}: {x.dtype} {list(x.shape)} = {x.tolist()!r:.200}" for i, x in inputs if -1 - i in used]
         return "\n".join([*lines, *map(str, self.steps)])
 
 
@@ -147,13 +146,15 @@ class World:
 
     # --- tensors ---------------------------------------------------------------------------------------------------
 
-    def new(self, shape: Sequence[int], dtype: Any, low: float | None = None, high: float | None = None) -> Var:
-        """A new input; integers (and eighths) between bounds, where they are given."""
+    def new(
+        self, shape: Sequence[int], dtype: Any, low: float | None = None, high: float | None = None, plain: bool = False
+    ) -> Var:
+        """A new input; integers (and eighths) between bounds, where they are given; `plain`: row-major in memory."""
         count = 1
         for n in shape:
             count *= n
         x = torch.tensor(self.items(count, dtype, low, high), dtype=dtype).reshape(list(shape))
-        if x.dim() > 1 and self.rng.random() < 0.1:  # not row-major in memory
+        if x.dim() > 1 and not plain and self.rng.random() < 0.1:  # not row-major in memory
             x = x.transpose(0, 1).contiguous().transpose(0, 1)
         self.program.inputs.append(x)
         number = -len(self.program.inputs)
@@ -223,7 +224,8 @@ class World:
 
     def permutation(self, shape: Sequence[int], dim: int, size: int) -> Var:
         """Indices that are distinct along a dim."""
-        order = torch.stack([self.permuted(size)[: shape[dim]] for _ in range(max(1, prod(shape) // max(shape[dim], 1)))])
+        rows = range(max(1, prod(shape) // max(shape[dim], 1)))
+        order = torch.stack([self.permuted(size)[: shape[dim]] for _ in rows])
         rest = [n for d, n in enumerate(shape) if d != dim]
         x = order.reshape([*rest, shape[dim]]).movedim(-1, dim).contiguous()
         self.program.inputs.append(x)

@@ -7,7 +7,7 @@ whose results are read it is assumed, and listed, that it writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Any, NamedTuple
 
@@ -70,24 +70,28 @@ class Calls(Sharing):
         """An op that writes arguments: they hold what its functional twin (or its lowering) computes of them."""
         targets = [given(argument, args, kwargs) for argument in written]
         out = any(argument.position is None for argument in written)
+        rest = {key: v for key, v in kwargs.items() if not (out and any(key == a.name for a in written))}
+        held = self.read(args), self.read(rest)  # before the mark: what memory holds is not taken back
+        self.read(list(variables([args, kwargs])))
         mark = len(self.c.graph.ops)
         known = True
         try:
             if _crossed(self, name, effect, targets, args, kwargs):
                 raise Unsupported("tensors that it writes share memory with others that it is given")
             twin = effect.twin if effect.twin and lowering_of(effect.twin) is not None else name
-            rest = {key: v for key, v in kwargs.items() if not (out and any(key == a.name for a in written))}
-            value = self.lowered(self.c, twin, self.read(args), self.read(rest))
+            value = self.lowered(self.c, twin, *held, wanted)
             values = list(value) if len(targets) > 1 and type(value) in (list, tuple) else [value]
             if len(values) != len(targets):
                 raise Unsupported("what it writes is not what its lowering gives")
             values = self.read(values)
         except Unsupported as reason:
             del self.c.graph.ops[mark:]
-            known, values = False, self.unknown(name, args, kwargs, targets, str(reason))
+            printed = wanted() if out else {}
+            types = printed if isinstance(printed, list) else [printed.get((n,)) for n in range(len(targets))]
+            known, values = False, self.unknown(name, args, kwargs, targets, str(reason), types)
         self.c.target = name
         for target, value in zip(targets, values, strict=True):
-            self.assign(target, value, name, out and known)
+            self.assign(target, value, name, out)
         if effect.results and any(share is not None for share in effect.results):
             results = [
                 given(share.argument, args, kwargs) if share is not None and share.argument else Hidden(self.c.name)
@@ -98,10 +102,16 @@ class Calls(Sharing):
             return Hidden(self.c.name)
         return self.fresh(self.opaque(name, self.read(args), self.read(kwargs), wanted(), "no lowering exists for it"))
 
-    def unknown(self, name: str, args: Any, kwargs: Any, targets: Any, why: str) -> list[Any]:
-        """What an op writes of which it is not known: results of an `unknown:` op in the structure of the targets."""
+    def unknown(
+        self, name: str, args: Any, kwargs: Any, targets: Any, why: str, printed: Sequence[Any] = ()
+    ) -> list[Any]:
+        """What an op writes of which it is not known: results of an `unknown:` op in the structure of the targets.
+
+        `printed` are the types that the text shows for them, where it does: an op may resize what it writes.
+        """
         types = [self.type_of(variable) for variable in variables(targets)]
-        items = dict(enumerate(types))
+        shown = printed if len(printed) == len(types) else [None] * len(types)
+        items = {n: seen or type for n, (seen, type) in enumerate(zip(shown, types, strict=True))}
         results = iter(opaque(self.c, f"unknown:{name}", self.read(args), self.read(kwargs), items, why).results)
 
         def filled(target: Any) -> Any:
@@ -148,7 +158,8 @@ class Calls(Sharing):
         node = target.node
         self.memory.touch(node.storage)
         if effect.twin and lowering_of(effect.twin) is not None:
-            result = self.compute(effect.twin, self.read(args), self.read(kwargs), lambda: [self.type_of(target)])
+            types_shown = wanted() or [self.type_of(target)]
+            result = self.compute(effect.twin, self.read(args), self.read(kwargs), lambda: types_shown)
             step = View(self, effect.twin, args, kwargs, effect.written[0], (), wanted)
             target.node = self.memory.view(node, step, result).node
         elif len(others) == 1 and len(args) == 2 and others[0] is args[1] and not kwargs:  # set_(x, source)
@@ -174,11 +185,12 @@ class Calls(Sharing):
         given = dict(zip(declared.parameters, args, strict=False)) | kwargs
         targets = [given.get(parameter) for parameter in declared.written]
         targets = [target for target in targets if target is not None]
+        held = self.read(given)
         mark = len(self.c.graph.ops)
         try:
             if len(args) > len(declared.parameters):
                 raise Unsupported("more arguments than are known")
-            values = list(self.read(self.lowered(self.c, name, (), self.read(given)))[1:])
+            values = list(self.read(self.lowered(self.c, name, (), held))[1:])
         except Unsupported as reason:
             del self.c.graph.ops[mark:]
             values = self.unknown(name, [], given, targets, str(reason))

@@ -9,7 +9,7 @@ from typing import Any
 
 from scalify_dl.errors import InputError
 
-from .lowering import LOWERINGS, Context, Unsupported
+from .lowering import LOWERINGS, Context, Unsupported, meant
 from .memory import Memory, Variable
 from .opaque import Items, nested, opaque
 from .sizes import Hidden
@@ -68,21 +68,24 @@ class Computing:
         if lowering is None:
             return self.opaque(name, args, kwargs, wanted(), "no lowering exists for it")
         mark = len(self.c.graph.ops)
-        self.c.printed = lambda item: _printed(wanted(), item)
         try:
-            return self.lowered(self.c, name, args, kwargs)
+            return self.lowered(self.c, name, args, kwargs, wanted)
         except Unsupported as reason:  # what the lowering had begun is taken back
             del self.c.graph.ops[mark:]
             return self.opaque(name, args, kwargs, wanted(), str(reason), unknown=True)
 
-    def lowered(self, c: Context, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    def lowered(
+        self, c: Context, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted = dict
+    ) -> Any:
         """What the lowering of an op makes of tensors; Unsupported where there is none for this form."""
         lowering = lowering_of(name)
         if lowering is None:
             raise Unsupported("no lowering exists for it")
         c.target = name
+        c.printed = lambda item: _printed(wanted(), item)
         try:
             _checked([*args, *kwargs.values()])
+            kwargs = meant(kwargs)
             return lowering(c, *args, **kwargs)
         except (TypeError, ValueError, AttributeError, IndexError, KeyError, ZeroDivisionError, OverflowError) as error:
             try:
@@ -101,12 +104,14 @@ class Computing:
             kind = f"unknown:{name}"
         else:
             kind, why = f"custom:{packet}", None
-        items = dict(enumerate(types)) if isinstance(types, list) else types
+        items = dict(enumerate(types)) if isinstance(types, list) else {k: v for k, v in types.items() if v}
         number = {(): ("s64", ())}  # that depends on data, or nothing
         op = opaque(self.c, kind, args, kwargs, items or number, why)
         if not items:
             return Hidden(name, tuple(op.results))
-        return op.results[0] if isinstance(types, list) else nested(dict(zip(types, op.results, strict=True)))
+        if isinstance(types, list):
+            return op.results[0]
+        return nested(dict.fromkeys(types) | dict(zip(items, op.results, strict=True)))
 
 
 @cache

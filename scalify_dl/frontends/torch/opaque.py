@@ -22,8 +22,8 @@ from .sizes import Hidden
 from .syntax import Item, Ref, Symbol, tensor_type
 
 MAX_ITEMS = 1 << 16
-Items = dict[tuple[int, ...], tuple[str, tuple[int, ...]]]
-"""Types of items by index path: `x[0][1]` is at (0, 1)."""
+Items = dict[tuple[int, ...], tuple[str, tuple[int, ...]] | None]
+"""Types of items by index path: `x[0][1]` is at (0, 1); None where the text shows none."""
 
 OWN_KEYS = re.compile(r"arg\d+|form|reason")
 """Attributes that are no keyword arguments: one of that name is stored with `keyword ` before it."""
@@ -131,13 +131,13 @@ def items_taken(module: Module, file: str | None) -> dict[str, Items]:
             type = tensor_type(statement.type)
         except ValueError as error:
             raise InputError(str(error), file=file, line=statement.line) from None
-        if type is not None and type.shape is not None:
-            found.setdefault(root, {})[*path, value.index] = (type.dtype, type.shape)
+        shown = None if type is None or type.shape is None else (type.dtype, type.shape)
+        found.setdefault(root, {})[*path, value.index] = shown
     return found
 
 
-def nested(items: dict[tuple[int, ...], Tensor]) -> Any:
-    """Items by index path as nested tuples; None where nothing is taken."""
+def nested(items: Mapping[tuple[int, ...], Tensor | None]) -> Any:
+    """Items by index path as nested tuples; None where nothing is taken, or no tensor."""
     if () in items:
         return items[()]
     result: list[Any] = []

@@ -6,7 +6,7 @@ from scalify_dl.frontends.graph import Graph, Op
 
 
 def prune(graph: Graph) -> None:
-    """Drops ops that no output needs; collectives stay, because every rank must issue them alike."""
+    """Drops ops that no output needs, and what is assumed of them; collectives stay: every rank issues them alike."""
     needed = {port.tensor for port in graph.outputs}
     kept: list[Op] = []
     for op in reversed(graph.ops):
@@ -15,3 +15,6 @@ def prune(graph: Graph) -> None:
             kept.append(op)
     kept.reverse()
     graph.ops[:] = kept
+    needed.update(port.tensor for port in graph.inputs)
+    needed.update(result for op in kept for result in op.results)
+    graph.assumptions[:] = [each for each in graph.assumptions if each.tensor in needed]

@@ -150,6 +150,13 @@ def _by_type(real: Callable[..., Any], logical: Callable[..., Any]) -> Callable[
     return lambda *xs: logical(*xs) if xs[0].dtype.kind == "b" else real(*xs)
 
 
+def complex_of(real: Array, imaginary: Array) -> Array:
+    """The complex number of two parts, which may be infinite."""
+    result = np.empty(np.shape(real), np.complex128)
+    result.real, result.imag = real, imaginary
+    return result
+
+
 PLAIN: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "add": _by_type(np.add, np.logical_or),
@@ -159,7 +166,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "ceil": np.ceil,
     "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
     "clz": _leading_zeros,
-    "complex": lambda re, im: re + 1j * im,
+    "complex": complex_of,
     "cosine": np.cos,
     "divide": divide,
     "erf": erf,

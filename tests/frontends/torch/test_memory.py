@@ -225,7 +225,7 @@ WRITES = {
 }  # fmt: skip
 UNKNOWN = {
     "foreach_twice", "foreach_crossed", "batch_norm", "resize", "as_strided", "as_strided_of_other_memory",
-    "step_slice_odd", "complex_as_real", "adjoint_complex", "fused_adam", "broadcast_tensors", "rrelu",
+    "step_slice_odd", "complex_as_real", "fused_adam", "broadcast_tensors", "rrelu",
 }  # fmt: skip
 """Cases in which something is rightly unknown."""
 

@@ -238,3 +238,15 @@ def test_any_over_no_dims_reduces_nothing() -> None:
 def test_errors_name_the_file_and_the_line(line: str) -> None:
     with pytest.raises(InputError, match=r"^g\.fx\.txt:3"):
         graph(line)
+
+
+def test_what_memory_holds_stays_where_the_op_that_reads_it_first_is_unknown() -> None:
+    found = graph(
+        'v: "f32[4, 6]" = torch.ops.aten.type_as.default(x, x)',
+        'w: "f32[4, 6]" = torch.ops.aten.tril_.default(x)',
+        "y: \"f32[4, 6]\" = torch.ops.aten.scatter_reduce.two_out(v, 1, i, z, 'mean', out = o)",
+        signature='x: "f32[4, 6]", i: "i64[4, 0]", z: "f32[4, 0]", o: "f32[4]"',
+        returned="(v, y)",
+    )
+    made = {result for op in found.ops for result in op.results} | {port.tensor for port in found.inputs}
+    assert all(operand in made for op in found.ops for operand in op.operands)

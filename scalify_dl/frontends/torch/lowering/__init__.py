@@ -1,8 +1,10 @@
 """ATen (and friends) → the op vocabulary of `docs/facts.md`: one table, `LOWERINGS`, filled by one file per family."""
 
 from . import (  # noqa: F401  (each registers its family)
+    activations,
     attention,
     collectives,
+    complexes,
     contractions,
     creation,
     custom,
@@ -12,8 +14,9 @@ from . import (  # noqa: F401  (each registers its family)
     indexing,
     normalise,
     reductions,
+    strides,
     views,
 )
-from .core import KERNELS, LOWERINGS, Context, Unsupported
+from .core import KERNELS, LOWERINGS, Context, Unsupported, meant
 
-__all__ = ["KERNELS", "LOWERINGS", "Context", "Unsupported"]
+__all__ = ["KERNELS", "LOWERINGS", "Context", "Unsupported", "meant"]

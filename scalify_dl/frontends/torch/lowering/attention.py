@@ -119,8 +119,8 @@ def flash(
 @lower("aten._scaled_dot_product_flash_attention_backward")
 def flash_backward(
     c: Context, grad: Tensor, q: Tensor, k: Tensor, v: Tensor, out: Tensor, logsumexp: Tensor, _cum_q: object,
-    _cum_k: object, _max_q: object, _max_k: object, dropout_p: float, is_causal: bool, *_: object,
-    scale: float | None = None,
+    _cum_k: object, _max_q: object, _max_k: object, dropout_p: float, is_causal: bool, _seed: object,
+    _offset: object, *, scale: float | None = None,
 ) -> tuple[Tensor, ...]:  # fmt: skip
     return backward(c, grad, (q, k, v, out, logsumexp), None, dropout_p, is_causal, scale)
 

@@ -101,31 +101,31 @@ def wait_tensor(c: Context, x: Tensor) -> Tensor:
 
 
 @functional("all_reduce")
-def all_reduce(c: Context, x: Tensor, reduce_op: str, *tail: object, group_name: object = None) -> Tensor:
-    group = group_of(c, tail, group_name)
-    result = collective(c, "all-reduce", x, x.shape, group, reducer=_reducer(c, reduce_op))
-    ranks = members(c, group)
+def all_reduce(c: Context, x: Tensor, reduce_op: str, *group: object, group_name: object = None) -> Tensor:
+    over = group_of(c, group, group_name)
+    result = collective(c, "all-reduce", x, x.shape, over, reducer=_reducer(c, reduce_op))
+    ranks = members(c, over)
     return _averaged(c, reduce_op, result, len(ranks) if ranks else None)
 
 
 @functional("all_reduce_coalesced")
-def all_reduce_coalesced(c: Context, xs: Sequence[Tensor], reduce_op: str, *tail: object) -> tuple[Tensor, ...]:
-    return tuple(all_reduce(c, x, reduce_op, *tail) for x in xs)
+def all_reduce_coalesced(c: Context, xs: Sequence[Tensor], reduce_op: str, *group: object) -> tuple[Tensor, ...]:
+    return tuple(all_reduce(c, x, reduce_op, *group) for x in xs)
 
 
 @lower(*[f"{space}.all_gather_into_tensor" for space in FUNCTIONAL], "_c10d_functional.all_gather_into_tensor_out")
 def all_gather_into_tensor(
     c: Context,
     x: Tensor,
-    *tail: Any,
+    *group: Any,
     group_size: int | None = None,
     group_name: object = None,
     out: Tensor | None = None,
 ) -> Tensor:
     """Concatenation along dim 0."""
-    numbers = [value for value in tail if isinstance(value, int)]
+    numbers = [value for value in group if isinstance(value, int)]
     size = group_size or (numbers[0] if numbers else 0)
-    return gathered(c, x, 0, size, group_of(c, tail, group_name))
+    return gathered(c, x, 0, size, group_of(c, group, group_name))
 
 
 def gathered(c: Context, x: Tensor, dim: int, size: int, group: object) -> Tensor:
@@ -136,18 +136,18 @@ def gathered(c: Context, x: Tensor, dim: int, size: int, group: object) -> Tenso
 
 
 @lower(*[f"{space}.all_gather_into_tensor_coalesced" for space in FUNCTIONAL])
-def all_gather_coalesced(c: Context, xs: Sequence[Tensor], *tail: object) -> tuple[Tensor, ...]:
-    return tuple(all_gather_into_tensor(c, x, *tail) for x in xs)
+def all_gather_coalesced(c: Context, xs: Sequence[Tensor], *group: object) -> tuple[Tensor, ...]:
+    return tuple(all_gather_into_tensor(c, x, *group) for x in xs)
 
 
 @lower(*[f"{space}.reduce_scatter_tensor" for space in FUNCTIONAL])
 def reduce_scatter_tensor(
-    c: Context, x: Tensor, reduce_op: str, *tail: Any, group_size: int | None = None, group_name: object = None
+    c: Context, x: Tensor, reduce_op: str, *group: Any, group_size: int | None = None, group_name: object = None
 ) -> Tensor:
     """Reduced, dim 0 split over the members."""
-    numbers = [value for value in tail if isinstance(value, int)]
+    numbers = [value for value in group if isinstance(value, int)]
     size = group_size or (numbers[-1] if numbers else 0)
-    return scattered(c, x, 0, size, group_of(c, tail, group_name), reduce_op)
+    return scattered(c, x, 0, size, group_of(c, group, group_name), reduce_op)
 
 
 def scattered(c: Context, x: Tensor, dim: int, size: int, group: object, reduce_op: object) -> Tensor:
@@ -160,14 +160,14 @@ def scattered(c: Context, x: Tensor, dim: int, size: int, group: object, reduce_
 
 
 @lower(*[f"{space}.reduce_scatter_tensor_coalesced" for space in FUNCTIONAL])
-def reduce_scatter_coalesced(c: Context, xs: Sequence[Tensor], reduce_op: str, *tail: object) -> tuple[Tensor, ...]:
-    return tuple(reduce_scatter_tensor(c, x, reduce_op, *tail) for x in xs)
+def reduce_scatter_coalesced(c: Context, xs: Sequence[Tensor], reduce_op: str, *group: object) -> tuple[Tensor, ...]:
+    return tuple(reduce_scatter_tensor(c, x, reduce_op, *group) for x in xs)
 
 
 @lower(*[f"{space}.all_to_all_single" for space in FUNCTIONAL])
 def all_to_all_single(
     c: Context, x: Tensor, output_splits: Sequence[Any] | None = None, input_splits: Sequence[Any] | None = None,
-    *tail: object, group_name: object = None,
+    *group: object, group_name: object = None,
 ) -> Tensor:  # fmt: skip
     """Equal parts of dim 0 change places; unequal ones depend on data."""
     for splits in (output_splits or (), input_splits or ()):
@@ -178,7 +178,7 @@ def all_to_all_single(
         ):
             raise Unsupported("all-to-all with unequal or data-dependent splits")
     numbers = {"split_dimension": [0], "concat_dimension": [0]}
-    return collective(c, "all-to-all", x, x.shape, group_of(c, tail, group_name), numbers)
+    return collective(c, "all-to-all", x, x.shape, group_of(c, group, group_name), numbers)
 
 
 @lower("_dtensor.shard_dim_alltoall")
@@ -197,12 +197,12 @@ def shard_dim_alltoall(c: Context, x: Tensor, gather_dim: int, shard_dim: int, g
 
 
 @functional("broadcast")
-def broadcast(c: Context, x: Tensor, src: int, *tail: object) -> Tensor:
+def broadcast(c: Context, x: Tensor, src: int, *group: object) -> Tensor:
     """The value of the member at position `src` of the group, which therefore comes first."""
-    group = group_of(c, tail)
-    ranks = members(c, group)
+    over = group_of(c, group)
+    ranks = members(c, over)
     if ranks is None and src == 0:
-        return collective(c, "collective-broadcast", x, x.shape, group)
+        return collective(c, "collective-broadcast", x, x.shape, over)
     if ranks is None:
         raise Unsupported("a broadcast over a group whose members are not known")
     if not 0 <= src < len(ranks):
@@ -248,38 +248,53 @@ def _group(group: object) -> object:
 
 
 @lower("c10d.allreduce_")
-def c10d_allreduce(c: Context, xs: Sequence[Tensor], group: object, reduce_op: object, *_: object) -> list[Tensor]:
+def c10d_allreduce(
+    c: Context, xs: Sequence[Tensor], group: object, reduce_op: object, sparse: Tensor | None = None,
+    _wait: object = True, _timeout: object = -1,
+) -> list[Tensor]:  # fmt: skip
+    if sparse is not None:
+        raise Unsupported("an all-reduce of sparse tensors")
     return [all_reduce(c, x, _printed(c, reduce_op, x), _group(group)) for x in xs]
 
 
 @lower("c10d.allreduce_coalesced_")
 def c10d_allreduce_coalesced(
-    c: Context, xs: Sequence[Tensor], group: object, reduce_op: object, *_: object
-) -> list[Tensor]:
+    c: Context, xs: Sequence[Tensor], group: object, reduce_op: object,
+    _wait: object = True, _timeout: object = -1,
+) -> list[Tensor]:  # fmt: skip
     return c10d_allreduce(c, xs, group, reduce_op)
 
 
 @lower("c10d.broadcast_")
-def c10d_broadcast(c: Context, xs: Sequence[Tensor], group: object, root: int, *_: object) -> list[Tensor]:
+def c10d_broadcast(
+    c: Context, xs: Sequence[Tensor], group: object, root: int, root_tensor: int = 0, _wait: object = True,
+    _timeout: object = -1,
+) -> list[Tensor]:  # fmt: skip
+    if root_tensor:
+        raise Unsupported("a broadcast of another than the first tensor")
     return [broadcast(c, x, root, _group(group)) for x in xs]
 
 
 @lower("c10d._allgather_base_")
-def c10d_allgather(c: Context, out: Tensor, x: Tensor, group: object, *_: object) -> Tensor:
+def c10d_allgather(
+    c: Context, out: Tensor, x: Tensor, group: object, _wait: object = True, _timeout: object = -1
+) -> Tensor:
     return c.reshape(gathered(c, x, 0, _ratio(out, x), _group(group)), out.shape)
 
 
 @lower("c10d.allgather_into_tensor_coalesced_")
 def c10d_allgather_coalesced(
-    c: Context, outs: Sequence[Tensor], xs: Sequence[Tensor], group: object, *_: object
-) -> list[Tensor]:
+    c: Context, outs: Sequence[Tensor], xs: Sequence[Tensor], group: object,
+    _wait: object = True, _timeout: object = -1,
+) -> list[Tensor]:  # fmt: skip
     return [c10d_allgather(c, out, x, group) for out, x in zip(outs, xs, strict=True)]
 
 
 @lower("c10d.allgather_")
 def c10d_allgather_list(
-    c: Context, outs: Sequence[Sequence[Tensor]], xs: Sequence[Tensor], group: object, *_: object
-) -> list[list[Tensor]]:
+    c: Context, outs: Sequence[Sequence[Tensor]], xs: Sequence[Tensor], group: object,
+    _wait: object = True, _timeout: object = -1,
+) -> list[list[Tensor]]:  # fmt: skip
     """The part of each member."""
     if len(outs) != 1 or len(xs) != 1:
         raise Unsupported("an all-gather of several tensors at once")
@@ -290,21 +305,25 @@ def c10d_allgather_list(
 
 
 @lower("c10d._reduce_scatter_base_")
-def c10d_reduce_scatter(c: Context, out: Tensor, x: Tensor, group: object, reduce_op: object, *_: object) -> Tensor:
+def c10d_reduce_scatter(
+    c: Context, out: Tensor, x: Tensor, group: object, reduce_op: object, _wait: object = True, _timeout: object = -1
+) -> Tensor:
     return c.reshape(scattered(c, x, 0, _ratio(x, out), _group(group), _printed(c, reduce_op, x)), out.shape)
 
 
 @lower("c10d.reduce_scatter_tensor_coalesced_")
 def c10d_reduce_scatter_coalesced(
-    c: Context, outs: Sequence[Tensor], xs: Sequence[Tensor], group: object, reduce_op: object, *_: object
-) -> list[Tensor]:
+    c: Context, outs: Sequence[Tensor], xs: Sequence[Tensor], group: object, reduce_op: object,
+    _wait: object = True, _timeout: object = -1,
+) -> list[Tensor]:  # fmt: skip
     return [c10d_reduce_scatter(c, out, x, group, reduce_op) for out, x in zip(outs, xs, strict=True)]
 
 
 @lower("c10d.reduce_scatter_")
 def c10d_reduce_scatter_list(
-    c: Context, outs: Sequence[Tensor], xs: Sequence[Sequence[Tensor]], group: object, reduce_op: object, *_: object
-) -> list[Tensor]:
+    c: Context, outs: Sequence[Tensor], xs: Sequence[Sequence[Tensor]], group: object, reduce_op: object,
+    _wait: object = True, _timeout: object = -1,
+) -> list[Tensor]:  # fmt: skip
     if len(outs) != 1 or len(xs) != 1:
         raise Unsupported("a reduce-scatter of several tensors at once")
     whole = c.concatenate(xs[0], 0)
@@ -314,7 +333,7 @@ def c10d_reduce_scatter_list(
 @lower("c10d.alltoall_base_")
 def c10d_alltoall(
     c: Context, out: Tensor, x: Tensor, group: object, output_splits: Sequence[int] = (),
-    input_splits: Sequence[int] = (), *_: object,
+    input_splits: Sequence[int] = (), _wait: object = True, _timeout: object = -1,
 ) -> Tensor:  # fmt: skip
     return all_to_all_single(c, x, output_splits, input_splits, _group(group))
 

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import category
 
-from .core import Context, Number, Unsupported, lower
+from .core import Context, Number, Unsupported, lower, whole
 from .dims import axis, broadcast_shape
 from .views import dtype_of
 
 
 @lower("aten.mm", "aten.dot", "aten.mv", "aten.vdot")
-def mm(c: Context, x: Tensor, y: Tensor, *_: object) -> Tensor:
+def mm(c: Context, x: Tensor, y: Tensor) -> Tensor:
+    x = c.conjugate(x) if "vdot" in c.target else x
     return c.dot(x, y, ((), ()), ([len(x.shape) - 1], [0]))
 
 
 @lower("aten.bmm")
-def bmm(c: Context, x: Tensor, y: Tensor, *_: object) -> Tensor:
+def bmm(c: Context, x: Tensor, y: Tensor) -> Tensor:
     if len(x.shape) != 3 or len(y.shape) != 3:
         raise InputError(f"bmm of {x.type} and {y.type}")
     return c.dot(x, y, ([0], [0]), ([2], [1]))
@@ -48,6 +48,7 @@ def linear(c: Context, x: Tensor, weight: Tensor, bias: Tensor | None = None) ->
 
 def _plus(c: Context, x: Tensor, product: Tensor, beta: Number, alpha: Number) -> Tensor:
     """beta · x + alpha · product; with beta 0, x is not even read (it may be uninitialised)."""
+    beta, alpha = whole(beta, product.dtype), whole(alpha, product.dtype)
     if alpha != 1:
         product = c.multiply(product, alpha)
     if beta == 0:
@@ -112,17 +113,33 @@ def _alone(c: Context, letters: str, x: Tensor, elsewhere: str) -> tuple[str, Te
     return "".join(ch for ch in letters if ch in elsewhere), c.reduce(x, gone, "sum")
 
 
-@lower("aten.convolution", "aten.conv1d", "aten.conv2d", "aten.conv3d")
-def convolution(c: Context, x: Tensor, weight: Tensor, bias: Tensor | None = None, *args: Any) -> Tensor:
-    """Batch, feature, spatial dims; no transposed convolution."""
+Amounts = int | Sequence[int]
+
+
+@lower("aten.conv1d", "aten.conv2d", "aten.conv3d")
+def conv(
+    c: Context, input: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Amounts = 1,
+    padding: Amounts | str = 0, dilation: Amounts = 1, groups: int = 1,
+) -> Tensor:  # fmt: skip
+    """Convolution of a batch."""
+    if isinstance(padding, str):
+        if padding != "valid":
+            raise Unsupported("padding by name")
+        padding = 0
+    if len(weight.shape) != len(input.shape):
+        raise Unsupported("convolution without a batch")
+    return convolution(c, input, weight, bias, stride, padding, dilation, False, 0, groups)
+
+
+@lower("aten.convolution")
+def convolution(
+    c: Context, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Amounts, padding: Amounts, dilation: Amounts,
+    transposed: bool, output_padding: Amounts, groups: int,
+) -> Tensor:  # fmt: skip
+    """Batch, feature, spatial dims; no transposed convolution, which alone pads its output."""
     spatial = len(x.shape) - 2
-    if "convolution" in c.target:
-        stride, padding, dilation, transposed, _, groups = args
-    else:
-        stride, padding, dilation, groups = (list(args) + [1, 0, 1, 1][len(args) :])[:4]
-        transposed = False
-    if transposed or isinstance(padding, str) or len(weight.shape) != len(x.shape):
-        raise Unsupported("transposed convolution, or padding by name")
+    if transposed or len(weight.shape) != len(x.shape):
+        raise Unsupported("transposed convolution, or one without a batch")
 
     def per_dim(value: object) -> list[int]:
         values = [value] if isinstance(value, int) else list(value)  # type: ignore[call-overload]
@@ -154,6 +171,8 @@ def diff(
     c: Context, x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
 ) -> Tensor:
     along = axis(dim, len(x.shape))
+    if n == 0:
+        return x
     x = c.concatenate([part for part in (prepend, x, append) if part is not None], along)
     for _ in range(n):
         size = x.shape[along]
@@ -166,5 +185,7 @@ def diff(
 def cumsum(c: Context, x: Tensor, dim: int, *, dtype: object = None) -> Tensor:
     wanted = dtype_of(dtype) if dtype else "s64" if category(x.dtype) < 2 else x.dtype
     x = c.convert(x, wanted)
+    if not x.shape:
+        return x
     symbols = {"reducer": ["prod" if "prod" in c.target else "sum"]}
     return c.emit("cumulative", (x,), x.dtype, x.shape, {"dimension": [axis(dim, len(x.shape))]}, symbols)

@@ -13,14 +13,15 @@ when it is used), or raises `Unsupported`, which makes an `unknown:` op.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from inspect import Parameter, signature
 from math import isfinite
 from typing import Any, NamedTuple, TypeVar
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
-from scalify_dl.frontends.torch.dtypes import is_floating, result_type
+from scalify_dl.frontends.torch.dtypes import category, is_floating, result_type
 
 from .dims import Shape, broadcast_shape
 from .emitter import Number
@@ -62,15 +63,37 @@ def exact(number: object) -> Fraction | None:
     return Fraction(repr(number)) if isinstance(number, float) and isfinite(number) else None
 
 
+def whole(factor: Number, dtype: str) -> Number:
+    """A factor as torch takes it into a computation in a dtype: integers truncate it."""
+    return factor if category(dtype) > 1 else int(bool(factor)) if dtype == "pred" else int(factor)
+
+
 def fits(value: Fraction) -> bool:
     """Whether numerator and denominator fit the fact tables."""
     return abs(value.numerator) < 2**31 and value.denominator < 2**31
 
 
+WHERE = frozenset({"device", "pin_memory", "memory_format", "non_blocking", "requires_grad", "generator"})
+"""Keyword arguments that do not change what is computed, wherever they occur: no lowering sees them."""
+
+
+COMPLEX = frozenset({"negate", "exponential", "log", "sqrt", "rsqrt", "sine", "cosine", "tan", "tanh"})
+"""Ops of one operand that the vocabulary has for complex numbers, too."""
+
+SWALLOWING = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+
+
 def lower(*names: str) -> Callable[[F], F]:
-    """Registers a lowering under op names, with or without an overload."""
+    """Registers a lowering under op names, with or without an overload.
+
+    A lowering names every argument that it takes: one that it does not know makes the op `unknown:`, never is ignored.
+    Only those of a process group, which come in several forms, may be taken as they are, as `*group`; and what is
+    handed on to another lowering, as `*passed, **named`.
+    """
 
     def register(function: F) -> F:
+        rest = [p.name for p in signature(function).parameters.values() if p.kind in SWALLOWING]
+        assert rest in ([], ["group"], ["passed", "named"]), f"{names[0]} swallows arguments"
         for name in names:
             assert name not in LOWERINGS, name
             LOWERINGS[name] = function
@@ -91,6 +114,14 @@ def kernel(name: str, parameters: str, written: str) -> Callable[[F], F]:
 
 class Unsupported(Exception):
     """This form of an op has no lowering; the text says why."""
+
+
+def meant(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments that a lowering sees. Unsupported for tensors that are not dense."""
+    layout = kwargs.get("layout")
+    if layout is not None and getattr(layout, "path", None) != "torch.strided":
+        raise Unsupported(f"layout {getattr(layout, 'path', layout)}")
+    return {key: value for key, value in kwargs.items() if key not in WHERE and key != "layout"}
 
 
 class Context(Structure):
@@ -123,6 +154,8 @@ class Context(Structure):
 
     def unary(self, kind: str, x: Tensor, floating: bool = True) -> Tensor:
         """An elementwise op of one operand; where it computes in reals, integers become f32 first."""
+        if x.dtype[0] == "c" and kind not in COMPLEX:
+            raise Unsupported(f"{kind} of complex numbers")
         if floating and not is_floating(x.dtype) and x.dtype[0] != "c":
             x = self.convert(x, "f32")
         return self.emit(kind, (x,), x.dtype, x.shape)
@@ -189,7 +222,7 @@ class Context(Structure):
 
     def reduce(self, x: Tensor, dims: Iterable[int], reducer: str, keepdim: bool = False) -> Tensor:
         """Reduction over dims; with `keepdim` they stay with size 1."""
-        gone = sorted(set(dims))
+        gone = sorted(set(dims)) if x.shape else []  # dim 0 of a scalar is none
         shape = tuple(n for d, n in enumerate(x.shape) if d not in gone)
         result = self.emit("reduce", (x,), x.dtype, shape, {"dimensions": gone}, {"reducer": [reducer]}) if gone else x
         return self.keep(result, x.shape, gone) if keepdim else result

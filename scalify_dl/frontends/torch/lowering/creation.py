@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
-from typing import Any
+from math import ceil, prod
 
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import is_floating
@@ -27,28 +26,32 @@ def _filled(c: Context, value: Number, dtype: str, size: Sequence[int], like: bo
 
 
 @lower("aten.full")
-def full(c: Context, size: Sequence[int], value: Number, *, dtype: object = None, **_: object) -> Tensor:
+def full(c: Context, size: Sequence[int], value: Number, *, dtype: object = None) -> Tensor:
     return _filled(c, value, dtype_of(dtype) if dtype else _default(value), size)
 
 
-@lower("aten.full_like", "aten.new_full")
-def full_like(c: Context, x: Tensor, *args: Any, dtype: object = None, **_: object) -> Tensor:
-    size, value = (x.shape, args[0]) if "like" in c.target else args[:2]
-    return _filled(c, value, dtype_of(dtype) if dtype else x.dtype, size, like="like" in c.target)
+@lower("aten.full_like")
+def full_like(c: Context, x: Tensor, value: Number, *, dtype: object = None) -> Tensor:
+    return _filled(c, value, dtype_of(dtype) if dtype else x.dtype, x.shape, like=True)
+
+
+@lower("aten.new_full")
+def new_full(c: Context, x: Tensor, size: Sequence[int], value: Number, *, dtype: object = None) -> Tensor:
+    return _filled(c, value, dtype_of(dtype) if dtype else x.dtype, size)
 
 
 @lower("aten.zeros", "aten.ones")
-def zeros(c: Context, size: Sequence[int], *, dtype: object = None, **_: object) -> Tensor:
+def zeros(c: Context, size: Sequence[int], *, dtype: object = None) -> Tensor:
     return _filled(c, int("ones" in c.target), dtype_of(dtype) if dtype else "f32", size)
 
 
 @lower("aten.zeros_like", "aten.ones_like")
-def zeros_like(c: Context, x: Tensor, *, dtype: object = None, **_: object) -> Tensor:
+def zeros_like(c: Context, x: Tensor, *, dtype: object = None) -> Tensor:
     return _filled(c, int("ones" in c.target), dtype_of(dtype) if dtype else x.dtype, x.shape, like=True)
 
 
 @lower("aten.new_zeros", "aten.new_ones")
-def new_zeros(c: Context, x: Tensor, size: Sequence[int], *, dtype: object = None, **_: object) -> Tensor:
+def new_zeros(c: Context, x: Tensor, size: Sequence[int], *, dtype: object = None) -> Tensor:
     return _filled(c, int("ones" in c.target), dtype_of(dtype) if dtype else x.dtype, size)
 
 
@@ -63,21 +66,26 @@ def fill(c: Context, x: Tensor, value: Tensor | Number) -> Tensor:
 
 
 @lower("aten.scalar_tensor")
-def scalar_tensor(c: Context, value: Number, *, dtype: object = None, **_: object) -> Tensor:
+def scalar_tensor(c: Context, value: Number, *, dtype: object = None) -> Tensor:
     return c.scalar(value, dtype_of(dtype) if dtype else "f32")
 
 
-@lower("aten.arange", "prims.iota")
-def arange(
-    c: Context, *args: Any, dtype: object = None, start: int | None = None, step: int | None = None, **_: object
-) -> Tensor:
-    """`arange(end)`, `arange(start, end, step)`; `prims.iota(length, start=, step=)`."""
-    if c.target.startswith("prims"):
-        first, jump = start or 0, 1 if step is None else step
-        last = first + jump * args[0]
-    else:
-        first, last = (0, args[0]) if len(args) == 1 else args[:2]
-        jump = args[2] if len(args) > 2 else (step or 1)
+@lower("prims.iota")
+def iota(c: Context, length: int, *, start: int, step: int, dtype: object) -> Tensor:
+    return _range(c, start, start + step * length, step, dtype) if step else c.splat(start, dtype_of(dtype), (length,))
+
+
+@lower("aten.arange.default")
+def arange(c: Context, end: Number, *, dtype: object = None) -> Tensor:
+    return _range(c, 0, end, 1, dtype)
+
+
+@lower("aten.arange")
+def arange_from(c: Context, start: Number, end: Number, step: Number = 1, *, dtype: object = None) -> Tensor:
+    return _range(c, start, end, step, dtype)
+
+
+def _range(c: Context, first: Number, last: Number, jump: Number, dtype: object) -> Tensor:
     whole = all(isinstance(v, int) for v in (first, last, jump))
     name = dtype_of(dtype) if dtype else "s64" if whole else "f32"
     size = max(ceil((last - first) / jump), 0)
@@ -93,7 +101,7 @@ def arange(
 
 
 @lower("aten.eye")
-def eye(c: Context, n: int, m: int | None = None, *, dtype: object = None, **_: object) -> Tensor:
+def eye(c: Context, n: int, m: int | None = None, *, dtype: object = None) -> Tensor:
     shape = (n, n if m is None else m)
     diagonal = c.compare("EQ", c.iota("s64", shape, 0), c.iota("s64", shape, 1))
     return c.convert(diagonal, dtype_of(dtype) if dtype else "f32")
@@ -109,14 +117,16 @@ def tril(c: Context, x: Tensor, diagonal: int = 0) -> Tensor:
 
 
 @lower("aten.empty", "aten.empty_permuted", "aten.empty_strided")
-def empty(c: Context, size: Sequence[int], *_: object, dtype: object = None, **__: object) -> Tensor:
+def empty(c: Context, size: Sequence[int], _order: object = None, *, dtype: object = None) -> Tensor:
+    """Uninitialised, in any order of memory."""
     return c.emit("empty", (), dtype_of(dtype) if dtype else "f32", tuple(size))
 
 
 @lower("aten.empty_like", "aten.new_empty", "aten.new_empty_strided")
 def empty_like(
-    c: Context, x: Tensor, size: Sequence[int] | None = None, *_: object, dtype: object = None, **__: object
+    c: Context, x: Tensor, size: Sequence[int] | None = None, _stride: object = None, *, dtype: object = None
 ) -> Tensor:
+    """Uninitialised, in any order of memory."""
     shape = x.shape if size is None else tuple(size)
     return c.emit("empty", (), dtype_of(dtype) if dtype else x.dtype, shape)
 
@@ -127,6 +137,8 @@ def empty_like(
 @lower("aten.native_dropout")
 def native_dropout(c: Context, x: Tensor, p: float, train: bool | None = True) -> tuple[Tensor, Tensor]:
     """(x · mask / (1 − p), mask); the identity outside of training."""
+    if not prod(x.shape):
+        raise Unsupported("dropout of nothing, whose mask is of another type")
     if train is False or p == 0:
         return x, c.splat(True, "pred", x.shape)
     mask = c.emit("dropout-mask", (x,), "pred", x.shape, None, {"probability": [repr(float(p))]})
@@ -151,42 +163,51 @@ def _random(c: Context, kind: str, dtype: str, shape: Sequence[int], **symbols: 
 
 
 @lower("aten.rand", "aten.randn")
-def rand(c: Context, size: Sequence[int], *, dtype: object = None, **_: object) -> Tensor:
+def rand(c: Context, size: Sequence[int], *, dtype: object = None) -> Tensor:
     return _random(c, "rng-normal" if "randn" in c.target else "rng-uniform", dtype_of(dtype) if dtype else "f32", size)
 
 
 @lower("aten.rand_like", "aten.randn_like")
-def rand_like(c: Context, x: Tensor, *, dtype: object = None, **_: object) -> Tensor:
+def rand_like(c: Context, x: Tensor, *, dtype: object = None) -> Tensor:
     kind = "rng-normal" if "randn" in c.target else "rng-uniform"
     return _random(c, kind, dtype_of(dtype) if dtype else x.dtype, x.shape)
 
 
 @lower("aten.bernoulli")
-def bernoulli(c: Context, x: Tensor, p: object = None, **_: object) -> Tensor:
+def bernoulli(c: Context, x: Tensor, p: object = None) -> Tensor:
     """1 with probability x (or p): a uniform number compared with it."""
     if isinstance(p, float | Tensor):
         x = c.operand(p, x.dtype, x.shape)
     return c.convert(c.compare("LT", _random(c, "rng-uniform", x.dtype, x.shape), x), x.dtype)
 
 
+def _real(x: Tensor) -> None:
+    if not is_floating(x.dtype):
+        raise Unsupported("random numbers that are not real")
+
+
 @lower("aten.uniform", "aten.uniform_")
-def uniform(c: Context, x: Tensor, low: float = 0.0, high: float = 1.0, **_: object) -> Tensor:
+def uniform(c: Context, x: Tensor, low: float = 0.0, high: float = 1.0) -> Tensor:
+    _real(x)
     unit = _random(c, "rng-uniform", x.dtype, x.shape)
     return unit if (low, high) == (0, 1) else c.add(c.multiply(unit, high - low), low)
 
 
 @lower("aten.normal_", "aten.normal_functional")
-def normal(c: Context, x: Tensor, mean: float = 0.0, std: float = 1.0, **_: object) -> Tensor:
+def normal(c: Context, x: Tensor, mean: float = 0.0, std: float = 1.0) -> Tensor:
+    _real(x)
     unit = _random(c, "rng-normal", x.dtype, x.shape)
     return unit if (mean, std) == (0, 1) else c.add(c.multiply(unit, std), mean)
 
 
-@lower("aten.randint", "aten.randint.low")
-def randint(c: Context, *args: object, dtype: object = None, **_: object) -> Tensor:
-    *limits, size = [a for a in args if a is not None][:3]
-    low, high = limits if len(limits) == 2 else (0, limits[0])
-    name = dtype_of(dtype) if dtype else "s64"
-    return _random(c, "rng-uniform", name, size, low=low, high=high)  # type: ignore[arg-type]
+@lower("aten.randint")
+def randint(c: Context, high: int, size: Sequence[int], *, dtype: object = "torch.int64") -> Tensor:
+    return randint_from(c, 0, high, size, dtype=dtype)
+
+
+@lower("aten.randint.low", "aten.randint.low_generator")
+def randint_from(c: Context, low: int, high: int, size: Sequence[int], *, dtype: object = "torch.int64") -> Tensor:
+    return _random(c, "rng-uniform", dtype_of(dtype) if dtype else "f32", size, low=low, high=high)
 
 
 @lower("aten.one_hot")

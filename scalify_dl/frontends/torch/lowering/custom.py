@@ -11,9 +11,9 @@ from typing import Any
 
 from scalify_dl.frontends.graph import Tensor
 
+from .activations import silu
 from .core import Context, Unsupported, kernel, lower
 from .dims import axis
-from .elementwise import silu
 from .indexing import take
 from .normalise import rms_norm_of
 
@@ -83,9 +83,13 @@ def vllm_rotary_embedding(
 
 @kernel("vllm.unified_attention_with_output", "query key value output layer_name", written="output")
 def vllm_attention(
-    c: Context, *, query: Tensor, key: Tensor, value: Tensor, output: Tensor, layer_name: str, **_: object
-) -> tuple[Any, ...]:
+    c: Context, *, query: Tensor, key: Tensor, value: Tensor, output: Tensor, layer_name: str,
+    output_scale: Tensor | None = None, output_block_scale: Tensor | None = None,
+    kv_cache_dummy_dep: Tensor | None = None,
+) -> tuple[Any, ...]:  # fmt: skip
     """Writes `output`. Reads the cache and metadata of its layer, which the dump does not show."""
+    if output_scale is not None or output_block_scale is not None:
+        raise Unsupported("attention with a quantised output")
     return None, _opaque_attention(c, query, key, value, output, layer_name)
 
 

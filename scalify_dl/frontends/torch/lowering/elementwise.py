@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import category, is_floating, result_type
 
-from .core import Context, Number, Unsupported, lower, plain
+from .core import Context, Number, Unsupported, lower, plain, whole
 from .dims import broadcast_shape
 
 Value = Tensor | Number
@@ -29,7 +28,7 @@ PLAIN_UNARY = {
 def _register_unary(name: str, kind: str, floating: bool) -> None:
     @lower(f"aten.{name}")
     def unary(c: Context, x: Tensor) -> Tensor:
-        if not floating and kind in ("floor", "ceil", "trunc") and not is_floating(x.dtype):
+        if (kind in ("floor", "ceil", "trunc") and not is_floating(x.dtype)) or (kind == "sign" and x.dtype == "pred"):
             return x
         return c.unary(kind, x, floating)
 
@@ -60,6 +59,7 @@ def reciprocal(c: Context, x: Tensor) -> Tensor:
 
 @lower("aten.square")
 def square(c: Context, x: Tensor) -> Tensor:
+    x = c.convert(x, "s64") if x.dtype == "pred" else x
     return c.multiply(x, x)
 
 
@@ -103,8 +103,22 @@ def isnan(c: Context, x: Tensor) -> Tensor:
 # --- two operands ----------------------------------------------------------------------------------------------------
 
 
-def _scaled(c: Context, x: Value, alpha: Number) -> Value:
-    return x if alpha == 1 else c.multiply(x, alpha)
+def _scaled(c: Context, x: Value, alpha: Number, dtype: str) -> Value:
+    """alpha · x, in the dtype of the result: of integers by a whole number."""
+    alpha = whole(alpha, dtype)
+    if alpha == 1:
+        return x
+    return c.multiply(c.convert(x, dtype) if isinstance(x, Tensor) else c.scalar(x, dtype), alpha)
+
+
+@lower("aten.add.Scalar")
+def add_number(c: Context, x: Tensor, y: Number, alpha: Number = 1) -> Tensor:
+    return add(c, x, y, alpha=alpha)
+
+
+@lower("aten.sub.Scalar", "aten.subtract.Scalar")
+def sub_number(c: Context, x: Tensor, y: Number, alpha: Number = 1) -> Tensor:
+    return sub(c, x, y, alpha=alpha)
 
 
 @lower("aten.add")
@@ -112,8 +126,8 @@ def add(c: Context, x: Value, y: Value, *, alpha: Number = 1) -> Tensor:
     if alpha == 1 and (_sum := _shifted(c, x, y)) is not None:
         return _sum
     if isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype == y.dtype == "pred":
-        return c.binary("or", x, y)
-    return c.add(x, _scaled(c, y, alpha))
+        return c.binary("or", x, y) if alpha else c.broadcast(x, broadcast_shape(x, y))
+    return c.add(x, _scaled(c, y, alpha, result_type((plain(x), plain(y)))))
 
 
 def _shifted(c: Context, x: Value, y: Value) -> Tensor | None:
@@ -128,12 +142,12 @@ def _shifted(c: Context, x: Value, y: Value) -> Tensor | None:
 
 @lower("aten.sub", "aten.subtract")
 def sub(c: Context, x: Value, y: Value, *, alpha: Number = 1) -> Tensor:
-    return c.subtract(x, _scaled(c, y, alpha))
+    return c.subtract(x, _scaled(c, y, alpha, result_type((plain(x), plain(y)))))
 
 
 @lower("aten.rsub")
 def rsub(c: Context, x: Value, y: Value, alpha: Number = 1) -> Tensor:
-    return c.subtract(y, _scaled(c, x, alpha))
+    return c.subtract(y, _scaled(c, x, alpha, result_type((plain(x), plain(y)))))
 
 
 @lower("aten.mul", "aten.multiply")
@@ -270,109 +284,16 @@ def clamp_max(c: Context, x: Tensor, bound: Value) -> Tensor:
 
 @lower("aten.addcmul")
 def addcmul(c: Context, x: Tensor, y: Tensor, z: Tensor, *, value: Number = 1) -> Tensor:
-    return c.add(x, _scaled(c, c.multiply(y, z), value))
+    dtype = result_type((x, y, z))
+    return c.add(x, _scaled(c, c.multiply(c.convert(y, dtype), z), value, dtype))
 
 
 @lower("aten.addcdiv")
 def addcdiv(c: Context, x: Tensor, y: Tensor, z: Tensor, *, value: Number = 1) -> Tensor:
-    return c.add(x, _scaled(c, c.divide(y, z), value))
+    dtype = result_type((x, y, z))
+    return c.add(x, _scaled(c, c.divide(c.convert(y, dtype), z), value, dtype))
 
 
 @lower("aten.lerp")
 def lerp(c: Context, start: Tensor, end: Tensor, weight: Value) -> Tensor:
     return c.add(start, c.multiply(weight, c.subtract(end, start)))
-
-
-# --- activations -----------------------------------------------------------------------------------------------------
-
-
-@lower("aten.silu")
-def silu(c: Context, x: Tensor) -> Tensor:
-    return c.multiply(x, c.unary("logistic", x))
-
-
-@lower("aten.silu_backward")
-def silu_backward(c: Context, grad: Tensor, x: Tensor) -> Tensor:
-    """grad · s · (1 + x · (1 − s)), s = logistic(x)"""
-    s = c.unary("logistic", x)
-    inner = c.add(c.multiply(x, c.subtract(1, s)), 1)
-    return c.multiply(c.multiply(grad, s), inner)
-
-
-@lower("aten.gelu")
-def gelu(c: Context, x: Tensor, *, approximate: str = "none") -> Tensor:
-    return c.unary("gelu-tanh" if approximate == "tanh" else "gelu", x)
-
-
-@lower("aten.gelu_backward")
-def gelu_backward(c: Context, grad: Tensor, x: Tensor, *, approximate: str = "none") -> Tensor:
-    return c.binary("gelu-tanh-backward" if approximate == "tanh" else "gelu-backward", grad, x)
-
-
-@lower("aten.sigmoid_backward")
-def sigmoid_backward(c: Context, grad: Tensor, out: Tensor) -> Tensor:
-    return c.multiply(grad, c.multiply(c.subtract(1, out), out))
-
-
-@lower("aten.tanh_backward")
-def tanh_backward(c: Context, grad: Tensor, out: Tensor) -> Tensor:
-    return c.multiply(grad, c.subtract(1, c.multiply(out, out)))
-
-
-@lower("aten.threshold_backward")
-def threshold_backward(c: Context, grad: Tensor, x: Tensor, threshold: Number) -> Tensor:
-    return c.select(c.compare("LE", x, threshold), 0, grad, dtype=grad.dtype)
-
-
-@lower("aten.leaky_relu")
-def leaky_relu(c: Context, x: Tensor, negative_slope: float = 0.01) -> Tensor:
-    return c.select(c.compare("GT", x, 0), x, c.multiply(x, negative_slope))
-
-
-@lower("aten.hardtanh")
-def hardtanh(c: Context, x: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
-    return clamp(c, x, min_val, max_val)
-
-
-@lower("aten.relu6")
-def relu6(c: Context, x: Tensor) -> Tensor:
-    return clamp(c, x, 0, 6)
-
-
-@lower("aten.elu")
-def elu(c: Context, x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Tensor:
-    grown = c.multiply(c.unary("exponential-minus-one", _scaled_tensor(c, x, input_scale)), alpha)
-    return _scaled_tensor(c, c.select(c.compare("GT", x, 0), x, grown), scale)
-
-
-def _scaled_tensor(c: Context, x: Tensor, factor: float) -> Tensor:
-    return x if factor == 1 else c.multiply(x, factor)
-
-
-@lower("aten.softplus")
-def softplus(c: Context, x: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
-    """Linear above the threshold, as torch computes it."""
-    scaled = _scaled_tensor(c, x, beta)
-    soft = c.unary("softplus", scaled)
-    return c.select(c.compare("GT", scaled, threshold), x, soft if beta == 1 else c.divide(soft, beta))
-
-
-@lower("aten.log_sigmoid_forward")
-def log_sigmoid_forward(c: Context, x: Tensor) -> tuple[Any, ...]:
-    return c.unary("negate", c.unary("softplus", c.unary("negate", x))), _no_buffer
-
-
-@lower("aten.log_sigmoid")
-def log_sigmoid(c: Context, x: Tensor) -> Tensor:
-    return c.unary("negate", c.unary("softplus", c.unary("negate", x)))
-
-
-def _no_buffer() -> Tensor:
-    raise Unsupported("the buffer of log_sigmoid_forward")
-
-
-@lower("aten.softplus_backward")
-def softplus_backward(c: Context, grad: Tensor, x: Tensor, beta: float, threshold: float) -> Tensor:
-    scaled = _scaled_tensor(c, x, beta)
-    soft = c.multiply(grad, c.unary("logistic", scaled))
-    return c.select(c.compare("GT", scaled, threshold), grad, soft)

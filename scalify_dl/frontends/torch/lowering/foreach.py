@@ -17,7 +17,8 @@ def _register(name: str) -> None:
     one = LOWERINGS[f"aten.{name}"]
 
     @lower(f"aten._foreach_{name}")
-    def foreach(c: Context, *args: Any, **kwargs: Any) -> list[Tensor]:
+    def foreach(c: Context, *passed: Any, **named: Any) -> list[Tensor]:
+        args, kwargs = passed, named
         lists = [arg for arg in args if type(arg) in (list, tuple)]
         count = len(lists[0]) if lists else 0
         if any(len(each) != count for each in lists):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from scalify_dl.errors import InputError
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import is_integer
 
-from .core import Context, Number, Unsupported, lower
+from .core import Context, Number, Unsupported, lower, whole
 from .dims import Shape, axis, broadcast_shape
 
 NO_BATCH: dict[str, list[int]] = {"operand_batching_dims": [], "start_indices_batching_dims": []}
@@ -18,6 +19,8 @@ def take(c: Context, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -> 
     """Whole slices of x along a dim, at every index: dims of the index in the place of `dim`."""
     rank = len(index.shape)
     shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
+    if not prod(shape):
+        return c.splat(0, x.dtype, shape)
     numbers = {
         "offset_dims": [*range(dim), *range(dim + rank, len(shape))],
         "collapsed_slice_dims": [dim],
@@ -37,6 +40,8 @@ def along(c: Context, x: Tensor, dim: int, index: Tensor, wrap: bool = False) ->
     batch = [d for d in range(len(x.shape)) if d != dim]
     if tuple(x.shape[d] for d in batch) != index.shape[: len(batch)]:
         raise InputError(f"index {index.type} does not fit the dims {batch} of {x.type}")
+    if not prod(index.shape):
+        return c.splat(0, x.dtype, index.shape)
     numbers: dict[str, list[int]] = {
         "offset_dims": [],
         "collapsed_slice_dims": [dim],
@@ -50,7 +55,11 @@ def along(c: Context, x: Tensor, dim: int, index: Tensor, wrap: bool = False) ->
 
 
 @lower("aten.embedding")
-def embedding(c: Context, weight: Tensor, index: Tensor, *_: object) -> Tensor:
+def embedding(
+    c: Context, weight: Tensor, index: Tensor, padding_idx: int = -1, scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:  # fmt: skip
+    """Whole rows; the other arguments are about gradients."""
     return take(c, weight, 0, index)
 
 
@@ -62,6 +71,8 @@ def index_select(c: Context, x: Tensor, dim: int, index: Tensor) -> Tensor:
 @lower("aten.gather")
 def gather(c: Context, x: Tensor, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Tensor:
     """`out[i][j] = x[i][index[i][j]]`"""
+    if not x.shape:
+        return c.broadcast(x, index.shape)
     d = axis(dim, len(x.shape))
     narrow = x
     for e, n in enumerate(index.shape):
@@ -191,7 +202,7 @@ def _vectors(c: Context, indices: Sequence[Tensor], shape: Shape) -> Tensor:
 
 @lower("aten.index_put", "aten._unsafe_index_put", "aten.index_put_", "aten._index_put_impl")
 def index_put(
-    c: Context, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False, *_: object
+    c: Context, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """A mask with one value (or values that broadcast) is a select; indices are a scatter of whole slices."""
     given = _indices(indices, len(x.shape))
@@ -214,6 +225,9 @@ def index_put(
         return c.select(wide, value, x, dtype=x.dtype)
     if any(not is_integer(i.dtype) for _, i in given):
         raise Unsupported("index_put by several masks")
+    if not given:
+        whole_values = c.operand(values, x.dtype, x.shape)
+        return c.add(x, whole_values) if accumulate else whole_values
     shape = broadcast_shape(*[i for _, i in given])
     dims = [d for d, _ in given]
     if dims != list(range(len(dims))):
@@ -266,7 +280,8 @@ def embedding_dense_backward(
 
 @lower("aten.index_add")
 def index_add(c: Context, x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: Number = 1) -> Tensor:
-    source = source if alpha == 1 else c.multiply(source, alpha)
+    if (factor := whole(alpha, source.dtype)) != 1:
+        source = c.multiply(source, factor)
     return _by_row(c, x, dim, index, source, "sum")
 
 
@@ -313,6 +328,10 @@ def scatter(
     reducer = "sum" if "scatter_add" in c.target else names.get(reduction or reduce)
     if reducer is None or not include_self:
         raise Unsupported("scatter with this reduction")
+    if not x.shape:
+        values = c.reshape(src, (1,)) if isinstance(src, Tensor) else src
+        where, into = c.reshape(index, (1,)), c.reshape(x, (1,))
+        return c.reshape(scatter(c, into, 0, where, values, reduction, reduce=reduce, include_self=include_self), ())
     d = axis(dim, len(x.shape))
     if isinstance(src, Tensor):
         for e, n in enumerate(index.shape):
@@ -349,6 +368,8 @@ def topk(
     moved = c.transpose(x, order)
     shape = (*moved.shape[:-1], k)
     values, indices = c.op("top-k", (moved,), ((x.dtype, shape), ("s64", shape)), {"k": [k]}).results
+    if not sorted:
+        c.graph.assume(values, "the largest are found from the largest on", "top-k with sorted=False has no order")
     back = [order.index(e) for e in range(rank)]
     return c.transpose(values, back), c.transpose(indices, back)
 
@@ -357,6 +378,8 @@ def topk(
 def sort(
     c: Context, x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None
 ) -> tuple[Tensor, Tensor]:
+    if not x.shape:
+        return x, c.scalar(0, "s64")
     d = axis(dim, len(x.shape))
     symbols = {"direction": ["DESC" if descending else "ASC"]}
     order = c.iota("s64", x.shape, d)
@@ -369,5 +392,5 @@ def sort(
 
 
 @lower("aten.argsort")
-def argsort(c: Context, x: Tensor, dim: int = -1, descending: bool = False) -> Tensor:
-    return sort(c, x, dim, descending)[1]
+def argsort(c: Context, x: Tensor, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Tensor:
+    return sort(c, x, dim, descending, stable=stable)[1]

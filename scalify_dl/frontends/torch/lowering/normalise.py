@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from math import inf, prod
-from typing import Any
 
 from scalify_dl.frontends.graph import Tensor
 from scalify_dl.frontends.torch.dtypes import is_floating
@@ -28,8 +27,7 @@ def _shifted(c: Context, x: Tensor, d: int) -> Tensor:
 @lower("aten._softmax", "aten.softmax", "aten._safe_softmax")
 def softmax(c: Context, x: Tensor, dim: int, half_or_dtype: object = None, *, dtype: object = None) -> Tensor:
     """exp(x − max) / Σ exp(x − max)"""
-    wanted = _dtype(half_or_dtype, dtype)
-    x = c.convert(x, wanted or (x.dtype if is_floating(x.dtype) else "f32"))
+    x = _real(c, x, _dtype(half_or_dtype, dtype))
     d = axis(dim, len(x.shape))
     powers = c.unary("exponential", _shifted(c, x, d))
     result = c.divide(powers, c.reduce(powers, [d], "sum", keepdim=True))
@@ -42,11 +40,16 @@ def softmax(c: Context, x: Tensor, dim: int, half_or_dtype: object = None, *, dt
 @lower("aten._log_softmax", "aten.log_softmax")
 def log_softmax(c: Context, x: Tensor, dim: int, half_or_dtype: object = None, *, dtype: object = None) -> Tensor:
     """(x − max) − log Σ exp(x − max)"""
-    wanted = _dtype(half_or_dtype, dtype)
-    x = c.convert(x, wanted or (x.dtype if is_floating(x.dtype) else "f32"))
+    x = _real(c, x, _dtype(half_or_dtype, dtype))
     d = axis(dim, len(x.shape))
     shifted = _shifted(c, x, d)
     return c.subtract(shifted, c.unary("log", c.reduce(c.unary("exponential", shifted), [d], "sum", keepdim=True)))
+
+
+def _real(c: Context, x: Tensor, dtype: str | None) -> Tensor:
+    if not is_floating(dtype or x.dtype):
+        raise Unsupported("softmax of integers")
+    return c.convert(x, dtype or x.dtype)
 
 
 def _dtype(positional: object, keyword: object) -> str | None:
@@ -112,7 +115,7 @@ def layer_norm(
 @lower("aten.native_layer_norm_backward")
 def native_layer_norm_backward(
     c: Context, grad: Tensor, x: Tensor, normalized: Sequence[int], mean: Tensor, rstd: Tensor, weight: Tensor | None,
-    bias: Tensor | None, mask: Sequence[bool],
+    _bias: Tensor | None, _wanted: Sequence[bool],
 ) -> tuple[Lazy, Lazy, Lazy]:  # fmt: skip
     """rstd · (g − mean(g) − x̂ · mean(g · x̂)), Σ grad · x̂, Σ grad, with g = grad · weight and x̂ the normalised x."""
     dims = _last(x, normalized)
@@ -162,7 +165,7 @@ def _fused_rms_norm_backward(
     normalized: Sequence[int],
     rstd: Tensor,
     weight: Tensor | None,
-    mask: Sequence[bool],
+    _wanted: Sequence[bool],
 ) -> tuple[Lazy, Lazy]:
     dims = _last(x, normalized)
     outer = list(range(len(x.shape) - len(normalized)))
@@ -210,14 +213,19 @@ def _reduced(c: Context, losses: Tensor, weight: Tensor, reduction: int) -> tupl
 @lower("aten.nll_loss_forward", "aten.nll_loss2d_forward")
 def nll_loss_forward(
     c: Context, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor | Lazy]:
     """−x[target] where the target is not ignored, averaged over those."""
     if weight is not None or "2d" in c.target:
         raise Unsupported("nll_loss with class weights or spatial dims")
     valid = c.compare("NE", target, ignore_index)
     safe = c.select(valid, target, 0, dtype=target.dtype)
     losses = c.unary("negate", along(c, x, len(x.shape) - 1, safe))
-    return _reduced(c, c.select(valid, losses, 0, dtype=x.dtype), c.convert(valid, x.dtype), reduction)
+    loss, total = _reduced(c, c.select(valid, losses, 0, dtype=x.dtype), c.convert(valid, x.dtype), reduction)
+    return loss, total if reduction else _no_total
+
+
+def _no_total() -> Tensor:
+    raise Unsupported("the total weight of losses that are not reduced")
 
 
 @lower("aten.nll_loss", "aten.nll_loss_nd")
@@ -294,20 +302,26 @@ def bce_with_logits(
 # --- the same under other names --------------------------------------------------------------------------------------
 
 
-@lower("apex.fused_layer_norm_affine_fwd", "apex.fused_layer_norm_fwd")
-def apex_layer_norm(c: Context, x: Tensor, *args: Any, **_: object) -> tuple[Tensor, Lazy, Lazy]:
-    """Apex's layer norm: (out, mean, reciprocal deviation), the statistics flat."""
-    if "affine" in c.target:
-        weight, bias, normalized, eps = args[:4]
-    else:
-        weight, bias, (normalized, eps) = None, None, args[:2]
+@lower("apex.fused_layer_norm_fwd")
+def apex_plain_layer_norm(
+    c: Context, x: Tensor, normalized: Sequence[int], eps: float, memory_efficient: bool = False
+) -> tuple[Tensor, Lazy, Lazy]:
+    return apex_layer_norm(c, x, None, None, normalized, eps)
+
+
+@lower("apex.fused_layer_norm_affine_fwd")
+def apex_layer_norm(
+    c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, normalized: Sequence[int], eps: float,
+    memory_efficient: bool = False,
+) -> tuple[Tensor, Lazy, Lazy]:  # fmt: skip
+    """Apex's layer norm: (out, mean, reciprocal deviation), the statistics flat. What is kept differs."""
     out, mean, rstd = layer_norm_of(c, x, _last(x, normalized), weight, bias, eps)
     return out, lambda: c.reshape(mean, (prod(mean.shape),)), lambda: c.reshape(rstd, (prod(rstd.shape),))
 
 
 @lower("apex.fused_rms_norm_affine_fwd")
 def apex_rms_norm(
-    c: Context, x: Tensor, weight: Tensor, normalized: Sequence[int], eps: float, *_: object
+    c: Context, x: Tensor, weight: Tensor, normalized: Sequence[int], eps: float, memory_efficient: bool = False
 ) -> tuple[Tensor, Lazy]:
     out, rstd = rms_norm_of(c, x, _last(x, normalized), weight, eps)
     return out, lambda: c.reshape(rstd, (prod(rstd.shape),))

@@ -63,6 +63,8 @@ def max_other(c: Context, x: Tensor, y: Tensor) -> Tensor:
 
 
 def _arg(c: Context, x: Tensor, dims: Sequence[int], reducer: str, keepdim: bool) -> Tensor:
+    if not x.shape:
+        return c.scalar(0, "s64")
     shape = tuple(n for d, n in enumerate(x.shape) if d not in dims)
     result = c.emit("reduce", (x,), "s64", shape, {"dimensions": list(dims)}, {"reducer": [f"arg{reducer}"]})
     return c.keep(result, x.shape, dims) if keepdim else result
@@ -95,6 +97,8 @@ def any_(c: Context, x: Tensor, dim: Dims = None, keepdim: bool = False) -> Tens
 
 def variance(c: Context, x: Tensor, dims: Sequence[int], keepdim: bool, correction: Number) -> tuple[Tensor, Tensor]:
     """(variance, mean): the mean of squared distances from the mean."""
+    if x.dtype[0] == "c":
+        raise Unsupported("the variance of complex numbers")
     center = mean_of(c, x, dims, keepdim=True)
     distance = c.subtract(x, center)
     spread = mean_of(c, c.multiply(distance, distance), dims, keepdim, correction)
@@ -152,6 +156,7 @@ def vector_norm(
 
 @lower("aten.logsumexp")
 def logsumexp(c: Context, x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    x = x if category(x.dtype) > 1 else c.convert(x, "f32")
     dims = axes(dim, len(x.shape))
     top = c.reduce(x, dims, "max", keepdim=True)
     total = c.reduce(c.unary("exponential", c.subtract(x, top)), dims, "sum", keepdim=True)

@@ -82,6 +82,14 @@ class Structure(Emitter):
             self.iotas[result] = (dimensions[dim], offset)
         return result
 
+    def conjugate(self, x: Tensor) -> Tensor:
+        """The complex conjugate; of real numbers nothing changes."""
+        if x.dtype[0] != "c":
+            return x
+        part = "f64" if x.dtype == "c128" else "f32"
+        real, imag = (self.emit(kind, (x,), part, x.shape) for kind in ("real", "imag"))
+        return self.emit("complex", (real, self.emit("negate", (imag,), part, x.shape)), x.dtype, x.shape)
+
     def spread(self, x: Tensor, shape: Shape, dims: Sequence[int]) -> Tensor:
         """x with its dim i at `dims[i]` of a shape, repeated along the others (`keepdim` without the reshape)."""
         if len(dims) == len(shape):
@@ -123,7 +131,7 @@ class Structure(Emitter):
     def concatenate(self, parts: Sequence[Tensor], dim: int) -> Tensor:
         """Concatenation; slices that partition one tensor equally are put together by reshapes alone, and a part among
         zeros is padded (which ranks that differ in the place of their part have in common)."""
-        parts = [part for part in parts if part.shape[dim] or len(parts) == 1]
+        parts = [part for part in parts if part.shape[dim]] or parts[:1]
         if len(parts) == 1:
             return parts[0]
         whole = self._partition(parts)

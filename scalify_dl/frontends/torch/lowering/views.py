@@ -19,9 +19,15 @@ MAX_PIECES = 1 << 16
 @lower(
     "aten.detach", "aten.alias", "aten.clone", "aten.contiguous", "aten.lift_fresh_copy", "aten.lift_fresh",
     "aten.lift", "aten.detach_copy", "aten.alias_copy", "prims.view_of", "aten.cpu", "aten.cuda",
-    "aten.resolve_conj", "aten.resolve_neg", "aten.requires_grad_",
+    "aten.resolve_conj", "aten.resolve_neg",
 )  # fmt: skip
-def same(c: Context, x: Tensor, *_: object, **__: object) -> Tensor:
+def same(c: Context, x: Tensor) -> Tensor:
+    """The same values."""
+    return x
+
+
+@lower("aten.requires_grad_")
+def requires_grad(c: Context, x: Tensor, _on: bool = True) -> Tensor:
     """The same values."""
     return x
 
@@ -36,16 +42,8 @@ def full_shape(size: Sequence[int], x: Tensor) -> tuple[int, ...]:
     return tuple(prod(x.shape) // known if n == -1 else n for n in size)
 
 
-@lower(
-    "aten.view",
-    "aten.reshape",
-    "aten._unsafe_view",
-    "aten.view_copy",
-    "aten._reshape_alias",
-    "aten._reshape_copy",
-    "prims.reshape",
-)
-def reshape(c: Context, x: Tensor, size: Sequence[int], *_: object) -> Tensor:
+@lower("aten.view", "aten.reshape", "aten._unsafe_view", "aten.view_copy", "aten._reshape_copy", "prims.reshape")
+def reshape(c: Context, x: Tensor, size: Sequence[int]) -> Tensor:
     return c.reshape(x, full_shape(size, x))
 
 
@@ -54,7 +52,7 @@ def view_as(c: Context, x: Tensor, other: Tensor) -> Tensor:
     return c.reshape(x, other.shape)
 
 
-@lower("aten.view.dtype", "aten.bitcast")
+@lower("aten.view.dtype", "aten.view_copy.dtype", "aten.bitcast")
 def view_dtype(c: Context, x: Tensor, dtype: str) -> Tensor:
     raise Unsupported("reinterpretation of bits as another dtype")
 
@@ -90,10 +88,9 @@ def unflatten(c: Context, x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
 @lower("aten.t", "aten.t_copy", "aten.numpy_T", "aten.mT", "aten.adjoint")
 def t(c: Context, x: Tensor) -> Tensor:
     rank = len(x.shape)
-    if "adjoint" in c.target and x.dtype[0] == "c":
-        raise Unsupported("the adjoint of complex numbers")
     if "mT" in c.target or "adjoint" in c.target:
-        return c.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+        turned = c.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
+        return c.conjugate(turned) if "adjoint" in c.target else turned
     return c.transpose(x, range(rank)[::-1])
 
 
@@ -150,7 +147,10 @@ def repeat(c: Context, x: Tensor, repeats: Sequence[int]) -> Tensor:
 
 
 @lower("aten.repeat_interleave.self_int")
-def repeat_interleave(c: Context, x: Tensor, repeats: int, dim: int | None = None, **_: object) -> Tensor:
+def repeat_interleave(
+    c: Context, x: Tensor, repeats: int, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """`output_size` says what is known here anyway."""
     if dim is None:
         x, dim = c.reshape(x, (prod(x.shape),)), 0
     d = axis(dim, len(x.shape))
@@ -174,8 +174,10 @@ def slice_(
 
 
 @lower("aten.narrow", "aten.narrow_copy")
-def narrow(c: Context, x: Tensor, dim: int, start: int, length: int) -> Tensor:
+def narrow(c: Context, x: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     d = axis(dim, len(x.shape))
+    if isinstance(start, Tensor):
+        raise Unsupported("a start that depends on data")
     start = start + x.shape[d] if start < 0 else start
     if not 0 <= start <= start + length <= x.shape[d]:
         raise InputError(f"{length} elements from {start} on are outside of dim {d} of {x.type}")
@@ -215,7 +217,9 @@ def split_with_sizes(c: Context, x: Tensor, sizes: Sequence[int], dim: int = 0) 
 
 
 @lower("aten.split.Tensor", "aten.split.default", "aten.split_copy.Tensor")
-def split(c: Context, x: Tensor, size: int, dim: int = 0) -> tuple[Lazy, ...]:
+def split(c: Context, x: Tensor, size: int | Sequence[int], dim: int = 0) -> tuple[Lazy, ...]:
+    if not isinstance(size, int):
+        return split_with_sizes(c, x, size, dim)
     d = axis(dim, len(x.shape))
     if size < 1:
         raise InputError(f"split of {x.type} in pieces of {size}")
@@ -228,6 +232,7 @@ def split(c: Context, x: Tensor, size: int, dim: int = 0) -> tuple[Lazy, ...]:
 def chunk(c: Context, x: Tensor, chunks: int, dim: int = 0) -> tuple[Lazy, ...]:
     d = axis(dim, len(x.shape))
     if not x.shape[d]:
+        _few(chunks)
         return _pieces(c, x, [0] * chunks, d)
     return split(c, x, -(-x.shape[d] // chunks), d)
 
@@ -314,7 +319,8 @@ def constant_pad_nd(c: Context, x: Tensor, pad: Sequence[int], value: Number = 0
 
 @lower("aten.flip")
 def flip(c: Context, x: Tensor, dims: Sequence[int]) -> Tensor:
-    return c.emit("reverse", (x,), x.dtype, x.shape, {"dimensions": sorted(axes(dims, len(x.shape)))})
+    turned = sorted(axes(dims, len(x.shape))) if dims else []
+    return c.emit("reverse", (x,), x.dtype, x.shape, {"dimensions": turned}) if turned else x
 
 
 @lower("aten.roll")
@@ -330,26 +336,28 @@ def roll(c: Context, x: Tensor, shifts: int | Sequence[int], dims: int | Sequenc
     return x
 
 
-@lower(
-    "aten._to_copy",
-    "aten.to.dtype",
-    "aten.to.dtype_layout",
-    "prims.convert_element_type",
-    "aten.to.other",
-    "aten.type_as",
-)
-def to_copy(c: Context, x: Tensor, other: object = None, *_: object, dtype: object = None, **__: object) -> Tensor:
+@lower("aten._to_copy", "aten.to.dtype_layout")
+def to_copy(c: Context, x: Tensor, *, dtype: object = None, copy: bool = False) -> Tensor:
     """A copy in another dtype; device, layout and memory format do not matter."""
-    if isinstance(other, Tensor):
-        return c.convert(x, other.dtype)
-    wanted = dtype if dtype is not None else other
-    return x if wanted is None else c.convert(x, dtype_of(wanted))
+    return x if dtype is None else c.convert(x, dtype_of(dtype))
+
+
+@lower("aten.to.dtype", "aten.to.other", "aten.type_as", "prims.convert_element_type")
+def to(
+    c: Context, x: Tensor, dtype: object, _wait: bool = False, _copy: bool = False, _format: object = None, *,
+    copy: bool = False,
+) -> Tensor:  # fmt: skip
+    """x in a dtype, or in that of another tensor."""
+    return c.convert(x, dtype.dtype if isinstance(dtype, Tensor) else dtype_of(dtype))
 
 
 @lower("aten.to.device")
-def to_device(c: Context, x: Tensor, device: object, dtype: object = None, *_: object, **__: object) -> Tensor:
-    """In another dtype, wherever it lies."""
-    return to_copy(c, x, dtype)
+def to_device(
+    c: Context, x: Tensor, _device: object, dtype: object = None, _wait: bool = False, _copy: bool = False,
+    _format: object = None, *, copy: bool = False,
+) -> Tensor:  # fmt: skip
+    """x in a dtype; on which device does not matter."""
+    return to_copy(c, x, dtype=dtype)
 
 
 def dtype_of(value: object) -> str:
@@ -361,54 +369,8 @@ def dtype_of(value: object) -> str:
 
 
 @lower("aten.copy", "aten.copy_", "prims.copy_to")
-def copy(c: Context, x: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+def copy(c: Context, x: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
     """`src` as it looks once written over x."""
+    if not isinstance(src, Tensor):
+        return c.splat(src, x.dtype, x.shape)
     return c.broadcast(c.convert(src, x.dtype), x.shape)
-
-
-@lower("aten.as_strided")
-def as_strided(
-    c: Context, x: Tensor, size: Sequence[int], stride: Sequence[int], storage_offset: int | None = None
-) -> Tensor:
-    """Where it is a whole contiguous tensor seen row-major, permuted or not; other memory is not modelled."""
-    order = sorted((d for d in range(len(size)) if size[d] != 1), key=lambda d: -stride[d])
-    expected, contiguous = prod(size), True
-    for d in order:
-        expected //= size[d] or 1
-        contiguous = contiguous and stride[d] == expected
-    if storage_offset or prod(size) != prod(x.shape) or not contiguous or x not in c.dense:
-        raise Unsupported("as_strided that is not provably a view of a contiguous tensor")
-    order += [d for d in range(len(size)) if size[d] == 1]
-    plain = c.reshape(x, tuple(size[d] for d in order))
-    return c.transpose(plain, [order.index(d) for d in range(len(size))])
-
-
-@lower("aten.view_as_real")
-def view_as_real(c: Context, x: Tensor) -> Tensor:
-    dtype = "f64" if x.dtype == "c128" else "f32"
-    parts = [c.emit(kind, (x,), dtype, x.shape) for kind in ("real", "imag")]
-    return c.concatenate([c.reshape(part, (*x.shape, 1)) for part in parts], len(x.shape))
-
-
-@lower("aten.view_as_complex")
-def view_as_complex(c: Context, x: Tensor) -> Tensor:
-    shape = x.shape[:-1]
-    real, imag = (c.reshape(c.slice(x, len(shape), i, i + 1), shape) for i in (0, 1))
-    return c.emit("complex", (real, imag), "c128" if x.dtype == "f64" else "c64", shape)
-
-
-@lower("aten.complex")
-def complex_(c: Context, real: Tensor, imag: Tensor) -> Tensor:
-    return c.emit("complex", (real, imag), "c128" if real.dtype == "f64" else "c64", real.shape)
-
-
-@lower("aten.real", "aten.imag")
-def real_part(c: Context, x: Tensor) -> Tensor:
-    if x.dtype[0] != "c":
-        return x
-    return c.emit("imag" if "imag" in c.target else "real", (x,), "f64" if x.dtype == "c128" else "f32", x.shape)
-
-
-@lower("aten.polar")
-def polar(c: Context, magnitude: Tensor, angle: Tensor) -> Tensor:
-    return complex_(c, c.multiply(magnitude, c.unary("cosine", angle)), c.multiply(magnitude, c.unary("sine", angle)))

@@ -1,0 +1,100 @@
+"""`dlverify readers check`: what random programs say of a reader."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from scalify_dl.errors import InputError
+
+from .progress import progress
+
+if TYPE_CHECKING:
+    from scalify_dl.audit.torch_reader.campaign import Report
+
+REASONS = {
+    ("", "generator"): "random numbers are not compared",
+    ("topk", "sorted"): "then there is no order",
+    ("_softmax", "half_to_float"): "for half input on a GPU",
+    ("_log_softmax", "half_to_float"): "for half input on a GPU",
+}
+"""Why an argument (of an op; of any) is never off its default in what is compared."""
+SHOWN = 12
+"""Failures that are printed."""
+
+
+def readers_check(framework: str, *, seconds: float, seed: int, count: int | None, as_json: bool) -> int:
+    """Status 1 if the reader and the framework differ on a program, else 0. InputError where it is not installed."""
+    if framework != "torch":
+        raise InputError(f"no random programs for `{framework}`", expected="torch")
+    try:
+        from scalify_dl.audit.torch_reader.campaign import run
+    except ModuleNotFoundError as error:
+        raise InputError(f"{error.name} is not installed", hint="pip install 'scalify-dl[torch]'") from None
+    with progress("reading random programs") as say:
+
+        def tell(report: Report) -> None:
+            say(f"reading random programs: {report.programs:,}, {len(report.failures)} read wrongly")
+
+        report = run(seconds, seed, count, progress=tell)
+    print(json.dumps(_content(report), indent=2, ensure_ascii=False) if as_json else _table(report))
+    return 1 if report.failures else 0
+
+
+def _content(report: Report) -> dict[str, Any]:
+    return {
+        "programs": report.programs,
+        "seconds": round(report.seconds, 2),
+        "captured": dict(report.captures),
+        "not_captured": dict(report.uncaptured),
+        "values_compared": report.checked,
+        "failures": [
+            {"capture": f.capture, "message": f.message, "program": f.program, "text": f.text} for f in report.failures
+        ],
+        "overloads": {str(o.op): report.drawn[str(o.op)] for o in report.overloads},
+        "arguments_off_default": dict(report.off),
+        "never_drawn": {str(o.op): sorted(missing) for o, missing in report.missing.items()},
+        "unknown_when_given": sorted(report.refused),
+        "reasons": {" ".join(key).strip(): why for key, why in REASONS.items()},
+        "unknown": {name: dict(whys) for name, whys in report.unknown.items()},
+        "left_out": report.left_out,
+    }
+
+
+def _never(report: Report, name: str, missing: set[str]) -> list[str]:
+    """Arguments that were never off their default in a call that was lowered, and why not."""
+    found = []
+    for argument in sorted(missing - {""}):
+        why = REASONS.get((name.split(".")[1], argument)) or REASONS.get(("", argument))
+        why = "then unknown" if f"{name} {argument}" in report.refused else why
+        found.append(f"{argument} ({why})" if why else argument)
+    return found
+
+
+def _table(report: Report) -> str:
+    lines: list[str] = []
+    for failure in report.failures[:SHOWN]:
+        lines += [f"READ WRONGLY ({failure.capture}): {failure.message}"]
+        lines += [f"  {line}" for line in failure.program.splitlines()]
+    lines.append(f"{'overload':52} {'lowered':>8} {'unknown':>8}  never off their default")
+    for overload in sorted(report.overloads, key=lambda o: str(o.op)):
+        name, missing = str(overload.op), report.missing.get(overload, set())
+        unknown = report.unknown.get(name, Counter())
+        drawn = report.drawn[name]
+        if drawn or unknown:
+            words = ", ".join(_never(report, name, missing)) if drawn else unknown.most_common(1)[0][0]
+            lines.append(f"{name:52} {drawn:8,} {sum(unknown.values()):8,}  {words}".rstrip())
+    untouched = [str(o.op) for o, missing in report.missing.items() if "" in missing]
+    never = sorted(name for name in untouched if name not in report.unknown)
+    if never:
+        lines.append(f"never drawn: {', '.join(never)}")
+    for why, number in Counter(report.left_out.values()).most_common():
+        lines.append(f"left out, {number} times: {why}")
+    captured = ", ".join(f"{number:,} {name}" for name, number in report.captures.most_common())
+    lines.append(f"captured: {captured}; not captured by torch: {sum(report.uncaptured.values()):,}")
+    lines.append(
+        f"{report.programs:,} programs, {report.checked:,} values compared in {report.seconds:.0f} s of CPU,"
+        f" {len(report.failures)} read wrongly"
+    )
+    return "\n".join(lines)

@@ -1,0 +1,135 @@
+"""A short campaign of random programs: what is read of them is what torch computes. Also what it found."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+
+from scalify_dl.audit.torch_reader import campaign  # noqa: E402
+from scalify_dl.audit.torch_reader.captures import CAPTURES  # noqa: E402
+from scalify_dl.audit.torch_reader.compare import outcome  # noqa: E402
+from scalify_dl.audit.torch_reader.world import Program, Step, Var  # noqa: E402
+from scalify_dl.cli import app  # noqa: E402
+from scalify_dl.frontends.torch import read_text  # noqa: E402
+from scalify_dl.frontends.torch.lowering import LOWERINGS  # noqa: E402
+
+aten = torch.ops.aten
+
+
+def test_random_programs_are_read_as_torch_computes_them() -> None:
+    report = campaign.run(20.0, 1, 150)
+    assert report.programs == 150
+    assert [(f.capture, f.message, f.program) for f in report.failures] == []
+    assert report.checked > 500
+
+
+def test_the_command_reports_programs_and_what_was_never_drawn(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["readers", "check", "torch", "--count", "3", "--seed", "4"]
+    with pytest.raises(SystemExit) as stopped:
+        app([*arguments, "--json"])
+    assert stopped.value.code == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["programs"], found["failures"]) == (3, [])
+    assert "dim" in found["never_drawn"]["aten.sum.dim_IntList"]
+
+
+@pytest.mark.parametrize("capture", CAPTURES)
+def test_a_wrong_lowering_is_noticed(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(c: Any, x: Any, y: Any, *, alpha: Any = 1) -> Any:
+        return c.add(x, y)
+
+    monkeypatch.setitem(LOWERINGS, "aten.add", wrong)
+    inputs = [torch.randn(2, 3), torch.randn(3)]
+    step = Step(aten.add.Tensor, (Var(-1), Var(-2)), {"alpha": 2}, ((0, None),))
+    program = Program(inputs, [step])
+    tried = campaign.attempt(program, capture)
+    assert not isinstance(tried, str)
+    assert tried[0].failure is not None
+
+
+CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+    "scalar": (aten.max.dim, [torch.tensor(2.5), 0]),
+    "scalar argmax": (aten.argmax.default, [torch.tensor(2.5), 0, True]),
+    "scalar softmax": (aten._softmax.default, [torch.tensor(2.5), 0, False]),
+    "scalar cumsum": (aten.cumsum.default, [torch.tensor(3), 0]),
+    "flip no dims": (aten.flip.default, [torch.arange(3.0), []]),
+    "adjoint": (aten.adjoint.default, [torch.tensor([[1 + 2j, 3j], [2, 1 - 1j]])]),
+    "vdot": (aten.vdot.default, [torch.tensor([1 + 2j, 3j]), torch.tensor([2j, 1 - 1j])]),
+    "split by sizes": (aten.split.default, [torch.arange(5.0), [2, 0, 3]]),
+    "chunk nothing": (aten.chunk.default, [torch.zeros(0), 3]),
+    "square of booleans": (aten.square.default, [torch.tensor([True, False])]),
+    "booleans added by a factor": (aten.add.Tensor, [torch.tensor([False]), torch.tensor([True])]),
+    "log of a sum of bytes": (aten.logsumexp.default, [torch.tensor([0, 255, 1], dtype=torch.uint8), [0]]),
+    "whole factors": (aten.addcmul.default, [torch.arange(3), torch.arange(3), torch.arange(3)]),
+    "factor in the wider type": (aten.rsub.Scalar, [torch.tensor([2**62]), 0.5, 4]),
+    "threshold": (aten.threshold_backward.default, [torch.tensor([3]), torch.tensor([0.5]), 0]),
+    "bounds of integers": (aten.hardtanh.default, [torch.tensor([3, -3]), -1.0, 1.0]),
+    "all in bytes": (aten.all.dim, [torch.tensor([3, 1], dtype=torch.uint8), 0]),
+    "no difference": (aten.diff.default, [torch.arange(3.0), 0]),
+    "differences of nothing": (aten.diff.default, [torch.zeros(2), 4]),
+    "to": (aten.to.device, [torch.tensor([1.5]), torch.device("cpu"), torch.int32]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_the_programs_found(name: str) -> None:
+    function, arguments = CALLS[name]
+    keywords: dict[str, Any] = {}
+    if "factor" in name and name != "factor in the wider type":
+        keywords = {"value": 0.5} if "whole" in name else {"alpha": False}
+    tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
+    numbers = {id(x): Var(-1 - i) for i, x in enumerate(tensors)}
+
+    def named(value: Any) -> Any:
+        return [named(x) for x in value] if isinstance(value, list) else numbers.get(id(value), value)
+
+    out = function(*arguments, **keywords)
+    results = tuple((i, i) for i in range(len(out))) if isinstance(out, list | tuple) else ((0, None),)
+    program = Program(tensors, [Step(function, tuple(map(named, arguments)), keywords, results)])
+    text, want, _ = CAPTURES["written"](program)
+    found = outcome(text, tensors, want)
+    assert (found.failure, found.refused, found.unknown) == (None, None, {})
+
+
+def test_arguments_that_no_lowering_knows_make_an_op_unknown() -> None:
+    lines = [
+        "torch.ops.aten.mm.dtype(x, x, torch.float32)",
+        "torch.ops.aten.zeros.default([2, 2], strange = 1)",
+        "torch.ops.aten.ones_like.default(x, layout = torch.sparse_coo)",
+        "torch.ops.aten.clone.default(x, 7)",
+        "torch.ops.aten.conv1d.default(x, x, None, [1], 'same')",
+    ]
+    for line in lines:
+        text = f'class G(torch.nn.Module):\n    def forward(self, x: "f32[2, 2]"):\n        y: "f32[2, 2]" = {line}\n'
+        assert [op.kind.partition(":")[0] for op in read_text(text + "        return (y,)\n").ops] == ["unknown"]
+
+
+WITHOUT_EFFECT = {
+    "dropout_p", "copy", "non_blocking", "cudnn_enable", "sparse_grad", "sorted", "implicit", "compute_log_sumexp",
+    "return_debug_mask", "padding_idx", "scale_grad_by_freq", "sparse", "memory_efficient", "out", "result",
+    "output_padding", "path", "output_size", "kv_cache_dummy_dep",
+}  # fmt: skip
+"""Parameters that lowerings may leave unread: they change how, not what (or only in forms that are refused)."""
+
+
+def test_every_argument_of_a_lowering_is_read() -> None:
+    unread = set()
+    for name, function in LOWERINGS.items():
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+        body = tree.body[0]
+        assert isinstance(body, ast.FunctionDef)
+        if isinstance(body.body[-1], ast.Raise):
+            continue
+        read = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
+        for parameter in inspect.signature(function).parameters:
+            if parameter not in read and not parameter.startswith("_") and parameter not in WITHOUT_EFFECT | {"c"}:
+                unread.add((name, parameter))
+    assert unread == set()
