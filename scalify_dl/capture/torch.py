@@ -77,9 +77,10 @@ def capture(
     except ImportError as error:
         raise RuntimeError(f"capture needs torch 2.9 or newer, this is {torch.__version__}") from error
 
+    args, kwargs = _distinct(args, kwargs)
     traced = dynamo_graph_capture_for_export(model)(*args, **kwargs)
     with contextlib.ExitStack() as stack:
-        joint = aot_export_joint_with_descriptors(stack, traced, tuple(args), dict(kwargs))
+        joint = aot_export_joint_with_descriptors(stack, traced, args, kwargs)
         module = joint.graph_module
         text = _SOURCE.sub(_shortened, module.print_readable(print_output=False))
         placements = _placements(model)
@@ -92,6 +93,25 @@ def capture(
             **_rank(mesh),
         }
     return _write(path, text, annotation)
+
+
+def _distinct(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments as every program gets them: keywords and keys of dicts in alphabetical order, so that positions mean
+    the same whatever order a call has; and no tensor twice, as a trace would take two arguments for one."""
+    seen: set[int] = set()
+
+    def one(value: Any) -> Any:
+        if type(value) is dict:
+            return {key: one(value[key]) for key in sorted(value, key=str)}
+        if type(value) in (list, tuple):
+            return type(value)(one(item) for item in value)
+        if isinstance(value, torch.Tensor):
+            if id(value) in seen:
+                return value.detach().clone().requires_grad_(value.requires_grad)
+            seen.add(id(value))
+        return value
+
+    return tuple(one(value) for value in args), one(dict(kwargs))
 
 
 def _write(path: str | Path, text: str, annotation: Mapping[str, Any]) -> Path:
@@ -117,7 +137,8 @@ def capture_exported(
     `torch.distributed._functional_collectives`, over groups; `mesh` (axis → size) is written beside the rank. Writes
     `<path>.fx.txt` and `<path>.json`; returns the former.
     """
-    program = torch.export.export(model, tuple(args), dict(kwargs or {}), dynamic_shapes=dynamic_shapes)
+    args, kwargs = _distinct(args, kwargs or {})
+    program = torch.export.export(model, args, kwargs, dynamic_shapes=dynamic_shapes)
     text = _SOURCE.sub(_shortened, str(program.run_decompositions({})))
     return _write(path, text, {"groups": _groups(), **_rank(mesh)} if dist.is_initialized() else {})
 

@@ -130,12 +130,16 @@ def _name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: boo
     used: set[str] = set()
     sized = {op.group_name for op in _all_ops(graph) if op.group_name and _ways(op) == mesh.size}
     for op in _all_ops(graph):
-        if op.kind not in GROUPED or op.groups is not None or op.replica_groups_all:
-            continue
         name = op.group_name or ""
         relation = relations.groups.get(name)
         if relation:
             used.add(name)
+        if relation and op.groups is not None and not is_base:
+            theirs = {frozenset(group) for group in relation.groups}
+            if not {frozenset(group) for group in op.groups} <= theirs:
+                raise relation.place.error(f"groups: {name}: the dump says {op.groups}", expected="the same groups")
+        if op.kind not in GROUPED or op.groups is not None or op.replica_groups_all:
+            continue
         if is_base:
             op.groups = [[0]]
         elif relation:

@@ -48,8 +48,11 @@ def kind(path: str | Path) -> str:
     )
 
 
-def read(path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_none) -> Graph:
-    """One dump as a graph; `mesh` for a distributed program, None for a baseline; `resolve` gives open sizes."""
+def read(
+    path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_none, relations: Relations | None = None
+) -> Graph:
+    """One dump as a graph; `mesh` for a distributed program, None for a baseline; `resolve` gives open sizes,
+    `relations` the members of process groups."""
     found = kind(path)
     if found == "hlo":
         from .hlo import read as read_hlo
@@ -59,7 +62,8 @@ def read(path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_no
         return _stablehlo(Path(path), mesh, resolve)
     from .torch import read as read_fx
 
-    return read_fx(path, mesh, resolve)
+    named = relations.groups if relations is not None and mesh is not None else {}
+    return read_fx(path, mesh, resolve, {name: relation.groups for name, relation in named.items()})
 
 
 def read_open_sizes(path: str | Path, mesh: Mesh | None) -> OpenSizes | None:
@@ -137,9 +141,9 @@ def read_pair(
         return resolved(local_sizes(whole, dump, mesh, relations or Relations(), given), dump)
 
     if len(dist) == 1:
-        graphs = [read(dist[0], mesh, of_rank)]
+        graphs = [read(dist[0], mesh, of_rank, relations)]
     else:
-        graphs = merge(read(path, mesh, of_rank) for path in dist)
+        graphs = merge(read(path, mesh, of_rank, relations) for path in dist)
     odd = given.unused(seen)
     if odd is not None:
         names = ", ".join(dict.fromkeys(name for dump in seen for name in dump.symbols))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
@@ -19,11 +20,19 @@ from .reader import looks_like_fx, parse
 __all__ = ["looks_like_fx", "read", "read_text"]
 
 
-def read(path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_none) -> Graph:
+Divisions = Mapping[str, Sequence[Sequence[int]]]
+"""All groups of ranks that a name of a process group stands for."""
+
+NO_DIVISIONS: Divisions = {}
+
+
+def read(
+    path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_none, divisions: Divisions = NO_DIVISIONS
+) -> Graph:
     """Reads one rank's FX text file, and the annotation beside it (`x.json` beside `x.fx.txt`), if there is one.
 
     `mesh` is the mesh of a distributed program, None for a baseline: one rank runs that, and every process group is it.
-    `resolve` gives the values of symbols where sizes are open.
+    `resolve` gives the values of symbols where sizes are open, `divisions` process groups that the relations file says.
     Raises InputError with file, line and column where the text is malformed or contradicts itself.
     """
     path = Path(path)
@@ -31,7 +40,9 @@ def read(path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_no
         text = path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
         raise InputError(f"cannot read the file: {error.strerror}", file=path) from None
-    return read_text(text, mesh, file=str(path), annotations=load_annotations(beside(path)), resolve=resolve)
+    return read_text(
+        text, mesh, file=str(path), annotations=load_annotations(beside(path)), resolve=resolve, divisions=divisions
+    )
 
 
 def read_text(
@@ -41,16 +52,22 @@ def read_text(
     file: str | None = None,
     annotations: Annotations | None = None,
     resolve: Resolve = given_none,
+    divisions: Divisions = NO_DIVISIONS,
 ) -> Graph:
     """Reads FX text; see `read`."""
     try:
-        return _read_text(text, mesh, file, annotations, resolve)
+        return _read_text(text, mesh, file, annotations, resolve, divisions)
     except InputError as error:
         raise error.located(file) from None
 
 
 def _read_text(
-    text: str, mesh: Mesh | None, file: str | None, annotations: Annotations | None, resolve: Resolve
+    text: str,
+    mesh: Mesh | None,
+    file: str | None,
+    annotations: Annotations | None,
+    resolve: Resolve,
+    divisions: Divisions,
 ) -> Graph:
     known = annotations or Annotations()
     module, signature = parse(text, file)
@@ -60,7 +77,9 @@ def _read_text(
         module = instantiate(module, resolve(sizes), file)
     context = Context(Graph(module.name, file, lookups_fail=True))
     context.groups, context.alone = known.groups, mesh is None
-    context.constants = known.constants
+    context.constants, context.divisions = known.constants, divisions
+    if mesh is not None and sum(size > 1 for _, size in mesh.axes) <= 1:
+        context.spanned = range(mesh.size)
     returned = lower_module(module, context, file)
     graph = context.graph
     for port in graph.inputs:

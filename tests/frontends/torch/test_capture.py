@@ -20,9 +20,12 @@ from torch.distributed.tensor.parallel import (  # noqa: E402
     parallelize_module,
 )
 
-from scalify_dl.capture.torch import capture_pair  # noqa: E402
+from scalify_dl.capture.torch import capture, capture_exported, capture_pair  # noqa: E402
 from scalify_dl.frontends.export import export  # noqa: E402
 from scalify_dl.oracle import find_counterexample, load_program  # noqa: E402
+from scalify_dl.verify.conclude import conclude  # noqa: E402
+from scalify_dl.verify.options import Options  # noqa: E402
+from scalify_dl.verify.pipeline import analyse  # noqa: E402
 
 
 class Net(nn.Module):
@@ -81,3 +84,34 @@ def test_paths_in_the_text_say_nothing_of_the_machine(captured: tuple[Path, list
     base, _ = captured
     assert str(Path.home()) not in base.read_text()
     assert "# File: tests/" in base.read_text() or "# File: site-packages/" in base.read_text()
+
+
+class Minus(nn.Module):
+    """a - b, or b - a, times a weight."""
+
+    def __init__(self, swapped: bool) -> None:
+        super().__init__()
+        self.swapped = swapped
+        self.w = nn.Parameter(torch.ones(4))
+
+    def forward(self, a: Any, b: Any) -> Any:
+        return (((b - a) if self.swapped else (a - b)) * self.w).sum()
+
+
+X, Y = torch.randn(4), torch.randn(4)
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_arguments_pair_whatever_the_order_of_keywords_and_though_they_are_one_tensor(
+    tmp_path: Path, same: bool
+) -> None:
+    """`a - b` is not `b - a`: not where keywords stand in another order, nor where both are one tensor."""
+    values = {"a": X, "b": X if same else Y}
+    turned = dict(reversed(values.items()))
+    for swapped, verdict in ((False, "PROVED"), (True, "REFUTED")):
+        base = capture(Minus(False), (), values, tmp_path / "base")
+        dist = capture(Minus(swapped), (), turned, tmp_path / "dist")
+        assert conclude(analyse(export(base, dist, "tp=2"), Options())).verdict == verdict
+        base = capture_exported(Minus(False), (), tmp_path / "base", values)
+        dist = capture_exported(Minus(swapped), (), tmp_path / "dist", turned)
+        assert conclude(analyse(export(base, dist, "tp=2"), Options())).verdict == verdict

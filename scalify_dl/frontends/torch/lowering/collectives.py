@@ -41,6 +41,21 @@ def members(c: Context, group: object) -> list[int] | None:
     return list(c.groups[group]) if group in c.groups else None
 
 
+def division(c: Context, group: object) -> list[list[int]] | None:
+    """All groups that a name stands for: from the dump, the relations file, or (assumed) the only axis of the mesh."""
+    ranks = members(c, group)
+    if ranks is not None:
+        return [ranks]
+    named = c.divisions.get(str(group)) or ([c.spanned] if c.spanned else None)
+    return None if named is None else [list(ranks) for ranks in named]
+
+
+def count_of(c: Context, group: object) -> int | None:
+    """The number of members of a group, as far as it is known."""
+    sizes = {len(ranks) for ranks in division(c, group) or ()}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
 def collective(
     c: Context,
     kind: str,
@@ -104,8 +119,7 @@ def wait_tensor(c: Context, x: Tensor) -> Tensor:
 def all_reduce(c: Context, x: Tensor, reduce_op: str, *group: object, group_name: object = None) -> Tensor:
     over = group_of(c, group, group_name)
     result = collective(c, "all-reduce", x, x.shape, over, reducer=_reducer(c, reduce_op))
-    ranks = members(c, over)
-    return _averaged(c, reduce_op, result, len(ranks) if ranks else None)
+    return _averaged(c, reduce_op, result, count_of(c, over))
 
 
 @functional("all_reduce_coalesced")
@@ -184,10 +198,9 @@ def all_to_all_single(
 @lower("_dtensor.shard_dim_alltoall")
 def shard_dim_alltoall(c: Context, x: Tensor, gather_dim: int, shard_dim: int, group: object) -> Tensor:
     """Moves a sharding from one dim to another."""
-    ranks = members(c, group)
-    if ranks is None:
+    size = count_of(c, group)
+    if size is None:
         raise Unsupported("shard_dim_alltoall over a group whose members are not known")
-    size = len(ranks)
     gather, shard = axis(gather_dim, len(x.shape)), axis(shard_dim, len(x.shape))
     shape = list(x.shape)
     shape[shard] //= size
@@ -200,15 +213,23 @@ def shard_dim_alltoall(c: Context, x: Tensor, gather_dim: int, shard_dim: int, g
 def broadcast(c: Context, x: Tensor, src: int, *group: object) -> Tensor:
     """The value of the member at position `src` of the group, which therefore comes first."""
     over = group_of(c, group)
-    ranks = members(c, over)
-    if ranks is None and src == 0:
+    groups = division(c, over)
+    if src == 0 and members(c, over) is None:
         return collective(c, "collective-broadcast", x, x.shape, over)
-    if ranks is None:
+    if groups is None:
         raise Unsupported("a broadcast over a group whose members are not known")
-    if not 0 <= src < len(ranks):
-        raise InputError(f"broadcast from member {src} of the group {ranks}")
-    ordered = [ranks[src], *(rank for rank in ranks if rank != ranks[src])]
-    return collective(c, "collective-broadcast", x, x.shape, ordered)
+    for ranks in groups:
+        if not 0 <= src < len(ranks):
+            raise InputError(f"broadcast from member {src} of the group {ranks}")
+    first = [[ranks[src], *(rank for rank in ranks if rank != ranks[src])] for ranks in groups]
+    result = collective(c, "collective-broadcast", x, x.shape, first[0])
+    if members(c, over) is None:  # named: by the relations file, or nowhere
+        op = c.producers[result] if len(first[0]) > 1 else None
+        if op is not None:
+            op.groups, op.group_name = first, str(over)
+            if str(over) not in c.divisions:
+                c.graph.assume(result, f"process group `{over}` is all {len(c.spanned)} ranks", "group")
+    return result
 
 
 # --- vLLM ------------------------------------------------------------------------------------------------------------

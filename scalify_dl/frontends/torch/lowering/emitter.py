@@ -33,6 +33,8 @@ class Emitter:
         self.at = (0, 0)
         self.target = ""
         self.groups: Mapping[str, Sequence[int]] = {}
+        self.divisions: Mapping[str, Sequence[Sequence[int]]] = {}
+        self.spanned: Sequence[int] = ()
         self.alone = False
         self.constants: Mapping[str, Any] = {}
         self.printed: Callable[[int], str | None] = lambda item: None
