@@ -98,6 +98,10 @@ class Counts:
                 self._extents.setdefault(self._find(tensor), set()).add(formula)
         self._ranked = {self._find(tensor) for tensor in ranked}
 
+    def extents(self, tensor: str) -> set[Expression]:
+        """Sizes of the dims that whole numbers point into."""
+        return self._extents.get(self._find(tensor), set())
+
     def _coordinates(self) -> None:
         """Ranks divided by, and modulo, sizes of axes: `rank // 4 % 2` is a position along axes."""
         axes = self.wiring.axes

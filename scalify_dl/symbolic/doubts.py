@@ -90,6 +90,8 @@ class Doubts:
         sized = [text for text, symbols in readings if symbols - self.axes]
         if sized:
             yield Doubt(f"{what} may be a number, or {' or '.join(dict.fromkeys(sized[:READINGS]))}", True)
+        elif spans := [str(e) for e in self._spans(op) if value.denominator == 1 and abs(value) > 1]:
+            yield Doubt(f"{what} may be a number, or a part of {' or '.join(sorted(spans)[:READINGS])}", True)
         elif readings:
             yield Doubt(f"{what} is read as a number, not as {readings[0][0]}", not shared)
 
@@ -109,6 +111,13 @@ class Doubts:
                 size = self.reading.point[name]
                 if size % value == 0 and size > value:
                     yield f"{name}/{size // value}", frozenset({name})
+
+    def _spans(self, op: Op) -> Iterator[Expression]:
+        """Sizes of the dims that a position points into, where a text does not say what depends on them."""
+        if op.kind == "constant" and self.wiring.dtype[op.results[0]][0] in "su":
+            for extent in self.reading.extents(op.results[0]):
+                if extent.symbols - self.told - (self.axes if self.wiring.is_base(op) else set()):
+                    yield extent
 
     def _possible(self, formula: Expression, of_base: bool) -> bool:
         """The baseline knows nothing of the mesh, a text with open sizes shows what depends on them."""

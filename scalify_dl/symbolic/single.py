@@ -55,7 +55,9 @@ class Reading:
         Lifting([facts], [point], symbols, lambda cell, values: Expression.number(values[0])).family()
         self.inference = Inference(facts, point, cells)
         decisions = Decisions(self.inference)
-        self.literals = Counts(decisions).literals
+        counts = Counts(decisions)
+        self.literals = counts.literals
+        self.extents = counts.extents
         self.choices: list[Choice] = decisions.choices
         """What equations leave open and is read as a formula."""
         self.written: list[Cell] = decisions.written

@@ -87,6 +87,11 @@ def cropped(p: Program, x: Tensor) -> Tensor:
     return p.op("pad", x, p.constant(0.0), low=[0, -2], high=[0, -1], interior=[0, 0]).result
 
 
+def near(p: Program, x: Tensor) -> Tensor:
+    """The first three positions."""
+    return p.select(p.compare(p.iota(x.shape, 1), p.full(3, x.shape, "s32"), direction="LT"), x, p.full(0.0, x.shape))
+
+
 def byte_positions(p: Program, x: Tensor) -> Tensor:
     return p.add(x, p.convert(p.iota(x.shape, 1, "s8"), "f32"))
 
@@ -193,6 +198,7 @@ def times(value: float | str) -> Build:
         (first_four, {"tp": 2, "batch": 6, "seq": 16}, "a part of it"),
         (top_three, {"tp": 2, "batch": 4, "seq": 10}, "a part of it"),
         (window_of_five, {"tp": 2, "batch": 4, "seq": 10}, "a part of it"),
+        (near, {"tp": 2, "batch": 14, "seq": 11}, "a part of seq"),
     ],
 )
 def test_a_number_that_may_be_a_formula_needs_a_second_capture(
