@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .graph import Graph, Op, Tensor
-from .own_ranges import Provisions
 
 CARRIERS = {
     "reshape": (0,),
@@ -34,12 +33,23 @@ def id_ranges(graph: Graph) -> dict[Tensor, tuple[int, int]]:
     those for whose other values the program provides."""
     found = _tables(graph, CARRIERS)
     sure = certain(graph)
-    program = Provisions(graph) if found else None
-    return {
-        tensor: (0, size)
-        for tensor, size in found.items()
-        if program is None or sure.get(tensor) == size or not program.beyond(tensor, size)
-    }
+    in_doubt = {t for t, size in found.items() if sure.get(t) != size} - only_looked_up(graph)
+    if in_doubt:
+        from .own_ranges import Provisions  # numpy, which takes a while to import
+
+        program = Provisions(graph)
+        found = {t: size for t, size in found.items() if t not in in_doubt or not program.beyond(t, size)}
+    return {tensor: (0, size) for tensor, size in found.items()}
+
+
+def only_looked_up(graph: Graph) -> set[Tensor]:
+    """Inputs that are carried as they are to the indices of gathers, and used for nothing else."""
+    decided = {port.tensor for port in graph.outputs}
+    for op in reversed(graph.ops):
+        if any(result in decided for result in op.results) or op.kind not in UNCHANGED:
+            looked_up = op.operands[1:2] if op.kind == "gather" else []
+            decided.update(operand for operand in op.operands if operand not in looked_up)
+    return {port.tensor for port in graph.inputs} - decided
 
 
 def certain(graph: Graph) -> dict[Tensor, int]:

@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .correspond import Correspondence
-from .embedding import certain, id_ranges
+from .embedding import certain, id_ranges, only_looked_up
 from .graph import Graph, Tensor
-from .own_ranges import Provisions
 from .pairing import find, listing
 from .relations import RangeRelation, Relations
 
@@ -48,12 +47,14 @@ def ranges(
     defaults = {t: span for t, span in id_ranges(base).items() if t not in bounds}
     sure = certain(base)
     for graph in dists if defaults else ():
-        program, inputs = Provisions(graph), {port.tensor for port in graph.inputs}
-        for b, d, _ in pairs:
-            if b not in defaults or d not in inputs or sure.get(b) == defaults[b][1]:
-                continue
-            if program.beyond(d, defaults[b][1], strictly=True):
-                del defaults[b]
+        inputs = {port.tensor for port in graph.inputs} - only_looked_up(graph)
+        in_doubt = [(b, d) for b, d, _ in pairs if b in defaults and d in inputs and sure.get(b) != defaults[b][1]]
+        if in_doubt:
+            from .own_ranges import Provisions  # numpy, which takes a while to import
+
+            program = Provisions(graph)
+            told = {b for b, d in in_doubt if program.beyond(d, defaults[b][1], strictly=True)}
+            defaults = {t: span for t, span in defaults.items() if t not in told}
     bounds |= {tensor: Bounds(lo, hi, "embedding ids") for tensor, (lo, hi) in defaults.items()}
     _spread(bounds, pairs)
     order = [port.tensor for graph in (base, *dists) for port in graph.inputs]
