@@ -223,7 +223,8 @@ def test_a_right_program_is_proved_for_all_sizes(family, bug, tmp_path):
     report, found, at = verdict(family, bug, tmp_path / "family")
     assert report.verdict is Verdict.PROVED
     domain = family_domain(found)
-    points = some_sizes(domain, SIZES, random.Random(1), lambda point: ranks(found, point) <= RANKS)
+    # on one rank JAX writes no shard_map
+    points = some_sizes(domain, SIZES, random.Random(1), lambda point: 1 < ranks(found, point) <= RANKS)
     assert points
     for point in points:
         made = capture(*at(point), directory=tmp_path, name="member")
