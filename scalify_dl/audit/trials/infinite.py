@@ -194,20 +194,18 @@ def zeros_in_the_padding_times_infinities() -> Pair:
     return pair
 
 
-@trial
-def infinite_rows_of_a_table_masked_by_products() -> Pair:
-    """A vocabulary-parallel read of a table of logarithms; ids of other ranks read rows that are infinite."""
+def read_by_products(function: Both) -> Pair:
+    """A vocabulary-parallel read of a function of a table; ids of other ranks read rows that a product masks."""
     pair = Pair({"tp": 2})
     table, dtable = pair.input((8, 4), {0: "tp"})
     ids, dids = pair.input((6,), dtype="s32", range=(0, 8))
     b, d = pair.base, pair.dist
 
     def read(g: Graph, t: Tensor, i: Tensor) -> Tensor:
-        logs = log(g, g.emit("maximum", [t, g.splat(0.0, "f32", t.shape)]))
         index = g.emit("reshape", [i], shape=(6, 1))
         return g.emit(
-            "gather", [logs, index], offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0], slice_sizes=[1, 4],
-            index_vector_dim=[1], operand_batching_dims=[], start_indices_batching_dims=[],
+            "gather", [function(g, t), index], offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0],
+            slice_sizes=[1, 4], index_vector_dim=[1], operand_batching_dims=[], start_indices_batching_dims=[],
         )  # fmt: skip
 
     rank = d.emit("convert", [d.emit("partition-id", [], shape=(), dtype="u32")], dtype="s32")
@@ -220,3 +218,83 @@ def infinite_rows_of_a_table_masked_by_products() -> Pair:
     kept = d.emit("multiply", [rows, spread(d, d.emit("convert", [mine], dtype="f32"), (6, 4), [0])])
     pair.outputs(read(b, table, ids), all_reduced(pair, kept))
     return pair
+
+
+@trial
+def infinite_rows_of_a_table_masked_by_products() -> Pair:
+    return read_by_products(lambda g, t: log(g, g.emit("maximum", [t, g.splat(0.0, "f32", t.shape)])))
+
+
+@trial
+def rows_of_a_table_that_are_no_numbers_masked_by_products() -> Pair:
+    return read_by_products(lambda g, t: g.emit("sqrt", [t]))
+
+
+@trial
+def roots_of_parts_of_a_maximum_that_have_nothing() -> Pair:
+    """The first rank has -inf everywhere, of squares."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 8), {1: "tp"})
+    mask, dmask = pair.input((4, 8), {1: "tp"}, dtype="pred")
+
+    def squares(g: Graph, t: Tensor, m: Tensor) -> Tensor:
+        kept = g.emit("select", [m, g.emit("multiply", [t, t]), g.splat(float("-inf"), "f32", t.shape)])
+        return reduced(g, kept, [1], "max")
+
+    parts = pair.dist.emit("sqrt", [squares(pair.dist, dx, dmask)])
+    pair.outputs(pair.base.emit("sqrt", [squares(pair.base, x, mask)]), all_reduced(pair, parts, "max"))
+    return pair
+
+
+@trial
+def a_partial_sum_over_a_count_that_may_be_zero() -> Pair:
+    return over_a_count(lambda g, n, zero: g.emit("maximum", [n, zero]))
+
+
+@trial
+def a_partial_sum_over_a_bounded_count_that_may_be_zero() -> Pair:
+    return over_a_count(lambda g, n, zero: g.emit("clamp", [zero, n, g.splat(5, "s32", (4,))]))
+
+
+def over_a_count(body: Callable[[Graph, Tensor, Tensor], Tensor]) -> Pair:
+    pair = Pair({"tp": 2})
+    (x, dx), (n, dn) = pair.input((4, 8), {1: "tp"}), pair.input((4,), dtype="s32", range=(0, 3))
+
+    def mean(g: Graph, t: Tensor, count: Tensor) -> Tensor:
+        least = body(g, count, g.splat(0, "s32", (4,)))
+        return g.emit("divide", [reduced(g, t, [1]), g.emit("convert", [least], dtype="f32")])
+
+    pair.outputs(mean(pair.base, x, n), all_reduced(pair, mean(pair.dist, dx, dn)))
+    return pair
+
+
+def over_exponentials(crossed: bool, summed: int, mask: tuple[int, int]) -> Pair:
+    """A pending sum over sums of exponentials of u[2,2,2] less its maxima over dim 2, with -inf where the one index is
+    below the other."""
+    pair = Pair({"tp": 2})
+    (x, dx), (c, dc) = pair.input((2, 2, 8), {2: "tp"}), pair.input((2, 2, 2))
+
+    def quotient(g: Graph, t: Tensor, u: Tensor) -> Tensor:
+        low, high = (g.emit("iota", [], dimension=d, shape=u.shape, dtype="s32") for d in mask)
+        below = g.emit("compare", [low, high], direction="LT", dtype="pred")
+        u = g.emit("select", [below, g.splat(float("-inf"), "f32", u.shape), u])
+        top = reduced(g, u, [2], "max")
+        if crossed:
+            top = g.emit("transpose", [top], dimensions=[1, 0])
+        e = g.emit("exponential", [g.emit("subtract", [u, spread(g, top, u.shape, [0, 1])])])
+        return g.emit("divide", [reduced(g, t, [2]), reduced(g, e, [summed])])
+
+    pair.outputs(quotient(pair.base, x, c), all_reduced(pair, quotient(pair.dist, dx, dc)))
+    return pair
+
+
+@trial
+def exponentials_less_the_maximum_of_another_row() -> Pair:
+    """Row (0, 1) is empty, and the maximum of row (1, 0) is a number."""
+    return over_exponentials(crossed=True, summed=2, mask=(0, 1))
+
+
+@trial
+def exponentials_summed_over_another_dim() -> Pair:
+    """Every row has a number; what is summed up has none where the second index is 0 and the third 1."""
+    return over_exponentials(crossed=False, summed=0, mask=(1, 2))
