@@ -33,6 +33,9 @@ MOVES = (
 )
 """Kinds that pass elements on as they are."""
 
+STEPS_LIMIT = 10_000
+"""Steps of one loop, after which a run is given up: the values drawn may keep it going for ever."""
+
 
 @dataclass(slots=True)
 class Request:
@@ -191,8 +194,11 @@ class Machine:
     ) -> Generator[Request, PerRank, list[PerRank]]:
         condition, body = (self.program.graphs[g] for g in op.regions)
         carried = [dict(value) for value in carried]
-        active = ranks
+        active, steps = ranks, 0
         while active:
+            steps += 1
+            if steps > STEPS_LIMIT:
+                raise Unsupported(f"op {op.id} (while) runs for more than {STEPS_LIMIT:,} steps on the values drawn")
             (verdict,) = yield from self._region(condition, active, carried, kept)
             active = tuple(rank for rank in active if bool(verdict[rank]))
             if active:
