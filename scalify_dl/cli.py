@@ -294,7 +294,7 @@ def rules_check(
 
 @readers_app.command("check")
 def readers_check(
-    framework: Annotated[str, typer.Argument(metavar="FRAMEWORK", help="Whose programs: torch.")],
+    framework: Annotated[str, typer.Argument(metavar="FRAMEWORK", help="Whose programs: torch or jax.")],
     seconds: Annotated[float, typer.Option("--seconds", help="CPU seconds to spend.")] = 60.0,
     count: Annotated[int | None, typer.Option("--count", help="Programs after which to stop.")] = None,
     seed: Annotated[int, typer.Option("--seed")] = 0,

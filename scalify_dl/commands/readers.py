@@ -26,8 +26,10 @@ SHOWN = 12
 
 def readers_check(framework: str, *, seconds: float, seed: int, count: int | None, as_json: bool) -> int:
     """Status 1 if the reader and the framework differ on a program, else 0. InputError where it is not installed."""
+    if framework == "jax":
+        return _jax(seconds=seconds, seed=seed, count=count, as_json=as_json)
     if framework != "torch":
-        raise InputError(f"no random programs for `{framework}`", expected="torch")
+        raise InputError(f"no random programs for `{framework}`", expected="torch or jax")
     try:
         from scalify_dl.audit.torch_reader.campaign import run
     except ModuleNotFoundError as error:
@@ -40,6 +42,34 @@ def readers_check(framework: str, *, seconds: float, seed: int, count: int | Non
         report = run(seconds, seed, count, progress=tell)
     print(json.dumps(_content(report), indent=2, ensure_ascii=False) if as_json else _table(report))
     return 1 if report.failures else 0
+
+
+def _jax(*, seconds: float, seed: int, count: int | None, as_json: bool) -> int:
+    """The same of the readers of StableHLO and HLO."""
+    from scalify_dl.audit.jax_reader.campaign import run
+
+    with progress("reading random programs") as say:
+        report = run(
+            seconds=seconds,
+            count=count,
+            seed=seed,
+            progress=lambda r: say(f"reading random programs: {r.programs:,}, {len(r.mismatches)} results differ"),
+        )
+    if as_json:
+        print(json.dumps(report.content(), indent=2, ensure_ascii=False))
+        return 1 if report.mismatches else 0
+    lines = [f"READ WRONGLY (seed {number}): {what}" for number, what in report.mismatches[:SHOWN]]
+    lines += [f"not compared, {number:,} times: {what}" for what, number in report.unknown.most_common(SHOWN)]
+    undrawn = sorted(name for name, why in report.never_drawn.items() if not why)
+    if undrawn:
+        lines.append(f"never drawn: {', '.join(undrawn)}")
+    for why, number in Counter(filter(None, report.never_drawn.values())).most_common():
+        lines.append(f"not drawn, {number} ops: {why}")
+    lines.append(
+        f"{report.programs:,} programs in {report.seconds:.0f} s of CPU, {len(report.mismatches)} results read wrongly"
+    )
+    print("\n".join(lines))
+    return 1 if report.mismatches else 0
 
 
 def _content(report: Report) -> dict[str, Any]:
