@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from scalify_dl.audit import audit
@@ -96,6 +96,7 @@ def test_a_contraction_shrinks_to_two_elements_per_rank(ranks: int) -> None:
 def test_random_pairs_keep_their_truth_at_small_sizes(seed: int) -> None:
     """What the rules derive at full size is true of the shrunk program, and every derived layout translates."""
     tables = random_pair(random.Random(seed), wrong=0.0).tables()
+    assume(all(size for *_, size in tables["dim"]))  # programs with empty tensors run at their own size
     corr = derive(tables).corr
     whole = load_program(tables)
     small = shrink(whole, relations(corr))
