@@ -2,7 +2,7 @@
 
     python benchmarks/certificates.py [--layers 1,8,32] [--repeat 3] [--data DIR] [FACTS...]
 
-Graphs are the NeuronX Llama at tensor-parallel degree 2 with its layer repeated (as in verify.py), and any facts
+Graphs are the NeuronX Llama at tensor-parallel degree 2 with its layer repeated (as in prove.py), and any facts
 directories that are named. Every figure is the least of some runs, each a process of its own.
 """
 

@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 
 from scalify_dl.facts.files import write
-from scalify_dl.frontends.builder import Distributed, Pair, Program
-from scalify_dl.frontends.graph import Tensor
+from scalify_dl.ir.graph import Tensor
+from scalify_dl.pairing.builder import Distributed, Pair, Program
 
 ROWS, HIDDEN, INNER = 8, 16, 64
 

@@ -6,12 +6,16 @@ Exit status: 0 PROVED, 1 REFUTED, 3 UNKNOWN, 2 bad input; 70 an error of this pr
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from dataclasses import replace
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from scalify_dl.errors import InputError
+from scalify_dl.prove.options import Options
 from scalify_dl.pysouffle.command import datalog
 
 app = typer.Typer(
@@ -67,146 +71,112 @@ Size = Annotated[
 NoRefute = Annotated[bool, typer.Option("--no-refute", help="Do not look for a counterexample.")]
 
 
-@app.command()
-def verify(
-    base: Base,
-    dist: Dist,
-    mesh: Mesh,
-    relate: Relate = None,
+def _options(
     rules: Rules = None,
     json: Json = False,
     out: Out = None,
-    certificate: CertificateOut = None,
     strict: Strict = False,
     accept: Accept = None,
-    sarif: Sarif = None,
-    html: Html = None,
     timeout: Timeout = None,
     max_memory: MaxMemory = None,
     no_refute: NoRefute = False,
+) -> Options:
+    return Options(tuple(rules or ()), out, None, strict, accept, timeout, max_memory, not no_refute, json)
+
+
+def _written(certificate: CertificateOut = None, sarif: Sarif = None, html: Html = None) -> dict[str, Any]:
+    return {"certificate": certificate, "sarif": sarif, "html": html}
+
+
+def _pair(base: Base, dist: Dist, mesh: Mesh, size: Size = None) -> Any:
+    from scalify_dl.families.captures import Capture
+    from scalify_dl.readers.sizes import Sizes
+
+    return Capture(base, tuple(dist), mesh, sizes=Sizes.parse(size or ()))
+
+
+def _command(**makers: Callable[..., Any]) -> Callable[[Callable[..., None]], None]:
+    """Registers a command. In place of some of its parameters stand those of a function that makes the argument."""
+
+    def register(command: Callable[..., None]) -> None:
+        own = signature(command, eval_str=True).parameters
+        shared = {name: signature(make, eval_str=True).parameters for name, make in makers.items()}
+
+        def run(**given: Any) -> None:
+            made = {name: make(**{p: given.pop(p) for p in shared[name]}) for name, make in makers.items()}
+            command(**given, **made)
+
+        flat = [p for name, one in own.items() for p in shared.get(name, {name: one}).values()]
+        run.__signature__ = Signature([p.replace(kind=Parameter.KEYWORD_ONLY) for p in flat])  # type: ignore[attr-defined]
+        app.command(command.__name__, help=command.__doc__)(run)
+
+    return register
+
+
+@_command(pair=_pair, options=_options, written=_written)
+def verify(
+    pair: Any,
+    options: Options,
+    written: dict[str, Any],
+    relate: Relate = None,
     symbolic: Symbolic = None,
     sample: Sample = None,
-    size: Size = None,
 ) -> None:
     """Read two programs and say whether DIST computes what BASE computes."""
-    from scalify_dl.commands import run as command
-    from scalify_dl.frontends.sizes import Sizes
-    from scalify_dl.verify.options import Options
-
+    pair, options = replace(pair, relate=relate), replace(options, **written)
     if sample and symbolic is None:
         raise InputError("--sample goes with --symbolic", hint="name the sizes that vary: --symbolic tp,batch=tokens:0")
-    if symbolic is not None and (sarif or html):
-        raise InputError("--sarif and --html report on one size: they do not go with --symbolic")
-
-    options = Options(
-        rules=tuple(rules or ()),
-        out=out,
-        certificate=certificate,
-        strict=strict,
-        accept=accept,
-        timeout=timeout,
-        max_memory=max_memory,
-        refute=not no_refute,
-    )
     if symbolic is not None:
+        if options.sarif or options.html:
+            raise InputError("--sarif and --html report on one size: they do not go with --symbolic")
         from scalify_dl.commands import family as families
-        from scalify_dl.symbolic.captures import Capture
 
-        first = Capture(base, tuple(dist), mesh, relate, sizes=Sizes.parse(size or ()))
-        raise typer.Exit(families.symbolic(first, symbolic, sample or [], options, as_json=json))
-    sizes = Sizes.parse(size or ())
-    raise typer.Exit(command.verify(base, dist, mesh, relate, options, sizes, as_json=json, sarif=sarif, html=html))
+        raise typer.Exit(families.symbolic(pair, symbolic, sample or [], options))
+    from scalify_dl.commands import run as command
+
+    raise typer.Exit(command.verify(pair, options))
 
 
-@app.command()
+@_command(options=_options)
 def family(
     file: Annotated[Path, typer.Argument(metavar="F.yaml", help="Symbols and captures (see docs/symbolic.md).")],
-    rules: Rules = None,
-    json: Json = False,
-    out: Out = None,
-    strict: Strict = False,
-    accept: Accept = None,
-    timeout: Timeout = None,
-    max_memory: MaxMemory = None,
-    no_refute: NoRefute = False,
+    options: Options,
 ) -> None:
     """One verdict for all sizes of a program that was captured at several."""
     from scalify_dl.commands import family as command
-    from scalify_dl.verify.options import Options
 
-    options = Options(
-        rules=tuple(rules or ()),
-        out=out,
-        strict=strict,
-        accept=accept,
-        timeout=timeout,
-        max_memory=max_memory,
-        refute=not no_refute,
-    )
-    raise typer.Exit(command.family(file, options, as_json=json))
+    raise typer.Exit(command.family(file, options))
 
 
-@app.command()
-def run(
-    facts: FactsDir,
-    rules: Rules = None,
-    json: Json = False,
-    out: Out = None,
-    certificate: CertificateOut = None,
-    strict: Strict = False,
-    accept: Accept = None,
-    sarif: Sarif = None,
-    html: Html = None,
-    timeout: Timeout = None,
-    max_memory: MaxMemory = None,
-    no_refute: NoRefute = False,
-) -> None:
+@_command(options=_options, written=_written)
+def run(facts: FactsDir, options: Options, written: dict[str, Any]) -> None:
     """Facts to verdict. On a directory of fact sets: all of them, ending with a table."""
     from scalify_dl.commands import run as command
-    from scalify_dl.verify.options import Options
 
-    options = Options(
-        rules=tuple(rules or ()),
-        out=out,
-        certificate=certificate,
-        strict=strict,
-        accept=accept,
-        timeout=timeout,
-        max_memory=max_memory,
-        refute=not no_refute,
-    )
-    raise typer.Exit(command.run(facts, options, as_json=json, sarif=sarif, html=html))
+    raise typer.Exit(command.run(facts, replace(options, **written)))
 
 
-@app.command()
+@_command(pair=_pair)
 def export(
-    base: Base,
-    dist: Dist,
-    mesh: Mesh,
+    pair: Any,
     out: Annotated[Path, typer.Option("-o", "--out", metavar="FACTS", help="Directory to write the fact tables to.")],
     relate: Relate = None,
-    size: Size = None,
 ) -> None:
     """Read two programs and write their fact tables."""
     from scalify_dl.commands import inputs
-    from scalify_dl.frontends.sizes import Sizes
 
-    inputs.export(base, dist, mesh, relate, out, Sizes.parse(size or ()))
+    inputs.export(replace(pair, relate=relate), out)
 
 
-@app.command()
+@_command(pair=_pair)
 def relate(
-    base: Base,
-    dist: Dist,
-    mesh: Mesh,
+    pair: Any,
     out: Annotated[Path | None, typer.Option("-o", metavar="F.yaml", help="Write here, not to stdout.")] = None,
-    size: Size = None,
 ) -> None:
     """Print a relations-file template: every pairing of inputs, what was guessed and what is ambiguous."""
     from scalify_dl.commands import inputs
-    from scalify_dl.frontends.sizes import Sizes
 
-    inputs.relate(base, dist, mesh, out, Sizes.parse(size or ()))
+    inputs.relate(pair, out)
 
 
 @app.command()
@@ -273,6 +243,28 @@ def check(
     from scalify_dl.commands import check as command
 
     raise typer.Exit(command.check(certificate, directory, tuple(rules or ()), as_json=json))
+
+
+@rules_app.command("list")
+def rules_list(
+    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Else the shipped ones.")] = None,
+    json: Json = False,
+) -> None:
+    """Print all lemmas: id, place, statement."""
+    from scalify_dl.commands import rules_list as command
+
+    command.rules_list(files or [], as_json=json)
+
+
+@rules_app.command("show")
+def rules_show(
+    lemma: Annotated[str, typer.Argument(metavar="ID", help="A lemma, as verdicts and `rules list` name it.")],
+    json: Json = False,
+) -> None:
+    """Print a lemma: what it says, why it is sound, an example, a wrong twin, its rules."""
+    from scalify_dl.commands import rules_list as command
+
+    command.rules_show(lemma, as_json=json)
 
 
 @rules_app.command("check")

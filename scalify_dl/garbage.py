@@ -9,11 +9,14 @@ from contextlib import contextmanager
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Switches the cyclic collector off meanwhile (reference counting goes on)."""
+    """Switches the cyclic collector off meanwhile (reference counting goes on). What was made counts as old then, so
+    that it is not searched at once."""
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if enabled:
+            gc.freeze()  # all generations become one, unsearched …
+            gc.unfreeze()  # … which is the oldest
             gc.enable()

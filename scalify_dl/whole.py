@@ -7,7 +7,6 @@ run that dies, a full disk or a second run leaves what was there before, or what
 from __future__ import annotations
 
 import os
-import secrets
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +22,7 @@ except ImportError:  # no such locks on this system
 
 def beside(path: Path) -> Path:
     """A name in the same folder that nothing has; hidden."""
-    return path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    return path.with_name(f".{path.name}.{os.urandom(8).hex()}")
 
 
 def write_whole(path: Path, content: str | bytes) -> None:

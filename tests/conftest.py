@@ -22,8 +22,8 @@ RANKS = 8
 @pytest.fixture(autouse=True)
 def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Runs what is proved at `SIZES` sizes of the stated domain: there are programs, and they agree."""
-    from scalify_dl.symbolic import verify
-    from scalify_dl.symbolic.members import executed, ranks, some_sizes
+    from scalify_dl.families import verify
+    from scalify_dl.families.members import executed, ranks, some_sizes
 
     proved: list[Any] = []
     cover = verify.cover
@@ -41,3 +41,16 @@ def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
         assert points
         for point in points:
             assert executed(family, point) == "agrees", point
+
+
+SLOW = ("adversarial", "audit", "certificate", "symbolic", "oracle/test_shrink", "obligations/test_random_knobs")
+"""What runs many programs: marked `slow`, by the beginning of its path below `tests/`."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Marks slow tests."""
+    for item in items:
+        if item.path.is_relative_to(config.rootpath / "tests"):
+            path = item.path.relative_to(config.rootpath / "tests").as_posix()
+            if path.startswith(SLOW):
+                item.add_marker("slow")

@@ -22,11 +22,11 @@ from jax import lax
 from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
-from scalify_dl.frontends.export import export
+from scalify_dl.pairing.export import export
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.report.conclude import conclude
 from scalify_dl.report.terminal import render
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
 
 BATCH, SEQUENCE, WIDTH, HIDDEN, HEADS, HEAD = 2, 16, 64, 128, 4, 16
 BUGS = ("none", "missing-psum", "no-causal-mask", "gate-and-up-swapped", "epsilon")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.layout import Layout, piece_shape
+from scalify_dl.ir.layout import Layout, piece_shape
 from scalify_dl.oracle.addressing import layout_of, piece_of
 from scalify_dl.oracle.compare import Mismatch, check
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements

@@ -9,9 +9,9 @@ from typing import Any
 
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.declared import RELATIONS, Structure, structure
+from scalify_dl.prove.own_rules import check_own, read_own
+from scalify_dl.prove.pipeline import fact_relations
 from scalify_dl.pysouffle import Program, rules_dir
-from scalify_dl.verify.own_rules import check_own, read_own
-from scalify_dl.verify.pipeline import fact_relations
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
 

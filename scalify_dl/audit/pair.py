@@ -15,10 +15,10 @@ from math import prod
 from typing import Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.tables import TableWriter
+from scalify_dl.facts.tables import TableWriter
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
+from scalify_dl.ir.mesh import Mesh
 
 Split = Mapping[int, str | Sequence[str]]
 """Baseline dim → the mesh axes that split it, major to minor."""

@@ -19,7 +19,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.schema import TABLES
 from scalify_dl.facts.validate import validate
-from scalify_dl.facts.vocabulary import DTYPES, ELEMENTWISE, REDUCERS
+from scalify_dl.ir.vocabulary import DTYPES, ELEMENTWISE, REDUCERS
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.oracle.meaning.base import Unsupported
 from scalify_dl.oracle.shrink.extents import Conflict

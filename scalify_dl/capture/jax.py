@@ -29,14 +29,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.ir.mesh import Mesh
 
 from .family import write_family
 
 if TYPE_CHECKING:
-    from scalify_dl.frontends.graph import Graph
-    from scalify_dl.verify.options import Options
-    from scalify_dl.verify.verdict import Report
+    from scalify_dl.ir.graph import Graph
+    from scalify_dl.prove.options import Options
+    from scalify_dl.prove.verdict import Report
 
 __all__ = ["Capture", "Program", "capture", "capture_family", "partitioned", "verify"]
 
@@ -148,12 +148,12 @@ def verify(
     Arguments as for `capture`; `relate` is a relations file, `options` those of `dlverify verify`. The report's
     `verdict` is PROVED, REFUTED or UNKNOWN.
     """
-    from scalify_dl.frontends.export import tables
-    from scalify_dl.frontends.read import read_pair
-    from scalify_dl.frontends.relations import load_relations
-    from scalify_dl.verify.conclude import conclude
-    from scalify_dl.verify.options import Options
-    from scalify_dl.verify.pipeline import analyse
+    from scalify_dl.pairing.export import tables
+    from scalify_dl.pairing.read_pair import read_pair
+    from scalify_dl.prove.options import Options
+    from scalify_dl.prove.pipeline import analyse
+    from scalify_dl.readers.relations import load_relations
+    from scalify_dl.report.conclude import conclude
 
     with tempfile.TemporaryDirectory(prefix="dlverify-") as directory:
         found = capture(fn_base, fn_dist, args, mesh, in_shardings, out_shardings=out_shardings, directory=directory)

@@ -1,6 +1,6 @@
 """What every operator of torch writes and what its results share memory with, from torch's own schemas, as a table.
 
-    python -m scalify_dl.capture.torch_aliases scalify_dl/frontends/torch/aliases.tsv
+    python -m scalify_dl.capture.torch_aliases scalify_dl/readers/fx/aliases.tsv
 
 Columns: operator, written arguments, results, functional twin, `pointwise` where torch tags it so. An argument is
 `name@position`, `name` where it is keyword-only. Before a written one, `~` says that the tensor's metadata changes, not
@@ -102,7 +102,7 @@ def _packet(name: str) -> str:
 
 def _row(name: str, schemas: dict[str, Any], packets: dict[str, list[str]]) -> str:
     schema, packet = schemas[name], _packet(name)
-    written = [n for n, argument in enumerate(schema.arguments) if _writes(packet, argument)]
+    written = _written(packet, schema)
     metadata = _changes_metadata(name)
     columns = [
         name,
@@ -123,6 +123,14 @@ def _flag(schema: Any, n: int) -> str:
     """The flag without which running statistics are not written."""
     flags = [m for m, argument in enumerate(schema.arguments) if argument.name in FLAGS]
     return f"/{_place(schema, flags[0])}" if schema.arguments[n].name in STATISTICS and flags else ""
+
+
+def _written(packet: str, schema: Any) -> list[int]:
+    """The arguments that are written: every tensor, where the name says so and no annotation which."""
+    found = [n for n, argument in enumerate(schema.arguments) if _writes(packet, argument)]
+    if found or not packet.endswith("_") or packet.endswith("__") or packet in SILENT:
+        return found
+    return [n for n, argument in enumerate(schema.arguments) if "Tensor" in str(argument.type)]
 
 
 def _writes(packet: str, argument: Any) -> bool:
@@ -195,8 +203,8 @@ def _twin(name: str, schemas: dict[str, Any], packets: dict[str, list[str]], wri
     rest = _signature(schema, written)
     for other in (*packets[packet], *packets.get(packet.removesuffix("_out"), ())):
         functional = schemas[other]
-        writes = any(_writes(_packet(other), argument) for argument in functional.arguments)
-        if other != name and not writes and _signature(functional, ()) == rest and _outs(functional, written):
+        fits = _signature(functional, ()) == rest and _outs(functional, written)
+        if other != name and fits and not _written(_packet(other), functional):
             return str(other)
     return ""
 

@@ -26,7 +26,7 @@ from .decide import Decider
 from .files import CertificateError, own_rules, read_lines, rule_names, table_hash
 from .plans import Check, Functions, Row, Rows, derive, instance
 from .rules import read_rules
-from .structure import DECIDED, DEMAND, OPEN, Structure
+from .structure import CLAIMED, DECIDED, DEMAND, OPEN, Structure
 from .terms import Clause, Const, RuleError, RuleSet, Value, cell
 
 
@@ -297,6 +297,7 @@ class _Replay:
         for relation, rows in shown.items():
             if relation != DECIDED and not rows.keys() <= self.closed.rows(relation).keys():
                 raise CertificateError(f"a row of {relation} is shown that does not follow from the facts")
+        self.nothing_left_out()
         outputs = [tuple(map(str, row)) for row in self.header.outputs]
         for row in outputs:
             if (row[0], row[1], "PROVED", row[2]) not in shown["output_verdict"]:
@@ -311,6 +312,23 @@ class _Replay:
         if self.concluded("inconsistent"):
             raise CertificateError("the premises contradict each other")
         return Checked(outputs, assumptions, len(self.rows))  # type: ignore[arg-type]
+
+    def nothing_left_out(self) -> None:
+        """Choices that could be made and claims that hold are there: of less, fewer assumptions would follow."""
+        for relation, chosen in self.header.choices.items():
+            functions, found = Functions(self.closed), dict[Row, None]()
+            for clause in self.checker.rules.clauses:
+                if clause.head.relation == relation:
+                    derive(functions, clause, None)
+            for function in functions.compiled():
+                function((), found)
+            for key in self.checker.rules.choices[relation]:
+                taken = {tuple(row[i] for i in key) for row in chosen}
+                found = {row: None for row in found if tuple(row[i] for i in key) not in taken}
+            if found:
+                raise CertificateError(f"a choice of {relation} is left out: {next(iter(found))}")
+        if any(self.decider.decide(*row) for row in self.concluded(CLAIMED)):
+            raise CertificateError("a claim of arithmetic that holds is left out")
 
     def concluded(self, relation: str) -> Rows:
         """All that follows for a relation; nothing where the rules have none of this name."""

@@ -1,6 +1,7 @@
 """Claims of arithmetic: is a term true on every rank, for every value of its leaf?
 
-The checker's own reading of the terms of `datalog/terms.dl`. Rank by rank, a term becomes an expression in `x` alone.
+The checker's own reading of the terms of `datalog/integers/index_terms.dl`. Rank by rank, a term becomes an expression
+in `x` alone.
 Few values are tried one by one, for many or unbounded ones Z3 is asked.
 """
 

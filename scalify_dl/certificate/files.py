@@ -23,7 +23,6 @@ and the others are the derivation, premises first:
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -74,6 +73,8 @@ def read_lines(path: Path) -> Iterator[Any]:
     number = 1
     digest = hashlib.sha256()
     try:
+        import gzip  # where a certificate is read
+
         with gzip.open(path, "rb") as file:
             first = json.loads(file.readline())
             if not isinstance(first, dict) or (first.get("certificate"), first.get("version")) != (FORMAT, VERSION):

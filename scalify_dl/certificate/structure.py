@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import networkx
+
 from .terms import RuleError, RuleSet, atoms
 
 RECURSION = "holds"
 """The relation whose recursion a certificate shows."""
 DECIDED = "proved"
 """Claims of arithmetic: no fact and no step, the checker decides them (decide.py)."""
+
+CLAIMED = "obligation"
+"""Claims that the rules leave to a solver, those that are not decided."""
 
 OPEN = "open_to_users"
 """Relations of the shipped rules that other files may have rules for."""
@@ -37,26 +42,12 @@ class Structure:
 
 
 def _components(reads: dict[str, set[str]]) -> dict[str, tuple[int, frozenset[str]]]:
-    """Every relation's strongly connected component (Tarjan's algorithm), numbered so that reads come first."""
-    low: dict[str, int] = {}
-    stack: list[str] = []
+    """Every relation's strongly connected component, numbered so that what is read comes first."""
+    graph = networkx.DiGraph((relation, other) for relation, others in reads.items() for other in sorted(others))
+    graph.add_nodes_from(reads)
+    condensed = networkx.condensation(graph)
     out: dict[str, tuple[int, frozenset[str]]] = {}
-
-    def visit(relation: str) -> None:
-        place = len(stack)
-        number = low[relation] = len(low)
-        stack.append(relation)
-        for other in sorted(reads[relation]):
-            if other not in low:
-                visit(other)
-            if other not in out:
-                low[relation] = min(low[relation], low[other])
-        if low[relation] == number:
-            members = frozenset(stack[place:])
-            del stack[place:]
-            out.update(dict.fromkeys(members, (len(out), members)))
-
-    for relation in reads:
-        if relation not in low:
-            visit(relation)
+    for number, component in enumerate(reversed(list(networkx.topological_sort(condensed)))):
+        members = frozenset(condensed.nodes[component]["members"])
+        out.update(dict.fromkeys(members, (number, members)))
     return out

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalify_dl.oracle.meaning.load import load_meanings
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.results import has_results
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.results import has_results
 
 from .progress import progress
 from .run import load

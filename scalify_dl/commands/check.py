@@ -10,8 +10,8 @@ from scalify_dl.certificate.check import Checker
 from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
+from scalify_dl.prove.pipeline import rule_files
 from scalify_dl.pysouffle import rules_dir
-from scalify_dl.verify.pipeline import rule_files
 
 from .progress import progress
 from .run import load

@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from scalify_dl.verify.explain import Explanation, Statement, tensors_named
-from scalify_dl.verify.explain import explain as why
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.report.explain import Explanation, Statement, tensors_named
+from scalify_dl.report.explain import explain as why
 
 from .progress import progress
 from .run import load

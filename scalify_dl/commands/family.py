@@ -7,31 +7,31 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalify_dl.errors import InputError
-from scalify_dl.symbolic.captures import Capture, load_family, parse_sample
-from scalify_dl.symbolic.family import Family
-from scalify_dl.symbolic.symbols import parse_symbols
-from scalify_dl.verify.options import Options
+from scalify_dl.families.captures import Capture, load_family, parse_sample
+from scalify_dl.families.family import Family
+from scalify_dl.families.symbols import parse_symbols
+from scalify_dl.prove.options import Options
 
 from .progress import progress
 
 
-def family(file: Path, options: Options, *, as_json: bool) -> int:
+def family(file: Path, options: Options) -> int:
     """The captures of a family file; the exit status."""
     found = load_family(file)
-    return _verify(found.captures, found.symbols, options, as_json=as_json)
+    return _verify(found.captures, found.symbols, options)
 
 
-def symbolic(first: Capture, symbols: str, samples: Sequence[str], options: Options, *, as_json: bool) -> int:
+def symbolic(first: Capture, symbols: str, samples: Sequence[str], options: Options) -> int:
     """A pair on the command line, and further samples of it; the exit status."""
     others = (replace(parse_sample(text, first.relate), sizes=first.sizes) for text in samples)
     captures = [first, *others]
-    return _verify(captures, parse_symbols(symbols), options, as_json=as_json)
+    return _verify(captures, parse_symbols(symbols), options)
 
 
-def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], options: Options, *, as_json: bool) -> int:
-    from scalify_dl.symbolic.report import render, to_json
-    from scalify_dl.symbolic.texts import members
-    from scalify_dl.symbolic.verify import verify_family
+def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], options: Options) -> int:
+    from scalify_dl.families.report import render, to_json
+    from scalify_dl.families.texts import members
+    from scalify_dl.families.verify import verify_family
 
     if options.certificate is not None:
         raise InputError("a certificate is for one size: --certificate and --symbolic do not go together")
@@ -55,7 +55,7 @@ def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], opti
     if compared:
         text = f"the formulas are those of the text at {'; at '.join(compared)} as well"
         report = replace(report, notes=[*report.notes, text])
-    if as_json:
+    if options.json:
         print(to_json(report))
     else:
         render(report)

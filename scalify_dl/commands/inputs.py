@@ -2,37 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.sizes import Sizes
 from scalify_dl.whole import write_whole
 
 from .progress import progress
 
+if TYPE_CHECKING:
+    from scalify_dl.families.captures import Capture
 
-def export(base: Path, dist: Sequence[Path], mesh: str, relate: Path | None, out: Path, sizes: Sizes) -> None:
+
+def export(pair: Capture, out: Path) -> None:
     """Write the fact tables of two programs; nothing is written where something is wrong."""
     from scalify_dl.facts.files import write
-    from scalify_dl.frontends.export import export as read
 
     if out.exists() and not out.is_dir():
         raise InputError("not a directory", file=out, expected="a directory, or a name for a new one")
     with progress("reading the programs"):
-        facts = read(base, dist, mesh, relate, sizes)
+        facts = pair.load()
         write(facts, out)
     print(f"{out}: {len(facts['op']):,} ops, {facts.count:,} rows")
 
 
-def relate(base: Path, dist: Sequence[Path], mesh: str, out: Path | None, sizes: Sizes) -> None:
+def relate(pair: Capture, out: Path | None) -> None:
     """A relations-file template on standard output, or in a new file."""
-    from scalify_dl.frontends.relate import relations_template
+    from scalify_dl.pairing.relate import relations_template
 
     if out is not None and out.exists():
         raise InputError("this file exists", file=out, hint="a relations file is edited by hand: it is not overwritten")
+    assert pair.base is not None
     with progress("reading the programs"):
-        text = relations_template(base, dist, mesh, sizes)
+        text = relations_template(pair.base, pair.dist, pair.mesh, pair.sizes)
     if out is None:
         print(text, end="")
     else:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from scalify_dl.errors import InputError
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse, rules_program
+from scalify_dl.prove.query import HEAD, Query, parse_query
+from scalify_dl.prove.results import DECLARATIONS, has_results, other_tables
 from scalify_dl.pysouffle import Program, Row, SourceError
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse, rules_program
-from scalify_dl.verify.query import HEAD, Query, parse_query
-from scalify_dl.verify.results import DECLARATIONS, has_results, other_tables
 from scalify_dl.whole import locked
 
 from .progress import progress

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 REASONS = {
     ("", "generator"): "random numbers are not compared",
     ("topk", "sorted"): "then there is no order",
+    ("_scaled_dot_product_flash_attention_for_cpu", "dropout_p"): "the kernel has none",
     ("_softmax", "half_to_float"): "for half input on a GPU",
     ("_log_softmax", "half_to_float"): "for half input on a GPU",
 }
@@ -60,11 +61,11 @@ def _jax(*, seconds: float, seed: int, count: int | None, as_json: bool) -> int:
         return 1 if report.mismatches else 0
     lines = [f"READ WRONGLY (seed {number}): {what}" for number, what in report.mismatches[:SHOWN]]
     lines += [f"not compared, {number:,} times: {what}" for what, number in report.unknown.most_common(SHOWN)]
-    undrawn = sorted(name for name, why in report.never_drawn.items() if not why)
-    if undrawn:
-        lines.append(f"never drawn: {', '.join(undrawn)}")
-    for why, number in Counter(filter(None, report.never_drawn.values())).most_common():
-        lines.append(f"not drawn, {number} ops: {why}")
+    reasons: dict[str, list[str]] = {}
+    for name, why in sorted(report.never_drawn.items()):
+        reasons.setdefault(why, []).append(name)
+    for why, names in sorted(reasons.items()):
+        lines.append(f"never drawn{f' ({why})' if why else ''}: {', '.join(names)}")
     lines.append(
         f"{report.programs:,} programs in {report.seconds:.0f} s of CPU, {len(report.mismatches)} results read wrongly"
     )
@@ -82,9 +83,9 @@ def _content(report: Report) -> dict[str, Any]:
         "failures": [
             {"capture": f.capture, "message": f.message, "program": f.program, "text": f.text} for f in report.failures
         ],
-        "overloads": {str(o.op): report.drawn[str(o.op)] for o in report.overloads},
+        "overloads": {o.name: report.drawn[o.name] for o in report.overloads},
         "arguments_off_default": dict(report.off),
-        "never_drawn": {str(o.op): sorted(missing) for o, missing in report.missing.items()},
+        "never_drawn": {name: sorted(missing) for name, missing in report.missing.items()},
         "unknown_when_given": sorted(report.refused),
         "reasons": {" ".join(key).strip(): why for key, why in REASONS.items()},
         "unknown": {name: dict(whys) for name, whys in report.unknown.items()},
@@ -108,14 +109,14 @@ def _table(report: Report) -> str:
         lines += [f"READ WRONGLY ({failure.capture}): {failure.message}"]
         lines += [f"  {line}" for line in failure.program.splitlines()]
     lines.append(f"{'overload':52} {'lowered':>8} {'unknown':>8}  never off their default")
-    for overload in sorted(report.overloads, key=lambda o: str(o.op)):
-        name, missing = str(overload.op), report.missing.get(overload, set())
+    for name in sorted(overload.name for overload in report.overloads):
+        missing = report.missing.get(name, set())
         unknown = report.unknown.get(name, Counter())
         drawn = report.drawn[name]
         if drawn or unknown:
             words = ", ".join(_never(report, name, missing)) if drawn else unknown.most_common(1)[0][0]
             lines.append(f"{name:52} {drawn:8,} {sum(unknown.values()):8,}  {words}".rstrip())
-    untouched = [str(o.op) for o, missing in report.missing.items() if "" in missing]
+    untouched = [name for name, missing in report.missing.items() if "" in missing]
     never = sorted(name for name in untouched if name not in report.unknown)
     if never:
         lines.append(f"never drawn: {', '.join(never)}")

@@ -112,7 +112,8 @@ def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
         "unsound": [{"pair": u.name, "rules": list(u.rules), "graph": u.listing()} for u in report.unsound],
         "lemmas": [
             {
-                "rule": x.place,
+                "lemma": x.name,
+                "rule": f"{Path(x.file).name}:{x.line}",
                 "text": x.text,
                 "derived": coverage.derived[x],
                 "rich": coverage.rich[x],
@@ -121,7 +122,7 @@ def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
             }
             for x in _lemmas(report, files)
         ],
-        "never_exercised": [x.place for x in _missing(report, files)],
+        "never_exercised": [x.name for x in _missing(report, files)],
         "kinds": {
             kind: {"calls": use.calls, "derived": use.derived, "rich": use.rich, "missing": use.missing}
             for kind, use in report.kinds.items()
@@ -143,11 +144,11 @@ def _table(report: Report, files: Sequence[Path]) -> str:
         lines += [f"  {line}" for line in unsound.listing().splitlines()]
     lemmas = _lemmas(report, files)
     if lemmas:
-        width = max(len(x.place) for x in lemmas)
+        width = max(len(x.name) for x in lemmas)
         lines.append(f"{'lemma':{width}} {'derived':>9} {'rich':>9}")
         for x in lemmas:
             mark = "  NOT EXERCISED: " + x.text[:120] if x in missing else "  whole values only" if x.whole else ""
-            lines.append(f"{x.place:{width}} {coverage.derived[x]:9,} {coverage.rich[x]:9,}{mark}")
+            lines.append(f"{x.name:{width}} {coverage.derived[x]:9,} {coverage.rich[x]:9,}{mark}")
     if report.kinds:
         width = max(len(kind) for kind in report.kinds)
         lines.append(f"{'op kind':{width}} {'calls':>9} {'derived':>9} {'rich':>9}")

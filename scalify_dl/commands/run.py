@@ -4,56 +4,39 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
-from scalify_dl.frontends.sizes import Sizes
 from scalify_dl.garbage import paused
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.results import has_results, write_results
-from scalify_dl.verify.verdict import Report, Verdict, overall
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.results import has_results, write_results
+from scalify_dl.prove.verdict import Report, Verdict, overall
+from scalify_dl.report.conclude import conclude
 from scalify_dl.whole import write_whole
 
 from .progress import progress
 
+if TYPE_CHECKING:
+    from scalify_dl.families.captures import Capture
 
-def verify(
-    base: Path,
-    dist: Sequence[Path],
-    mesh: str,
-    relate: Path | None,
-    options: Options,
-    sizes: Sizes,
-    *,
-    as_json: bool,
-    sarif: Path | None,
-    html: Path | None,
-) -> int:
+
+def verify(pair: Capture, options: Options) -> int:
     """Export in memory, run, print; the exit status."""
-    from scalify_dl.frontends.export import export
-
-    _check_outputs(options, sarif, html)
+    _check_outputs(options)
     with progress("reading the programs"):
-        facts = export(base, dist, mesh, relate, sizes)
-    report = _conclude(facts, options)
-    _print(report, as_json, sarif, html)
-    return report.verdict.exit_code
+        facts = pair.load()
+    return _print(_conclude(facts, options), options)
 
 
-def run(directory: Path, options: Options, *, as_json: bool, sarif: Path | None, html: Path | None) -> int:
+def run(directory: Path, options: Options) -> int:
     """Load, run, print; the exit status. A directory of fact sets is run set by set."""
-    _check_outputs(options, sarif, html)
+    _check_outputs(options)
     sets = fact_sets(directory)
-    if sets:
-        return _run_all(directory, sets, options, as_json=as_json, sarif=sarif, html=html)
-    report = _conclude(load(directory), options)
-    _print(report, as_json, sarif, html)
-    return report.verdict.exit_code
+    return _run_all(directory, sets, options) if sets else _print(_conclude(load(directory), options), options)
 
 
 def load(directory: Path) -> Facts:
@@ -95,7 +78,7 @@ def _conclude(facts: Facts, options: Options) -> Report:
             say("writing the relations")
             write_results(analysis, options.out)
         if options.certificate and report.verdict is Verdict.PROVED:
-            from scalify_dl.certificate.write import write
+            from scalify_dl.prove.certificate import write
 
             say("writing the certificate")
             with paused():
@@ -105,9 +88,9 @@ def _conclude(facts: Facts, options: Options) -> Report:
     return report
 
 
-def _check_outputs(options: Options, *files: Path | None) -> None:
+def _check_outputs(options: Options) -> None:
     """Refuse places that cannot be written to before any work is done."""
-    for file in (*files, options.certificate):
+    for file in (options.sarif, options.html, options.certificate):
         if file is not None and (not file.parent.is_dir() or file.is_dir()):
             raise InputError("cannot write here", file=file, expected="a file in an existing directory")
     out = options.out
@@ -118,16 +101,16 @@ def _check_outputs(options: Options, *files: Path | None) -> None:
             raise InputError("this directory holds other files", file=out, expected="a new, empty or earlier --out")
 
 
-def _print(report: Report, as_json: bool, sarif: Path | None, html: Path | None) -> None:
-    if sarif:
-        from scalify_dl.report import sarif as format_sarif
+def _print(report: Report, options: Options) -> int:
+    if options.sarif:
+        from scalify_dl.report import sarif
 
-        write_whole(sarif, format_sarif.render(report))
-    if html:
-        from scalify_dl.report import html as format_html
+        write_whole(options.sarif, sarif.render(report))
+    if options.html:
+        from scalify_dl.report import html
 
-        write_whole(html, format_html.render(report))
-    if as_json:
+        write_whole(options.html, html.render(report))
+    if options.json:
         from scalify_dl.report import json as format_json
 
         print(format_json.render(report))
@@ -135,13 +118,12 @@ def _print(report: Report, as_json: bool, sarif: Path | None, html: Path | None)
         from scalify_dl.report import terminal
 
         terminal.render(report)
+    return report.verdict.exit_code
 
 
-def _run_all(
-    directory: Path, sets: list[Path], options: Options, *, as_json: bool, sarif: Path | None, html: Path | None
-) -> int:
+def _run_all(directory: Path, sets: list[Path], options: Options) -> int:
     """Every fact set, then a table. Status 0 if each verdict is the stated one (PROVED where none is stated)."""
-    if sarif or html or options.certificate:
+    if options.sarif or options.html or options.certificate:
         raise InputError(f"{directory} holds several fact sets", hint="--sarif, --html and --certificate take one set")
     rows: list[tuple[Path, Report, Verdict | None]] = []
     for path in sets:
@@ -152,7 +134,7 @@ def _run_all(
         print(f"{path.name}: {report.verdict.value}", file=sys.stderr)
     surprises = [report.verdict for _, report, expected in rows if report.verdict is not (expected or Verdict.PROVED)]
     verdict = overall([report.verdict for _, report, _ in rows])
-    if as_json:
+    if options.json:
         from scalify_dl.report.json import as_object
 
         found = [

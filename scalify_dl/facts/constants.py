@@ -7,15 +7,18 @@ from collections.abc import Iterable
 from fractions import Fraction
 from math import gcd, prod
 
-from scalify_dl.frontends.literals import NUMBER, rational
+from scalify_dl.ir.literals import EXPONENT_LIMIT, NUMBER, rational, rounded
 
 from .model import Facts
 from .problems import error, first
-from .regions import Types, runs_of
+from .regions import Types, fits, runs_of
 
 ELIDED = "{...}"
 _INTEGER = re.compile(r"([su])(\d+)\Z")
-_RATIO = re.compile(r"-?\d+/[1-9]\d*\Z")
+_RATIO = re.compile(r"-?[1-9][0-9]*/[1-9][0-9]*\Z")
+_LONGEST = 1000
+"""Most characters of a number: no type has more digits."""
+_ROUNDED = ("f64", "f32", "f16", "bf16")
 _WORDS = ("inf", "-inf", "nan")
 
 
@@ -69,26 +72,24 @@ def check_constants(facts: Facts, types: Types) -> None:
 
 
 def _value(text: str) -> Fraction | None:
-    """The exact value of a number's text."""
+    """The exact value of a number's text; None where it is none, or one that no type holds."""
+    if len(text) > _LONGEST:
+        return None
     if _RATIO.match(text):
-        return Fraction(text)
-    return rational(text) if NUMBER.match(text) else None
+        value = Fraction(text)
+        return value if str(value) == text else None
+    match = NUMBER.match(text)
+    return rational(text) if match and abs(int(match[1] or 0)) <= EXPONENT_LIMIT else None
+
+
+def is_literal(text: str) -> bool:
+    """Whether a text is one real number."""
+    return text in _WORDS or _value(text) is not None
 
 
 def _numbers(text: str) -> list[str]:
     """The numbers of a literal text in order, complex ones as one."""
     return re.findall(r"\([^()]*\)|[^{},()]+", text)
-
-
-def holds(dtype: str, value: int) -> bool:
-    """Whether an integer or boolean type holds a value."""
-    if dtype == "pred":
-        return value in (0, 1)
-    match = _INTEGER.match(dtype)
-    if not match:
-        return False
-    bits = int(match[2])
-    return -(1 << bits - 1) <= value < 1 << bits - 1 if match[1] == "s" else 0 <= value < 1 << bits
 
 
 def _fits(text: str, dtype: str, shape: tuple[int, ...]) -> bool:
@@ -101,8 +102,16 @@ def _fits(text: str, dtype: str, shape: tuple[int, ...]) -> bool:
         return len(parts) == 2 and all(part in _WORDS or _value(part) is not None for part in parts)
     value = _value(text)
     if dtype == "pred" or _INTEGER.match(dtype):
-        return value is not None and value.denominator == 1 and holds(dtype, int(value))
-    return value is not None or text in _WORDS
+        return value is not None and value.denominator == 1 and fits(dtype, int(value))
+    return text in _WORDS or (value is not None and _finite(value, dtype))
+
+
+def _finite(value: Fraction, dtype: str) -> bool:
+    """Whether a number does not become infinite in a type."""
+    try:
+        return dtype not in _ROUNDED or abs(rounded(float(value), dtype)) != float("inf")
+    except OverflowError:  # not even in f64
+        return False
 
 
 def _items(facts: Facts, types: Types, texts: dict[str, str]) -> None:
@@ -119,7 +128,7 @@ def _items(facts: Facts, types: Types, texts: dict[str, str]) -> None:
         problem = ""
         if len(rows) != prod(shape) or None in items:
             problem = f"{len(rows)} items of {prod(shape)}, or not numbered from 0"
-        elif not all(holds(dtype, item) for item in set(items) if item is not None):
+        elif not all(fits(dtype, item) for item in set(items) if item is not None):
             problem = f"items that {dtype} does not hold"
         elif text != ELIDED and [_value(word) for word in _same_count(_numbers(text), len(items))] != items:
             problem = f"other items than its text `{text[:40]}`"
@@ -151,7 +160,7 @@ def _by_rank(facts: Facts, types: Types, made: dict[str, str], texts: dict[str, 
             problem, expected = "the same number in `attr_number`", "one of the two"
         elif op in constants:
             dtype, shape = types[constants[op]]
-            if (key, position) != ("value", 0) or shape or not holds(dtype, value):
+            if (key, position) != ("value", 0) or shape or not fits(dtype, value):
                 problem = f"the number {value} at `{key}` {position} of a constant {dtype}{list(shape)}"
                 expected = "`value` 0 of a scalar, a number that the type holds"
             elif constants[op] in texts:

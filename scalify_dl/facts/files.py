@@ -17,6 +17,7 @@ from .schema import ANSWERS, FREE_TEXT, RESERVED, SYMBOLIC, TABLES, Table
 LIMIT = 2**31
 _tabs = methodcaller("count", "\t")
 _CONTROL = bytes((*range(9), *range(11, 32), 127))
+_MARK = "\ufeff"
 SUFFIX = ".facts"
 RESULTS = "relations.dl"
 """Declares what stands in a directory of facts and results; a directory without it has no results."""
@@ -111,7 +112,13 @@ def _text(path: Path, table: Table) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError("not UTF-8 text", file=path, line=data[: error.start].count(b"\n") + 1) from None
+        raise InputError(
+            "not UTF-8 text", file=path, line=data[: error.start].count(b"\n") + 1, expected="a table in UTF-8"
+        ) from None
+    if text.startswith(_MARK):
+        raise InputError(
+            f"table `{table.name}` has a byte order mark", file=path, line=1, column=1, expected="UTF-8 without one"
+        )
     banned, what, hint = "", "", ""
     if len(data.translate(None, _CONTROL)) != len(data):
         banned, what, hint = _CONTROL.decode("ascii"), "control characters", "does the file have Windows line ends?"
@@ -175,5 +182,5 @@ def write_tables(facts: Facts, directory: Path) -> None:
 
 
 def is_result(entry: Path) -> bool:
-    """Whether a file is one of those that stand beside facts for what was derived of them (verify/results.py)."""
+    """Whether a file is one of those that stand beside facts for what was derived of them (prove/results.py)."""
     return entry.suffix == ".csv" or entry.name == RESULTS

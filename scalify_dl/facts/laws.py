@@ -1,22 +1,37 @@
 """What every op kind asks of its operands, results and attributes: facts that break it describe no program.
 
-Result types are those of `frontends.shapes`; here are the attributes that a kind must have, and regions. Ops that look
+Result types are those of `ir.shapes`; here are the attributes that a kind must have, and regions. Ops that look
 alike (kind, types, attributes) are checked once, so that layers after the first cost a look-up each.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.graph import Graph, Op, Tensor
-from scalify_dl.frontends.shapes import RULES, Type, family
+from scalify_dl.ir.graph import Graph, Op, Tensor
+from scalify_dl.ir.shapes import RULES, Type, family
+from scalify_dl.ir.vocabulary import (
+    ARITY,
+    BITWISE,
+    FLAGS,
+    INDEX_REDUCERS,
+    KINDS,
+    LITERALS,
+    NUMBERS,
+    ONE_TYPE,
+    RANKED,
+    REGIONAL,
+    SYMBOLS,
+    WINDOW,
+)
 
+from .constants import is_literal
 from .model import Facts, Row
 from .problems import error, first
 from .regions import Types, check_regions, ordered
-from .vocabulary import ALIKE, ARITY, BITWISE, KINDS, NUMBERS, RANKED, REGIONAL, SYMBOLS, WINDOW
 
 
 def check_ops(facts: Facts, types: Types) -> None:
@@ -127,6 +142,8 @@ def _check(op: Op) -> None:
                 f"`{op.name}` ({op.kind}) has the {key} {found}" + (" and a region" if op.regions else ""),
                 expected=f"one of {' '.join(sorted(values))}" if values else "one text",
             )
+        if key in LITERALS and not is_literal(found[0]):
+            raise InputError(f"`{op.name}` ({op.kind}) has the {key} `{found[0][:40]}`", expected="a number")
         if found[0] in BITWISE and any(family(t.dtype) in ("real", "complex") for t in op.operands):
             raise InputError(f"`{op.name}` ({op.kind}) combines the bits of {op.operands[0].type} by {found[0]}")
     for key in NUMBERS.get(op.kind, ()):
@@ -137,10 +154,14 @@ def _check(op: Op) -> None:
     if op.kind in BITWISE and any(family(t.dtype) in ("real", "complex") for t in op.operands):
         raise InputError(f"`{op.name}` ({op.kind}) combines the bits of {op.operands[0].type}")
     alike = op.operands[1:] if op.kind == "select" else op.operands
-    if op.kind in ALIKE and len({t.dtype for t in alike}) > 1:
+    if op.kind in ONE_TYPE and len({t.dtype for t in alike}) > 1:
         raise InputError(
             f"`{op.name}` ({op.kind}) takes operands of one element type, not {' and '.join(t.type for t in alike)}"
         )
+    flag = FLAGS.get(op.kind, "")
+    if op.numbers.get(flag, [0]) not in ([0], [1]):
+        raise InputError(f"`{op.name}` ({op.kind}) has {flag} {op.numbers[flag]}", expected="0 or 1")
+    _types(op)
     if op.kind == "convolution":
         _labels(op)
     if op.operands and op.kind in ("convolution", "reduce-window", "select-and-scatter"):
@@ -156,6 +177,27 @@ def _check(op: Op) -> None:
             f" attributes make them {' '.join(Tensor(*t).type for t in types)}",
             hint=f"operands: {', '.join(t.type for t in op.operands)}",
         )
+
+
+def _types(op: Op) -> None:
+    """Bits that are read as another type are as many; positions are integers."""
+    if op.kind == "bitcast-convert" and op.results:
+        before, after = op.operands[0].dtype, op.results[0].dtype
+        if op.symbols["from"] != [before] or _bits(before) != _bits(after):
+            raise InputError(
+                f"`{op.name}` ({op.kind}) reads the bits of {before} as {after}, from {op.symbols['from'][0]}",
+                expected="the operand's type as `from`, and one of as many bits",
+            )
+    positions = op.results[1:] if op.kind == "top-k" else []
+    if op.symbols.get("reducer", [""])[0] in INDEX_REDUCERS:
+        positions = op.results
+    if any(family(t.dtype) != "integer" for t in positions) or (op.kind == "iota" and op.results[0].dtype == "pred"):
+        raise InputError(f"`{op.name}` ({op.kind}) counts in {op.results[-1].type}", expected="positions of integers")
+
+
+def _bits(dtype: str) -> int:
+    found = re.search("[0-9]+", dtype)
+    return int(found[0]) if found else 8  # pred
 
 
 def _labels(op: Op) -> None:

@@ -1,4 +1,4 @@
-"""Names that rules make: joined with a separator that no text of the facts contains (datalog/schema.dl).
+"""Names that rules make: joined with a separator that no text of the facts contains (datalog/facts/schema.dl).
 
 `¦piece¦x¦0:0:4` is elements 0 … 4 along dim 0 of `x`; `compare¦direction¦=EQ` says what an op does. Loading refuses
 texts of facts with the separator, front ends write another character.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from scalify_dl.ir.layout import Layout, Pending, parse_piece, piece_shape
+from scalify_dl.ir.vocabulary import GROUPED, MODES
+
 from .constants import known
-from .layout import Layout, Pending, parse_piece, piece_shape
 from .model import Facts
 from .problems import error, first
 from .regions import Types
-from .vocabulary import GROUPED, MODES
 
 
 def check_placements(facts: Facts, types: Types) -> None:
@@ -165,6 +166,16 @@ def check_groups(facts: Facts) -> None:
             wanted, fits = running[graph], running[graph] <= holds
         else:
             wanted, fits = ranks, holds == ranks
+        silent = holds - set().union(*running.values()) if running and roles[graph] == "dist" else set()
+        if silent:
+            raise error(
+                facts,
+                "group",
+                next(n for n, row in enumerate(facts["group"]) if row[0] == op and row[3] in silent),
+                f"`{op}` waits for rank {min(silent)}, which runs no program",
+                column=4,
+                expected="ranks that have a row in `runs`",
+            )
         if fits and len(holds) == len(found):
             continue
         raise error(

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from .layout import Layout, Window, parse_piece
+from scalify_dl.ir.layout import Layout, Window, parse_piece
+
 from .model import Facts
 from .problems import error, first
 

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from operator import eq, ge, gt, le, lt, ne
 
-from scalify_dl.frontends.shapes import Type
+from scalify_dl.ir.shapes import Type
+from scalify_dl.ir.vocabulary import words
 
 from .model import Facts, Row
 from .problems import error
-from .vocabulary import words
 
 Types = dict[str, Type]
 """Tensor → (dtype, shape)."""
 
+_INTEGER = re.compile(r"([su])(\d+)\Z")
 _REGIONS = words("while conditional")
 _HOLDS: dict[str, Callable[[int, int], bool]] = {"LT": lt, "LE": le, "GT": gt, "GE": ge, "NE": ne, "EQ": eq}
 
@@ -36,7 +38,8 @@ def check_regions(facts: Facts, types: Types) -> None:
         return
     operands, results = ordered(facts["operand"]), ordered(facts["result"])
     inputs, outputs = ordered(facts["input"]), ordered(facts["output"])
-    counter = Counter(facts)
+    counter = Counter(facts, types)
+    assumed = {row[0] for row in facts["assume"]}
 
     def typed(tensors: Iterable[str]) -> list[Type]:
         return [types[t] for t in tensors]
@@ -56,20 +59,36 @@ def check_regions(facts: Facts, types: Types) -> None:
                 problem = "a body that gives back other types than it takes"
             elif typed(outputs.get(graphs[0], ())) != [("pred", ())]:
                 problem = "a condition that gives no single truth value"
+        elif not carried or carried[0][1] or carried[0][0][0] not in "psu":
+            problem = "no scalar index, of integers or a truth value, as its first operand"
+        elif carried[0][0] == "pred" and len(graphs) != 2:
+            problem = f"{len(graphs)} branches, and a truth value to choose by"
         elif any(typed(outputs.get(g, ())) != made for g in graphs):
             problem = "branches that give other types than its results"
         elif carried[1:] != [t for g in graphs for t in typed(inputs.get(g, ()))]:
             problem = "operands of other types than the inputs of its branches, one after the other"
+        expected = None
         said = counter.trips.get(op)
-        if (
-            not problem
-            and kind == "while"
-            and said is not None
-            and counter.runs(op, graphs, inputs, outputs, said) is False
-        ):
-            problem = f"the trip_count {said}, which its condition contradicts"
+        if not problem and kind == "while" and said is not None:
+            counts = counter.runs(op, graphs, inputs, outputs, said)
+            if counts is False:
+                problem = f"the trip_count {said}, which its condition contradicts"
+            elif counts is None and assumed.isdisjoint(results.get(op, ())):
+                problem = f"the trip_count {said}, and a condition that cannot be counted"
+                expected = "no trip_count, or a row in `assume` for a result of the loop that says so"
         if problem:
-            raise error(facts, "op", n, f"`{op}` ({kind}) has {problem}")
+            raise error(facts, "op", n, f"`{op}` ({kind}) has {problem}", expected=expected)
+
+
+def fits(dtype: str, value: int) -> bool:
+    """Whether an integer or boolean type holds a value."""
+    if dtype == "pred":
+        return value in (0, 1)
+    match = _INTEGER.match(dtype)
+    if not match:
+        return False
+    bits = int(match[2])
+    return -(1 << bits - 1) <= value < 1 << bits - 1 if match[1] == "s" else 0 <= value < 1 << bits
 
 
 def runs_of(facts: Facts) -> dict[str, frozenset[int]]:
@@ -94,7 +113,8 @@ def runs_of(facts: Facts) -> dict[str, frozenset[int]]:
 class Counter:
     """How often loops run whose condition compares a counter with a number: what `trip_count` says must agree."""
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, types: Types) -> None:
+        self.types = types
         self.trips = {op: value for op, key, _, value in facts["attr_number"] if key == "trip_count"}
         if not self.trips:
             return
@@ -107,7 +127,7 @@ class Counter:
     def runs(
         self, op: str, graphs: list[str], inputs: dict[str, list[str]], outputs: dict[str, list[str]], count: int
     ) -> bool | None:
-        """Whether a loop runs `count` times; None where it cannot be counted."""
+        """Whether a loop runs `count` times, by a counter that does not wrap round; None where it cannot be counted."""
         test = self.maker.get(outputs[graphs[0]][0], "")
         if self.kinds.get(test) != "compare":
             return None
@@ -115,6 +135,11 @@ class Counter:
         left, right = (self._counter(t, places, op, graphs, inputs, outputs) for t in self.operands[test])
         if left is None or right is None:
             return None
+        dtype, _ = self.types[self.operands[test][0]]
+        if not fits(dtype, 0):
+            return None
+        if count < 0 or not all(fits(dtype, first + count * step) for first, step in (left, right)):
+            return False
         holds = _HOLDS[self.directions[test]]
 
         def at(turn: int) -> bool:

@@ -53,7 +53,7 @@ FREE_TEXT = frozenset({"meta", "source", "tensor_name", "assume", "placement_not
 """Tables whose texts are words for people: rules make no names of them."""
 
 SYMBOLIC = ("whole_axis", "group_along", "written_number")
-"""What only families with symbolic sizes have (scalify_dl.symbolic); empty files as well."""
+"""What only families with symbolic sizes have (scalify_dl.families); empty files as well."""
 
 
 class Column(NamedTuple):

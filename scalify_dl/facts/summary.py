@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from scalify_dl.ir.vocabulary import COLLECTIVES
+
 from .model import Facts
-from .vocabulary import COLLECTIVES
 
 SHOWN = 12
 

@@ -10,16 +10,17 @@ from collections import Counter
 from math import prod
 from operator import lt
 
+from scalify_dl.ir.layout import AXIS
+from scalify_dl.ir.vocabulary import DTYPES, is_kind
+
 from .constants import check_constants
 from .laws import check_ops
-from .layout import AXIS
 from .model import Facts
 from .placements import check_assumed, check_groups, check_modes, check_permutes, check_placements
 from .premises import check_premises
 from .problems import columns, error, first
 from .regions import Types
 from .schema import TABLES, VERSION
-from .vocabulary import DTYPES, is_kind
 
 
 def validate(facts: Facts) -> None:
@@ -35,6 +36,13 @@ def validate(facts: Facts) -> None:
     types = _types(facts)
     _positions(facts)
     _programs(facts)
+    check_meaning(facts, types)
+
+
+def check_meaning(facts: Facts, types: Types | None = None) -> None:
+    """Whether tables whose rows refer to each other as they should describe programs: what `validate` asks beyond keys
+    and references, of facts that were made in memory. InputError for the first thing that is wrong."""
+    types = _types(facts) if types is None else types
     check_placements(facts, types)
     check_premises(facts)
     check_assumed(facts)

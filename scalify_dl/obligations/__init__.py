@@ -3,9 +3,9 @@
     discharger = Discharger()
     proved, refuted = discharger(rows_of_obligation, relation)
 
-The rules cut claims into intervals and decide nearly all of them (datalog/claims.dl). What comes here contains a
-division, a remainder or a product of unknowns. A small finite case is enumerated; Z3 is imported only when something
-larger is left.
+The rules cut claims into intervals and decide nearly all of them (datalog/integers/claims.dl). What comes here
+contains a division, a remainder or a product of unknowns. A small finite case is enumerated; Z3 is imported only when
+something larger is left.
 """
 
 from .cache import Cache, default_folder

@@ -1,10 +1,10 @@
 """Formulas as the rules write them, in a canonical form: equal up to renaming is equal.
 
-A term of `datalog/terms.dl` is a nest of branches: `X`, `Const(v)`, `Rank(base, weights)`, `Table(function)`,
-`Unary(op, a)`, `Binary(op, a, b)`, `Choice(c, a, b)`. Here it is a nest of plain tuples, `("x",)`, `("const", v)`,
-`("rank", base, weights)`, `("table", values)`, `(op, …)`, with mesh atoms that no weight mentions left out, the others
-in a fixed order, and functions of the rank replaced by their values: layers, tensor names and the order of mesh axes do
-not matter.
+A term of `datalog/integers/index_terms.dl` is a nest of branches: `X`, `Const(v)`, `Rank(base, weights)`,
+`Table(function)`, `Unary(op, a)`, `Binary(op, a, b)`, `Choice(c, a, b)`. Here it is a nest of plain tuples, `("x",)`,
+`("const", v)`, `("rank", base, weights)`, `("table", values)`, `(op, …)`, with mesh atoms that no weight mentions
+left out, the others in a fixed order, and functions of the rank replaced by their values: layers, tensor names and
+the order of mesh axes do not matter.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.layout import Digit, Entry, Layout, Pending, Window, parse_piece
+from scalify_dl.ir.layout import Digit, Entry, Layout, Pending, Window, parse_piece
 
 Array = np.ndarray[Any, Any]
 Coords = Mapping[int, Mapping[str, int]]

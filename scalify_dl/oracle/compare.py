@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
+from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
 
 from .addressing import (
     Coords,
@@ -53,6 +53,10 @@ def _scaled(actual: Array, expected: Array, scale: Fraction) -> tuple[Array, Arr
         top, bottom = (wrapped_number(n, expected.dtype) for n in (scale.numerator, scale.denominator))
         return actual * bottom, expected * top
     return actual, np.asarray(expected * scale.numerator / scale.denominator)
+
+
+ROUNDING = 2.0**-51
+"""Relative error of one addition of parts, with some room."""
 
 
 def wrong(actual: Array, expected: Array, tolerance: float, scale: float = 0.0, *, extended: bool = False) -> Array:
@@ -108,6 +112,10 @@ def check(
     # a tolerance is relative to the whole value: a shard of small elements carries the rounding of the large ones
     finite = np.abs(base[np.isfinite(base)]) if base.dtype.kind in "fc" else np.zeros(0)
     scale = float(finite.max() * abs(layout.scale)) if finite.size else 0.0
+    if kind == "sum" and tolerance:  # nor can a sum be more exact than its parts, which may cancel
+        reals = [np.abs(x[np.isfinite(x)]) for x in parts.values() if x.dtype.kind in "fc"]
+        largest = max((float(x.max(initial=0.0)) for x in reals), default=0.0)
+        scale = max(scale or 1.0, ROUNDING * len(parts) * largest / tolerance)  # zeros: as `wrong` has it
     done: dict[tuple[Any, ...], bool] = {}
     worst: Mismatch | None = _unlike(parts, layout, here, tolerance, extended) if kind else None
     bad_count = total = 0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.layout import Layout
+from scalify_dl.ir.layout import Layout
 
 from .addressing import layout_of
 from .compare import Mismatch, check, default_layouts
@@ -24,6 +24,7 @@ from .inputs import ends
 from .localise import Place, locate
 from .meaning import Unsupported
 from .program import Program, Shard
+from .readings import Readings
 from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
 from .taint import invented_values
@@ -116,6 +117,8 @@ class Search:
     problems: list[str] = field(default_factory=list)
     trials: int = 0
     sizes: str = "own"
+    readings: Readings | None = None
+    """What all values of the run behind `best` are of the baseline's; None where it was not looked for."""
 
     @property
     def best(self) -> Counterexample | None:
@@ -326,9 +329,28 @@ def _counterexample(trial: Trial, output: _Output, layout: Layout, mismatch: Mis
 
 def _localise(program: Program, rows: list[Shard], search: Search) -> None:
     """Fills in the first op that differs, for the counterexample to show and others of the same draw."""
+    search.readings = readings(program, search, rows)
+    if search.readings is None:
+        return
+    best, trial = search.best, search.readings.trial
+    assert best is not None
+    order = {op.id: i for i, op in enumerate(op for g in program.top("dist") for op in g.ops)}
+    placed = [
+        replace(c, place=locate(trial, c.output, search.readings))
+        if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind)
+        else c
+        for c in search.counterexamples
+    ]
+    search.counterexamples = sorted(placed, key=lambda c: order[c.place.op] if c.place else len(order))
+
+
+def readings(program: Program, search: Search, rows: Iterable[Shard] = ()) -> Readings | None:
+    """What all values of the run behind the best counterexample are of the baseline's, at the sizes of `program`; None
+    where there is no counterexample, or too much to keep."""
     best = search.best
     if best is None or elements(program) > 20 * DIRECT_ELEMENTS:
-        return
+        return None
+    rows = list(rows)
     every = {
         role: [t for g in program.top(role) for t in (*g.inputs, *(r for op in g.ops for r in op.results))]
         for role in ("base", "dist")
@@ -338,11 +360,4 @@ def _localise(program: Program, rows: list[Shard], search: Search) -> None:
         keep_dist=every["dist"],
         relations=rows,
     )  # fmt: skip
-    order = {op.id: i for i, op in enumerate(op for g in program.top("dist") for op in g.ops)}
-    placed = [
-        replace(c, place=locate(trial, c.output, rows))
-        if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind)
-        else c
-        for c in search.counterexamples
-    ]
-    search.counterexamples = sorted(placed, key=lambda c: order[c.place.op] if c.place else len(order))
+    return Readings(trial, rows)

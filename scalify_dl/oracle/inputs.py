@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.layout import Layout
+from scalify_dl.ir.layout import Layout
 
 from .addressing import digit_coordinates, local_part, pending_coordinates, pending_kind, piece_index
 from .dtypes import integer_limits, is_float, is_integer, storage, wrapped, wrapped_number

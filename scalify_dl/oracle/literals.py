@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -42,26 +43,32 @@ def literal_array(tensor: Tensor) -> Array:
     """The value of a constant whose text or items are known; a scalar text fills the whole shape."""
     dtype = storage(tensor.dtype)
     if tensor.items is not None:
-        values = np.array(tensor.items, dtype=np.int64)
-        if values.size == 1 and tensor.shape:
-            return np.full(tensor.shape, values[0]).astype(dtype)
-        return values.astype(dtype).reshape(tensor.shape)
+        values = _whole(tensor.items, dtype)
+        return np.full(tensor.shape, values[0]) if values.size == 1 and tensor.shape else values.reshape(tensor.shape)
     text = tensor.literal
     assert text is not None
     if not text.startswith("{"):
         value = scalar(text)
-        if dtype.kind in "iu" and isinstance(value, int):
-            value &= (1 << (8 * dtype.itemsize)) - 1
-            unsigned = np.array(value, dtype=f"u{dtype.itemsize}")
-            return np.broadcast_to(unsigned.view(dtype), tensor.shape)
+        if isinstance(value, int):
+            return np.broadcast_to(_whole([value], dtype)[0], tensor.shape)
         return np.broadcast_to(np.array(value).astype(dtype), tensor.shape)
     flat = text.replace("{", "").replace("}", "")
     entries = flat.split("),") if "(" in flat else flat.split(",")
-    values = np.array([scalar(e if e.endswith(")") or "(" not in e else e + ")") for e in entries if e])
+    found = [scalar(e if e.endswith(")") or "(" not in e else e + ")") for e in entries if e]
+    whole = [value for value in found if isinstance(value, int)]
+    values = _whole(whole, dtype) if len(whole) == len(found) else np.array(found).astype(dtype)
     try:
-        return values.astype(dtype).reshape(tensor.shape)
+        return values.reshape(tensor.shape)
     except ValueError:
         raise InputError(f"the literal of {tensor.id} has {values.size} items, its shape is {tensor.shape}") from None
+
+
+def _whole(numbers: Sequence[int], dtype: np.dtype[Any]) -> Array:
+    """Whole numbers of any size in a type; in one of integers modulo its range."""
+    if dtype.kind not in "iu":
+        return np.array([float(n) if dtype.kind == "f" else n for n in numbers]).astype(dtype)
+    bits = 8 * dtype.itemsize
+    return np.array([n % (1 << bits) for n in numbers], dtype=f"u{dtype.itemsize}").view(dtype)
 
 
 def invented(tensor: Tensor, seed: int) -> Array:

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.layout import Layout
+from scalify_dl.ir.layout import Layout
 
 from .addressing import Piece, layout_of, piece_of
 
@@ -134,10 +134,6 @@ class Program:
     def name(self, tensor: str) -> str:
         """The name people know."""
         return self.names.get(tensor, tensor)
-
-    def with_tensors(self, tensors: dict[str, Tensor]) -> Program:
-        """The same program over other tensor records."""
-        return replace(self, tensors=tensors)
 
 
 def _dense(rows: dict[int, Any], what: str) -> list[Any]:

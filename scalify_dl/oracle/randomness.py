@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from scalify_dl.facts.layout import Layout
+from scalify_dl.ir.layout import Layout
 
 from .addressing import local_part
 from .compare import check, default_layouts, placement
@@ -37,6 +37,8 @@ class Draws:
     drawn: list[tuple[Op, list[Array], list[Array]]] = field(default_factory=list)
     used: set[int] = field(default_factory=set)
     unpaired: set[str] = field(default_factory=set)
+    counts: dict[tuple[str, object], int] = field(default_factory=dict)
+    """How often an op drew before: in every step of a loop it draws anew."""
 
     def baseline(self, op: Op, operands: dict[int, list[Array]]) -> dict[int, list[Array]]:
         """Draws, and remembers."""
@@ -98,7 +100,8 @@ class Draws:
         return next(default_layouts(shape, shape, self.program.mesh), None)
 
     def _draw(self, op: Op, values: list[Array], who: object) -> list[Array]:
-        rng = seeded("draw", op.id, who, self.seed)
+        count = self.counts[op.id, who] = self.counts.get((op.id, who), -1) + 1
+        rng = seeded("draw", op.id, who, self.seed, *([count] if count else []))
         return [self._value(op, rng, values, self.program.tensors[t]) for t in op.results]
 
     def _value(self, op: Op, rng: np.random.Generator, values: list[Array], result: Tensor) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
 from .meaning import is_opaque
 from .program import Graph, Op, Program
@@ -55,33 +56,47 @@ def invented_values(program: Program, unplaced: Iterable[str], unpaired: Iterabl
         return memo[graph.id]
 
     for role in ("base", "dist"):
-        for graph in program.top(role):
-            _flow(program, graph, reasons, loose, unmatched, inside)
+        graphs = program.top(role)
+        partners = _partners(graphs)
+        before = -1
+        while before < len(reasons):  # what one program brings to a collective, another one has of it
+            before = len(reasons)
+            for graph in graphs:
+                _flow(program, graph, reasons, loose, unmatched, inside, partners)
+            if not partners:
+                break
     return reasons
 
 
+def _partners(graphs: Sequence[Graph]) -> dict[str, list[Op]]:
+    """Of every collective that several programs issue together: the ops that they issue, by op."""
+    if len(graphs) < 2:
+        return {}
+    meetings: dict[tuple[tuple[int, ...], int], list[Op]] = {}
+    for graph in graphs:
+        turns: Counter[tuple[int, ...]] = Counter()
+        for op in graph.ops:
+            for group in (tuple(members) for members in op.groups or ()):
+                if set(group) & set(graph.ranks):
+                    meetings.setdefault((group, turns[group]), []).append(op)
+                    turns[group] += 1
+    found: dict[str, list[Op]] = {}
+    for ops in meetings.values():
+        for op in ops:
+            found.setdefault(op.id, []).extend(ops)
+    return found
+
+
 def _flow(
-    program: Program, graph: Graph, reasons: dict[str, str], loose: set[str], unmatched: set[str], inside: object
-) -> None:
+    program: Program, graph: Graph, reasons: dict[str, str], loose: set[str], unmatched: set[str], inside: object,
+    partners: Mapping[str, Sequence[Op]],
+) -> None:  # fmt: skip
     for op in graph.ops:
-        reason = _source(op, unmatched) or next((reasons[t] for t in op.operands if t in reasons), None)
+        given = [t for partner in partners.get(op.id, (op,)) for t in partner.operands]
+        reason = _source(op, unmatched) or next((reasons[t] for t in given if t in reasons), None)
         if reason is None and op.id in loose:
             reason = f"random op {op.id} corresponds to no baseline draw"
         if reason is None and op.regions:
             reason = next((r for g in op.regions if (r := inside(program.graphs[g]))), None)  # type: ignore[operator]
         if reason:
             reasons.update(dict.fromkeys(op.results, reason))
-
-
-def ancestors(producer: Mapping[str, Op], tensor: str) -> set[str]:
-    """All tensors that a value depends on, itself included."""
-    seen: set[str] = set()
-    stack = [tensor]
-    while stack:
-        current = stack.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if current in producer:
-            stack.extend(producer[current].operands)
-    return seen

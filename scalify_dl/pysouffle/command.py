@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from scalify_dl.errors import InputError
+
+if TYPE_CHECKING:
+    from scalify_dl.pysouffle import Program
 
 
 def datalog(
@@ -49,11 +52,11 @@ def datalog(
         raise InputError(f"--word-size {word_size}: expected 32 or 64")
     defines = dict(_definition(text) for text in macro or ())
     built = Program.from_file(program, engine=engine, include_dirs=include or (), defines=defines, word_size=word_size)
-    if not no_warn:
-        for warning in built.warnings:
-            print(warning, file=sys.stderr)
+    warned = 0 if no_warn else _print_warnings(built, 0)
     built.load(facts, missing="empty" if no_warn else "error")
     built.run(timeout=timeout, max_tuples=max_tuples, max_memory=None if max_memory is None else max_memory * 1_000_000)
+    if not no_warn:
+        _print_warnings(built, warned)
     built.write(None if output == "-" else Path(output))
     if profile:
         print(built.stats().profile(), file=sys.stderr)
@@ -61,6 +64,14 @@ def datalog(
         print(built.explain_atom(atom))
     for atom in why_not or ():
         print(built.why_not_atom(atom))
+
+
+def _print_warnings(program: Program, known: int) -> int:
+    """Print those after the first `known`; how many there are now."""
+    warnings = program.warnings
+    for warning in warnings[known:]:
+        print(warning, file=sys.stderr)
+    return len(warnings)
 
 
 def _definition(text: str) -> tuple[str, str]:

@@ -19,8 +19,11 @@ _INPUT = {
     "fact-dir",
     "operation",
     "compress",
+    "format",
 }
 _OUTPUT = _INPUT - {"columns"} | {"output-dir"}
+_READS = ("file", "stdin", "jsonfile", "json", "sqlite")
+_WRITES = ("file", "stdout", "stdoutprintsize", "jsonfile", "json", "sqlite")
 
 
 @dataclass(frozen=True)
@@ -61,9 +64,17 @@ class Directive:
                     f'unsupported IO parameter "{key}" of .{self.kind} {self.name}',
                     f"known: {', '.join(sorted(known))}",
                 )
-        kinds = ("file", "stdin", "sqlite") if self.kind == "input" else ("file", "stdout", "stdoutprintsize", "sqlite")
+        kinds = _READS if self.kind == "input" else _WRITES
         if self.kind in ("input", "output") and self.io not in kinds:
             raise self.error(f'unsupported IO="{self.io}" of .{self.kind} {self.name}', f"known: {', '.join(kinds)}")
+
+    @property
+    def objects(self) -> bool:
+        """In JSON: are rows objects?"""
+        form = self.parameters.get("format", "list")
+        if form not in ("list", "object"):
+            raise self.error(f'unsupported format="{form}" of .{self.kind} {self.name}', "known: list, object")
+        return form == "object"
 
     def format(self, arity: int) -> Format:
         rfc4180 = self._flag("rfc4180")
@@ -94,11 +105,12 @@ class Directive:
         return tuple(attributes)
 
     def input_path(self, folder: Path) -> Path:
-        return folder / self.parameters.get("filename", f"{self.name}.facts")
+        suffix = "json" if self.io == "jsonfile" else "facts"
+        return folder / self.parameters.get("filename", f"{self.name}.{suffix}")
 
     def output_path(self, folder: Path) -> Path:
-        default = f"{self.name}.csv.gz" if "compress" in self.parameters else f"{self.name}.csv"
-        return folder / self.parameters.get("filename", default)
+        suffix = "json" if self.io == "jsonfile" else "csv.gz" if "compress" in self.parameters else "csv"
+        return folder / self.parameters.get("filename", f"{self.name}.{suffix}")
 
     def database_path(self, folder: Path) -> Path:
         return folder / self.parameters.get("dbname", self.parameters.get("filename", f"{self.name}.sqlite"))

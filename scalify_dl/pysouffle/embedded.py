@@ -53,7 +53,6 @@ class EmbeddedEngine:
         ]
         for directive in self.directives:
             directive.check()
-        self.warnings = [Diagnostic(*w) for w in self.session.warnings()]
 
     def fresh(self, symbols: Sequence[Symbol] = ()) -> EmbeddedEngine:
         """The same program, not parsed again, without facts and functors."""
@@ -61,6 +60,10 @@ class EmbeddedEngine:
         again.session = self.session.fresh(_declared(symbols))
         again.symbolic = bool(symbols)
         return again
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        return [Diagnostic(*w) for w in self.session.warnings()]
 
     @property
     def rules(self) -> list[Rule]:
@@ -103,9 +106,18 @@ class EmbeddedEngine:
                 self.relations[directive.name],
                 sqlite.read(directive.database_path(folder), self.relations[directive.name]),
             )
+        if directive.io == "json":
+            return self._read_json(self.relations[directive.name], sys.stdin.buffer.read(), "<stdin>")
         path = directive.input_path(folder)
         if missing == "empty" and not path.exists():
             return 0
+        if directive.io == "jsonfile":
+            try:
+                data = path.read_bytes()
+            except OSError as error:
+                why = error.strerror or error
+                raise InputError(f"cannot read the facts of relation {directive.name}: {why}", file=path) from None
+            return self._read_json(self.relations[directive.name], data, str(path))
         if path.suffix == ".gz" or "compress" in directive.parameters:
             import gzip
 
@@ -120,6 +132,14 @@ class EmbeddedEngine:
                 directive.relation, str(path), form.delimiter, form.headers, form.rfc4180, list(form.columns)
             )
         )
+
+    def _read_json(self, relation: Relation, data: bytes, name: str) -> int:
+        from scalify_dl.pysouffle import json_rows
+
+        try:
+            return self.insert(relation, json_rows.read(relation, data, name))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InputError(f"a row of relation {relation.name}: {error}", file=name) from None
 
     def _read_bytes(self, relation: int, data: bytes, name: str, form: Format) -> int:
         return int(

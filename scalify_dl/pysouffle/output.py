@@ -19,7 +19,7 @@ _END = b"===============\n"
 def write(engine: EmbeddedEngine, directory: Path | None, out: BinaryIO) -> None:
     """Files go to `directory`; without one everything goes to `out`, framed as Soufflé frames it."""
     outputs = [d for d in engine.directives if d.kind in ("output", "printsize")]
-    if directory is not None and any(d.kind == "output" and d.io in ("file", "sqlite") for d in outputs):
+    if directory is not None and any(d.kind == "output" and d.io in ("file", "jsonfile", "sqlite") for d in outputs):
         if not directory.is_dir():
             raise InputError(f"the output folder {directory} does not exist", hint="create it first")
         if not os.access(directory, os.W_OK | os.X_OK):
@@ -38,6 +38,8 @@ def write(engine: EmbeddedEngine, directory: Path | None, out: BinaryIO) -> None
                     header, _, text = text.partition(b"\n")
                     out.write(header + b"\n")
                 out.write(_END + text + _END)
+            elif directive.io == "json" or (directory is None and directive.io == "jsonfile"):
+                out.write(_json(engine, directive))
             elif directive.io == "sqlite":
                 from scalify_dl.pysouffle import sqlite
 
@@ -61,7 +63,9 @@ def _draft(engine: EmbeddedEngine, directive: Directive, path: Path) -> Path:
     form = directive.format(len(relation.attributes))
     draft = beside(path)
     try:
-        if "compress" in directive.parameters:
+        if directive.io == "jsonfile":
+            draft.write_bytes(_json(engine, directive))
+        elif "compress" in directive.parameters:
             import gzip
 
             with gzip.open(draft, "wb") as stream:
@@ -73,3 +77,10 @@ def _draft(engine: EmbeddedEngine, directive: Directive, path: Path) -> Path:
         why = error.strerror if isinstance(error, OSError) else str(error).rpartition(": ")[2]
         raise InputError(f"cannot write {path}: {why}") from None
     return draft
+
+
+def _json(engine: EmbeddedEngine, directive: Directive) -> bytes:
+    from scalify_dl.pysouffle import json_rows
+
+    relation = engine.relations[directive.name]
+    return json_rows.text(relation, engine.rows(relation), directive.objects)

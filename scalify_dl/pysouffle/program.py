@@ -132,6 +132,7 @@ class Program:
 
     @property
     def warnings(self) -> list[Diagnostic]:
+        """Of the program, and of the runs so far."""
         return self._engine.warnings
 
     def _relation(self, name: str) -> Relation:

@@ -1,1 +1,1 @@
-"""Renderers of a `scalify_dl.verify.verdict.Report`: terminal, JSON, SARIF and HTML."""
+"""Renderers of a `scalify_dl.prove.verdict.Report`: terminal, JSON, SARIF and HTML."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from scalify_dl.verify.verdict import Report, RootCause
+from scalify_dl.prove.verdict import Report, RootCause
 
 from .numbers import counterexample_lines
 
@@ -33,7 +33,8 @@ def _cause(cause: RootCause) -> str:
     if cause.base_name:
         where = f", {cause.base_source[0]}" if cause.base_source else ""
         rows.append(("baseline", cause.base_name + where))
-    for label, lines in (("expected", cause.expected), ("found", cause.found), ("try", cause.suggestion)):
+    fields = (("expected", cause.expected), ("found", cause.found), ("try", cause.suggestion), ("tried", cause.tried))
+    for label, lines in fields:
         rows += [(label if i == 0 else "", text) for i, text in enumerate(lines)]
     if cause.lemma_missing:
         rows.append(("no lemma", cause.lemma_missing))

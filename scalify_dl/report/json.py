@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from scalify_dl.verify.verdict import Report, RootCause
+from scalify_dl.prove.verdict import Report, RootCause
 
 
 def _text(lines: tuple[str, ...]) -> str | None:
@@ -22,6 +22,7 @@ def _cause(cause: RootCause) -> dict[str, Any]:
         "expected": _text(cause.expected),
         "found": _text(cause.found),
         "suggestion": _text(cause.suggestion),
+        "tried": _text(cause.tried),
         "lemma_missing": cause.lemma_missing,
         "base_op": cause.base_name or None,
         "base_source": [str(f) for f in cause.base_source],

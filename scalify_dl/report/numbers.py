@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from scalify_dl.verify.pattern import pattern
+from .pattern import pattern
 
 _TITLES = {
     "refutation": "Counterexample",

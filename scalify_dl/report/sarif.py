@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from scalify_dl import __version__
-from scalify_dl.verify.verdict import Frame, Report, RootCause, Verdict
+from scalify_dl.prove.verdict import Frame, Report, RootCause, Verdict
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -37,7 +37,12 @@ def _location(frame: Frame, message: str | None = None) -> dict[str, Any]:
 
 def _words(cause: RootCause) -> str:
     text = [f"{cause.name} ({cause.kind}) is not what the baseline computes, or it cannot be proved."]
-    for label, lines in (("Expected", cause.expected), ("Found", cause.found), ("Try", cause.suggestion)):
+    for label, lines in (
+        ("Expected", cause.expected),
+        ("Found", cause.found),
+        ("Try", cause.suggestion),
+        ("Tried", cause.tried),
+    ):
         text += [f"{label}: {line}." for line in lines]
     if cause.lemma_missing:
         text.append(f"No lemma: {cause.lemma_missing}.")

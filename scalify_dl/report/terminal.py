@@ -13,7 +13,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.text import Text
 
-from scalify_dl.verify.verdict import Assumption, Report, RootCause, Verdict
+from scalify_dl.prove.verdict import Assumption, Report, RootCause, Verdict
 
 from .numbers import counterexample_lines
 
@@ -79,7 +79,12 @@ def _cause(page: _Page, number: int, cause: RootCause) -> None:
     if cause.base_name:
         where = f", {cause.base_source[0]}" if cause.base_source else ""
         page.field("baseline", f"{cause.base_name}{where}")
-    for label, lines in (("expected", cause.expected), ("found", cause.found), ("try", cause.suggestion)):
+    for label, lines in (
+        ("expected", cause.expected),
+        ("found", cause.found),
+        ("try", cause.suggestion),
+        ("tried", cause.tried),
+    ):
         for i, text in enumerate(lines):
             page.field(label if i == 0 else "", text)
     if cause.lemma_missing:

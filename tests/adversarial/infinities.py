@@ -15,9 +15,8 @@ from scalify_dl.audit.trials.infinite import (
     positive,
     strictly_causal,
 )
-from scalify_dl.frontends.graph import Graph, Tensor
-
-from .programs import gather, reduce_all, softmax, spread, total
+from scalify_dl.audit.trials.layers import gather, reduce_all, softmax, spread, total
+from scalify_dl.ir.graph import Graph, Tensor
 
 WRONG = {name: build for name, build in TRIALS.items() if build.__module__.endswith("trials.infinite")}
 RIGHT: dict[str, Callable[[], Pair]] = {}

@@ -21,7 +21,7 @@ from scalify_dl.audit.trials.integer import (
     total,
 )  # fmt: skip
 from scalify_dl.audit.trials.number import numbers
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program
 
 

@@ -1,4 +1,4 @@
-"""Reads at several indices of a table that is in blocks along them (datalog/block_read.dl)."""
+"""Reads at several indices of a table that is in blocks along them (datalog/lemmas/block_gathers/)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from scalify_dl.audit import audit
 from scalify_dl.audit.derive import Derived, derive
 from scalify_dl.audit.fuzz.partitioner_steps import Blocks, block_gather, read_attributes
 from scalify_dl.audit.pair import Pair
+from scalify_dl.audit.trials.index import scatter_in_blocks
 
 HEIGHTS = (8, 4)
 
@@ -55,3 +56,8 @@ WRONG = {
 @pytest.mark.parametrize("window", [False, True])
 def test_a_wrong_masked_read_is_not(name: str, window: bool) -> None:
     assert not sound(read(**WRONG[name], window=window)).proved
+
+
+@pytest.mark.parametrize(("dtype", "width"), [("u8", 128), ("s8", 64), ("s32", 192)])
+def test_a_scatter_in_blocks_whose_rows_the_type_counts_is_proved(dtype: str, width: int) -> None:
+    assert derive(scatter_in_blocks(dtype, width).tables()).proved

@@ -11,8 +11,9 @@ from scalify_dl.audit.derive import Derived, derive
 from scalify_dl.audit.fuzz.padding_steps import first, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, spread
-from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.audit.trials.mesh import dropout_in_loops
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
 
 
 def derived_truths(pair: Pair) -> Derived:
@@ -417,3 +418,8 @@ def test_what_is_padded_with_some_numbers_is_not_padded_with_zeros_because_the_s
         g.emit("all-reduce", [product], reducer="sum", groups=pair.groups("tp")),
     )
     assert not derived_truths(pair).proved
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_dropout_that_both_draw_as_often_in_loops_is_proved(inside: bool) -> None:
+    assert derived_truths(dropout_in_loops(inside, inside)).proved

@@ -40,15 +40,15 @@ def test_the_shipped_rules_derive_nothing_false_of_random_pairs() -> None:
 
 
 UNSOUND = [
-    ("factors/elementwise.dl", 'linear_operand("negate", 0, 1, "sum").', 'linear_operand("abs", 0, 1, "sum").'),
-    ("factors/elementwise.dl", 'commutative("add").', 'commutative("add"). commutative("subtract").'),
+    ("ops/factors/elementwise.dl", 'linear_operand("negate", 0, 1, "sum").', 'linear_operand("abs", 0, 1, "sum").'),
+    ("ops/factors/elementwise.dl", 'commutative("add").', 'commutative("add"). commutative("subtract").'),
 ]
 
 
 @pytest.mark.parametrize(("file", "old", "new"), UNSOUND)
 def test_an_unsound_lemma_is_found_with_a_small_graph(tmp_path: Path, file: str, old: str, new: str) -> None:
     main = edited(tmp_path, file, old, new)
-    report = check_rules(main=main, pairs=1500, seconds=90, seed=5, stop=1)
+    report = check_rules(main=main, pairs=1500, seconds=90, seed=5, stop=1, prefer=("unary", "binary"))
     (found,) = report.unsound
     assert len(found.tables["op"]) <= 8
     assert "derived, but false" in found.listing()
@@ -63,7 +63,7 @@ def test_a_lemma_that_grants_something_trivial_is_not_well_exercised(tmp_path: P
     own = tmp_path / "own.dl"
     own.write_text('holds(d, t, l) :- holds(d, t, l), op(o, _, "sine"), result(o, 0, d).\n')
     report = check_rules([own], pairs=10, seed=70_000)
-    assert "own.dl:1" in [x.place for x in report.coverage.missing()]
+    assert "own.dl:1" in [x.name for x in report.coverage.missing()]
 
 
 def test_a_run_that_is_interrupted_reports_what_was_done() -> None:
@@ -77,7 +77,7 @@ def test_a_run_that_is_interrupted_reports_what_was_done() -> None:
 
 
 def test_a_wrong_program_that_is_proved_is_shown(tmp_path: Path) -> None:
-    main = edited(tmp_path, "correspondence.dl", ", !literal_hash(c, _)", "")
+    main = edited(tmp_path, "correspond/constants.dl", ", !literal_hash(value, _)", "")
     report = check_rules(main=main, pairs=0, trials=TRIALS)
     assert [found.finding.text for found in report.unsound] == ["all outputs of a wrong program are proved"]
     assert check_rules(pairs=0, trials=TRIALS | ROUNDED).unsound == []

@@ -1,5 +1,5 @@
 """Shards with the borders of their neighbours: convolutions, pooling, shifts and rolls along a sharded dim
-(datalog/halo.dl, borders.dl)."""
+(datalog/graph/rewrites/halo/, lemmas/halo/)."""
 
 from __future__ import annotations
 

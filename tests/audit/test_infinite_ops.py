@@ -1,4 +1,4 @@
-"""The table of what op kinds make of infinities, NaN and signs (infinite_ops.dl), against their numeric meanings."""
+"""The table of what op kinds make of infinities, NaN and signs (ops/infinities/), against their numeric meanings."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from scalify_dl.audit.derive import load_rules
+from scalify_dl.ir.vocabulary import ELEMENTWISE
 from scalify_dl.oracle.meaning.elementwise import PLAIN
 
 VALUES = {
@@ -59,3 +60,23 @@ def test_functions_of_two_values_make_what_the_table_says(tables) -> None:  # ty
         with np.errstate(all="ignore"):
             made = {named(float(PLAIN[kind](np.array([x]), np.array([y]))[0])) for x, y in product(xs, ys)}
         assert made <= allowed, (kind, first, second, made, allowed)
+
+
+def test_what_a_pending_maximum_passes_is_monotone_and_known_at_infinities() -> None:
+    """A monotone kind without rows would let a maximum of negative parts pass a root."""
+    program = load_rules()
+    program.run()
+    known = {str(k) for k, *_ in program.relation("unary")}
+    kinds = {str(k) for (k,) in program.relation("monotone")} - {"convert"}
+    assert kinds - known == set()
+    for kind in sorted(kinds & PLAIN.keys()):
+        with np.errstate(all="ignore"):
+            values = np.asarray(PLAIN[kind](np.linspace(-3.0, 3.0, 97)))
+        numbers = values[~np.isnan(values)]
+        assert np.all(np.diff(numbers) >= 0), kind
+
+
+def test_rules_and_vocabulary_know_the_same_elementwise_kinds() -> None:
+    program = load_rules()
+    program.run()
+    assert {str(k) for (k,) in program.relation("elementwise")} == set(ELEMENTWISE)

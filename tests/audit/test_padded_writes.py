@@ -1,5 +1,5 @@
 """Rows that are added up in blocks correspond to a padded value where the blocks make it up, to nothing where they are
-longer or shorter than that (masked_write.dl)."""
+longer or shorter than that (lemmas/masked_writes/)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Uneven shards: padded, computed on, masked, cut back (datalog/padding.dl, padded.dl); gathers in another order
-(datalog/gather_order.dl)."""
+"""Uneven shards: padded, computed on, masked, cut back (graph/rewrites/padding/, lemmas/padding/); gathers in another
+order (datalog/graph/rewrites/gather_order.dl)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from scalify_dl.audit.fuzz.padding_steps import (
 )  # fmt: skip
 from scalify_dl.audit.fuzz.partitioner_steps import part, rank_scalar
 from scalify_dl.audit.pair import Pair, matmul, spread
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 INFINITY = float("inf")
 

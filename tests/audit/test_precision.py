@@ -8,8 +8,8 @@ import pytest
 
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.pair import Pair
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.literals import Literal
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.literals import Literal
 
 
 def cast(g: Graph, x: Tensor, dtype: str) -> Tensor:

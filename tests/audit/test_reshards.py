@@ -1,4 +1,4 @@
-"""Shards cut, passed on and glued again (datalog/reshards.dl)."""
+"""Shards cut, passed on and glued again (datalog/lemmas/reglued_shards.dl)."""
 
 from __future__ import annotations
 

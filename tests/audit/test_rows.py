@@ -12,7 +12,7 @@ import pytest
 from scalify_dl.audit.rows import OUTCOMES, Reference, changes
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load
-from scalify_dl.frontends.builder import Pair
+from scalify_dl.pairing.builder import Pair
 
 ROOT = Path(__file__).parents[2]
 

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
+from scalify_dl.audit import side_conditions as campaign
+from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import rules_dir
 
-BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 
-
-@pytest.fixture
-def campaign(monkeypatch: pytest.MonkeyPatch):  # type: ignore[no-untyped-def]
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    import side_conditions
-
-    yield side_conditions
-    sys.modules.pop("side_conditions", None)
-
-
-def test_every_argument_is_about_a_condition_that_there_is(campaign) -> None:  # type: ignore[no-untyped-def]
+def test_every_argument_is_about_a_condition_that_there_is() -> None:
     found = campaign.conditions(rules_dir(), campaign.all_files(rules_dir()))
     assert len(found) > 500
-    assert len(campaign.arguments_for(found)) > 50
+    assert len(campaign.arguments_for(rules_dir(), campaign.all_files(rules_dir()))) > 500
 
 
-def test_a_deleted_condition_is_noticed(campaign, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+def test_an_argument_about_another_condition_is_refused(tmp_path: Path) -> None:
+    text = "//? n != 2: two is\n//?   as good as three\np(n) :- q(n), n != 2,\n    !r(n).\n"
+    (tmp_path / "a.dl").write_text(text)
+    ((condition, why),) = campaign.arguments_for(tmp_path, ["a.dl"]).items()
+    assert (condition.text, condition.line, why) == ("n != 2", 3, "n != 2: two is as good as three")
+    (tmp_path / "a.dl").write_text(text.replace("//? n != 2", "//? n != 3"))
+    with pytest.raises(InputError, match="no condition of this rule"):
+        campaign.arguments_for(tmp_path, ["a.dl"])
+    (tmp_path / "a.dl").write_text(text + "//? n != 2: nowhere\n")
+    with pytest.raises(InputError, match="above no rule"):
+        campaign.arguments_for(tmp_path, ["a.dl"])
+
+
+def test_a_deleted_condition_is_noticed(tmp_path: Path) -> None:
     (condition,) = [
         c
-        for c in campaign.conditions(rules_dir(), ["loops.dl"])
-        if (c.head, c.text) == ("holds", "stop_together(a, b)")
+        for c in campaign.conditions(rules_dir(), ["lemmas/loops/induction.dl"])
+        if (c.head, c.text) == ("holds", "stop_together(dist_loop, base_loop)")
     ]
     edited = campaign.without(rules_dir(), condition, tmp_path / "rules")
     assert campaign.verdict(edited, condition.file, 0, 20.0).startswith("noticed")
 
 
-def test_what_only_stands_behind_negations_grants_less(campaign) -> None:  # type: ignore[no-untyped-def]
+def test_what_only_stands_behind_negations_grants_less() -> None:
     grants = campaign.granting(rules_dir())
     assert {"merge", "calm", "settle"} <= grants
     assert "elided_twice" not in grants

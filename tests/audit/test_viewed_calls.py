@@ -12,7 +12,7 @@ from scalify_dl.audit.derive import derive
 from scalify_dl.audit.fuzz.padding_steps import gathered, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 KIND = "custom:own.mix"
 RULES = f"""

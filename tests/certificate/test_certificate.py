@@ -18,15 +18,15 @@ from scalify_dl.certificate.check import Checked, Checker
 from scalify_dl.certificate.files import FORMAT, VERSION, CertificateError, text_hash
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.certificate.terms import RuleError
-from scalify_dl.certificate.write import write
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts, files
 from scalify_dl.facts.files import load
+from scalify_dl.prove.certificate import write
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse, rule_files
+from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import rules_dir
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse, rule_files
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.report.conclude import conclude
 
 from ..adversarial.programs import RIGHT
 

@@ -16,11 +16,11 @@ from scalify_dl.certificate.plans import Functions, instance
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.certificate.structure import Structure
 from scalify_dl.certificate.terms import RuleSet, cell
-from scalify_dl.certificate.write import order_of_texts
 from scalify_dl.facts.files import load
+from scalify_dl.prove.certificate import order_of_texts
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse, rule_files
 from scalify_dl.pysouffle import Program
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse, rule_files
 
 from ..engine import naive
 

@@ -13,16 +13,16 @@ from scalify_dl.certificate import decide as module
 from scalify_dl.certificate.decide import Decider
 from scalify_dl.certificate.files import CertificateError
 from scalify_dl.certificate.terms import Value, cell
-from scalify_dl.certificate.write import write
 from scalify_dl.facts import files
 from scalify_dl.obligations import Discharger
 from scalify_dl.obligations.enumerate import refute
 from scalify_dl.obligations.formula import Mesh, canonical
+from scalify_dl.prove.certificate import write
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle.values import Branch
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.report.conclude import conclude
 
 from ..obligations.test_discharge import RELATIONS, X, const, dealt_in_turn, op, rank, relation
 from .test_certificate import lines_of, replay, rewritten

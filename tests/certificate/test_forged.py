@@ -18,9 +18,9 @@ from scalify_dl.certificate.functors import FUNCTORS
 from scalify_dl.certificate.plans import Functions, Rows, instance
 from scalify_dl.certificate.terms import RuleError
 from scalify_dl.facts.files import load
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import rule_files
 from scalify_dl.pysouffle import rules_dir
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import rule_files
 
 from .test_certificate import FACTS, certified, lines_of, rewritten
 
@@ -87,6 +87,52 @@ def test_an_assumption_cannot_be_hidden(small: Small, why: str) -> None:
     assert small.checker.accept([header, *lines], LEAST).assumptions
     with pytest.raises(CertificateError, match="assumptions are not those"):
         small.checker.accept([{**header, "assumptions": kept}, *lines], LEAST)
+
+
+ASIDE: Tables = LEAST | {
+    "op": [
+        *LEAST["op"],
+        ("d3", "dist", "draw"),
+        ("t3", "base", "draw"),
+        ("d4", "dist", "read"),
+        ("t4", "base", "read"),
+    ],
+    "arg": [*LEAST["arg"], ("d3", 0, "d0"), ("t3", 0, "t0"), ("d4", 0, "d0"), ("t4", 0, "t0")],
+    "weight": [*LEAST["weight"], ("d4", 1), ("t4", 1)],
+    "bound": [("d4", 3), ("t4", 9)],
+}
+"""A draw and a claim of arithmetic on which no output rests."""
+
+
+@pytest.mark.parametrize(
+    ("why", "message"), [("random", "a choice of pair is left out"), ("claim", "a claim of arith")]
+)
+def test_an_assumption_cannot_be_hidden_with_what_it_is_about(small: Small, why: str, message: str) -> None:
+    """A proof without the choice, or the claim, is a smaller proof, with fewer assumptions than the rules list."""
+    header, lines = proof(small, ASIDE)
+    assert {"random", "claim"} <= {row[2] for row in header["assumptions"]}
+    assert small.checker.accept([header, *lines], ASIDE).assumptions
+    header["assumptions"] = [row for row in header["assumptions"] if row[2] != why]
+    kept = [line for line in lines if why != "claim" or not (isinstance(line, dict) and "decide" in line)]
+    if why == "random":
+        header["choices"] = {"pair": []}
+        drawn = {n for n, clause in enumerate(header["clauses"]) if clause[0] == "pair"}
+        kept = [line for line in lines if not (isinstance(line, list) and len(line) == 3 and line[0] in drawn)]
+    with pytest.raises(CertificateError, match=message):
+        small.checker.accept([header, *_renumbered(lines, kept)], ASIDE)
+
+
+def _renumbered(lines: list[Any], kept: list[Any]) -> list[Any]:
+    """Lines of which some are gone, with premises that are where they are now."""
+    place: dict[int, int] = {}
+    steps = [line for line in lines if not (isinstance(line, dict) and "values" in line)]
+    for n, line in enumerate(steps):
+        if any(line is other for other in kept):
+            place[n] = len(place)
+    return [
+        [line[0], [place[p] for p in line[1]], line[2]] if isinstance(line, list) and len(line) == 3 else line
+        for line in kept
+    ]
 
 
 def test_a_row_is_shown_only_if_it_follows(small: Small) -> None:

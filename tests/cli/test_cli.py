@@ -185,7 +185,7 @@ def test_rules_check_fuzzes_the_rules_and_fails_on_lemmas_never_exercised(dlveri
     got = json.loads(out)
     assert (status, got["unsound"]) == (3, [])
     assert got["pairs"] > 0
-    assert "block_write.dl" in "".join(got["never_exercised"])
+    assert "block-scatter" in "".join(got["never_exercised"])
     assert json.loads((tmp_path / "report.json").read_text()) == got
 
 

@@ -181,8 +181,8 @@ def test_a_missing_or_damaged_database_or_archive(tmp_path: Path) -> None:
 
 
 def test_unsupported_io_is_refused_by_name() -> None:
-    with pytest.raises(InputError, match='unsupported IO="json"'):
-        program("a:number", 'IO="json"')
+    with pytest.raises(InputError, match='unsupported IO="xml"'):
+        program("a:number", 'IO="xml"')
     with pytest.raises(InputError, match='unsupported IO parameter "colour"'):
         program("a:number", 'colour="red"')
 

@@ -171,7 +171,7 @@ def test_options_are_checked() -> None:
 
 
 def test_the_rules_are_found() -> None:
-    assert (rules_dir() / "schema.dl").is_file()
+    assert (rules_dir() / "verify.dl").is_file()
 
 
 # ---- running again

@@ -1,4 +1,4 @@
-"""What is particular to Soufflé: equivalences, choice, subsumption, aggregates, counters, limits, functors."""
+"""What is particular to Soufflé: equivalences, choice, aggregates, counters, limits, functors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_large_class_is_not_stored_as_pairs() -> None:
     assert program.size("r") == 20001**2
 
 
-# ---- choice, subsumption, limits
+# ---- choice, limits
 
 
 def test_choice_domain_keeps_one_row_per_key() -> None:
@@ -98,32 +98,6 @@ def test_a_spanning_tree_by_choice() -> None:
     """
     edges = [(i, j) for i in range(6) for j in range(6) if i != j]
     assert sorted(y for _, y in rows(source, "tree", edge=list(edges))) == [0, 1, 2, 3, 4, 5]
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9)), max_size=20))
-def test_shortest_paths_by_subsumption(edges: list[tuple[int, int, int]]) -> None:
-    source = """
-        .decl edge(x: number, y: number, w: number)
-        .decl dist(x: number, d: number)
-        dist(0, 0).
-        dist(y, d + w) :- dist(x, d), edge(x, y, w).
-        dist(x, far) <= dist(x, near) :- near < far.
-        .decl reach(x: number, d: number)
-        reach(x, d) :- dist(x, d), x > 0.
-    """
-    best = {0: 0}
-    for _ in range(8):
-        for x, y, w in edges:
-            if x in best:
-                best[y] = min(best.get(y, 10**9), best[x] + w)
-    program = Program.from_source(source).insert("edge", edges).run()
-    assert dict(program.relation("dist")) == best
-    assert dict(program.relation("reach")) == {x: d for x, d in best.items() if x > 0}
-
-
-def test_subsumption_where_rows_dominate_each_other_keeps_one() -> None:
-    assert len(rows(".decl r(x: number)\nr(1). r(2). r(3).\nr(a) <= r(b) :- a != b.")) == 1
 
 
 def test_limitsize_ends_a_recursion() -> None:
@@ -287,9 +261,25 @@ def test_symbols_compare_as_text_and_match_and_contain() -> None:
     ]  # fmt: skip
 
 
-def test_a_regular_expression_that_is_none_is_an_error() -> None:
-    with pytest.raises(Exception, match="not a regular expression"):
-        rows('.decl s(x: symbol)\n.decl r(x: symbol)\nr(x) :- s(x), match("(", x).', s=[("a",)])
+def test_a_pattern_that_is_none_is_a_warning_and_nothing_matches_it() -> None:
+    program = Program.from_source("""
+        .decl s(x: symbol) .input s
+        .decl r(x: symbol, why: symbol)
+        r(x, "constant") :- s(x), match("(", x).
+        r(x, "not constant") :- s(x), !match("(", x).
+        r(x, "computed") :- s(x), match(cat("[", x), x).
+        r(x, "not computed") :- s(x), !match(cat("[", x), x).
+        r(x, "fine") :- s(x), match("a", x).
+    """)
+    before = program.warnings
+    assert [w.line for w in before] == [4, 5]
+    assert all('"(" is not a regular expression' in w.message for w in before)
+    assert program.insert("s", [("a",)]).run().relation("r") == [("a", "fine")]
+    [*same, later] = program.warnings
+    assert same == before
+    assert (later.severity, later.line) == ("warning", 6)
+    assert '"[a" is not a regular expression' in later.message
+    assert program.fresh().warnings == before
 
 
 def test_counters_number_the_rows() -> None:

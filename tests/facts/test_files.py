@@ -17,7 +17,7 @@ from scalify_dl.facts.model import Facts
 from scalify_dl.facts.schema import TABLES
 from scalify_dl.facts.summary import summarise
 from scalify_dl.facts.validate import validate
-from scalify_dl.frontends.builder import Pair
+from scalify_dl.pairing.builder import Pair
 
 ROOT = Path(__file__).parents[2]
 symbols = st.text(
@@ -116,7 +116,9 @@ def test_answers_of_a_solver_are_no_facts(directory: Path) -> None:
 
 def test_every_input_of_the_rules_has_a_file(directory: Path) -> None:
     """Stock Soufflé refuses to run without."""
-    text = "\n".join(path.read_text(encoding="utf-8") for path in (ROOT / "datalog").rglob("*.dl"))
+    main = (ROOT / "datalog" / "verify.dl").read_text(encoding="utf-8")
+    files = [ROOT / "datalog" / name for name in re.findall('^#include "(.+)"', main, re.MULTILINE)]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     inputs = re.findall(r'^\.input (\w+)(?:\(filename="([^"]+)"\))?', text, re.MULTILINE)
     assert len(inputs) > 20
     for name, file in inputs:

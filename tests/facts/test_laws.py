@@ -10,7 +10,8 @@ import pytest
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load, write
 from scalify_dl.facts.model import Facts, Row
-from scalify_dl.frontends.builder import Pair
+from scalify_dl.ir.graph import Graph
+from scalify_dl.pairing.builder import Pair
 
 
 def program() -> Facts:
@@ -109,6 +110,17 @@ WRONG: dict[str, tuple[str, Change, str]] = {
         rows[0][0], 2 * rows[0][1], 2 * rows[0][2])), "lowest terms"),
     "a text that is no number": ("literal", put(1, "half"), "is no value of"),
     "a text that the type does not hold": ("literal", put(1, "4294967299", where="3"), "is no value of s32"),
+    "a text that the type makes infinite": ("literal", put(1, "1e39", where="0.5"), "is no value of f32"),
+    "a text that is beyond all types": ("literal", put(1, "1e999999999", where="0.5"), "is no value of f32"),
+    "a text without end": ("literal", put(1, "9" * 5000, where="0.5"), "is no value of f32"),
+    "a text in other digits": ("literal", put(1, "\u0663", where="3"), "is no value of s32"),
+    "a ratio in a text that is not in lowest terms": ("literal", put(1, "2/4", where="0.5"), "is no value of f32"),
+    "a scale beyond all numbers": ("shard", put(4, "[0:1x2][1:1x8]|tp=0:2x2 *1e999999999"), "is not a scale"),
+    "a scale of large numbers": ("shard", put(4, "[0:1x2][1:1x8]|tp=0:2x2 *9999999999/1"), "is not a scale"),
+    "a piece in other digits": ("shard", put(1, "0:0:\u0662"), "is no window"),
+    "a piece in other words": ("shard", put(1, "0:00:2"), "is no window"),
+    "a byte order mark": ("op", put(0, "\ufeffbase/slice"), "byte order mark"),
+    "a group with a rank that runs nothing": ("runs", more(("dist", 0)), "waits for rank 1, which runs no program"),
     "a hash beside a text": ("literal_hash", lambda rows: rows.append((CONSTANT, "ab")), "has a hash and the text"),
     "items that are not the text": ("literal_item", put(2, 4, where=3), "other items than its text"),
     "items that lack one": ("literal_item", lambda rows: rows.remove(next(r for r in rows if r[1] == 1)), "items of"),
@@ -181,6 +193,39 @@ def test_a_trip_count_agrees_with_its_condition(tmp_path: Path, count: int, fits
         refused(facts, tmp_path / "facts", f"the trip_count {count}, which its condition contradicts")
 
 
+def counting(step: int, last: int, dtype: str, squared: bool = False) -> Facts:
+    """A loop that says it runs three times, on both sides."""
+    pair = Pair("tp=2")
+    for p, x in ((pair.base, pair.base.input("x", (4,))), (pair.dist, pair.dist.shard("x"))):
+        n = p.constant(0, dtype)
+        regions = [
+            p.region(
+                "cond", [n, x], lambda q, i, v: q.compare(q.multiply(i, i) if squared else i, last, direction="LT")
+            ),
+            p.region("body", [n, x], lambda q, i, v: [q.add(i, step), q.exponential(v)]),
+        ]
+        types = [(dtype, ()), ("f32", (4,))]
+        p.output(p.op("while", n, x, types=types, regions=regions, attributes={"trip_count": 3}).results[1])
+    return pair.facts()
+
+
+def test_a_counter_that_wraps_round_counts_nothing(tmp_path: Path) -> None:
+    """0, 100, 200, 44: the fourth is below 250 again."""
+    refused(counting(100, 250, "u8"), tmp_path / "facts", "the trip_count 3, which its condition contradicts")
+    write(counting(100, 250, "u16"), tmp_path / "right")
+    load(tmp_path / "right")
+
+
+def test_a_trip_count_that_nobody_can_count_is_an_assumption_or_refused(tmp_path: Path) -> None:
+    facts = counting(1, 9, "s32", squared=True)
+    refused(facts, tmp_path / "facts", "the trip_count 3, and a condition that cannot be counted")
+    facts.tables["assume"] += [
+        (t, "it runs 3 times", "given") for o, p, t in facts["result"] if (p, "while" in o) == (0, True)
+    ]
+    write(facts, tmp_path / "stated")
+    load(tmp_path / "stated")
+
+
 @pytest.mark.parametrize(
     ("key", "position", "value"),
     [("window_stride", 2, 1), ("kernel_output_feature", 0, 1), ("output_batch", 0, 9), ("window_size", 0, 2)],
@@ -217,6 +262,9 @@ def test_branches_fit_their_op(tmp_path: Path) -> None:
     facts = looping()
     facts.tables["op"] = [(o, g, "conditional" if o == "while" else k) for o, g, k in facts["op"]]
     refused(facts, tmp_path / "facts", "branches that give other types")
+    loops = {o for o, _, k in facts["op"] if k == "conditional"}
+    facts.tables["operand"] = [row for row in facts["operand"] if row[0] not in loops]
+    refused(facts, tmp_path / "none", "no scalar index")
 
 
 def test_a_program_without_ops_is_one(tmp_path: Path) -> None:
@@ -225,3 +273,75 @@ def test_a_program_without_ops_is_one(tmp_path: Path) -> None:
     pair.dist.output(pair.dist.shard("x", {0: "tp"}))
     write(pair.facts(), tmp_path / "facts")
     assert load(tmp_path / "facts")["op"] == []
+
+
+def called(kind: str, results: list[tuple[str, tuple[int, ...]]], operands: int = 1, **attributes: object) -> Facts:
+    """One op of a kind on both sides."""
+    pair = Pair("tp=2")
+    for p, x in ((pair.base, pair.base.input("x", (2, 4, 8))), (pair.dist, pair.dist.shard("x"))):
+        p.output(p.op(kind, *[x] * operands, types=results, attributes=attributes).results[0])
+    return pair.facts()
+
+
+X = ("f32", (2, 4, 8))
+
+
+@pytest.mark.parametrize(
+    ("right", "table", "column", "value", "message"),
+    [
+        (called("attention", [X], 3, scale="0.5", causal=0), "attr_symbol", 3, "half", "has the scale `half`"),
+        (called("attention", [X], 3, scale="0.5", causal=0), "attr_symbol", 1, "scales", r"has the scale \[\]"),
+        (called("attention", [X], 3, scale="0.5", causal=1), "attr_number", 3, 2, r"has causal \[2\]"),
+        (called("dropout-mask", [("pred", X[1])], probability="0.1"), "attr_symbol", 3, "p", "has the probability `p`"),
+        (called("cumulative", [X], dimension=1, reducer="sum", reverse=1), "attr_number", 3, 7, "reverse|no dim of"),
+        (called("bitcast-convert", [("s32", X[1])], **{"from": "f32"}), "attr_symbol", 3, "u32", "reads the bits of"),
+        (
+            called("bitcast-convert", [("s32", X[1])], **{"from": "f32"}),
+            "tensor",
+            2,
+            "s16",
+            "reads the bits of|has res",
+        ),
+        (called("top-k", [("f32", (2, 4, 3)), ("s32", (2, 4, 3))], k=3), "tensor", 2, "f32", "counts in f32|has res"),
+        (called("reduce", [("s32", (2, 4))], dimensions=[2], reducer="argmax"), "tensor", 2, "f32", "counts in f32"),
+    ],
+)
+def test_attributes_say_what_the_kind_can_do(
+    tmp_path: Path, right: Facts, table: str, column: int, value: object, message: str
+) -> None:
+    write(right, tmp_path / "right")
+    load(tmp_path / "right")
+    changed = {"tensor": {"s32"}}.get(table, set())
+    rows = [(*row[:column], value, *row[column + 1 :]) if changed <= set(row) else row for row in right[table]]
+    facts = Facts({**right.tables, table: rows})
+    refused(facts, tmp_path / "wrong", message)
+
+
+def test_padding_between_elements_takes_none_away(tmp_path: Path) -> None:
+    pair = Pair("tp=2")
+    for p, x in ((pair.base, pair.base.input("x", (4,))), (pair.dist, pair.dist.shard("x"))):
+        p.output(p.op("pad", x, p.constant(0.0), low=[0], high=[0], interior=[1]).result)
+    facts = pair.facts()
+    facts.tables["attr_number"] = [(*row[:3], -1) if row[1] == "interior" else row for row in facts["attr_number"]]
+    facts.tables["dim"] = [(*row[:2], 1) if "pad" in row[0] else row for row in facts["dim"]]
+    refused(facts, tmp_path / "facts", "below zero")
+
+
+def test_what_a_front_end_writes_is_held_to_the_same_laws(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scalify_dl.pairing import export
+
+    text = "HloModule m\n\nENTRY %e (x: f32[4,8]) -> f32[4,8] {\n  ROOT %x = f32[4,8] parameter(0)\n}\n"
+    for name in ("base", "dist"):
+        (tmp_path / f"{name}.hlo").write_text(text)
+    files = tmp_path / "base.hlo", tmp_path / "dist.hlo", "tp=2"
+    export.export(*files)
+    monkeypatch.setattr(export, "tables", lambda *rest: called("top-k", [("f32", (2, 4, 9)), ("s32", (2, 4, 9))], k=9))
+    with pytest.raises(InputError, match="no top 9 of"):
+        export.export(*files)
+
+
+def test_an_index_reduction_is_along_one_dim() -> None:
+    graph = Graph()
+    x = graph.input("x", "f32", (4, 3, 2))
+    with pytest.raises(InputError, match="along one dim"):
+        graph.emit("reduce", [x], dimensions=[0, 1], reducer="argmax")

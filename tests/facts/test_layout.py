@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalify_dl.facts.layout import (
+from scalify_dl.ir.layout import (
     Digit,
     Entry,
     Layout,

@@ -14,11 +14,11 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load, write
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.names import SEPARATOR, readable
-from scalify_dl.frontends.builder import Pair
-from scalify_dl.frontends.tables import clean, exact
+from scalify_dl.facts.tables import clean, exact
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import MAIN, analyse
 from scalify_dl.pysouffle import rules_dir
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import MAIN, analyse
 
 
 def verdict(facts: Facts) -> str:
@@ -141,7 +141,8 @@ def test_every_made_name_is_a_tag_with_as_many_parts_as_any_other_of_that_tag() 
 _OTHER_TEXTS = re.compile(
     r"diag_|origin_of$|case_|assumption$|inconsistent$|trait$|stated$|piece_string$|sum_|order_until$|digit_text$|list_text$"
     r"|dims_text$|axis_written$|mesh_text$|text$|number_text$|item$|all_text$|meaning_text$|traits_text$|meaning_of$"
-    r"|extents_text$|result_text$|value_text$|what$|class_of$|work$|constant_value$|value_of_constant$|meaning$"
+    r"|extents_text$|types_text$|results_text$|value_text$|filled$|what$|class_of$|work$|constant_value$"
+    r"|value_of_constant$|meaning$"
 )
 
 

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.layout import Window
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.premises import overlap
 from scalify_dl.facts.validate import validate
-from scalify_dl.frontends.builder import Pair
+from scalify_dl.ir.layout import Window
+from scalify_dl.pairing.builder import Pair
 
 
 def pair(dtype: str = "f32") -> Facts:

@@ -12,10 +12,10 @@ import pytest
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.facts.files import load, write
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.results import has_results, write_results
 from scalify_dl.pysouffle import Program
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.results import has_results, write_results
 from scalify_dl.whole import locked, write_whole
 
 FACTS = Path(__file__).parents[2] / "facts"
@@ -65,7 +65,7 @@ def test_results_on_a_full_disk_are_those_that_were_there(tmp_path: Path, full_d
 def test_a_run_that_dies_leaves_results_of_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a kill would: no line of clearing up runs."""
     from scalify_dl import whole
-    from scalify_dl.verify import results as module
+    from scalify_dl.prove import results as module
 
     out = tmp_path / "out"
     results(RIGHT, out)

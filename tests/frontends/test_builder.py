@@ -8,9 +8,9 @@ import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load, write
-from scalify_dl.facts.vocabulary import ARITY, BITWISE, ELEMENTWISE, KINDS, PREDICATES
-from scalify_dl.frontends.builder import Pair, Program
-from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.vocabulary import ARITY, BITWISE, ELEMENTWISE, KINDS, PREDICATES
+from scalify_dl.pairing.builder import Pair, Program
 
 
 @pytest.fixture

@@ -6,13 +6,13 @@ import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
-from scalify_dl.frontends.export import tables
-from scalify_dl.frontends.graph import Graph
-from scalify_dl.frontends.literals import Literal
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.relate import template
-from scalify_dl.frontends.relations import parse_relations
-from scalify_dl.frontends.shapes import check
+from scalify_dl.ir.graph import Graph
+from scalify_dl.ir.literals import Literal
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.shapes import check
+from scalify_dl.pairing.export import tables
+from scalify_dl.pairing.relate import template
+from scalify_dl.readers.relations import parse_relations
 
 TP2 = "tp=2"
 Shape = tuple[int, ...]
@@ -205,6 +205,7 @@ def test_named_groups_of_other_meshes_stay_unknown() -> None:
     facts = facts_of(with_group("g"), "dp=2,tp=2")
     assert "all-reduce" not in groups(facts)
     assert ("all-reduce", "group_name", 0, "g") in facts["attr_symbol"]
+    assert ("all-reduce", "dist", "unknown:all-reduce") in facts["op"]
 
 
 def with_constant(*literals: tuple[str, Literal]) -> tuple[Graph, Graph]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from scalify_dl.frontends.coverage import update
+from scalify_dl.readers.coverage import update
 
 DOCS = Path(__file__).parents[2] / "docs" / "frontends.md"
 
@@ -13,7 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "frontends.md"
 def test_documented_coverage_is_current(tmp_path: Path) -> None:
     copy = tmp_path / "frontends.md"
     shutil.copy(DOCS, copy)
-    assert not update(copy), "run: python -m scalify_dl.frontends.coverage docs/frontends.md"
+    assert not update(copy), "run: python -m scalify_dl.readers.coverage docs/frontends.md"
 
 
 def test_every_family_is_listed() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalify_dl.frontends.literals import Literal, rounded, simple_ratio
+from scalify_dl.ir.literals import Literal, rounded, simple_ratio
 
 
 @pytest.mark.parametrize("count", [60, 384, 1000, 1536, 12_288, 786_432, 5_000_000])

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.graph import Graph
-from scalify_dl.frontends.merge import merge
+from scalify_dl.ir.graph import Graph
+from scalify_dl.readers.merge import merge
 
 
 def sliced(rank: int, *, extra: bool = False, bound: int | None = None, ranks: int = 2) -> Graph:

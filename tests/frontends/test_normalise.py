@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scalify_dl.frontends.graph import Graph
-from scalify_dl.frontends.normalise import normalise
+from scalify_dl.ir.graph import Graph
+from scalify_dl.readers.normalise import normalise
 
 SHAPE = (4, 8)
 

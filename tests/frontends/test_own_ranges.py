@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from scalify_dl.frontends.builder import Program
-from scalify_dl.frontends.embedding import id_ranges
-from scalify_dl.frontends.export import tables
-from scalify_dl.frontends.graph import Tensor
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.own_ranges import Provisions
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
+from scalify_dl.ir.graph import Tensor
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.builder import Program
+from scalify_dl.pairing.embedding import id_ranges
+from scalify_dl.pairing.export import tables
+from scalify_dl.pairing.own_ranges import Provisions
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.report.conclude import conclude
 
 TP2 = Mesh.parse("tp=2")
 Body = Callable[[Program, Tensor, Tensor], Tensor]

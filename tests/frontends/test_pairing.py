@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.export import export, tables
-from scalify_dl.frontends.graph import Graph
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.relations import parse_relations
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
+from scalify_dl.ir.graph import Graph
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import export, tables
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.readers.relations import parse_relations
+from scalify_dl.report.conclude import conclude
 
 TP2 = Mesh.parse("tp=2")
 
@@ -144,3 +145,37 @@ def test_what_an_exported_program_writes_is_paired_by_what_it_is_written_to(tmp_
     facts = export(base, dist, "tp=2")
     assert {row[:2] for row in facts["expect"]} == {(t, f"base/{t}") for t in ("mul", "add", "b_cache")}
     assert {row[0]: row[5] for row in facts["shard"]} == {"b_cache": "name", "x": "shape", "k": "shape"}
+
+
+def test_a_report_begins_with_what_the_capture_does_not_say(tmp_path: Path) -> None:
+    text = """class M(torch.nn.Module):
+    def forward(self, x: "f32[4]"):
+        neg: "f32[4]" = torch.ops.aten.neg.default(x)
+        return (neg,)
+"""
+    for name in ("base", "r0", "r1"):
+        (tmp_path / f"{name}.fx.txt").write_text(text)
+        (tmp_path / f"{name}.json").write_text('{"outside": ["the optimiser"]}')
+    facts = export(tmp_path / "base.fx.txt", [tmp_path / f"r{n}.fx.txt" for n in (0, 1)], "dp=2")
+    found = conclude(analyse(facts, Options()))
+    assert found.scope[0] == "outside of the capture: the optimiser"
+
+
+@pytest.mark.parametrize("named", ["state m of w", "output loss"])
+def test_what_one_rank_gives_and_another_does_not_is_said_or_asked_for(tmp_path: Path, named: str) -> None:
+    """A rank that has w must give what becomes of w; what belongs to no input is checked where it is given."""
+    head = 'class M(torch.nn.Module):\n    def forward(self, w: "f32[4]"):\n'
+    line = '        neg: "f32[4]" = torch.ops.aten.neg.default(w)\n'
+    line += '        abs_1: "f32[4]" = torch.ops.aten.abs.default(w)\n'
+    for name, more in (("base", ", abs_1"), ("r0", ", abs_1"), ("r1", "")):
+        outputs = [["neg", "output y"], *([["abs_1", named]] if more else [])]
+        (tmp_path / f"{name}.fx.txt").write_text(f"{head}{line}        return (neg{more},)\n")
+        (tmp_path / f"{name}.json").write_text(json.dumps({"inputs": [["w", "w"]], "outputs": outputs}))
+    dists = [tmp_path / f"r{n}.fx.txt" for n in (0, 1)]
+    if named == "output loss":
+        found = conclude(analyse(export(tmp_path / "base.fx.txt", dists, "dp=2"), Options()))
+        assert found.verdict == "PROVED"
+        assert "checked only on the ranks that give them: output loss" in found.scope
+    else:
+        with pytest.raises(InputError, match="outputs"):
+            export(tmp_path / "base.fx.txt", dists, "dp=2")

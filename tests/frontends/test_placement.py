@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.placement import AxisPart, Placement, inferred
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.placement import AxisPart, Placement, inferred
 
 DP_TP = Mesh.parse("dp=2,tp=4")
 

@@ -6,11 +6,11 @@ import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
-from scalify_dl.frontends.export import tables
-from scalify_dl.frontends.graph import Graph
-from scalify_dl.frontends.literals import Literal
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.relations import parse_relations
+from scalify_dl.ir.graph import Graph
+from scalify_dl.ir.literals import Literal
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import tables
+from scalify_dl.readers.relations import parse_relations
 
 
 def program(name: str, inputs: dict[str, tuple[str, tuple[int, ...]]]) -> Graph:
@@ -93,6 +93,4 @@ def test_ranges_of_both_sides_of_a_pair_agree() -> None:
 
 def test_only_integers_have_ranges() -> None:
     with pytest.raises(InputError, match="an integer input"):
-        facts_of(
-            "ranges: {a: [0, 4]}\nconcat: {b: {dim: 0, of: [low, high]}}\ninputs: {b: {base: b}}\n" + OUTPUTS
-        )
+        facts_of("ranges: {a: [0, 4]}\nconcat: {b: {dim: 0, of: [low, high]}}\ninputs: {b: {base: b}}\n" + OUTPUTS)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.export import export
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.rank_files import RankOf, in_order
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import export
+from scalify_dl.readers.rank_files import RankOf, in_order
 
 TP4, DP2TP2 = Mesh.parse("tp=4"), Mesh.parse("dp=2,tp=2")
 NONE = [None] * 4

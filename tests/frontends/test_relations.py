@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.placement import AxisPart
-from scalify_dl.frontends.relations import Parts, Relations, load_relations, parse_relations
+from scalify_dl.ir.placement import AxisPart
+from scalify_dl.readers.relations import Parts, Relations, load_relations, parse_relations
 
 EXAMPLE = """\
 inputs:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.sizes import Formula, NoFormula, OpenInput, OpenSizes, Sizes
-from scalify_dl.symbolic.expression import Expression
+from scalify_dl.ir.expression import Expression
+from scalify_dl.readers.sizes import Formula, NoFormula, OpenInput, OpenSizes, Sizes
 
 
 def dump(*inputs: tuple[str, tuple[int | str, ...]], constraints: tuple[str, ...] = ()) -> OpenSizes:

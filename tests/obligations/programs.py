@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scalify_dl.frontends.builder import Pair, Program, Tensor
+from scalify_dl.pairing.builder import Pair, Program, Tensor
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,13 @@ import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
-from scalify_dl.frontends.builder import Pair
 from scalify_dl.obligations import Cache, Discharger, Mesh, canonical
 from scalify_dl.obligations import discharge as module
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
 from scalify_dl.pysouffle.values import Branch
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
 
 from .programs import Knobs, everywhere, keep
 
@@ -240,8 +240,8 @@ def test_z3_is_not_loaded_where_the_rules_decide() -> None:
     code = (
         "import sys\n"
         "from tests.obligations.programs import embedding\n"
-        "from scalify_dl.verify.options import Options\n"
-        "from scalify_dl.verify.pipeline import analyse\n"
+        "from scalify_dl.prove.options import Options\n"
+        "from scalify_dl.prove.pipeline import analyse\n"
         "rows = analyse(embedding().facts(), Options()).rows('output_verdict')\n"
         "assert all(row[2] == 'PROVED' for row in rows)\n"
         "assert 'z3' not in sys.modules and 'scalify_dl.obligations' not in sys.modules\n"

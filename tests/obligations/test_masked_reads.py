@@ -7,11 +7,11 @@ from collections.abc import Callable
 import pytest
 
 from scalify_dl.facts import Facts
-from scalify_dl.frontends.builder import Pair
 from scalify_dl.oracle import find_counterexample, load_program
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import Analysis, analyse
-from scalify_dl.verify.refute import refute
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import Analysis, analyse
+from scalify_dl.refute.refute import refute
 
 from .programs import (
     Knobs,

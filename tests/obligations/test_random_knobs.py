@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from scalify_dl.frontends.builder import Pair
 from scalify_dl.oracle import find_counterexample, load_program
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
 
 from .programs import Knobs, embedding, embedding_gradient
 

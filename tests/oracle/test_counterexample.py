@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from scalify_dl.audit.pair import Pair, matmul, spread
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample
 from scalify_dl.oracle.counterexample import elements
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scalify_dl.audit.pair import Pair, spread
-from scalify_dl.frontends.graph import Graph
+from scalify_dl.ir.graph import Graph
 from scalify_dl.oracle import find_counterexample, load_program, run_trial
 from scalify_dl.oracle.execute import Deadlock
 

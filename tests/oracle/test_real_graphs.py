@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scalify_dl.frontends.export import export
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.pairing.export import export
 
 DATA = Path(__file__).parents[2].parent / "shared" / "data" / "neuronx_llama"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the NeuronX graphs are not beside this repository")

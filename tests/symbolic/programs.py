@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scalify_dl.facts.model import Facts
-from scalify_dl.frontends.builder import Distributed, Pair, Program, Tensor
+from scalify_dl.pairing.builder import Distributed, Pair, Program, Tensor
 
 Sizes = Mapping[str, int]
 

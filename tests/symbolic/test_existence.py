@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from fractions import Fraction
 
 import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
-from scalify_dl.frontends.builder import Pair, Program, Tensor
-from scalify_dl.symbolic.family import Family
-from scalify_dl.symbolic.lift import lift
-from scalify_dl.symbolic.single import Reading
-from scalify_dl.symbolic.symbols import resolve
-from scalify_dl.symbolic.verify import FamilyReport, verify_family
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.families.doubts import Doubts
+from scalify_dl.families.family import Family
+from scalify_dl.families.lift import lift
+from scalify_dl.families.single import Reading
+from scalify_dl.families.symbols import resolve
+from scalify_dl.families.verify import FamilyReport, verify_family
+from scalify_dl.pairing.builder import Pair, Program, Tensor
+from scalify_dl.prove.verdict import Verdict
 
 TOKENS = {"tp": None, "batch": "x:0", "seq": "x:1"}
 Build = Callable[[Program, Tensor], Tensor]
@@ -154,6 +156,32 @@ def test_a_number_that_two_formulas_give_is_an_error_that_names_both() -> None:
         verify_family(captures, TOKENS)
 
 
+@pytest.mark.parametrize(
+    ("here", "there", "points"),
+    [
+        (lambda s: s["batch"] + 2, lambda s: 2 * s["tp"], ((2, 2, 5), (4, 6, 25))),
+        (lambda s: s["seq"] - 1, lambda s: 2 * s["batch"], ((2, 2, 5), (4, 6, 13))),
+        (lambda s: s["seq"] - 1, lambda s: s["batch"], ((2, 4, 5), (4, 12, 13))),
+        (lambda s: 4, lambda s: 8 * s["batch"] // s["tp"] ** 2, ((2, 2, 5), (4, 8, 25))),
+        (lambda s: 4, lambda s: 4 * s["seq"] // (s["tp"] * s["batch"]), ((2, 2, 4), (4, 6, 24))),
+    ],
+)
+def test_two_numbers_that_are_alike_in_both_captures_are_not_one(
+    here: Callable[[Mapping[str, int]], int], there: Callable[[Mapping[str, int]], int], points: tuple[tuple[int, ...]]
+) -> None:
+    captures = []
+    for point in points:
+        sizes = dict(zip(("tp", "batch", "seq"), point, strict=True))
+        pair = Pair(f"tp={sizes['tp']}")
+        b, x = pair.base, pair.base.input("x", (sizes["batch"], sizes["seq"]))
+        b.output(b.multiply(x, b.full(here(sizes), x.shape)))
+        d, x = pair.dist, pair.dist.shard("x")
+        d.output(d.multiply(x, d.full(there(sizes), x.shape)))
+        captures.append(pair.facts())
+    with pytest.raises(InputError, match="do not tell"):
+        verify_family(captures, TOKENS)
+
+
 def test_a_placement_that_multiplies_to_its_dim_in_the_captures_only_is_an_error() -> None:
     captures = [columns(point) for point in CHANCE]
     symbols, points = resolve(captures, TOKENS)
@@ -161,7 +189,7 @@ def test_a_placement_that_multiplies_to_its_dim_in_the_captures_only_is_an_error
     for number, row in enumerate(family.shards):
         wrong = row[4].dims[1][0]
         family.shards[number] = (*row[:4], _with_size(row[4], wrong, "batch"), row[5])
-    from scalify_dl.symbolic.extents import Extents
+    from scalify_dl.families.extents import Extents
 
     with pytest.raises(InputError, match=r"placement.*batch.*seq"):
         Extents(family, points[0])
@@ -170,7 +198,7 @@ def test_a_placement_that_multiplies_to_its_dim_in_the_captures_only_is_an_error
 def _with_size(layout, entry, size):
     from dataclasses import replace
 
-    from scalify_dl.symbolic.expression import Expression
+    from scalify_dl.ir.expression import Expression
 
     changed = replace(entry, size=Expression.symbol(size))
     return replace(layout, dims=tuple(tuple(changed if e is entry else e for e in dims) for dims in layout.dims))
@@ -183,7 +211,7 @@ def one_capture(build: Build, sizes: Mapping[str, int]) -> FamilyReport:
     return verify_family([rows(build, sizes)], TOKENS)
 
 
-def times(value: float | str) -> Build:
+def times(value: float | str | Fraction) -> Build:
     return lambda p, x: p.multiply(x, p.full(value, x.shape))
 
 
@@ -210,10 +238,101 @@ def test_a_number_that_may_be_a_formula_needs_a_second_capture(
     assert any(re.search(f"may be a number, or .*{reading}", a.text) for a in report.assumptions)
 
 
-def test_a_number_that_only_the_mesh_could_be_is_listed() -> None:
+def test_a_number_that_only_the_mesh_could_be_needs_a_second_capture() -> None:
+    """0.5 on both sides of two ranks: the distributed one may be 1/tp."""
     report = one_capture(times(0.5), {"tp": 2, "batch": 6, "seq": 5})
-    assert report.verdict is Verdict.PROVED
-    assert any("read as a number, not as 1/tp" in a.text for a in report.assumptions)
+    assert report.verdict is Verdict.UNKNOWN
+    assert any(re.search(r"\(0\.5\) may be a number, or .*\b1/tp", note) for note in report.notes), report.notes
+    assert one_capture(times(0.5), {"tp": 5, "batch": 35, "seq": 9}).verdict is Verdict.PROVED
+
+
+def averaged(p: Program, x: Tensor) -> Tensor:
+    total = p.reduce(x, [1])
+    return p.multiply(total, p.full(Fraction(1, x.shape[1]), total.shape))
+
+
+def last_masked(p: Program, x: Tensor) -> Tensor:
+    last = p.full(x.shape[1] - 1, x.shape, "s32")
+    return p.select(p.compare(p.iota(x.shape, 1), last, direction="LT"), x, p.full(0.0, x.shape))
+
+
+def kept_rows(p: Program, x: Tensor) -> Tensor:
+    """`reshape(6, -1)` and `reshape(batch, -1)`."""
+    return p.reduce(p.reshape(p.reshape(x, (*x.shape, 1)), x.shape), [1], "max")
+
+
+def whole_slice(p: Program, x: Tensor) -> Tensor:
+    """`x[:, :7]` and `x[:, :seq]`."""
+    return p.reduce(p.op("slice", x, start=[0, 0], limit=list(x.shape), stride=[1, 1]).result, [1], "max")
+
+
+def whole_window(p: Program, x: Tensor) -> Tensor:
+    zero = p.constant(0, "s32")
+    return p.reduce(p.dynamic_slice(x, [zero, zero], list(x.shape)), [1], "max")
+
+
+def numbered(p: Program, x: Tensor) -> Tensor:
+    """The sum of positions below 7, or below seq."""
+    total = p.reduce(p.convert(p.iota((x.shape[1],), 0), "f32"), [0])
+    return p.add(x, p.broadcast(total, x.shape, []))
+
+
+@pytest.mark.parametrize(
+    ("build", "reading"),
+    [
+        (averaged, "1/seq"),
+        (last_masked, "seq - 1"),
+        (kept_rows, "batch"),
+        (whole_slice, "seq"),
+        (whole_window, "seq"),
+        (numbered, "seq"),
+    ],
+)
+def test_a_number_that_is_read_as_a_formula_may_be_a_number(build: Build, reading: str) -> None:
+    """A program that has the number in its place is the same text: right here, and wrong at other sizes."""
+    report = one_capture(build, {"tp": 2, "batch": 22, "seq": 7})
+    assert report.verdict is Verdict.UNKNOWN
+    assert any("--sample" in note for note in report.notes)
+    assert any(f"may be a number, or {reading}" in note for note in report.notes), report.notes
+
+
+@pytest.mark.parametrize(
+    ("value", "reading"),
+    [
+        (6, "a part of seq"),
+        (26, "seq [+] 3"),
+        (276, "a multiple of seq"),
+        (Fraction(3, 23), "3/seq"),
+        (Fraction(22, 23), "22/seq"),
+        (11.5, "seq/2"),
+        (Fraction(1, 22), r"1/\(seq - 1\)"),
+        ("110.30412", "a power of seq"),
+        ("3.1354942", "the logarithm of seq"),
+        ("0.95745337", "an exponential of 1/seq"),
+        (0.1, r"1/\(2\*tp\)"),
+        (0.37, None),
+        (0.044715, None),
+        (0.5, None),
+    ],
+)
+def test_a_number_that_is_made_of_a_size_is_doubtful(value: float | str | Fraction, reading: str | None) -> None:
+    facts = rows(times(value), {"tp": 5, "batch": 35, "seq": 23})
+    symbols, points = resolve([facts], TOKENS)
+    found = Doubts(Reading(facts, points[0], symbols, TOKENS)).found
+    if reading is None:
+        assert found == []
+    else:
+        assert any(re.search(f"may be a number, or .*{reading}", text) for text in found), found
+
+
+def test_numbers_that_equations_give_are_certain() -> None:
+    """A matrix product, an activation and a residual leave no choice of the numbers around them."""
+
+    def block(p: Program, x: Tensor) -> Tensor:
+        merged = p.reshape(x, (x.shape[0] * x.shape[1],))
+        return p.add(x, p.reshape(p.tanh(merged), x.shape))
+
+    assert one_capture(block, {"tp": 4, "batch": 12, "seq": 5}).verdict is Verdict.PROVED
 
 
 def test_a_number_that_no_size_gives_is_a_number() -> None:

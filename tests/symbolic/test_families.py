@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import write
 from scalify_dl.facts.validate import validate
-from scalify_dl.symbolic.captures import load_family, parse_sample
-from scalify_dl.symbolic.lift import lift
-from scalify_dl.symbolic.symbols import parse_symbols, resolve
-from scalify_dl.symbolic.verify import verify_family
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.families.captures import load_family, parse_sample
+from scalify_dl.families.lift import lift
+from scalify_dl.families.symbols import parse_symbols, resolve
+from scalify_dl.families.verify import verify_family
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Verdict
 
 from .programs import FAMILIES
 
@@ -123,7 +123,7 @@ def test_a_family_file_of_facts_is_verified(tmp_path: Path, capsys: pytest.Captu
     file.write_text("symbols: {tp: , batch: 'x:0', seq: 'x:1'}\ncaptures: [{facts: facts0}, {facts: facts1}]\n")
     assert load_family(file).symbols == {"tp": None, "batch": "x:0", "seq": "x:1"}
     out = tmp_path / "out"
-    assert family(file, Options(out=out), as_json=False) == 1
+    assert family(file, Options(out=out)) == 1
     assert capsys.readouterr().out.startswith("REFUTED  at tp=4")
 
 

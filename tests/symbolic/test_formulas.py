@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalify_dl.symbolic.cases import solve
-from scalify_dl.symbolic.conditions import Condition, simplified
-from scalify_dl.symbolic.domain import Domain, Region, Search
-from scalify_dl.symbolic.expression import Expression, primitive
-from scalify_dl.symbolic.fit import Ambiguous, Fitter, NoFormula
+from scalify_dl.families.cases import solve
+from scalify_dl.families.conditions import Condition, simplified
+from scalify_dl.families.domain import Domain, Region, Search
+from scalify_dl.families.fit import Ambiguous, Fitter, NoFormula
+from scalify_dl.ir.expression import Expression, primitive
 
 X = Expression.parse
 POINTS = [{"tp": 2, "batch": 2, "seq": 5}, {"tp": 4, "batch": 6, "seq": 25}]

@@ -12,8 +12,8 @@ pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("torch.distributed.device_mesh", reason="needs torch")
 
 from scalify_dl.commands.family import family, symbolic
-from scalify_dl.symbolic.captures import Capture
-from scalify_dl.verify.options import Options
+from scalify_dl.families.captures import Capture
+from scalify_dl.prove.options import Options
 
 from .open_torch import write
 
@@ -25,7 +25,7 @@ def verdict(name: str, folder: Path, capsys: pytest.CaptureFixture[str], bug: st
         relate = folder / "relate.yaml"
         relate.write_text("inputs: {x: {dims: {0: dp}}}\n")
     data = {"mlp": "x", "attention": "x", "mean": "x", "embedding": "ids"}[name]
-    symbolic(Capture(base, tuple(ranks), mesh, relate), f"batch={data}:0,seq={data}:1", [], Options(), as_json=False)
+    symbolic(Capture(base, tuple(ranks), mesh, relate), f"batch={data}:0,seq={data}:1", [], Options())
     return capsys.readouterr().out
 
 
@@ -79,5 +79,5 @@ def test_captures_at_several_sizes_are_a_family(tmp_path: Path, capsys: pytest.C
 
     points = [{"tp": 2, "batch": 3}, {"tp": 2, "batch": 15}]
     file = capture_family(build, points, {"batch": "primals_5:0"}, tmp_path / "family")
-    assert family(file, Options(), as_json=False) == 0
+    assert family(file, Options()) == 0
     assert capsys.readouterr().out.startswith("PROVED  for all batch with batch >= 1")

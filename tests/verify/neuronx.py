@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.facts import Facts
-from scalify_dl.frontends.export import export
+from scalify_dl.pairing.export import export
 
 DATA = Path(__file__).parents[3] / "shared" / "data" / "neuronx_llama"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"the NeuronX dumps are not at {DATA}")

@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.facts.model import Facts
-from scalify_dl.frontends.builder import Program
-from scalify_dl.frontends.export import export, tables
-from scalify_dl.frontends.literals import Literal
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.relations import parse_relations
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.guesses import written
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.verdict import Report
+from scalify_dl.ir.literals import Literal
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.builder import Program
+from scalify_dl.pairing.export import export, tables
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Report
+from scalify_dl.readers.relations import parse_relations
+from scalify_dl.refute.guesses import written
+from scalify_dl.report.conclude import conclude
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "hlo"
 TP2 = Mesh.parse("tp=2")

@@ -9,11 +9,11 @@ import pytest
 
 from scalify_dl.commands.progress import progress
 from scalify_dl.facts.files import load
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import INTERRUPTED, analyse
+from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import Program
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import INTERRUPTED, analyse
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.report.conclude import conclude
 
 FACTS = Path(__file__).parents[2] / "facts" / "row_parallel_linear"
 

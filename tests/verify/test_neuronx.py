@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.facts import TABLES, Facts
-from scalify_dl.frontends.builder import Pair, Program
-from scalify_dl.frontends.graph import Tensor
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.verdict import Report, Verdict
+from scalify_dl.ir.graph import Tensor
+from scalify_dl.pairing.builder import Pair, Program
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Report, Verdict
+from scalify_dl.report.conclude import conclude
 
 from .neuronx import BUGS, edited, facts, fused, needs_data, text
 

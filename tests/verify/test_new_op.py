@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from scalify_dl.frontends.export import export
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.verdict import Report, Verdict
+from scalify_dl.pairing.export import export
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Report, Verdict
+from scalify_dl.report.conclude import conclude
 
 DOC = Path(__file__).parents[2] / "docs" / "adding_an_op.md"
 MODULE = """HloModule m

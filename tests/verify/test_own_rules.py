@@ -14,12 +14,12 @@ from scalify_dl.certificate.files import CertificateError
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.own_rules import read_own
+from scalify_dl.prove.pipeline import analyse, rules_program
+from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import rules_dir
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.own_rules import read_own
-from scalify_dl.verify.pipeline import analyse, rules_program
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.report.conclude import conclude
 
 FACTS = Path(__file__).parents[2] / "facts"
 PROVED, WRONG = FACTS / "row_parallel_linear", FACTS / "megatron_mlp_wrong_group"
@@ -159,7 +159,7 @@ def test_a_lemma_that_grants_whole_values_only_is_seen_to_do_so(text: str, whole
 
 
 def test_a_certificate_that_the_checker_would_not_read_is_not_written(tmp_path: Path) -> None:
-    from scalify_dl.certificate.write import write
+    from scalify_dl.prove.certificate import write
 
     own = written(tmp_path, ".comp C { .decl p(x:number) }\n.init c = C\n")
     analysis = analyse(load(PROVED), Options(rules=(own,), refute=False))

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalify_dl.facts.layout import Digit, Layout, Repl
-from scalify_dl.verify.pattern import holds, pattern
+from scalify_dl.ir.layout import Digit, Layout, Repl
+from scalify_dl.report.pattern import holds, pattern
 
 
 @pytest.mark.parametrize(

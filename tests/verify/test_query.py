@@ -3,7 +3,7 @@
 import pytest
 
 from scalify_dl.errors import InputError
-from scalify_dl.verify.query import parse_query
+from scalify_dl.prove.query import parse_query
 
 RELATIONS = {"corr": ["symbol"] * 5, "op": ["symbol"] * 3, "dim": ["symbol", "number", "number"]}
 

@@ -8,9 +8,9 @@ from io import StringIO
 import pytest
 from rich.console import Console
 
+from scalify_dl.prove.verdict import Assumption, Frame, OutputVerdict, Report, RootCause, Verdict, overall
 from scalify_dl.report import html, sarif, terminal
 from scalify_dl.report import json as json_report
-from scalify_dl.verify.verdict import Assumption, Frame, OutputVerdict, Report, RootCause, Verdict, overall
 
 REPORT = Report(
     verdict=Verdict.UNKNOWN,

@@ -17,7 +17,7 @@ from typing import Any
 from scalify_dl.certificate.check import Checker
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.certificate.structure import DECIDED
-from scalify_dl.certificate.write import lines_of
+from scalify_dl.prove.certificate import lines_of
 from scalify_dl.pysouffle import Program
 
 Tables = dict[str, list[tuple[Any, ...]]]
@@ -98,6 +98,8 @@ holds(o, p, l) :- kept_up(a, b, l), arg(o, 0, a), arg(p, 0, b), op(o, "dist", "a
 claim(o, p, l, $Binary("LT", $Binary("add", $X(), $Rank(0, [v, nil])), $Const(m)), n) :-
     matched(o, p, 1, l), op(o, _, "read"), bound(o, n), bound(p, m), weight(o, v).
 holds(o, p, l) :- claim(o, p, l, f, n), proved(f, 0, n).
+.decl obligation(f:Term, lo:number, hi:number)
+obligation(f, 0, n) :- claim(_, _, _, f, n), !proved(f, 0, n).
 // what assumptions and contradictions are made of
 .decl loud(l:Layout)
 loud(l) :- holds(_, _, l), l = [n, _], n > 3.

@@ -3,7 +3,7 @@
 A lemma is a rule for `holds`. It is *exercised* where it was the one to derive a tuple of a pair that was audited.
 That counts as *well* exercised only where the tuple's layout has something to get wrong: two digits for one baseline
 dim (a block and its number, interleaved blocks, …) or a pending reduction. A lemma that only ever grants values that
-every rank holds whole says so in the comment above it with the marker `@whole`.
+every rank holds whole says so in its header with the marker `@whole`.
 """
 
 from __future__ import annotations
@@ -13,19 +13,14 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-from scalify_dl.facts.layout import Digit, Pending
+from scalify_dl.ir.layout import Digit, Pending
+from scalify_dl.lemmas import JUDGEMENT, rule_name, says_whole
 from scalify_dl.oracle.addressing import layout_of
 
 from ..check import Finding
 from ..derive import Derived
-
-LEMMAS = "holds"
-"""The relation whose rules are the lemmas."""
-WHOLE = "@whole"
-"""The marker, in a comment right above a lemma: whole, replicated values are all that it ever grants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +33,9 @@ class Lemma:
     whole: bool
 
     @property
-    def place(self) -> str:
-        """`file:line`, for people."""
-        return _place(self.file, self.line)
+    def name(self) -> str:
+        """The id that its header gives, or `file:line`."""
+        return rule_name(self.file, self.line)
 
 
 @dataclass(slots=True)
@@ -58,15 +53,15 @@ class Coverage:
     def count(self, derived: Derived) -> None:
         """Adds what the rules derived in one audited pair."""
         rules = derived.program.stats().rules
-        found = {i: _lemma(r.file, r.line, r.text) for i, r in enumerate(rules) if r.relation == LEMMAS}
+        found = {i: _lemma(r.file, r.line, r.text) for i, r in enumerate(rules) if r.relation == JUDGEMENT}
         if not self.lemmas:
             self.lemmas = list(dict.fromkeys(found.values()))
         fresh = {lemma for i, lemma in found.items() if rules[i].derived and not lemma.whole and not self.rich[lemma]}
         for i, lemma in found.items():
             self.derived[lemma] += rules[i].derived
         if fresh:  # who derived which tuple is asked only while it can tell something new
-            rows = [row for row in derived.program.relation(LEMMAS) if is_rich(row[2])]
-            steps = derived.program.derivation({LEMMAS: rows}, leaves=derived.program.relations).steps
+            rows = [row for row in derived.program.relation(JUDGEMENT) if is_rich(row[2])]
+            steps = derived.program.derivation({JUDGEMENT: rows}, leaves=derived.program.relations).steps
             self.rich.update(found[rule] for _, rule, _, _ in steps if rule in found)
 
 
@@ -118,18 +113,14 @@ def rich_text(layout: str) -> bool:
 
 
 def fired(derived: Derived) -> tuple[str, ...]:
-    """Places of the lemmas that derived something."""
+    """Names of the lemmas that derived something."""
     rules = derived.program.stats().rules
-    return tuple(dict.fromkeys(_place(r.file, r.line) for r in rules if r.relation == LEMMAS and r.derived))
-
-
-def _place(file: str, line: int) -> str:
-    return f"{Path(file).name}:{line}"
+    return tuple(dict.fromkeys(rule_name(r.file, r.line) for r in rules if r.relation == JUDGEMENT and r.derived))
 
 
 @cache
 def _lemma(file: str, line: int, text: str) -> Lemma:
-    return Lemma(file, line, text, WHOLE in _comment_above(file, line) and grants_whole(text))
+    return Lemma(file, line, text, says_whole(file, line) and grants_whole(text))
 
 
 def grants_whole(text: str) -> bool:
@@ -142,24 +133,6 @@ def grants_whole(text: str) -> bool:
     atoms = re.findall(r"(?<![\w!])(\w+)\(([^()]*)\)", text[head.end() :])
     given = {(name, args.split(",")[-1].strip()) for name, args in atoms}
     return {("identity_layout", layout), ("full_replicated", mesh)} <= given
-
-
-@cache
-def _lines(file: str) -> tuple[str, ...]:
-    try:
-        return tuple(Path(file).read_text(encoding="utf-8").splitlines())
-    except OSError:
-        return ()
-
-
-def _comment_above(file: str, line: int) -> str:
-    """The comment lines right above a rule."""
-    lines, at = _lines(file), line - 2
-    found = []
-    while 0 <= at < len(lines) and lines[at].startswith("//"):
-        found.append(lines[at])
-        at -= 1
-    return "\n".join(reversed(found))
 
 
 def is_rich(layout: Any) -> bool:

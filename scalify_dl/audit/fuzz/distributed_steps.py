@@ -3,7 +3,7 @@ arithmetic."""
 
 from __future__ import annotations
 
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from .steps import partner
 from .world import Retry, World, step
@@ -175,9 +175,7 @@ def iota(w: World) -> None:
 @step("dynamic", 0.7)
 def dynamic(w: World) -> None:
     """A window at a given start, or an update there."""
-    t = w.twin(least=1)
-    if len(t.dist.shape) != len(t.base.shape):
-        raise Retry
+    t = w.level(least=1)
     dim = w.rng.randrange(len(t.base.shape))
     at = w.rng.choice([0, 1, 2])
     results = []
@@ -224,9 +222,7 @@ def top_k(w: World) -> None:
 @step("softmax", 0.7)
 def softmax(w: World) -> None:
     """exp(x - max) / sum of them along a dim: where several lemmas meet."""
-    t = w.twin(least=1)
-    if len(t.dist.shape) != len(t.base.shape):
-        raise Retry
+    t = w.level(least=1)
     dim = w.rng.randrange(len(t.base.shape))
     groups = w.groups() if w.chance(0.6) else None
     results = []

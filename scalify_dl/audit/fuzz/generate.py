@@ -10,11 +10,14 @@ from scalify_dl.errors import InputError
 from ..pair import Pair
 from . import (  # noqa: F401  (they register their steps)
     distributed_steps,
+    flat_steps,
     halo_steps,
     indexed_steps,
     infinite_steps,
     integer_steps,
     loop_steps,
+    mean_steps,
+    norm_steps,
     number_steps,
     order_steps,
     padding_steps,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from ..pair import spread
 from .world import Retry, Twin, World, step
@@ -247,9 +247,11 @@ def filled_read(w: World) -> None:
         found = read(w, g, t, i)
         if fills:
             last = rows - 1 if not w.slip() else rows - 2
+            off = w.rng.choice([0, 1, 3])  # a comparison with a number is decided before anything corresponds
+            c = w.emit(g, "add", [c, g.splat(off, "s32", i.shape)]) if off else c
             known = w.emit(g, "and", [
-                w.emit(g, "compare", [c, g.splat(0, "s32", i.shape)], direction="GE"),
-                w.emit(g, "compare", [c, g.splat(last, "s32", i.shape)], direction="LE"),
+                w.emit(g, "compare", [c, g.splat(off, "s32", i.shape)], direction="GE"),
+                w.emit(g, "compare", [c, g.splat(last + off, "s32", i.shape)], direction="LE"),
             ])  # fmt: skip
             wide, other = spread(g, known, found.shape, [0]), g.splat(filler, "f32", found.shape)
             turned = w.chance(0.3)

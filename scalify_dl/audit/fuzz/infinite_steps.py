@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from .world import Retry, Twin, World, step
 

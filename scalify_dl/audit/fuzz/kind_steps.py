@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
 from scalify_dl.oracle.meaning import MEANINGS
 
 from .kinds import Kinds, Shape, Signature, meant_shapes

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from scalify_dl.frontends import graph
+from scalify_dl.ir import graph
 from scalify_dl.oracle.meaning import COLLECTIVES, MEANINGS, RANDOM, Call
 from scalify_dl.oracle.meaning.declared import Structure
 from scalify_dl.oracle.program import Op, Tensor

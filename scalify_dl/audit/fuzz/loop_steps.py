@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from .partitioner_steps import part, rank_scalar
 from .ring_steps import own_block, put_block, ring_axis, sharded, shift

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable
 from fractions import Fraction
 
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from ..pair import spread
 from .indexed_steps import blocks, keep, per_rank, read

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalify_dl.frontends.graph import Tensor
+from scalify_dl.ir.graph import Tensor
 
 from ..pair import Pair, spread
 from .world import Retry, Twin, World, step

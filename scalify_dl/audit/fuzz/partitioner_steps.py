@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from scalify_dl.facts.layout import Layout
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Layout
 
 from ..pair import Pair
 from .world import Retry, World, step

@@ -3,7 +3,7 @@ blocks that come by."""
 
 from __future__ import annotations
 
-from scalify_dl.frontends.graph import Tensor
+from scalify_dl.ir.graph import Tensor
 
 from .partitioner_steps import part
 from .world import Retry, Twin, World, step

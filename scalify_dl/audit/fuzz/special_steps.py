@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from scalify_dl.facts.layout import Digit, Layout, Repl
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.literals import Literal
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Repl
+from scalify_dl.ir.literals import Literal
 
 from .steps import partner
 from .world import Retry, World, step

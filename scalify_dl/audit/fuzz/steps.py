@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from scalify_dl.facts.layout import Digit, Layout, Repl
-from scalify_dl.frontends.graph import Tensor
+from scalify_dl.ir.graph import Tensor
+from scalify_dl.ir.layout import Digit, Layout, Repl
 
 from .world import Retry, Twin, World, shapes_agree, step
 
@@ -169,9 +169,7 @@ def reshape(w: World) -> None:
 
 @step("transpose", 1.5)
 def transpose(w: World) -> None:
-    t = w.twin(least=2, dtype=None)
-    if len(t.dist.shape) != len(t.base.shape):
-        raise Retry
+    t = w.level(least=2, dtype=None)
     order = w.rng.sample(range(len(t.base.shape)), len(t.base.shape))
     other = w.rng.sample(order, len(order)) if w.slip() else order
     if w.chance(0.15):  # on one side only
@@ -191,9 +189,7 @@ def _sliced(w: World, side: str, x: Tensor, dim: int, lo: int, hi: int, stride: 
 
 @step("slice", 1.5)
 def slice_(w: World) -> None:
-    t = w.twin(least=1, dtype=None)
-    if len(t.dist.shape) != len(t.base.shape):
-        raise Retry
+    t = w.level(least=1, dtype=None)
     dim = w.rng.randrange(len(t.base.shape))
     n, m = t.base.shape[dim], t.dist.shape[dim]
     parts = w.rng.choice([2, 2, 3])
@@ -288,9 +284,7 @@ def concatenate(w: World) -> None:
 
 @step("pad", 0.8)
 def pad(w: World) -> None:
-    t = w.twin(least=1)
-    if len(t.dist.shape) != len(t.base.shape):
-        raise Retry
+    t = w.level(least=1)
     dim = w.rng.randrange(len(t.base.shape))
     low, high = w.rng.choice([(0, 2), (1, 0), (1, 1), (-1, 0)])
     amounts = [[v if d == dim else 0 for d in range(len(t.base.shape))] for v in (low, high)]
@@ -305,9 +299,7 @@ def pad(w: World) -> None:
 
 @step("reduce", 2.0)
 def reduce(w: World) -> None:
-    t = w.twin(least=1)
-    if len(t.dist.shape) != len(t.base.shape):
-        raise Retry
+    t = w.level(least=1)
     dims = sorted(w.rng.sample(range(len(t.base.shape)), w.rng.randint(1, len(t.base.shape))))
     others = sorted(w.rng.sample(range(len(t.base.shape)), len(dims))) if w.slip() else dims
     names = ["sum", "sum", "sum", "max", "min", "prod"]
@@ -320,9 +312,7 @@ def reduce(w: World) -> None:
 
 @step("dot", 2.5)
 def dot(w: World) -> None:
-    t = w.twin(least=1)
-    if len(t.dist.shape) != len(t.base.shape):
-        raise Retry
+    t = w.level(least=1)
     dim = w.rng.randrange(len(t.base.shape))
     n, m = t.base.shape[dim], t.dist.shape[dim]
     batch = [d for d in range(len(t.base.shape)) if d != dim and w.chance(0.25) and t.base.shape[d] <= 4]
@@ -354,9 +344,7 @@ def dot(w: World) -> None:
 @step("along", 1.2)
 def along(w: World) -> None:
     """Ops along one dim: scans, sorts, reversals, index reductions."""
-    t = w.twin(least=1)
-    if len(t.dist.shape) != len(t.base.shape):
-        raise Retry
+    t = w.level(least=1)
     dim = w.rng.randrange(len(t.base.shape))
     other = w.rng.randrange(len(t.base.shape)) if w.slip() else dim
     kind = w.rng.choice(["cumulative", "sort", "reverse", "argmax"])

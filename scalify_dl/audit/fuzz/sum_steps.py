@@ -3,8 +3,8 @@ another order, or in stages."""
 
 from __future__ import annotations
 
-from scalify_dl.facts.layout import Layout
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Layout
 
 from .ring_steps import ring_axis
 from .world import Retry, World, step

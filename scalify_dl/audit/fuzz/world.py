@@ -9,9 +9,9 @@ from math import prod
 from typing import Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.shapes import RULES
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
+from scalify_dl.ir.shapes import RULES
 
 from ..pair import Pair
 
@@ -95,6 +95,13 @@ class World:
             if not found:
                 raise Retry
         return self.rng.choice(found[-6:])
+
+    def level(self, *, dtype: str | None = "f32", least: int) -> Twin:
+        """A value whose sides have as many dims; Retry where they have not."""
+        twin = self.twin(dtype=dtype, least=least)
+        if len(twin.dist.shape) != len(twin.base.shape):
+            raise Retry
+        return twin
 
     def add(self, base: Tensor, dist: Tensor) -> None:
         """Registers values made alike."""

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from scalify_dl.errors import InputError
-
-LOOK_EVERY = 8
-"""Every so many programs the texts are searched for ops and attributes."""
 
 
 @dataclass
@@ -42,50 +38,37 @@ class Report:
 def run(
     *, seconds: float = 60.0, count: int | None = None, seed: int = 0, progress: Callable[[Report], None] | None = None
 ) -> Report:
-    """Checks programs seed, seed + 1, … for so many CPU seconds, or a number of them. Ctrl-C ends with a report."""
-    with _wide_types():
-        from .check import check
-        from .coverage import Seen
+    """Checks programs seed, seed + 1, … for so many CPU seconds, or a number of them. Ctrl-C ends with a report.
 
-        report, seen = Report(), Seen()
-        start = time.process_time()
-        try:
-            while (report.programs < count) if count is not None else (report.seconds < seconds):
-                outcome = check(seed + report.programs, seen=seen if report.programs % LOOK_EVERY == 0 else None)
-                report.mismatches += [(outcome.seed, what) for what in outcome.mismatches]
-                report.unknown.update(outcome.unknown)
-                report.steps.update(outcome.steps)
-                report.programs += 1
-                report.seconds = time.process_time() - start
-                if progress is not None:
-                    progress(report)
-                if report.programs % 200 == 0:
-                    _forget()
-        except KeyboardInterrupt:
-            pass
-        report.never_drawn = seen.never_drawn()
-        return report
+    They run in a process of their own, a new one every so often: XLA keeps what it compiled, and ends the process on
+    some programs."""
+    if find_spec("jax") is None:
+        raise InputError("JAX is not installed", hint="install the `jax` extra: pip install 'scalify-dl[jax]'")
+    from .batches import checked
+    from .coverage import Seen
 
+    report, seen, spent = Report(), Seen(), 0.0
 
-@contextmanager
-def _wide_types() -> Any:
-    """64-bit types while it runs; InputError where JAX is missing."""
+    def more() -> bool:
+        return report.programs < count if count is not None else report.seconds < seconds
+
     try:
-        import jax
-    except ImportError:
-        raise InputError(
-            "JAX is not installed", hint="install the `jax` extra: pip install 'scalify-dl[jax]'"
-        ) from None
-    before = jax.config.jax_enable_x64
-    jax.config.update("jax_enable_x64", True)
-    try:
-        yield
-    finally:
-        jax.config.update("jax_enable_x64", before)
-
-
-def _forget() -> None:
-    """Frees what JAX keeps of programs that never come again."""
-    import jax
-
-    jax.clear_caches()
+        while more():
+            with checked(seed + report.programs) as outcomes:
+                for outcome, sight, used in outcomes:
+                    report.mismatches += [(outcome.seed, what) for what in outcome.mismatches]
+                    report.unknown.update(outcome.unknown)
+                    report.steps.update(outcome.steps)
+                    report.programs += 1
+                    report.seconds = spent + used
+                    if sight is not None:
+                        seen.update(sight)
+                    if progress is not None:
+                        progress(report)
+                    if not more():
+                        break
+            spent = report.seconds
+    except KeyboardInterrupt:
+        pass
+    report.never_drawn = seen.never_drawn()
+    return report

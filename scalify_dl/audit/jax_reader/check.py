@@ -1,4 +1,8 @@
-"""One random program: run by JAX, written as StableHLO and HLO, read back and run by the oracle, compared."""
+"""One random program: run by JAX, written as StableHLO and HLO, read back and run by the oracle, compared.
+
+The optimised HLO must give what was run. The program before that must give it, too, or what JAX gives op by op: XLA's
+optimiser moves a slice of a slice where a start is out of range.
+"""
 
 from __future__ import annotations
 
@@ -10,30 +14,39 @@ from typing import Any
 import jax
 import numpy as np
 
-from scalify_dl.frontends import hlo
-from scalify_dl.frontends.graph import Graph, Op
-from scalify_dl.frontends.literals import ELIDED
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.normalise import normalise
-from scalify_dl.frontends.stablehlo import read_baseline
-from scalify_dl.frontends.tables import TableWriter
+from scalify_dl.facts.tables import TableWriter
+from scalify_dl.ir.graph import Graph, Op
+from scalify_dl.ir.literals import ELIDED
+from scalify_dl.ir.mesh import Mesh
 from scalify_dl.oracle import load_program
 from scalify_dl.oracle.execute import Machine
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.randomness import Draws
+from scalify_dl.readers import hlo
+from scalify_dl.readers.normalise import normalise
+from scalify_dl.readers.stablehlo import read_baseline
 
-from . import steps_data
+from . import steps_access, steps_data, steps_flow, steps_named, steps_windows  # noqa: F401  (they register steps)
 from .coverage import Seen
 from .steps_plain import STEPS
 from .world import FLOATS, INTEGERS, Refused, World, drawn, is_float
 
-assert steps_data  # it registers steps
 Array = np.ndarray[Any, Any]
 ONE = Mesh((("r", 1),))
-TOLERANCE = {"float64": 1e-9, "float32": 2e-3, "bfloat16": 0.1, "float16": 2e-2}
-QUICK = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
+TOLERANCE = {
+    "float64": 1e-9, "float32": 2e-3, "bfloat16": 0.1, "float16": 2e-2, "float8_e4m3fn": 0.3, "float8_e5m2": 0.6
+}  # fmt: skip
+QUICK = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
 """How machine code is made, which is not what is read here: HLO is optimised as ever."""
+PLAINER = {"xla_cpu_use_fusion_emitters": False}
+"""XLA's older way of fusing, a quarter of the work; now and then the current one is taken."""
+CURRENT_EVERY = 16
 FORMS = ("stablehlo", "hlo", "compiled")
+OPTIMISER = "XLA's optimised program gives other numbers than its ops one by one"
 
 
 @dataclass
@@ -63,7 +76,7 @@ def draw(seed: int) -> tuple[World, list[Any]]:
     w.input(w.shape(), w.choice(FLOATS))
     names = list(STEPS)
     weights = np.array([STEPS[name][1] for name in names])
-    wanted, tried = 12 if w.chance(0.1) else w.integer(3, 6), 0
+    wanted, tried = 12 if w.chance(0.06) else w.integer(2, 6), 0
     while len(w.steps) < wanted and tried < 200:
         tried += 1
         try:
@@ -76,11 +89,26 @@ def draw(seed: int) -> tuple[World, list[Any]]:
 def check(seed: int, forms: tuple[str, ...] = FORMS, seen: Seen | None = None) -> Outcome:
     """Draws, runs and reads back one program; `seen` takes note of its texts. `jax_enable_x64` must be on."""
     w, inputs = draw(seed)
-    outcome = Outcome(seed, steps=Counter(step.name for step in w.steps))
-    lowered = jax.jit(w.program(), keep_unused=True).lower(*w.types[: w.inputs])
-    compiled = lowered.compile(compiler_options=QUICK)
-    expected = [np.asarray(value) for value in jax.tree.leaves(compiled(*inputs))]
-    sound = comparable(w, inputs, expected)
+    options = QUICK if seed % CURRENT_EVERY == 0 else QUICK | PLAINER
+    return read_back(w, inputs, Outcome(seed, steps=Counter(step.name for step in w.steps)), forms, seen, options)
+
+
+def read_back(
+    w: World,
+    inputs: list[Any],
+    outcome: Outcome,
+    forms: tuple[str, ...] = FORMS,
+    seen: Seen | None = None,
+    options: dict[str, Any] = QUICK,
+) -> Outcome:
+    """Runs and reads back a program; `options` are the compiler's."""
+    try:
+        lowered = jax.jit(w.program(), keep_unused=True).lower(*w.types[: w.inputs])
+        compiled = lowered.compile(compiler_options=options)
+        expected = [np.asarray(value) for value in jax.tree.leaves(compiled(*inputs))]
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        outcome.unknown[f"JAX does not run it: {' '.join(str(error).split())[:80]}"] += 1
+        return outcome
     texts: dict[str, Callable[[], str]] = {
         "stablehlo": lowered.as_text,
         "hlo": lambda: lowered.compiler_ir("hlo").as_hlo_text(True),
@@ -92,12 +120,25 @@ def check(seed: int, forms: tuple[str, ...] = FORMS, seen: Seen | None = None) -
             if seen is not None:
                 (seen.stablehlo if form == "stablehlo" else seen.hlo)(text)
             graph = read_baseline(text.encode(), "module.mlir") if form == "stablehlo" else hlo.read_text(text)
-            _compare(form, graph, w, inputs, expected, sound, outcome)
+            found = _run(form, graph, inputs, outcome)
+            if found is None:
+                continue
+            wrong = _differences(w, inputs, expected, found)
+            if wrong and form != "compiled" and not _differences(w, inputs, _one_by_one(w, inputs), found):
+                outcome.unknown[f"{form} {OPTIMISER}"] += 1
+            else:
+                outcome.mismatches += [f"{form}: result {n} ({_maker(w, n)}): {what}" for n, what in wrong.items()]
         except Unsupported as error:
             outcome.unknown[f"{form} oracle: {str(error).partition(' of op ')[0][:80]}"] += 1
         except Exception as error:  # a reader or the oracle that fails on a program of JAX is a finding
             outcome.mismatches.append(f"{form}: {type(error).__name__}: {str(error)[:300]}")
     return outcome
+
+
+def _one_by_one(w: World, inputs: list[Any]) -> list[Array]:
+    """What JAX gives without a compiler that sees more than one op."""
+    with jax.disable_jit():
+        return [np.asarray(value) for value in jax.tree.leaves(w.program()(*map(jax.numpy.asarray, inputs)))]
 
 
 def _whole_text(compiled: Any) -> str:
@@ -115,7 +156,7 @@ def comparable(w: World, inputs: list[Any], results: list[Array]) -> list[float 
     size: list[float | None] = [_size(x) for x in inputs]
     coarse = [_grain(x) for x in inputs]
     exact = [True] * len(inputs)
-    endless = [False] * len(inputs)
+    endless = [_endless(x) for x in inputs]
     at = 0
     for step in w.steps:
         before = [size[n] for n in step.operands]
@@ -124,14 +165,18 @@ def comparable(w: World, inputs: list[Any], results: list[Array]) -> list[float 
         at += step.results
         fine = all(b is not None for b in before) and (step.steady or whole)
         for value in made:
-            endless.append(bool(is_float(value) and np.isinf(value.astype(np.float64)).any()))
+            endless.append(_endless(value))
             overflows = endless[-1] and step.name != "infinity" and not any(endless[n] for n in step.operands)
-            here = None if overflows else _size(value)
+            here = None if overflows or step.drawn else _size(value)
             size.append(None if here is None or not fine else max([here, *(b for b in before if b is not None)]))
             coarse.append(max([_grain(value), *(coarse[n] for n in step.operands)]))
             exact.append(whole and _exact(value))
     slack = [None if most is None else most * grain for most, grain in zip(size, coarse, strict=True)]
     return slack[len(inputs) :]
+
+
+def _endless(value: Any) -> bool:
+    return bool(is_float(value) and np.isinf(value.astype(np.float64)).any())
 
 
 def _grain(value: Any) -> float:
@@ -140,7 +185,7 @@ def _grain(value: Any) -> float:
 
 def _size(value: Any) -> float | None:
     x = np.asarray(value)
-    if x.dtype.kind not in "fV" and x.dtype.name != "bfloat16":
+    if not is_float(x):
         return 1.0
     wide = x.astype(np.float64)
     if np.isnan(wide).any() or (np.abs(wide[np.isfinite(wide)]) > 1e30).any():
@@ -153,45 +198,49 @@ def _exact(value: Any) -> bool:
     if not is_float(value):
         return True
     wide = np.asarray(value).astype(np.float64)
-    most = 2.0**5 if value.dtype.itemsize == 2 else 2.0**14
+    most = {1: 1.0, 2: 2.0**5}.get(value.dtype.itemsize, 2.0**14)
     return bool(np.isfinite(wide).all() and (np.abs(wide) <= most).all() and (wide * 4 == np.round(wide * 4)).all())
 
 
-def _compare(
-    form: str,
-    graph: Graph,
-    w: World,
-    inputs: list[Any],
-    expected: list[Array],
-    sound: list[float | None],
-    outcome: Outcome,
-) -> None:
+def _run(form: str, graph: Graph, inputs: list[Any], outcome: Outcome) -> list[Array] | None:
+    """The results of a graph, by the oracle; None where a part of it is not understood."""
     strange = [op.kind for op in graph.ops if op.kind.startswith(("unknown:", "custom:"))]
     strange += [f"{op.kind} by a function" for op in graph.ops if ["region"] in op.symbols.values()]
     strange += ["constant that is not printed" for op in graph.ops if _unprinted(op)]
     outcome.kinds.update(f"{form} {op.kind}" for op in graph.ops)
     outcome.unknown.update(f"{form} {kind}" for kind in strange)
     if strange:
-        return
+        return None
     normalise(graph)
     writer = TableWriter(ONE)
     writer.graph(graph, "base", "base", "")
     program = load_program(writer.facts.tables)
     (base,) = program.top("base")
-    values = {
-        tensor: {0: x.astype(np.float64) if is_float(x) else np.asarray(x)}
-        for tensor, x in zip(base.inputs, inputs, strict=True)
-    }
+    values = {tensor: {0: _plain(x)} for tensor, x in zip(base.inputs, inputs, strict=True)}
     with np.errstate(all="ignore"):
         machine = Machine(program, Draws(program, 0).baseline, 0, True)
         kept = machine.run([base], values)
-    for n, (tensor, want, slack) in enumerate(zip(base.outputs, expected, sound, strict=True)):
-        got = kept[tensor][0]
+    return [kept[tensor][0] for tensor in base.outputs]
+
+
+def _differences(w: World, inputs: list[Any], expected: list[Array], found: list[Array]) -> dict[int, str]:
+    """What is wrong with which results."""
+    wrong = {}
+    for n, (got, want, slack) in enumerate(zip(found, expected, comparable(w, inputs, expected), strict=True)):
         if got.shape != want.shape:
-            outcome.mismatches.append(f"{form}: result {n} has shape {got.shape}, JAX gives {want.shape}")
+            wrong[n] = f"has shape {got.shape}, JAX gives {want.shape}"
         elif slack is not None and not _agree(got, want, slack):
-            step = _maker(w, n)
-            outcome.mismatches.append(f"{form}: result {n} ({step}): {_show(got)} read back, JAX gives {_show(want)}")
+            wrong[n] = f"{_show(got)} read back, JAX gives {_show(want)}"
+    return wrong
+
+
+def _plain(x: Any) -> Array:
+    """As the oracle holds it: reals in 64 bits, integers of less than a byte in one."""
+    given: Array = np.asarray(x)
+    if is_float(given):
+        return given.astype(np.float64)
+    byte = np.uint8 if given.dtype.name[0] == "u" else np.int8
+    return given.astype(byte) if given.dtype.kind == "V" else given
 
 
 def _unprinted(op: Op) -> bool:
@@ -201,7 +250,7 @@ def _unprinted(op: Op) -> bool:
 
 def _agree(got: Array, want: Array, slack: float) -> bool:
     if not is_float(want):
-        return bool(np.array_equal(got, want))
+        return bool(np.array_equal(got, _plain(want)))
     wide = want.astype(np.float64)
     same = (got == wide) | (np.isnan(got) & np.isnan(wide))
     with np.errstate(all="ignore"):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -53,7 +52,8 @@ def position(w: World) -> None:
     """Where the extreme value is."""
     a = w.find(lambda t: bool(t.shape) and 0 not in t.shape and is_number(t))
     d, f = w.integer(0, len(w.types[a].shape) - 1), w.choice((lax.argmax, lax.argmin))
-    w.add(f.__name__, lambda x: f(x, d, w.choice(("int32",))), a, steady=False)
+    kind = w.choice(("int32", "int64", "uint8"))
+    w.add(f.__name__, lambda x: f(x, d, kind), a, steady=False)
 
 
 @step(1)
@@ -87,59 +87,6 @@ def dot(w: World) -> None:
             np.dtype(w.types[a].dtype).name
         )
     w.add("dot_general", lambda x, y: lax.dot_general(x, y, numbers, preferred_element_type=wide), a, b)
-
-
-@step(1)
-def convolution(w: World) -> None:
-    """Strides, padding, dilations, groups and orders of dims away from their defaults."""
-    dtype = w.choice(("float32", "float32", "int32"))
-    groups = w.choice((1, 1, 2))
-    spatial = w.choice((1, 2, 2))
-    x = w.find(lambda t: t.dtype == dtype and len(t.shape) >= 1 and np.prod(t.shape) > 0)
-    image = (2, *[w.integer(3, 5) for _ in range(spatial)], 2 * groups)
-    kernel = (*[w.integer(1, 3) for _ in range(spatial)], 2, 2 * groups)
-    labels = {1: ("NHC", "HIO", w.choice(("NHC", "NCH"))), 2: ("NHWC", "HWIO", w.choice(("NHWC", "CNHW")))}[spatial]
-    of_batch = groups == 2 and w.chance(0.4)
-    if of_batch:
-        image, kernel = (4, *image[1:-1], 2), (*kernel[:-2], 2, 4)
-    options: dict[str, Any] = {
-        "window_strides": [w.integer(1, 2) for _ in range(spatial)],
-        "padding": [(w.integer(-1, 2), w.integer(0, 2)) for _ in range(spatial)],
-        "lhs_dilation": [w.choice((1, 1, 2)) for _ in range(spatial)],
-        "rhs_dilation": [w.choice((1, 1, 2)) for _ in range(spatial)],
-        "dimension_numbers": labels,
-        "batch_group_count" if of_batch else "feature_group_count": groups,
-    }
-    a, b = int(np.prod(image)), int(np.prod(kernel))
-
-    def f(v: Any) -> Any:
-        flat = jnp.resize(v, (a + b,))
-        return lax.conv_general_dilated(flat[:a].reshape(image), flat[a:].reshape(kernel), **options)
-
-    w.add("conv", f, x)
-
-
-@step(1)
-def window(w: World) -> None:
-    """A reduction over windows, and the gradient of one."""
-    a = w.find(lambda t: is_float(t) and 1 <= len(t.shape) <= 3 and 0 not in t.shape and t.dtype == np.float32)
-    rank = len(w.types[a].shape)
-    size = [w.integer(1, min(3, n)) for n in w.types[a].shape]
-    stride, base, inside = ([w.choice((1, 1, 2)) for _ in range(rank)] for _ in range(3))
-    padding = [(w.integer(0, 1), w.integer(0, 1)) for _ in range(rank)]
-    f, init = w.choice(((lax.add, 0.0), (lax.max, -np.inf), (lax.min, np.inf)))
-
-    def pooled(x: Any, stretched: bool = True) -> Any:
-        more = {"base_dilation": base, "window_dilation": inside} if stretched else {}
-        start = jnp.asarray(init, x.dtype)
-        return lax.reduce_window(x, start, f, size, stride, padding, **more)
-
-    if w.chance(0.4) and f is lax.max:
-        w.add("pool gradient", jax.grad(lambda x: (pooled(x, False) * 2).sum()), a, steady=False)
-    elif init:
-        w.add("reduce_window", lambda x: jnp.clip(pooled(x), -9, 9), a)
-    else:
-        w.add("reduce_window", pooled, a)
 
 
 def index(w: World, n: int) -> int:
@@ -188,24 +135,6 @@ def update(w: World) -> None:
 
 
 @step(1)
-def dynamic(w: World) -> None:
-    """Windows whose starts are values: they are clamped."""
-    a = w.find(lambda t: bool(t.shape))
-    i = w.find(lambda t: is_integer(t) and t.shape == ())
-    shape = w.types[a].shape
-    sizes = [w.integer(0 if n == 0 else 1, n) for n in shape]
-    if w.chance(0.5):
-        w.add("dynamic_slice", lambda x, s: lax.dynamic_slice(x, [s] * len(shape), sizes), a, i)
-    else:
-        w.add(
-            "dynamic_update_slice",
-            lambda x, s: lax.dynamic_update_slice(x, lax.slice(x, [0] * len(shape), sizes) * 0, [s] * len(shape)),
-            a,
-            i,
-        )
-
-
-@step(1)
 def order(w: World) -> None:
     """Sorting along a dim, alone or with values; the largest."""
     a = w.find(lambda t: bool(t.shape) and 0 not in t.shape and is_number(t))
@@ -223,49 +152,3 @@ def order(w: World) -> None:
     else:
         sorts: dict[str, Any] = {"sort": jnp.sort, "argsort": jnp.argsort, "descending": lambda x, d: -jnp.sort(-x, d)}
         w.add(kind, lambda x: sorts[kind](x, d), a, steady=False)
-
-
-@step(1)
-def branch(w: World) -> None:
-    """One of several functions, by an index that is clamped, or by a predicate."""
-    a = w.find(is_float)
-    if w.chance(0.5):
-        i = w.find(lambda t: t.shape == () and t.dtype == np.int32)
-        w.add("switch", lambda x, j: lax.switch(j, [lambda y: y + 1, lambda y: y * 2, lambda y: y - x], x), a, i)
-    else:
-        p = w.find(lambda t: t.shape == () and is_bool(t))
-        w.add("cond", lambda x, c: lax.cond(c, lambda y: y + x, lambda y: y * y, x), a, p)
-
-
-@step(1)
-def loop(w: World) -> None:
-    """A scan over rows, or a loop that counts in some type."""
-    a = w.find(lambda t: is_number(t) and 1 <= len(t.shape) <= 2 and 0 not in t.shape)
-    kind = w.choice(("scan", "reverse", "count", "while"))
-    if kind in ("scan", "reverse"):
-        w.add(kind, lambda x: lax.scan(lambda c, r: (c + r, c - r), x[0], x, reverse=kind == "reverse"), a)
-    elif kind == "count":
-        n = w.integer(0, 4)
-        w.add(kind, lambda x: lax.fori_loop(0, n, lambda i, c: c + i.astype(c.dtype), x), a)
-    else:
-        # the last one stops when it has wrapped round
-        dtype, start, far, by = w.choice((("int32", 0, 5, 2), ("int8", 100, 90, -3), ("uint8", 250, 240, 2)))
-        test = (lambda c: c[0] < far) if start < far else (lambda c: c[0] > far)
-        one = jnp.asarray(by, dtype)
-        w.add(
-            "while",
-            lambda x: lax.while_loop(test, lambda c: (c[0] + one, c[1] + c[1]), (jnp.asarray(start, dtype), x))[1],
-            a,
-        )
-
-
-@step(1)
-def gradient(w: World) -> None:
-    """A gradient through some ordinary functions."""
-    a = w.find(lambda t: t.dtype == np.float32 and 1 <= len(t.shape) <= 3 and 0 not in t.shape)
-    f = w.choice((
-        lambda x: jax.nn.softmax(x).sum(0).max(), lambda x: (jax.nn.silu(x) * x).sum(), lambda x: jax.nn.gelu(x).sum(),
-        lambda x: jax.nn.logsumexp(x), lambda x: jnp.sort(x, 0)[0].sum(), lambda x: jnp.cumsum(x, 0).prod(),
-        lambda x: jnp.tanh(x[::2]).sum(), lambda x: (x - x.mean(-1, keepdims=True)).var(),
-    ))  # fmt: skip
-    w.add("gradient", jax.grad(lambda x: f(x).astype(jnp.float32)), a, steady=False)

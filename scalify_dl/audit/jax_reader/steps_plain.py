@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .world import FLOATS, INTEGERS, Refused, World, is_bool, is_float, is_integer, is_number
+from .world import FLOATS, INTEGERS, NARROW, World, is_bool, is_float, is_integer, is_number
 
 Maker = Callable[[World], None]
 STEPS: dict[str, tuple[Maker, float]] = {}
@@ -32,7 +32,7 @@ UNARY = (
     lax.cbrt, lax.sinh, lax.cosh, lax.asinh, lax.atan, lax.erfc, lax.integer_pow, lax.rsqrt, lax.sqrt, lax.log,
     lax.log1p, lax.erf_inv, lax.exp2, lax.reciprocal,
 )  # fmt: skip
-JUMPS = (lax.floor, lax.ceil, lax.sign, jnp.round, jnp.trunc)
+JUMPS = (lax.floor, lax.ceil, lax.sign, lax.round, jnp.round, jnp.trunc)
 COMPARISONS = (lax.eq, lax.ne, lax.lt, lax.le, lax.gt, lax.ge)
 
 
@@ -77,9 +77,7 @@ def pair(w: World, accept: Callable[[Any], bool]) -> tuple[int, int]:
 def binary(w: World) -> None:
     """Arithmetic on reals."""
     a, b = pair(w, is_float)
-    f = w.choice((lax.add, lax.sub, lax.mul, lax.max, lax.min, lax.div, lax.atan2, lax.pow, lax.rem, lax.nextafter))
-    if f is lax.nextafter:
-        raise Refused("bits of floats")
+    f = w.choice((lax.add, lax.sub, lax.mul, lax.max, lax.min, lax.div, lax.atan2, lax.pow, lax.rem))
     if f is lax.div:
         w.add("div", lambda x, y: x / (jnp.abs(y) + jnp.ones_like(y)), a, b)
     elif f is lax.pow:
@@ -97,7 +95,7 @@ def integers(w: World) -> None:
     f = w.choice((lax.add, lax.sub, lax.mul, lax.max, lax.min, lax.bitwise_and, lax.bitwise_or, lax.bitwise_xor,
                   lax.div, lax.rem, jnp.floor_divide, jnp.remainder, lax.shift_left, lax.shift_right_logical,
                   lax.shift_right_arithmetic))  # fmt: skip
-    if f in (lax.div, lax.rem, jnp.floor_divide, jnp.remainder):
+    if f in (jnp.floor_divide, jnp.remainder) or (f in (lax.div, lax.rem) and w.chance(0.5)):
         w.add(f.__name__, lambda x, y: f(x, jnp.maximum(y, jnp.ones_like(y))), a, b)
     else:
         w.add(f.__name__, f, a, b)
@@ -156,7 +154,7 @@ def constant(w: World) -> None:
             w.add("infinity", lambda x: f(x, jnp.asarray(number, x.dtype)), a)
             return
     else:
-        info = np.iinfo(type_.dtype)
+        info = jnp.iinfo(type_.dtype)
         number = w.choice((info.min, info.max, 1, 2, info.max // 3))
     table = np.full(type_.shape if w.chance(0.4) else (), number).astype(type_.dtype)
     if table.ndim and w.chance(0.7):
@@ -166,11 +164,12 @@ def constant(w: World) -> None:
 
 @step(2)
 def cast(w: World) -> None:
-    """Another type: reals to integers only where they fit."""
+    """Another type; reals to integers mostly where they fit."""
     a = w.find(lambda t: True)
-    target = w.choice((*FLOATS, *INTEGERS, "bool"))
-    if is_float(w.types[a]) and target in INTEGERS:
-        w.add("to integer", lambda x: (jnp.clip(x, 0, 100)).astype(target), a, steady=False)
+    target = w.choice((*FLOATS, *INTEGERS, "bool")) if w.chance(0.93) else w.choice(NARROW)
+    if is_float(w.types[a]) and target.strip("u").startswith("int"):
+        fits = w.chance(0.7)
+        w.add(f"to {target}", lambda x: (jnp.clip(x, 0, 7) if fits else x).astype(target), a, steady=False)
     else:
         w.add(f"to {target}", lambda x: x.astype(target), a, steady=target != "bool")
 
@@ -178,17 +177,18 @@ def cast(w: World) -> None:
 @step(0.5)
 def precision(w: World) -> None:
     """Rounding to a format given by its bits."""
-    e, m = w.choice(((8, 7), (5, 10), (8, 10), (4, 3)))
+    e, m = w.choice(((8, 7), (5, 10), (8, 10), (4, 3), (3, 2), (11, 52)))
     w.add("reduce_precision", lambda x: lax.reduce_precision(x, e, m), w.find(is_float), steady=False)
 
 
-@step(0.5)
+@step(0.7)
 def reread(w: World) -> None:
-    """The bits of an integer as another type of its width."""
-    a = w.find(is_integer)
-    name = np.dtype(w.types[a].dtype).name
-    target = name[1:] if name.startswith("u") else f"u{name}"
-    w.add("bitcast", lambda x: lax.bitcast_convert_type(x, target), a)
+    """The bits of a number as another type, mostly of its width."""
+    a = w.find(is_number)
+    bits = 8 * np.dtype(w.types[a].dtype).itemsize
+    kinds = (f"int{bits}", f"uint{bits}") + ((f"float{bits}",) if bits > 8 else ()) + (("bfloat16",) * (bits == 16))
+    target = w.choice(kinds) if w.chance(0.9) else w.choice(("uint8", "int16", "uint32", "float32"))
+    w.add("bitcast", lambda x: lax.bitcast_convert_type(x, target), a, steady=not is_float(w.types[a]))
 
 
 @step(0.4)

@@ -11,6 +11,8 @@ import numpy as np
 
 FLOATS = ("float32", "float32", "float32", "bfloat16", "float16", "float64")
 INTEGERS = ("int32", "int32", "int8", "uint8", "uint32", "int16", "int64", "uint64", "uint16")
+NARROW = ("int4", "uint4", "float8_e4m3fn", "float8_e5m2")
+"""Types of less than a byte, or of one byte: rarely drawn, as few ops take them."""
 LIMIT = 600
 """Most elements of a value."""
 
@@ -22,13 +24,15 @@ class Refused(Exception):
 @dataclass(frozen=True)
 class Step:
     """`function` of some earlier values gives one value or several. A `steady` one moves little where its operands do;
-    others (comparisons, orders, roundings) may jump, so what follows from rounded operands is not compared."""
+    others (comparisons, orders, roundings) may jump, so what follows from rounded operands is not compared. What is
+    `drawn` by the machine is never."""
 
     name: str
     function: Callable[..., Any]
     operands: tuple[int, ...]
     steady: bool
     results: int
+    drawn: bool = False
 
 
 @dataclass
@@ -54,7 +58,7 @@ class World:
 
     def extent(self) -> int:
         """A dim's size: small, now and then one or none at all."""
-        return int(self.choice((2, 3, 4, 5, 6, 1, 2, 3, 4, 0 if self.chance(0.15) else 8)))
+        return int(self.choice((2, 3, 4, 5, 6, 1, 2, 3, 4, 0 if self.chance(0.25) else 8)))
 
     def shape(self, ranks: Sequence[int] = (0, 1, 2, 2, 3, 4)) -> tuple[int, ...]:
         """A small shape."""
@@ -79,7 +83,9 @@ class World:
         weights = np.linspace(1, 3, len(fitting))
         return int(self.rng.choice(fitting, p=weights / weights.sum()))
 
-    def add(self, name: str, function: Callable[..., Any], *operands: int, steady: bool = True) -> None:
+    def add(
+        self, name: str, function: Callable[..., Any], *operands: int, steady: bool = True, drawn: bool = False
+    ) -> None:
         """A step, if JAX accepts it and it stays small."""
         try:
             made = jax.eval_shape(function, *(self.types[n] for n in operands))
@@ -89,7 +95,7 @@ class World:
         if any(np.prod(r.shape, dtype=int) > LIMIT or len(r.shape) > 6 for r in results):
             raise Refused("too large")
         self.types += [jax.ShapeDtypeStruct(r.shape, r.dtype) for r in results]
-        self.steps.append(Step(name, function, operands, steady, len(results)))
+        self.steps.append(Step(name, function, operands, steady, len(results), drawn))
 
     def program(self) -> Callable[..., tuple[Any, ...]]:
         """The whole program: inputs to the results of all steps."""
@@ -125,14 +131,16 @@ def is_number(type_: Any) -> bool:
 
 
 def drawn(rng: np.random.Generator, type_: Any) -> Any:
-    """A concrete input: floats in quarters (sums and products of a few are exact), integers also at the ends of their
-    type."""
+    """A concrete input: floats in quarters (sums and products of a few are exact), now and then with infinities;
+    integers also at the ends of their type."""
     shape, dtype = type_.shape, np.dtype(type_.dtype)
     if is_bool(type_):
         return rng.integers(0, 2, shape).astype(bool)
     if is_float(type_):
-        return (rng.integers(-8, 9, shape) / 4).astype(dtype)
-    info = np.iinfo(dtype)
+        quarters = rng.integers(-8, 9, shape) / 4
+        endless = rng.random(shape) < (0.2 if rng.random() < 0.06 else 0)
+        return np.where(endless, np.copysign(np.inf, quarters), quarters).astype(dtype)
+    info = jax.numpy.iinfo(dtype)
     small = rng.integers(0 if info.min == 0 else -3, 5, shape)
     ends = rng.choice(np.array([info.min, info.max, info.min + 1, info.max - 1, info.max // 2], dtype), shape)
     return np.where(rng.random(shape) < 0.25, ends, small.astype(dtype))

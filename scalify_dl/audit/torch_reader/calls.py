@@ -7,22 +7,27 @@ from typing import Any, NamedTuple
 
 import torch
 
-from scalify_dl.frontends.torch.lowering import LOWERINGS
+from scalify_dl.readers.fx.lowering import LOWERINGS
 
 from . import recipes_fused as recipes_fused
 from . import recipes_index as recipes_index
 from .recipes import RECIPES
-from .world import Step, Var, World, kind_of, variables
+from .world import Step, Var, World, items, kind_of, variables
 
 __all__ = ["Overload", "overloads", "try_call"]
 
 NAMED: dict[str, list[str]] = {
     "rounding_mode": ["floor", "trunc"], "approximate": ["tanh", "none"], "padding": ["same", "valid"],
-    "reduce": ["sum", "prod", "amax", "amin", "mean"],
+    "reduce": ["sum", "prod", "amax", "amin", "mean"], "mode": ["constant", "constant", "reflect"],
 }  # fmt: skip
 
-
-ELSEWHERE = ("cudnn", "efficient_attention", "product_flash_attention.", "_flash_attention_backward.", "aten.cuda.")
+PYTHON = ("aten.sort.Tensor", "aten.einsum.sublist")
+"""Overloads of Python lists."""
+RESIZED = ("aten.unbind_copy.int_out", "aten.split_with_sizes_copy.out")
+ELSEWHERE = (
+    "cudnn", "efficient_attention", "product_flash_attention.", "_flash_attention_backward.", "aten.cuda.", "mm.dtype",
+    "_fused_rms_norm_backward",
+)  # fmt: skip
 FINITE = (
     "conv", "addm", "addbmm", "baddbmm", "sign", "sgn", "div", "remainder", "fmod", "attention", "grouped_mm", "norm",
     "backward", "loss", "var", "std", "elu", "silu", "softplus", "cross_entropy",
@@ -31,10 +36,10 @@ FINITE = (
 
 
 class Overload(NamedTuple):
-    """An overload of an op with a lowering; `packet` is the name that has the lowering."""
+    """An overload of an op with a lowering, `name` in full."""
 
+    name: str
     op: Any
-    packet: str
     writes: bool
 
 
@@ -58,25 +63,27 @@ def overloads() -> tuple[list[Overload], dict[str, str]]:
                 reason = "this torch has no such overload" if not hasattr(packet, each) else None
                 if reason is None:
                     op = getattr(packet, each)
-                    reason = _cannot_run(op)
+                    writes = any(a.alias_info and a.alias_info.is_write for a in op._schema.arguments)
+                    reason = _cannot_run(op, writes)
                     if reason is None:
-                        writes = any(a.alias_info and a.alias_info.is_write for a in op._schema.arguments)
-                        found[str(op)] = Overload(op, key, writes)
+                        found[str(op)] = Overload(str(op), op, writes)
                         continue
                 if written == name:
                     left[f"{space}.{written}.{each}"] = reason
     return list(found.values()), left
 
 
-def _cannot_run(op: Any) -> str | None:
+def _cannot_run(op: Any, writes: bool) -> str | None:
     types = [str(a.real_type) for a in op._schema.arguments]
-    if not any(str(r.real_type) for r in op._schema.returns):
-        return "it returns nothing"
     if any(word in str(op) for word in ELSEWHERE):
         return "no kernel on a CPU"
+    if str(op) in RESIZED:
+        return "text does not show the sizes of a list that is resized"
+    if str(op) in PYTHON:
+        return "takes or gives Python values, no tensors"
     if any(t in ("Any", "List[t]", "List[str]", "complex") or "Dict" in t or "torch.classes" in t for t in types):
         return "takes or gives Python values, no tensors"
-    if not any("Tensor" in str(r.real_type) for r in op._schema.returns):
+    if not any("Tensor" in str(r.real_type) for r in op._schema.returns) and not (writes and "Tensor" in types[0]):
         return "gives no tensor"
     return None
 
@@ -91,7 +98,7 @@ def try_call(w: World, overload: Overload, number: int, wanted: Container[str] =
         args, kwargs, off = _arguments(w, overload.op, wanted)
         env = w.env
         values = [_value(arg, env) for arg in args]
-        if any(word in str(overload.op) for word in FINITE) and not _finite([*values, *kwargs.values()], env):
+        if any(word in overload.name for word in FINITE) and not _finite([*values, *kwargs.values()], env):
             raise ValueError("kernels differ at infinity")
         out = overload.op(*values, **{key: _value(value, env) for key, value in kwargs.items()})
     except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError, OverflowError,
@@ -100,13 +107,11 @@ def try_call(w: World, overload: Overload, number: int, wanted: Container[str] =
         for n in [n for n in w.env if n < -mark]:
             del w.env[n]
         return None
-    results: list[tuple[int, int | None]] = []
-    items: list[tuple[int | None, Any]] = list(enumerate(out)) if isinstance(out, list | tuple) else [(None, out)]
-    for item, value in items:
-        if isinstance(value, torch.Tensor):
-            w.env[number] = value
-            results.append((number, item))
-            number += 1
+    results: list[tuple[int, tuple[int, ...]]] = []
+    for path, value in items(out):
+        w.env[number] = value
+        results.append((number, path))
+        number += 1
     step = Step(overload.op, tuple(args), kwargs, tuple(results))
     w.program.steps.append(step)
     return step, off
@@ -134,13 +139,14 @@ def _arguments(w: World, op: Any, wanted: Container[str]) -> tuple[list[Any], di
     kwargs: dict[str, Any] = {}
     off: list[str] = []
     chosen: dict[str, Any] = {}
+    apart = any(a.alias_info and a.alias_info.is_write for a in schema.arguments) and w.rng.random() < 0.7
     for a in schema.arguments:
         if a.name in given:
             value = given[a.name]
         elif a.has_default_value() and a.name not in wanted and w.rng.random() < 0.5:
             continue
         else:
-            value = _argument(w, a, chosen, str(op))
+            value = _argument(w, a, chosen, str(op), apart)
         if a.has_default_value() and _same(value, a.default_value):
             continue
         if a.has_default_value() or not isinstance(value, Var):
@@ -159,8 +165,8 @@ def _same(value: Any, default: Any) -> bool:
     return type(value) is type(default) and not isinstance(value, Var) and value == default
 
 
-def _argument(w: World, a: Any, chosen: dict[str, Any], op: str) -> Any:
-    """A value of an argument's type; what its name says is heeded."""
+def _argument(w: World, a: Any, chosen: dict[str, Any], op: str, apart: bool) -> Any:
+    """A value of an argument's type; what its name says is heeded. `apart`: lists hold tensors of their own memory."""
     rng, type_ = w.rng, str(a.real_type)
     if type_.startswith("Optional["):
         if rng.random() < 0.15:
@@ -169,6 +175,8 @@ def _argument(w: World, a: Any, chosen: dict[str, Any], op: str) -> Any:
     tensors = [Var(n) for n in variables(chosen)]
     first = w.of(tensors[0]) if tensors else None
     rank = first.dim() if first is not None else 2
+    if type_ == "Tensor" and a.name == "scalars" and "_foreach_" in op:  # a number for each
+        return w.new([len(next(iter(chosen.values())))], w.dtype("f"))
     if type_ == "Tensor":
         if a.name in ("mask", "condition"):
             return w.tensor(None if first is None else w.of(w.like(tensors[0])).shape, dtype=torch.bool)
@@ -177,7 +185,9 @@ def _argument(w: World, a: Any, chosen: dict[str, Any], op: str) -> Any:
         return w.like(tensors[-1]) if tensors else w.tensor(kinds="fffibc" if rng.random() < 0.1 else "ffib")
     before = next((v for v in chosen.values() if isinstance(v, list) and v and isinstance(v[0], Var)), None)
     if type_ == "List[Tensor]" and before is not None:  # as many as in the other list
-        return [w.like(var, broadcast=False) for var in before]
+        return [w.another(var) if apart else w.like(var, broadcast=False) for var in before]
+    if type_ == "List[Tensor]" and apart:
+        return [w.new(w.shape(), w.dtype("ffffib")) for _ in range(rng.randint(1, 2))]
     if type_ == "List[Tensor]":
         return [w.like(tensors[0], broadcast=False) if tensors else w.tensor() for _ in range(rng.randint(1, 2))]
     if type_ == "List[number]":

@@ -9,7 +9,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -55,9 +55,9 @@ class Report:
     off: Counter[str] = field(default_factory=Counter)
     """`overload argument` → how often off its default, in a call that was lowered."""
     overloads: list[Overload] = field(default_factory=list)
-    missing: dict[Overload, set[str]] = field(default_factory=dict)
+    missing: dict[str, set[str]] = field(default_factory=dict)
     """Overload → arguments that were never off their default ("": the overload itself)."""
-    tries: Counter[Overload] = field(default_factory=Counter)
+    tries: Counter[str] = field(default_factory=Counter)
     """How often an overload was drawn for what is missing."""
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -65,11 +65,10 @@ class Report:
         """An overload was drawn, and lowered, with these arguments off their default."""
         self.drawn[name] += 1
         self.off.update(f"{name} {argument}" for argument in arguments)
-        overload = next(o for o in self.overloads if str(o.op) == name)
-        if overload in self.missing:
-            self.missing[overload] -= {"", *arguments}
-            if not self.missing[overload]:
-                del self.missing[overload]
+        if name in self.missing:
+            self.missing[name] -= {"", *arguments}
+            if not self.missing[name]:
+                del self.missing[name]
 
 
 def run(
@@ -79,7 +78,7 @@ def run(
     """Runs a campaign; the same seed gives the same programs in the same order."""
     found, left = overloads()
     report = Report(overloads=found, left_out=left)
-    report.missing = {o: {"", *named_arguments(o)} for o in found if writes or not o.writes}
+    report.missing = {o.name: {"", *named_arguments(o)} for o in found if writes or not o.writes}
     started = time.process_time()
     with quiet():
         while time.process_time() - started < seconds and (count is None or report.programs < count):
@@ -96,14 +95,15 @@ def one(report: Report, seed: int, writes: bool) -> None:
     torch.manual_seed(seed)
     capture = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
     allowed = [o for o in report.overloads if writes or not o.writes]
-    missing = [o for o in allowed if o in report.missing and report.tries[o] < TRIES]
+    missing = [o for o in allowed if o.name in report.missing and report.tries[o.name] < TRIES]
     if missing and rng.random() < 0.5:
         target = rng.choice(missing)
-        report.tries[target] += 1
+        report.tries[target.name] += 1
         capture = "written"
-        program, off = aimed(rng, target, report.missing[target])
+        program, off = aimed(rng, target, report.missing[target.name])
     else:
-        weights = [1 / (1 + report.drawn[str(o.op)] + 0.2 * _failed(report, str(o.op))) for o in allowed]
+        failed = {name: sum(whys.values()) for name, whys in report.unknown.items()}
+        weights = [1 / (1 + report.drawn[o.name] + 0.2 * failed.get(o.name, 0)) for o in allowed]
         program, off = generate(rng, allowed, weights)
     report.programs += 1
     if not program.steps:
@@ -120,7 +120,6 @@ def one(report: Report, seed: int, writes: bool) -> None:
     for step, names in zip(program.steps, off, strict=True):
         name = str(step.op)
         if name in result.called and name not in result.unknown and result.refused is None:
-            report.drawn[name] += 1
             report.seen(name, names)
         elif name in result.unknown:
             report.refused.update(f"{name} {argument}" for argument in names)
@@ -128,10 +127,6 @@ def one(report: Report, seed: int, writes: bool) -> None:
     if message is not None:
         small, text, message = smaller(program, capture, text, message)
         report.failures.append(Failure(seed, capture, message, small.text(), text))
-
-
-def _failed(report: Report, name: str) -> int:
-    return sum(report.unknown.get(name, Counter()).values())
 
 
 def generate(rng: random.Random, allowed: list[Overload], weights: list[float]) -> tuple[Program, list[list[str]]]:
@@ -151,11 +146,11 @@ def generate(rng: random.Random, allowed: list[Overload], weights: list[float]) 
     return world.program, off
 
 
-def aimed(rng: random.Random, target: Overload, wanted: Container[str]) -> tuple[Program, list[list[str]]]:
+def aimed(rng: random.Random, target: Overload, wanted: Collection[str]) -> tuple[Program, list[list[str]]]:
     """A program of one call, with some of the wanted arguments off their default."""
     for _ in range(8):
         world = World(rng)
-        made = try_call(world, target, 0, wanted)
+        made = try_call(world, target, 0, {name for name in sorted(wanted) if rng.random() < 0.7})
         if made is not None:
             return world.program, [made[1]]
     return Program(), []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, NamedTuple
 
 import torch
@@ -62,9 +63,14 @@ def written(program: Program) -> Captured:
     def node(step: Step, out: Any) -> None:
         call = graph.call_function(step.op, _nodes(step.args, nodes), _nodes(step.kwargs, nodes))
         call.meta["val"] = out.clone() if isinstance(out, torch.Tensor) else None
-        for number, item in step.results:
-            nodes[number] = call if item is None else graph.call_function(operator.getitem, (call, item))
-            nodes[number].meta["val"] = (out if item is None else out[item]).clone()
+        items: dict[tuple[int, ...], Any] = {(): call}
+        for number, path in step.results:
+            for end in range(1, len(path) + 1):
+                if path[:end] not in items:
+                    parent = items[path[: end - 1]]
+                    items[path[:end]] = graph.call_function(operator.getitem, (parent, path[end - 1]))
+            nodes[number] = items[path]
+            nodes[number].meta["val"] = reduce(operator.getitem, path, out).clone()
 
     env = program.play(inputs, node)
     order = [*program.numbers(), *(-1 - i for i in range(len(inputs)))]

@@ -15,16 +15,16 @@ import numpy as np
 import torch
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.shapes import check
-from scalify_dl.frontends.tables import TableWriter
-from scalify_dl.frontends.torch import read_text
-from scalify_dl.frontends.torch.dtypes import TORCH
+from scalify_dl.facts.tables import TableWriter
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.shapes import check
 from scalify_dl.oracle.dtypes import is_float, round_to
 from scalify_dl.oracle.execute import Machine
 from scalify_dl.oracle.meaning import RANDOM, Unsupported
 from scalify_dl.oracle.program import Op, Program, load_program
+from scalify_dl.readers.fx import read_text
+from scalify_dl.readers.fx.dtypes import TORCH
 
 Array = np.ndarray[Any, Any]
 EPSILON = {"f64": 2.0**-44, "f32": 2.0**-23, "bf16": 2.0**-7, "f16": 2.0**-10, "c128": 2.0**-44, "c64": 2.0**-23}

@@ -10,22 +10,16 @@ from typing import Any
 
 import torch
 
+from scalify_dl.registry import registering
+
 from .world import World, prod
 
 Recipe = Callable[[World, Any], dict[str, Any]]
 RECIPES: dict[str, Recipe] = {}
 """Op without overload (`aten.mm`) → its recipe."""
 
-
-def recipe(*names: str) -> Callable[[Recipe], Recipe]:
-    """Registers the recipe of ops."""
-
-    def register(function: Recipe) -> Recipe:
-        for name in names:
-            RECIPES[name] = function
-        return function
-
-    return register
+recipe = registering(RECIPES)
+"""Registers the recipe of ops."""
 
 
 def _named(op: Any, values: list[Any]) -> dict[str, Any]:
@@ -47,7 +41,7 @@ def product(w: World, op: Any) -> dict[str, Any]:
         "mm": [[n, k], [k, m]], "mv": [[n, k], [k]], "dot": [[k], [k]], "vdot": [[k], [k]], "outer": [[n], [m]],
         "ger": [[n], [m]], "bmm": [[b, n, k], [b, k, m]],
     }  # fmt: skip
-    name = str(op).split(".")[1]
+    name = str(op).split(".")[1].rstrip("_")
     if name == "matmul":
         left = w.rng.choice([[k], [n, k], [b, n, k], [1, n, k], [w.extent(), b, n, k]])
         right = w.rng.choice([[k], [k, m], [b, k, m], [1, k, m]])
@@ -65,7 +59,7 @@ def plus_product(w: World, op: Any) -> dict[str, Any]:
         "addmm": ([n, m], [n, k], [k, m]), "addmv": ([n], [n, k], [k]), "baddbmm": ([b, n, m], [b, n, k], [b, k, m]),
         "addbmm": ([n, m], [b, n, k], [b, k, m]),
     }  # fmt: skip
-    into, left, right = shapes[str(op).split(".")[1]]
+    into, left, right = shapes[str(op).split(".")[1].rstrip("_")]
     if w.rng.random() < 0.3:
         into = [n if w.rng.random() < 0.6 else 1 for n in into][w.rng.randint(0, len(into)) :]
     numbers = "ib" if not dtype.is_floating_point else "fi"
@@ -99,7 +93,7 @@ def einsum(w: World, op: Any) -> dict[str, Any]:
 @recipe("aten.convolution", "aten.conv1d", "aten.conv2d", "aten.conv3d")
 def convolution(w: World, op: Any) -> dict[str, Any]:
     rng = w.rng
-    name = str(op).split(".")[1]
+    name = str(op).split(".")[1].rstrip("_")
     rank = rng.randint(1, 2) if name == "convolution" else int(name[4])
     groups, dtype = rng.choice([1, 1, 2]), w.dtype("f")
     window = [rng.randint(1, 3) for _ in range(rank)]
@@ -157,6 +151,8 @@ def resized(w: World, op: Any) -> dict[str, Any]:
 @recipe("aten._reshape_alias", "aten.as_strided")
 def strided(w: World, op: Any) -> dict[str, Any]:
     x = w.tensor()
+    if not w.of(x).is_contiguous():  # the reader assumes it of an input, and says so
+        x = w.new(w.of(x).shape, w.of(x).dtype, plain=True)
     size = [n for n in _split_up(w, w.of(x).numel()) if n != -1]
     stride, step = [], 1
     for n in reversed(size):
@@ -278,7 +274,7 @@ def unsliced(w: World, op: Any) -> dict[str, Any]:
     return {"grad_output": w.tensor(shape, "f"), "input_sizes": sizes, "dim": d, **found}
 
 
-@recipe("aten.constant_pad_nd")
+@recipe("aten.constant_pad_nd", "aten.pad")
 def padded(w: World, op: Any) -> dict[str, Any]:
     x = w.tensor(rank=(1, 3))
     return {"self": x, "pad": [w.rng.randint(-1, 2) for _ in range(2 * w.rng.randint(0, w.of(x).dim()))]}
@@ -301,7 +297,20 @@ def turned(w: World, op: Any) -> dict[str, Any]:
 def complexes(w: World, op: Any) -> dict[str, Any]:
     shape = w.shape()
     dtype = w.rng.choice([torch.float32, torch.float64])
-    return _named(op, [w.tensor(shape, dtype=dtype), w.tensor(shape, dtype=dtype)])
+    found = _named(op, [w.tensor(shape, dtype=dtype), w.tensor(shape, dtype=dtype)])
+    whole = torch.complex64 if dtype == torch.float32 else torch.complex128
+    return found | ({"out": w.new(shape, whole)} if str(op).endswith("out") else {})
+
+
+@recipe("aten.narrow")
+def part(w: World, op: Any) -> dict[str, Any]:
+    x = w.tensor(rank=(1, 3))
+    d = w.dim(w.of(x).dim())
+    size = w.of(x).shape[d]
+    start = w.rng.randint(0, size)
+    found: dict[str, Any] = {"self": x, "dim": d, "length": w.rng.randint(0, size - start)}
+    found["start"] = w.new([], torch.int64, start, start) if "Tensor" in str(op) else start - size * (start < size)
+    return found
 
 
 @recipe("aten.view_as_complex")

@@ -100,11 +100,11 @@ def dropout_backward(w: World, op: Any) -> dict[str, Any]:
 
 @recipe("aten.native_dropout", "aten.dropout", "aten.feature_dropout")
 def dropout(w: World, op: Any) -> dict[str, Any]:
-    return {
-        "input": w.tensor([2, *w.shape(1, 2)] if 0 not in w.extents else [2, 3], "f"),
-        "p": w.rng.choice([0.0, 0.5, 1.0]),
-        "train": w.rng.random() < 0.3,
-    }
+    x = w.tensor([2, *w.shape(1, 2)] if 0 not in w.extents else [2, 3], "f")
+    found = {"input": x, "p": w.rng.choice([0.0, 0.5, 1.0]), "train": w.rng.random() < 0.3}
+    if str(op).endswith("out"):
+        found |= {"out0": w.another(x), "out1": w.new(w.of(x).shape, torch.bool)}
+    return found
 
 
 # --- losses ----------------------------------------------------------------------------------------------------------
@@ -273,3 +273,39 @@ def laid_out(w: World, op: Any) -> dict[str, Any]:
 @recipe("aten.randint", "aten.randint_like")
 def whole(w: World, op: Any) -> dict[str, Any]:
     return {"low": 0, "high": 5, "size": w.shape()}
+
+
+@recipe("aten._fused_adam", "aten._fused_adamw", "aten._fused_sgd")
+def stepped(w: World, op: Any) -> dict[str, Any]:
+    """Parameters with their gradients and state, all of one dtype and layout; squares are none below zero."""
+    dtype, rng = w.dtype("f"), w.rng
+    shapes = [w.shape(0, 2) for _ in range(rng.randint(1, 2))]
+    amsgrad, momentum = rng.random() < 0.5, rng.choice([0.0, 0.5, 0.875])
+
+    def each(low: float = -4, high: float = 4) -> list[Var]:
+        return [w.new(shape, dtype, low, high, plain=True) for shape in shapes]
+
+    found: dict[str, Any] = {"self": each(), "grads": each()}
+    if "sgd" in str(op):
+        found |= {"momentum_buffer_list": each() if momentum else [], "momentum": momentum}
+    else:
+        found |= {"exp_avgs": each(), "exp_avg_sqs": each(0), "max_exp_avg_sqs": each(0) if amsgrad else []}
+        found |= {"state_steps": [w.new([], torch.float32, 1, 5) for _ in shapes], "amsgrad": amsgrad}
+        found |= {"beta1": rng.choice([0.5, 0.875]), "beta2": rng.choice([0.75, 0.5]), "eps": rng.choice([0.5, 0.125])}
+    found |= {"weight_decay": rng.choice([0.0, 0.25]), "dampening": rng.choice([0.0, 0.25])}
+    rate = w.new([], torch.float64, 0, 1) if "tensor_lr" in str(op) else rng.choice([0.5, 0.125])
+    found |= {"lr": rate, "grad_scale": w.new([], torch.float32, 1, 4) if rng.random() < 0.3 else None}
+    found["found_inf"] = w.new([], torch.float32, 0, 1) if rng.random() < 0.3 else None
+    return {key: value for key, value in found.items() if key in {a.name for a in op._schema.arguments}}
+
+
+@recipe("aten._foreach_norm")
+def lengths(w: World, op: Any) -> dict[str, Any]:
+    """Numbers are what it writes: text does not show that a list is resized."""
+    xs = [w.tensor(kinds="f") for _ in range(w.rng.randint(1, 2))]
+    found: dict[str, Any] = {"self": xs, "ord": w.rng.choice([2, 1, 2.0, float("inf"), 0, 3])}
+    wide = w.rng.random() < 0.3 and "dtype" in {a.name for a in op._schema.arguments}
+    found["dtype"] = torch.float64 if wide else None
+    if "out" in str(op):
+        found["out"] = [w.new([], torch.float64 if wide else w.of(x).dtype) for x in xs]
+    return found

@@ -78,7 +78,7 @@ def along(w: World, op: Any) -> dict[str, Any]:
     return found
 
 
-@recipe("aten.index", "aten._unsafe_index", "aten.index_put", "aten._unsafe_index_put")
+@recipe("aten.index", "aten._unsafe_index", "aten.index_put", "aten._unsafe_index_put", "aten._index_put_impl")
 def indexed(w: World, op: Any) -> dict[str, Any]:
     rng = w.rng
     x = w.tensor(rank=(1, 3))

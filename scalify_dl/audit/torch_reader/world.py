@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import getitem
 from typing import Any, NamedTuple
 
 import torch
@@ -27,17 +29,17 @@ class Var(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A call; `results` are the numbers of the tensors it gives, with their place among its items (None: it is one)."""
+    """A call; `results` are the numbers of the tensors it gives, with their place among nested items."""
 
     op: Any
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
-    results: tuple[tuple[int, int | None], ...]
+    results: tuple[tuple[int, tuple[int, ...]], ...]
 
     def __str__(self) -> str:
         kwargs = [f"{key}={shown(value)}" for key, value in self.kwargs.items()]
         names = ", ".join(f"v{n}" for n, _ in self.results)
-        return f"{names} = {self.op}({', '.join([*map(shown, self.args), *kwargs])})"
+        return f"{names or '_'} = {self.op}({', '.join([*map(shown, self.args), *kwargs])})"
 
 
 def shown(value: Any) -> str:
@@ -65,8 +67,8 @@ class Program:
         env: dict[int, Tensor] = {-1 - i: x for i, x in enumerate(inputs)}
         for step in self.steps:
             out = step.op(*filled(step.args, env), **{key: filled(value, env) for key, value in step.kwargs.items()})
-            for number, item in step.results:
-                env[number] = out if item is None else out[item]
+            for number, path in step.results:
+                env[number] = reduce(getitem, path, out)
             if each is not None:
                 each(step, out)
         return env
@@ -218,6 +220,10 @@ class World:
             return self.tensor(shape, dtype=x.dtype)
         return self.tensor(shape, "fibc" if kind_of(x) == "c" else "fib")
 
+    def another(self, var: Var) -> Var:
+        """A new input of the shape and dtype of a value."""
+        return self.new(self.of(var).shape, self.of(var).dtype)
+
     def index(self, shape: Sequence[int], size: int, dtypes: Sequence[Any] = (torch.int64,), wrap: bool = False) -> Var:
         """Indices of a dim of some size (also from the end, with `wrap`)."""
         return self.new(shape, self.rng.choice(list(dtypes)), -size if wrap else 0, max(size - 1, 0))
@@ -244,6 +250,15 @@ class World:
         """Some distinct dims, in any order, counted from either end."""
         chosen = self.rng.sample(range(rank), self.rng.randint(0, rank))
         return [d - rank if self.rng.random() < 0.4 else d for d in chosen]
+
+
+def items(value: Any, path: tuple[int, ...] = ()) -> Iterator[tuple[tuple[int, ...], Tensor]]:
+    """The tensors among nested items, with their places."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, list | tuple):
+        for n, item in enumerate(value):
+            yield from items(item, (*path, n))
 
 
 def prod(shape: Sequence[int]) -> int:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scalify_dl.audit.pair import Pair, matmul, spread
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.literals import Literal
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.literals import Literal
 
 from .registry import trial
 
@@ -124,6 +124,18 @@ def a_negative_power_of_zero_times_a_flag() -> Pair:
         return g.emit("power", [rectified, g.splat(-2.0, "f32", x.shape)])
 
     return on_one_rank(body)
+
+
+@trial
+def a_fractional_power_of_minus_infinity_times_a_partial_sum() -> Pair:
+    """The power of -inf is inf, which is no root."""
+
+    def body(g: Graph, y: Tensor, c: Tensor) -> Tensor:
+        four, half = g.splat(4.0, "f32", c.shape), g.splat(0.5, "f32", c.shape)
+        rows = g.emit("select", [causal(g, c.shape), four, g.splat(float("-inf"), "f32", c.shape)])
+        return g.emit("multiply", [y, g.emit("power", [rows, half])])
+
+    return before_and_after_the_sum(body)
 
 
 @trial

@@ -7,7 +7,7 @@ from typing import Any
 
 from scalify_dl.audit.fuzz.padding_steps import uneven_shard
 from scalify_dl.audit.pair import Pair, spread
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from .number import numbers
 from .registry import TRIALS
@@ -65,6 +65,22 @@ def convolved(g: Graph, x: Tensor, w: Tensor) -> Tensor:
     dims = {"input_batch": [1], "input_feature": [0], "kernel_input_feature": [0], "kernel_output_feature": [1]}
     dims |= {"output_batch": [0], "output_feature": [1], "feature_group_count": [1], "batch_group_count": [1]}
     return g.add("convolution", [x, w], [("s32", (2, 3))], numbers=dims).result
+
+
+def swapped_product() -> Pair:
+    """The distributed side multiplies w by the pending x, and turns the result."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 2), dtype="s8", pending={"tp": "sum"})
+    w, dw = pair.input((4, 3), dtype="s8")
+    turned = pair.dist.emit("transpose", [product(pair.dist, dw, dx, "s32")], dimensions=[1, 0])
+    return reduced(pair, product(pair.base, x, w, "s32"), turned)
+
+
+def one_dim_after_the_other() -> Pair:
+    """Dims of a pending s8 are added up as s32, on the distributed side one after the other."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 2), dtype="s8", pending={"tp": "sum"})
+    return reduced(pair, total(pair.base, x, [0, 1], "s32"), total(pair.dist, total(pair.dist, dx, [0], "s32")))
 
 
 def twice(dtype: str, make: Make) -> Pair:
@@ -128,14 +144,60 @@ def numbers_compared(g: Graph, x: Tensor, direction: str, number: int) -> Tensor
     return g.emit("compare", [x, g.splat(number, x.dtype, x.shape)], direction=direction)
 
 
-def too_large_a_constant() -> Pair:
-    """u8 300 is 44."""
+def beyond_its_type(number: int, dtype: str, direction: str, bound: int) -> Pair:
+    """u8 300 is 44, s8 -300 is -44: no comparison that whole numbers make."""
     pair = Pair({"tp": 2})
     x, dx = pair.input((4,))
-    there = numbers_compared(pair.dist, pair.dist.splat(300, "u8", (4,)), "GE", 200)
+    there = numbers_compared(pair.dist, pair.dist.splat(number, dtype, (4,)), direction, bound)
     outcome = pair.dist.emit("select", [there, dx, numbers(pair.dist, "multiply", dx, 2.0)])
     pair.outputs(x, outcome)
     return pair
+
+
+def positions_of_the_greatest() -> Pair:
+    """Of 300 numbers, as s8 on the ranks."""
+    pair, found = Pair({"tp": 2}), []
+    for g, x, dtype in zip((pair.base, pair.dist), pair.input((2, 300), {0: "tp"}), ("s32", "s8"), strict=True):
+        types = [("f32", (*x.shape[:-1], 4)), (dtype, (*x.shape[:-1], 4))]
+        found.append(as_type(g, g.add("top-k", [x], types, numbers={"k": [4], "dimension": [1]}).results[1], "s32"))
+    pair.outputs(*found)
+    return pair
+
+
+def positions_of_two_types() -> Pair:
+    """Of 300 numbers, the positions of the greatest, and a second time; then as s8 on the ranks."""
+    pair, outputs = Pair({"tp": 2}), []
+    for g, x, second in zip((pair.base, pair.dist), pair.input((2, 300), {0: "tp"}), ("s32", "s8"), strict=True):
+        for dtype in ("s32", second):
+            types = [("f32", (*x.shape[:-1], 4)), (dtype, (*x.shape[:-1], 4))]
+            found = g.add("top-k", [x], types, numbers={"k": [4], "dimension": [1]}).results[1]
+            outputs.append(as_type(g, found, "s64"))
+    for base, dist in zip(outputs[:2], outputs[2:], strict=True):
+        pair.outputs(base, dist)
+    return pair
+
+
+def a_number_that_leaves_its_type() -> Pair:
+    """On the first rank 10, on the other 256, which is 0 as u8: only on one it is 1 or more."""
+    pair = Pair({"tp": 2})
+    (x, dx), g = pair.input((8, 2), {0: "tp"}), pair.dist
+    mark = g.add("constant", [], [("u8", ())])
+    mark.rank_numbers["value", 0] = {0: 0, 1: 246}
+    on_rank = spread(g, numbers(g, "add", mark.result, 10), (4, 2), [])
+    inside = g.emit("compare", [as_type(g, on_rank, "s32"), g.splat(1, "s32", (4, 2))], direction="GE")
+    pair.outputs(x, g.emit("select", [inside, dx, g.splat(0.0, "f32", (4, 2))]))
+    return pair
+
+
+def reals_to_integers(make: Callable[[Graph, Tensor, Tensor], Tensor]) -> Pair:
+    """Sums of reals as s32 lose what is behind the point: once, or on every rank."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((4, 2), {0: "tp"}), pair.input((4, 3), {0: "tp"})
+    return reduced(
+        pair,
+        make(pair.base, numbers(pair.base, "multiply", x, 9.5), w),
+        make(pair.dist, numbers(pair.dist, "multiply", dx, 9.5), dw),
+    )
 
 
 def to(dtype: str) -> Make:
@@ -159,10 +221,10 @@ def padded_mask() -> Pair:
     return reduced(pair, total(pair.base, ones[0]), total(g, kept))
 
 
-def extreme(before: str, after: str, reducer: str = "max") -> Pair:
+def extreme(before: str, after: str, reducer: str = "max", bounds: tuple[int, int] | None = None) -> Pair:
     """Parts of a maximum, cast."""
     pair = Pair({"tp": 2})
-    x, dx = pair.input((64,), dtype=before, pending={"tp": reducer})
+    x, dx = pair.input((64,), dtype=before, pending={"tp": reducer}, range=bounds)
     return reduced(pair, as_type(pair.base, x, after), as_type(pair.dist, dx, after), reducer)
 
 
@@ -217,6 +279,8 @@ INTEGERS: dict[str, Callable[[], Pair]] = {
     "dot to s32": lambda: pending_operand("s8", "s8", lambda g, x, w: product(g, x, w, "s32")),
     "dot to f32": lambda: pending_operand("u32", "u32", lambda g, x, w: product(g, x, w, "f32")),
     "dot from the right": lambda: pending_operand("s8", "s8", lambda g, x, w: product(g, w, x, "s32")),
+    "dot with operands swapped": swapped_product,
+    "one dim after the other": one_dim_after_the_other,
     "convolution to s32": lambda: pending_operand("s8", "s8", convolved),
     "reduction to s32": lambda: pending_operand("s8", "s8", lambda g, x, w: total(g, x, [0], "s32")),
     "reduction in two steps": in_two_steps,
@@ -229,6 +293,7 @@ INTEGERS: dict[str, Callable[[], Pair]] = {
     "negative as unsigned": lambda: one_sum("s32", to("f32"), (-9, 9), first=to("u32")),
     "greatest to s8": lambda: extreme("s32", "s8"),
     "greatest to u8": lambda: extreme("u16", "u8"),
+    "greatest of large numbers to u8": lambda: extreme("u16", "u8", bounds=(0, 60000)),
     "greatest of both signs to u16": lambda: extreme("s8", "u16"),
     "greatest of bytes to s8": lambda: extreme("u8", "s8"),
     "least to pred": lambda: extreme("s32", "pred", "min"),
@@ -240,7 +305,14 @@ INTEGERS: dict[str, Callable[[], Pair]] = {
     "twice an integer": lambda: twice("s32", to("f32")),
     "twice a truth value": lambda: twice("pred", to("f32")),
     "large steps": large_steps,
+    "dot of reals": lambda: reals_to_integers(lambda g, x, w: product(g, x, w, "s32")),
+    "convolution of reals": lambda: reals_to_integers(convolved),
+    "sum of reals": lambda: reals_to_integers(lambda g, x, w: total(g, x, [0], "s32")),
+    "a number that leaves its type on a rank": a_number_that_leaves_its_type,
+    "positions of the greatest": positions_of_the_greatest,
+    "positions of two types": positions_of_two_types,
     "positions that wrap round": lambda: positions_compared("s32"),
-    "a constant of another type": too_large_a_constant,
+    "too large a constant": lambda: beyond_its_type(300, "u8", "GE", 200),
+    "too small a constant": lambda: beyond_its_type(-300, "s8", "LE", -100),
 }  # fmt: skip
 TRIALS |= {f"integers: {name}": build for name, build in INTEGERS.items()}

@@ -6,8 +6,8 @@ from typing import Any
 
 from scalify_dl.audit.fuzz.partitioner_steps import part, rank_scalar
 from scalify_dl.audit.pair import Pair
-from scalify_dl.facts.layout import Digit, Layout, Pending, Repl
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
 
 from .moved import ROWS, kept, of_rank
 from .registry import trial
@@ -174,6 +174,41 @@ def a_value_that_goes_astray_beside_another() -> Pair:
         loops.append(g.add("while", [g.constant(0, "s32"), a, b], types, regions=[condition, body]))
     pair.outputs(loops[0].results[1], loops[1].results[1])
     return pair
+
+
+def dropout_in_loops(base_inside: bool, dist_inside: bool) -> Pair:
+    """y <- y + x * mask, three times; the mask is drawn in every step, or once before the loop."""
+    pair = Pair({"tp": 2})
+    inputs = pair.input((8, 4), {0: "tp"})
+    results = []
+    for g, x, inside in zip((pair.base, pair.dist), inputs, (base_inside, dist_inside), strict=True):
+        condition, body = Graph("condition"), Graph("body")
+        types = [("s32", ())] + 3 * [("f32", x.shape)]
+        i, *_ = (condition.input(f"p{n}", *kind) for n, kind in enumerate(types))
+        condition.output(condition.emit("compare", [i, condition.constant(3, "s32")], direction="LT"))
+        j, y, u, m = (body.input(f"p{n}", *kind) for n, kind in enumerate(types))
+        body.output(body.emit("add", [j, body.constant(1, "s32")]))
+        body.output(body.emit("add", [y, body.emit("multiply", [u, mask(body, u) if inside else m])]))
+        body.output(u)
+        body.output(m)
+        entering = [g.constant(0, "s32"), g.emit("negate", [x]), x, x if inside else mask(g, x)]
+        results.append(g.add("while", entering, types, regions=[condition, body]).results[1])
+    pair.outputs(*results)
+    return pair
+
+
+def mask(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("convert", [g.emit("dropout-mask", [x], probability="0.5")], dtype="f32")
+
+
+@trial
+def one_mask_for_all_steps_of_a_loop_that_draws_in_each() -> Pair:
+    return dropout_in_loops(base_inside=True, dist_inside=False)
+
+
+@trial
+def a_mask_in_each_step_of_a_loop_that_has_one() -> Pair:
+    return dropout_in_loops(base_inside=False, dist_inside=True)
 
 
 @trial

@@ -9,7 +9,7 @@ from scalify_dl.audit.fuzz.order_steps import reordered
 from scalify_dl.audit.fuzz.padding_steps import first, gathered, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, matmul, spread
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from .moved import ROWS
 from .registry import TRIALS, summed, trial
@@ -17,7 +17,7 @@ from .registry import TRIALS, summed, trial
 
 @trial
 def one_of_65_blocks() -> Pair:
-    """A product over 65 rows, of which the distributed side takes the first (turns.dl: bits of a mask)."""
+    """A product over 65 rows, of which the distributed side takes the first (graph/rewrites/turns/: bits of a mask)."""
     pair = Pair({"tp": 2})
     (x, dx), (w, dw) = pair.input((4, 65)), pair.input((65, 2))
     turns = [matmul(pair.dist, part(pair.dist, dx, 1, n, n + 1), part(pair.dist, dw, 0, n, n + 1)) for n in range(2)]

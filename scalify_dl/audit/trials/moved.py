@@ -10,7 +10,7 @@ from scalify_dl.audit.fuzz.halo_steps import Window, with_borders
 from scalify_dl.audit.fuzz.padding_steps import first, gathered, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
 from scalify_dl.audit.pair import Pair, spread
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from .registry import TRIALS, trial
 

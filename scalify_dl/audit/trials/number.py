@@ -6,8 +6,8 @@ from functools import partial
 
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, spread
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.literals import Literal
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.literals import Literal
 
 from .moved import ROWS
 from .registry import ROUNDED, rounded, trial

@@ -9,7 +9,7 @@ from scalify_dl.audit.fuzz.halo_steps import Window
 from scalify_dl.audit.fuzz.padding_steps import LATE, gathered, masked, uneven_shard
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, matmul, spread
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 
 from .registry import summed, trial
 

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scalify_dl.audit.pair import Pair
-from scalify_dl.frontends.graph import Tensor
+from scalify_dl.ir.graph import Tensor
 
 TRIALS: dict[str, Callable[[], Pair]] = {}
 """Name → wrong program."""
 ROUNDED: dict[str, Callable[[], Pair]] = {}
 """Programs of which nothing is right where casts round, and all over the reals: wrong if they are proved."""
+
+WRONG: dict[str, Callable[[], Pair]] = {}
+"""Programs as models have them, of which nothing is right."""
+
+
+def wrong(build: Callable[[], Pair]) -> Callable[[], Pair]:
+    """Registers one of those."""
+    WRONG[build.__name__] = build
+    return build
 
 
 def trial(build: Callable[[], Pair]) -> Callable[[], Pair]:

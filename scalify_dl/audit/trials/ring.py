@@ -7,7 +7,7 @@ from functools import partial
 from scalify_dl.audit.fuzz.halo_steps import rolled
 from scalify_dl.audit.fuzz.partitioner_steps import rank_scalar
 from scalify_dl.audit.pair import Pair, matmul, spread
-from scalify_dl.frontends.graph import Tensor
+from scalify_dl.ir.graph import Tensor
 
 from .registry import TRIALS, trial
 
@@ -42,6 +42,18 @@ def weighed(weight: str) -> Pair:
 
 for what in ("place", "given", "computed"):
     TRIALS[f"a weight that stays, {what}, times what comes by"] = partial(weighed, what)
+
+
+@trial
+def truth_values_that_come_by() -> Pair:
+    """Truth values that all ranks have are added to those that come by, as numbers and halved."""
+    pair = Pair({"tp": 2})
+    (x, dx), g = pair.input((4,), dtype="pred"), pair.dist
+    both = g.emit("convert", [g.emit("add", [dx, passed(pair, dx, "tp")])], dtype="f32")
+    pair.outputs(
+        pair.base.emit("convert", [x], dtype="f32"), g.emit("multiply", [both, g.splat(0.5, "f32", both.shape)])
+    )
+    return pair
 
 
 @trial

@@ -8,10 +8,9 @@ from scalify_dl.audit.fuzz.order_steps import gathered_in
 from scalify_dl.audit.fuzz.padding_steps import first
 from scalify_dl.audit.fuzz.partitioner_steps import Blocks, block_gather, laid, rank_scalar, read_attributes
 from scalify_dl.audit.pair import Pair, matmul
-from scalify_dl.facts.layout import Digit, Layout, Repl
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.literals import Literal
-from scalify_dl.frontends.tables import TableWriter
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Repl
+from scalify_dl.ir.literals import Literal
 
 from .moved import inside, kept, of_rank
 from .registry import trial
@@ -188,42 +187,6 @@ def the_other_one_of_two_large_constants() -> Pair:
         outputs.append((products[which], g.emit("exponential", [products[1 - which]])))
     pair.outputs(outputs[0][0], outputs[1][0])
     pair.outputs(outputs[0][1], outputs[1][1])
-    return pair
-
-
-class TwoPrograms(Pair):
-    """A pair whose second rank runs a program of its own, on the same inputs."""
-
-    def __init__(self) -> None:
-        super().__init__({"tp": 2})
-        self.dist.ranks = [0]
-        self.other = Graph("other", ranks=[1])
-
-    def tables(self) -> dict[str, list[tuple[Any, ...]]]:
-        """The fact tables of three graphs."""
-        writer = TableWriter(self.mesh)
-        writer.graph(self.base, "base", "base", "base/")
-        writer.graph(self.dist, "dist", "r0", "r0/")
-        writer.graph(self.other, "dist", "r1", "r1/")
-        writer.facts.add("meta", "schema", "1")
-        for dist, base, piece, layout in self._shards:
-            writer.facts.add("shard", writer.ids[dist], "", writer.ids[base], piece, layout, "given")
-        for dist, base, layout in self._expects:
-            writer.facts.add("expect", writer.ids[dist], writer.ids[base], layout)
-        return writer.facts.tables
-
-
-@trial
-def another_program_that_negates_its_part() -> Pair:
-    """The second rank negates its part of a pending sum."""
-    pair = TwoPrograms()
-    x, dx = pair.input((4,), pending={"tp": "sum"})
-    other = pair.other.input("x0", "f32", (4,))
-    pair._shards.append((other, x, "", str(pair.layout((4,), {}, pending={"tp": "sum"}))))
-    parts = [(pair.dist, dx), (pair.other, pair.other.emit("negate", [other]))]
-    sums = [g.emit("all-reduce", [v], reducer="sum", groups=pair.groups("tp")) for g, v in parts]
-    pair.outputs(x, sums[0])
-    pair.other.output(sums[1])
     return pair
 
 

@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any
 
 from scalify_dl.audit.pair import Pair
-from scalify_dl.facts.layout import Digit, Layout, Repl
-from scalify_dl.frontends.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Repl
 
 from .registry import TRIALS
 

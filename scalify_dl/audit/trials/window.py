@@ -109,3 +109,19 @@ def other_windows(shape: tuple[int, int], one: dict[str, Any], other: dict[str, 
 
 for what, (shape, one, two) in OTHERS.items():
     TRIALS[f"windows with {what}"] = partial(other_windows, shape, one, two)
+
+
+def products_in(base_type: str, dist_type: str) -> Pair:
+    """A convolution of small integers over a sharded dim, which one side adds up in a type of fewer bits."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((2, 8, 3), {1: "tp"}, dtype="s8"), pair.input((3, 3, 3), dtype="s8")
+    window = Window(kind="convolution")
+    y = window.apply(pair.base, x, w, 1, 1)
+    z = window.apply(pair.dist, with_borders(pair, dx, 1, "tp", 1, 1), dw, 0, 0)
+    y.dtype, z.dtype = base_type, dist_type
+    pair.outputs(*(g.emit("convert", [v], dtype="s64") for g, v in ((pair.base, y), (pair.dist, z))))
+    return pair
+
+
+TRIALS["windows that wrap round on the ranks"] = partial(products_in, "s32", "s8")
+TRIALS["windows that wrap round in the baseline"] = partial(products_in, "s8", "s32")

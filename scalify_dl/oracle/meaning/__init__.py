@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from scalify_dl.ir.vocabulary import RANDOM
+
 from . import contraction, control, elementwise, indexing, neuronx, structural, vllm, windows
 from .base import MEANINGS, Call, Meaning, Unsupported, meaning
 from .collectives import COLLECTIVES, GROUPED, collective_permute
@@ -10,8 +12,6 @@ __all__ = [
     "COLLECTIVES", "GROUPED", "MEANINGS", "RANDOM", "Call", "Meaning", "Unsupported", "collective_permute",
     "contraction", "control", "elementwise", "indexing", "meaning", "neuronx", "structural", "vllm", "windows",
 ]  # fmt: skip
-RANDOM = frozenset({"rng", "rng-bit-generator", "rng-uniform", "rng-normal", "dropout-mask"})
-CONTROL = frozenset({"while", "conditional"})
 
 
 def is_opaque(kind: str) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from scalify_dl.registry import registering
+
 from ..dtypes import storage, wrapped
 from ..program import Op, Tensor
 
@@ -46,16 +48,8 @@ Meaning = Callable[[Call, list[Array]], list[Array]]
 
 MEANINGS: dict[str, Meaning] = {}
 
-
-def meaning(*kinds: str) -> Callable[[Meaning], Meaning]:
-    """Registers the meaning of some kinds."""
-
-    def register(function: Meaning) -> Meaning:
-        for kind in kinds:
-            MEANINGS[kind] = function
-        return function
-
-    return register
+meaning = registering(MEANINGS)
+"""Registers the meaning of some kinds."""
 
 
 REDUCERS: dict[str, np.ufunc] = {

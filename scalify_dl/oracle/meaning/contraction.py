@@ -59,14 +59,14 @@ def convolution(call: Call, xs: list[Array]) -> list[Array]:
             w = np.flip(w, dim + 2)
     x = padded(x, np.array(0, dtype=x.dtype), [0, 0, *low], [0, 0, *high], [0, 0, *spread])
     features, batches = call.number("feature_group_count", 1), call.number("batch_group_count", 1)
-    size = [(x.shape[2 + d] - (w.shape[2 + d] - 1) * dilation[d] - 1) // stride[d] + 1 for d in range(n)]
+    size = [max((x.shape[2 + d] - (w.shape[2 + d] - 1) * dilation[d] - 1) // stride[d] + 1, 0) for d in range(n)]
     groups = features * batches
     rows = np.split(x, batches, axis=0) if batches > 1 else np.split(x, features, axis=1)
     kernels = np.split(w, groups, axis=0)
     parts = []
     for part, kernel in zip(rows, kernels, strict=True):
         total = np.zeros([part.shape[0], kernel.shape[0], *size], dtype=np.result_type(part, kernel))
-        for at in product(*(range(k) for k in kernel.shape[2:])):
+        for at in product(*(range(k) for k in kernel.shape[2:])) if 0 not in size else ():
             window: tuple[slice, ...] = tuple(
                 slice(a * dil, a * dil + (s - 1) * st + 1, st)
                 for a, dil, s, st in zip(at, dilation, size, stride, strict=True)

@@ -89,52 +89,54 @@ def remainder(a: Array, b: Array) -> Array:
 
 
 def floor_divide(a: Array, b: Array) -> Array:
-    """Quotient rounded toward minus infinity."""
+    """Quotient rounded toward minus infinity; of reals as Python's `//`, so that it is NaN of an infinite dividend."""
     if not _integral(a):
-        return np.floor(a / b)
+        return np.asarray(np.floor_divide(a, b))
     return np.where(b == 0, np.array(-1).astype(a.dtype), a // np.where(b == 0, 1, b).astype(a.dtype)).astype(a.dtype)
 
 
 def power(a: Array, b: Array) -> Array:
     """a to the b; a negative integer exponent gives 0 unless |a| = 1."""
     if not _integral(a):
-        return np.asarray(np.power(a, b))
+        return np.asarray(np.float_power(a, b))  # `power` takes roots for one exponent of 0.5, of -inf, too
     positive = np.power(a, np.maximum(b, 0))
-    negative = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0))
-    return np.where(b < 0, negative, positive).astype(a.dtype)
+    if a.dtype.kind == "u":
+        return np.asarray(positive)
+    negative = np.where(a == 1, 1, np.where(a == -1, np.where(b % 2 == 0, 1, -1), 0)).astype(a.dtype)
+    return np.where(b < 0, negative, positive)
 
 
-def _bits(x: Array) -> int:
-    return 8 * int(x.dtype.itemsize)
+def _unsigned(x: Array, bits: int) -> Array:
+    """The bits of integers of a type of so many, which may be stored in more."""
+    whole = np.asarray(x, order="C").copy().view(f"u{x.dtype.itemsize}")
+    return np.asarray(whole & whole.dtype.type(2**bits - 1))
 
 
-def _unsigned(x: Array) -> Array:
-    return x.copy().view(f"u{x.dtype.itemsize}")
-
-
-def _shift(direction: str) -> Callable[[Array, Array], Array]:
-    def shift(a: Array, b: Array) -> Array:
-        inside = (b >= 0) & (b < _bits(a))
+def _shift(direction: str) -> Callable[[Array, Array, int], Array]:
+    def shift(a: Array, b: Array, bits: int) -> Array:
+        inside = (b >= 0) & (b < bits)
         amount = np.where(inside, b, 0).astype(a.dtype)
         if direction == "left":
             return np.where(inside, a << amount, 0).astype(a.dtype)
         if direction == "arithmetic":
-            signed = a.copy().view(f"i{a.dtype.itemsize}")  # the top bit fills up, in unsigned types, too
+            unused = 8 * a.dtype.itemsize - bits
+            signed = (_unsigned(a, bits) << unused).view(f"i{a.dtype.itemsize}") >> unused
+            # (the top bit fills up, in unsigned types, too)
             moved = np.where(inside, signed >> amount.astype(signed.dtype), np.where(signed < 0, -1, 0))
             return moved.astype(signed.dtype).view(a.dtype)
-        logical = (_unsigned(a) >> _unsigned(amount)).view(a.dtype)
+        logical = (_unsigned(a, bits) >> _unsigned(amount, bits)).view(a.dtype)
         return np.where(inside, logical, 0).astype(a.dtype)
 
     return shift
 
 
-def _count_bits(x: Array) -> Array:
-    return np.bitwise_count(_unsigned(x)).astype(x.dtype)
+def _count_bits(x: Array, bits: int) -> Array:
+    return np.bitwise_count(_unsigned(x, bits)).astype(x.dtype)
 
 
-def _leading_zeros(x: Array) -> Array:
-    value = _unsigned(np.asarray(x, order="C")).astype(np.uint64)
-    count = np.full(x.shape, _bits(x), dtype=np.int64)
+def _leading_zeros(x: Array, bits: int) -> Array:
+    value = _unsigned(x, bits).astype(np.uint64)
+    count = np.full(x.shape, bits, dtype=np.int64)
     while np.any(value):
         count -= (value > 0).astype(np.int64)
         value = value >> np.uint64(1)
@@ -165,7 +167,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "cbrt": np.cbrt,
     "ceil": np.ceil,
     "clamp": lambda lo, x, hi: np.minimum(np.maximum(x, lo), hi),
-    "clz": _leading_zeros,
     "complex": complex_of,
     "cosine": np.cos,
     "divide": divide,
@@ -190,7 +191,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "negate": np.negative,
     "not": _by_type(np.bitwise_not, np.logical_not),
     "or": np.bitwise_or,
-    "popcnt": _count_bits,
     "power": power,
     "real": np.real,
     "relu": lambda x: np.maximum(x, 0),
@@ -199,9 +199,6 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "round-nearest-even": np.round,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "select": np.where,
-    "shift-left": _shift("left"),
-    "shift-right-arithmetic": _shift("arithmetic"),
-    "shift-right-logical": _shift("logical"),
     "sign": np.sign,
     "sine": np.sin,
     "softplus": lambda x: np.logaddexp(x, 0),
@@ -220,6 +217,20 @@ def _plain(function: Callable[..., Any]) -> Callable[[Call, list[Array]], list[A
 
 for _kind, _function in PLAIN.items():
     MEANINGS[_kind] = _plain(_function)
+
+OF_BITS: dict[str, Callable[..., Any]] = {
+    "clz": _leading_zeros, "popcnt": _count_bits, "shift-left": _shift("left"),
+    "shift-right-arithmetic": _shift("arithmetic"), "shift-right-logical": _shift("logical"),
+}  # fmt: skip
+"""What depends on how many bits an integer type has, as it is said: of s4 there are 4."""
+
+
+def _of_bits(function: Callable[..., Any]) -> Callable[[Call, list[Array]], list[Array]]:
+    return lambda call, xs: [np.asarray(function(*xs, int(call.results[0].dtype[1:])))]
+
+
+for _kind, _function in OF_BITS.items():
+    MEANINGS[_kind] = _of_bits(_function)
 
 COMPARISONS = {
     "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,

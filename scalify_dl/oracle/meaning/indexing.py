@@ -21,7 +21,10 @@ def _starts(
     batch = vectors.shape[:-1]
     starts = [np.zeros(batch, dtype=np.int64) for _ in range(rank)]
     for component, dim in enumerate(mapped):
-        start = vectors[..., component].astype(np.int64)
+        start = vectors[..., component]
+        if start.dtype == np.uint64:  # beyond all that an index can be, but not below zero
+            start = np.minimum(start, np.uint64(2**62))
+        start = start.astype(np.int64)
         starts[dim] = np.where(start < 0, start + wrap[dim], start) if wrap else start
     for dim, index_dim in zip(*batching, strict=True):
         position = index_dim - (index_dim > at)
@@ -48,7 +51,7 @@ def _spread(starts: list[Array], sizes: list[int], window_dims: list[int], batch
 def gather(call: Call, xs: list[Array]) -> list[Array]:
     """Windows of `slice_sizes` at the starts that the indices give, clamped so that they fit."""
     x, indices = xs
-    sizes = call.numbers("slice_sizes")
+    sizes = call.numbers("slice_sizes", [])
     batching = call.numbers("operand_batching_dims", []), call.numbers("start_indices_batching_dims", [])
     wrap = x.shape if call.symbol("mode", "clamp") == "wrap" else ()
     starts, batch = _starts(call, indices, x.ndim, call.numbers("start_index_map", []), batching, wrap)
@@ -84,12 +87,13 @@ def scatter(call: Call, xs: list[Array]) -> list[Array]:
     result = np.array(x)
     where = tuple(i[keep] for i in index)
     name = call.symbol("reducer", "replace")
-    if name == "replace":
+    if not where:  # a scalar
+        for value in values[keep].astype(x.dtype):
+            result = np.asarray(value if name == "replace" else reducer(name)(result, value))
+    elif name == "replace":
         result[where] = values[keep]
-    elif where:
+    else:
         reducer(name).at(result, where, values[keep].astype(x.dtype))
-    elif bool(keep):
-        result = np.asarray(reducer(name)(result, values))
     return [result]
 
 

@@ -43,7 +43,7 @@ def reduce_window(call: Call, xs: list[Array]) -> list[Array]:
     x = window.pad(x, start)
     count = window.count(x.shape)
     result = np.full(count, start, dtype=x.dtype)
-    for at in product(*(range(s) for s in window.size)):
+    for at in product(*(range(s) for s in window.size)) if 0 not in count else ():
         seen = tuple(
             slice(a * d, a * d + (c - 1) * s + 1, s)
             for a, d, c, s in zip(at, window.dilation, count, window.stride, strict=True)

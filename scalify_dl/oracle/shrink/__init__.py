@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from math import prod
 
-from scalify_dl.facts.layout import Digit, Entry, Layout, Window
+from scalify_dl.ir.layout import Digit, Entry, Layout, Window
 
 from ..addressing import Piece, layout_of
 from ..program import Graph, Op, Program, Shard, Tensor

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from scalify_dl.ir.alike import Around, alike
+from scalify_dl.registry import registering
+
 from ..meaning.elementwise import PLAIN
 from ..program import Op, Program
 from .extents import Extents
@@ -35,6 +38,16 @@ class Shapes:
         if tensor not in self._counts:
             self._counts[tensor] = self.extents.new()
         return self._counts[tensor]
+
+    def around(self, op: Op) -> Around[int]:
+        """The extents around an op."""
+        operands, results = ([self.dims(t) for t in side] for side in (op.operands, op.results))
+        return Around(op.kind, operands, results, lambda key: op.number(key, 0, []))
+
+    def alike(self, op: Op) -> None:
+        """What `ir.alike` knows of its dims."""
+        for pair in alike(self.around(op)):
+            self.extents.same(*pair)
 
     def same_dims(self, tensors: Sequence[str]) -> None:
         """All of one shape."""
@@ -73,15 +86,8 @@ class Shapes:
         return op is not None and op.kind == "constant"
 
 
-def rule(*kinds: str) -> Callable[[Rule], Rule]:
-    """Registers the constraints of some kinds."""
-
-    def register(function: Rule) -> Rule:
-        for kind in kinds:
-            RULES[kind] = function
-        return function
-
-    return register
+rule = registering(RULES)
+"""Registers the constraints of some kinds."""
 
 
 def _every(op: Op, key: str, pos: int) -> list[int]:
@@ -94,7 +100,7 @@ def _every(op: Op, key: str, pos: int) -> list[int]:
 def elementwise(s: Shapes, op: Op) -> None:
     """One shape. Sums, extremes and comparisons of counts count the same; products and quotients with a constant
     scale."""
-    s.same_dims([*op.operands, *op.results])
+    s.alike(op)
     tensors = [*op.operands, *op.results]
     if op.kind in (
         "add",
@@ -163,12 +169,10 @@ def free(s: Shapes, op: Op) -> None:
     """Nothing to keep."""
 
 
-@rule("broadcast")
-def broadcast(s: Shapes, op: Op) -> None:
-    """Operand dim i is result dim `dimensions[i]`."""
-    result = s.dims(op.results[0])
-    for dim, target in zip(s.dims(op.operands[0]), op.number("dimensions", 0, []), strict=True):
-        s.extents.same(dim, result[target])
+@rule("broadcast", "transpose", "reverse", "collective-permute", "collective-broadcast")
+def moved(s: Shapes, op: Op) -> None:
+    """The same values at other places."""
+    s.alike(op)
     s.same_counts([op.operands[0], op.results[0]])
 
 
@@ -196,15 +200,6 @@ def reshape(s: Shapes, op: Op) -> None:
             for dim in group:
                 s.extents.link(whole, stride, dim, 1, s.extents.size(dim))
                 stride *= s.extents.size(dim)
-
-
-@rule("transpose")
-def transpose(s: Shapes, op: Op) -> None:
-    """Result dim j is operand dim `dimensions[j]`."""
-    operand = s.dims(op.operands[0])
-    for dim, source in zip(s.dims(op.results[0]), op.number("dimensions", 0, []), strict=True):
-        s.extents.same(dim, operand[source])
-    s.same_counts([op.operands[0], op.results[0]])
 
 
 def _part(s: Shapes, whole: int, part: int, *offsets: int) -> None:
@@ -248,28 +243,18 @@ def pad(s: Shapes, op: Op) -> None:
 def concatenate(s: Shapes, op: Op) -> None:
     """Operands are runs of the result along `dimension`."""
     along, offset = op.number("dimension", 0)[0], 0
-    result = s.dims(op.results[0])
+    s.alike(op)
     for operand in op.operands:
-        for pos, (part, whole) in enumerate(zip(s.dims(operand), result, strict=True)):
-            if pos == along:
-                _part(s, whole, part, offset)
-                offset += s.extents.size(part)
-            else:
-                s.extents.same(part, whole)
+        part = s.dims(operand)[along]
+        _part(s, s.dims(op.results[0])[along], part, offset)
+        offset += s.extents.size(part)
     s.same_counts([*op.operands, *op.results])
-
-
-@rule("reverse", "collective-permute", "collective-broadcast")
-def same(s: Shapes, op: Op) -> None:
-    """One shape."""
-    s.same_dims([op.operands[0], op.results[0]])
-    s.same_counts([op.operands[0], op.results[0]])
 
 
 @rule("all-reduce", "cumulative")
 def accumulated(s: Shapes, op: Op) -> None:
     """One shape; running counts count along the dim."""
-    s.same_dims([op.operands[0], op.results[0]])
+    s.alike(op)
     if op.symbol("reducer", "sum") in ("max", "min") or op.kind == "all-reduce":
         s.same_counts([op.operands[0], op.results[0]])
     else:
@@ -281,10 +266,8 @@ def reduce(s: Shapes, op: Op) -> None:
     """Dims that stay are the same; an index reduction counts along its dim."""
     gone = op.number("dimensions", 0, [])
     name = op.symbol("reducer", "region")
+    s.alike(op)
     for operand, result in zip(op.operands, op.results, strict=False):
-        kept = [d for pos, d in enumerate(s.dims(operand)) if pos not in gone]
-        for a, b in zip(kept, s.dims(result), strict=True):
-            s.extents.same(a, b)
         if name in ("argmax", "argmin"):
             s.same_counts([result], s.dims(operand)[gone[0]])
         elif name in ("max", "min"):
@@ -320,18 +303,7 @@ def windows(s: Shapes, op: Op) -> None:
 @rule("dot")
 def dot(s: Shapes, op: Op) -> None:
     """Batch and contracting dims agree; free dims go to the result."""
-    x, y, z = s.dims(op.operands[0]), s.dims(op.operands[1]), s.dims(op.results[0])
-    batch = op.number("lhs_batch_dims", 0, []), op.number("rhs_batch_dims", 0, [])
-    inner = op.number("lhs_contracting_dims", 0, []), op.number("rhs_contracting_dims", 0, [])
-    for a, b in zip(inner[0], inner[1], strict=True):
-        s.extents.same(x[a], y[b])
-    for position, (a, b) in enumerate(zip(*batch, strict=True)):
-        s.extents.same(x[a], y[b])
-        s.extents.same(x[a], z[position])
-    free_dims = [x[d] for d in range(len(x)) if d not in batch[0] and d not in inner[0]]
-    free_dims += [y[d] for d in range(len(y)) if d not in batch[1] and d not in inner[1]]
-    for a, b in zip(free_dims, z[len(batch[0]) :], strict=True):
-        s.extents.same(a, b)
+    s.alike(op)
     s.keep_counts([*op.operands, *op.results])
 
 
@@ -342,13 +314,9 @@ def convolution(s: Shapes, op: Op) -> None:
         s.keep_all(op)
         return
     x, w, z = s.dims(op.operands[0]), s.dims(op.operands[1]), s.dims(op.results[0])
-    at = {key: op.number(key, 0)[0] for key in (
-        "input_batch", "input_feature", "kernel_input_feature", "kernel_output_feature", "output_batch",
-        "output_feature",
-    )}  # fmt: skip
-    s.extents.same(x[at["input_batch"]], z[at["output_batch"]])
-    s.extents.same(x[at["input_feature"]], w[at["kernel_input_feature"]])
-    s.extents.same(w[at["kernel_output_feature"]], z[at["output_feature"]])
+    s.alike(op)
+    for key, other, there in (("input_batch", z, "output_batch"), ("input_feature", w, "kernel_input_feature")):
+        s.extents.same(x[op.number(key, 0)[0]], other[op.number(there, 0)[0]])
     for dims, key in ((x, "input_spatial"), (w, "kernel_spatial"), (z, "output_spatial")):
         for dim in op.number(key, 0, []):
             s.extents.keep(dims[dim])

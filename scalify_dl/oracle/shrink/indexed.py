@@ -2,104 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from scalify_dl.ir.alike import windows
 
 from ..program import Op
 from .constraints import Shapes, rule
 
 
-def _windows(s: Shapes, whole: int, part: int, index: str | None) -> None:
-    """`part` is a window of `whole` at a start that `index` counts."""
-    if s.extents.size(whole) == s.extents.size(part):
-        s.extents.same(whole, part)
-        return
-    s.extents.units(whole, part)
-    if index is not None:
-        s.same_counts([index], whole)
+def _windows(s: Shapes, op: Op) -> set[int]:
+    """Windows are made of the blocks of their dims; the dims of which they are all."""
+    s.alike(op)
+    full = set()
+    for d, whole, part in windows(s.around(op)):
+        if s.extents.size(whole) == s.extents.size(part):
+            s.extents.same(whole, part)
+            full.add(d)
+        else:
+            s.extents.units(whole, part)
+    return full
 
 
-@rule("gather")
-def gather(s: Shapes, op: Op) -> None:
-    """Full windows are offset dims of the result, single elements are what the indices count; other windows stay."""
-    operand, indices = op.operands
-    x, result = s.dims(operand), s.dims(op.results[0])
-    sizes, offsets = op.number("slice_sizes", 0), op.number("offset_dims", 0, [])
-    batching = op.number("operand_batching_dims", 0, [])
-    gone = {*op.number("collapsed_slice_dims", 0, []), *batching}
-    for dim, target in zip([d for d in range(len(x)) if d not in gone], offsets, strict=True):
-        _windows(s, x[dim], result[target], indices if dim in op.number("start_index_map", 0, []) else None)
-    _indexed(s, op, indices, x, [d for d in range(len(result)) if d not in offsets], result, sizes)
-    s.same_counts([operand, op.results[0]])
+@rule("gather", "scatter")
+def indexed(s: Shapes, op: Op) -> None:
+    """Along a dim of which less than all is taken, the indices count."""
+    x, indices = (s.dims(t) for t in op.operands[:2])
+    full, at = _windows(s, op), op.number("index_vector_dim", 0)[0]
+    for dim in indices[at : at + 1]:
+        s.extents.keep(dim)
+    for d in op.number("start_index_map" if op.kind == "gather" else "scatter_dims_to_operand_dims", 0, []):
+        if d not in full and s.extents.size(x[d]) != 1:
+            s.same_counts([op.operands[1]], x[d])
+    s.same_counts([op.operands[0], *op.operands[2:], op.results[0]])
 
 
-def _indexed(
-    s: Shapes,
-    op: Op,
-    indices: str,
-    x: Sequence[int],
-    batch_dims: Sequence[int],
-    batched: Sequence[int],
-    sizes: Sequence[int],
-) -> None:
-    """Batch dims of the indices are those of `batched`; batching dims are those of x; what the indices count."""
-    scatter = op.kind == "scatter"
-    at = op.number("index_vector_dim", 0)[0]
-    index = s.dims(indices)
-    mapped = op.number("scatter_dims_to_operand_dims" if scatter else "start_index_map", 0, [])
-    rest = [d for d in range(len(index)) if d != at]
-    for source, target in zip(rest, batch_dims, strict=True):
-        s.extents.same(index[source], batched[target])
-    if at < len(index):
-        s.extents.keep(index[at])
-    own = op.number("input_batching_dims" if scatter else "operand_batching_dims", 0, [])
-    theirs = op.number("scatter_indices_batching_dims" if scatter else "start_indices_batching_dims", 0, [])
-    for dim, source in zip(own, theirs, strict=True):
-        s.extents.same(x[dim], index[source])
-    for dim in mapped:
-        if sizes[dim] != s.extents.size(x[dim]):
-            s.same_counts([indices], x[dim])
-
-
-@rule("scatter")
-def scatter(s: Shapes, op: Op) -> None:
-    """As gather, with the updates in place of the result."""
-    operand, indices, updates = op.operands
-    x, u = s.dims(operand), s.dims(updates)
-    window = op.number("update_window_dims", 0, [])
-    gone = {*op.number("inserted_window_dims", 0, []), *op.number("input_batching_dims", 0, [])}
-    mapped = op.number("scatter_dims_to_operand_dims", 0, [])
-    sizes = [1] * len(x)
-    for dim, source in zip([d for d in range(len(x)) if d not in gone], window, strict=True):
-        sizes[dim] = s.extents.size(u[source])
-        _windows(s, x[dim], u[source], indices if dim in mapped else None)
-    _indexed(s, op, indices, x, [d for d in range(len(u)) if d not in window], u, sizes)
-    s.same_dims([operand, op.results[0]])
-    s.same_counts([operand, updates, op.results[0]])
-
-
-@rule("dynamic-slice")
-def dynamic_slice(s: Shapes, op: Op) -> None:
+@rule("dynamic-slice", "dynamic-update-slice")
+def dynamic(s: Shapes, op: Op) -> None:
     """A window at starts that count along the dim."""
-    x, *starts = op.operands
-    for whole, part, start in zip(s.dims(x), s.dims(op.results[0]), starts, strict=True):
-        _windows(s, whole, part, start)
-    s.same_counts([x, op.results[0]])
-
-
-@rule("dynamic-update-slice")
-def dynamic_update_slice(s: Shapes, op: Op) -> None:
-    """The update is a window at starts that count along the dim."""
-    x, update, *starts = op.operands
-    for whole, part, start in zip(s.dims(x), s.dims(update), starts, strict=True):
-        _windows(s, whole, part, start)
-    s.same_dims([x, op.results[0]])
-    s.same_counts([x, update, op.results[0]])
+    values = 1 if op.kind == "dynamic-slice" else 2
+    full = _windows(s, op)
+    for d, start in enumerate(op.operands[values:]):
+        if d not in full:
+            s.same_counts([start], s.dims(op.operands[0])[d])
+    s.same_counts([*op.operands[:values], op.results[0]])
 
 
 @rule("sort")
 def sort(s: Shapes, op: Op) -> None:
     """One shape."""
-    s.same_dims([*op.operands, *op.results])
+    s.alike(op)
     for operand, result in zip(op.operands, op.results, strict=True):
         s.same_counts([operand, result])
 
@@ -108,11 +57,9 @@ def sort(s: Shapes, op: Op) -> None:
 def top_k(s: Shapes, op: Op) -> None:
     """The last dim and k stay; indices count along the last dim."""
     x = s.dims(op.operands[0])
-    s.extents.keep(x[-1])
-    for result in op.results:
-        for a, b in zip(x[:-1], s.dims(result)[:-1], strict=True):
-            s.extents.same(a, b)
-        s.extents.keep(s.dims(result)[-1])
+    s.alike(op)
+    for dims in (x, *map(s.dims, op.results)):
+        s.extents.keep(dims[-1])
     s.same_counts(op.results[1:], x[-1])
 
 

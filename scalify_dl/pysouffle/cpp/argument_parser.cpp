@@ -132,7 +132,7 @@ Argument* ClauseParser::primary() {
         case Tok::Nil: return leaf(Argument::Kind::Nil, {});
         case Tok::AutoInc:
         case Tok::Iteration: {
-            Argument* result = leaf(token.kind == Tok::AutoInc ? Argument::Kind::Counter : Argument::Kind::Iteration, {});
+            Argument* result = leaf(token.kind == Tok::AutoInc ? Argument::Kind::Counter : Argument::Kind::Iteration, text(token));
             expect(Tok::LParen, "'('");
             expect(Tok::RParen, "')'");
             return result;

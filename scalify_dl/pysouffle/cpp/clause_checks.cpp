@@ -61,7 +61,7 @@ private:
                 return;
             }
             case Kind::Iteration:
-                report_.error(a->begin, "__ITERATION__() is not supported");
+                report_.error(a->begin, std::string(a->text) + "() is not supported");
                 return;
             case Kind::User:
                 if (declarations_.functor(a->text) < 0)

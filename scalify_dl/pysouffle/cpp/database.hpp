@@ -8,6 +8,7 @@
 
 #include "core.hpp"
 #include "eqrel.hpp"
+#include "patterns.hpp"
 #include "records.hpp"
 #include "symbolic.hpp"
 #include "symbols.hpp"
@@ -24,7 +25,7 @@ struct Arithmetic {
 using HostFunctor = std::function<Value(const Value* arguments)>;
 
 struct RelationData {
-    explicit RelationData(int arity) : table(arity) {}
+    explicit RelationData(int arity, std::vector<char> floats = {}) : table(arity, std::move(floats)) {}
 
     Table table;
     std::unique_ptr<EqRel> eqrel;        // the rows of an eqrel relation; `table` is empty then
@@ -57,6 +58,7 @@ struct Database {
     std::vector<std::shared_ptr<RelationData>> relations;
     std::vector<HostFunctor> functors;  // by CoreProgram::functors; empty where the host gave none
     Arithmetic arithmetic;
+    mutable Patterns patterns;
 
     std::size_t bytes() const {
         std::size_t total = symbols.bytes() + records.bytes();

@@ -13,6 +13,12 @@ std::string amount(std::uint64_t n) {  // 1234567 -> 1,234,567
     return text;
 }
 
+std::vector<char> float_columns(const CoreProgram& program, const Relation& relation) {
+    std::vector<char> out;
+    for (const Attribute& a : relation.attributes) out.push_back(program.types[static_cast<std::size_t>(a.type)].kind == TypeKind::Float);
+    return std::find(out.begin(), out.end(), 1) == out.end() ? std::vector<char>() : out;
+}
+
 std::shared_ptr<Terms> make_terms(std::vector<SymbolDeclaration> symbols) {
     auto terms = std::make_shared<Terms>();
     if (!symbols.empty()) terms->formulas = std::make_unique<SymbolicNumbers>(std::move(symbols));
@@ -25,7 +31,7 @@ Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::vector<SymbolDec
     : Engine(std::move(program), arithmetic, make_terms(std::move(symbols)), {}) {}
 
 Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms> terms, std::vector<Stratum> strata)
-    : program_(std::move(program)), db_(std::move(terms)), machine_(db_, *this), strata_(std::move(strata)) {
+    : program_(std::move(program)), db_(std::move(terms)), machine_(db_, *this), strata_(std::move(strata)), warnings_(program_.warnings) {
     db_.arithmetic = arithmetic;
     if (strata_.empty()) strata_ = stratify(program_);
     stratum_statistics_.resize(strata_.size());
@@ -37,7 +43,7 @@ Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms
     for (std::size_t i = 0; i < n; ++i) {
         const Relation& relation = program_.relations[i];
         names_.emplace(relation.name, static_cast<int>(i));
-        auto data = std::make_shared<RelationData>(static_cast<int>(relation.attributes.size()));
+        auto data = std::make_shared<RelationData>(static_cast<int>(relation.attributes.size()), float_columns(program_, relation));
         if (relation.eqrel) data->eqrel = std::make_unique<EqRel>();
         for (const auto& key : relation.choice) {
             std::vector<int> columns(key.begin(), key.end());
@@ -52,7 +58,7 @@ Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms
     rule_statistics_.resize(program_.rules.size());
     for (std::size_t i = 0; i < program_.rules.size(); ++i) {
         const Rule& rule = program_.rules[i];
-        if (rule.kind == Rule::Kind::Derive) states_[static_cast<std::size_t>(rule.head.relation)].has_rules = true;
+        states_[static_cast<std::size_t>(rule.head.relation)].has_rules = true;
         for (const Literal& literal : rule.body)
             if (literal.kind == Literal::Kind::Atom) rules_[i].atoms.push_back(literal.atom.relation);
         rules_[i].versions.resize(rules_[i].atoms.size() + 1);
@@ -100,7 +106,7 @@ void Engine::add_fact(int index, const Value* row) {
     RelationData& data = relation(index);
     complete_ = false;
     if (keeps_facts(index)) {
-        if (!state.facts) state.facts = std::make_unique<Table>(data.table.arity());
+        if (!state.facts) state.facts = std::make_unique<Table>(data.table.arity(), data.table.floats());
         state.facts->insert(row);
         return;
     }
@@ -120,6 +126,19 @@ std::string Engine::describe(const Rule& rule) const {
     std::string out;
     if (rule.position.file >= 0) out = program_.files[static_cast<std::size_t>(rule.position.file)] + ":" + std::to_string(rule.position.line) + ": ";
     return out + rule.text;
+}
+
+void Engine::warn_of_patterns(const Rule& rule) {
+    for (std::string& message : db_.patterns.take_errors()) {
+        const auto said = [&](const Diagnostic& d) { return d.message == message; };
+        if (std::any_of(warnings_.begin(), warnings_.end(), said)) continue;
+        Diagnostic warning;
+        warning.severity = Severity::Warning;
+        if (rule.position.file >= 0) warning.file = program_.files[static_cast<std::size_t>(rule.position.file)];
+        warning.line = rule.position.line;
+        warning.message = std::move(message);
+        warnings_.push_back(std::move(warning));
+    }
 }
 
 // ---------------------------------------------------------------- guards

@@ -89,6 +89,9 @@ public:
 
     void check() override;
 
+    // Of the program, and of the runs so far.
+    const std::vector<Diagnostic>& warnings() const { return warnings_; }
+
     // "file:line: text" of a rule, for messages
     std::string describe(const Rule& rule) const;
     bool timing = true;
@@ -109,7 +112,7 @@ private:
         std::size_t seen = 0;            // rows (eqrel: events) that all rules had seen when the last run ended
         Row replan_at = 64;              // when it has grown to this, orders are looked at again
         std::uint64_t limit = 0;         // .limitsize: the fixpoint stops when there are as many rows
-        bool has_rules = false;
+        bool has_rules = false;          // that derive or remove rows
         bool replaced = false;           // in this run: may have lost rows
         bool touched = false;            // in this round
     };
@@ -129,9 +132,17 @@ private:
     void fixpoint(int stratum);
     void end_round(const std::vector<int>& relations);
     void close_round(int relation);
-    void subsume(const Stratum& stratum);
+    void subsume_given(const Stratum& stratum);
+    void subsume_coming(const Stratum& stratum);
+    void remove_dominated(int relation);
+    template <class Visit>
+    void for_each_subsumption(const Stratum& stratum, int relation, Visit&& visit) {
+        for (const int rule : stratum.subsumptions)
+            if (program_.rules[static_cast<std::size_t>(rule)].head.relation == relation) visit(rule);
+    }
     void run_version(int rule, int atom, bool old_before_delta);
     void start_over();
+    void warn_of_patterns(const Rule& rule);
     void forget_touched();
     bool changed(int relation) const;
     bool has_delta(int relation) const;
@@ -142,11 +153,13 @@ private:
     Database db_;
     Machine machine_;
     std::vector<Stratum> strata_;
+    std::vector<Diagnostic> warnings_;
     std::vector<RuleState> rules_;
     std::vector<RelationState> states_;
     std::vector<char> in_stratum_;                       // by relation
     std::vector<std::vector<std::pair<int, int>>> readers_;  // by relation: (rule, atom) in the stratum at work
     std::vector<int> touched_;
+    std::vector<Row> dominated_;                         // found by the subsumption rules at work
     std::vector<RuleStatistics> rule_statistics_;
     std::vector<StratumStatistics> stratum_statistics_;
     std::unordered_map<std::string, int> names_;

@@ -2,26 +2,9 @@
 #include <algorithm>
 
 #include "engine.hpp"
+#include "subsumption.hpp"
 
 namespace dl {
-
-namespace {
-
-// The sink of a subsumption rule: rows are the dominated row followed by the dominating one.
-class KillSink final : public Sink {
-public:
-    explicit KillSink(RelationData& relation) : table_(relation.table) {}
-    void put(const Value* row) override {
-        if (std::equal(row, row + table_.arity(), row + table_.arity())) return;
-        const Row found = table_.find(row);
-        if (found != kNoRow) table_.kill(found);
-    }
-
-private:
-    Table& table_;
-};
-
-}  // namespace
 
 bool Engine::changed(int index) const {
     const RelationData& data = *db_.relations[static_cast<std::size_t>(index)];
@@ -110,7 +93,7 @@ void Engine::evaluate_afresh(const Stratum& stratum) {
     }
     end_round(stratum.relations);
     forget_touched();
-    subsume(stratum);
+    subsume_given(stratum);
 }
 
 // More facts came since the last run, none went: what follows from the new ones is all that is new.
@@ -162,7 +145,7 @@ void Engine::fixpoint(int at) {
         }
         end_round(touched_);
         active.clear();
-        if (!stratum.subsumptions.empty()) subsume(stratum);
+        subsume_coming(stratum);
         bool limit_reached = false;
         for (const int r : touched_) {
             if (has_delta(r)) active.push_back(r);
@@ -194,14 +177,6 @@ void Engine::close_round(int r) {
     if (rows >= state.replan_at) {
         ++plan_epoch_;
         state.replan_at = static_cast<Row>(std::min<std::size_t>(rows * 4, kNoRow));
-    }
-}
-
-// Rows of the delta may dominate others or be dominated.
-void Engine::subsume(const Stratum& stratum) {
-    for (const int rule : stratum.subsumptions) {
-        run_version(rule, 0, false);
-        run_version(rule, 1, false);
     }
 }
 
@@ -239,7 +214,7 @@ void Engine::run_version(int index, int atom, bool old_before_delta) {
         const auto begin = timing ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
         RelationData& head = relation(rule.head.relation);
         if (rule.kind == Rule::Kind::Subsume) {
-            KillSink sink(head);
+            DominatedSink sink(head.table, dominated_);
             machine_.run(*version.plan, state.flat->head, sink);
         } else {
             InsertSink sink(head);
@@ -253,6 +228,7 @@ void Engine::run_version(int index, int atom, bool old_before_delta) {
             }
         }
         ++statistics.runs;
+        warn_of_patterns(rule);
         if (timing) statistics.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     } catch (const EvaluationError& error) {
         throw EvaluationError(std::string(error.what()) + "\n  in the rule " + describe(rule));

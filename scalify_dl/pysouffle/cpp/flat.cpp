@@ -43,6 +43,7 @@ public:
         for (Register& r : flat_.head) r = find(r);
         for (FlatLiteral& literal : flat_.body) resolve(literal);
         for (std::size_t v = 0; v < rule_.variables.size(); ++v) flat_.of_variable.push_back(find(static_cast<Register>(v)));
+        compare_computed();
         mark_for_head();
         for (FlatLiteral& literal : flat_.body) note_outer(literal);
         return std::move(flat_);
@@ -207,30 +208,18 @@ private:
             if (is_compound(*left) && !is_compound(*right)) std::swap(left, right);
             const bool is_enum = right->kind == Term::Kind::Branch && is_enumeration(type_of(*right));
             if (is_compound(*right) && !is_enum && left->kind != Term::Kind::Unnamed) {
-                // a float compares by value (-0.0 = 0.0): only an assignment may compute into the variable itself
                 compute(*right, reg(*left, body), body);
                 return;
             }
             if (!is_compound(*left) && (!is_compound(*right) || is_enum)) {
                 const Register l = reg(*left, body), r = reg(*right, body);
                 if (l == r) return;
-                if (renamable(l, depth) && literal.type != TypeKind::Float) {
+                if (renamable(l, depth)) {
                     parent_[static_cast<std::size_t>(l)] = r;
                     return;
                 }
-                if (renamable(r, depth) && literal.type != TypeKind::Float) {
+                if (renamable(r, depth)) {
                     parent_[static_cast<std::size_t>(r)] = l;
-                    return;
-                }
-                if (literal.type == TypeKind::Float && (is_variable(l) || is_variable(r))) {
-                    FlatLiteral copy;  // binds whichever is not bound yet
-                    copy.kind = FlatLiteral::Kind::Compute;
-                    copy.op = Op::Cast;
-                    copy.type = TypeKind::Float;
-                    copy.source = source_;
-                    copy.result = is_variable(l) ? l : r;
-                    copy.args = {is_variable(l) ? r : l};
-                    body.push_back(std::move(copy));
                     return;
                 }
             }
@@ -258,6 +247,38 @@ private:
         for (Register& r : literal.args) r = find(r);
         for (Register* r : {&literal.result, &literal.target, &literal.left, &literal.right}) *r = find(*r);
         for (FlatLiteral& inner : literal.body) resolve(inner);
+    }
+
+    // A computed float that must equal what something else binds is compared, which NaN fails: a plan may only find it.
+    void compare_computed() {
+        std::vector<int> binders(static_cast<std::size_t>(flat_.registers), 0);
+        for (const FlatLiteral& literal : flat_.body) count_binders(literal, binders);
+        compare_computed(flat_.body, binders);
+    }
+    static void count_binders(const FlatLiteral& literal, std::vector<int>& binders) {
+        const auto count = [&](Register r) {
+            if (r != kUnnamed) ++binders[static_cast<std::size_t>(r)];
+        };
+        if (literal.kind != FlatLiteral::Kind::Compare) count(literal.result);
+        if (literal.kind == FlatLiteral::Kind::Atom || literal.kind == FlatLiteral::Kind::Pack) std::for_each(literal.args.begin(), literal.args.end(), count);
+        if (literal.kind != FlatLiteral::Kind::Negation)
+            for (const FlatLiteral& inner : literal.body) count_binders(inner, binders);
+    }
+    static void compare_computed(std::vector<FlatLiteral>& body, const std::vector<int>& binders) {
+        for (std::size_t i = 0; i < body.size(); ++i) {  // grows
+            compare_computed(body[i].body, binders);
+            const FlatLiteral& literal = body[i];
+            const bool aggregate = literal.kind == FlatLiteral::Kind::Aggregate;
+            if (literal.type != TypeKind::Float || (!aggregate && literal.kind != FlatLiteral::Kind::Compute) || binders[static_cast<std::size_t>(literal.result)] < 2) continue;
+            FlatLiteral compare;
+            compare.kind = FlatLiteral::Kind::Compare;
+            compare.source = literal.source;
+            compare.compare = Compare::Equal;
+            compare.type = TypeKind::Float;
+            compare.type_index = kFloat;
+            compare.left = compare.right = literal.result;
+            body.push_back(std::move(compare));
+        }
     }
 
     // What is computed for the head only is computed last, once per derived row.

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <regex>
-#include <unordered_map>
 
 namespace dl {
 
@@ -103,8 +101,8 @@ Value real(Op op, Value l, Value r, const Arithmetic& a) {
         case Op::Div: return fit_float(x / y, a);
         case Op::Mod: return fit_float(std::fmod(x, y), a);
         case Op::Exp: return fit_float(std::pow(x, y), a);
-        case Op::Max: return x >= y ? l : r;
-        case Op::Min: return x <= y ? l : r;
+        case Op::Max: return x < y ? r : l;  // of NaN, the first: as std::max and std::min
+        case Op::Min: return y < x ? r : l;
         default: throw EvaluationError("this operation is not defined on floats");
     }
 }
@@ -174,23 +172,6 @@ Value convert(TypeKind to, TypeKind from, Value value, Database& db) {
     }
 }
 
-bool matches(std::string_view pattern, std::string_view text) {
-    // compiled once per pattern; few patterns occur in a program
-    static thread_local std::unordered_map<std::string, std::regex> compiled;
-    auto at = compiled.find(std::string(pattern));
-    if (at == compiled.end()) {
-        if (compiled.size() > 4096) compiled.clear();
-        try {
-            at = compiled.emplace(std::string(pattern), std::regex(std::string(pattern))).first;
-        } catch (const std::regex_error& error) {
-            throw EvaluationError("\"" + std::string(pattern.substr(0, 80)) + "\" is not a regular expression: " + error.what());
-        }
-    }
-    // std::regex recurses once per character
-    if (text.size() > 20000) throw EvaluationError("match: a text of more than 20,000 characters");
-    return std::regex_match(text.begin(), text.end(), at->second);
-}
-
 template <class T>
 bool ordered(Compare how, T left, T right) {
     switch (how) {
@@ -204,10 +185,10 @@ bool ordered(Compare how, T left, T right) {
     }
 }
 
-bool compare_texts(Compare how, std::string_view left, std::string_view right) {
+bool compare_texts(Compare how, std::string_view left, std::string_view right, const Database& db) {
     switch (how) {
-        case Compare::Match: return matches(left, right);
-        case Compare::NotMatch: return !matches(left, right);
+        case Compare::Match: return db.patterns.matches(left, right) == true;
+        case Compare::NotMatch: return db.patterns.matches(left, right) == false;
         case Compare::Contains: return right.find(left) != std::string_view::npos;
         case Compare::NotContains: return right.find(left) == std::string_view::npos;
         default: return ordered(how, left, right);
@@ -290,13 +271,13 @@ bool compare(Compare how, TypeKind type, Value left, Value right, const Database
         if (type == TypeKind::Number && (is_formula(left) || is_formula(right))) return db.formulas->compare(how, left, right);
         const bool texts = type == TypeKind::Symbol && how != Compare::Equal && how != Compare::NotEqual;
         if (texts && (db.formulas->has_formula(left) || db.formulas->has_formula(right)))
-            return compare_texts(how, db.formulas->concrete_text(left, db.symbols), db.formulas->concrete_text(right, db.symbols));
+            return compare_texts(how, db.formulas->concrete_text(left, db.symbols), db.formulas->concrete_text(right, db.symbols), db);
     }
     switch (how) {
         case Compare::True: return true;
         case Compare::False: return false;
         case Compare::Match: case Compare::NotMatch: case Compare::Contains: case Compare::NotContains:
-            return compare_texts(how, db.symbols.text(left), db.symbols.text(right));
+            return compare_texts(how, db.symbols.text(left), db.symbols.text(right), db);
         default: break;
     }
     switch (type) {
@@ -304,7 +285,7 @@ bool compare(Compare how, TypeKind type, Value left, Value right, const Database
         case TypeKind::Float: return ordered(how, as_float(left), as_float(right));
         case TypeKind::Symbol:
             if (how == Compare::Equal || how == Compare::NotEqual) return ordered(how, left, right);
-            return compare_texts(how, db.symbols.text(left), db.symbols.text(right));
+            return compare_texts(how, db.symbols.text(left), db.symbols.text(right), db);
         default: return ordered(how, left, right);
     }
 }

@@ -26,7 +26,7 @@ constexpr Word kKeywords[] = {
     {"output", Tok::QOutput}, {"printsize", Tok::QPrintSize}, {"overridable", Tok::QOverridable}, {"eqrel", Tok::QEqrel},
     {"inline", Tok::QInline}, {"no_inline", Tok::QNoInline}, {"magic", Tok::QMagic}, {"no_magic", Tok::QNoMagic},
     {"brie", Tok::QBrie}, {"btree", Tok::QBTree}, {"btree_delete", Tok::QBTreeDelete},
-    {"__ITERATION__", Tok::Iteration}, {"debug_delta", Tok::DebugDelta},
+    {"__ITERATION__", Tok::Iteration}, {"recursive_iteration_cnt", Tok::Iteration}, {"debug_delta", Tok::DebugDelta},
 };
 
 constexpr Word kDirectives[] = {

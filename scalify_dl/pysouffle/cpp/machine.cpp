@@ -1,5 +1,8 @@
 #include "machine.hpp"
 
+#include <cmath>
+#include <limits>
+
 #include "functors.hpp"
 
 namespace dl {
@@ -109,7 +112,7 @@ bool Machine::run_steps(const Step* s) {
                     if (!compare_recorded(Compare::Equal, kSymbol, result, regs_[s->result])) return false;
                     continue;
                 }
-                if (!compare(Compare::Equal, s->type, result, regs_[s->result], db_)) return false;
+                if (!found(s->type, result, regs_[s->result])) return false;
                 continue;
             }
             case Step::Kind::Pack: {
@@ -309,7 +312,22 @@ bool Machine::computed(const Step* s, Value& result) {
     return true;
 }
 
+// Is a computed value the one that its register has already? A NaN is, too: where it may not be, the rule compares.
+bool Machine::found(TypeKind type, Value value, Value known) {
+    if (type == TypeKind::Float) return float_key(value) == float_key(known);
+    return compare(Compare::Equal, type, value, known, db_);
+}
+
 // ---------------------------------------------------------------- aggregates
+
+namespace {
+
+// Where `min` and `max` of floats begin, as in Soufflé: neither infinity nor NaN comes out of them.
+double greatest_float(const Arithmetic& a) {
+    return a.word_size == 32 ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+}
+
+}  // namespace
 
 bool Machine::aggregate(const Step* s) {
     if (!s->cacheable || s->cached_at != epoch || recorder_) {
@@ -335,10 +353,11 @@ bool Machine::aggregate(const Step* s) {
                 s->cached = from_float(s->cached_empty ? 0 : accumulator.sum / static_cast<double>(accumulator.count));
                 break;
         }
+        if (s->type == TypeKind::Float && std::isnan(as_float(s->cached))) s->cached_empty = true;  // it equals nothing, not even itself
         s->cached_at = epoch;
     }
     if (s->cached_empty) return false;
-    if (s->check_result) return compare(Compare::Equal, s->aggregate == Aggregate::Mean ? TypeKind::Float : s->type, s->cached, regs_[s->result], db_);
+    if (s->check_result) return found(s->aggregate == Aggregate::Mean ? TypeKind::Float : s->type, s->cached, regs_[s->result]);
     regs_[s->result] = s->cached;
     return true;
 }
@@ -359,11 +378,12 @@ void Machine::fold(const Step* s) {
             }
             break;
         case Aggregate::Min:
-            if (a.count == 1 || compare(Compare::Less, a.type, value, a.value, db_)) a.value = value;
+        case Aggregate::Max: {
+            const bool least = a.kind == Aggregate::Min;
+            if (a.count == 1) a.value = a.type == TypeKind::Float ? from_float(least ? greatest_float(db_.arithmetic) : -greatest_float(db_.arithmetic)) : value;
+            if (compare(least ? Compare::Less : Compare::Greater, a.type, value, a.value, db_)) a.value = value;
             break;
-        case Aggregate::Max:
-            if (a.count == 1 || compare(Compare::Greater, a.type, value, a.value, db_)) a.value = value;
-            break;
+        }
         case Aggregate::Mean:
             a.sum += a.from == TypeKind::Float ? as_float(value)
                      : a.from == TypeKind::Unsigned ? static_cast<double>(as_unsigned(value)) : static_cast<double>(value_of(a.from, value));

@@ -89,14 +89,15 @@ private:
     bool unpack(const Step* s);
     bool range(const Step* s);
     bool aggregate(const Step* s);
+    bool found(TypeKind type, Value value, Value known);
     bool computed(const Step* s, Value& result);
     void fold(const Step* s);
 
     bool matches(const Step* s, const Value* row) {
         for (const ColumnRegister& c : s->checks)
-            if (row[c.column] != regs_[c.reg]) return false;
+            if (row[c.column] != regs_[c.reg] && !s->relation->table.same(c.column, row[c.column], regs_[c.reg])) return false;
         for (const auto& [a, b] : s->same)
-            if (row[a] != row[b]) return false;
+            if (row[a] != row[b] && !s->relation->table.same(a, row[a], row[b])) return false;
         for (const ColumnRegister& c : s->binds) regs_[c.reg] = row[c.column];
         return true;
     }

@@ -193,6 +193,8 @@ std::vector<ProofNode> Provenance::derivation(const std::vector<Rows>& wanted, c
 }
 
 int Provenance::node_of(int relation, std::vector<Value> row) {
+    const Table& table = engine_.relation(relation).table;  // as it holds the row: equal floats may have other bits
+    if (const Row at = table.floats().empty() ? kNoRow : table.find(row.data()); at != kNoRow) row.assign(table.row(at), table.row(at) + table.arity());
     const auto [at, added] = known_.try_emplace(Key{relation, row}, static_cast<int>(nodes_.size()));
     if (added) {
         ProofNode node;
@@ -239,9 +241,13 @@ bool Provenance::by_rule(const std::vector<Value>& row, int index, std::uint32_t
         plan.registers[static_cast<std::size_t>(reg)] = value;
         set[static_cast<std::size_t>(reg)] = 1;
     }
+    const Table& head = rounds_->relation(flat.relation).table;
     for (std::size_t i = 0; i < row.size(); ++i) {
         const auto reg = static_cast<std::size_t>(flat.head[i]);
-        if (set[reg] && plan.registers[reg] != row[i]) return false;
+        if (set[reg]) {
+            if (!head.same(static_cast<int>(i), plan.registers[reg], row[i])) return false;
+            continue;
+        }
         plan.registers[reg] = row[i];
         set[reg] = 1;
     }
@@ -335,7 +341,7 @@ bool Provenance::fill(const FlatLiteral& literal, std::vector<Value>& premise) {
     }
     for (Row row = 0; row < table.visible; ++row) {
         bool same = true;
-        for (std::size_t i = 0; same && i < columns.size(); ++i) same = table.row(row)[columns[i]] == key[i];
+        for (std::size_t i = 0; same && i < columns.size(); ++i) same = table.same(columns[i], table.row(row)[columns[i]], key[i]);
         if (!same) continue;
         take(row);
         return true;

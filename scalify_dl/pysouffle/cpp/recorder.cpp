@@ -178,7 +178,10 @@ const std::vector<Row>& Recorder::candidates(const RelationData& relation, const
     });
     std::vector<int> columns;
     std::vector<Value> key;
-    const auto shown = [&](int column, Value value) { return exact ? value : shape(column_type(index, column), value); };
+    const auto shown = [&](int column, Value value) {
+        const Value key = relation.table.key(column, value);
+        return exact ? key : shape(column_type(index, column), key);
+    };
     for (const ColumnRegister& k : sorted) {
         columns.push_back(k.column);
         key.push_back(shown(k.column, registers[k.reg]));

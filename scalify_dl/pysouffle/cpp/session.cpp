@@ -72,7 +72,7 @@ nb::list Session::directives() {
 
 nb::list Session::warnings() {
     nb::list out;
-    for (const Diagnostic& d : engine_.program().warnings) out.append(as_python(d));
+    for (const Diagnostic& d : engine_.warnings()) out.append(as_python(d));
     return out;
 }
 

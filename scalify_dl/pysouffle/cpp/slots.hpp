@@ -22,6 +22,13 @@ inline std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
     return hash ^ (hash >> 32);
 }
 
+// A float as a key, by value: 0.0 and -0.0 are one key, and so are all NaNs, which equal nothing when compared.
+inline Value float_key(Value bits) {
+    const std::uint64_t size = static_cast<std::uint64_t>(bits) << 1;  // without the sign
+    if (size == 0) return 0;
+    return size > 0xFFE0000000000000ull ? 0x7FF8000000000000 : bits;
+}
+
 inline std::uint64_t hash_values(const Value* values, int count) {
     std::uint64_t hash = 0x51ED270B35A4D5E1ull;
     for (int i = 0; i < count; ++i) hash = mix(hash, static_cast<std::uint64_t>(values[i]));

@@ -125,8 +125,10 @@ private:
     void plans(int index, const std::vector<int>& stratum_of) {
         if (rule_->kind == Rule::Kind::Subsume) return;
         std::vector<int> atoms;  // position in the body
-        for (std::size_t i = 0; i < rule_->body.size(); ++i)
+        for (std::size_t i = 0; i < rule_->body.size(); ++i) {
+            if (rule_->body[i].kind == Literal::Kind::Aggregate) return;  // Soufflé may add its atoms to the ones that it counts
             if (rule_->body[i].kind == Literal::Kind::Atom) atoms.push_back(static_cast<int>(i));
+        }
         if (atoms.size() < 2) return;
         std::string plan;
         int version = 0;

@@ -32,19 +32,31 @@ void Block::resize(std::size_t values) {
 
 namespace {
 
+constexpr std::uint64_t kSeed = 0x51ED270B35A4D5E1ull;  // as hash_values
+
 std::uint64_t hash_columns(const Value* row, const std::vector<int>& columns) {
-    std::uint64_t hash = 0x51ED270B35A4D5E1ull;
+    std::uint64_t hash = kSeed;
     for (const int column : columns) hash = mix(hash, static_cast<std::uint64_t>(row[column]));
     return hash;
 }
 
-bool same_columns(const Value* a, const Value* b, const std::vector<int>& columns) {
-    for (const int column : columns)
-        if (a[column] != b[column]) return false;
-    return true;
+}  // namespace
+
+Index::Index(const Table& table, std::vector<int> columns)
+    : any_float_(std::any_of(columns.begin(), columns.end(), [&](int column) { return table.is_float(column); })), columns_(std::move(columns)) {}
+
+std::uint64_t Index::hash(const Table& table, const Value* row) const {
+    if (!any_float_) return hash_columns(row, columns_);
+    std::uint64_t hash = kSeed;
+    for (const int column : columns_) hash = mix(hash, static_cast<std::uint64_t>(table.key(column, row[column])));
+    return hash;
 }
 
-}  // namespace
+bool Index::same(const Table& table, const Value* a, const Value* b) const {
+    for (const int column : columns_)
+        if (!table.same(column, a[column], b[column])) return false;
+    return true;
+}
 
 void Index::catch_up(const Table& table, Row end) {
     Row from = indexed();
@@ -60,11 +72,10 @@ void Index::catch_up(const Table& table, Row end) {
             heads_.reset(std::max<std::size_t>(keys + keys / 4 + 4, keys == 0 && end - row > 64 ? (end - row) / 4 : 0),
                          std::max<std::size_t>(end, static_cast<std::size_t>(row) * 2) + 4);
             for (const Row head : heads)
-                heads_.find_or_put(hash_columns(table.row(head), columns_), head, [](Row) { return false; });
+                heads_.find_or_put(hash(table, table.row(head)), head, [](Row) { return false; });
         }
         const Value* values = table.row(row);
-        next_[row] = heads_.exchange(hash_columns(values, columns_), row,
-                                     [&](Row other) { return same_columns(table.row(other), values, columns_); });
+        next_[row] = heads_.exchange(hash(table, values), row, [&](Row other) { return same(table, table.row(other), values); });
     }
 }
 
@@ -74,16 +85,30 @@ void Index::clear() {
 }
 
 Row Index::first(const Table& table, const Value* key) const {
-    const std::uint64_t hash = hash_values(key, static_cast<int>(columns_.size()));
+    std::uint64_t hash = kSeed;
+    for (std::size_t i = 0; i < columns_.size(); ++i)
+        hash = mix(hash, static_cast<std::uint64_t>(any_float_ ? table.key(columns_[i], key[i]) : key[i]));
     return heads_.find(hash, [&](Row row) {
         const Value* values = table.row(row);
         for (std::size_t i = 0; i < columns_.size(); ++i)
-            if (values[columns_[i]] != key[i]) return false;
+            if (!table.same(columns_[i], values[columns_[i]], key[i])) return false;
         return true;
     });
 }
 
 // ---------------------------------------------------------------- Table
+
+std::uint64_t Table::hash_keys(const Value* values) const {
+    std::uint64_t hash = kSeed;
+    for (int i = 0; i < arity_; ++i) hash = mix(hash, static_cast<std::uint64_t>(key(i, values[i])));
+    return hash;
+}
+
+bool Table::equal_keys(const Value* a, const Value* b) const {
+    for (int i = 0; i < arity_; ++i)
+        if (!same(i, a[i], b[i])) return false;
+    return true;
+}
 
 void Table::grow_rows() {
     const std::size_t wanted = std::max<std::size_t>(capacity_ * 2, static_cast<std::size_t>(arity_) * 8);
@@ -108,7 +133,7 @@ void Table::grow_unique() {
     std::array<std::uint64_t, kAhead> hashes{};
     for (Row row = 0; row < size_ + kAhead; ++row) {
         std::uint64_t& hash = hashes[row % kAhead];
-        if (row >= kAhead) unique_.find_or_put(hash, row - kAhead, [](Row) { return false; });
+        if (row >= kAhead && !dead(row - kAhead)) unique_.find_or_put(hash, row - kAhead, [](Row) { return false; });
         if (row < size_) {
             hash = this->hash(this->row(row));
             unique_.prefetch(hash);
@@ -126,7 +151,7 @@ void Table::kill(Row row) {
 
 void Table::compact() {
     if (dead_count_ == 0) return;
-    Table kept(arity_);
+    Table kept(arity_, floats_);
     for (const Birth& birth : births) {
         for (Row row = kept.births.empty() ? 0 : births[kept.births.size() - 1].end; row < birth.end; ++row)
             if (!dead(row)) kept.insert(this->row(row));
@@ -147,7 +172,7 @@ std::uint32_t Table::birth(Row row) const {
 Index& Table::index(const std::vector<int>& columns) {
     for (auto& index : indexes_)
         if (index->columns() == columns) return *index;
-    indexes_.push_back(std::make_unique<Index>(columns));
+    indexes_.push_back(std::make_unique<Index>(*this, columns));
     indexes_.back()->catch_up(*this, visible);
     return *indexes_.back();
 }

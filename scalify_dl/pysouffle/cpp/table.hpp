@@ -36,7 +36,7 @@ class Table;
 // Rows by the values of some columns. All rows with one key are chained, the newest first.
 class Index {
 public:
-    explicit Index(std::vector<int> columns) : columns_(std::move(columns)) {}
+    Index(const Table& table, std::vector<int> columns);
 
     const std::vector<int>& columns() const { return columns_; }
     std::size_t keys() const { return heads_.used(); }
@@ -51,6 +51,10 @@ public:
     std::size_t bytes() const { return heads_.bytes() + next_.capacity() * sizeof(Row); }
 
 private:
+    std::uint64_t hash(const Table& table, const Value* row) const;
+    bool same(const Table& table, const Value* a, const Value* b) const;
+
+    bool any_float_;
     std::vector<int> columns_;
     Slots heads_;
     std::vector<Row> next_;
@@ -63,7 +67,8 @@ struct Birth {
 
 class Table {
 public:
-    explicit Table(int arity) : arity_(arity) {}
+    // `floats`: the columns that hold floats, or none of them; these are keys by value, and hold what came first.
+    explicit Table(int arity, std::vector<char> floats = {}) : arity_(arity), floats_(std::move(floats)) {}
 
     int arity() const { return arity_; }
     Row size() const { return size_; }
@@ -71,13 +76,22 @@ public:
     const Value* data() const { return data_; }
     const std::shared_ptr<Block>& block() const { return block_; }
 
+    const std::vector<char>& floats() const { return floats_; }
+    bool is_float(int column) const { return !floats_.empty() && floats_[static_cast<std::size_t>(column)]; }
+    Value key(int column, Value value) const { return is_float(column) ? float_key(value) : value; }
+    bool same(int column, Value a, Value b) const { return a == b || (is_float(column) && float_key(a) == float_key(b)); }
+
     // ---- the set
-    std::uint64_t hash(const Value* values) const { return hash_values(values, arity_); }
+    std::uint64_t hash(const Value* values) const { return floats_.empty() ? hash_values(values, arity_) : hash_keys(values); }
     void prefetch(std::uint64_t hash) const { unique_.prefetch(hash); }
     bool insert(const Value* values) { return insert(values, hash(values)); }
     bool insert(const Value* values, std::uint64_t hash) {
         if (unique_.full_for(size_ + 1, size_ + 1)) grow_unique();
-        if (unique_.find_or_put(hash, size_, [&](Row r) { return equal(r, values); }) != kNoRow) return false;
+        const Row known = unique_.find_or_put(hash, size_, [&](Row r) { return equal(r, values); });
+        if (known != kNoRow) {
+            if (!dead(known)) return false;
+            unique_.exchange(hash, size_, [&](Row r) { return r == known; });
+        }
         append(values);
         return true;
     }
@@ -85,7 +99,7 @@ public:
         return unique_.find(hash(values), [&](Row r) { return equal(r, values); });
     }
 
-    // ---- rows that subsumption has removed stay, marked dead, until compact()
+    // ---- rows that subsumption has removed stay, marked dead, until compact(); one that is inserted again gets a new place
     bool any_dead() const { return dead_count_ != 0; }
     bool dead(Row row) const { return dead_count_ != 0 && row < dead_.size() && dead_[row]; }
     void kill(Row row);
@@ -113,8 +127,11 @@ public:
 
 private:
     bool equal(Row row, const Value* values) const {
+        if (!floats_.empty()) return equal_keys(this->row(row), values);
         return std::memcmp(this->row(row), values, static_cast<std::size_t>(arity_) * sizeof(Value)) == 0;
     }
+    std::uint64_t hash_keys(const Value* values) const;
+    bool equal_keys(const Value* a, const Value* b) const;
     void append(const Value* values) {
         const std::size_t at = static_cast<std::size_t>(size_) * static_cast<std::size_t>(arity_);
         if (at + static_cast<std::size_t>(arity_) > capacity_) grow_rows();
@@ -131,6 +148,7 @@ private:
     };
 
     int arity_;
+    std::vector<char> floats_;
     Row size_ = 0;
     Value* data_ = nullptr;
     std::size_t capacity_ = 0;

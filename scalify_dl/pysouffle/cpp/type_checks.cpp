@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "constants.hpp"
+#include "patterns.hpp"
 #include "typing.hpp"
 
 namespace dl {
@@ -73,6 +74,9 @@ private:
     }
 
     void comparison(ast::Literal* l) {
+        const bool pattern = l->compare == Compare::Match || l->compare == Compare::NotMatch;
+        if (pattern && l->left->kind == Argument::Kind::String)
+            if (std::string error = pattern_error(std::string(l->left->text)); !error.empty()) report_.warning(l->left->begin, std::move(error));
         const TypeSet left = found_.of(l->left), right = found_.of(l->right);
         if (types_.members(left).size() != 1 || types_.members(right).size() != 1) return;
         const TypeId a = types_.members(left)[0], b = types_.members(right)[0];

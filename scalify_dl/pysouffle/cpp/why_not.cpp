@@ -25,13 +25,14 @@ public:
         head_.assign(static_cast<std::size_t>(flat_.registers), 0);
         given_.assign(static_cast<std::size_t>(flat_.registers), 0);
         for (const auto& [reg, value] : flat_.constants) set(reg, value);
+        const Table& head = engine_.relation(flat_.relation).table;
         for (std::size_t i = 0; i < row_.size(); ++i) {
             const auto reg = static_cast<std::size_t>(flat_.head[i]);
-            if (given_[reg] && head_[reg] != row_[i]) {
+            if (given_[reg] && !head.same(static_cast<int>(i), head_[reg], row_[i])) {
                 out.reason = "the head of this rule does not fit: column " + std::to_string(i + 1) + " differs";
                 return out;
             }
-            set(flat_.head[i], row_[i]);
+            if (!given_[reg]) set(flat_.head[i], row_[i]);
         }
         order();
         std::vector<int> taken;

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scalify_dl.frontends.hlo.lower import read_text
+from scalify_dl.readers.hlo.lower import read_text
 
 
 def identity(attributes: str, operands: str = "%x, %t", result: str = "{1,0}") -> tuple[Any, ...]:

@@ -10,11 +10,11 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 from jax import lax  # noqa: E402
 
-from scalify_dl.frontends import hlo  # noqa: E402
-from scalify_dl.frontends.export import tables  # noqa: E402
-from scalify_dl.frontends.mesh import Mesh  # noqa: E402
+from scalify_dl.ir.mesh import Mesh  # noqa: E402
 from scalify_dl.oracle import load_program, run_trial  # noqa: E402
 from scalify_dl.oracle.inputs import baseline_inputs  # noqa: E402
+from scalify_dl.pairing.export import tables  # noqa: E402
+from scalify_dl.readers import hlo  # noqa: E402
 
 X = jax.ShapeDtypeStruct((6, 8), jnp.float32)
 Y = jax.ShapeDtypeStruct((8, 5), jnp.float32)

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends import hlo
-from scalify_dl.frontends.export import tables
-from scalify_dl.frontends.graph import Graph, Op
-from scalify_dl.frontends.hlo.groups import check_groups, iota, parse_groups, to_ranks
-from scalify_dl.frontends.mesh import Mesh
+from scalify_dl.ir.graph import Graph, Op
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import tables
+from scalify_dl.readers import hlo
+from scalify_dl.readers.hlo.groups import check_groups, iota, parse_groups, to_ranks
 
 ADD = "%add {\n  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n  ROOT %s = f32[] add(%a, %b)\n}\n"
 

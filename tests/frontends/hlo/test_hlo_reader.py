@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends import hlo
-from scalify_dl.frontends.graph import Frame, Graph
-from scalify_dl.frontends.hlo.attributes import integers, parse_attributes, unquote
-from scalify_dl.frontends.hlo.constants import parse_constant
-from scalify_dl.frontends.hlo.module import parse_module
-from scalify_dl.frontends.hlo.types import ArrayType, parse_type
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.placement import Inexpressible
+from scalify_dl.ir.graph import Frame, Graph
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.placement import Inexpressible
+from scalify_dl.readers import hlo
+from scalify_dl.readers.hlo.attributes import integers, parse_attributes, unquote
+from scalify_dl.readers.hlo.constants import parse_constant
+from scalify_dl.readers.hlo.module import parse_module
+from scalify_dl.readers.hlo.types import ArrayType, parse_type
 
 REDUCER = """\
 %add (a: f32[], b: f32[]) -> f32[] {
@@ -276,7 +276,7 @@ def test_computations_that_call_themselves_are_refused() -> None:
 
 
 def test_calls_that_double_at_every_level_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalify_dl.frontends.hlo.lower.OPS_LIMIT", 1000)
+    monkeypatch.setattr("scalify_dl.readers.hlo.lower.OPS_LIMIT", 1000)
     before, inner = "", "negate(%q)"
     for n in range(30):
         before += f"%f{n} (q: f32[8,16]) -> f32[8,16] {{\n  %q = f32[8,16] parameter(0)\n  %a = f32[8,16] {inner}\n"
@@ -303,7 +303,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("case", SHAPES)
 def test_contradicting_shapes_are_refused(case: str) -> None:
-    from scalify_dl.frontends.shapes import check
+    from scalify_dl.ir.shapes import check
 
     graph = read(X + "  ROOT %y = " + SHAPES[case], mesh="tp=2")
     with pytest.raises(InputError, match=r"m\.hlo:6:3: ") as caught:
@@ -447,9 +447,7 @@ def test_a_value_that_is_not_of_the_declared_type_is_bad_input() -> None:
 
 
 def test_a_custom_call_with_a_side_effect_is_unknown() -> None:
-    graph = read(
-        X + '  ROOT %y = f32[8,16] custom-call(%x), custom_call_target="f", custom_call_has_side_effect=true'
-    )
+    graph = read(X + '  ROOT %y = f32[8,16] custom-call(%x), custom_call_target="f", custom_call_has_side_effect=true')
     assert [op.kind for op in graph.ops] == ["unknown:custom-call"]
 
 
@@ -522,7 +520,9 @@ def test_a_broadcast_that_leaves_ranks_out_is_unknown() -> None:
 
 
 def test_a_device_order_that_no_layout_says_leaves_the_input_unplaced() -> None:
-    graph = read("  %x = f32[4,16] parameter(0), sharding={devices=[2,1]1,0}\n  ROOT %y = f32[4,16] add(%x, %x)", mesh="tp=2")
+    graph = read(
+        "  %x = f32[4,16] parameter(0), sharding={devices=[2,1]1,0}\n  ROOT %y = f32[4,16] add(%x, %x)", mesh="tp=2"
+    )
     placement = graph.inputs[0].placement
     assert placement is not None
     with pytest.raises(Inexpressible, match="does not split over digits"):

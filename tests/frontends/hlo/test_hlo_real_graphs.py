@@ -11,12 +11,12 @@ import pytest
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load, write
 from scalify_dl.facts.model import Facts
-from scalify_dl.frontends import hlo
-from scalify_dl.frontends.export import export
-from scalify_dl.frontends.hlo.module import parse_module
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.relate import relations_template
-from scalify_dl.frontends.relations import Relations, parse_relations
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import export
+from scalify_dl.pairing.relate import relations_template
+from scalify_dl.readers import hlo
+from scalify_dl.readers.hlo.module import parse_module
+from scalify_dl.readers.relations import Relations, parse_relations
 
 DATA = Path(__file__).parents[3].parent / "shared" / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason=f"the real graphs are not at {DATA}")

@@ -14,13 +14,13 @@ from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import capture, verify
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.export import export
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.read import read
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import export
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.read import read
+from scalify_dl.report.conclude import conclude
 
 from .models import Config, arguments, forward, gradient
 
@@ -166,6 +166,4 @@ def test_relations_may_use_the_names_of_either_function(tmp_path):
 def test_results_of_another_structure_are_bad_input(mesh):
     """XLA's partitioner forgets what results are called."""
     with pytest.raises(InputError, match="results"):
-        verify(
-            lambda x: {"a": x + 1, "b": x - 1}, lambda x: (x - 1, x + 1), (X,), mesh, in_shardings=(P("dp"),)
-        )
+        verify(lambda x: {"a": x + 1, "b": x - 1}, lambda x: (x - 1, x + 1), (X,), mesh, in_shardings=(P("dp"),))

@@ -9,7 +9,7 @@ import pytest
 from jax.sharding import AbstractMesh
 
 from scalify_dl.capture.jax import verify
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.prove.verdict import Verdict
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "jax"
 MODULES = {name: runpy.run_path(str(EXAMPLES / f"{name}.py")) for name in ("mlp", "gqa", "partitioned")}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from scalify_dl.frontends.export import tables
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.stablehlo import read_baseline
+from scalify_dl.ir.mesh import Mesh
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.oracle.inputs import baseline_inputs
+from scalify_dl.pairing.export import tables
+from scalify_dl.readers.stablehlo import read_baseline
 
 X = jax.ShapeDtypeStruct((6, 8), jnp.float32)
 Y = jax.ShapeDtypeStruct((8, 5), jnp.float32)

@@ -17,9 +17,9 @@ from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.stablehlo import is_mlir, read_baseline, read_program
-from scalify_dl.frontends.stablehlo.parse import parse
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.readers.stablehlo import is_mlir, read_baseline, read_program
+from scalify_dl.readers.stablehlo.parse import parse
 
 X = jax.ShapeDtypeStruct((8, 16), jnp.float32)
 W = jax.ShapeDtypeStruct((16, 32), jnp.float32)
@@ -231,7 +231,7 @@ def test_bad_modules_are_told(text, message):
 
 
 def test_calls_that_multiply_without_end_are_stopped(monkeypatch):
-    from scalify_dl.frontends.stablehlo import scope
+    from scalify_dl.readers.stablehlo import scope
 
     monkeypatch.setattr(scope, "OPS_LIMIT", 10_000)
     type_ = "tensor<4xf32>"
@@ -311,7 +311,7 @@ def test_without_jaxlib_the_error_says_which_extra_to_install():
     code = (
         "import sys; sys.modules['jaxlib'] = None\n"
         "from scalify_dl.errors import InputError\n"
-        "from scalify_dl.frontends.stablehlo import read_baseline\n"
+        "from scalify_dl.readers.stablehlo import read_baseline\n"
         "try: read_baseline(b'module {}', 'm.mlir')\n"
         "except InputError as error: print(error)\n"
     )
@@ -322,7 +322,7 @@ def test_without_jaxlib_the_error_says_which_extra_to_install():
 def test_reading_does_not_import_jax():
     code = (
         "import sys\n"
-        "from scalify_dl.frontends.stablehlo import read_baseline\n"
+        "from scalify_dl.readers.stablehlo import read_baseline\n"
         f"read_baseline({PLAIN.encode()!r})\n"
         "print('jax' in sys.modules)\n"
     )

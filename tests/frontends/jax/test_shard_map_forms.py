@@ -11,7 +11,7 @@ from jax.sharding import AxisType, Mesh
 from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import verify
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.prove.verdict import Verdict
 
 X, W = jax.ShapeDtypeStruct((8, 16), jnp.float32), jax.ShapeDtypeStruct((16, 16), jnp.float32)
 STACK = jax.ShapeDtypeStruct((3, 16, 16), jnp.float32)

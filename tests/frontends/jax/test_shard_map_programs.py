@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scalify_dl.frontends.export import tables
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.stablehlo import read_baseline, read_program
-from scalify_dl.verify.conclude import conclude
-from scalify_dl.verify.options import Options
-from scalify_dl.verify.pipeline import analyse
-from scalify_dl.verify.verdict import Report, Verdict
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import tables
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Report, Verdict
+from scalify_dl.readers.stablehlo import read_baseline, read_program
+from scalify_dl.report.conclude import conclude
 
 from .shard_map_programs import PROGRAMS, Program
 

@@ -14,7 +14,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import verify
-from scalify_dl.verify.verdict import Verdict
+from scalify_dl.prove.verdict import Verdict
 
 CHANNELS_LAST = ("NHWC", "HWIO", "NHWC")
 SEQUENCE = ("NWC", "WIO", "NWC")

@@ -18,8 +18,8 @@ from scalify_dl.audit.torch_reader.captures import CAPTURES  # noqa: E402
 from scalify_dl.audit.torch_reader.compare import outcome  # noqa: E402
 from scalify_dl.audit.torch_reader.world import Program, Step, Var  # noqa: E402
 from scalify_dl.cli import app  # noqa: E402
-from scalify_dl.frontends.torch import read_text  # noqa: E402
-from scalify_dl.frontends.torch.lowering import LOWERINGS  # noqa: E402
+from scalify_dl.readers.fx import read_text  # noqa: E402
+from scalify_dl.readers.fx.lowering import LOWERINGS  # noqa: E402
 
 aten = torch.ops.aten
 
@@ -48,7 +48,7 @@ def test_a_wrong_lowering_is_noticed(capture: str, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setitem(LOWERINGS, "aten.add", wrong)
     inputs = [torch.randn(2, 3), torch.randn(3)]
-    step = Step(aten.add.Tensor, (Var(-1), Var(-2)), {"alpha": 2}, ((0, None),))
+    step = Step(aten.add.Tensor, (Var(-1), Var(-2)), {"alpha": 2}, ((0, ()),))
     program = Program(inputs, [step])
     tried = campaign.attempt(program, capture)
     assert not isinstance(tried, str)
@@ -75,6 +75,7 @@ CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "all in bytes": (aten.all.dim, [torch.tensor([3, 1], dtype=torch.uint8), 0]),
     "no difference": (aten.diff.default, [torch.arange(3.0), 0]),
     "differences of nothing": (aten.diff.default, [torch.zeros(2), 4]),
+    "bounds in integers": (aten.arange.start_step, [-2, 7.5, 1.5]),
     "to": (aten.to.device, [torch.tensor([1.5]), torch.device("cpu"), torch.int32]),
 }
 
@@ -85,6 +86,8 @@ def test_what_the_programs_found(name: str) -> None:
     keywords: dict[str, Any] = {}
     if "factor" in name and name != "factor in the wider type":
         keywords = {"value": 0.5} if "whole" in name else {"alpha": False}
+    if name == "bounds in integers":
+        keywords = {"dtype": torch.int32}
     tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
     numbers = {id(x): Var(-1 - i) for i, x in enumerate(tensors)}
 
@@ -92,7 +95,7 @@ def test_what_the_programs_found(name: str) -> None:
         return [named(x) for x in value] if isinstance(value, list) else numbers.get(id(value), value)
 
     out = function(*arguments, **keywords)
-    results = tuple((i, i) for i in range(len(out))) if isinstance(out, list | tuple) else ((0, None),)
+    results = tuple((i, (i,)) for i in range(len(out))) if isinstance(out, list | tuple) else ((0, ()),)
     program = Program(tensors, [Step(function, tuple(map(named, arguments)), keywords, results)])
     text, want, _ = CAPTURES["written"](program)
     found = outcome(text, tensors, want)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scalify_dl.frontends.torch.aliases import Argument, Share, effect_of
+from scalify_dl.readers.fx.aliases import Argument, Share, effect_of
 
 
 def test_the_table_is_that_of_the_installed_torch() -> None:
@@ -15,11 +15,11 @@ def test_the_table_is_that_of_the_installed_torch() -> None:
 
     from scalify_dl.capture.torch_aliases import table
 
-    kept = files("scalify_dl.frontends.torch").joinpath("aliases.tsv").read_text("utf-8").splitlines()
+    kept = files("scalify_dl.readers.fx").joinpath("aliases.tsv").read_text("utf-8").splitlines()
     ours = {row.split("\t")[0]: row for row in kept}
     theirs = {row.split("\t")[0]: row for row in table().splitlines()}
     differing = {name: (ours[name], row) for name, row in theirs.items() if ours.get(name, row) != row}
-    assert not differing, "python -m scalify_dl.capture.torch_aliases scalify_dl/frontends/torch/aliases.tsv"
+    assert not differing, "python -m scalify_dl.capture.torch_aliases scalify_dl/readers/fx/aliases.tsv"
     import torch
 
     if torch.__version__.startswith("2.13."):
@@ -63,6 +63,8 @@ def test_operators_that_are_said_to_give_views_do_so_whatever_the_strides() -> N
         ("c10d.recv_.default", ["tensors"]),
         ("c10d.alltoall_.default", ["output_tensors"]),
         ("c10d.send.default", []),
+        ("inductor.resize_storage_bytes_.default", ["variable"]),
+        ("inductor.accumulate_grad_.default", ["variable", "variable_grad", "new_grad"]),
         ("aten.__and__.Tensor", []),
     ],
 )

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.placement import Inexpressible
-from scalify_dl.frontends.torch import read
-from scalify_dl.frontends.torch.annotation import DTensorPlacement, beside, descriptor_path, load_annotations
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.placement import Inexpressible
 from scalify_dl.oracle.addressing import local_part
+from scalify_dl.readers.fx import read
+from scalify_dl.readers.fx.annotation import DTensorPlacement, beside, descriptor_path, load_annotations
 
 
 def placed(

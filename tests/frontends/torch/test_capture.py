@@ -21,11 +21,11 @@ from torch.distributed.tensor.parallel import (  # noqa: E402
 )
 
 from scalify_dl.capture.torch import capture, capture_exported, capture_pair  # noqa: E402
-from scalify_dl.frontends.export import export  # noqa: E402
 from scalify_dl.oracle import find_counterexample, load_program  # noqa: E402
-from scalify_dl.verify.conclude import conclude  # noqa: E402
-from scalify_dl.verify.options import Options  # noqa: E402
-from scalify_dl.verify.pipeline import analyse  # noqa: E402
+from scalify_dl.pairing.export import export  # noqa: E402
+from scalify_dl.prove.options import Options  # noqa: E402
+from scalify_dl.prove.pipeline import analyse  # noqa: E402
+from scalify_dl.report.conclude import conclude  # noqa: E402
 
 
 class Net(nn.Module):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from scalify_dl.frontends.graph import Graph, Tensor
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.torch import read_text
-from scalify_dl.frontends.torch.annotation import Annotations
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.readers.fx import read_text
+from scalify_dl.readers.fx.annotation import Annotations
 
 SIGNATURE = 'x: "f32[4, 6]", z: "f32[4, 6]", w: "f32[6]", b: "f32[8, 6]"'
 MESH = Mesh.parse("tp=2")
+KNOWN = Annotations(groups={"0": [0, 1]}, reductions={"_torchbind_obj1": "sum"})
 
 
 def graph(*lines: str, returned: str = "(y,)", more: str = "") -> Graph:
     body = "".join(f"        {line}\n" for line in lines)
     text = f"class G(torch.nn.Module):\n    def forward(self, {SIGNATURE}):\n{body}        return {returned}\n{more}"
-    return read_text(text, MESH, file="g.fx.txt", annotations=Annotations(groups={"0": [0, 1]}))
+    return read_text(text, MESH, file="g.fx.txt", annotations=KNOWN)
 
 
 def unknown(found: Graph, tensor: Tensor) -> bool:
@@ -56,6 +57,8 @@ READ = 'y: "f32[4, 6]" = torch.ops.aten.neg.default(x)'
         "k = torch.ops.c10d.new_collective_.default([x], self.pg)",
         "k = torch.ops.aten.bernoulli_.Tensor(x, z)",
         "k = torch.ops.aten.brand_new_.default(x)",
+        "k = torch.ops.inductor.resize_storage_bytes_.default(x, 0)",
+        "k = torch.ops.inductor.accumulate_grad_.default(x, z)",
         "k = torch.ops.aten.index_fill_.int_Scalar(x, 0, i, 1.0)",
         "k = torch.ops.aten.set_data.default(x, z)",
     ],
@@ -146,8 +149,9 @@ def test_collectives_into_lists_and_views_write_them() -> None:
         'p: "f32[4, 6]" = s[0]',
         'q: "f32[4, 6]" = s[1]',
         "_torchbind_obj0 = self._torchbind_obj0",
+        "_torchbind_obj1 = self._torchbind_obj1",
         "k = torch.ops.c10d.allgather_.default([[p, q]], [x], _torchbind_obj0)",
-        "l = torch.ops.c10d.allreduce_coalesced_.default([z], _torchbind_obj0, self.op)",
+        "l = torch.ops.c10d.allreduce_coalesced_.default([z], _torchbind_obj0, _torchbind_obj1)",
         'y: "f32[8, 6]" = torch.ops.aten.neg.default(b)',
     )
     assert not unknown(found, found.outputs[0].tensor)
@@ -171,3 +175,16 @@ def test_uninitialised_memory_that_is_filled_in_part_is_not_all_known() -> None:
         'y: "f32[8]" = torch.ops.aten.neg.default(e)',
     )
     assert "empty" in [op.kind for op in found.ops]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_a_body_whose_operands_are_cast_as_it_runs_is_not_what_its_text_says(enabled: bool) -> None:
+    call = f"k = torch.ops.higher_order.wrap_with_autocast('cpu', torch.bfloat16, {enabled}, None, sub_0, x, z)"
+    inner = INNER.replace("{returned}", "(r,)").replace("mul_.Tensor(a, 2.0);  a = None", "matmul.default(a, c)")
+    inner = inner.replace("[4, 6]", "[4, 4]").replace('r: "f32', 'r: "bf16' if enabled else 'r: "f32')
+    lines = ["sub_0 = self.sub_0", call.replace("x, z", "u, v"), f'g: "{"bf16" if enabled else "f32"}[4, 4]" = k[0]']
+    lines.append('y: "f32[4, 4]" = torch.ops.aten._to_copy.default(g, dtype = torch.float32)')
+    before = ['u: "f32[4, 4]" = torch.ops.aten.slice.Tensor(x, 1, 0, 4)']
+    before.append('v: "f32[4, 4]" = torch.ops.aten.slice.Tensor(z, 1, 0, 4)')
+    found = graph(*before, *lines, more=inner)
+    assert unknown(found, found.outputs[0].tensor) == enabled

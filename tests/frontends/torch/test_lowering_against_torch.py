@@ -10,7 +10,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from scalify_dl.frontends.torch import read_text  # noqa: E402
+from scalify_dl.readers.fx import read_text  # noqa: E402
 
 from .torch_eager import agree, run  # noqa: E402
 

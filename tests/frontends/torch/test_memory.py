@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from scalify_dl.frontends.graph import Graph, Tensor  # noqa: E402
-from scalify_dl.frontends.shapes import check  # noqa: E402
-from scalify_dl.frontends.torch import read_text  # noqa: E402
-from scalify_dl.frontends.torch.prune import prune  # noqa: E402
+from scalify_dl.ir.graph import Graph, Tensor  # noqa: E402
+from scalify_dl.ir.shapes import check  # noqa: E402
+from scalify_dl.readers.fx import read_text  # noqa: E402
+from scalify_dl.readers.fx.prune import prune  # noqa: E402
 
 from .torch_eager import run  # noqa: E402
 
@@ -40,7 +40,9 @@ def typed(lines: list[str], inputs: dict[str, Any]) -> list[str]:
         name, _, value = line.partition(" = ")
         exec(line, scope)
         made = scope[name.split(":")[0]]
-        found.append(f'{name}: "{printed(made)}" = {value}' if isinstance(made, torch.Tensor) and ":" not in name else line)
+        found.append(
+            f'{name}: "{printed(made)}" = {value}' if isinstance(made, torch.Tensor) and ":" not in name else line
+        )
     return found
 
 
@@ -180,6 +182,10 @@ WRITES = {
     "out_input": ["f = torch.ops.aten.mul.out(x, 2.0, out = x)"],
     "out_view": ["v = torch.ops.aten.select.int(x, 0, 1)", "f = torch.ops.aten.sum.IntList_out(x2, [0], out = v)"],
     "out_resized": ["e = torch.ops.aten.empty.memory_format([0], dtype = torch.float64)", "f = torch.ops.aten.add.out(x, x2, out = e)", "y = torch.ops.aten.neg.default(e)"],
+    "grows": ["e = torch.ops.aten.clone.default(r)", "f = torch.ops.aten.reshape.default(x2, [1, 4, 6])", "q = torch.ops.aten.reshape.default(z2, [1, 6, 4])", "h = torch.ops.aten.narrow.default(e, 0, 0, 4)", "g = torch.ops.aten.addbmm_.default(h, f, q)", "y = torch.ops.aten.neg.default(g)", "y2 = torch.ops.aten.mul.Tensor(x, 2)"],
+    "out_of_another_type_grows": ["e = torch.ops.aten.empty.memory_format([0], dtype = torch.uint8)", "f = torch.ops.aten.arange.start_out(2, 7, 0.5, out = e)", "y = torch.ops.aten.neg.default(e)"],
+    "out_of_another_type": ["e = torch.ops.aten.empty.memory_format([4], dtype = torch.int64)", "f = torch.ops.aten.arange.out(4.5, out = e)", "y = torch.ops.aten.neg.default(e)"],
+    "out_keeps_its_shape": ["e = torch.ops.aten.empty.memory_format([2, 3], dtype = torch.int64)", "f = torch.ops.aten.arange.start_out(1, 7, out = e)", "y = torch.ops.aten.neg.default(e)", "y2 = torch.ops.aten.mul.Tensor(x, 2)"],
     "max_out": ["e = torch.ops.aten.empty.memory_format([6], dtype = torch.float64)", "i9 = torch.ops.aten.empty.memory_format([6], dtype = torch.int64)", "f = torch.ops.aten.max.dim_max(x, 0, max = e, max_values = i9)", "y = torch.ops.aten.neg.default(e)", "y2 = torch.ops.aten.neg.default(i9)"],
     "batch_norm": ["f = torch.ops.aten.native_batch_norm.default(x, None, None, r, r2, True, 0.1, 1e-05)"],
     "batch_norm_eval": ["f = torch.ops.aten.native_batch_norm.default(x, None, None, r, r2, False, 0.1, 1e-05)"],
@@ -212,7 +218,12 @@ WRITES = {
     "complex": ["z9 = torch.ops.aten.complex.default(x, x2)", "a = torch.ops.aten.real.default(z9)", "k = torch.ops.aten.zero_.default(a)", "l = torch.ops.aten.imag.default(z9)", "k2 = torch.ops.aten.mul_.Tensor(l, 2.0)", "y = torch.ops.aten.view_as_real.default(z9)"],
     "complex_as_real": ["z9 = torch.ops.aten.complex.default(x, x2)", "a = torch.ops.aten.view_as_real.default(z9)", "k = torch.ops.aten.zero_.default(a)", "y = torch.ops.aten.real.default(z9)"],
     "adjoint_complex": ["z9 = torch.ops.aten.complex.default(x, x2)", "a = torch.ops.aten.adjoint.default(z9)", "b9 = torch.ops.aten.resolve_conj.default(a)", "y = torch.ops.aten.view_as_real.default(b9)"],
-    "fused_adam": ["st = torch.ops.aten.zeros.default([], dtype = torch.float32)", "f = torch.ops.aten._fused_adam_.default([x], [x2], [m1], [p], [], [st], lr = 0.1, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.0, eps = 1e-08, amsgrad = False, maximize = False)"],
+    "fused_adam": ["st = torch.ops.aten.ones.default([], dtype = torch.float32)", "f = torch.ops.aten._fused_adam_.default([x], [x2], [m1], [p], [], [st], lr = 0.1, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.5, eps = 1e-08, amsgrad = False, maximize = False)"],
+    "fused_adamw_top": ["st = torch.ops.aten.full.default([], 3, dtype = torch.float32)", "q = torch.ops.aten.mul.Tensor(p, 2)", "f = torch.ops.aten._fused_adamw_.default([x], [x2], [m1], [p], [q], [st], lr = 0.1, beta1 = 0.9, beta2 = 0.99, weight_decay = 0.5, eps = 1e-08, amsgrad = True, maximize = True)"],
+    "fused_sgd_scaled": ["st = torch.ops.aten.full.default([], 4, dtype = torch.float32)", "bad = torch.ops.aten.zeros.default([], dtype = torch.float32)", "f = torch.ops.aten._fused_sgd_.default([x], [x2], [m1], weight_decay = 0.5, momentum = 0.9, lr = 0.1, dampening = 0.1, nesterov = True, maximize = False, is_first_step = False, grad_scale = st, found_inf = bad)"],
+    "fused_sgd_stays": ["bad = torch.ops.aten.ones.default([], dtype = torch.float32)", "f = torch.ops.aten._fused_sgd_.default([x], [x2], [m1], weight_decay = 0.5, momentum = 0.9, lr = 0.1, dampening = 0.1, nesterov = True, maximize = False, is_first_step = False, found_inf = bad)"],
+    "fused_sgd_narrow": ["h = torch.ops.aten._to_copy.default(x, dtype = torch.bfloat16)", "g = torch.ops.aten._to_copy.default(x2, dtype = torch.bfloat16)", "q = torch.ops.aten._to_copy.default(m1, dtype = torch.bfloat16)", "f = torch.ops.aten._fused_sgd_.default([h], [g], [q], weight_decay = 0.5, momentum = 0.5, lr = 0.5, dampening = 0.0, nesterov = True, maximize = False, is_first_step = False)", "y = torch.ops.aten._to_copy.default(h, dtype = torch.float64)"],
+    "fused_sgd_out": ["e = torch.ops.aten.clone.default(x)", "f = torch.ops.aten._fused_sgd.out([x], [x2], [m1], weight_decay = 0.5, momentum = 0.9, lr = 0.1, dampening = 0.1, nesterov = True, maximize = False, is_first_step = False, out = [e])", "y = torch.ops.aten.neg.default(e)"],
     "broadcast_tensors": ["s = torch.ops.aten.broadcast_tensors.default([x, r])", "a = s[0]", "k = torch.ops.aten.zero_.default(a)", "y = torch.ops.aten.neg.default(x)"],
     "transposed_self": ["q = torch.ops.aten.narrow.default(x, 1, 0, 4)", "t = torch.ops.aten.t.default(q)", "f = torch.ops.aten.add_.Tensor(q, t)"],
     "halves": ["q = torch.ops.aten.narrow.default(x, 1, 0, 3)", "t = torch.ops.aten.narrow.default(x, 1, 3, 3)", "f = torch.ops.aten.add_.Tensor(q, t)"],
@@ -225,7 +236,7 @@ WRITES = {
 }  # fmt: skip
 UNKNOWN = {
     "foreach_twice", "foreach_crossed", "batch_norm", "resize", "as_strided", "as_strided_of_other_memory",
-    "step_slice_odd", "complex_as_real", "fused_adam", "broadcast_tensors", "rrelu",
+    "step_slice_odd", "complex_as_real", "fused_sgd_out", "fused_sgd_narrow", "out_of_another_type", "grows", "out_of_another_type_grows", "broadcast_tensors", "rrelu",
 }  # fmt: skip
 """Cases in which something is rightly unknown."""
 
@@ -270,7 +281,12 @@ def views_of(x: Any, r: random.Random) -> str:
     lo = r.randrange(n) if n else 0
     hi = r.randint(lo, n)
     options = ["alias.default({})", "detach.default({})", f"unsqueeze.default({{}}, {r.randint(0, rank)})"]
-    options += ["contiguous.default({})", "to.dtype({}, torch.float64)", "dropout.default({}, 0.1, False)", "clone.default({})"]
+    options += [
+        "contiguous.default({})",
+        "to.dtype({}, torch.float64)",
+        "dropout.default({}, 0.1, False)",
+        "clone.default({})",
+    ]
     if rank:
         order = list(range(rank))
         r.shuffle(order)
@@ -292,8 +308,20 @@ def views_of(x: Any, r: random.Random) -> str:
     return r.choice(options)
 
 
-WRITE_OPS = ["add_.Tensor({}, 1.5)", "mul_.Tensor({}, -2.0)", "zero_.default({})", "fill_.Scalar({}, 3.0)", "relu_.default({})"]
-CHANGES = ["t_.default({})", "unsqueeze_.default({}, 0)", "squeeze_.default({})", "detach_.default({})", "transpose_.default({}, 0, -1)"]
+WRITE_OPS = [
+    "add_.Tensor({}, 1.5)",
+    "mul_.Tensor({}, -2.0)",
+    "zero_.default({})",
+    "fill_.Scalar({}, 3.0)",
+    "relu_.default({})",
+]
+CHANGES = [
+    "t_.default({})",
+    "unsqueeze_.default({}, 0)",
+    "squeeze_.default({})",
+    "detach_.default({})",
+    "transpose_.default({}, 0, -1)",
+]
 
 
 def program(seed: int) -> tuple[list[str], dict[str, Any], list[str]]:

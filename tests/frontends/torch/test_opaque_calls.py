@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scalify_dl.frontends.torch import read_text
+from scalify_dl.readers.fx import read_text
 
 SIGNATURE = 'x: "f32[4]", w: "f32[4]", n'
 
@@ -85,3 +85,18 @@ def test_other_branches_are_other_calls() -> None:
         return identity("higher_order.strange(body_0, x)", before, modules=inner)
 
     assert call("sin") != call("cos")
+
+
+def test_results_may_be_lists_of_lists() -> None:
+    lines = [
+        "f = torch.ops.aten.mystery.default([x], [w])",
+        "a = f[0]",
+        'b: "f32[4]" = a[0];  a = None',
+        "c = f[1]",
+        'd: "f32[4]" = c[1];  c = None',
+        'y: "f32[4]" = torch.ops.aten.sub.Tensor(b, d)',
+    ]
+    body = "".join(f"        {line}\n" for line in lines)
+    found = read_text(f"class G(torch.nn.Module):\n    def forward(self, {SIGNATURE}):\n{body}        return (y,)\n")
+    assert [op.kind for op in found.ops] == ["unknown:aten.mystery.default", "subtract"]
+    assert found.ops[1].operands == found.ops[0].results

@@ -9,10 +9,10 @@ import pytest
 from scalify_dl import cli
 from scalify_dl.commands.family import symbolic
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.sizes import Sizes, resolved
-from scalify_dl.frontends.torch import read_text
-from scalify_dl.symbolic.captures import Capture
-from scalify_dl.verify.options import Options
+from scalify_dl.families.captures import Capture
+from scalify_dl.prove.options import Options
+from scalify_dl.readers.fx import read_text
+from scalify_dl.readers.sizes import Sizes, resolved
 
 HEAD = """ExportedProgram:
     class GraphModule(torch.nn.Module):
@@ -84,7 +84,7 @@ def verdict(folder: Path, base: str, dist: str, sizes: str, relate: str = "", sa
         relations = folder / "relate.yaml"
         relations.write_text(relate)
     words = [f"{capture[0]} {file} dp={4 << n}" for n, file in enumerate(capture[2:])]
-    return symbolic(Capture(capture[0], (capture[1],), "dp=2", relations), sizes, words, Options(), as_json=False)
+    return symbolic(Capture(capture[0], (capture[1],), "dp=2", relations), sizes, words, Options())
 
 
 def test_at_given_sizes_every_type_is_a_number() -> None:

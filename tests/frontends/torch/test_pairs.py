@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.facts.files import write
-from scalify_dl.frontends.export import export
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.pairing.export import export
 from scalify_dl.pysouffle import Program
 
 ROOT = Path(__file__).parents[3]

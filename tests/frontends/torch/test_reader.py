@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalify_dl.errors import InputError
-from scalify_dl.frontends.graph import Frame
-from scalify_dl.frontends.torch import looks_like_fx, read_text
-from scalify_dl.frontends.torch.reader import parse
-from scalify_dl.frontends.torch.syntax import Call, Item, Ref, Symbol, tensor_type
+from scalify_dl.ir.graph import Frame
+from scalify_dl.readers.fx import looks_like_fx, read_text
+from scalify_dl.readers.fx.reader import parse
+from scalify_dl.readers.fx.syntax import Call, Item, Ref, Symbol, tensor_type
 
 SMALL = """
 class GraphModule(torch.nn.Module):

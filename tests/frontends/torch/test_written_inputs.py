@@ -8,7 +8,7 @@ import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
-from scalify_dl.frontends.export import export
+from scalify_dl.pairing.export import export
 
 TEXT = """class G(torch.nn.Module):
     def forward(self, a: "f32[4]", b: "f32[4]", x: "f32[4]"):

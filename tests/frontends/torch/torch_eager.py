@@ -9,13 +9,13 @@ import numpy as np
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from scalify_dl.frontends.graph import Graph
-from scalify_dl.frontends.mesh import Mesh
-from scalify_dl.frontends.shapes import check
-from scalify_dl.frontends.tables import TableWriter
-from scalify_dl.frontends.torch import read_text
+from scalify_dl.facts.tables import TableWriter
+from scalify_dl.ir.graph import Graph
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.shapes import check
 from scalify_dl.oracle.execute import Machine
 from scalify_dl.oracle.program import load_program
+from scalify_dl.readers.fx import read_text
 
 Array = np.ndarray[Any, Any]
 

@@ -1,0 +1,87 @@
+"""Random steps around norms of many tensors: roots of sums, put side by side, squared and added up over the ranks."""
+
+from __future__ import annotations
+
+from math import prod
+
+from scalify_dl.ir.graph import Graph, Tensor
+
+from .world import World, step
+
+
+@step("norm-of-norms", 0.4)
+def norm_of_norms(w: World) -> None:
+    """The norm of two or three values, by way of the norm of each."""
+    count = w.rng.choice([2, 2, 3])
+    first = w.input("f32", rank=w.rng.choice([1, 2]))
+    layout = w.placement(first)
+    terms = [first]
+    while len(terms) < count:
+        placed = layout if layout is not None and w.chance(0.8) else w.layout(first.base.shape, pending=w.slip())
+        terms.append(w.input("f32", shape=first.base.shape, layout=placed))
+    sort = "abs" if w.slip() else w.rng.choice(["square", "square", "power", "abs"])
+    below, again, moved = w.slip(), w.rng.choice(["product", "product", "power"]), w.chance(0.3)
+    kept = [w.chance(0.2) for _ in terms]  # of which no root is taken
+
+    def norms(g: Graph, values: list[Tensor]) -> tuple[Tensor, Tensor]:
+        parts = []
+        for x, bare in zip(values, kept, strict=True):
+            each = x if below else _raised(w, g, x, sort)
+            total = w.emit(g, "reduce", [each], dimensions=list(range(len(x.shape))), reducer="sum")
+            root = total if bare else w.emit(g, "sqrt", [total])
+            parts.append(w.emit(g, "reshape", [root], shape=(1,)))
+        side = w.emit(g, "concatenate", parts, dimension=0)
+        if moved:
+            side = w.emit(g, "broadcast", [w.emit(g, "reshape", [side], shape=(1, count))], shape=(1, count, 2),
+                          dimensions=[0, 1])  # fmt: skip
+        squares = _raised(w, g, side, "square" if again == "product" else "power")
+        return squares, w.emit(g, "reduce", [squares], dimensions=list(range(len(side.shape))), reducer="sum")
+
+    (base, total), (dist, mine) = norms(w.base, [t.base for t in terms]), norms(w.dist, [t.dist for t in terms])
+    w.add(base, dist)
+    groups = w.groups() if w.slip() else w.pair.groups(*w.axes())
+    reduced = w.emit(w.dist, "all-reduce", [mine], reducer="sum", groups=groups)
+    w.add(total, mine)
+    w.add(*(w.emit(g, "sqrt", [x]) for g, x in ((w.base, total), (w.dist, reduced))))
+
+
+@step("sum-of-sides", 0.4)
+def sum_of_sides(w: World) -> None:
+    """The sum of a row of three or four values; the ranks add up those that they share and the others in two rows."""
+    axis = w.axes()[0]
+    whole = w.rng.sample([True, True, False, False], w.rng.choice([3, 4]))
+    size = w.pair.mesh.axis_size(axis)
+    shapes = [[size * w.rng.choice([1, 2]), *w.rng.choice([[], [2]])] for _ in whole]
+    twins = [
+        w.input("f32", shape=s, layout=w.pair.layout(s, {} if kept != w.slip() else {0: axis}))
+        for s, kept in zip(shapes, whole, strict=True)
+    ]
+    squared, rooted = w.chance(0.7), w.chance(0.5)
+
+    def total(g: Graph, values: list[Tensor]) -> Tensor:
+        rows = []
+        for x in values:
+            each = _raised(w, g, x, "square") if squared else x
+            if rooted and squared:
+                norm = w.emit(g, "reduce", [each], dimensions=list(range(len(x.shape))), reducer="sum")
+                each = w.emit(g, "sqrt", [norm])
+            rows.append(w.emit(g, "reshape", [each], shape=(prod(each.shape),)))
+        row = w.emit(g, "concatenate", rows, dimension=0) if len(rows) > 1 else rows[0]
+        row = _raised(w, g, row, "square") if rooted and squared else row
+        return w.emit(g, "reduce", [row], dimensions=[0], reducer="sum")
+
+    mine = [total(w.dist, [t.dist for t, k in zip(twins, whole, strict=True) if k == kept]) for kept in (True, False)]
+    groups = w.groups() if w.slip() else w.pair.groups(axis)
+    shared = w.emit(w.dist, "all-reduce", [mine[1]], reducer="sum", groups=groups)
+    if w.slip():
+        shared = mine[1]
+    w.add(total(w.base, [t.base for t in twins]), w.emit(w.dist, "add", [mine[0], shared]))
+
+
+def _raised(w: World, g: Graph, x: Tensor, sort: str) -> Tensor:
+    """A square, as a product or as a power; or a magnitude."""
+    if sort == "abs":
+        return w.emit(g, "abs", [x])
+    if sort == "power":
+        return w.emit(g, "power", [x, g.splat(2.0, x.dtype, x.shape)])
+    return w.emit(g, "multiply", [x, x])

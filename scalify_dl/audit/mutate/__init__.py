@@ -1,0 +1,1 @@
+"""Mutation campaign: real graphs, broken in every way we can think of."""

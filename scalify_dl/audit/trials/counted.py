@@ -1,0 +1,129 @@
+"""Wrong programs by hand about counts that ranges decide, and numbers that differ by a factor."""
+
+from __future__ import annotations
+
+from scalify_dl.audit.pair import Pair, spread
+from scalify_dl.ir.graph import Graph, Tensor
+
+from .number import numbers
+from .registry import trial
+
+
+def count(g: Graph, ids: Tensor, bound: int, way: str, dtype: str) -> Tensor:
+    """How many ids compare so, counted in that type."""
+    mask = g.emit("compare", [ids, g.splat(bound, ids.dtype, ids.shape)], direction=way)
+    flags = g.emit("convert", [mask], dtype=dtype)
+    return g.emit("reduce", [flags], dimensions=[0], reducer="sum")
+
+
+def over_the_count(pair: Pair, expected: int, found: Tensor) -> None:
+    """Outputs: an input over that number, and over what the distributed side counts."""
+    x, dx = pair.input((4, 2))
+    number = found if found.dtype == "f32" else pair.dist.emit("convert", [found], dtype="f32")
+    quotient = pair.dist.emit("divide", [dx, spread(pair.dist, number, dx.shape, [])])
+    pair.outputs(numbers(pair.base, "divide", x, expected), quotient)
+
+
+def counted(dtype: str, *, shape: int, range: tuple[int, int], bound: int, way: str, expected: int) -> Pair:
+    """A count of ids that are given to both sides, as the type `dtype`."""
+    pair = Pair({"tp": 2})
+    _, ids = pair.input((shape,), dtype="s32", range=range)
+    pair.dist.inputs[-1].range = range
+    if dtype[0] == "u":
+        ids = pair.dist.emit("convert", [ids], dtype=dtype)
+    over_the_count(pair, expected, count(pair.dist, ids, bound, way, "s32" if dtype[0] == "u" else dtype))
+    return pair
+
+
+@trial
+def ids_that_a_cast_wraps_are_not_all_large() -> Pair:
+    """Of ids in 250 … 259, as u8, some are 0 … 3."""
+    return counted("u8", shape=4, range=(250, 260), bound=250, way="GE", expected=4)
+
+
+@trial
+def a_count_that_wraps_round() -> Pair:
+    """200 truths are -56 in s8."""
+    return counted("s8", shape=200, range=(0, 6), bound=-100, way="NE", expected=200)
+
+
+@trial
+def ids_that_may_be_the_last_one() -> Pair:
+    """Ids in 0 … 5, compared with 5."""
+    return counted("f32", shape=4, range=(0, 6), bound=5, way="NE", expected=4)
+
+
+@trial
+def ids_that_may_be_the_first_one() -> Pair:
+    """Ids in 0 … 5, compared with 0."""
+    return counted("f32", shape=4, range=(0, 6), bound=0, way="GT", expected=4)
+
+
+@trial
+def the_largest_count_is_no_sum_of_counts() -> Pair:
+    """The maximum over two ranks of a count of 4 is 4."""
+    pair = Pair({"tp": 2})
+    _, ids = pair.input((4,), dtype="s32", range=(0, 6))
+    pair.dist.inputs[-1].range = (0, 6)
+    mine = count(pair.dist, ids, -100, "NE", "f32")
+    over_the_count(pair, 8, pair.dist.emit("all-reduce", [mine], reducer="max", groups=pair.groups("tp")))
+    return pair
+
+
+@trial
+def a_number_beside_another_term_is_no_multiple_of_its_own() -> Pair:
+    """x where it is large, else 1 / 2; in the baseline 1 / 16, the ratio made good afterwards."""
+    pair, made = Pair({"tp": 2}), []
+    x, dx = pair.input((4, 2))
+    for g, y, number in ((pair.base, x, 0.0625), (pair.dist, dx, 0.5)):
+        large = g.emit("compare", [y, g.splat(0.25, "f32", y.shape)], direction="GT")
+        made.append(g.emit("select", [large, g.splat(number, "f32", y.shape), y]))
+    pair.outputs(made[0], numbers(pair.dist, "divide", made[1], 8))
+    return pair
+
+
+@trial
+def numbers_that_are_no_multiples_of_reals() -> Pair:
+    """6 where it is large, over 4 and then over 2, in integers."""
+    pair, made = Pair({"tp": 2}), []
+    x, dx = pair.input((4, 2), dtype="s32", range=(0, 6))
+    for g, y, number in ((pair.base, x, 3), (pair.dist, dx, 7)):
+        large = g.emit("compare", [y, g.splat(2, "s32", y.shape)], direction="GT")
+        made.append(g.emit("select", [large, g.splat(number, "s32", y.shape), g.splat(0, "s32", y.shape)]))
+    pair.outputs(numbers(pair.base, "multiply", made[0], 7), numbers(pair.dist, "divide", made[1], 3))
+    return pair
+
+
+@trial
+def half_on_each_of_two_ranks_is_no_pending_half() -> Pair:
+    """1 / 2 wherever a sharded x is large, added up over ranks that have the same x."""
+    pair, made = Pair({"dp": 2, "tp": 2}), []
+    x, dx = pair.input((4, 2), {0: "dp"})
+    for g, y, number in ((pair.base, x, 0.0625), (pair.dist, dx, 0.5)):
+        large = g.emit("compare", [y, g.splat(0.25, "f32", y.shape)], direction="GT")
+        made.append(g.emit("select", [large, g.splat(number, "f32", y.shape), g.splat(0.0, "f32", y.shape)]))
+    summed = pair.dist.emit("all-reduce", [made[1]], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(made[0], numbers(pair.dist, "divide", summed, 8))
+    return pair
+
+
+@trial
+def a_root_of_what_may_be_negative() -> Pair:
+    """The square of a root of -1 is no number."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 2), {0: "tp"})
+    root = pair.dist.emit("sqrt", [dx])
+    pair.outputs(pair.base.emit("abs", [x]), pair.dist.emit("abs", [pair.dist.emit("multiply", [root, root])]))
+    return pair
+
+
+@trial
+def a_square_of_what_is_half_a_root() -> Pair:
+    """The root of a square beside a value of which no root was taken."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((4,)), pair.input((4,))
+    squares = [g.emit("multiply", [v, v]) for g, v in ((pair.base, x), (pair.dist, dx))]
+    side = pair.dist.emit("concatenate", [pair.dist.emit("sqrt", [squares[1]]), dy], dimension=0)
+    found = pair.dist.emit("multiply", [side, side])
+    pair.outputs(pair.base.emit("concatenate", [squares[0], y], dimension=0), found)
+    return pair

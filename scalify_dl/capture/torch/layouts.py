@@ -1,0 +1,63 @@
+"""How ranks hold the baseline's tensors, told by the values that they have: which mesh axis shards which dim.
+
+The baseline's batch is cut by hand, a weight is a plain tensor made of `w.chunk(n)[rank]`: nothing in the program says
+so, but the numbers of the captured run do. What no cut of the baseline's value explains is said to have no layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import torch
+
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.readers.fx.annotation import UNPLACED
+
+__all__ = ["layout_entry"]
+
+
+def layout_entry(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh) -> list[Any] | None:
+    """The placement entry of a tensor of which rank r holds `parts[r]`; None where values do not decide."""
+    shapes = {tuple(part.shape) for part in parts.values()}
+    if len(shapes) != 1 or whole.dtype != next(iter(parts.values())).dtype:
+        return None
+    local = shapes.pop()
+    if len(local) != whole.dim():
+        return None
+    axes = [(name, size) for name, size in mesh.axes if size > 1]
+    found = [dims for dims in _cuts(whole.shape, local, [size for _, size in axes]) if _fits(whole, parts, mesh, dims)]
+    if len(found) > 1:
+        return None
+    cuts = ["Replicate()" if dim is None else f"Shard(dim={dim})" for dim in found[0]] if found else []
+    text = f"({', '.join(cuts)},)" if found else UNPLACED
+    return [text, list(whole.shape), list(local), [name for name, _ in axes]]
+
+
+def _cuts(whole: Sequence[int], local: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[int | None, ...]]:
+    """Which dim each mesh axis shards (None: it holds copies), so that the local shape comes out."""
+    for dims in product([None, *range(len(whole))], repeat=len(sizes)):
+        shape = list(whole)
+        for dim, size in zip(dims, sizes, strict=True):
+            if dim is not None:
+                if shape[dim] % size:
+                    break
+                shape[dim] //= size
+        else:
+            if shape == list(local):
+                yield dims
+
+
+def _fits(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh, dims: Sequence[int | None]) -> bool:
+    """Whether every rank holds its block of a cut."""
+    for rank, part in parts.items():
+        block = whole
+        place = [c for c, (_, size) in zip(mesh.coordinates[rank], mesh.axes, strict=True) if size > 1]
+        sizes = [size for _, size in mesh.axes if size > 1]
+        for dim, at, size in zip(dims, place, sizes, strict=True):
+            if dim is not None:
+                block = block.chunk(size, dim)[at]
+        if not torch.equal(block, part):
+            return False
+    return True

@@ -1,0 +1,164 @@
+"""Graphs → fact tables (docs/facts.md): unique readable ids, one row per fact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from math import prod
+
+from scalify_dl.facts.model import Facts
+from scalify_dl.facts.names import SEPARATOR
+from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
+from scalify_dl.ir.literals import ITEMS_LIMIT, LIMIT, Literal
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.vocabulary import GROUPED
+
+_UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
+_ESCAPED = re.compile(rf"[^\S ]|[\x00-\x1f\x7f-\x9f{SEPARATOR}]|\\x")
+_INTEGER_TYPE = re.compile(r"pred\Z|[su]\d+\Z")
+
+
+class TableWriter:
+    """Writes graphs into one `Facts`. Ids of distributed ops and tensors are the dump's names, those of the baseline
+    have the prefix `base/`; several distributed programs have `r0/`, `r1/`, … Ids are made unique by `~2`, `~3`, …"""
+
+    def __init__(self, mesh: Mesh) -> None:
+        self.facts = Facts()
+        self.mesh = mesh
+        self.ids: dict[Tensor, str] = {}
+        self.op_ids: dict[Op, str] = {}
+        self._used: dict[str, set[str]] = {"op": set(), "tensor": set(), "graph": set()}
+        self._stacks: dict[tuple[Frame, ...], list[tuple[int, str, int, str]]] = {}
+        self._next: dict[tuple[str, str], int] = {}
+        facts = self.facts
+        for position, (axis, size) in enumerate(mesh.axes):
+            facts.add("mesh_axis", axis, position, size)
+        for rank, coordinates in enumerate(mesh.coordinates):
+            for (axis, _), coordinate in zip(mesh.axes, coordinates, strict=True):
+                facts.add("rank_coord", rank, axis, coordinate)
+
+    def _unique(self, space: str, name: str) -> str:
+        """The name, or the name with a number where it is taken."""
+        used = self._used[space]
+        chosen = name
+        while chosen in used:
+            count = self._next.get((space, name), 1) + 1
+            self._next[space, name] = count
+            chosen = f"{name}~{count}"
+        used.add(chosen)
+        return chosen
+
+    def graph(self, graph: Graph, role: str, name: str, prefix: str) -> str:
+        """Writes a graph with its regions; returns its id."""
+        facts = self.facts
+        graph_id = self._unique("graph", name)
+        facts.add("graph", graph_id, role)
+        if graph.ranks is not None:
+            facts.extend("runs", ((graph_id, rank) for rank in graph.ranks))
+        for position, port in enumerate(graph.inputs):
+            name = port.tensor.name or f"input{position}"
+            facts.add("input", graph_id, position, self.tensor(port.tensor, graph_id, prefix, name))
+        for op in graph.ops:
+            self.op(op, graph_id, role, prefix)
+        for position, port in enumerate(graph.outputs):
+            facts.add("output", graph_id, position, self.ids[port.tensor])
+        for tensor, text, why in graph.assumptions:
+            facts.add("assume", self.ids[tensor], clean(text), why)
+        return graph_id
+
+    def tensor(self, tensor: Tensor, graph_id: str, prefix: str, name: str) -> str:
+        """Writes a tensor's rows; returns its id."""
+        facts = self.facts
+        tensor_id = self._unique("tensor", prefix + clean(name))
+        self.ids[tensor] = tensor_id
+        facts.tables["tensor"].append((tensor_id, graph_id, tensor.dtype, len(tensor.shape)))
+        dims = facts.tables["dim"]
+        for position, size in enumerate(tensor.shape):
+            dims.append((tensor_id, position, size))
+        if tensor.name:
+            facts.tables["tensor_name"].append((tensor_id, clean(tensor.name)))
+        if tensor.literal is not None:
+            self.literal(tensor_id, tensor, tensor.literal)
+        return tensor_id
+
+    def literal(self, tensor_id: str, tensor: Tensor, literal: Literal) -> None:
+        """Writes the value of a constant."""
+        facts = self.facts
+        facts.add("literal", tensor_id, exact(literal.text))
+        ratio = literal.rational
+        if ratio is not None and abs(ratio.numerator) < LIMIT and ratio.denominator < LIMIT:
+            facts.add("literal_rational", tensor_id, ratio.numerator, ratio.denominator)
+        if literal.sha256 is not None:
+            facts.add("literal_hash", tensor_id, literal.sha256)
+        items = literal.items
+        count = prod(tensor.shape)
+        if items is None and ratio is not None and ratio.denominator == 1 and _INTEGER_TYPE.match(tensor.dtype):
+            items = (int(ratio),) * count if count <= ITEMS_LIMIT else None
+        if items is not None and all(abs(item) < LIMIT for item in items):
+            facts.extend("literal_item", ((tensor_id, index, item) for index, item in enumerate(items)))
+
+    def op(self, op: Op, graph_id: str, role: str, prefix: str) -> None:
+        """Writes an op's rows."""
+        tables = self.facts.tables
+        op_id = self._unique("op", prefix + clean(op.name))
+        self.op_ids[op] = op_id
+        tables["op"].append((op_id, graph_id, exact(op.kind)))
+        for position, operand in enumerate(op.operands):
+            tables["operand"].append((op_id, position, self.ids[operand]))
+        for position, result in enumerate(op.results):
+            tables["result"].append((op_id, position, self.tensor(result, graph_id, prefix, result.name or op.name)))
+        for key, values in op.numbers.items():
+            for position, value in enumerate(values):
+                if (key, position) not in op.rank_numbers:
+                    tables["attr_number"].append((op_id, exact(key), position, value))
+        for key, texts in op.symbols.items():
+            for position, text in enumerate(texts):
+                tables["attr_symbol"].append((op_id, exact(key), position, exact(text)))
+        for (key, position), by_rank in op.rank_numbers.items():
+            for rank, value in sorted(by_rank.items()):
+                tables["rank_number"].append((op_id, exact(key), position, rank, value))
+        if op.kind in GROUPED:
+            for number, position, rank in self.members(op, role):
+                tables["group"].append((op_id, number, position, rank))
+        for source, target in op.pairs or ():
+            tables["permute_pair"].append((op_id, source, target))
+        for position, region in enumerate(op.regions):
+            name = self.graph(region, role, f"{op_id}/{clean(region.name) or position}", f"{op_id}/")
+            tables["region"].append((op_id, position, name))
+        if op.source:
+            tables["source"] += [(op_id, *frame) for frame in self.frames(op.source)]
+        if op.layer is not None:
+            tables["layer"].append((op_id, op.layer))
+
+    def frames(self, source: Sequence[Frame]) -> list[tuple[int, str, int, str]]:
+        """(position, file, line, function) of a source stack; ops share most of their stacks."""
+        key = tuple(source)
+        found = self._stacks.get(key)
+        if found is None:
+            found = [(n, clean(frame.file), frame.line, clean(frame.function)) for n, frame in enumerate(source)]
+            self._stacks[key] = found
+        return found
+
+    def members(self, op: Op, role: str) -> Iterator[tuple[int, int, int]]:
+        """(group, position, rank) of a collective; a baseline runs on one rank, which is every group."""
+        groups = op.groups
+        if groups is None and op.replica_groups_all:
+            groups = [list(range(self.mesh.size))]
+        if role == "base" and groups is not None:
+            groups = [[0]]
+        for number, group in enumerate(groups or ()):
+            for position, rank in enumerate(group):
+                yield number, position, rank
+
+
+@lru_cache(maxsize=65536)
+def clean(text: str) -> str:
+    """A name of the fact files: no tabs, line breaks or other control characters, no separator of made names."""
+    return _UNSAFE.sub(" ", text).replace(SEPARATOR, "|") if _UNSAFE.search(text) or SEPARATOR in text else text
+
+
+@lru_cache(maxsize=65536)
+def exact(text: str) -> str:
+    """A value of the fact files: what `clean` takes out is written `\\x…;`, so that different texts stay different."""
+    return _ESCAPED.sub(lambda found: f"\\x{ord(found[0][0]):x};" + found[0][1:], text)

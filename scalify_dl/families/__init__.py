@@ -1,0 +1,1 @@
+"""Families: captures whose sizes are formulas, and one proof for all sizes."""

@@ -1,0 +1,349 @@
+"""One program written by hand: a method for every op of the vocabulary (see `builder`)."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+from types import FrameType
+
+from scalify_dl.errors import InputError
+
+from .graph import Frame, Graph, Op, Tensor
+from .literals import Literal
+from .mesh import Mesh
+from .shapes import check_op, complete
+from .vocabulary import ELEMENTWISE
+
+Scalar = int | float | Fraction
+Axes = str | Sequence[str]
+Attribute = int | str | Sequence[int] | Sequence[str]
+
+_HERE = os.path.abspath(__file__)
+
+
+class Program:
+    """One program under construction. `graph` is the graph; ops get the caller's line as their source."""
+
+    def __init__(self, name: str, mesh: Mesh, graph: Graph | None = None) -> None:
+        self.mesh = mesh
+        self.graph = graph or Graph(name)
+        self._names: dict[str, int] = {}
+
+    def op(
+        self,
+        kind: str,
+        *operands: Tensor,
+        dtype: str | None = None,
+        shape: Sequence[int] | None = None,
+        name: str | None = None,
+        groups: list[list[int]] | None = None,
+        pairs: Iterable[tuple[int, int]] | None = None,
+        regions: Sequence[Graph] = (),
+        types: Sequence[tuple[str, tuple[int, ...]]] | None = None,
+        rank_numbers: Mapping[tuple[str, int], Mapping[int, int]] | None = None,
+        attributes: Mapping[str, Attribute] | None = None,
+        **more: Attribute,
+    ) -> Op:
+        """Appends an op of any kind; attributes are keywords or a mapping (numbers or symbols, single or lists)."""
+        numbers: dict[str, list[int]] = {}
+        symbols: dict[str, list[str]] = {}
+        for key, value in {**(attributes or {}), **more}.items():
+            if isinstance(value, str):
+                symbols[key] = [value]
+            elif isinstance(value, int):
+                numbers[key] = [value]
+            elif value and all(isinstance(item, str) for item in value):
+                symbols[key] = [str(item) for item in value]
+            else:
+                numbers[key] = [int(item) for item in value]
+        if types is None and (dtype is not None or shape is not None):
+            types = [complete(kind, operands, dtype, shape)]
+        if rank_numbers and types is None:
+            for (key, position), by_rank in rank_numbers.items():
+                values = numbers.setdefault(key, [])
+                values.extend([0] * (position + 1 - len(values)))
+                values[position] = by_rank[min(by_rank)]
+        op = self.graph.add(
+            kind,
+            operands,
+            types,
+            name=self._name(name or kind.replace("custom:", "")),
+            numbers=numbers,
+            symbols=symbols,
+            groups=groups,
+            pairs=None if pairs is None else list(pairs),
+            regions=regions,
+            source=_caller(),
+        )
+        for (key, position), by_rank in (rank_numbers or {}).items():
+            op.rank_numbers[key, position] = dict(by_rank)
+        check_op(op)
+        return op
+
+    def _name(self, name: str) -> str:
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        return f"{name}.{count}" if count else name
+
+    def __getattr__(self, name: str) -> Callable[..., Tensor]:
+        kind = name.replace("_", "-")
+        if kind not in ELEMENTWISE:
+            raise AttributeError(f"no op `{name}`")
+
+        def elementwise(*operands: Tensor | Scalar, direction: str = "") -> Tensor:
+            attributes = {"direction": direction} if direction else {}
+            return self.op(kind, *self._broadcast(operands), attributes=attributes).result
+
+        return elementwise
+
+    def _broadcast(self, operands: Sequence[Tensor | Scalar]) -> list[Tensor]:
+        """Scalars become constants of the type of the first tensor."""
+        like = next((x for x in operands if isinstance(x, Tensor)), None)
+        if like is None:
+            raise InputError("an elementwise op of scalars alone")
+        return [x if isinstance(x, Tensor) else self.full(x, like.shape, like.dtype) for x in operands]
+
+    def input(
+        self, name: str, shape: Sequence[int], dtype: str = "f32", *, range: tuple[int, int] | None = None
+    ) -> Tensor:
+        """An input; the same name on both sides pairs."""
+        return self.graph.input(name, dtype, shape, path=name, range=range)
+
+    def output(self, *values: Tensor) -> None:
+        """Outputs, paired with the other side's by position."""
+        for value in values:
+            self.graph.output(value)
+
+    # values
+
+    def constant(self, value: Scalar | Literal, dtype: str = "f32", shape: Sequence[int] = ()) -> Tensor:
+        """A constant (scalar or splat, or a literal)."""
+        op = self.op("constant", dtype=dtype, shape=shape)
+        op.result.literal = value if isinstance(value, Literal) else Literal.scalar(value, dtype)
+        return op.result
+
+    def full(self, value: Scalar, shape: Sequence[int], dtype: str = "f32") -> Tensor:
+        """A scalar constant broadcast to a shape."""
+        scalar = self.constant(value, dtype)
+        return self.broadcast(scalar, shape, ()) if shape else scalar
+
+    def rank_constant(self, values: Mapping[int, int], dtype: str = "s32") -> Tensor:
+        """An integer scalar that depends on the rank."""
+        return self.op("constant", dtype=dtype, shape=(), rank_numbers={("value", 0): values}).result
+
+    def iota(self, shape: Sequence[int], dimension: int, dtype: str = "s32") -> Tensor:
+        """The index along a dim."""
+        return self.op("iota", dtype=dtype, shape=shape, dimension=dimension).result
+
+    def partition_id(self) -> Tensor:
+        """The rank itself."""
+        return self.op("partition-id", dtype="u32", shape=()).result
+
+    # structure
+
+    def broadcast(self, x: Tensor, shape: Sequence[int], dimensions: Sequence[int]) -> Tensor:
+        """Operand dim i becomes result dim `dimensions[i]`."""
+        return self.op("broadcast", x, shape=shape, dimensions=list(dimensions)).result
+
+    def reshape(self, x: Tensor, shape: Sequence[int]) -> Tensor:
+        """Row-major."""
+        return self.op("reshape", x, shape=shape).result
+
+    def transpose(self, x: Tensor, *dimensions: int) -> Tensor:
+        """Result dim j is operand dim `dimensions[j]`."""
+        return self.op("transpose", x, dimensions=list(dimensions)).result
+
+    def slice(self, x: Tensor, dim: int, start: int | Mapping[int, int], limit: int | Mapping[int, int]) -> Tensor:
+        """`start:limit` along one dim; a mapping from rank to number where it depends on the rank."""
+        starts: list[int] = [0] * len(x.shape)
+        limits: list[int] = list(x.shape)
+        by_rank: dict[tuple[str, int], Mapping[int, int]] = {}
+        for key, values, value in (("start", starts, start), ("limit", limits, limit)):
+            if isinstance(value, Mapping):
+                by_rank[key, dim] = value
+                values[dim] = value[min(value)]
+            else:
+                values[dim] = value
+        return self.op("slice", x, start=starts, limit=limits, stride=[1] * len(x.shape), rank_numbers=by_rank).result
+
+    def split(self, x: Tensor, dim: int, sizes: Sequence[int]) -> list[Tensor]:
+        """Consecutive slices of the given sizes."""
+        parts, at = [], 0
+        for size in sizes:
+            parts.append(self.slice(x, dim, at, at + size))
+            at += size
+        return parts
+
+    def pad(self, x: Tensor, value: Scalar, low: Sequence[int], high: Sequence[int]) -> Tensor:
+        """Padding before and after every dim."""
+        fill = self.constant(value, x.dtype)
+        return self.op("pad", x, fill, low=list(low), high=list(high), interior=[0] * len(x.shape)).result
+
+    def concatenate(self, values: Sequence[Tensor], dimension: int) -> Tensor:
+        """Along one dim."""
+        return self.op("concatenate", *values, dimension=dimension).result
+
+    def reverse(self, x: Tensor, *dimensions: int) -> Tensor:
+        """Elements in opposite order."""
+        return self.op("reverse", x, dimensions=list(dimensions)).result
+
+    def convert(self, x: Tensor, dtype: str) -> Tensor:
+        """A cast."""
+        return self.op("convert", x, dtype=dtype).result
+
+    # reductions and contractions
+
+    def reduce(self, x: Tensor, dimensions: int | Sequence[int], reducer: str = "sum") -> Tensor:
+        """A reduction over dims."""
+        gone = [dimensions] if isinstance(dimensions, int) else list(dimensions)
+        return self.op("reduce", x, dimensions=gone, reducer=reducer).result
+
+    def cumulative(self, x: Tensor, dimension: int, reducer: str = "sum") -> Tensor:
+        """A running reduction."""
+        return self.op("cumulative", x, dimension=dimension, reducer=reducer).result
+
+    def dot(
+        self, lhs: Tensor, rhs: Tensor, contract: tuple[Sequence[int], Sequence[int]],
+        batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
+    ) -> Tensor:  # fmt: skip
+        """Contraction over (lhs dims, rhs dims), with batch dims in front of the result."""
+        return self.op(
+            "dot",
+            lhs,
+            rhs,
+            lhs_contracting_dims=list(contract[0]),
+            rhs_contracting_dims=list(contract[1]),
+            lhs_batch_dims=list(batch[0]),
+            rhs_batch_dims=list(batch[1]),
+        ).result
+
+    def matmul(self, x: Tensor, w: Tensor) -> Tensor:
+        """Last dim of x with first of w; leading dims of x stay."""
+        return self.dot(x, w, ([len(x.shape) - 1], [0]))
+
+    def softmax(self, x: Tensor, dim: int) -> Tensor:
+        """exp(x - max) / sum."""
+        kept = [d for d in range(len(x.shape)) if d != dim]
+        top = self.broadcast(self.reduce(x, dim, "max"), x.shape, kept)
+        e = self.exponential(self.subtract(x, top))
+        return self.divide(e, self.broadcast(self.reduce(e, dim), x.shape, kept))
+
+    # indexing
+
+    def embedding(self, table: Tensor, ids: Tensor) -> Tensor:
+        """Rows of a table."""
+        rank = len(ids.shape)
+        return self.op(
+            "gather",
+            table,
+            ids,
+            offset_dims=[rank],
+            collapsed_slice_dims=[0],
+            start_index_map=[0],
+            operand_batching_dims=[],
+            start_indices_batching_dims=[],
+            slice_sizes=[1, table.shape[1]],
+            index_vector_dim=rank,
+        ).result
+
+    def dynamic_slice(self, x: Tensor, starts: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+        """A window whose starts are values."""
+        return self.op("dynamic-slice", x, *starts, sizes=list(sizes)).result
+
+    def dynamic_update_slice(self, x: Tensor, update: Tensor, starts: Sequence[Tensor]) -> Tensor:
+        """A window overwritten."""
+        return self.op("dynamic-update-slice", x, update, *starts).result
+
+    def sort(self, x: Tensor, dimension: int, direction: str = "ASC") -> Tensor:
+        """Sorted along a dim."""
+        return self.op("sort", x, dimension=dimension, direction=direction).result
+
+    def top_k(self, x: Tensor, k: int) -> tuple[Tensor, Tensor]:
+        """The k largest along the last dim, and their indices."""
+        values, indices = self.op(
+            "top-k", x, k=k, types=[(x.dtype, (*x.shape[:-1], k)), ("s32", (*x.shape[:-1], k))]
+        ).results
+        return values, indices
+
+    # random, opaque, control
+
+    def dropout_mask(self, x: Tensor, probability: float) -> Tensor:
+        """A random boolean per element, true with probability 1 - p."""
+        return self.op("dropout-mask", x, probability=Literal.scalar(probability).text).result
+
+    def custom(
+        self, name: str, operands: Sequence[Tensor], types: Sequence[tuple[str, Sequence[int]]], **attributes: int | str
+    ) -> list[Tensor]:
+        """An opaque call with results of the given types."""
+        shapes = [(dtype, tuple(shape)) for dtype, shape in types]
+        return self.op(f"custom:{name}", *operands, types=shapes, attributes=attributes).results
+
+    def loop(
+        self,
+        carried: Sequence[Tensor],
+        condition: Callable[..., Tensor],
+        body: Callable[..., Sequence[Tensor]],
+        trip_count: int | None = None,
+    ) -> list[Tensor]:
+        """`while`: `condition(program, *values)` and `body(program, *values)` build the two sub-graphs."""
+        regions = [self.region("cond", carried, condition), self.region("body", carried, body)]
+        attributes = {} if trip_count is None else {"trip_count": trip_count}
+        types = [(t.dtype, t.shape) for t in carried]
+        return self.op("while", *carried, types=types, regions=regions, attributes=attributes).results
+
+    def region(self, name: str, like: Sequence[Tensor], build: Callable[..., Tensor | Sequence[Tensor]]) -> Graph:
+        """A sub-graph: `build(program, *values)` makes its results from values like the given ones."""
+        inner = Program(name, self.mesh)
+        results = build(inner, *(inner.graph.input(f"{name}.{n}", t.dtype, t.shape) for n, t in enumerate(like)))
+        for result in [results] if isinstance(results, Tensor) else results:
+            inner.graph.output(result)
+        return inner.graph
+
+    # collectives
+
+    def groups(self, axes: Axes) -> list[list[int]]:
+        """Rank groups that differ in the given mesh axes only, in row-major order of these axes as listed."""
+        names = [axes] if isinstance(axes, str) else list(axes)
+        order = [axis for axis, _ in self.mesh.axes]
+        for name in names:
+            self.mesh.axis_size(name)
+        found: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
+        for rank, place in enumerate(self.mesh.coordinates):
+            at = dict(zip(order, place, strict=True))
+            rest = tuple(at[axis] for axis in order if axis not in names)
+            found.setdefault(rest, []).append((tuple(at[name] for name in names), rank))
+        return [[rank for _, rank in sorted(members)] for members in found.values()]
+
+    def all_reduce(self, x: Tensor, axes: Axes, reducer: str = "sum") -> Tensor:
+        """A reduction over mesh axes."""
+        return self.op("all-reduce", x, reducer=reducer, groups=self.groups(axes)).result
+
+    def all_gather(self, x: Tensor, axes: Axes, dimension: int) -> Tensor:
+        """Concatenation over mesh axes."""
+        return self.op("all-gather", x, dimension=dimension, groups=self.groups(axes)).result
+
+    def reduce_scatter(self, x: Tensor, axes: Axes, dimension: int, reducer: str = "sum") -> Tensor:
+        """A reduction of which every rank keeps its part."""
+        return self.op("reduce-scatter", x, dimension=dimension, reducer=reducer, groups=self.groups(axes)).result
+
+    def all_to_all(self, x: Tensor, axes: Axes, split: int, concat: int) -> Tensor:
+        """Splits one dim and concatenates another over mesh axes."""
+        return self.op("all-to-all", x, split_dimension=split, concat_dimension=concat, groups=self.groups(axes)).result
+
+    def permute(self, x: Tensor, pairs: Iterable[tuple[int, int]]) -> Tensor:
+        """From source to target ranks."""
+        return self.op("collective-permute", x, pairs=pairs).result
+
+
+def _caller() -> list[Frame]:
+    """The line outside of this module that asked for the op."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and os.path.abspath(frame.f_code.co_filename) == _HERE:
+        frame = frame.f_back
+    if frame is None:
+        return []
+    path = os.path.abspath(frame.f_code.co_filename)
+    inside = os.path.relpath(path)
+    return [Frame(path if inside.startswith("..") else inside, frame.f_lineno, frame.f_code.co_name)]

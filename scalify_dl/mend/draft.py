@@ -1,0 +1,276 @@
+"""A copy of the facts with edits of the distributed program applied: what `datalog/conclude/mending` proposes.
+
+Readers of a changed value keep its name: what makes it gets another name for its raw result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from typing import NamedTuple
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts import Facts
+from scalify_dl.facts.model import Row
+from scalify_dl.ir.vocabulary import GROUPED
+
+
+class Edit(NamedTuple):
+    """One proposed edit, as the rules state it: `cause` is the op to blame, `why` the kind of fault."""
+
+    cause: str
+    verb: str
+    target: str
+    how: str
+    num: int
+    den: int
+    why: str
+
+
+class Draft:
+    """Facts under edit; tables are copied where they change."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.facts = Facts(dict(facts.tables))
+        self._own: set[str] = set()
+        self._count = 0
+        self._taken = {row[0] for table in ("op", "tensor") for row in facts[table]}
+
+    def rows(self, table: str) -> list[Row]:
+        """A table to change in place."""
+        if table not in self._own:
+            self._own.add(table)
+            self.facts.tables[table] = list(self.facts[table])
+        return self.facts[table]
+
+    def keep(self, table: str, wanted: Callable[[Row], bool]) -> list[Row]:
+        """Drops the rows of a table that are not wanted; returns those that are dropped."""
+        rows = self.rows(table)
+        dropped = [row for row in rows if not wanted(row)]
+        rows[:] = [row for row in rows if wanted(row)]
+        return dropped
+
+    def fresh(self, name: str) -> str:
+        """A name for an op or a tensor that is not taken."""
+        self._count += 1
+        while (made := f"{name} edited {self._count}") in self._taken:
+            self._count += 1
+        self._taken.add(made)
+        return made
+
+    def maker(self, tensor: str) -> Row:
+        """The row of `result` that makes a tensor."""
+        for row in self.facts["result"]:
+            if row[2] == tensor:
+                return row
+        raise InputError(f"{tensor} is made by no op")
+
+    def operands(self, op: str) -> list[str]:
+        """What an op reads, in order."""
+        return [t for _, t in sorted((pos, t) for o, pos, t in self.facts["operand"] if o == op)]
+
+    def like(self, tensor: str, shape: Iterable[int] | None = None) -> str:
+        """A new tensor of the type of another one, of its shape unless one is given."""
+        ((_, graph, dtype, rank),) = [row for row in self.facts["tensor"] if row[0] == tensor]
+        sizes = [row[1:] for row in self.facts["dim"] if row[0] == tensor] if shape is None else list(enumerate(shape))
+        made = self.fresh(tensor)
+        self.rows("tensor").append((made, graph, dtype, rank if shape is None else len(sizes)))
+        self.rows("dim").extend((made, pos, size) for pos, size in sizes)
+        return made
+
+    def emit(self, kind: str, operands: Iterable[str], result: str, beside: str, **attributes: object) -> str:
+        """A new op in the graph of `beside`, at its place in the sources."""
+        ((_, graph, _),) = [row for row in self.facts["op"] if row[0] == beside]
+        op = self.fresh(beside)
+        self.rows("op").append((op, graph, kind))
+        self.rows("operand").extend((op, pos, t) for pos, t in enumerate(operands))
+        self.rows("result").append((op, 0, result))
+        self.rows("source").extend((op, *row[1:]) for row in self.facts["source"] if row[0] == beside)
+        for key, value in attributes.items():
+            if isinstance(value, str):
+                self.rows("attr_symbol").append((op, key, 0, value))
+        return op
+
+    def raw(self, tensor: str) -> str:
+        """Renames what its op makes; the tensor is to be made anew by a later op. Returns the raw value."""
+        row = self.maker(tensor)
+        made = self.like(tensor)
+        rows = self.rows("result")
+        rows[rows.index(row)] = (row[0], row[1], made)
+        return made
+
+    def multiply(self, tensor: str, factor: Fraction, beside: str, result: str | None = None) -> str:
+        """`factor` times a real tensor."""
+        ((_, _, dtype, rank),) = [row for row in self.facts["tensor"] if row[0] == tensor]
+        if not dtype.startswith(("f", "bf")):
+            raise InputError(f"{tensor} is no real tensor")
+        number = constant = self.like(tensor, ())
+        self.emit("constant", (), constant, beside)
+        text = repr(float(factor)) if _finite(factor) else f"{factor.numerator}/{factor.denominator}"
+        self.rows("literal").append((constant, text.removesuffix(".0")))
+        self.rows("literal_rational").append((constant, factor.numerator, factor.denominator))
+        if rank:
+            number = self.like(tensor)
+            self.emit("broadcast", [constant], number, beside)
+        made = self.like(tensor) if result is None else result
+        self.emit("multiply", [tensor, number], made, beside)
+        return made
+
+    def groups(self, op: str, axes: Iterable[str]) -> None:
+        """Groups of a collective along these axes."""
+        names = [axis for axis, _, _ in sorted(self.facts["mesh_axis"], key=lambda row: row[1])]
+        wanted, at = set(axes), {rank: dict[str, int]() for rank in self.facts.ranks}
+        for rank, axis, coordinate in self.facts["rank_coord"]:
+            at[rank][axis] = coordinate
+        found: dict[tuple[int, ...], list[int]] = {}
+        for rank in sorted(at, key=lambda r: [at[r][a] for a in names]):
+            found.setdefault(tuple(at[rank][a] for a in names if a not in wanted), []).append(rank)
+        self.keep("group", lambda row: row[0] != op)
+        for number, ranks in enumerate(found.values()):
+            self.rows("group").extend((op, number, pos, rank) for pos, rank in enumerate(ranks))
+
+    def sum_over(self, tensor: str, axes: str, beside: str, factor: Fraction, result: str | None = None) -> str:
+        """The sum of a tensor over mesh axes (names joined by commas), times a factor."""
+        made = self.like(tensor) if result is None or factor != 1 else result
+        self.groups(self.emit("all-reduce", [tensor], made, beside, reducer="sum"), axes.split(","))
+        return made if factor == 1 else self.multiply(made, factor, beside, result)
+
+    def read(self, op: str, pos: int, tensor: str) -> None:
+        """Makes an op read another tensor."""
+        rows = self.rows("operand")
+        rows[:] = [(o, p, tensor if (o, p) == (op, pos) else t) for o, p, t in rows]
+
+
+def _finite(factor: Fraction) -> bool:
+    rest = factor.denominator
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    return rest == 1
+
+
+def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
+    """A copy of the facts with these edits. InputError where one cannot be made."""
+    draft = Draft(facts)
+    for edit in edits:
+        _VERBS[edit.verb](draft, edit)
+    return draft.facts
+
+
+def _scale(draft: Draft, edit: Edit) -> None:
+    made = draft.raw(edit.target)
+    draft.multiply(made, Fraction(edit.num, edit.den), edit.cause, edit.target)
+
+
+def _scale_operand(draft: Draft, edit: Edit) -> None:
+    operand = draft.operands(edit.target)[edit.num]
+    draft.read(edit.target, edit.num, draft.multiply(operand, Fraction(1, edit.den), edit.cause))
+
+
+def _skip(draft: Draft, edit: Edit) -> None:
+    kept = draft.operands(edit.target)[edit.num]
+    for table in ("operand", "attr_number", "attr_symbol", "rank_number", "group", "permute_pair"):
+        draft.keep(table, lambda row: row[0] != edit.target)
+    draft.rows("operand").append((edit.target, 0, kept))
+    rows = draft.rows("op")
+    rows[:] = [(op, graph, "reshape" if op == edit.target else kind) for op, graph, kind in rows]
+
+
+def _reduce(draft: Draft, edit: Edit) -> None:
+    """For all readers but collectives, which may sum it already."""
+    collectives = {op for op, _, kind in draft.facts["op"] if kind in GROUPED}
+    summed = [(op, pos) for op, pos, t in draft.facts["operand"] if t == edit.target and op in collectives]
+    made = draft.raw(edit.target)
+    for op, pos in summed:
+        draft.read(op, pos, made)
+    draft.sum_over(made, edit.how, edit.cause, Fraction(edit.num, edit.den), edit.target)
+
+
+def _reduce_for(draft: Draft, edit: Edit) -> None:
+    axes, asker = edit.how.split(";", 1)
+    places = [pos for pos, t in enumerate(draft.operands(asker)) if t == edit.target]
+    if not places:
+        raise InputError(f"{asker} does not read {edit.target}")
+    made = draft.sum_over(edit.target, axes, edit.cause, Fraction(edit.num, edit.den))
+    for pos in places:
+        draft.read(asker, pos, made)
+
+
+def _behind(draft: Draft, edit: Edit) -> None:
+    reducing, adding = edit.target, edit.how
+    operands = draft.operands(adding)
+    ((_, _, kind),) = [row for row in draft.facts["op"] if row[0] == adding]
+    ((_, _, result),) = [row for row in draft.facts["result"] if row[0] == reducing]
+    operands[1 - edit.num], part = draft.raw(result), operands[1 - edit.num]
+    draft.read(reducing, 0, part)
+    draft.emit(kind, operands, result, adding)
+
+
+def _regroup(draft: Draft, edit: Edit) -> None:
+    draft.groups(edit.target, edit.how.split(","))
+
+
+def _reducer(draft: Draft, edit: Edit) -> None:
+    draft.keep("attr_symbol", lambda row: row[:2] != (edit.target, "reducer"))
+    draft.rows("attr_symbol").append((edit.target, "reducer", 0, edit.how))
+
+
+def _reverse(draft: Draft, edit: Edit) -> None:
+    pairs = draft.keep("permute_pair", lambda row: row[0] != edit.target)
+    draft.rows("permute_pair").extend((op, target, source) for op, source, target in pairs)
+
+
+def _in_order(draft: Draft, edit: Edit) -> None:
+    members: dict[int, list[int]] = {}
+    for _, group, _, rank in draft.keep("group", lambda row: row[0] != edit.target):
+        members.setdefault(group, []).append(rank)
+    for group, ranks in members.items():
+        draft.rows("group").extend((edit.target, group, pos, rank) for pos, rank in enumerate(sorted(ranks)))
+
+
+def _own_block(draft: Draft, edit: Edit) -> None:
+    """`start` and `limit` of a slice along one dim, by the rank's coordinate on an axis."""
+    (result,) = [t for op, _, t in draft.facts["result"] if op == edit.target]
+    (local,) = [size for t, dim, size in draft.facts["dim"] if (t, dim) == (result, edit.num)]
+    for key, more in (("start", 0), ("limit", local)):
+        for table in ("attr_number", "rank_number"):
+            draft.keep(table, lambda row, key=key: row[:3] != (edit.target, key, edit.num))  # type: ignore[misc]
+        draft.rows("rank_number").extend(
+            (edit.target, key, edit.num, rank, coordinate * local + more)
+            for rank, axis, coordinate in draft.facts["rank_coord"]
+            if axis == edit.how
+        )
+
+
+def _read(draft: Draft, edit: Edit) -> None:
+    draft.read(edit.target, edit.num, edit.how)
+
+
+def _literal(draft: Draft, edit: Edit) -> None:
+    for table in ("literal", "literal_rational", "literal_hash", "literal_item"):
+        draft.keep(table, lambda row: row[0] != edit.target)
+        draft.rows(table).extend([(edit.target, *row[1:]) for row in draft.facts[table] if row[0] == edit.how])
+
+
+def _as(draft: Draft, edit: Edit) -> None:
+    for table in ("attr_number", "attr_symbol", "rank_number"):
+        draft.keep(table, lambda row: row[0] != edit.target)
+        draft.rows(table).extend([(edit.target, *row[1:]) for row in draft.facts[table] if row[0] == edit.how])
+
+
+_VERBS: dict[str, Callable[[Draft, Edit], None]] = {
+    "scale": _scale,
+    "scale operand": _scale_operand,
+    "skip": _skip,
+    "reduce": _reduce,
+    "reduce for": _reduce_for,
+    "behind": _behind,
+    "regroup": _regroup,
+    "reducer": _reducer,
+    "reverse": _reverse,
+    "in order": _in_order,
+    "own block": _own_block,
+    "read": _read,
+    "literal": _literal,
+    "as": _as,
+}

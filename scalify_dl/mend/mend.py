@@ -1,0 +1,176 @@
+"""Looking for edits after which the wrong outputs are right: each is applied to a copy of the facts, which is executed;
+what then agrees is put to the rules.
+
+A program may be wrong in several places, and a later one shows only when an earlier one is mended: edits are taken one
+after the other as long as fewer outputs, or fewer values, are wrong. Nothing here changes a verdict.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts import Facts
+from scalify_dl.facts.validate import check_meaning
+from scalify_dl.oracle import Search, find_counterexample, load_program
+from scalify_dl.oracle.counterexample import readings
+from scalify_dl.oracle.readings import Reading
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.pysouffle import EvaluationError
+
+from .draft import apply
+from .propose import Proposal, Proposals, cone, propose
+
+SECONDS = 20.0
+"""CPU time for trying edits; runs of the rules on what agrees come on top."""
+ROUNDS = 6
+TRIED = 24
+"""Proposals that are executed in one round."""
+COMPLETE = 3
+"""So many ways to mend everything are put to the rules."""
+
+Progress = Callable[[str], None]
+Output = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One proposal that made something right: how many of the wrong outputs are left with it (and those before it)."""
+
+    proposal: Proposal
+    left: int
+
+
+@dataclass
+class Mending:
+    """What was found about outputs that came out wrong: places where values part, and edits that mend them."""
+
+    wrong: list[Output]
+    first: Proposals
+    """What the rules said of the program as it is."""
+    tried: list[Tried] = field(default_factory=list)
+    """Edits that were taken, in this order."""
+    proved: int = 0
+    """How many of all outputs the rules prove of the program with these edits."""
+    outputs: int = 0
+    faults: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    """Sentences by op and kind of fault, of every round."""
+    right: set[str] = field(default_factory=set)
+    """Values that are the baseline's on every rank."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether no output is wrong with all edits taken."""
+        return bool(self.tried) and not self.tried[-1].left
+
+
+def is_right(reading: Reading) -> bool:
+    """Whether every rank holds its part of a baseline value as it is."""
+    return reading.scale == 1 and not reading.axes and reading.placed
+
+
+@dataclass
+class _State:
+    facts: Facts
+    search: Search
+    tried: list[Tried]
+
+    @property
+    def wrong(self) -> list[Output]:
+        return [(c.output, c.base) for c in self.search.counterexamples if c.kind != "precision"]
+
+    def score(self) -> tuple[int, int, int]:
+        """Outputs that are wrong, values above them that are nothing of the baseline's, and those that are
+        parts of a sum (they count twice) or multiples."""
+        readings = self.search.readings
+        if readings is None:
+            return len(self.wrong), 0, 0
+        values = cone(self.facts, [d for d, _ in self.wrong])
+        read = [found for found in map(readings.of, values) if found and not any(map(is_right, found))]
+        odd = sum(2 if all(reading.axes for reading in found) else 1 for found in read)
+        return len(self.wrong), sum(map(readings.lost, values)), odd
+
+
+def mend(
+    facts: Facts, search: Search, options: Options, progress: Progress, seconds: float = SECONDS
+) -> Mending | None:
+    """Edits for the wrong outputs that a search found; None where it kept no values to compare."""
+    state = _State(facts, search, [])
+    if search.readings is None or not state.wrong:
+        return None
+    deadline = time.process_time() + seconds
+    first = propose(facts, search.readings, state.wrong)
+    found = Mending(state.wrong, first, faults=dict(first.faults), outputs=len(facts["expect"]))
+    found.right = {
+        t for t in cone(facts, [d for d, _ in state.wrong])
+        if any(map(is_right, search.readings.of(t)))
+    }  # fmt: skip
+    proposals = first
+    for number in range(ROUNDS):
+        ways = _round(state, proposals.proposals, deadline, progress, f"trying edits, round {number + 1}")
+        if not ways:
+            break
+        if not ways[0].wrong:
+            state, found.proved = _proved(ways, options, progress)
+            break
+        state = ways[0]
+        if state.search.readings is None or time.process_time() > deadline:
+            break
+        proposals = propose(state.facts, state.search.readings, state.wrong)
+        for op, texts in proposals.faults.items():
+            found.faults.setdefault(op, texts)
+    found.tried = state.tried
+    return found
+
+
+def _round(
+    state: _State, proposals: Iterable[Proposal], deadline: float, progress: Progress, what: str
+) -> list[_State]:
+    """Ways to make more right than now: all that mend everything, else the best."""
+    complete: list[_State] = []
+    best, least = None, state.score()
+    outputs = {dist for dist, _ in state.wrong}
+    for number, proposal in enumerate(proposals):
+        if number >= TRIED or len(complete) >= COMPLETE or time.process_time() > deadline:
+            break
+        progress(f"{what}: {number + 1}, {proposal.advice[0] if proposal.advice else proposal.why}")
+        try:
+            facts = apply(state.facts, proposal.edits)
+            check_meaning(facts)
+            program = load_program(facts.tables)
+            search = find_counterexample(program, outputs=outputs, trials=2, rounding=False, localise=False)
+            if search.sizes == "own":
+                search.readings = readings(program, search)
+            elif search.counterexamples:
+                search = find_counterexample(program, outputs=outputs, trials=2, rounding=False)
+        except (InputError, MemoryError):
+            continue
+        if search.problems or search.status == "interrupted":
+            continue
+        after = _State(facts, search, [])
+        after.tried = [*state.tried, Tried(proposal, len(after.wrong))]
+        if not after.wrong:
+            complete.append(after)
+        elif not complete and after.score() < least:
+            best, least = after, after.score()
+    return complete or ([best] if best else [])
+
+
+def _proved(ways: list[_State], options: Options, progress: Progress) -> tuple[_State, int]:
+    """The way of which the rules prove most outputs, and how many."""
+    best, most = ways[0], -1
+    for number, way in enumerate(ways):
+        progress(f"proving the program with edits, {number + 1} of {len(ways)}")
+        try:
+            analysis = analyse(way.facts, replace(options, timeout=min(options.timeout or 60.0, 60.0)))
+        except (InputError, EvaluationError):
+            continue
+        count = sum(row[2] == "PROVED" for row in analysis.rows("output_verdict")) if not analysis.stopped else 0
+        if count > most:
+            best, most = way, count
+        if count == len(way.facts["expect"]):
+            break
+    return best, max(most, 0)

@@ -1,0 +1,141 @@
+"""From an execution to proposals: what values read as goes to the rules, which name faults and edits.
+
+Edits of one kind at one line of the source are one proposal: a loop over parameters is mended as a whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+from scalify_dl.facts import Facts
+from scalify_dl.oracle.readings import Readings
+from scalify_dl.prove.pipeline import fact_relations
+from scalify_dl.prove.verdict import Frame
+from scalify_dl.prove.view import user_frames
+from scalify_dl.pysouffle import Program, rules_dir
+
+from .draft import Edit
+
+MAIN = "mend.dl"
+ORDER = (
+    "again", "before", "axis", "reducer", "every rank", "constant", "attributes", "operand", "unreduced", "factor",
+    "enters", "direction", "order", "block",
+)  # fmt: skip
+"""Kinds of faults, those first whose edits undo one mistake of a known sort."""
+VAGUE = ("operand", "parts")
+"""Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """Edits that belong together, with what is wrong and what to do, in words with ids for names."""
+
+    edits: tuple[Edit, ...]
+    advice: tuple[str, ...]
+
+    @property
+    def why(self) -> str:
+        """The kind of fault."""
+        return self.edits[0].why
+
+    @property
+    def causes(self) -> list[str]:
+        """The ops to blame."""
+        return list(dict.fromkeys(edit.cause for edit in self.edits))
+
+
+@dataclass(frozen=True)
+class Proposals:
+    """What the rules say of one execution: `faults` by op are (kind, sentence), `parting` the ops at which values
+    part, `counterparts` the baseline ops that they most likely implement."""
+
+    proposals: list[Proposal]
+    faults: dict[str, list[tuple[str, str]]]
+    parting: list[str]
+    counterparts: dict[str, str]
+
+
+@cache
+def _rules() -> Program:
+    text = (rules_dir() / MAIN).read_text("utf-8")
+    return Program.from_source(text, name=MAIN, include_dirs=[rules_dir()])
+
+
+def cone(facts: Facts, tensors: Iterable[str]) -> list[str]:
+    """All tensors that some are computed from, themselves first."""
+    maker = {tensor: op for op, _, tensor in facts["result"]}
+    reads: dict[str, list[str]] = defaultdict(list)
+    for op, _, tensor in facts["operand"]:
+        reads[op].append(tensor)
+    seen = dict.fromkeys(tensors)
+    stack = list(seen)
+    while stack:
+        for tensor in reads[maker.get(stack.pop(), "")]:
+            if tensor not in seen:
+                seen[tensor] = None
+                stack.append(tensor)
+    return list(seen)
+
+
+def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) -> Proposals:
+    """Faults and edits for outputs (distributed, baseline) that came out wrong."""
+    wrong = list(wrong)
+    program = _rules().fresh()
+    for relation, table in fact_relations(program).items():
+        program.insert(relation, facts[table])
+    seen, lost = [], []
+    for tensor in cone(facts, [dist for dist, _ in wrong]):
+        found = readings.of(tensor)
+        seen += [
+            (tensor, r.base, ",".join(r.axes), r.scale.numerator, r.scale.denominator, int(r.placed))
+            for r in found
+            if r.scale == 1 or tensor in readings.varying  # a constant is no multiple of another one
+        ]
+        if readings.lost(tensor):
+            lost.append((tensor,))
+    mesh = [(axis, size) for axis, size in readings.program.mesh.items() if size > 1]
+    named = []
+    for count in range(1, len(mesh) + 1):
+        for some in combinations(mesh, count):
+            size = 1
+            for _, extent in some:
+                size *= extent
+            named += [(",".join(a for a, _ in some), axis, size) for axis, _ in some]
+    for relation, rows in (("seen", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named)):
+        program.insert(relation, rows)
+    program.run(timeout=10)
+    faults: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for op, why, text in sorted(program.relation("fault")):
+        faults[str(op)].append((str(why), str(text)))
+    order = {row[0]: n for n, row in enumerate(facts["op"])}
+    blamed = [str(op) for (op,) in program.relation("blamed")]
+    blamed.sort(key=lambda op: (all(why in VAGUE for why, _ in faults.get(op, ())), order.get(op, 0)))
+    return Proposals(_bundles(program, facts, order), dict(faults), blamed,
+                     {str(op): str(base) for op, base in program.relation("implements")})  # fmt: skip
+
+
+def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Proposal]:
+    edits = [Edit(*row) for row in program.relation("edit")]
+    edits.sort(key=lambda e: (ORDER.index(e.why), order.get(e.cause, 0), e))
+    words = {tuple(row[:5]): str(row[5]) for row in program.relation("advice")}
+    causes = {edit.cause for edit in edits}
+    frames: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
+    for op, pos, file, line, function in facts["source"]:
+        if op in causes:
+            frames[op].append((pos, Frame(file, line, function)))
+    lines = {op: str(user_frames(f for _, f in sorted(frames[op], key=lambda p: p[0]))[:1] or op) for op in causes}
+    bundles: dict[tuple[object, ...], dict[tuple[object, ...], Edit]] = defaultdict(dict)
+    for edit in edits:
+        how = edit.how.split(";")[0] if edit.verb in ("reduce", "reduce for", "regroup", "reducer") else ""
+        key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
+        bundles[key if edit.why != "before" else (edit.why, lines[edit.cause])].setdefault(
+            (edit.verb, edit.target, edit.how if edit.verb == "reduce for" else ""), edit
+        )
+    return [
+        Proposal(tuple(b.values()), tuple(dict.fromkeys(words.get(tuple(e[1:6]), e.verb) for e in b.values())))
+        for b in bundles.values()
+    ]

@@ -1,0 +1,196 @@
+"""What the values of a trial are of the baseline's: which tensor, times what, in parts of a sum over which axes.
+
+A distributed value *reads* as a baseline value where all ranks together hold its numbers: as they are, times a product
+of sizes of mesh axes (a mean for a sum), or as parts that add up over some axes. This is for finding and naming a
+fault, never for deciding whether there is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import combinations, islice, product
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.layout import Pending
+
+from .compare import check, default_layouts
+from .program import Shard
+from .trial import Trial
+
+Array = np.ndarray[Any, Any]
+MATCH = 1e-9
+"""Relative difference up to which numbers are taken for equal."""
+_POWERS = (0, 1, -1, 2, -2)
+_LAYOUTS = 64
+"""So many placements of one value are compared."""
+_MOST = 6
+"""So many baseline values of the same numbers are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A distributed value as a baseline one: `scale` times it, in parts of a sum over `axes`.
+
+    `placed`: its elements stand where contiguous blocks have them, as far as shapes let one compare.
+    """
+
+    base: str
+    scale: Fraction = Fraction(1)
+    axes: tuple[str, ...] = ()
+    placed: bool = True
+
+
+def _key(arrays: Iterable[Array]) -> tuple[tuple[Any, ...], float] | None:
+    """Extremes and means of the numbers, coarse enough to survive rounding, the same however they are split or
+    repeated; of reals relative to their mean magnitude, which comes with it. None where nothing can be said."""
+    flat = [np.asarray(a) for a in arrays]
+    if not flat or not flat[0].size or flat[0].dtype.kind == "c":
+        return None
+    real = np.concatenate([a.ravel() for a in flat]).astype(np.float64)
+    finite = real[np.isfinite(real)]
+    if not finite.size or bool(np.isnan(real).any()):
+        return None
+    endless = finite.size / real.size
+    low, high, mean = float(finite.min()), float(finite.max()), float(finite.mean())
+    size, square = float(np.abs(finite).mean()), float(np.square(finite).mean())
+    if not size:
+        return None
+    if flat[0].dtype.kind != "f":
+        return ("i", *(f"{n:.9e}" for n in (low, high, mean, size, square, endless))), 1.0
+    if high - low <= MATCH * size:
+        return ("splat", endless), high
+    numbers = (low / size, high / size, mean / size, square / size**2)
+    return ("f", f"{endless:.6f}", *(f"{0.0 if abs(n) < 1e-10 else n:.6e}" for n in numbers)), size
+
+
+class Readings:
+    """Readings of the values of a trial that kept all of them; `relations` are correspondences that rules derived."""
+
+    def __init__(self, trial: Trial, relations: Iterable[Shard] = ()) -> None:
+        self.trial, self.program = trial, trial.program
+        self._base: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
+        for tensor, value in trial.baseline.items():
+            found = _key([value])
+            if found is not None:
+                self._base.setdefault(found[0], []).append((tensor, found[1]))
+        self._related: dict[str, list[Shard]] = {}
+        for row in relations:
+            self._related.setdefault(row.dist, []).append(row)
+        self._memo: dict[str, list[Reading]] = {}
+        self._lost: dict[str, bool] = {}
+
+    @cached_property
+    def varying(self) -> set[str]:
+        """Distributed tensors that depend on inputs or on random draws: what constants make has no reading."""
+        found: set[str] = set()
+        for graph in self.program.top("dist"):
+            found.update(graph.inputs)
+            for op in graph.ops:
+                if op.kind == "dropout-mask" or op.kind.startswith("rng") or not found.isdisjoint(op.operands):
+                    found.update(op.results)
+        return found
+
+    @cached_property
+    def scales(self) -> list[tuple[float, Fraction]]:
+        """Products of powers of axis sizes, the plain ones first."""
+        found = {Fraction(1): 0}
+        sizes = [size for size in self.program.mesh.values() if size > 1]
+        for powers in product(_POWERS, repeat=min(len(sizes), 3)):
+            scale = Fraction(1)
+            for size, power in zip(sizes, powers, strict=False):
+                scale *= Fraction(size) ** power
+            effort = sum(map(abs, powers))
+            found[scale] = min(effort, found.get(scale, effort))
+        return [(float(scale), scale) for scale in sorted(found, key=lambda s: (found[s], s))]
+
+    def of(self, tensor: str) -> list[Reading]:
+        """All readings of a distributed tensor, the plainest first."""
+        if tensor not in self._memo:
+            value = self.trial.distributed.get(tensor)
+            self._memo[tensor] = [] if value is None else self._found(tensor, value)
+        return self._memo[tensor]
+
+    def lost(self, tensor: str) -> bool:
+        """Whether it has numbers of its own that are nothing of the baseline's."""
+        if tensor not in self._lost:
+            value = self.trial.distributed.get(tensor)
+            says = value is not None and tensor in self.varying and _key(value.values()) is not None
+            self._lost[tensor] = says and not self.of(tensor)
+        return self._lost[tensor]
+
+    def _found(self, tensor: str, value: Mapping[int, Array]) -> list[Reading]:
+        found = self._as_sum(value, ()) or list(dict.fromkeys(self._confirmed(tensor, value)))
+        if found or tensor not in self.varying:
+            return found
+        axes = [axis for axis, size in self.program.mesh.items() if size > 1]
+        if next(iter(value.values())).dtype.kind == "f":
+            for count in range(1, len(axes) + 1):
+                found = [r for summed in combinations(axes, count) for r in self._as_sum(value, summed)]
+                if found:
+                    return found
+        return []
+
+    def _confirmed(self, tensor: str, value: Mapping[int, Array]) -> Iterable[Reading]:
+        """What rules derived of the whole of it, where the numbers agree."""
+        for row in self._related.get(tensor, ()):
+            base = self.trial.baseline.get(row.base)
+            pending = {e.reducer: axis for axis, entries in row.layout.axes for e in entries if isinstance(e, Pending)}
+            if base is None or row.base_piece or row.dist_piece or pending.keys() - {"sum"}:
+                continue
+            try:
+                if check(base, (), value, (), row.layout, self.program.coords, MATCH) is None:
+                    axes = tuple(a for a, es in row.layout.axes if any(isinstance(e, Pending) for e in es))
+                    placed = bool(axes) or self._placed(base, value, row.layout.scale) is not False
+                    yield Reading(row.base, row.layout.scale, axes, placed)
+            except (ValueError, IndexError, InputError):
+                continue
+
+    def _as_sum(self, value: Mapping[int, Array], axes: tuple[str, ...]) -> list[Reading]:
+        """Baseline values that the sum over these axes is, up to a scale."""
+        coords = self.program.coords
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for rank in value:
+            kept = tuple(coords[rank].get(a, 0) for a in self.program.mesh if a not in axes)
+            groups.setdefault(kept, []).append(rank)
+        sums = {ranks[0]: np.sum([value[r] for r in ranks], axis=0) if axes else value[ranks[0]]
+                for ranks in groups.values()}  # fmt: skip
+        whole = {rank: sums[ranks[0]] for ranks in groups.values() for rank in ranks}
+        found = [(base, scale, self._placed(self.trial.baseline[base], whole, scale))
+                 for base, scale in self._alike(sums.values())]  # fmt: skip
+        stands = {placed for _, _, placed in found}
+        if None in stands and False in stands and True not in stands:  # what could be compared is elsewhere
+            found = [row for row in found if row[2] is False]
+        return sorted((Reading(base, scale, axes, placed is not False) for base, scale, placed in found),
+                      key=lambda r: not r.placed)  # fmt: skip
+
+    def _alike(self, arrays: Iterable[Array]) -> list[tuple[str, Fraction]]:
+        """Baseline tensors of the same numbers up to a scale, the plainest scale first."""
+        arrays = list(arrays)
+        found = _key(arrays)
+        if found is None:
+            return []
+        key, size = found
+        out = []
+        for rough, scale in self.scales if arrays[0].dtype.kind == "f" else self.scales[:1]:
+            same = [t for t, other in self._base.get(key, ()) if abs(size - rough * other) <= 1e-7 * abs(size)]
+            out += [(t, scale) for t in same[:_MOST]]
+            if out:
+                break
+        return out
+
+    def _placed(self, base: Array, value: Mapping[int, Array], scale: Fraction) -> bool | None:
+        """Whether elements stand where some default placement has them; None where shapes are none of a placement's."""
+        local = next(iter(value.values()))
+        compared = False
+        for layout in islice(default_layouts(base.shape, local.shape, self.program.mesh), _LAYOUTS):
+            compared = True
+            scaled = value if scale == 1 else {r: x / float(scale) for r, x in value.items()}
+            if check(base, (), scaled, (), layout, self.program.coords, MATCH) is None:
+                return True
+        return False if compared else None

@@ -1,0 +1,104 @@
+"""Integer inputs that index a table: their default range is `[0, table size)`, an assumption that is listed.
+
+There is none where the program itself provides for values beyond it (`own_ranges`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scalify_dl.ir.graph import Graph, Op, Tensor
+
+CARRIERS = {
+    "reshape": (0,),
+    "broadcast": (0,),
+    "transpose": (0,),
+    "slice": (0,),
+    "reverse": (0,),
+    "convert": (0,),
+    "concatenate": None,
+    "select": (1, 2),
+    "clamp": (1,),
+    "maximum": None,
+    "minimum": None,
+}
+"""Kinds whose result holds values of these operands (None: of all), perhaps clipped."""
+
+UNCHANGED = {kind: CARRIERS[kind] for kind in ("reshape", "broadcast", "transpose", "convert", "concatenate")}
+"""Those whose result holds all of them."""
+
+
+def id_ranges(graph: Graph) -> dict[Tensor, tuple[int, int]]:
+    """Integer inputs whose values reach the indices of a gather from one dim, with the narrowest such bounds; without
+    those for whose other values the program provides."""
+    found = _tables(graph, CARRIERS)
+    sure = certain(graph)
+    in_doubt = {t for t, size in found.items() if sure.get(t) != size} - only_looked_up(graph)
+    if in_doubt:
+        from .own_ranges import Provisions  # numpy, which takes a while to import
+
+        program = Provisions(graph)
+        found = {t: size for t, size in found.items() if t not in in_doubt or not program.beyond(t, size)}
+    return {tensor: (0, size) for tensor, size in found.items()}
+
+
+def ranges_of_run(graph: Graph) -> dict[Tensor, tuple[int, int]]:
+    """Integer inputs as those of `id_ranges`, whatever the program provides for other values, if the run that was
+    captured had none of these (labels of which none is ignored)."""
+    seen = {port.tensor: port.seen for port in graph.inputs if port.seen is not None}
+    if not seen:
+        return {}
+    found = _tables(graph, CARRIERS)
+    return {t: (0, found[t]) for t, (lo, hi) in seen.items() if t in found and lo >= 0 and hi <= found[t]}
+
+
+def only_looked_up(graph: Graph) -> set[Tensor]:
+    """Inputs that are carried as they are to the indices of gathers, and used for nothing else."""
+    decided = {port.tensor for port in graph.outputs}
+    for op in reversed(graph.ops):
+        if any(result in decided for result in op.results) or op.kind not in UNCHANGED:
+            looked_up = op.operands[1:2] if op.kind == "gather" else []
+            decided.update(operand for operand in op.operands if operand not in looked_up)
+    return {port.tensor for port in graph.inputs} - decided
+
+
+def certain(graph: Graph) -> dict[Tensor, int]:
+    """Inputs that are looked up as they are, where an index out of range is an error: sizes of their tables. Other
+    values are none that the program runs on, whatever it compares them with."""
+    return _tables(graph, UNCHANGED) if graph.lookups_fail else {}
+
+
+def _tables(graph: Graph, carriers: Mapping[str, tuple[int, ...] | None]) -> dict[Tensor, int]:
+    """Inputs whose values reach indices, and the size of the smallest table."""
+    made: dict[Tensor, Op] = {result: op for op in graph.ops for result in op.results}
+    inputs = {port.tensor for port in graph.inputs if port.tensor.dtype[0] in "su"}
+    found: dict[Tensor, int] = {}
+    for op in graph.ops:
+        if op.kind != "gather" or len(op.numbers.get("start_index_map", ())) != 1:
+            continue
+        if carriers is UNCHANGED and "wrap" in op.symbols.get("mode", ()):
+            continue
+        table = op.operands[0].shape[op.numbers["start_index_map"][0]]
+        for tensor in _origins(op.operands[1], made, carriers):
+            if tensor in inputs:
+                found[tensor] = min(table, found.get(tensor, table))
+    return found
+
+
+def _origins(tensor: Tensor, made: Mapping[Tensor, Op], carriers: Mapping[str, tuple[int, ...] | None]) -> set[Tensor]:
+    """Inputs whose values a tensor carries."""
+    seen: set[Tensor] = set()
+    pending = [tensor]
+    origins = set()
+    while pending:
+        tensor = pending.pop()
+        if tensor in seen:
+            continue
+        seen.add(tensor)
+        op = made.get(tensor)
+        if op is None:
+            origins.add(tensor)
+        elif op.kind in carriers:
+            positions = carriers[op.kind]
+            pending += op.operands if positions is None else [op.operands[n] for n in positions if n < len(op.operands)]
+    return origins

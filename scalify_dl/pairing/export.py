@@ -1,0 +1,245 @@
+"""Two dumps → facts: read, merge ranks, pair, place, write tables.
+
+facts = export("base.hlo", ["dist.hlo"], "tp=2", "relations.yaml")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from math import prod
+from pathlib import Path
+
+from scalify_dl import __version__
+from scalify_dl.facts.model import Facts
+from scalify_dl.facts.premises import check_premises
+from scalify_dl.facts.schema import VERSION
+from scalify_dl.facts.tables import TableWriter, clean
+from scalify_dl.facts.validate import check_meaning
+from scalify_dl.garbage import paused
+from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
+from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.literals import Literal
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.placement import Placement
+from scalify_dl.ir.shapes import check
+from scalify_dl.ir.vocabulary import GROUPED
+from scalify_dl.readers.normalise import normalise
+from scalify_dl.readers.relations import Relations, load_relations
+from scalify_dl.readers.sizes import Sizes
+
+from .correspond import Correspondence, correspond
+from .expectations import expectations, given_by, given_by_some
+from .ranges import ranges
+from .read_pair import read_pair
+
+SECTIONS = {
+    "constants": "unprinted constant", "groups": "process group", "inputs": "distributed input",
+    "reductions": "reduction that a dump does not print",
+}  # fmt: skip
+"""What the entries of sections of a relations file are about."""
+
+
+def export(
+    base: str | Path,
+    dist: Sequence[str | Path] | str | Path,
+    mesh: str | Mesh,
+    relate: str | Path | Relations | None = None,
+    sizes: Sizes | None = None,
+) -> Facts:
+    """The facts of a baseline and a distributed program.
+
+    `base` and `dist` are dumps (HLO text, StableHLO, FX text); one `dist` file is an SPMD program, several are ranks
+    0 … n-1 in row-major order of the mesh. `mesh` is `dp=2,tp=4` text or a `Mesh`; `relate` a relations file; `sizes`
+    are those that the dumps leave open.
+    Raises InputError for bad input.
+    """
+    mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
+    files = [dist] if isinstance(dist, str | Path) else list(dist)
+    relations = relate if isinstance(relate, Relations) else load_relations(relate) if relate else Relations()
+    with paused():
+        base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes)
+        facts = tables(base_graph, dist_graphs, mesh, relations)
+        check_meaning(facts)  # what describes no program is told here as it is of facts that are read
+        return facts
+
+
+def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None) -> Facts:
+    """The facts of graphs: what every front end, and programs built by hand, end in."""
+    relations = relations or Relations()
+    for graph in (base, *dists):
+        check(graph)
+        normalise(graph)
+        _positions(graph)
+    named = [_name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
+    values = [_name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
+    _all_used("constants", [r.pattern for r in relations.constants], values, relations)
+    _all_used("groups", list(relations.groups), named, relations)
+    asked = [{r.pattern for r in relations.reductions for name in graph.reductions if fnmatchcase(name, r.pattern)}
+             for graph in dists]  # fmt: skip
+    _all_used("reductions", [r.pattern for r in relations.reductions], asked, relations)
+    found = [correspond(base, graph, mesh, relations) for graph in dists]
+    _all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations)
+    elided = [_pair_elided(base, graph, mesh) for graph in dists]
+
+    writer = TableWriter(mesh)
+    facts = writer.facts
+    for key, value in _meta(base, dists, found):
+        facts.add("meta", key, clean(value))
+    writer.graph(base, "base", "base", "base/")
+    for n, graph in enumerate(dists):
+        several = len(dists) > 1
+        writer.graph(graph, "dist", f"dist{n}" if several else "dist", f"r{n}/" if several else "")
+    ids = writer.ids
+    for correspondence in found:
+        _write_correspondence(facts, correspondence, ids)
+    for pairs in elided:
+        for d, b, layout in pairs:
+            facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
+    for graph in dists:
+        expected, guessed = expectations(given_by(base, graph, dists), graph, mesh, relations)
+        facts.extend("expect", ((ids[d], ids[b], text) for (d, b), text in expected.items()))
+        facts.extend("assume", ((ids[tensor], clean(text), why) for tensor, text, why in guessed))
+    for tensor, (lo, hi, why) in ranges(base, dists, found, relations):
+        facts.add("range", ids[tensor], lo, hi, why)
+    check_premises(facts)
+    return facts
+
+
+def _meta(base: Graph, dists: Sequence[Graph], found: Sequence[Correspondence]) -> Iterator[tuple[str, str]]:
+    yield "schema", VERSION
+    yield "producer", f"scalify-dl {__version__}"
+    yield "base_file", base.file or base.name
+    yield "dist_file", " ".join(dict.fromkeys(graph.file or graph.name for graph in dists))
+    ignored = sum(graph.ignored_inputs + graph.ignored_outputs for graph in (base, *dists))
+    if ignored:
+        yield "ignored_non_tensors", str(ignored)
+    outside = dict.fromkeys(text for graph in (base, *dists) for text in graph.outside)
+    if outside:
+        yield "outside", "; ".join(outside)
+    if some := given_by_some(dists):
+        yield "given_by_some", ", ".join(some)
+    loud = dict.fromkeys(text for correspondence in found for text in correspondence.loud)
+    if loud:
+        yield "pairing", "; ".join(loud)
+
+
+def _positions(graph: Graph) -> None:
+    """Ops without a source stack get their place in the dump."""
+    if graph.file is None:
+        return
+    for op in graph.ops:
+        if not op.source and op.at[0]:
+            op.source = [Frame(graph.file, op.at[0])]
+        for region in op.regions:
+            _positions(region)
+
+
+def _all_ops(graph: Graph) -> Iterator[Op]:
+    for op in graph.ops:
+        yield op
+        for region in op.regions:
+            yield from _all_ops(region)
+
+
+def _name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool) -> set[str]:
+    """Members of process groups that a dump only names; returns the names that the relations file settled."""
+    used: set[str] = set()
+    sized = {op.group_name for op in _all_ops(graph) if op.group_name and _ways(op) == mesh.size}
+    for op in _all_ops(graph):
+        name = op.group_name or ""
+        relation = relations.groups.get(name)
+        if relation:
+            used.add(name)
+        elif op.kind.startswith("unknown:"):  # its arguments may be groups
+            used |= relations.groups.keys() & {text for texts in op.symbols.values() for text in texts}
+        if relation and op.groups is not None and not is_base:
+            theirs = {frozenset(group) for group in relation.groups}
+            if not {frozenset(group) for group in op.groups} <= theirs:
+                raise relation.place.error(f"groups: {name}: the dump says {op.groups}", expected="the same groups")
+        if op.kind not in GROUPED or op.groups is not None or op.replica_groups_all:
+            continue
+        if is_base:
+            op.groups = [[0]]
+        elif relation:
+            op.groups = [list(group) for group in relation.groups]
+            members = sorted(rank for group in op.groups for rank in group)
+            if members != list(range(mesh.size)):
+                raise relation.place.error(
+                    f"groups: {name}: {op.groups} do not hold each of the {mesh.size} ranks of the mesh once",
+                    expected="lists of ranks that together are all ranks, such as [[0, 1], [2, 3]]",
+                )
+        elif sum(size > 1 for _, size in mesh.axes) <= 1:
+            op.groups = [list(range(mesh.size))]
+            text = f"process group `{name}` is all {mesh.size} ranks"
+            graph.assume(op.results[0], text, "group size" if name in sized else "group")
+        else:
+            op.kind, op.symbols["group_name"] = f"unknown:{op.kind}", [name]
+            op.symbols["reason"] = [
+                f'the members of process group "{name}" are not known: say them, `groups: {{"{name}": [[0, …], …]}}`'
+            ]
+    return used
+
+
+def _ways(op: Op) -> int:
+    """The size of the group of a collective, as far as its shapes tell; 0 where they do not."""
+    if op.kind not in ("all-gather", "reduce-scatter"):
+        return 0
+    here, there = prod(op.operands[0].shape), prod(op.results[0].shape)
+    small, large = sorted((here, there))
+    return large // small if small else 0
+
+
+def _name_constants(graph: Graph, relations: Relations, side: str) -> set[str]:
+    """Values of unprinted constants that the relations file states; returns the patterns that matched."""
+    used: set[str] = set()
+    for op in graph.ops:
+        if op.kind != "constant" or op.result.literal is None or not op.result.literal.is_elided:
+            continue
+        said = [r for r in relations.constants if r.side in (None, side) and fnmatchcase(op.result.name, r.pattern)]
+        if len(said) > 1:
+            raise said[1].place.twice(f"constants: the value of `{op.result.name}` is stated", said[0].place)
+        for relation in said:
+            used.add(relation.pattern)
+            op.result.literal = Literal.scalar(relation.value, op.result.dtype)
+            graph.assume(op.result, f"is {op.result.literal.text} everywhere: the dump does not print it", "given")
+    return used
+
+
+def _all_used(section: str, keys: Sequence[str], used: Sequence[set[str]], relations: Relations) -> None:
+    """InputError for a relation that matches nothing (a typo would otherwise change the question)."""
+    for n, key in enumerate(keys):
+        if not any(key in names for names in used):
+            place = relations.groups[key].place if section == "groups" else getattr(relations, section)[n].place
+            raise place.error(f"{section}: no {SECTIONS[section]} matches `{key}`")
+
+
+def _pair_elided(base: Graph, dist: Graph, mesh: Mesh) -> list[tuple[Tensor, Tensor, Layout]]:
+    """Unprinted constants of one type pair in order of occurrence, where both sides have equally many: assumed."""
+
+    def unprinted(graph: Graph) -> dict[tuple[str, tuple[int, ...]], list[Tensor]]:
+        found: dict[tuple[str, tuple[int, ...]], list[Tensor]] = {}
+        for op in graph.ops:
+            literal = op.result.literal if op.kind == "constant" else None
+            if literal is not None and literal.is_elided and literal.sha256 is None:
+                found.setdefault((op.result.dtype, op.result.shape), []).append(op.result)
+        return found
+
+    base_constants = unprinted(base)
+    pairs = []
+    for key, tensors in unprinted(dist).items():
+        partners = base_constants.get(key, [])
+        if len(partners) == len(tensors):
+            layout = Placement().layout(key[1], mesh)
+            pairs += [(d, b, layout) for d, b in zip(tensors, partners, strict=True)]
+    return pairs
+
+
+def _write_correspondence(facts: Facts, found: Correspondence, ids: dict[Tensor, str]) -> None:
+    for shard in found.shards:
+        dist_piece, base_piece, layout = shard.row
+        facts.add("shard", ids[shard.dist], dist_piece, ids[shard.base], base_piece, layout, shard.why)
+    for tensor, text in found.notes:
+        facts.add("placement_note", ids[tensor], clean(text))
+    for tensor, text, why in found.assumptions:
+        facts.add("assume", ids[tensor], text, why)

@@ -1,0 +1,128 @@
+"""Writes the derivation of every proved output as a certificate.
+
+Of the engine's derivation only what is above the relations that the checker computes first (`Structure`) is written:
+the recursion of `holds` and what is concluded from it, as far as outputs need it.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.certificate.files import FORMAT, VERSION, own_rules, rule_names, table_hash
+from scalify_dl.certificate.rules import read_rules
+from scalify_dl.certificate.structure import DECIDED, Structure
+from scalify_dl.certificate.terms import Apply, RuleError, RuleSet, atoms, parts
+from scalify_dl.errors import InputError
+from scalify_dl.pysouffle import Derivation, Program, rules_dir
+from scalify_dl.whole import replacing
+
+from .pipeline import Analysis, fact_relations, rule_files
+from .verdict import Report
+
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_MANY = 1000
+"""Values a line."""
+
+
+def write(analysis: Analysis, report: Report, path: Path) -> None:
+    """Write the certificate of a PROVED report; the file appears whole or not at all. InputError where the checker
+    would not understand the rules."""
+    program = analysis.program
+    tables = {table: analysis.facts.tables.get(table, ()) for table in fact_relations(program).values()}
+    outputs = [(o.tensor, o.base_tensor, o.layout) for o in report.outputs]
+    try:
+        rules = read_rules(rule_files(analysis.options.rules))
+        _write_lines(path, map(_dumps, lines_of(program, rules, rules_dir(), tables, outputs)))
+    except RuleError as error:
+        raise InputError(
+            f"no certificate can be written, for the checker does not understand the rules: {error}",
+            hint="it knows no components, macros, functors of the host, eqrel or subsumption",
+        ) from None
+
+
+def lines_of(
+    program: Program,
+    rules: RuleSet,
+    shipped: Path,
+    tables: Mapping[str, Iterable[Sequence[Any]]],
+    outputs: list[tuple[str, str, str]],
+) -> Iterator[Any]:
+    """The lines after the first, of a finished run of these rules on these tables, in which the outputs (distributed
+    tensor, baseline value, layout) were proved. `shipped`: the folder of the rules that are nobody's own."""
+    structure = Structure(rules)
+    proved = [(dist, base, "PROVED", layout) for dist, base, layout in outputs]
+    choices = {relation: sorted(program.relation(relation)) for relation in rules.choices}
+    names = rule_names(rules.files, shipped)
+    shown = choices | {DECIDED: sorted(program.relation(DECIDED), key=repr), "output_verdict": proved}
+    derived = program.derivation(shown, structure.computed & program.relations.keys())
+    clauses, numbers = _clauses(derived, rules, names)
+    header = {
+        "facts": {name: table_hash(tables.get(Path(name).stem, ())) for name in rules.inputs.values()},
+        "rules": {names[file]: digest for file, digest in rules.files.items()},
+        "outputs": outputs,
+        "assumptions": sorted([*program.relation("assumption"), *own_rules(rules.files, shipped)]),
+        "clauses": clauses,
+        "order": order_of_texts(program, rules),
+        "choices": choices,
+    }
+    yield from _lines(header, derived, numbers, structure.late)
+
+
+def _clauses(derived: Derivation, rules: RuleSet, names: dict[Path, str]) -> tuple[list[list[Any]], dict[int, int]]:
+    """The clauses that are used, and for rules of the engine their numbers: alternatives of one clause are several."""
+    texts = {(clause.head.relation, clause.file, clause.line): clause.text for clause in rules.clauses}
+    clauses: list[list[Any]] = []
+    numbers = {}
+    for rule, (relation, name, line, variables) in derived.rules.items():
+        file = Path(name).resolve()
+        clause = [relation, names[file], line, texts[relation, str(file), line], variables]
+        if clause not in clauses:
+            clauses.append(clause)
+        numbers[rule] = clauses.index(clause)
+    return clauses, numbers
+
+
+def _lines(header: dict[str, Any], derived: Derivation, numbers: dict[int, int], late: frozenset[str]) -> Iterator[Any]:
+    """The lines after the first: conclusions come last."""
+    yield header
+    for at in range(0, len(derived.values), _MANY):
+        yield {"values": derived.values[at : at + _MANY]}
+    place = [0] * len(derived.steps)
+    count = 0
+    for concluding in (False, True):
+        for at, (relation, rule, premises, values) in enumerate(derived.steps):
+            if (relation in late) is not concluding:
+                continue
+            if rule >= 0:
+                yield [numbers[rule], [place[p] for p in premises], values]
+            else:
+                yield {"decide": values} if relation == DECIDED else [relation, values]
+            place[at] = count
+            count += 1
+
+
+def order_of_texts(program: Program, rules: RuleSet) -> dict[str, int]:
+    """What `ord` gave to the texts that clauses ask it about: the columns where its argument stands in their bodies."""
+    columns: set[tuple[str, int]] = set()
+    for clause in rules.clauses:
+        found = parts((clause.head, clause.body))
+        asked = {arg for part in found if isinstance(part, Apply) and part.name == "ord" for arg in part.args}
+        for atom in atoms(clause.body) if asked else ():
+            columns |= {(atom.relation, i) for i, term in enumerate(atom.args) if term in asked}
+    numbers = {n for relation, i in columns for n in program.array(relation)[:, i].tolist()}
+    return {program.symbol(n): n for n in sorted(numbers)}
+
+
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Write a certificate of these lines, which follow the first; it appears whole or not at all. The same lines give
+    the same file."""
+    body = "".join(line + "\n" for line in lines).encode()
+    first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+    with replacing(path) as draft, draft.open("wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as file:
+        file.write(json.dumps(first).encode() + b"\n")
+        file.write(body)

@@ -1,0 +1,132 @@
+"""Rules files of somebody's own: what may be in them, and which were loaded.
+
+They are trusted as lemmas are: each is an assumption of every verdict. But they only add. A file may declare relations,
+have rules for these and for relations that the shipped rules declare open (`open_to_users`, datalog/facts/open.dl), and
+include further files. It may not read facts a second time, deny by subsumption, steer the engine or the preprocessor,
+or have rules for facts, verdicts, assumptions or what the shipped rules judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from scalify_dl.certificate.files import own_rules
+from scalify_dl.errors import InputError
+from scalify_dl.pysouffle import Program, rules_dir
+
+OPEN = "open_to_users"
+DEMAND = "want"
+"""Begins the names of relations that only ask."""
+_HINT = "docs/adding_an_op.md lists the relations that such a file may have rules for"
+_WORD = re.compile(
+    r"""(?P<skip>//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*")|(?P<line>\n[ \t]*)(?P<hash>\#[^\n]*)?"""
+    r"""|(?P<dot>\.(?:input|limitsize|pragma|functor|plan|override|include|once)\b)|(?P<mark>[\#@\\"])""",
+    re.DOTALL,
+)
+_INCLUDE = re.compile(r'\#[ \t]*include[ \t]+"([^"\n]+)"[ \t]*(?://.*)?\r?')
+_DECLARED = re.compile(r"^[ \t]*\.decl[ \t]+([\w?, \t]+)\(", re.MULTILINE)
+_MARKS = {
+    "#": "a preprocessor directive",
+    "@": "a functor of the host",
+    "\\": "a continued line",
+    '"': "a text without end",
+}
+
+
+def read_own(files: Iterable[Path], shipped: Path) -> dict[Path, str]:
+    """These files and all that they include, resolved, with the hash of each; InputError where one says what it may
+    not, before anything is run. `shipped`: the folder of the rules that are nobody's own."""
+    found: dict[Path, str] = {}
+    todo: list[tuple[Path, Path | None, int]] = [(Path(file), None, 0) for file in files]
+    while todo:
+        path, by, line = todo.pop(0)
+        file = path.resolve()
+        if not file.is_file():
+            raise InputError(f"no such rules file: {path}", file=by or path, line=line, expected="a Datalog file (.dl)")
+        if file in found or file.is_relative_to(shipped.resolve()):
+            continue
+        if file.suffix != ".dl":  # what is none is not looked into, let alone shown
+            raise InputError(f"{path} is no rules file", file=by or path, line=line, expected="a file *.dl")
+        try:
+            data = file.read_bytes()
+            text = data.decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"the rules file cannot be read: {error}", file=path) from None
+        import hashlib  # where there are such files
+
+        found[file] = hashlib.sha256(data).hexdigest()
+        for name, at in _included(text, path):
+            beside = file.parent / name
+            todo.append((beside if beside.is_file() else shipped / name, path, at))
+    return found
+
+
+def _included(text: str, path: Path) -> Iterable[tuple[str, int]]:
+    """The names that are included, and their lines; InputError for any other word that a file of rules may not have."""
+    shift = 1
+    for match in _WORD.finditer("\n" + text):
+        line = text.count("\n", 0, match.end() - shift) + 1
+        if match["hash"]:
+            include = _INCLUDE.fullmatch(match["hash"])
+            if include is None:
+                raise _refused("a preprocessor directive", path, line, 'only #include "file.dl" is understood here')
+            yield include[1], line
+        elif match["dot"]:
+            raise _refused(f"`{match['dot']}`", path, line)
+        elif match["mark"]:
+            raise _refused(_MARKS[match["mark"]], path, line)
+
+
+def _refused(what: str, path: Path, line: int, hint: str = _HINT) -> InputError:
+    return InputError(f"rules given with --rules may not have {what}", file=path, line=line, hint=hint)
+
+
+def check_own(program: Program, own: Iterable[Path], shipped: Path) -> None:
+    """InputError for a rule of these files that has a head it may not have, or takes rows away."""
+    files = set(own)
+    if not files:
+        return
+    for directive in program.directives:
+        if directive.kind in ("input", "limitsize") and Path(directive.file).resolve() in files:
+            raise _refused(f"`.{directive.kind}`", Path(directive.file), directive.line)
+    rules = program.rules
+    files_used = [*(rule.file for rule in rules), *(directive.file for directive in program.directives)]
+    theirs = _declared(shipped, {Path(file).resolve() for file in files_used})
+    opened = {match[1] for rule in rules if (match := re.match(OPEN + r'\("(\w+)"\)', rule.text))}
+    for rule in rules:
+        if Path(rule.file).resolve() not in files or rule.relation not in theirs:
+            continue
+        if rule.relation not in opened and not rule.relation.startswith(DEMAND):
+            raise _refused(
+                f"a rule for `{rule.relation}`, which belongs to the shipped rules", Path(rule.file), rule.line
+            )
+        if _takes_away(rule.text):
+            raise _refused(f"a subsumption of `{rule.relation}`", Path(rule.file), rule.line)
+
+
+def _declared(shipped: Path, used: set[Path]) -> set[str]:
+    """Relations that the shipped rules declare, in files that the program has."""
+    return {
+        name.strip()
+        for file in shipped.rglob("*.dl")
+        if file.resolve() in used
+        for names in _DECLARED.findall(file.read_text("utf-8"))
+        for name in names.split(",")
+    }
+
+
+def _takes_away(text: str) -> bool:
+    """Whether a rule is a subsumption: its first atom is followed by `<=`."""
+    depth = 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|[()]', text):
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+        if depth == 0 and match[0] == ")":
+            return text[match.end() :].lstrip().startswith("<=")
+    return False
+
+
+def rules_assumed(files: Iterable[Path]) -> list[tuple[str, str, str]]:
+    """The assumption that each of these files is, and each that they include: (file name, text, "rules")."""
+    return own_rules(read_own(files, rules_dir()), rules_dir())

@@ -1,0 +1,112 @@
+"""What a run concludes, as plain data: every report format renders these classes and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Verdict(StrEnum):
+    """The answer about one output, or about the whole pair of programs."""
+
+    PROVED = "PROVED"
+    REFUTED = "REFUTED"
+    UNKNOWN = "UNKNOWN"
+
+    @property
+    def exit_code(self) -> int:
+        """The process status that states this verdict (2 is kept for bad input)."""
+        return {"PROVED": 0, "REFUTED": 1, "UNKNOWN": 3}[self.value]
+
+
+def overall(verdicts: list[Verdict]) -> Verdict:
+    """REFUTED if any is, else UNKNOWN if any is, else PROVED. At least one verdict is needed."""
+    if not verdicts:
+        raise ValueError("no output was checked, so there is no verdict")
+    for worst in (Verdict.REFUTED, Verdict.UNKNOWN):
+        if worst in verdicts:
+            return worst
+    return Verdict.PROVED
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One line of the user's program, as far as the dump kept it (line 0: unknown)."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass(frozen=True)
+class OutputVerdict:
+    """One checked output: the tensors by id and by the name people know, and what was found."""
+
+    tensor: str
+    base_tensor: str
+    name: str
+    base: str
+    verdict: Verdict
+    layout: str = ""
+    """Layout text of the correspondence that was found, empty where there is none."""
+    pattern: str = ""
+    """The same for people: `a b (tp c) -> a b c`."""
+    reason: str = ""
+    """Why it is not proved, where that is not a matter of the root causes."""
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """Something that the proof relies on and that nobody checked."""
+
+    tensor: str
+    text: str
+    why: str
+    accepted: bool = False
+
+
+@dataclass(frozen=True)
+class RootCause:
+    """A frontier op: all its operands correspond to baseline tensors and its result does not."""
+
+    op: str
+    name: str
+    kind: str
+    source: tuple[Frame, ...]
+    operands: tuple[str, ...]
+    """What each operand holds, in words."""
+    expected: tuple[str, ...]
+    found: tuple[str, ...]
+    suggestion: tuple[str, ...]
+    lemma_missing: str | None
+    base_op: str = ""
+    base_name: str = ""
+    base_source: tuple[Frame, ...] = ()
+    results: tuple[str, ...] = ()
+    """What it makes, by id."""
+    tried: tuple[str, ...] = ()
+    """What became of the program with the suggested edit."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a run has to say. Built once, rendered by `scalify_dl.report`."""
+
+    verdict: Verdict
+    title: str
+    outputs: list[OutputVerdict]
+    frontier: list[RootCause] = field(default_factory=list)
+    downstream: int = 0
+    """Ops that are unproved only because an operand is."""
+    unrelated_inputs: list[tuple[str, str]] = field(default_factory=list)
+    """Distributed inputs that nothing places: (name, what is known about it)."""
+    scope: list[str] = field(default_factory=list)
+    """What the verdict leaves out, or rests on in an unusual way: said right below it."""
+    notes: list[str] = field(default_factory=list)
+    assumptions: list[Assumption] = field(default_factory=list)
+    counterexample: dict[str, Any] | None = None
+    stats: dict[str, float] = field(default_factory=dict)

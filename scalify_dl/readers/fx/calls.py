@@ -1,0 +1,315 @@
+"""Calls of operators: what they compute, what they write, and what their results share memory with.
+
+What an operator does to memory is in the table (`aliases`) or declared with its lowering (`KERNELS`). Of any other it
+is not known: one whose result nobody reads, or whose name says that it writes, loses the memory of its operands; of one
+whose results are read it is assumed, and listed, that it writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import prod
+from typing import Any, NamedTuple
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.graph import Tensor
+
+from .aliases import Argument, Effect, Share, effect_of
+from .compute import EFFECTS, Wanted, lowering_of, packet_of
+from .lowering import KERNELS, Context, Unsupported
+from .memory import Storage, Variable
+from .opaque import opaque
+from .overlap import disjoint
+from .sharing import Sharing
+from .sizes import Hidden
+from .view import BY_STRIDES, View, given, variables
+
+__all__ = ["Calls", "buffers_of"]
+
+
+class Calls(Sharing):
+    """Calls operators of variables."""
+
+    def __init__(self, c: Context) -> None:
+        super().__init__(c)
+        self.assumed: set[str] = set()
+
+    def call(self, name: str, args: list[Any], kwargs: dict[str, Any], wanted: Wanted, used: bool) -> Any:
+        """Calls an op of variables and Python values; `used` says whether anything reads its result.
+
+        Returns variables for tensors, in the structure of the op's results.
+        """
+        packet = packet_of(name)
+        space = packet.partition(".")[0]
+        if lowering_of(name) is None and (packet in EFFECTS or space in EFFECTS):
+            return None
+        self.c.target = name
+        if packet in BY_STRIDES and not all(v.storage.dense for v in variables(args[:1])):
+            self.c.dense.difference_update(self.read(args[:1]))
+        effect = effect_of(name, kwargs)
+        if packet in KERNELS:
+            return self.kernel(name, packet, args, kwargs)
+        if effect is None and lowering_of(name) is None:
+            return self.foreign(name, args, kwargs, wanted, used)
+        if effect is None:
+            effect = Effect(results=(Share(None, False),))
+        if effect.metadata:
+            return self.change(name, effect, args, kwargs, wanted)
+        written = [a for a in effect.written if not (a.unless and given(a.unless, args, kwargs) is False)]
+        if written:
+            return self.writer(name, effect, written, args, kwargs, wanted)
+        result = self.compute(name, self.read(args), self.read(kwargs), wanted)
+        return self.share(name, result, effect, args, kwargs, wanted)
+
+    # --- writes ----------------------------------------------------------------------------------------------------
+
+    def writer(
+        self, name: str, effect: Effect, written: list[Argument], args: list[Any], kwargs: dict[str, Any],
+        wanted: Wanted,
+    ) -> Any:  # fmt: skip
+        """An op that writes arguments: they hold what its functional twin (or its lowering) computes of them."""
+        targets = [given(argument, args, kwargs) for argument in written]
+        out = any(argument.position is None for argument in written)
+        rest = {key: v for key, v in kwargs.items() if not (out and any(key == a.name for a in written))}
+        held = self.read(args), self.read(rest)  # before the mark: what memory holds is not taken back
+        self.read(list(variables([args, kwargs])))
+        mark = len(self.c.graph.ops)
+        known = True
+        try:
+            if out and any(argument.position is not None for argument in written):
+                raise Unsupported("it writes arguments beside `out`, in another order than its results")
+            if _crossed(self, name, effect, targets, args, kwargs):
+                raise Unsupported("tensors that it writes share memory with others that it is given")
+            twin = effect.twin if effect.twin and lowering_of(effect.twin) is not None else name
+            value = self.lowered(self.c, twin, *held, wanted)
+            values = list(value) if len(targets) > 1 and type(value) in (list, tuple) else [value]
+            if len(values) != len(targets):
+                raise Unsupported("what it writes is not what its lowering gives")
+            values = self.read(values)
+            if out and len(values) == 1 and isinstance(shown := wanted(), list):
+                values = [self.as_shown(values[0], shown[0][1])]
+            for target, value in zip(targets, values, strict=True):
+                if isinstance(target, Variable) and isinstance(value, Tensor):
+                    dtype, shape = self.type_of(target)
+                    if shape != value.shape and (dtype != value.dtype or not out):
+                        raise Unsupported("it resizes what it writes, and computes something else then")
+        except Unsupported as reason:
+            del self.c.graph.ops[mark:]
+            printed = wanted()
+            types = printed if isinstance(printed, list) else [printed.get((n,)) for n in range(len(targets))]
+            known, values = False, self.unknown(name, args, kwargs, targets, str(reason), types)
+        self.c.target = name
+        for target, value in zip(targets, values, strict=True):
+            self.assign(target, value, name, out)
+        if effect.results and any(share is not None for share in effect.results):
+            results = [
+                given(share.argument, args, kwargs) if share is not None and share.argument else Hidden(self.c.name)
+                for share in effect.results
+            ]
+            return results[0] if len(results) == 1 else tuple(results)
+        if known or not wanted():
+            return Hidden(self.c.name)
+        return self.fresh(self.opaque(name, self.read(args), self.read(kwargs), wanted(), "no lowering exists for it"))
+
+    def unknown(
+        self, name: str, args: Any, kwargs: Any, targets: Any, why: str, printed: Sequence[Any] = ()
+    ) -> list[Any]:
+        """What an op writes of which it is not known: results of an `unknown:` op in the structure of the targets.
+
+        `printed` are the types that the text shows for them, where it does: an op may resize what it writes.
+        """
+        types = [self.type_of(variable) for variable in variables(targets)]
+        shown = printed if len(printed) == len(types) else [None] * len(types)
+        items = {n: seen or type for n, (seen, type) in enumerate(zip(shown, types, strict=True))}
+        results = iter(opaque(self.c, f"unknown:{name}", self.read(args), self.read(kwargs), items, why).results)
+
+        def filled(target: Any) -> Any:
+            if isinstance(target, Variable):
+                return next(results)
+            return [filled(item) for item in target] if type(target) in (list, tuple) else None
+
+        return [filled(target) for target in targets]
+
+    def as_shown(self, value: Any, shape: tuple[int, ...]) -> Any:
+        """What is written, in the shape that the text shows: an `out` that has as many elements as a row keeps its own
+        (`arange`)."""
+        if not isinstance(value, Tensor) or value.shape == shape:
+            return value
+        if len(value.shape) == 1 and prod(shape) == value.shape[0]:
+            return self.c.reshape(value, shape)
+        raise Unsupported("what it writes has another shape than the text shows")
+
+    def assign(self, target: Any, value: Any, name: str, out: bool = False) -> None:
+        """A target of a write now holds a value, in its own type."""
+        if not isinstance(target, Variable):
+            if type(target) in (list, tuple) and type(value) in (list, tuple) and len(target) == len(value):
+                for each, item in zip(target, value, strict=True):
+                    self.assign(each, item, name, out)
+            else:
+                self.lose([target], name, "it writes a list of tensors of another length")
+            return
+        held = self.memory.read(target)
+        if not isinstance(value, Tensor):
+            self.lose([target], name, "what it writes is not known")
+        elif value.shape != held.shape:  # resized
+            if not out or 0 not in held.shape:
+                self.lose([target], name, "it resizes what it writes")
+            target.node = self.memory.new(self.c.convert(value, held.dtype)).node
+        elif out and value.dtype != held.dtype:
+            self.lose([target], name, f"it computes {held.dtype} where it would otherwise give {value.dtype}")
+        elif value is not held:
+            self.memory.write(target, self.c.convert(value, held.dtype))
+
+    def lose(self, values: Any, name: str, why: str) -> None:
+        """The memory of every variable among values is lost."""
+        for storage in dict.fromkeys(v.storage for v in variables(values)):
+            self.memory.lose(storage, name, why)
+
+    def change(self, name: str, effect: Effect, args: list[Any], kwargs: dict[str, Any], wanted: Wanted) -> Any:
+        """In place, a tensor becomes another view of its memory, or a view of another's."""
+        (target,) = (given(argument, args, kwargs) for argument in effect.written[:1])
+        others = [v for v in variables([args, kwargs]) if v is not target]
+        if not isinstance(target, Variable):
+            raise InputError(f"`{name}` of something else than a tensor")
+        node = target.node
+        self.memory.touch(node.storage)
+        if effect.twin and lowering_of(effect.twin) is not None:
+            types_shown = wanted() or [self.type_of(target)]
+            result = self.compute(effect.twin, self.read(args), self.read(kwargs), lambda: types_shown)
+            step = View(self, effect.twin, args, kwargs, effect.written[0], (), wanted)
+            target.node = self.memory.view(node, step, result).node
+        elif len(others) == 1 and len(args) == 2 and others[0] is args[1] and not kwargs:  # set_(x, source)
+            target.node = others[0].node
+        elif list(args[1:2]) != [list(self.memory.read(target).shape)]:  # `resize_` to the same size changes nothing
+            types = wanted() or [self.type_of(target)]
+            why = "it changes what a tensor is a view of"
+            result = self.opaque(name, self.read(args), self.read(kwargs), types, why, unknown=True)
+            target.node = self.memory.new(result).node
+            self.memory.link([node.storage, target.storage, *(v.storage for v in others)])
+        return target
+
+    def type_of(self, variable: Variable) -> tuple[str, tuple[int, ...]]:
+        """Element type and shape of what a variable holds."""
+        held = self.memory.read(variable)
+        return held.dtype, held.shape
+
+    # --- ops that are not torch's ----------------------------------------------------------------------------------
+
+    def kernel(self, name: str, packet: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """A kernel whose lowering says what it writes: its lowering gives (None, what is written…)."""
+        declared = KERNELS[packet]
+        given = dict(zip(declared.parameters, args, strict=False)) | kwargs
+        targets = [given.get(parameter) for parameter in declared.written]
+        targets = [target for target in targets if target is not None]
+        held = self.read(given)
+        mark = len(self.c.graph.ops)
+        try:
+            if len(args) > len(declared.parameters):
+                raise Unsupported("more arguments than are known")
+            values = list(self.read(self.lowered(self.c, name, (), held))[1:])
+        except Unsupported as reason:
+            del self.c.graph.ops[mark:]
+            values = self.unknown(name, [], given, targets, str(reason))
+        for target, value in zip(targets, values, strict=True):
+            self.assign(target, value, name)
+        return None
+
+    def functional(self, name: str, kwargs: dict[str, Any], wanted: Wanted) -> Any:
+        """A writing kernel made functional by torch: what it would write are results."""
+        if effect_of(name) is not None:
+            why = "no lowering exists for it in this form"
+            return self.fresh(self.opaque(name, [], self.read(kwargs), wanted(), why, unknown=True))
+        return self.fresh(self.compute(name, [], self.read(kwargs), wanted))
+
+    def foreign(self, name: str, args: list[Any], kwargs: dict[str, Any], wanted: Wanted, used: bool) -> Any:
+        """An op of which nothing is known."""
+        types, packet = wanted(), packet_of(name)
+        result = self.opaque(name, self.read(args), self.read(kwargs), types, "no lowering exists for it")
+        if used and types and not packet.endswith("_"):
+            if packet not in self.assumed:
+                self.assumed.add(packet)
+                first = next(iter(_tensors(result)))
+                text = f"`{packet}` writes none of its arguments, and its results share no memory with them"
+                self.c.graph.assume(first, text, "effects of a custom op")
+            return self.fresh(result)
+        found = self.fresh(result)
+        self.entangle([args, kwargs], found, name)
+        return found
+
+    def higher_order(self, name: str, args: list[Any], kwargs: dict[str, Any], wanted: Wanted, pure: bool) -> Any:
+        """An op of sub-modules that is not lowered; `pure` says that these write nothing."""
+        result = self.opaque(name, self.read(args), self.read(kwargs), wanted(), "no lowering exists for it")
+        found = self.fresh(result)
+        if pure:
+            self.memory.link([v.storage for v in variables([args, kwargs, found])])
+        else:
+            self.entangle([args, kwargs], found, name)
+        return found
+
+    def entangle(self, operands: Any, results: Any, name: str) -> None:
+        """An op that may write any operand: their memory is lost, and results may lie in it."""
+        self.lose(operands, name, "what it writes is not known")
+        self.memory.link([v.storage for v in variables([operands, results])])
+
+
+def _tensors(value: Any) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif type(value) in (list, tuple):
+        for item in value:
+            yield from _tensors(item)
+
+
+class _Place(NamedTuple):
+    """A tensor among the arguments of a call: of which argument, and which of a list."""
+
+    variable: Variable
+    argument: int
+    item: int
+    written: bool
+
+
+def _crossed(c: Calls, name: str, effect: Effect, targets: list[Any], args: list[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether an op reads or writes elements again that it has written: what it gives depends on the order."""
+    if name.startswith(("c10d.", "_c10d_functional.")):
+        return False  # collectives read all before they write
+    places: dict[Storage, list[_Place]] = {}
+    for argument, value in enumerate([*args, *kwargs.values()]):
+        written = any(value is target for target in targets)
+        for n, item in enumerate(value if type(value) in (list, tuple) else [value]):
+            for variable in variables(item):
+                places.setdefault(variable.storage, []).append(_Place(variable, argument, n, written))
+    for storage, here in places.items():
+        others = [place for other in storage.perhaps for place in places.get(other, ())]
+        if others and any(place.written for place in (*here, *others)):
+            return True
+        if any(_meet(c, effect, one, other) for one, other in combinations(here, 2)):
+            return True
+    return False
+
+
+def _meet(c: Calls, effect: Effect, one: _Place, other: _Place) -> bool:
+    """Whether one of two tensors of a storage is written and the other has elements of it, but for a pointwise op that
+    reads what it writes, in place."""
+    if not (one.written or other.written):
+        return False
+    same = c.memory.read(one.variable) is c.memory.read(other.variable)
+    if same and effect.pointwise and one.argument != other.argument and one.item == other.item:
+        return False
+    return not disjoint(one.variable.node, other.variable.node)
+
+
+def buffers_of(kwargs: dict[str, Any]) -> dict[str, Any] | None:
+    """Arguments of `auto_functionalized_v2`: written buffers by name; None where one is not a whole base."""
+    bases = kwargs.get("_all_bases")
+    if bases is None:
+        return kwargs
+    plain = {key: value for key, value in kwargs.items() if not key.startswith("_")}
+    for key, value in kwargs.items():
+        if key.endswith("_base_index") and isinstance(value, int):
+            name = key.removeprefix("_").removesuffix("_base_index")
+            if any(other.startswith(f"_{name}_") and other not in (key, f"_{name}_alias") for other in kwargs):
+                return None
+            plain[name] = bases[value]
+    return plain

@@ -1,0 +1,23 @@
+"""ATen (and friends) → the op vocabulary of `docs/facts.md`: one table, `LOWERINGS`, filled by one file per family."""
+
+from . import (  # noqa: F401  (each registers its family)
+    activations,
+    attention,
+    collectives,
+    complexes,
+    contractions,
+    creation,
+    custom,
+    elementwise,
+    experts,
+    foreach,
+    indexing,
+    normalise,
+    optimisers,
+    reductions,
+    strides,
+    views,
+)
+from .core import KERNELS, LOWERINGS, Context, Unsupported, meant
+
+__all__ = ["KERNELS", "LOWERINGS", "Context", "Unsupported", "meant"]

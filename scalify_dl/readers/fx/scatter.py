@@ -1,0 +1,97 @@
+"""Views read backwards: what becomes of a tensor when a view of it is overwritten.
+
+What a view does is what its lowering emits: a chain of reshapes, transposes, slices and broadcasts. Each is undone with
+what the chain had before it; a slice is put back between what is around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+
+from scalify_dl.ir.graph import Op, Tensor
+
+from .lowering import Context, Unsupported
+
+__all__ = ["put_back"]
+
+
+def put_back(c: Context, chain: Sequence[Op], base: Tensor, value: Tensor) -> Tensor:
+    """`base` with what a chain of ops shows of it replaced by `value`; Unsupported where an op cannot be undone."""
+    if any(op.kind not in UNDONE for op in chain):
+        raise Unsupported(f"a write through {', '.join(op.kind for op in chain)}")
+    before = [base]
+    for op in chain[:-1]:
+        before.append(DONE[op.kind](c, before[-1], op))
+    for op, held in zip(reversed(chain), reversed(before[: len(chain)]), strict=True):
+        value = UNDONE[op.kind](c, held, value, op)
+    return value
+
+
+def _slice(c: Context, x: Tensor, op: Op) -> Tensor:
+    for d, (lo, hi, step) in enumerate(_bounds(op)):
+        x = c.slice(x, d, lo, hi, step)
+    return x
+
+
+def _bounds(op: Op) -> list[tuple[int, int, int]]:
+    return list(zip(op.numbers["start"], op.numbers["limit"], op.numbers["stride"], strict=True))
+
+
+def _unslice(c: Context, x: Tensor, value: Tensor, op: Op) -> Tensor:
+    for d, (lo, hi, step) in enumerate(_bounds(op)):
+        if (lo, hi, step) != (0, x.shape[d], 1):
+            return put_slice(c, x, value, d, lo, hi, step)
+    return value
+
+
+def put_slice(c: Context, x: Tensor, value: Tensor, d: int, lo: int, hi: int, step: int) -> Tensor:
+    """x with `x[lo:hi:step]` along a dim replaced; a step as a dim of its own, where it divides the dim."""
+    n = x.shape[d]
+    if not value.shape[d]:
+        return x
+    if step == 1 or value.shape[d] == 1:
+        return c.concatenate([c.slice(x, d, 0, lo), value, c.slice(x, d, lo + value.shape[d], n)], d)
+    if n % step:
+        raise Unsupported("a write to a slice whose step does not divide the dim")
+    rows = c.reshape(x, (*x.shape[:d], n // step, step, *x.shape[d + 1 :]))
+    first, count = lo // step, value.shape[d]
+    new = c.reshape(value, (*value.shape[: d + 1], 1, *value.shape[d + 1 :]))
+    inner = put_slice(c, c.slice(rows, d, first, first + count), new, d + 1, lo % step, lo % step + 1, 1)
+    return c.reshape(put_slice(c, rows, inner, d, first, first + count, 1), x.shape)
+
+
+def _unbroadcast(c: Context, x: Tensor, value: Tensor, op: Op) -> Tensor:
+    if prod(x.shape) != prod(value.shape):
+        raise Unsupported("a write through a broadcast")
+    return c.reshape(value, x.shape)
+
+
+def _unreal(c: Context, x: Tensor, value: Tensor, op: Op) -> Tensor:
+    return c.emit("complex", (value, c.emit("imag", (x,), value.dtype, x.shape)), x.dtype, x.shape)
+
+
+def _unimag(c: Context, x: Tensor, value: Tensor, op: Op) -> Tensor:
+    return c.emit("complex", (c.emit("real", (x,), value.dtype, x.shape), value), x.dtype, x.shape)
+
+
+def _inverse(order: list[int]) -> list[int]:
+    return [order.index(d) for d in range(len(order))]
+
+
+DONE: dict[str, Callable[[Context, Tensor, Op], Tensor]] = {
+    "reshape": lambda c, x, op: c.reshape(x, op.result.shape),
+    "transpose": lambda c, x, op: c.transpose(x, op.numbers["dimensions"]),
+    "broadcast": lambda c, x, op: c.spread(x, op.result.shape, op.numbers["dimensions"]),
+    "slice": _slice,
+    "real": lambda c, x, op: c.emit("real", (x,), op.result.dtype, x.shape),
+    "imag": lambda c, x, op: c.emit("imag", (x,), op.result.dtype, x.shape),
+}
+UNDONE: dict[str, Callable[[Context, Tensor, Tensor, Op], Tensor]] = {
+    "reshape": lambda c, x, value, op: c.reshape(value, x.shape),
+    "transpose": lambda c, x, value, op: c.transpose(value, _inverse(op.numbers["dimensions"])),
+    "broadcast": _unbroadcast,
+    "slice": _unslice,
+    "real": _unreal,
+    "imag": _unimag,
+}

@@ -1,0 +1,261 @@
+"""Per-rank graphs → programs: graphs that differ only in numbers become one program with rank-dependent values.
+
+Rank r's graph folds into a program when both run the same ops on the same operands, op for op; numbers that differ
+(slice bounds, scalar constants) are kept per rank in `Op.rank_numbers`. Ranks that really differ stay programs of
+their own, and then every collective must be issued by all members of its group, alike and in the same order.
+
+Linear in the size of all graphs; what comes after sees one graph, whatever the number of ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import NamedTuple
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.graph import Graph, Op, Port, Tensor
+from scalify_dl.ir.vocabulary import RANKED
+
+__all__ = ["check_collectives", "merge"]
+
+LIMIT = 2**31
+
+
+class _Difference(NamedTuple):
+    """A number that the new rank has and the program has not."""
+
+    op: Op
+    key: str
+    pos: int
+    value: int
+
+
+@dataclass(slots=True)
+class _Program:
+    """A program, the ranks that run it, and the groups that each rank names."""
+
+    graph: Graph
+    ranks: list[int]
+    groups: dict[int, dict[int, list[list[int]]]] = field(default_factory=dict)  # op index → rank → groups
+
+
+def merge(graphs: Iterable[Graph]) -> list[Graph]:
+    """The programs of ranks 0, 1, … given each rank's graph, in rank order; `ranks` says who runs which.
+
+    One graph alone is an SPMD program and comes back as it is. Graphs are consumed: those that fold into a program are
+    dropped. Raises InputError where ranks disagree about a collective.
+    """
+    programs: list[_Program] = []
+    for rank, graph in enumerate(graphs):
+        for program in programs:
+            if _fold(program, graph, rank):
+                break
+        else:
+            programs.append(_Program(graph, [rank], _groups(graph, rank)))
+    if len(programs) == 1 and len(programs[0].ranks) == 1:
+        return [programs[0].graph]
+    for program in programs:
+        program.graph.ranks = program.ranks
+        _join_groups(program)
+    if len(programs) > 1:
+        check_collectives([program.graph for program in programs])
+    return [program.graph for program in programs]
+
+
+def _groups(graph: Graph, rank: int) -> dict[int, dict[int, list[list[int]]]]:
+    return {i: {rank: op.groups} for i, op in enumerate(graph.ops) if op.groups is not None}
+
+
+def _fold(program: _Program, graph: Graph, rank: int) -> bool:
+    """Adds a rank to a program where its graph differs in numbers only; otherwise leaves both alone."""
+    base = program.graph
+    if (
+        len(base.ops) != len(graph.ops)
+        or not _same_ports(base.inputs, graph.inputs)
+        or len(base.outputs) != len(graph.outputs)
+    ):
+        return False
+    known: dict[Tensor, Tensor] = {b.tensor: a.tensor for a, b in zip(base.inputs, graph.inputs, strict=True)}
+    differences: list[_Difference] = []
+    for ours, theirs in zip(base.ops, graph.ops, strict=True):
+        if not _same_op(ours, theirs, known, differences):
+            return False
+        for a, b in zip(ours.results, theirs.results, strict=True):
+            known[b] = a
+    for a_port, b_port in zip(base.outputs, graph.outputs, strict=True):
+        if known.get(b_port.tensor) is not a_port.tensor or a_port.path != b_port.path:
+            return False
+    for op, key, pos, value in differences:
+        values = op.rank_numbers.get((key, pos))
+        if values is None:
+            common = op.numbers[key][pos] if key in op.numbers else _number(op)
+            values = op.rank_numbers[key, pos] = dict.fromkeys(program.ranks, common)
+        values[rank] = value
+    changed = {(id(d.op), d.key, d.pos) for d in differences}
+    for op in base.ops:
+        for (key, pos), values in op.rank_numbers.items():
+            if (id(op), key, pos) not in changed:
+                values[rank] = op.numbers[key][pos] if key in op.numbers else _number(op)
+    for i, ranks in _groups(graph, rank).items():
+        program.groups.setdefault(i, {}).update(ranks)
+    program.ranks.append(rank)
+    return True
+
+
+def _same_ports(ours: Sequence[Port], theirs: Sequence[Port]) -> bool:
+    return len(ours) == len(theirs) and all(
+        a.tensor.shape == b.tensor.shape and a.tensor.dtype == b.tensor.dtype and a.path == b.path
+        for a, b in zip(ours, theirs, strict=True)
+    )
+
+
+def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: list[_Difference]) -> bool:
+    """Whether two ops agree but for numbers, which are added to `differences`."""
+    if (
+        ours.kind != theirs.kind
+        or len(ours.operands) != len(theirs.operands)
+        or len(ours.results) != len(theirs.results)
+        or ours.symbols != theirs.symbols
+        or (ours.group_name != theirs.group_name and (ours.groups is None or theirs.groups is None))
+        or (ours.groups is None) != (theirs.groups is None)
+        or ours.pairs != theirs.pairs
+        or ours.regions
+        or theirs.regions
+    ):
+        return False
+    for a, b in zip(ours.operands, theirs.operands, strict=True):
+        if known.get(b) is not a:
+            return False
+    for a, b in zip(ours.results, theirs.results, strict=True):
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return False
+        if a.literal != b.literal and not _same_literal(ours, a, theirs, b, differences):
+            return False
+    if ours.numbers != theirs.numbers:
+        if ours.numbers.keys() != theirs.numbers.keys():
+            return False
+        for key, mine in ours.numbers.items():
+            yours = theirs.numbers[key]
+            if len(mine) != len(yours):
+                return False
+            if mine != yours and key not in RANKED.get(ours.kind, ()):
+                return False
+            differences += [
+                _Difference(ours, key, pos, y) for pos, (x, y) in enumerate(zip(mine, yours, strict=True)) if x != y
+            ]
+    return True
+
+
+def _same_literal(ours: Op, a: Tensor, theirs: Op, b: Tensor, differences: list[_Difference]) -> bool:
+    """Whether two scalar constants differ as numbers only."""
+    mine, yours = _integer(a), _integer(b)
+    if (mine is None and ("value", 0) not in ours.rank_numbers) or yours is None or a.shape or ours.kind != "constant":
+        return False
+    if mine != yours:
+        differences.append(_Difference(ours, "value", 0, yours))
+    return True
+
+
+def _integer(tensor: Tensor) -> int | None:
+    """The value of an integer constant that `rank_number` can hold."""
+    literal = tensor.literal
+    if (
+        literal is None
+        or literal.rational is None
+        or literal.rational.denominator != 1
+        or abs(literal.rational) >= LIMIT
+    ):
+        return None
+    return literal.rational.numerator
+
+
+def _number(op: Op) -> int:
+    """The value of the constant that an op is."""
+    value = _integer(op.result)
+    assert value is not None
+    return value
+
+
+def _join_groups(program: _Program) -> None:
+    """The groups of every collective: what each rank says its own group is, which must be one partition."""
+    for op in program.graph.ops:
+        if ("value", 0) in op.rank_numbers:
+            op.result.literal = None
+    for i, by_rank in program.groups.items():
+        op = program.graph.ops[i]
+        groups: list[list[int]] = []
+        owner: dict[int, list[int]] = {}
+        for rank, named in by_rank.items():
+            mine = next((group for group in named if rank in group), None)
+            if mine is None:
+                raise _error(
+                    program.graph, op, f"rank {rank} issues a {op.kind} over {named}, of which it is no member"
+                )
+            for group in named:
+                if group in groups:
+                    continue
+                clash = next((member for member in group if owner.get(member, group) != group), None)
+                if clash is not None:
+                    raise _error(
+                        program.graph, op, f"ranks disagree about the group of rank {clash}: {owner[clash]} and {group}"
+                    )
+                groups.append(group)
+                owner.update((member, group) for member in group)
+        op.groups = groups
+
+
+def _error(graph: Graph, op: Op, message: str) -> InputError:
+    return InputError(f"`{op.name}`: {message}", file=graph.file, line=op.at[0], column=op.at[1])
+
+
+def check_collectives(programs: Sequence[Graph]) -> None:
+    """Every group's collectives are issued alike and in the same order by the programs of all its members.
+
+    Raises InputError with both call sites where they are not: such a job hangs, or reduces values of different meaning.
+    """
+    issued: dict[tuple[int, ...], list[tuple[Graph, list[Op]]]] = {}
+    for graph in programs:
+        ranks = set(graph.ranks or ())
+        sequences: dict[tuple[int, ...], list[Op]] = {}
+        for op in graph.ops:
+            for group in op.groups or ():
+                if ranks.intersection(group):
+                    sequences.setdefault(tuple(group), []).append(op)
+        for members, ops in sequences.items():
+            issued.setdefault(members, []).append((graph, ops))
+    for members, parties in issued.items():
+        present = {rank for graph, _ in parties for rank in graph.ranks or ()}
+        missing = set(members) - present
+        if missing:
+            graph, ops = parties[0]
+            raise _error(graph, ops[0], f"rank {min(missing)} never issues the {ops[0].kind} over {list(members)}")
+        first_graph, first_ops = parties[0]
+        for other_graph, other_ops in parties[1:]:
+            for n, (a, b) in enumerate(zip_longest(first_ops, other_ops)):
+                if a is None or b is None or _signature(a) != _signature(b):
+                    raise InputError(
+                        f"collective {n} over ranks {list(members)} is {_site(first_graph, a)} on rank"
+                        f" {_first(first_graph)}, but {_site(other_graph, b)} on rank {_first(other_graph)}",
+                        file=first_graph.file if a else other_graph.file,
+                        line=(a or b or first_ops[-1]).at[0],
+                        hint="members of a group must issue the same collectives in the same order",
+                    )
+
+
+def _signature(op: Op) -> tuple[object, ...]:
+    """What members of a group must agree on."""
+    x = op.operands[0]
+    return op.kind, x.dtype, x.shape, op.symbols.get("reducer"), op.numbers.get("dimension")
+
+
+def _first(graph: Graph) -> int:
+    return min(graph.ranks or (0,))
+
+
+def _site(graph: Graph, op: Op | None) -> str:
+    if op is None:
+        return "missing"
+    where = f"{op.source[0].file}:{op.source[0].line}" if op.source else f"{graph.file}:{op.at[0]}"
+    return f"`{op.name}` ({op.kind} of {op.operands[0].type}, {where})"

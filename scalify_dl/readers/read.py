@@ -1,0 +1,96 @@
+"""Dumps → graphs; the kind of a file is told by its content."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.graph import Graph
+from scalify_dl.ir.mesh import Mesh
+
+from .relations import Relations
+from .sizes import OpenSizes, Resolve, given_none
+
+HEAD = 1 << 16
+HLO = re.compile(rb"(\s|//[^\n]*\n)*HloModule\b")
+MLIR = re.compile(
+    rb"\AML\xefR|^\s*(builtin\.)?module\b(?!\s*,)|^\s*func\.func\b|^#loc|^\s*\"builtin\.module\"", re.MULTILINE
+)
+FX = re.compile(rb"^\s*class\s[^\n]*Module|^\s*def forward\(", re.MULTILINE)
+
+
+def kind(path: str | Path) -> str:
+    """`hlo`, `stablehlo` or `fx`; InputError for anything else."""
+    try:
+        with Path(path).open("rb") as file:
+            head = file.read(HEAD)
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror}", file=path) from None
+    if HLO.match(head):
+        return "hlo"
+    if MLIR.search(head):
+        return "stablehlo"
+    if FX.search(head):
+        return "fx"
+    binary = b"\0" in head
+    raise InputError(
+        "not a program dump",
+        file=path,
+        line=1,
+        column=1,
+        expected="HLO text (`HloModule …`), StableHLO (`module …` or bytecode) or FX text (`class …: def forward`)",
+        hint="HLO protos (.pb) are not read: dump with --xla_dump_hlo_as_text" if binary else None,
+    )
+
+
+def read(
+    path: str | Path, mesh: Mesh | None = None, resolve: Resolve = given_none, relations: Relations | None = None
+) -> Graph:
+    """One dump as a graph; `mesh` for a distributed program, None for a baseline; `resolve` gives open sizes,
+    `relations` what a dump only names: members of process groups, reductions."""
+    found = kind(path)
+    if found == "hlo":
+        from .hlo import read as read_hlo
+
+        return read_hlo(path, mesh)
+    if found == "stablehlo":
+        return _stablehlo(Path(path), mesh, resolve)
+    from .fx import read as read_fx
+
+    said = relations if relations is not None and mesh is not None else Relations()
+    divisions = {name: relation.groups for name, relation in said.groups.items()}
+    return read_fx(path, mesh, resolve, divisions, {r.pattern: r.reducer for r in said.reductions})
+
+
+def read_open_sizes(path: str | Path, mesh: Mesh | None) -> OpenSizes | None:
+    """The sizes that a dump leaves open; None where it has none."""
+
+    def stop(dump: OpenSizes) -> Mapping[str, int]:
+        raise _Open(dump)
+
+    try:
+        read(path, mesh, stop)
+    except _Open as found:
+        return found.dump
+    return None
+
+
+class _Open(Exception):
+    """A reader asks for sizes."""
+
+    def __init__(self, dump: OpenSizes) -> None:
+        self.dump = dump
+
+
+def _stablehlo(path: Path, mesh: Mesh | None, resolve: Resolve) -> Graph:
+    from .stablehlo import read_baseline, read_program
+
+    data = path.read_bytes()
+    if mesh is None:
+        return read_baseline(data, str(path), resolve)
+    graph, own = read_program(data, str(path), resolve)
+    if own.size != mesh.size:
+        raise InputError(f"the program runs on a mesh of {own.size} ranks ({own}), --mesh has {mesh.size}", file=path)
+    return graph

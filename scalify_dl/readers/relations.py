@@ -1,0 +1,382 @@
+"""The relations file (YAML): what inputs, outputs, constants and groups mean, where a dump does not say.
+
+Every key and value is checked as it is read; errors name file, line and column.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.placement import AxisPart
+
+DEPTH_LIMIT = 20
+REDUCERS = ("sum", "max", "min", "prod", "and", "or")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where in the file something is said."""
+
+    file: str | None
+    line: int
+    column: int
+
+    def error(self, message: str, *, expected: str | None = None, hint: str | None = None) -> InputError:
+        """An error at this place."""
+        return InputError(message, file=self.file, line=self.line, column=self.column, expected=expected, hint=hint)
+
+    def twice(self, message: str, other: Place, *, hint: str | None = None) -> InputError:
+        """An error at this place: it says again, or otherwise, what another place says."""
+        where = "in the same entry" if other == self else f"in line {other.line}, column {other.column}"
+        return self.error(f"{message} here and {where}", expected="each thing said once", hint=hint)
+
+
+Dims = Mapping[int, Sequence[AxisPart]]
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A baseline dim that is a concatenation of parts of the given sizes."""
+
+    dim: int
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class InputRelation:
+    """One entry of `inputs:`: `dims` for every part, or for each part; None: to be inferred."""
+
+    key: str
+    place: Place
+    base: str | None = None
+    dims: Dims | tuple[Dims, ...] | None = None
+    parts: Parts | None = None
+
+
+@dataclass(frozen=True)
+class ConcatRelation:
+    """One entry of `concat:`: a baseline input along whose dim several distributed inputs follow each other."""
+
+    base: str
+    place: Place
+    dim: int
+    of: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class OutputRelation:
+    """One entry of `outputs:`: the expected placement of a distributed output (`dims` None: the default)."""
+
+    key: str
+    place: Place
+    base: str | None = None
+    dims: Dims | None = None
+    pending: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ConstantRelation:
+    """One entry of `constants:`: the value of constants whose name matches, on one side (None: both)."""
+
+    pattern: str
+    place: Place
+    value: int | float | bool | Fraction
+    side: str | None = None
+
+
+@dataclass(frozen=True)
+class RangeRelation:
+    """One entry of `ranges:`: lo ≤ x < hi."""
+
+    key: str
+    place: Place
+    lo: int
+    hi: int
+
+
+@dataclass(frozen=True)
+class GroupRelation:
+    """One entry of `groups:`: the rank groups that a group name stands for."""
+
+    name: str
+    place: Place
+    groups: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class ReductionRelation:
+    """One entry of `reductions:`: what collectives whose reduction a dump only names compute."""
+
+    pattern: str
+    place: Place
+    reducer: str
+
+
+@dataclass(frozen=True)
+class Relations:
+    """A relations file."""
+
+    inputs: tuple[InputRelation, ...] = ()
+    concat: tuple[ConcatRelation, ...] = ()
+    constants: tuple[ConstantRelation, ...] = ()
+    groups: Mapping[str, GroupRelation] = field(default_factory=dict)
+    reductions: tuple[ReductionRelation, ...] = ()
+    ranges: tuple[RangeRelation, ...] = ()
+    outputs: tuple[OutputRelation, ...] = ()
+
+
+def load_relations(path: str | Path) -> Relations:
+    """Reads a relations file."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read the relations file: {error.strerror}", file=path) from None
+    except UnicodeDecodeError:
+        raise InputError("the relations file is not UTF-8 text", file=path) from None
+    return parse_relations(text, file=str(path))
+
+
+def parse_relations(text: str, *, file: str | None = None) -> Relations:
+    """Reads relations text."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        _check_nesting(text, loader, file)
+        root = yaml.compose(text, Loader=loader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        raise InputError(f"not YAML: {error.problem}", file=file, line=line, column=column) from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"not YAML: {str(error).splitlines()[0]}", file=file) from None
+    if root is None:
+        return Relations()
+    return _Reader(file).relations(root)
+
+
+def _check_nesting(text: str, loader: Any, file: str | None) -> None:
+    """Refuses what a relations file has no use for and what would overflow or blow up: deep nesting, aliases."""
+    depth = 0
+    for event in yaml.parse(text, Loader=loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEPTH_LIMIT or isinstance(event, yaml.AliasEvent):
+            what = "an alias" if isinstance(event, yaml.AliasEvent) else f"nesting deeper than {DEPTH_LIMIT}"
+            mark = event.start_mark
+            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+            raise InputError(f"relations file: {what}", file=file, line=line, column=column)
+
+
+class _Reader:
+    """Turns YAML nodes into relations, strictly."""
+
+    def __init__(self, file: str | None) -> None:
+        self.file = file
+
+    def place(self, node: yaml.Node) -> Place:
+        return Place(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def mapping(self, node: yaml.Node, what: str) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
+        """Key text, key node, value node; each key once."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.place(node).error(f"{what}: a mapping was expected", expected="`key: value` lines")
+        seen: set[str] = set()
+        for key, value in node.value:
+            text = self.text(key, f"a key of {what}")
+            if text in seen:
+                raise self.place(key).error(f"{what}: key `{text}` stands twice")
+            seen.add(text)
+            yield text, key, value
+
+    def known(self, node: yaml.Node, what: str, keys: Mapping[str, Callable[[yaml.Node], Any]]) -> dict[str, Any]:
+        """A mapping with a fixed set of keys."""
+        found = {}
+        for text, key, value in self.mapping(node, what):
+            if text not in keys:
+                raise self.place(key).error(f"{what}: unknown key `{text}`", expected=f"one of {', '.join(keys)}")
+            found[text] = keys[text](value)
+        return found
+
+    def text(self, node: yaml.Node, what: str) -> str:
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.place(node).error(f"{what}: a word was expected")
+        return str(node.value)
+
+    def integer(self, node: yaml.Node, what: str) -> int:
+        text = self.text(node, what)
+        if not re.fullmatch(r"-?\d{1,12}", text):
+            raise self.place(node).error(f"{what}: `{text}` is not an integer")
+        return int(text)
+
+    def sequence(self, node: yaml.Node, what: str) -> list[yaml.Node]:
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.place(node).error(f"{what}: a list was expected", expected="[a, b]")
+        return list(node.value)
+
+    def relations(self, root: yaml.Node) -> Relations:
+        found = self.known(
+            root,
+            "relations file",
+            {
+                "inputs": self.inputs,
+                "concat": self.concat,
+                "constants": self.constants,
+                "groups": self.groups,
+                "reductions": self.reductions,
+                "ranges": self.ranges,
+                "outputs": self.outputs,
+            },
+        )
+        return Relations(**found)
+
+    def inputs(self, node: yaml.Node) -> tuple[InputRelation, ...]:
+        found = []
+        for key, key_node, value in self.mapping(node, "inputs"):
+            keys = self.known(
+                value, f"inputs: {key}", {"base": self._name, "dims": self._part_dims, "parts": self.parts}
+            )
+            relation = InputRelation(key, self.place(key_node), **keys)
+            if isinstance(relation.dims, tuple):
+                count = len(relation.parts.sizes) if relation.parts else 0
+                if len(relation.dims) != count:
+                    raise relation.place.error(
+                        f"inputs: {key}: `dims` lists {len(relation.dims)} placements for {count} parts",
+                        expected="one placement for each of `parts: sizes:`",
+                    )
+            found.append(relation)
+        return tuple(found)
+
+    def _name(self, node: yaml.Node) -> str:
+        return self.text(node, "a name")
+
+    def _part_dims(self, node: yaml.Node) -> Dims | tuple[Dims, ...]:
+        if isinstance(node, yaml.SequenceNode):
+            return tuple(self.dims(part) for part in node.value)
+        return self.dims(node)
+
+    def dims(self, node: yaml.Node) -> Dims:
+        found: dict[int, list[AxisPart]] = {}
+        for key, key_node, value in self.mapping(node, "dims"):
+            parts = []
+            nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            for part in nodes:
+                try:
+                    parts.append(AxisPart.parse(self.text(part, "dims")))
+                except ValueError as error:
+                    raise self.place(part).error(f"dims: {error}") from None
+            found[self.integer(key_node, "dims: a dim")] = parts
+            if int(key) < 0:
+                raise self.place(key_node).error(f"dims: `{key}` is negative")
+        return found
+
+    def parts(self, node: yaml.Node) -> Parts:
+        keys = self.known(node, "parts", {"dim": lambda n: self.integer(n, "parts: dim"), "sizes": self._sizes})
+        if "dim" not in keys or "sizes" not in keys:
+            raise self.place(node).error("parts: needs `dim` and `sizes`", expected="{dim: 1, sizes: [2048, 512, 512]}")
+        return Parts(keys["dim"], keys["sizes"])
+
+    def _sizes(self, node: yaml.Node) -> tuple[int, ...]:
+        sizes = tuple(self.integer(item, "parts: sizes") for item in self.sequence(node, "parts: sizes"))
+        if not sizes or min(sizes) < 1:
+            raise self.place(node).error("parts: sizes must be positive")
+        return sizes
+
+    def concat(self, node: yaml.Node) -> tuple[ConcatRelation, ...]:
+        found = []
+        for key, key_node, value in self.mapping(node, "concat"):
+            keys = self.known(
+                value,
+                f"concat: {key}",
+                {
+                    "dim": lambda n: self.integer(n, "concat: dim"),
+                    "of": lambda n: tuple(self.text(item, "concat: of") for item in self.sequence(n, "concat: of")),
+                },
+            )
+            if not keys.get("of") or keys.get("dim", -1) < 0:
+                raise self.place(value).error(f"concat: {key}: needs `dim` and `of`", expected="{dim: 0, of: [a, b]}")
+            found.append(ConcatRelation(key, self.place(key_node), keys["dim"], keys["of"]))
+        return tuple(found)
+
+    def constants(self, node: yaml.Node) -> tuple[ConstantRelation, ...]:
+        found: list[ConstantRelation] = []
+        for key, key_node, value in self.mapping(node, "constants"):
+            if isinstance(value, yaml.MappingNode):
+                if key not in ("base", "dist"):
+                    raise self.place(key_node).error(f"constants: `{key}` holds a mapping", expected="base or dist")
+                for inner, inner_node, inner_value in self.mapping(value, f"constants: {key}"):
+                    found.append(ConstantRelation(inner, self.place(inner_node), self.number(inner_value), key))
+            else:
+                found.append(ConstantRelation(key, self.place(key_node), self.number(value)))
+        return tuple(found)
+
+    def number(self, node: yaml.Node) -> int | float | bool | Fraction:
+        text = self.text(node, "constants: a value").lower()
+        if text in ("true", "false"):
+            return text == "true"
+        if re.fullmatch(r"[+-]?\d{1,18}", text):
+            return int(text)
+        if re.fullmatch(r"[+-]?\d{1,9}/[1-9]\d{0,8}", text):
+            return Fraction(text)
+        if re.fullmatch(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?|[+-]?\.?inf|\.?nan", text):
+            return float(text.replace(".inf", "inf").replace(".nan", "nan"))
+        raise self.place(node).error(f"constants: `{text}` is not a number")
+
+    def groups(self, node: yaml.Node) -> dict[str, GroupRelation]:
+        found = {}
+        for key, key_node, value in self.mapping(node, "groups"):
+            items = self.sequence(value, f"groups: {key}")
+            nested = [item for item in items if isinstance(item, yaml.SequenceNode)]
+            lists = items if nested else [value]
+            groups = tuple(
+                tuple(self.integer(rank, "groups: a rank") for rank in self.sequence(group, f"groups: {key}"))
+                for group in lists
+            )
+            ranks = [rank for group in groups for rank in group]
+            if not ranks or len(set(ranks)) != len(ranks) or min(ranks) < 0:
+                raise self.place(value).error(f"groups: {key}: distinct ranks from 0 were expected", expected="[0, 1]")
+            found[key] = GroupRelation(key, self.place(key_node), groups)
+        return found
+
+    def reductions(self, node: yaml.Node) -> tuple[ReductionRelation, ...]:
+        found = []
+        for key, key_node, value in self.mapping(node, "reductions"):
+            found.append(ReductionRelation(key, self.place(key_node), self.reducer(value, "reductions", "avg")))
+        return tuple(found)
+
+    def ranges(self, node: yaml.Node) -> tuple[RangeRelation, ...]:
+        found = []
+        for key, key_node, value in self.mapping(node, "ranges"):
+            bounds = [self.integer(item, "ranges: a bound") for item in self.sequence(value, f"ranges: {key}")]
+            if len(bounds) != 2 or bounds[0] >= bounds[1]:
+                raise self.place(value).error(
+                    f"ranges: {key}: two bounds were expected", expected="[lo, hi] with lo < hi"
+                )
+            found.append(RangeRelation(key, self.place(key_node), bounds[0], bounds[1]))
+        return tuple(found)
+
+    def outputs(self, node: yaml.Node) -> tuple[OutputRelation, ...]:
+        found = []
+        for key, key_node, value in self.mapping(node, "outputs"):
+            keys = self.known(
+                value, f"outputs: {key}", {"base": self._name, "dims": self.dims, "pending": self.pending}
+            )
+            found.append(OutputRelation(key, self.place(key_node), **keys))
+        return tuple(found)
+
+    def pending(self, node: yaml.Node) -> dict[str, str]:
+        found = {}
+        for axis, _, value in self.mapping(node, "pending"):
+            found[axis] = self.reducer(value, "pending")
+        return found
+
+    def reducer(self, node: yaml.Node, what: str, *more: str) -> str:
+        text = self.text(node, what)
+        if text not in (*REDUCERS, *more):
+            raise self.place(node).error(f"{what}: `{text}`", expected=f"one of {', '.join((*REDUCERS, *more))}")
+        return text

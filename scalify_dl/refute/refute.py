@@ -1,0 +1,99 @@
+"""Looking for a counterexample where outputs are not proved, and what it makes of their verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.prove.pipeline import Analysis
+
+from .guesses import Guesses, alike, cone, regrouped, steady
+
+if TYPE_CHECKING:
+    from scalify_dl.oracle.counterexample import Counterexample, Search
+    from scalify_dl.oracle.program import Program
+
+
+@dataclass
+class Refutation:
+    """What numbers say about outputs that the rules do not prove."""
+
+    refuted: set[tuple[str, str]] = field(default_factory=set)
+    """(distributed, baseline) outputs with a counterexample that rests on no invented meaning and on no guess."""
+    example: dict[str, Any] | None = None
+    """The counterexample to show, as `Counterexample.as_dict` gives it."""
+    notes: list[str] = field(default_factory=list)
+    search: Search | None = None
+    """The search behind it, with the values of the run that is shown."""
+
+
+def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callable[[str], None]) -> Refutation:
+    """Run both programs on random inputs and compare these outputs."""
+    from scalify_dl.oracle import find_counterexample, load_program, relations
+
+    progress("looking for a counterexample")
+    out = Refutation()
+    try:
+        program = load_program(analysis.facts.tables)
+        for tensor, value in sorted(analysis.rows("failing_value")):
+            program.special.setdefault(tensor, []).append(value)
+        rows = relations(analysis.rows("corr")) if not analysis.stopped else []
+        search = find_counterexample(
+            program,
+            outputs={dist for dist, _ in outputs},
+            relations=rows,
+            progress=lambda done, total, what: progress(f"looking for a counterexample: {what} {done:,}/{total:,}"),
+        )
+        out.notes += _weigh(search, program, Guesses.of(analysis.view))
+    except (InputError, MemoryError) as error:
+        return Refutation(notes=[f"no counterexample could be looked for: {str(error) or 'out of memory'}"])
+    out.search = search
+    out.example = search.best.as_dict() if search.best else None
+    out.refuted = {(found.output, found.base) for found in search.counterexamples if found.kind == "refutation"}
+    if search.status == "agrees":
+        out.notes.append(
+            f"no counterexample in {search.trials} random runs ({search.sizes} sizes): probably a lemma is missing"
+        )
+    out.notes += [f"numeric search: {problem}" for problem in dict.fromkeys(search.problems)]
+    return out
+
+
+def _weigh(search: Search, program: Program, guesses: Guesses) -> list[str]:
+    """Makes witnesses of what rests on a guess; returns what to write in a relations file.
+
+    Where only the splitting of inputs or unprinted constants were guessed, a difference on inputs that are alike
+    (`guesses.alike`) takes its place: it is there under every placement.
+    """
+    notes: dict[str, None] = {}
+    weighed = []
+    for found in search.counterexamples:
+        if found.kind == "refutation":
+            values = cone(program, (found.output, found.base))
+            bearing = guesses.bear_on(values)
+            if bearing:
+                sure = steady(program, values) or not (bearing.splits or bearing.unprinted)
+                certain = _despite(program, found, bearing) if sure else None
+                if certain is None:
+                    notes |= dict.fromkeys(bearing.advice())
+                found = certain or replace(found, kind="witness", reason=bearing.reason())
+        weighed.append(found)
+    search.counterexamples = weighed
+    return list(notes)
+
+
+def _despite(program: Program, found: Counterexample, guesses: Guesses) -> Counterexample | None:
+    """A counterexample whatever is true of what was guessed; None where none is found."""
+    from scalify_dl.oracle import find_counterexample
+
+    if guesses.assumed:
+        return None
+    certain = None
+    for one in regrouped(alike(program, guesses), guesses.groups):
+        again = find_counterexample(one, outputs={found.output}, trials=2, rounding=False, localise=False)
+        refuting = [c for c in again.counterexamples if c.kind == "refutation" and c.base == found.base]
+        if not refuting:
+            return None
+        certain = certain or replace(refuting[0], place=found.place)
+    return certain

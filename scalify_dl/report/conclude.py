@@ -1,0 +1,183 @@
+"""From the output relations of the rules to a report."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.mend.mend import mend
+from scalify_dl.prove.assumptions import Accepted
+from scalify_dl.prove.own_rules import rules_assumed
+from scalify_dl.prove.pipeline import INTERRUPTED, Analysis
+from scalify_dl.prove.verdict import Assumption, OutputVerdict, Report, Verdict, overall
+from scalify_dl.prove.view import View
+from scalify_dl.refute.refute import Refutation, refute
+
+from .localisation import root_causes
+from .mended import mended_causes, stops_elsewhere
+from .pattern import holds, pattern
+
+
+def refuse_contradictions(view: View) -> None:
+    """Contradictory premises prove anything: they are bad input, not a verdict."""
+    texts = sorted({text for (text,) in view.results("inconsistent")})
+    if texts:
+        raise InputError(
+            "the facts contradict each other: " + "; ".join(texts),
+            hint="correct the relations file or the dumps; nothing can be concluded from contradictory premises",
+        )
+
+
+def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
+    found: dict[tuple[str, str], dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    for dist, base, verdict, layout in view.results("output_verdict"):
+        found[dist, base][verdict].add(layout)
+    expected = list(view.facts("expect"))
+    if not expected:
+        raise InputError(
+            "no output is to be checked",
+            expected="rows in the table `expect` (distributed output, baseline value, layout)",
+            hint="name the outputs to check under `outputs:` of the relations file",
+        )
+    held = view.correspondences({dist for dist, _, _ in expected})
+    out = []
+    for dist, base, wanted in expected:
+        rank = view.ranks.get(base, 0)
+        proofs = found[dist, base].get("PROVED")
+        verdict, layout, reason = Verdict.UNKNOWN, "", ""
+        if proofs:
+            verdict, layout = Verdict.PROVED, min(proofs)
+        elif stopped:
+            reason = stopped
+        else:
+            rows = sorted(layout for piece, b, base_piece, layout in held[dist] if b == base and not piece + base_piece)
+            if rows:
+                layout = rows[0]
+                words = f"placed as {pattern(wanted, rank)}" if wanted else "each dim whole or cut in contiguous blocks"
+                reason = f"it holds {holds(layout, view.name(base), '', rank)}; expected: {words}"
+            elif held[dist]:
+                others = sorted({view.name(b) for _, b, _, _ in held[dist]})
+                reason = f"it corresponds to {', '.join(others[:3])}, not to {view.name(base)}"
+        out.append(
+            OutputVerdict(
+                tensor=dist,
+                base_tensor=base,
+                name=view.name(dist),
+                base=view.name(base),
+                verdict=verdict,
+                layout=layout,
+                pattern=pattern(layout, rank) if layout else "",
+                reason=reason,
+            )
+        )
+    return out
+
+
+def _unrelated_inputs(view: View) -> list[tuple[str, str]]:
+    """Distributed inputs that nothing places, with the front end's note about them."""
+    dist_graphs = {graph for graph, role in view.facts("graph") if role == "dist"}
+    regions = {graph for _, _, graph in view.facts("region")}
+    placed = {row[0] for row in view.facts("shard")}
+    used = {row[2] for row in view.facts("operand")} | {row[0] for row in view.facts("expect")}
+    notes: dict[str, str] = dict(view.facts("placement_note"))
+    return [
+        (view.name(t), notes.get(t, "no relation to a baseline input is given or could be inferred"))
+        for graph, _, t in view.facts("input")
+        if graph in dist_graphs and graph not in regions and t not in placed and t in used
+    ]
+
+
+_LISTED = 8
+"""Outputs that are named in a line of the scope."""
+
+
+def scope(view: View) -> list[str]:
+    """What no dump says, outputs that are not checked, values that are no tensors, and pairs that a call would not
+    make."""
+    lines = []
+    if view.meta.get("outside"):
+        lines.append(f"outside of the capture: {view.meta['outside']}")
+    if view.meta.get("given_by_some"):
+        lines.append(f"checked only on the ranks that give them: {view.meta['given_by_some']}")
+    regions = {graph for _, _, graph in view.facts("region")}
+    roles: dict[str, str] = dict(view.facts("graph"))
+    expected = list(view.facts("expect"))
+    for role, words, column in (("dist", "of the distributed program", 0), ("base", "of the baseline", 1)):
+        checked = {row[column] for row in expected}
+        left = [
+            tensor
+            for graph, _, tensor in view.facts("output")
+            if roles[graph] == role and graph not in regions and tensor not in checked
+        ]
+        names = [view.name(tensor) for tensor in dict.fromkeys(left)]
+        if names:
+            shown = ", ".join(names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
+            lines.append(f"not checked: {len(names)} output{'s' if len(names) > 1 else ''} {words}: {shown}")
+    ignored = view.meta.get("ignored_non_tensors")
+    if ignored:
+        lines.append(f"ignored: {ignored} inputs and outputs that are no tensors")
+    if view.meta.get("pairing"):
+        lines.append(view.meta["pairing"])
+    return lines
+
+
+def _title(view: View) -> str:
+    meta = view.meta
+    axes = sorted(view.facts("mesh_axis"), key=lambda row: row[1])
+    mesh = ", ".join(f"{axis}={size}" for axis, _, size in axes)
+    named = meta.get("title") or " against ".join(meta[k] for k in ("dist_file", "base_file") if meta.get(k))
+    return f"{named} on mesh {mesh}" if named else f"mesh {mesh}"
+
+
+def _assumptions(view: View, accept: Path | None, rules: Iterable[Path]) -> list[Assumption]:
+    accepted = Accepted.load(accept) if accept else Accepted()
+    found = {Assumption(view.name(tensor), text, why) for tensor, text, why in view.results("assumption")}
+    found |= {Assumption(*row) for row in rules_assumed(rules)}
+    return [accepted.mark(a) for a in sorted(found, key=lambda a: (a.why, a.tensor, a.text))]
+
+
+def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: None) -> Report:
+    """The report on a run. InputError where the premises contradict each other or nothing was checked."""
+    view, options = analysis.view, analysis.options
+    refuse_contradictions(view)
+    outputs = _outputs(view, analysis.stopped)
+    assumptions = _assumptions(view, options.accept, options.rules)
+    notes = [analysis.stopped] if analysis.stopped else []
+
+    open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
+    search = open_outputs and options.refute and analysis.stopped != INTERRUPTED
+    numbers = refute(analysis, open_outputs, progress) if search else Refutation()
+    outputs = [
+        replace(o, verdict=Verdict.REFUTED) if (o.tensor, o.base_tensor) in numbers.refuted else o for o in outputs
+    ]
+    notes += numbers.notes
+
+    mending = None
+    if numbers.search is not None:
+        mending = mend(analysis.facts, numbers.search, options, progress)
+    causes = root_causes(view) if open_outputs else []
+    if mending is not None:
+        notes += stops_elsewhere(causes, mending)
+        causes = mended_causes(view, mending, causes)
+
+    verdict = overall([o.verdict for o in outputs])
+    fresh = [a for a in assumptions if not a.accepted]
+    if options.strict and fresh and verdict is Verdict.PROVED:
+        verdict = Verdict.UNKNOWN
+        notes.append(f"--strict: {len(fresh)} assumptions are not accepted, so this does not count as proved")
+    return Report(
+        verdict=verdict,
+        title=_title(view),
+        outputs=outputs,
+        frontier=causes,
+        downstream=sum(1 for _ in view.results("downstream")),
+        unrelated_inputs=_unrelated_inputs(view) if open_outputs and not analysis.stopped else [],
+        scope=scope(view),
+        notes=notes,
+        assumptions=assumptions,
+        counterexample=numbers.example,
+        stats=analysis.stats(),
+    )

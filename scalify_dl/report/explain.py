@@ -1,0 +1,186 @@
+"""Why a tensor corresponds to what it does, in words: the engine's proof, told as statements about tensors.
+
+Most steps of a proof are about layouts and lists. Only steps of `corr` and `holds` speak about tensors, so those are
+told, each with the rule that gave it and the comment that stands above that rule; what lies between is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
+from scalify_dl.lemmas import comment_above, lemma_at
+from scalify_dl.prove.pipeline import Analysis
+from scalify_dl.prove.view import View
+from scalify_dl.pysouffle import Proof
+
+from .pattern import holds
+
+_TOLD = "holds"
+_DEMAND = "want_"
+"""Relations that only ask for others to be computed: what they follow from is no reason."""
+_NEAR = 4
+_CODES = {-2: "sum", -3: "max", -4: "min", -5: "prod", -6: "and", -7: "or"}
+
+
+@dataclass
+class Statement:
+    """One step: what holds, by which rule, because of what."""
+
+    text: str
+    why: str
+    rule: str
+    place: str
+    premises: list[Statement] = field(default_factory=list)
+    again: bool = False
+    """Told before: its premises are not repeated."""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What is known of one tensor."""
+
+    tensor: str
+    name: str
+    statements: list[Statement]
+    obstacles: list[str]
+    """Where nothing is known: what stands in the way."""
+
+
+def tensors_named(view: View, text: str) -> list[str]:
+    """Tensors of this id or name, those of the distributed side first. InputError where there are none."""
+    dist = {graph for graph, role in view.facts("graph") if role == "dist"}
+    wanted = text.removeprefix("%")
+    found = [(g not in dist, t) for t, g, _, _ in view.facts("tensor") if t == wanted or view.name(t) == wanted]
+    exact = [pair for pair in found if pair[1] == wanted]
+    if not found:
+        import difflib
+
+        near = difflib.get_close_matches(wanted, {view.name(t) for t, *_ in view.facts("tensor")}, 3)
+        raise InputError(f"no tensor `{text}`", hint=f"did you mean {' or '.join(near)}?" if near else None)
+    return [t for _, t in sorted(exact or found)]
+
+
+def explain(analysis: Analysis, tensor: str, depth: int) -> Explanation:
+    """The proofs of all correspondences of one distributed tensor, at most `depth` statements deep."""
+    view = analysis.view
+    teller = _Teller(analysis, view, depth)
+    rows = sorted(row for row in analysis.rows("corr") if row[0] == tensor)
+    statements = []
+    for row in rows:
+        proof = analysis.program.explain("corr", row)
+        if proof is not None:
+            statements += teller.tell(proof, 0)
+    return Explanation(tensor, view.name(tensor), statements, [] if rows else teller.obstacles(tensor))
+
+
+class _Teller:
+    def __init__(self, analysis: Analysis, view: View, depth: int) -> None:
+        self.analysis = analysis
+        self.view = view
+        self.depth = depth
+        self.told: set[tuple[Any, ...]] = set()
+        self.pieces = {p: (t, dim, lo, hi) for p, t, dim, lo, hi in analysis.rows("piece")}
+        self.axes = [(a, size) for a, _, size in sorted(view.facts("mesh_axis"), key=lambda row: row[1])]
+
+    def tell(self, proof: Proof, level: int) -> list[Statement]:
+        """The statement of a proof, or of the nearest ones below it."""
+        if proof.relation != _TOLD:
+            return [s for below in _nearest(proof) for s in self.tell(below, level)]
+        dist, base, layout = proof.row
+        text = f"{self._name(str(dist))} holds {self._layout(layout, self._name(str(base)), str(base))}"
+        out = _statement(text, proof)
+        key = (dist, base, layout)
+        if key in self.told:
+            out.again = True
+        elif level < self.depth:
+            self.told.add(key)
+            out.premises = [s for below in _nearest(proof) for s in self.tell(below, level + 1)]
+        elif any(True for _ in _nearest(proof)):
+            out.again = True
+        return [out]
+
+    def _name(self, value: str) -> str:
+        """A tensor, or a piece of one, as people know it."""
+        if value not in self.pieces:
+            return self.view.name(value)
+        tensor, dim, lo, hi = self.pieces[value]
+        return f"{self._name(tensor)} (dim {dim} from {lo} to {hi})"
+
+    def _layout(self, term: Any, name: str, base: str) -> str:
+        """A layout as the rules hold it (one entry for every prime factor of the mesh), in words."""
+        local, mesh, num, den = term
+        entries = [_entry(e) for e in _items(mesh)]
+        axes, at = [], 0
+        for axis, size in self.axes:
+            mine, reach = [], 1
+            while reach < size and at < len(entries):
+                mine.append(entries[at])
+                reach *= entries[at].size
+                at += 1
+            axes.append((axis, mine))
+        dims = [[e for e in map(_entry, _items(d)) if isinstance(e, Digit)] for d in _items(local)]
+        from fractions import Fraction
+
+        text = str(Layout.of(dims, axes, Fraction(num, den)))
+        return holds(text, name, "", self.view.ranks.get(base, 0))
+
+    def obstacles(self, tensor: str) -> list[str]:
+        """Why nothing is known of a tensor: its op, and what its operands hold."""
+        made = [op for op, _, t in self.view.facts("result") if t == tensor]
+        if not made:
+            notes = [text for t, text in self.view.facts("placement_note") if t == tensor]
+            return notes or ["it is an input that no relation places"]
+        op = self.view.ops({made[0]})[made[0]]
+        held = self.view.correspondences(set(op.operands))
+        out = [f"it is made by {op.name}, a {op.kind}"]
+        for i, operand in enumerate(op.operands):
+            rows = held.get(operand, [])
+            words = [holds(x, self.view.name(b), bp, self.view.ranks.get(b, 0)) for _, b, bp, x in rows[:_NEAR]]
+            out.append(
+                f"operand {i}, {self.view.name(operand)}, "
+                + (f"holds {'; '.join(words)}" if words else "corresponds to nothing")
+            )
+        if made[0] in {row[0] for row in self.view.results("frontier")}:
+            out.append("all that it reads is known, so the difference (or the missing lemma) is here")
+        return out
+
+
+def _statement(text: str, proof: Proof) -> Statement:
+    """A statement and the lemma that gives it."""
+    lemma = lemma_at(Path(proof.file), proof.line)
+    why = lemma.statement if lemma else comment_above(Path(proof.file), proof.line)
+    place = f"{Path(proof.file).name}:{proof.line}"
+    return Statement(text, why, proof.rule or "", f"{lemma.id} ({place})" if lemma else place)
+
+
+def _nearest(proof: Proof) -> Iterator[Proof]:
+    """The nearest sub-proofs that are told, each once."""
+    seen: set[int] = set()
+    stack = list(reversed(proof.premises))
+    while stack:
+        node = stack.pop()
+        if id(node) in seen:
+            continue
+        seen.add(id(node))
+        if node.relation == _TOLD:
+            yield node
+        elif not node.relation.startswith(_DEMAND):
+            stack += reversed(node.premises)
+
+
+def _items(term: Any) -> Iterator[Any]:
+    while term is not None:
+        head, term = term
+        yield head
+
+
+def _entry(term: Any) -> Digit | Repl | Pending:
+    dim, stride, size = term
+    if dim >= 0:
+        return Digit(dim, stride, size)
+    return Repl(size) if dim == -1 else Pending(_CODES[dim], size)

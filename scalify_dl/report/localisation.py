@@ -1,0 +1,153 @@
+"""Root causes in words: the frontier ops, what their operands hold and what the baseline does there.
+
+The rules say which ops are root causes and, where they can, what is wrong with them. Here that is joined with names,
+source lines and attributes for people to read; nothing is decided.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from scalify_dl.facts.names import SEPARATOR, readable
+from scalify_dl.prove.verdict import RootCause
+from scalify_dl.prove.view import Correspondences, OpView, Row, View
+
+from .pattern import holds, piece_words
+
+_MOST = 3
+"""Correspondences of one operand that are worth reading."""
+
+
+_WORD = re.compile(rf"([\s,;:(){SEPARATOR}]+)")
+
+
+def named(texts: Iterable[str], view: View) -> list[str]:
+    """Texts with the names that people know in place of ids."""
+    return [readable("".join(view.name(word) for word in _WORD.split(text))) for text in texts]
+
+
+def _texts(rows: Iterable[Row], view: View) -> dict[str, list[str]]:
+    """Texts by op, sorted, with the names that people know in place of ids."""
+    out: dict[str, set[str]] = defaultdict(set)
+    for op, text in rows:
+        out[op].update(named([text], view))
+    return {op: sorted(texts) for op, texts in out.items()}
+
+
+def _placement_notes(view: View, ops: list[str]) -> dict[str, list[str]]:
+    """For every op, what was guessed about the placement of inputs above it: of the nearest with a guess.
+
+    An input that was placed is no fused weight where nothing is sliced out of it.
+    """
+    sliced = {tensor for _, tensor, _ in view.results("leads_to_slice")}
+    placed = {row[0] for row in view.facts("shard")} - sliced
+    notes = {tensor: text for tensor, text in view.facts("placement_note") if tensor not in placed}
+    if not notes:
+        return {}
+    maker = {tensor: op for op, _, tensor in view.facts("result")}
+    reads: dict[str, list[str]] = defaultdict(list)
+    for op, _, tensor in view.facts("operand"):
+        reads[op].append(tensor)
+    out = {}
+    for op in ops:
+        level, seen = [op], {op}
+        found: list[str] = []
+        while level and not found:
+            tensors = [t for o in level for t in reads[o]]
+            found = [f"{view.name(t)} was {notes[t]}" for t in dict.fromkeys(tensors) if t in notes]
+            level = [maker[t] for t in tensors if t in maker and maker[t] not in seen]
+            seen.update(level)
+        out[op] = found
+    return out
+
+
+def _attribute(values: tuple[object, ...]) -> str:
+    return str(values[0]) if len(values) == 1 else f"[{', '.join(map(str, values))}]"
+
+
+def _call(op: OpView, view: View) -> str:
+    """The op as one reads it in a dump: `slice(dot.52) limit=[…] start=[…]`."""
+    attributes = "".join(f" {k}={_attribute(v)}" for k, v in sorted(op.attributes.items()) if len(str(v)) < 200)
+    return f"{op.kind}({', '.join(view.name(t) for t in op.operands)}){attributes}"
+
+
+def _differences(op: OpView, base: OpView) -> list[str]:
+    """Attributes that are not the same; they may differ rightly where a dim is split."""
+    if op.kind != base.kind:
+        return []
+    keys = sorted(op.attributes.keys() | base.attributes.keys())
+    return [
+        f"{key} {_attribute(op.attributes.get(key, ('absent',)))},"
+        f" in the baseline {_attribute(base.attributes.get(key, ('absent',)))}"
+        for key in keys
+        if op.attributes.get(key) != base.attributes.get(key)
+    ]
+
+
+def _operand_words(view: View, op: OpView, base: OpView | None, held: Correspondences) -> list[str]:
+    words = []
+    for i, tensor in enumerate(op.operands):
+        rows = held.get(tensor, [])
+        if base is not None:  # what the counterpart reads comes first
+            rows = sorted(rows, key=lambda r: (r[1] not in base.operands, r))
+        texts = []
+        for piece, base_tensor, base_piece, layout in rows[:_MOST]:
+            mine = f"({piece_words(piece)}) " if piece else ""
+            what = holds(layout, view.name(base_tensor), base_piece, view.ranks.get(base_tensor, 0))
+            texts.append(f"{mine}holds {what}")
+        if len(rows) > _MOST:
+            texts.append(f"and {len(rows) - _MOST} more")
+        words.append(f"{i}: {view.name(tensor)} " + ("; ".join(texts) or "holds nothing that is known"))
+    return words
+
+
+def _no_rule(op: OpView, kind: str) -> str:
+    why = "; ".join(map(str, op.attributes.get("reason", ())))
+    return f"no rule says what `{kind}` computes{f' ({why})' if why else ''}; --rules adds one"
+
+
+def root_causes(view: View) -> list[RootCause]:
+    """The frontier of the proof, in the order of the graph's `op` table, each op with what there is to say about it."""
+    return root_causes_of(view, [row[0] for row in view.results("frontier")], dict(view.results("base_match")))
+
+
+def root_causes_of(view: View, wanted: Iterable[str], counterparts: Mapping[str, str]) -> list[RootCause]:
+    """These ops as causes; `counterparts` are the baseline ops that they most likely implement."""
+    frontier = set(wanted)
+    if not frontier:
+        return []
+    match = {op: base for op, base in counterparts.items() if op in frontier}
+    ops = view.ops(frontier | set(match.values()))
+    held = view.correspondences({t for op in frontier if op in ops for t in ops[op].operands})
+    unsupported: dict[str, str] = dict(view.results("unsupported"))
+    said = {key: _texts(view.results(f"diag_{key}"), view) for key in ("expected", "found", "suggestion")}
+    guessed = _placement_notes(view, sorted(frontier))
+    out = []
+    for op in (op for op in ops.values() if op.op in frontier):
+        base = ops.get(match.get(op.op, ""))
+        expected, found = said["expected"].get(op.op, []), said["found"].get(op.op, [])
+        missing = unsupported.get(op.op)
+        if base is not None and not expected:
+            expected = [_call(base, view)]
+        if not found and missing is None:
+            found = (_differences(op, base) if base is not None else []) or [_call(op, view)]
+        out.append(
+            RootCause(
+                op=op.op,
+                name=op.name,
+                kind=op.kind,
+                source=op.source,
+                operands=tuple(_operand_words(view, op, base, held)),
+                expected=tuple(expected),
+                found=tuple(found),
+                suggestion=tuple(said["suggestion"].get(op.op) or guessed.get(op.op, [])),
+                lemma_missing=None if missing is None else _no_rule(op, missing),
+                base_op=base.op if base else "",
+                base_name=base.name if base else "",
+                base_source=base.source if base else (),
+                results=op.results,
+            )
+        )
+    return out

@@ -1,0 +1,87 @@
+"""Root causes by comparison with an execution: edits that mend the outputs first, then places where values part.
+
+What the rules could not prove and an execution found right is no cause of a wrong output; it is a note.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scalify_dl.mend.mend import Mending
+from scalify_dl.mend.propose import Proposal
+from scalify_dl.prove.verdict import RootCause
+from scalify_dl.prove.view import View
+
+from .localisation import named, root_causes_of
+
+_NAMED = 6
+"""Ops of one line that are named."""
+
+
+def stops_elsewhere(causes: list[RootCause], mending: Mending) -> list[str]:
+    """A note on ops at which the proof stops although they give what the baseline gives."""
+    right = [c.name for c in causes if _is_right(c, mending)]
+    if not right:
+        return []
+    some = ", ".join(right[:_NAMED]) + (", …" if len(right) > _NAMED else "")
+    return [f"the proof also stops at {some}, where all values are the baseline's: probably a lemma is missing"]
+
+
+def _is_right(cause: RootCause, mending: Mending) -> bool:
+    return bool(cause.results) and mending.right.issuperset(cause.results)
+
+
+def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list[RootCause]:
+    """Causes of what came out wrong, the most telling first; `causes` are the ops at which the proof stops."""
+    stops = {cause.op: cause for cause in causes}
+    before = [len(mending.wrong), *(tried.left for tried in mending.tried)]
+    leads = [t.proposal for t, left in zip(mending.tried, before, strict=False) if mending.complete or t.left < left]
+    ops = [proposal.causes[0] for proposal in leads]
+    if not mending.complete:  # … and where values part without an edit that mends them
+        covered = {op for proposal in leads for op in proposal.causes}
+        ops += [op for op in mending.first.parting if op not in covered]
+        ops += [c.op for c in causes if c.op not in {*ops, *covered} and not _is_right(c, mending)]
+    ops = list(dict.fromkeys(ops))
+    out = []
+    words = {c.op: c for c in root_causes_of(view, [op for op in ops if op not in stops], mending.first.counterparts)}
+    for op in ops:
+        cause = stops.get(op) or words.get(op)
+        if cause is None:  # an op of an edit
+            continue
+        proposal = next((p for p in leads if p.causes[0] == op), None)
+        kinds = {proposal.why} if proposal else set()
+        texts = mending.faults.get(op, [])
+        telling = [text for why, text in texts if why in kinds] or [text for _, text in texts]
+        if telling:
+            cause = replace(cause, found=tuple(named(telling, view)), expected=() if proposal else cause.expected)
+        if proposal:
+            others = proposal.causes[1:]
+            cause = replace(
+                cause, suggestion=_advice(proposal, view), lemma_missing=None, tried=(_outcome(mending, proposal),)
+            )
+            if others:
+                cause = replace(cause, found=(*cause.found, f"likewise {_listed(others, view)}"))
+        out.append(cause)
+    return out
+
+
+def _listed(ops: list[str], view: View) -> str:
+    found = view.ops(set(ops[:_NAMED]))
+    names = [found[op].name if op in found else op for op in ops[:_NAMED]]
+    return ", ".join(names) + (f" and {len(ops) - _NAMED} more" if len(ops) > _NAMED else "")
+
+
+def _advice(proposal: Proposal, view: View) -> tuple[str, ...]:
+    texts = list(dict.fromkeys(named(proposal.advice, view)))
+    return (texts[0], f"and likewise at {len(texts) - 1} more places of this line") if len(texts) > 1 else tuple(texts)
+
+
+def _outcome(mending: Mending, proposal: Proposal) -> str:
+    """What became of the program with this edit, and with all of them."""
+    if not mending.complete:
+        left = next(t.left for t in mending.tried if t.proposal is proposal)
+        return f"with this edit {left} of {len(mending.wrong)} wrong outputs are left in random runs"
+    what = "this edit" if len(mending.tried) == 1 else f"these {len(mending.tried)} edits"
+    if mending.proved == mending.outputs:
+        return f"with {what} {'all outputs are' if mending.outputs > 1 else 'the output is'} PROVED"
+    return f"with {what} no output differs in random runs; {mending.proved} of {mending.outputs} outputs are PROVED"

@@ -1,0 +1,194 @@
+"""`capture_step`: a whole training step as its user writes it, recorded on every rank."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("torch.distributed.tensor", reason="needs torch")
+
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+
+from scalify_dl import capture_step  # noqa: E402
+from scalify_dl.errors import InputError  # noqa: E402
+
+
+class Net(nn.Module):
+    """Two linear layers and a mean loss."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return nn.functional.mse_loss(self.down(torch.relu(self.up(x))), y)
+
+
+def sgd(model: Any, x: Any, y: Any) -> dict[str, Any]:
+    loss = model(x, y)
+    loss.backward()
+    torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9).step()
+    return {"loss": loss}
+
+
+def base() -> Any:
+    torch.manual_seed(0)
+    return Net(), (torch.randn(8, 4), torch.randn(8, 4)), sgd
+
+
+def average(p: Any) -> None:
+    dist.all_reduce(p.grad)
+    p.grad.div_(dist.get_world_size())
+
+
+def hooked(mesh: Any) -> Any:
+    model, (x, y), _ = base()
+    rank = mesh.get_local_rank("dp")
+
+    def step(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(average)
+        loss = sgd(model, x, y)["loss"].detach().clone()
+        dist.all_reduce(loss, op=dist.ReduceOp.AVG)
+        return {"loss": loss}
+
+    return model, (x.chunk(2)[rank], y.chunk(2)[rank]), step
+
+
+def unhooked(mesh: Any) -> Any:
+    model, args, _ = hooked(mesh)
+    return model, args, sgd
+
+
+def test_a_step_with_hooks_and_optimiser(tmp_path: Path) -> None:
+    captured = capture_step(hooked, {"dp": 2}, tmp_path / "right", baseline=base)
+    assert captured.verify().verdict == "PROVED"
+    note = json.loads((tmp_path / "right.r1.json").read_text())
+    assert note["groups"] == {"dp": [0, 1]}
+    assert (note["rank"], note["mesh"]) == (1, {"dp": 2})
+    outputs = [what for _, what in note["outputs"]]
+    assert outputs[:2] == ["output loss", "written up.weight"]
+    assert "state momentum_buffer of up.weight" in outputs
+    assert note["placements"]["input 0"] == ["(Shard(dim=0),)", [8, 4], [4, 4], ["dp"]]
+    assert note["placements"]["up.weight"] == ["(Replicate(),)", [8, 4], [8, 4], ["dp"]]
+
+
+def test_a_backward_op_has_the_line_of_its_forward_op(tmp_path: Path) -> None:
+    captured = capture_step(hooked, {"dp": 2}, tmp_path / "right", baseline=base)
+    lines = captured.dist[0].read_text().splitlines()
+    at = next(n for n, line in enumerate(lines) if "mse_loss_backward" in line)
+    comment = next(line for line in reversed(lines[:at]) if "# File" in line)
+    assert "in forward, code: return nn.functional.mse_loss" in comment
+    assert any("in average, code: p.grad.div_(dist.get_world_size())" in line for line in lines)
+
+
+def test_a_step_without_its_reduction(tmp_path: Path) -> None:
+    assert capture_step(unhooked, {"dp": 2}, tmp_path / "wrong", baseline=base).verify().verdict != "PROVED"
+
+
+def test_values_that_are_no_cut_of_the_baselines(tmp_path: Path) -> None:
+    """Both ranks train on the first half of the batch: no layout explains it, and none is guessed from shapes."""
+
+    def stale(mesh: Any) -> Any:
+        model, _, step = hooked(mesh)
+        _, (x, y), _ = base()
+        return model, (x.chunk(2)[0], y.chunk(2)[0]), step
+
+    captured = capture_step(stale, {"dp": 2}, tmp_path / "stale", baseline=base)
+    assert captured.verify().verdict != "PROVED"
+    assert json.loads((tmp_path / "stale.r0.json").read_text())["placements"]["input 0"][0] == "unplaced"
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda loss: loss.item() > 1, "value of a tensor that depends on its inputs"),
+        (lambda loss: ctypes.memset(loss.data_ptr(), 1, 4), "gives something else"),
+        (lambda loss: loss.detach().numpy(), "value of a tensor that depends on its inputs"),
+    ],
+)
+def test_what_cannot_be_said_stops(tmp_path: Path, read: Any, message: str) -> None:
+    from scalify_dl.capture.torch import record_step
+
+    def step(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        loss = model(x, y)
+        read(loss)
+        return {"loss": loss}
+
+    model, args, _ = base()
+    with pytest.raises(InputError, match=message):
+        record_step(model, args, step, tmp_path / "x")
+
+
+class Head(nn.Module):
+    """A classifier: labels may be ignored, by their value."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x: Any, y: Any) -> Any:
+        return nn.functional.cross_entropy(self.fc(x), y)
+
+
+@pytest.mark.parametrize(("ignored", "bounded"), [(False, True), (True, False)])
+def test_labels_are_bounded_by_those_of_the_run(tmp_path: Path, ignored: bool, bounded: bool) -> None:
+    def build() -> Any:
+        torch.manual_seed(0)
+        y = torch.tensor([0, 2, -100, 1]) if ignored else torch.tensor([0, 2, 1, 1])
+        return Head(), (torch.randn(4, 4), y), sgd
+
+    def build_dist(mesh: Any) -> Any:
+        return build()
+
+    report = capture_step(build_dist, {"dp": 2}, tmp_path / "x", baseline=build).verify()
+    assert report.verdict == "PROVED"
+    texts = [f"{a.why} {a}" for a in report.assumptions]
+    assert any("captured run" in text for text in texts) == bounded
+
+
+def test_arguments_that_share_memory(tmp_path: Path) -> None:
+    """A batch and the same batch shifted."""
+
+    def build(mesh: Any) -> Any:
+        torch.manual_seed(0)
+        tokens = torch.randn(4, 5)
+        return Net(), (tokens[:, :-1], tokens[:, 1:]), sgd
+
+    assert capture_step(build, {"dp": 2}, tmp_path / "x").verify().verdict == "PROVED"
+
+
+def test_sharded_parameters(tmp_path: Path) -> None:
+    """FSDP2: one reduce-scatter of a flat buffer; uneven shards are padded."""
+    from torch.distributed.fsdp import fully_shard
+
+    def build(mesh: Any) -> Any:
+        model, (x, y), _ = base()
+        fully_shard(model, mesh=mesh)
+        rank = mesh.get_local_rank("dp")
+        return model, (x.chunk(2)[rank], y.chunk(2)[rank]), sgd
+
+    captured = capture_step(build, {"dp": 2}, tmp_path / "x", baseline=base)
+    text = captured.dist[0].read_text()
+    assert "torch.ops._c10d_functional.reduce_scatter_tensor.default" in text
+    assert "'avg', 2, 'dp'" in text
+    note = json.loads((tmp_path / "x.r0.json").read_text())
+    assert note["placements"]["up.weight"][0] == "(Shard(dim=0),)"
+
+
+def test_a_pipeline_is_recorded_on_real_ranks(tmp_path: Path) -> None:
+    """Stages tell each other shapes before the first step: ranks run at once; that exchange is not recorded."""
+    program = importlib.import_module("tests.steps.programs.07_pp_1f1b")
+    captured = capture_step(program.build_right, program.MESH, tmp_path / "x", baseline=program.build_base)
+    first, last = (file.read_text() for file in captured.dist)
+    assert first.count("_c10d_functional.isend.default") == last.count("_c10d_functional.irecv.default") == 4
+    assert first.count("_c10d_functional.irecv.default") == last.count("_c10d_functional.isend.default") == 4
+    assert "layers_0_up_weight" in first
+    assert "layers_0_up_weight" not in last

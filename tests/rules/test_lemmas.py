@@ -1,0 +1,81 @@
+"""Lemmas: stable ids, headers that say why, and the commands that print them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.certificate.rules import read_rules
+from scalify_dl.cli import app
+from scalify_dl.errors import InputError
+from scalify_dl.lemmas import FIELDS, JUDGEMENT, find_lemma, lemma_at, lemmas, lemmas_of, rule_name, says_whole
+from scalify_dl.pysouffle import rules_dir
+
+HEADER = """\
+.decl helper(x:number)
+// Lemma sum-of-two
+// Statement: what two parts add up to,
+// is the whole.
+// Conditions: two parts, or it is another sum.
+// Why sound: addition.
+// Example: 1 + 2 = 3.
+// Wrong twin: three parts.
+// @whole
+//? x != y: a part is none of itself
+holds(x, y) :- helper(x), helper(y),
+    x != y.
+holds(x, x) :- helper(x).
+"""
+
+
+def test_every_shipped_rule_for_the_judgement_belongs_to_a_lemma_that_says_why() -> None:
+    places = {
+        (Path(c.file), c.line) for c in read_rules([rules_dir() / "verify.dl"]).clauses if c.head.relation == JUDGEMENT
+    }
+    assert len(places) > 60
+    homeless = [f"{file}:{line}" for file, line in sorted(places) if lemma_at(file, line) is None]
+    assert homeless == []
+    found = lemmas(rules_dir())
+    assert [name for name, n in Counter(x.id for x in found).items() if n > 1] == []
+    assert [(x.id, field) for x in found for field in FIELDS if not x.fields.get(field)] == []
+    assert [x.id for x in found if not x.rules] == []
+
+
+def test_a_header_is_read(tmp_path: Path) -> None:
+    file = tmp_path / "own.dl"
+    file.write_text(HEADER)
+    (lemma,) = lemmas_of(file)
+    assert (lemma.id, lemma.line, [line for line, _ in lemma.rules]) == ("sum-of-two", 2, [11, 13])
+    assert lemma.statement == "what two parts add up to, is the whole."
+    assert lemma.fields["Wrong twin"] == "three parts."
+    assert lemma.rules[0][1].endswith("x != y.")
+    assert (rule_name(str(file), 11), rule_name(str(file), 13)) == ("sum-of-two/1", "sum-of-two/2")
+    assert says_whole(str(file), 13)
+
+
+def test_a_rule_without_a_header_is_named_by_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "own.dl"
+    file.write_text("// @whole\nholds(x, x) :- x = 1.\nholds(x, x) :- x = 2.\n")
+    assert rule_name(str(file), 2) == "own.dl:2"
+    assert says_whole(str(file), 2)
+    assert not says_whole(str(file), 3)
+
+
+def test_the_lemmas_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    app(["rules", "list", "--json"], standalone_mode=False)
+    listed = json.loads(capsys.readouterr().out)
+    assert len(listed) == len(lemmas(rules_dir()))
+    app(["rules", "show", listed[0]["id"]], standalone_mode=False)
+    out = capsys.readouterr().out
+    assert listed[0]["id"] in out
+    assert "Why sound" in out
+
+
+def test_an_unknown_lemma_is_named_with_the_nearest_ones() -> None:
+    name = lemmas(rules_dir())[0].id
+    with pytest.raises(InputError, match="no lemma") as error:
+        find_lemma(rules_dir(), name + "s")
+    assert name in str(error.value.hint)

@@ -1,0 +1,88 @@
+"""Folders of rule files are strata: what is above is not read from below (docs/house.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from scalify_dl.certificate.rules import read_rules
+from scalify_dl.certificate.terms import RuleSet, atoms
+from scalify_dl.pysouffle import rules_dir
+
+STRATA = ("facts", "lib", "mesh", "ops", "graph", "correspond", "integers", "lemmas", "conclude")
+"""Lowest first. A file reads relations declared in its own folder or a lower one."""
+MAINS = ("mend.dl", "verify.dl")
+"""Programs: what a run derives, and what would mend a wrong program; both read the facts."""
+DEMANDS = ("want_", "use_")
+"""Relations that ask for a function's value: asked for from wherever the function is used."""
+
+
+def files() -> list[Path]:
+    return sorted(rules_dir().rglob("*.dl"))
+
+
+def stratum(file: str | Path) -> int:
+    return STRATA.index(Path(file).resolve().relative_to(rules_dir().resolve()).parts[0])
+
+
+def open_relations() -> set[str]:
+    """Relations that higher folders add to, as their declarations say."""
+    found = re.compile(r"^\.decl (\w+)\b[^\n]*//\s*open\b", re.M)
+    return {name for file in files() for name in found.findall(file.read_text(encoding="utf-8"))}
+
+
+def trespasses(rules: RuleSet, openly: set[str]) -> Iterator[str]:
+    for clause in rules.clauses:
+        here, place = stratum(clause.file), f"{clause.file}:{clause.line}"
+        for atom in atoms(clause.body):
+            if stratum(rules.declared[atom.relation]) > here:
+                yield f"{place} reads {atom.relation}, of a higher folder"
+        head = clause.head.relation
+        home = stratum(rules.declared[head])
+        if home > here or (home < here and head not in openly and not head.startswith(DEMANDS)):
+            yield f"{place} has a rule for {head}, which another folder declares and does not call open"
+
+
+def test_a_file_reads_its_own_folder_and_lower_ones_and_adds_to_what_is_open() -> None:
+    rules = read_rules([rules_dir() / "verify.dl"])
+    assert list(trespasses(rules, open_relations())) == []
+
+
+def test_a_trespass_is_seen() -> None:
+    rules = read_rules([rules_dir() / "verify.dl"])
+    assert any("has a rule for holds" in text for text in trespasses(rules, set()))
+
+
+def test_the_main_file_alone_includes_and_in_the_order_of_the_strata() -> None:
+    including = [file for file in files() if "#include" in file.read_text(encoding="utf-8")]
+    assert including == [rules_dir() / name for name in MAINS]
+    included = [re.findall(r'#include "([^"]+)"', file.read_text(encoding="utf-8")) for file in including]
+    rules = {str(f.relative_to(rules_dir())) for f in files() if f not in including}
+    assert sorted(name for names in included for name in names) == sorted([*rules, "facts/schema.dl"])
+    for names in included:
+        levels = [STRATA.index(Path(name).parts[0]) for name in names]
+        assert levels == sorted(levels)
+
+
+def test_rule_files_fit_on_a_screen() -> None:
+    for file in files():
+        lines = file.read_text(encoding="utf-8").splitlines()
+        assert len(lines) <= 200, file
+        assert max(map(len, lines)) <= 120, file
+
+
+def test_every_relation_is_filled_and_read() -> None:
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files())
+    results = {name for line in re.findall(r"^\.output ([^\n(]+)", text, re.M) for name in re.findall(r"\w+", line)}
+    idle: set[str] = set()
+    for main in MAINS:
+        rules = read_rules([rules_dir() / main])
+        filled = {clause.head.relation for clause in rules.clauses} | rules.inputs.keys()
+        read = {atom.relation for clause in rules.clauses for atom in atoms(clause.body)} | results
+        assert set(rules.relations) - filled == set(), main
+        idle |= set(rules.relations) - read - rules.inputs.keys() - {"reserved"}
+    assert idle == READ_BY_PYTHON
+
+
+READ_BY_PYTHON = {"failing_value", "open_to_users"}

@@ -1,0 +1,76 @@
+"""Wrong programs: the edit that mends them is found, tried and proved; its place leads the causes."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.facts import Facts
+from scalify_dl.facts.validate import check_meaning
+from scalify_dl.mend.draft import Edit, apply
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Report, Verdict
+from scalify_dl.report.conclude import conclude
+from tests.adversarial.programs import RIGHT, WRONG
+from tests.verify.bug_lines import STEPS, cases, needs_steps
+
+
+def facts(name: str) -> Facts:
+    tables = {**WRONG, **RIGHT}[name]().tables()
+    return Facts({table: [tuple(row) for row in rows] for table, rows in tables.items()})
+
+
+def report(tables: Facts) -> Report:
+    return conclude(analyse(tables, Options()))
+
+
+MENDED = {
+    "all_reduce_across_stages": ("all-reduce", "other ranks", "all-reduce over tp"),
+    "bias_added_on_every_rank": ("add", "it counts 2 times", "after all-reduce, once"),
+    "column_parallel_backward_without_all_reduce": ("dot", "is never summed", "all-reduce(sum) over tp after dot"),
+    "loss_not_transferred_from_the_last_stage": ("select", "is never summed", "all-reduce(sum) over pp"),
+    "maximum_of_partial_sums": ("all-reduce", "combines with max", "reduce with sum"),
+    "mean_over_data_parallel_ranks_not_divided": ("all-reduce", "a factor 2 enters here", "by 1/2"),
+    "softmax_on_a_partial_sum": ("reduce", "before these are summed", "all-reduce(sum) over tp between dot and reduce"),
+    "first_rows_of_a_whole_weight_for_every_shard": ("slice", "this rank's own part", "own index along tp"),
+}
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_the_edit_that_proves_a_wrong_program_leads(name: str) -> None:
+    kind, sentence, advice = MENDED[name]
+    found = report(facts(name))
+    assert found.verdict is Verdict.REFUTED
+    first = found.frontier[0]
+    assert first.kind == kind
+    assert any(sentence in text for text in first.found), first.found
+    assert any(advice in text for text in first.suggestion), first.suggestion
+    assert any("PROVED" in text for text in first.tried)
+
+
+def test_an_edit_that_mends_nothing_is_not_said_to() -> None:
+    found = report(facts("rows_of_every_block_read_by_ids_of_the_first"))
+    assert found.verdict is Verdict.REFUTED
+    assert found.frontier
+    assert all(not cause.tried for cause in found.frontier)
+
+
+@pytest.mark.parametrize("verb", ["reduce", "scale", "skip"])
+def test_an_edited_program_is_a_program(verb: str) -> None:
+    tables = facts("mean_over_data_parallel_ranks_not_divided")
+    ((reducing, _, _),) = [row for row in tables["op"] if row[2] == "all-reduce"]
+    result = next(t for op, _, t in tables["result"] if op == reducing)
+    target, numbers = (reducing, (0, 1)) if verb == "skip" else (result, (1, 2))
+    edited = apply(tables, [Edit(reducing, verb, target, "dp" if verb == "reduce" else "", *numbers, "")])
+    check_meaning(edited)
+    assert tables["op"] != edited["op"]
+    assert facts("mean_over_data_parallel_ranks_not_divided").tables == tables.tables
+
+
+@needs_steps
+@pytest.mark.parametrize("name", ["03_dp_pmean wrong1", "03_dp_pmean wrong2", "04_ddp_hooks wrong1.rec"])
+def test_the_bug_of_a_training_step_is_on_its_line(name: str) -> None:
+    case = cases(STEPS)[name]
+    first = report(case.facts()).frontier[0]
+    assert first.source[0].line in case.lines
+    assert any("no output differs" in text or "PROVED" in text for text in first.tried)
