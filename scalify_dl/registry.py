@@ -4,6 +4,8 @@
 
     @rule("slice", "pad")
     def cut(op): ...
+
+A table belongs to the module that reads it.
 """
 
 from __future__ import annotations

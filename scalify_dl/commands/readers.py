@@ -11,7 +11,7 @@ from scalify_dl.errors import InputError
 from .progress import progress
 
 if TYPE_CHECKING:
-    from scalify_dl.audit.torch_reader.campaign import Report
+    from scalify_dl.audit.torch_reader.report import Report
 
 REASONS = {
     ("", "generator"): "random numbers are not compared",
@@ -81,9 +81,11 @@ def _content(report: Report) -> dict[str, Any]:
         "not_captured": dict(report.uncaptured),
         "values_compared": report.checked,
         "failures": [
-            {"capture": f.capture, "message": f.message, "program": f.program, "text": f.text} for f in report.failures
+            {"seed": f.seed, "capture": f.capture, "message": f.message, "program": f.program, "text": f.text}
+            for f in report.failures
         ],
-        "overloads": {o.name: report.drawn[o.name] for o in report.overloads},
+        "ended_by_torch": {str(seed): how for seed, how in report.ended.items()},
+        "overloads": {name: report.drawn[name] for name in report.overloads},
         "arguments_off_default": dict(report.off),
         "never_drawn": {name: sorted(missing) for name, missing in report.missing.items()},
         "unknown_when_given": sorted(report.refused),
@@ -108,8 +110,11 @@ def _table(report: Report) -> str:
     for failure in report.failures[:SHOWN]:
         lines += [f"READ WRONGLY ({failure.capture}): {failure.message}"]
         lines += [f"  {line}" for line in failure.program.splitlines()]
+    if len(report.failures) > SHOWN:
+        lines.append(f"{len(report.failures) - SHOWN:,} more are read wrongly: --json shows all")
+    lines += [f"torch ended the process (seed {seed}): {how}" for seed, how in report.ended.items()]
     lines.append(f"{'overload':52} {'lowered':>8} {'unknown':>8}  never off their default")
-    for name in sorted(overload.name for overload in report.overloads):
+    for name in sorted(report.overloads):
         missing = report.missing.get(name, set())
         unknown = report.unknown.get(name, Counter())
         drawn = report.drawn[name]

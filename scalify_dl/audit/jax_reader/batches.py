@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from multiprocessing.connection import Connection
+from contextlib import contextmanager
 
 import jax
 
+from ..children import Ended, Say, child
 from .check import Outcome, check
 from .coverage import Seen
 
@@ -26,36 +25,23 @@ Found = tuple[Outcome, Seen | None, float]
 @contextmanager
 def checked(first: int) -> Iterator[Iterator[Found]]:
     """A batch of programs first, first + 1, … as another process checks them; one that ends it is the last of them."""
-    spawning = multiprocessing.get_context("spawn")
-    receive, send = spawning.Pipe(duplex=False)
-    process = spawning.Process(target=_check, args=(send, first), daemon=True)
-    process.start()
-    send.close()
+    with child(_check, first) as items:
 
-    def found() -> Iterator[Found]:
-        used = 0.0
-        for seed in range(first, first + BATCH):
-            try:
-                outcome, seen, used = receive.recv()
-            except EOFError:
-                process.join()
-                status = f"JAX ends the process (status {process.exitcode})"
-                yield Outcome(seed, unknown=Counter([status])), None, used
-                return
-            yield outcome, seen, used
+        def found() -> Iterator[Found]:
+            seed, used = first, 0.0
+            for item in items:
+                if isinstance(item, Ended):
+                    yield Outcome(seed, unknown=Counter([f"JAX ends the process ({item.how})"])), None, used
+                    return
+                seed, used = seed + 1, item[2]
+                yield item
 
-    try:
         yield found()
-    finally:
-        receive.close()
-        process.terminate()
-        process.join()
 
 
-def _check(send: Connection, first: int) -> None:
-    """Checks a batch, or until nobody listens."""
+def _check(say: Say, first: int) -> Iterator[Found]:
+    """Checks a batch."""
     jax.config.update("jax_enable_x64", True)
-    with suppress(BrokenPipeError, KeyboardInterrupt):
-        for seed in range(first, first + BATCH):
-            seen = Seen() if seed % LOOK_EVERY == 0 else None
-            send.send((check(seed, seen=seen), seen, time.process_time()))
+    for seed in range(first, first + BATCH):
+        seen = Seen() if seed % LOOK_EVERY == 0 else None
+        yield check(seed, seen=seen), seen, time.process_time()

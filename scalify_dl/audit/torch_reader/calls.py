@@ -9,6 +9,7 @@ import torch
 
 from scalify_dl.readers.fx.lowering import LOWERINGS
 
+from ..children import Say
 from . import recipes_fused as recipes_fused
 from . import recipes_index as recipes_index
 from .recipes import RECIPES
@@ -88,7 +89,9 @@ def _cannot_run(op: Any, writes: bool) -> str | None:
     return None
 
 
-def try_call(w: World, overload: Overload, number: int, wanted: Container[str] = ()) -> tuple[Step, list[str]] | None:
+def try_call(
+    w: World, overload: Overload, number: int, wanted: Container[str] = (), say: Say = lambda text: None
+) -> tuple[Step, list[str]] | None:
     """Draws a call and runs it in the world; None where torch refuses it. Names the arguments off their defaults.
 
     `number` is that of its first result; `wanted` are arguments that should not be left at their defaults.
@@ -100,6 +103,7 @@ def try_call(w: World, overload: Overload, number: int, wanted: Container[str] =
         values = [_value(arg, env) for arg in args]
         if any(word in overload.name for word in FINITE) and not _finite([*values, *kwargs.values()], env):
             raise ValueError("kernels differ at infinity")
+        say(overload.name)
         out = overload.op(*values, **{key: _value(value, env) for key, value in kwargs.items()})
     except (RuntimeError, ValueError, IndexError, TypeError, NotImplementedError, ZeroDivisionError, OverflowError,
             AssertionError, AttributeError, KeyError):  # fmt: skip

@@ -5,17 +5,21 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
+import signal
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
 
-from scalify_dl.audit.torch_reader import campaign  # noqa: E402
+from scalify_dl.audit.children import Say  # noqa: E402
+from scalify_dl.audit.torch_reader import campaign, one  # noqa: E402
 from scalify_dl.audit.torch_reader.captures import CAPTURES  # noqa: E402
 from scalify_dl.audit.torch_reader.compare import outcome  # noqa: E402
+from scalify_dl.audit.torch_reader.report import Found, Report  # noqa: E402
 from scalify_dl.audit.torch_reader.world import Program, Step, Var  # noqa: E402
 from scalify_dl.cli import app  # noqa: E402
 from scalify_dl.readers.fx import read_text  # noqa: E402
@@ -41,6 +45,22 @@ def test_the_command_reports_programs_and_what_was_never_drawn(capsys: pytest.Ca
     assert "dim" in found["never_drawn"]["aten.sum.dim_IntList"]
 
 
+def test_a_program_that_ends_torch_is_named_and_the_next_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch divides the least integer by -1 with the machine's instruction, which is the end of the process."""
+    monkeypatch.setattr(campaign, "programs", _ends_at_every_third)
+    report = campaign.run(60.0, 0, 7)
+    assert (report.programs, report.checked, report.failures) == (7, 5, [])
+    assert report.ended == {2: "SIGFPE at aten.floor_divide.default", 5: "SIGFPE at aten.floor_divide.default"}
+
+
+def _ends_at_every_third(say: Say, report: Report, first: int, count: int, writes: bool) -> Iterator[Found]:
+    for seed in range(first, first + count):
+        if seed % 3 == 2:
+            say("aten.floor_divide.default")
+            os.kill(os.getpid(), signal.SIGFPE)
+        yield Found(seed, checked=1)
+
+
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_a_wrong_lowering_is_noticed(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(c: Any, x: Any, y: Any, *, alpha: Any = 1) -> Any:
@@ -50,7 +70,7 @@ def test_a_wrong_lowering_is_noticed(capture: str, monkeypatch: pytest.MonkeyPat
     inputs = [torch.randn(2, 3), torch.randn(3)]
     step = Step(aten.add.Tensor, (Var(-1), Var(-2)), {"alpha": 2}, ((0, ()),))
     program = Program(inputs, [step])
-    tried = campaign.attempt(program, capture)
+    tried = one.attempt(program, capture)
     assert not isinstance(tried, str)
     assert tried[0].failure is not None
 

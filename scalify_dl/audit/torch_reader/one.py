@@ -1,0 +1,167 @@
+"""Random programs one after another: drawn, captured, read, compared, and made small where that fails."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+import traceback
+import warnings
+from collections.abc import Collection, Iterator
+
+import torch
+
+from ..children import Say
+from .calls import Overload, overloads, try_call
+from .captures import CAPTURES, Refused
+from .compare import Outcome, outcome
+from .report import Failure, Found, Report
+from .world import Program, World, variables
+
+WEIGHTS = {"written": 10, "make_fx": 5, "make_fx early": 2, "gradients": 1, "export": 0.2, "export decomposed": 0.15}
+STEPS = (5, 25)
+TRIES = 40
+"""Programs that are aimed at what was never drawn of an overload."""
+READING = "reading "
+"""How notes begin of what torch has no part in."""
+
+
+def programs(say: Say, report: Report, first: int, count: int, writes: bool) -> Iterator[Found]:
+    """What becomes of so many programs, the first with some seed; the report says what was drawn before."""
+    allowed = [o for o in overloads()[0] if writes or not o.writes]
+    with quiet():
+        for seed in range(first, first + count):
+            found = one(say, report, allowed, seed)
+            found.seconds = time.process_time()
+            report.add(found)
+            yield found
+
+
+def one(say: Say, report: Report, allowed: list[Overload], seed: int) -> Found:
+    """One program, in one way of capturing."""
+    rng = random.Random(seed)
+    torch.manual_seed(seed)
+    found = Found(seed)
+    capture = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
+    missing = [o for o in allowed if o.name in report.missing and report.tries[o.name] < TRIES]
+    if missing and rng.random() < 0.5:
+        target = rng.choice(missing)
+        found.aimed = target.name
+        capture = "written"
+        program, off = aimed(say, rng, target, report.missing[target.name])
+    else:
+        failed = {name: sum(whys.values()) for name, whys in report.unknown.items()}
+        weights = [1 / (1 + report.drawn[o.name] + 0.2 * failed.get(o.name, 0)) for o in allowed]
+        program, off = generate(say, rng, allowed, weights)
+    if not program.steps:
+        return found
+    tried = attempt(program, capture, say)
+    if isinstance(tried, str):
+        found.uncaptured = capture
+        return found
+    result, text = tried
+    found.captured, found.checked, found.unknown = capture, result.checked, result.unknown
+    for step, names in zip(program.steps, off, strict=True):
+        name = str(step.op)
+        if name in result.called and name not in result.unknown and result.refused is None:
+            found.drawn.append((name, names))
+        elif name in result.unknown:
+            found.refused.update(f"{name} {argument}" for argument in names)
+    message = result.failure or result.refused
+    if message is not None:
+        small, text, message = smaller(program, capture, text, message)
+        found.failure = Failure(seed, capture, message, small.text(), text)
+    return found
+
+
+def generate(
+    say: Say, rng: random.Random, allowed: list[Overload], weights: list[float]
+) -> tuple[Program, list[list[str]]]:
+    """A program of random calls, and the arguments that are off their default, call by call."""
+    world = World(rng)
+    off: list[list[str]] = []
+    wanted = rng.randint(*STEPS)
+    number = 0
+    for _ in range(3 * wanted):
+        overload = rng.choices(allowed, weights if rng.random() < 0.6 else None)[0]
+        made = try_call(world, overload, number, say=say)
+        if made is not None:
+            number += len(made[0].results)
+            off.append(made[1])
+        if len(off) == wanted:
+            break
+    return world.program, off
+
+
+def aimed(say: Say, rng: random.Random, target: Overload, wanted: Collection[str]) -> tuple[Program, list[list[str]]]:
+    """A program of one call, with some of the wanted arguments off their default."""
+    for _ in range(8):
+        world = World(rng)
+        made = try_call(world, target, 0, {name for name in sorted(wanted) if rng.random() < 0.7}, say=say)
+        if made is not None:
+            return world.program, [made[1]]
+    return Program(), []
+
+
+def attempt(program: Program, capture: str, say: Say = lambda text: None) -> tuple[Outcome, str] | str:
+    """Captures and compares; the reason where torch does not capture it, or captures something else."""
+    say(f"{capture} of {program.text()}")
+    try:
+        text, want, again = CAPTURES[capture](program)
+    except Refused as error:
+        return str(error)
+    except Exception as error:  # whatever a version of torch raises
+        return f"{type(error).__name__}: {error}"
+    say(f"{READING}{text}")
+    try:
+        found = outcome(text, program.fresh(), want)
+        if found.failure is not None:
+            say(f"running what {capture} gave of {program.text()}")
+            want = again()
+            say(f"{READING}{text}")
+            if outcome(text, program.fresh(), want).failure is None:
+                return "the graph that torch captured computes something else"
+    except Exception:  # a fault of the reader
+        found = Outcome(failure=traceback.format_exc(limit=-4))
+    return found, text
+
+
+def smaller(program: Program, capture: str, text: str, message: str) -> tuple[Program, str, str]:
+    """The same failure with fewer calls."""
+    at = len(program.steps) - 1
+    while at >= 0:
+        kept = without(program, at)
+        tried = attempt(kept, capture) if kept.steps else "nothing left"
+        if not isinstance(tried, str) and (found := tried[0].failure or tried[0].refused) is not None:
+            program, text, message = kept, tried[1], found
+        at = min(at, len(program.steps)) - 1
+    return program, text, message
+
+
+def without(program: Program, at: int) -> Program:
+    """A program without a step and all that hangs on it."""
+    gone: set[int] = set()
+    kept = Program(program.inputs)
+    for i, step in enumerate(program.steps):
+        if i == at or gone & {*variables(list(step.args)), *variables(step.kwargs)}:
+            gone.update(number for number, _ in step.results)
+        else:
+            kept.steps.append(step)
+    return kept
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Torch's warnings, which it writes past Python, are not shown."""
+    kept = os.dup(2)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(null)
