@@ -116,8 +116,9 @@ def test_answers_of_a_solver_are_no_facts(directory: Path) -> None:
 
 def test_every_input_of_the_rules_has_a_file(directory: Path) -> None:
     """Stock Soufflé refuses to run without."""
-    main = (ROOT / "datalog" / "verify.dl").read_text(encoding="utf-8")
-    files = [ROOT / "datalog" / name for name in re.findall('^#include "(.+)"', main, re.MULTILINE)]
+    files = [ROOT / "datalog" / "verify.dl"]
+    for file in files:  # it grows
+        files += [ROOT / "datalog" / name for name in re.findall('^#include "(.+)"', file.read_text("utf-8"), re.M)]
     text = "\n".join(path.read_text(encoding="utf-8") for path in files)
     inputs = re.findall(r'^\.input (\w+)(?:\(filename="([^"]+)"\))?', text, re.MULTILINE)
     assert len(inputs) > 20

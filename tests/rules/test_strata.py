@@ -54,15 +54,24 @@ def test_a_trespass_is_seen() -> None:
     assert any("has a rule for holds" in text for text in trespasses(rules, set()))
 
 
-def test_the_main_file_alone_includes_and_in_the_order_of_the_strata() -> None:
-    including = [file for file in files() if "#include" in file.read_text(encoding="utf-8")]
-    assert including == [rules_dir() / name for name in MAINS]
-    included = [re.findall(r'#include "([^"]+)"', file.read_text(encoding="utf-8")) for file in including]
-    rules = {str(f.relative_to(rules_dir())) for f in files() if f not in including}
-    assert sorted(name for names in included for name in names) == sorted([*rules, "facts/schema.dl"])
-    for names in included:
-        levels = [STRATA.index(Path(name).parts[0]) for name in names]
-        assert levels == sorted(levels)
+def included(file: Path) -> list[str]:
+    return re.findall(r'#include "([^"]+)"', file.read_text(encoding="utf-8"))
+
+
+def test_programs_and_lists_of_strata_alone_include_and_in_the_order_of_the_strata() -> None:
+    """`verify.dl` includes the list of each stratum, which includes the files of that folder."""
+    lists = [f"{name}.dl" for name in STRATA]
+    assert included(rules_dir() / "verify.dl") == lists
+    mending = included(rules_dir() / "mend.dl")
+    levels = [STRATA.index(Path(name).parts[0]) for name in mending]
+    assert levels == sorted(levels)
+    including = {str(file.relative_to(rules_dir())) for file in files() if included(file)}
+    assert including == {*MAINS, *lists}
+    listed = [(Path(name).parts[0], stratum) for stratum in STRATA for name in included(rules_dir() / f"{stratum}.dl")]
+    assert all(folder == stratum for folder, stratum in listed)
+    rules = {str(f.relative_to(rules_dir())) for f in files()} - including
+    found = [name for file in [*lists, "mend.dl"] for name in included(rules_dir() / file)]
+    assert sorted(found) == sorted([*rules, "facts/schema.dl"])
 
 
 def test_rule_files_fit_on_a_screen() -> None:
