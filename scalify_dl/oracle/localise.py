@@ -1,10 +1,12 @@
 """Where two runs part: the first distributed op whose operands read as baseline values (`readings`) and whose result
-does not.
+does not; where its operands read as multiples of baseline values only, the op at which the multiple begins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 
 from .compare import Mismatch, check, default_layouts
 from .meaning import COLLECTIVES
@@ -46,8 +48,30 @@ def locate(trial: Trial, output: str, readings: Readings) -> Place | None:
             roots.append((op, tensor))
     if not roots:
         return None
-    op, tensor = min(roots, key=lambda root: order[root[0].id])
+    begun = [_where_it_begins(readings, producer, *root) for root in roots]
+    op, tensor = min(begun, key=lambda root: order[root[0].id])
     return _place(trial, readings, op, tensor)
+
+
+def _where_it_begins(readings: Readings, producer: Mapping[str, Op], op: Op, tensor: str) -> tuple[Op, str]:
+    """Upstream along values that are a multiple of the baseline's and nothing else, to the op that makes one."""
+    while True:
+        scales = _multiples(readings, tensor)
+        for operand in op.operands:
+            before = _multiples(readings, operand)
+            # a number that changes the multiple is where this one begins
+            rescaled = before != scales and scales and not readings.varying.issuperset(op.operands)
+            if before and operand in producer and not rescaled:
+                op, tensor = producer[operand], operand
+                break
+        else:
+            return op, tensor
+
+
+def _multiples(readings: Readings, tensor: str) -> set[Fraction]:
+    """What the tensor is times a baseline value, if it reads as whole multiples only; else nothing."""
+    found = readings.of(tensor) if tensor in readings.varying else []
+    return set() if any(r.scale == 1 or r.axes for r in found) else {r.scale for r in found}
 
 
 def _place(trial: Trial, readings: Readings, op: Op, tensor: str) -> Place:

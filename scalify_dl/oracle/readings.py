@@ -69,6 +69,20 @@ def _key(arrays: Iterable[Array]) -> tuple[tuple[Any, ...], float] | None:
     return ("f", f"{endless:.6f}", *(f"{0.0 if abs(n) < 1e-10 else n:.6e}" for n in numbers)), size
 
 
+def _same_numbers(base: Array, arrays: Iterable[Array], scale: Fraction) -> bool:
+    """Whether the arrays together hold the numbers of `scale * base`, each equally often, wherever they stand; True
+    where they are not as many times its elements (`_key` has to do)."""
+    held = np.concatenate([a.ravel() for a in arrays])
+    if not base.size or held.size % base.size:
+        return True
+    wanted = np.sort(base, axis=None)
+    if scale != 1:
+        wanted = np.sort(wanted * float(scale))
+    held = np.sort(held).reshape(base.size, -1)
+    size = np.nanmax(np.abs(wanted), initial=0.0, where=np.isfinite(wanted)) if base.dtype.kind == "f" else 0.0
+    return bool(np.isclose(held, wanted[:, None], rtol=MATCH, atol=MATCH * size, equal_nan=True).all())
+
+
 class Readings:
     """Readings of the values of a trial that kept all of them; `relations` are correspondences that rules derived."""
 
@@ -161,8 +175,9 @@ class Readings:
         sums = {ranks[0]: np.sum([value[r] for r in ranks], axis=0) if axes else value[ranks[0]]
                 for ranks in groups.values()}  # fmt: skip
         whole = {rank: sums[ranks[0]] for ranks in groups.values() for rank in ranks}
-        found = [(base, scale, self._placed(self.trial.baseline[base], whole, scale))
-                 for base, scale in self._alike(sums.values())]  # fmt: skip
+        found = [(base, scale, placed) for base, scale in self._alike(sums.values())
+                 if (placed := self._placed(self.trial.baseline[base], whole, scale))
+                 or _same_numbers(self.trial.baseline[base], whole.values(), scale)]  # fmt: skip
         stands = {placed for _, _, placed in found}
         if None in stands and False in stands and True not in stands:  # what could be compared is elsewhere
             found = [row for row in found if row[2] is False]

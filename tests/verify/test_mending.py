@@ -70,6 +70,8 @@ def test_an_edited_program_is_a_program(verb: str) -> None:
 @needs_steps
 @pytest.mark.parametrize("name", ["03_dp_pmean wrong1", "03_dp_pmean wrong2", "04_ddp_hooks wrong1.rec"])
 def test_the_bug_of_a_training_step_is_on_its_line(name: str) -> None:
+    if "pmean" in name:
+        pytest.importorskip("jaxlib", reason="StableHLO is parsed by jaxlib")
     case = cases(STEPS)[name]
     first = report(case.facts()).frontier[0]
     assert first.source[0].line in case.lines

@@ -12,6 +12,7 @@ from ..addressing import Piece, layout_of
 from ..program import Graph, Op, Program, Shard, Tensor
 from . import indexed  # noqa: F401  (registers its rules)
 from .constraints import RULES, Shapes
+from .counts import keep_counted
 from .extents import Conflict, Sizes
 
 __all__ = ["Shrunk", "shrink"]
@@ -89,6 +90,7 @@ class Shrunk:
                     s.keep_all(op)
                 else:
                     found(s, op)
+        keep_counted(s)
         for tensor, (lo, hi) in program.ranges.items():
             count = s.counts(tensor)
             if count is not None:
