@@ -71,6 +71,7 @@ def audit(
     least: int = 2,
     declared: Mapping[str, Structure] | None = None,
     finite: Collection[str] | None = None,
+    nonzero: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Audit:
     """Checks every tuple of `corr` on `trials` random inputs; sizes are shrunk where the graphs are large.
@@ -78,6 +79,8 @@ def audit(
     `facts` are fact tables (or a loaded program). Tuples about tensors that the graphs do not have are `malformed`.
     `declared` are the structures of opaque calls, by op: what rests on those is no longer undecided. `finite` are the
     inputs (of either side) that were taken for finite; where it is given, some trials put infinities into the others.
+    `nonzero` are values of the baseline that were taken for other numbers than zero: a trial in which one of them has a
+    zero says nothing.
     """
     program = facts if isinstance(facts, Program) else load_program(facts)
     if finite is not None:
@@ -107,7 +110,7 @@ def audit(
             else:
                 rows[text] = relation
     try:
-        _run(run, rows, decided, report, trials, seed, progress)
+        _run(run, rows, decided, report, trials, seed, frozenset(nonzero), progress)
     except KeyboardInterrupt:
         report.interrupted = True
     report.findings = [decided.get(text) or Finding(text, "true") for text in texts]
@@ -181,9 +184,10 @@ def _run(
     report: Audit,
     trials: int,
     seed: int,
+    nonzero: frozenset[str],
     progress: Progress | None,
 ) -> None:
-    keep_base, keep_dist = {r.base for r in rows.values()}, {r.dist for r in rows.values()}
+    keep_base, keep_dist = {r.base for r in rows.values()} | nonzero, {r.dist for r in rows.values()}
     plan = [(seed + i, "reals") for i in range(trials)]
     if is_exact(program):
         plan[0] = (seed, "integers")
@@ -208,6 +212,8 @@ def _run(
                 decided.setdefault(text, Finding(text, "undecided", str(error)))
             return
         report.trials += 1
+        if any((trial.baseline[value] == 0).any() for value in nonzero & trial.baseline.keys()):
+            continue
         _compare_all(trial, rows, decided, report.sizes)
 
 

@@ -28,6 +28,8 @@ class Derived:
     """Whether a proof listed rounding that differs between the sides."""
     finite: frozenset[str]
     """Inputs that a derivation takes for finite."""
+    nonzero: frozenset[str]
+    """Baseline values that a derivation takes for other numbers than zero."""
     program: Program
 
     @property
@@ -87,13 +89,14 @@ def derive_with(program: Program, tables: Tables, timeout: float | None = 120) -
         program.insert(relation, [tuple(row) for row in tables.get(table, ())])
     program.run(timeout=timeout)
     _discharge(program, timeout)
-    verdicts = program.relation("output_verdict")
+    verdicts, assumed = program.relation("output_verdict"), program.relation("assumption")
     return Derived(
         [tuple(map(str, row)) for row in program.relation("corr")],  # type: ignore[misc]
         {(str(d), str(b)): str(layout) for d, b, verdict, layout in verdicts if verdict == "PROVED"},
         [(str(d), str(b)) for d, b, verdict, _ in verdicts if verdict != "PROVED"],
-        any(row[2] == "precision" for row in program.relation("assumption")),
-        frozenset(str(row[0]) for row in program.relation("assumption") if row[2] == "finite"),
+        any(row[2] == "precision" for row in assumed),
+        frozenset(str(row[0]) for row in assumed if row[2] == "finite"),
+        frozenset(str(row[0]) for row in assumed if row[2] == "nonzero"),
         program,
     )
 

@@ -26,6 +26,7 @@ def audit(
 
     load_meanings(meanings)
     facts, declared, finite = load(directory), None, None
+    nonzero: set[str] = set()
     with progress("auditing") as say:
         if relations is not None:
             rows: Sequence[Sequence[str]] = read_corr(relations)
@@ -37,11 +38,13 @@ def audit(
             rows = [tuple(map(str, row)) for row in analysis.rows("corr")]
             declared = declared_structures(analysis.program)
             finite = {str(row[0]) for row in analysis.rows("assumption") if row[2] == "finite"}
+            nonzero = {str(row[0]) for row in analysis.rows("assumption") if row[2] == "nonzero"}
         found = check(
             facts.tables,
             rows,
             declared=declared,
             finite=finite,
+            nonzero=nonzero,
             progress=lambda done, total, what: say(f"auditing: {what} {done}/{total}"),
         )
     if as_json:

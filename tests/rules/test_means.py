@@ -74,6 +74,26 @@ def one_count() -> Pair:
     return pair
 
 
+def weighted(by: float = 2.0, *, own: bool = False, shared: float = 2.0) -> Pair:
+    """The sum over weights that are given; every rank divides by the average of the ranks' sums of them, or by its own
+    one, and so does the gradient."""
+    pair, made = Step(), []
+    m, dm = pair.input((8,), {0: "dp"})
+    for g, x, weight in ((pair.base, pair.x, m), (pair.dist, pair.dx, dm)):
+        count = g.emit("reduce", [weight], dimensions=[0], reducer="sum")
+        if g is pair.dist and not own:
+            count = pair.mean(count, shared)
+        kept = g.emit("multiply", [g.emit("reduce", [x], dimensions=[1], reducer="sum"), weight])
+        loss = g.emit("divide", [g.emit("reduce", [kept], dimensions=[0], reducer="sum"), count])
+        each = spread(g, g.emit("divide", [g.constant(1.0, "f32"), count]), weight.shape, [])
+        rows = spread(g, g.emit("multiply", [each, weight]), x.shape, [0])
+        grad = g.emit("reduce", [g.emit("multiply", [rows, x])], dimensions=[0], reducer="sum")
+        made.append([loss, grad])
+    for base, dist in zip(*made, strict=True):
+        pair.outputs(base, pair.mean(dist, by))
+    return pair
+
+
 def counted_rows(ranks: int) -> Pair:
     """The number of rows, as a constant that is added up over the ranks; the baseline has the sum."""
     pair = Step()
@@ -134,6 +154,8 @@ def micro_batches(count: int, views: bool, by: float = 1.0) -> Pair:
 RIGHT: dict[str, Callable[[], Pair]] = {
     "mean of means": mean_of_means,
     "one count": one_count,
+    "one sum of weights": weighted,
+    "a sum of weights, and no average": lambda: weighted(1.0, shared=1.0),
     "rows counted over ranks": lambda: counted_rows(2),
     "scattered": lambda: scattered(2.0),
     "micro-batches": lambda: micro_batches(2, False),
@@ -144,6 +166,9 @@ WRONG: dict[str, Callable[[], Pair]] = {
     "summed means": lambda: mean_of_means(1.0),
     "labels without a range": lambda: mean_of_means(labels=None),
     "labels that may be ignored": lambda: mean_of_means(bound=5),
+    "sums of weights of its own": lambda: weighted(own=True),
+    "a sum of weights that is too small": lambda: weighted(1.0),
+    "a sum of weights that is too large": lambda: weighted(shared=1.0),
     "too few rows": lambda: counted_rows(1),
     "scattered and summed": lambda: scattered(1.0),
     "micro-batches, not averaged": lambda: micro_batches(2, True, 0.5),
@@ -156,8 +181,16 @@ def test_a_right_step_is_proved(name: str) -> None:
     derived = derive(tables)
     assert derived.proved
     assert not derived.unproved
-    assert audit(tables, derived.corr).false == []
+    assert audit(tables, derived.corr, nonzero=derived.nonzero).false == []
     assert find_counterexample(load_program(tables)).status == "agrees"
+
+
+def test_a_sum_of_weights_is_assumed_not_to_be_zero() -> None:
+    tables = weighted().tables()
+    (count,) = derive(tables).nonzero
+    (made,) = [op for op, _, result in tables["result"] if result == count]
+    assert (made, "reduce") in [(op, kind) for op, _, kind in tables["op"]]
+    assert not derive(mean_of_means().tables()).nonzero
 
 
 @pytest.mark.parametrize("name", WRONG)

@@ -103,8 +103,9 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wron
     try:
         derived = derive_with(rules.fresh(), tables, timeout=20)
         findings = audit(
-            tables, derived.claims, trials=2, seed=seed, declared=derived.declared(), finite=derived.finite
-        )
+            tables, derived.claims, trials=2, seed=seed, declared=derived.declared(), finite=derived.finite,
+            nonzero=derived.nonzero,
+        )  # fmt: skip
     except InputError as error:
         report.problems[str(error)[:160]] += 1
         return
@@ -120,7 +121,10 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wron
 
         def attempt(small: Tables) -> tuple[Finding, tuple[str, ...]] | None:
             again = derive_with(rules.fresh(), small)
-            checked = audit(small, again.claims, trials=2, seed=seed, declared=again.declared(), finite=again.finite)
+            checked = audit(
+                small, again.claims, trials=2, seed=seed, declared=again.declared(), finite=again.finite,
+                nonzero=again.nonzero,
+            )  # fmt: skip
             if checked.interrupted:
                 raise KeyboardInterrupt
             return (checked.false[0], fired(again)) if checked.false else None

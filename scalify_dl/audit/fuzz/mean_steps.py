@@ -43,6 +43,47 @@ def counted(w: World) -> None:
     _gradient(w, x.base, x.dist, counts, together, groups)
 
 
+@step("weighted", 0.5)
+def weighted(w: World) -> None:
+    """A mean by weights that are given, whose sum is added up over the ranks, or averaged, or is the rank's own."""
+    shape = [w.rng.choice([4, 8]), *w.rng.choice([[], [2]])]
+    x = w.input("f32", shape=shape, layout=(place := w.layout(shape, pending=False)))
+    weights = w.input("f32", shape=shape, layout=place)
+    axes = w.axes()
+    groups = w.groups() if w.slip() else w.pair.groups(*axes)
+    dims, ranks = list(range(len(shape))), len(groups[0])
+    integral, away, halved = w.chance(0.2), w.chance(0.2), w.chance(0.3)
+    sums, counts = [], []
+    for g, one, weight in ((w.base, x.base, weights.base), (w.dist, x.dist, weights.dist)):
+        kept = w.emit(g, "multiply", [one, weight])
+        sums.append(w.emit(g, "reduce", [kept], dimensions=dims, reducer="sum"))
+        if away:  # no sum of what is given
+            weight = w.emit(g, "subtract", [weight, one])
+        if integral:
+            weight = w.emit(g, "convert", [w.emit(g, "multiply", [weight, g.splat(3.0, "f32", weight.shape)])],
+                            dtype="s32")  # fmt: skip
+        counts.append(w.emit(g, "reduce", [weight], dimensions=dims, reducer="sum"))
+    whole = w.emit(w.dist, "all-reduce", [counts[1]], reducer="sum", groups=groups)
+    factor = 1
+    if not integral:
+        counts = [w.emit(g, "divide", [c, g.constant(2.0, "f32")]) if halved else c
+                  for g, c in ((w.base, counts[0]), (w.dist, whole))]  # fmt: skip
+        whole, factor = counts[1], w.rng.choice([1, ranks, -1])
+        whole = w.emit(w.dist, "divide", [whole, w.dist.constant(float(factor), "f32")])
+        w.add(counts[0], whole)
+    else:
+        sums = [w.emit(g, "convert", [v], dtype="s32") for g, v in ((w.base, sums[0]), (w.dist, sums[1]))]
+    share = w.emit(w.dist, "divide", [sums[1], whole])
+    total = w.emit(w.dist, "all-reduce", [share], reducer="sum", groups=groups)
+    if not integral:
+        total = w.emit(w.dist, "divide", [total, w.dist.constant(float(factor + w.slip()), "f32")])
+    w.add(w.emit(w.base, "divide", [sums[0], counts[0]]), total)
+    if not integral:
+        start = w.emit(w.dist, "divide", [w.dist.constant(1.0, "f32"), whole])
+        w.add(w.emit(w.base, "divide", [w.base.constant(1.0, "f32"), counts[0]]),
+              w.emit(w.dist, "divide", [start, w.dist.constant(float(factor + w.slip()), "f32")]))  # fmt: skip
+
+
 def _count(w: World, g: Graph, mask: Tensor, through: str) -> Tensor:
     """How many truths there are."""
     flags = w.emit(g, "convert", [mask], dtype=through)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.ir.graph import Graph, Tensor
 
@@ -126,4 +128,66 @@ def a_square_of_what_is_half_a_root() -> Pair:
     side = pair.dist.emit("concatenate", [pair.dist.emit("sqrt", [squares[1]]), dy], dimension=0)
     found = pair.dist.emit("multiply", [side, side])
     pair.outputs(pair.base.emit("concatenate", [squares[0], y], dimension=0), found)
+    return pair
+
+
+def weighted(counted: Callable[[Graph, Tensor, Tensor], Tensor], factor: float = 1.0, dtype: str = "f32") -> Pair:
+    """The sum of x, whose rows are over tp, over what is counted of x and weights; there the count of all ranks times
+    `factor` divides, and the sum is multiplied by it."""
+    pair, parts = Pair({"tp": 2}), []
+    whole = None if dtype == "f32" else (-9, 9)
+    x, dx = pair.input((4,), {0: "tp"}, dtype=dtype, range=whole)
+    m, dm = pair.input((4,), {0: "tp"}, dtype=dtype, range=whole)
+    for g, y, weight in ((pair.base, x, m), (pair.dist, dx, dm)):
+        added = g.emit("reduce", [y], dimensions=[0], reducer="sum")
+        parts.append((added, g.emit("reduce", [counted(g, y, weight)], dimensions=[0], reducer="sum")))
+    count = pair.dist.emit("all-reduce", [parts[1][1]], reducer="sum", groups=pair.groups("tp"))
+    if factor != 1.0:
+        count = numbers(pair.dist, "multiply", count, factor)
+    share = pair.dist.emit("divide", [parts[1][0], count])
+    total = pair.dist.emit("all-reduce", [share], reducer="sum", groups=pair.groups("tp"))
+    if factor != 1.0:
+        total = numbers(pair.dist, "divide", total, factor)
+    pair.outputs(pair.base.emit("divide", list(parts[0])), total)
+    return pair
+
+
+@trial
+def a_partial_sum_over_a_sum_of_differences() -> Pair:
+    """That is 0 where the inputs are alike, which nothing says of them."""
+    return weighted(lambda g, x, m: g.emit("subtract", [g.emit("maximum", [m, x]), m]))
+
+
+@trial
+def a_share_of_four_times_a_count_is_no_four_times_the_share() -> Pair:
+    return weighted(lambda g, x, m: m, 4.0)
+
+
+@trial
+def a_share_of_a_count_of_integers_is_cut_off() -> Pair:
+    """1 / 2 + 1 / 2 is 0 + 0."""
+    return weighted(lambda g, x, m: g.emit("maximum", [m, g.splat(2, "s32", m.shape)]), dtype="s32")
+
+
+@trial
+def an_integer_over_twice_a_count_is_no_half_of_the_quotient() -> Pair:
+    pair = Pair({"tp": 2})
+    (x, dx), (n, dn) = (pair.input((4,), dtype="s32", range=(1, 9)) for _ in range(2))
+    twice = pair.dist.emit("all-reduce", [dn], reducer="sum", groups=pair.groups("tp"))
+    half = pair.dist.emit("divide", [dx, twice])
+    total = pair.dist.emit("all-reduce", [half], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(pair.base.emit("divide", [x, n]), total)
+    return pair
+
+
+@trial
+def a_partial_sum_over_a_count_that_its_range_says_is_zero() -> Pair:
+    """Of 0 … 2, given as an input, some are 0."""
+    pair = Pair({"tp": 2})
+    (x, dx), (n, dn) = pair.input((4, 8), {1: "tp"}), pair.input((4,), dtype="s32", range=(0, 3))
+    parts = []
+    for g, y, count in ((pair.base, x, n), (pair.dist, dx, dn)):
+        added = g.emit("reduce", [y], dimensions=[1], reducer="sum")
+        parts.append(g.emit("divide", [added, g.emit("convert", [count], dtype="f32")]))
+    pair.outputs(parts[0], pair.dist.emit("all-reduce", [parts[1]], reducer="sum", groups=pair.groups("tp")))
     return pair
