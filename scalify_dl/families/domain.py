@@ -71,11 +71,11 @@ class Domain:
 
     def holds(self, point: Mapping[str, int]) -> bool:
         """Whether a point is in the domain."""
-        return (
-            all(point[name] >= 1 for name in self.symbols)
-            and all(size.at(point) >= 1 for size in self.sizes)
-            and all(formula.at(point).denominator == 1 for formula in self.whole)
-        )
+        if any(point[name] < 1 for name in self.symbols):
+            return False
+        sizes = (size.quotient(point) for size in self.sizes)
+        whole = (formula.quotient(point) for formula in self.whole)
+        return all(above >= below for above, below in sizes) and not any(above % below for above, below in whole)
 
     def coupled(self, name: str) -> int:
         """In how many formulas that must be whole a symbol occurs."""

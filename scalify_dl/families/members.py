@@ -70,10 +70,11 @@ def _values(domain: Domain, name: str) -> list[int]:
 
 
 def _ascending(choices: Mapping[str, list[int]], rng: random.Random) -> Iterator[Point]:
-    """Points of the small sizes, then random ones."""
+    """Points of the small sizes, then random ones unless these are all there are."""
     names = list(choices)
     few = max(2, round((TRIED / 3) ** (1 / len(names))))
     boxes = [values[:few] for values in choices.values()]
+    every = all(len(values) <= few for values in choices.values())
     total = prod(map(len, boxes))
     for index in rng.sample(range(total), total) if total <= TRIED else ():
         point = {}
@@ -81,7 +82,7 @@ def _ascending(choices: Mapping[str, list[int]], rng: random.Random) -> Iterator
             index, at = divmod(index, len(values))
             point[name] = values[at]
         yield point
-    while True:
+    while not (every and total <= TRIED):
         yield {name: rng.choice(values) for name, values in choices.items()}
 
 

@@ -92,7 +92,19 @@ class Expression:
 
     def at(self, values: Mapping[str, int]) -> Fraction:
         """The exact value at a point."""
-        return sum((c * prod(Fraction(values[s]) ** e for s, e in powers) for powers, c in self.terms), Fraction(0))
+        return Fraction(*self.quotient(values))
+
+    def quotient(self, values: Mapping[str, int]) -> tuple[int, int]:
+        """Numerator and denominator at a point, with common factors; the denominator is positive where symbols are."""
+        above, below = self._cleared
+        return sum(_product(c, powers, values) for c, powers in above), _product(*below, values)
+
+    @cached_property
+    def _cleared(self) -> tuple[list[tuple[int, Monomial]], tuple[int, Monomial]]:
+        """Integer coefficients and powers from 1 on: of the numerator's terms, and of the denominator."""
+        above, below = cleared(self)
+        ((powers, scale),) = below.terms
+        return [(int(c), factors) for factors, c in above.terms], (int(scale), powers)
 
     def put(self, values: Mapping[str, Expression]) -> Expression:
         """With expressions in place of symbols; one that stands below a line must be a single term."""
@@ -114,6 +126,12 @@ class Expression:
         # constants last, as people write them
         words = [_term(powers, c) for powers, c in sorted(self.terms, key=lambda term: (not term[0], term[0]))]
         return words[0] + "".join(f" - {w[1:]}" if w.startswith("-") else f" + {w}" for w in words[1:])
+
+
+def _product(coefficient: int, powers: Monomial, values: Mapping[str, int]) -> int:
+    for name, exponent in powers:
+        coefficient *= values[name] ** exponent
+    return coefficient
 
 
 def cleared(formula: Expression) -> tuple[Expression, Expression]:

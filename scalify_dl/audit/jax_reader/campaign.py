@@ -48,13 +48,14 @@ def run(
     from .coverage import Seen
 
     report, seen, spent = Report(), Seen(), 0.0
+    looked: Counter[str] = Counter()
 
     def more() -> bool:
         return report.programs < count if count is not None else report.seconds < seconds
 
     try:
         while more():
-            with checked(seed + report.programs) as outcomes:
+            with checked(seed + report.programs, looked) as outcomes:
                 for outcome, sight, used in outcomes:
                     report.mismatches += [(outcome.seed, what) for what in outcome.mismatches]
                     report.unknown.update(outcome.unknown)

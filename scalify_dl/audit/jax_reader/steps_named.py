@@ -83,13 +83,14 @@ def broadcasting_by_name(w: World) -> None:
         if not whole and name in odd:
             x, y = jnp.abs(x) + jnp.ones_like(x), jnp.tanh(y) + 2 * jnp.ones_like(y)
         if name == "compare":
-            direction = {"comparison_direction": f"#chlo<comparison_direction {way}>"}
-            return emit("chlo.broadcast_compare", (x, y), [(shape, "bool")], named | direction)
+            return emit("chlo.broadcast_compare", (x, y), [(shape, "bool")], named | direction | order)
         if name == "select":
             return emit("chlo.broadcast_select", (y > jnp.zeros_like(y), x, x * x), [(shape, dtype)])
         return emit(f"chlo.broadcast_{name}", (x, y), [(shape, dtype)], named)
 
-    way = w.choice(COMPARISONS)
+    direction = {"comparison_direction": f"#chlo<comparison_direction {w.choice(COMPARISONS)}>"}
+    own = "FLOAT" if not whole else "UNSIGNED" if dtype[0] == "u" else "SIGNED"
+    order = {"compare_type": f"#chlo<comparison_type {own}>"} if w.chance(0.5) else {}
     w.add(f"broadcast_{name}", f, a, b, steady=name not in ("compare", "select", "remainder", "atan2"))
 
 
@@ -99,9 +100,13 @@ def complex_by_name(w: World) -> None:
     a, b = pair(w, lambda t: t.dtype in (np.float32, np.float64))
     made = shaped(w, a, "complex64" if w.types[a].dtype == np.float32 else "complex128")
     name = w.choice(("add", "subtract", "multiply", "negate", "broadcast_complex"))
+    rank = len(w.types[a].shape)
+    skipped = w.integer(0, rank)
+    named = {"broadcast_dimensions": mlir_list(range(skipped, rank))} if w.chance(0.5) else {}
 
     def f(x: Any, y: Any) -> Any:
-        p = emit("chlo.broadcast_complex", (x, y), made)
+        fewer = jnp.resize(y, y.shape[skipped:]) if y.size else jnp.ones(y.shape[skipped:], y.dtype)
+        p = emit("chlo.broadcast_complex", (x, fewer), made, named)
         if name == "negate":
             p = emit("stablehlo.negate", (p,), made)
         elif name != "broadcast_complex":
