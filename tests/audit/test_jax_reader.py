@@ -15,8 +15,10 @@ from jax import lax  # noqa: E402
 from scalify_dl.audit.children import Say  # noqa: E402
 from scalify_dl.audit.jax_reader import batches, run  # noqa: E402
 from scalify_dl.audit.jax_reader.batches import Found  # noqa: E402
-from scalify_dl.audit.jax_reader.check import OPTIMISER, Outcome, check, read_back  # noqa: E402
+from scalify_dl.audit.jax_reader.check import DEFINED, OPTIMISER, Outcome, check, read_back  # noqa: E402
 from scalify_dl.audit.jax_reader.coverage import Seen  # noqa: E402
+from scalify_dl.audit.jax_reader.raw import binary, emit  # noqa: E402
+from scalify_dl.audit.jax_reader.reference import interpreted  # noqa: E402
 from scalify_dl.audit.jax_reader.world import World  # noqa: E402
 from scalify_dl.oracle.literals import literal_array  # noqa: E402
 from scalify_dl.oracle.meaning import MEANINGS  # noqa: E402
@@ -58,6 +60,46 @@ def test_a_program_that_the_optimiser_changes_is_told_from_one_that_is_read_wron
     outcome = read_back(w, [np.arange(5, dtype=np.int32), np.int32(3)], Outcome(0))
     assert outcome.mismatches == []
     assert set(outcome.unknown) <= {f"stablehlo {OPTIMISER}", f"hlo {OPTIMISER}"}
+
+
+def faulty_in_xla() -> tuple[World, list[np.ndarray]]:
+    """XLA's kernel applies one update of those whose index vectors are empty."""
+    w = World(np.random.default_rng(0))
+    for shape in ((2,), (3, 1)):
+        w.input(shape, "float32")
+    dims = "update_window_dims = [1], index_vector_dim = 1"
+    attributes = {"scatter_dimension_numbers": f"#stablehlo.scatter<{dims}>"}
+
+    def f(x, updates):
+        operands = (x, jax.numpy.zeros((3, 0), np.int32), updates)
+        return emit(
+            "stablehlo.scatter", operands, [((2,), "float32")], attributes, [binary("stablehlo.add", "float32")]
+        )
+
+    w.add("scatter add", f, 0, 1)
+    return w, [np.array([10, 20], np.float32), np.array([[3], [5], [7]], np.float32)]
+
+
+def test_what_xla_does_otherwise_than_the_definition_is_counted_and_not_held_against_the_reader() -> None:
+    outcome = read_back(*faulty_in_xla(), Outcome(0))
+    assert outcome.mismatches == []
+    assert {name.partition(" ")[2] for name in outcome.unknown} == {f"{DEFINED} scatter add"}
+
+
+def test_a_reader_that_agrees_with_nobody_is_found_where_xla_is_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = MEANINGS["scatter"]
+    monkeypatch.setitem(MEANINGS, "scatter", lambda call, operands: [x + 1 for x in right(call, operands)])
+    assert len(read_back(*faulty_in_xla(), Outcome(0)).mismatches) == 3
+
+
+def test_the_interpreter_of_stablehlo_gives_numbers_of_every_type() -> None:
+    types = ("bfloat16", "float64", "int8", "uint64", "bool")
+    values = [np.array([[0, 1, 1]]).astype(jax.numpy.dtype(t)) for t in types] + [np.zeros((0, 2), np.float32)]
+    with jax.enable_x64(True):
+        text = jax.jit(lambda *xs: [jax.numpy.flip(x, 1) for x in xs]).lower(*values).as_text()
+    found = interpreted(text, values)
+    assert [x.tolist() for x in found] == [[[1, 1, 0]]] * 5 + [[]]
+    assert interpreted("no module", values) is None
 
 
 def test_a_reader_that_forgets_the_steps_of_slices_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

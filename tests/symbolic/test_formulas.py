@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from scalify_dl.families.cases import solve
 from scalify_dl.families.conditions import Condition, simplified
 from scalify_dl.families.domain import Domain, Region, Search
 from scalify_dl.families.fit import Ambiguous, Fitter, NoFormula
+from scalify_dl.families.members import some_sizes
 from scalify_dl.ir.expression import Expression, primitive
 
 X = Expression.parse
@@ -32,6 +34,26 @@ def test_arithmetic_of_expressions_is_that_of_their_values(p: Expression, q: Exp
     assert Expression.parse(str(p)) == p
     assert (primitive(p).at(at) > 0) == (p.at(at) > 0)
     assert (primitive(p).at(at) < 0) == (p.at(at) < 0)
+
+
+@given(expressions, values)
+def test_the_value_of_an_expression_is_the_sum_of_its_terms(p: Expression, at: dict[str, int]) -> None:
+    expected = Fraction(0)
+    for powers, coefficient in p.terms:
+        for name, exponent in powers:
+            coefficient *= Fraction(at[name]) ** exponent
+        expected += coefficient
+    above, below = p.quotient(at)
+    assert (p.at(at), below > 0) == (expected, True)
+    assert Fraction(above, below) == expected
+
+
+def test_every_point_of_a_few_sizes_is_looked_at_once() -> None:
+    looked: list[tuple[int, ...]] = []
+    domain = Domain(["tp", "batch"], [X("8/tp"), X("batch")], [])
+    points = some_sizes(domain, 30, Random(0), lambda p: looked.append(tuple(p.values())) or p["tp"] > 1)
+    assert len(looked) == len(set(looked))
+    assert {p["tp"] for p in points} == {2, 4, 8}
 
 
 @pytest.mark.parametrize(

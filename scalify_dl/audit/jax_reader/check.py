@@ -1,8 +1,8 @@
 """One random program: run by JAX, written as StableHLO and HLO, read back and run by the oracle, compared.
 
 The optimised HLO must give what was run. The program before that must give it, too, or what JAX gives op by op: XLA's
-optimiser moves a slice of a slice where a start is out of range. Where XLA gives neither, StableHLO's own interpreter is
-asked: what it gives is right, and what XLA does then is counted by the step.
+optimiser moves a slice of a slice where a start is out of range. Where neither is what was read, StableHLO's own
+interpreter decides: what it gives is right, and XLA's own is counted by the step that it begins with.
 """
 
 from __future__ import annotations

@@ -43,8 +43,25 @@ def evaluate(text: str, inputs: list[Array]) -> list[Array]:
     with mlir.make_ir_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
         passmanager.PassManager.parse(PASSES).run(module.operation)
+        _widen(module)
         given = [_literal(x, ir.RankedTensorType.get(x.shape, mlir.dtype_to_ir_type(x.dtype))) for x in inputs]
         return [_array(value) for value in stablehlo.eval_module(module, given)]
+
+
+def _widen(module: Any) -> None:
+    """Has a module give its reals in 64 bits, since attributes of narrower ones cannot be read."""
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    (main,) = (op for op in module.body.operations if op.attributes["sym_name"].value == "main")
+    *_, last = main.regions[0].blocks[0].operations
+    with ir.InsertionPoint(last):
+        for n, value in enumerate(last.operands):
+            if isinstance(value.type.element_type, ir.FloatType):
+                wide = ir.RankedTensorType.get(value.type.shape, ir.F64Type.get())
+                last.operands[n] = stablehlo.convert(wide, value)
+    results = [value.type for value in last.operands]
+    main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(main.type.inputs, results))
 
 
 def _literal(x: Array, type_: Any) -> Any:
@@ -60,7 +77,8 @@ def _array(value: Any) -> Array:
     items = list(value) if 0 not in value.type.shape else []
     element = str(value.type.element_type)
     whole = np.uint64 if element.startswith("ui") else np.int64
-    return np.array(items, bool if element == "i1" else np.float64 if "f" in element else whole).reshape(value.type.shape)
+    dtype = bool if element == "i1" else np.float64 if element == "f64" else whole
+    return np.array(items, dtype).reshape(value.type.shape)
 
 
 if __name__ == "__main__":
