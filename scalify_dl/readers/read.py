@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
@@ -19,6 +19,23 @@ MLIR = re.compile(
     rb"\AML\xefR|^\s*(builtin\.)?module\b(?!\s*,)|^\s*func\.func\b|^#loc|^\s*\"builtin\.module\"", re.MULTILINE
 )
 FX = re.compile(rb"^\s*class\s[^\n]*Module|^\s*def forward\(", re.MULTILINE)
+
+OUTSIDE = "// outside of the capture: "
+"""Begins lines at the head of a dump of MLIR or HLO text: what the program does and the dump does not say."""
+
+
+def outside_lines(texts: Sequence[str]) -> str:
+    """Lines for the head of a dump that say so."""
+    return "".join(f"{OUTSIDE}{text}\n" for text in texts)
+
+
+def _outside(path: str | Path) -> list[str]:
+    """What these lines say."""
+    found = []
+    with Path(path).open("rb") as file:
+        while (line := file.readline(HEAD)).startswith(OUTSIDE.encode()):
+            found.append(line.decode("utf-8", "replace").removeprefix(OUTSIDE).strip())
+    return found
 
 
 def kind(path: str | Path) -> str:
@@ -54,9 +71,13 @@ def read(
     if found == "hlo":
         from .hlo import read as read_hlo
 
-        return read_hlo(path, mesh)
+        graph = read_hlo(path, mesh)
+        graph.outside = _outside(path)
+        return graph
     if found == "stablehlo":
-        return _stablehlo(Path(path), mesh, resolve)
+        graph = _stablehlo(Path(path), mesh, resolve)
+        graph.outside = _outside(path)
+        return graph
     from .fx import read as read_fx
 
     said = relations if relations is not None and mesh is not None else Relations()

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 from scalify_dl.errors import InputError
 from scalify_dl.ir.mesh import Mesh
 
-from .family import write_family
+from ..family import write_family
 
 if TYPE_CHECKING:
     from scalify_dl.ir.graph import Graph

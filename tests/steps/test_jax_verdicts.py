@@ -1,0 +1,57 @@
+"""What is said of the JAX programs: the right ones are proved as far as lemmas go, the wrong ones never are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.pairing.export import export
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.report.conclude import conclude
+
+from . import jax_captures, truth
+
+pytestmark = pytest.mark.slow
+
+OPEN = {
+    "17_jax_pipeline": "the value of rank r at turn t of a scan is not related to micro-batch t - r",
+    "18_jax_ring_attention": "no lemma on running softmax",
+    "19_jax_moe_all_to_all": "no lemma on slots that are dealt by a running count",
+}
+"""Right programs that are not proved yet, and what is missing."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Captures of all variants, made where JAX has as many devices as the meshes want."""
+    pytest.importorskip("jax")
+    pytest.importorskip("optax")
+    made = tmp_path_factory.mktemp("captures")
+    subprocess.run(
+        [sys.executable, "-m", "tests.steps.jax_captures", str(made)], check=True, cwd=Path(__file__).parents[2],
+        stdout=subprocess.DEVNULL, timeout=truth.SECONDS,
+    )  # fmt: skip
+    return made
+
+
+def verdict(folder: Path, name: str, variant: str) -> Verdict:
+    captured = folder / f"{name}.{variant}"
+    axes = ",".join(f"{axis}={size}" for axis, size in truth.load(name).MESH.items())
+    (dist,) = captured.glob("step.dist.*")
+    return conclude(analyse(export(captured / "step.base.mlir", [dist], axes), Options())).verdict
+
+
+@pytest.mark.parametrize("name", jax_captures.PROGRAMS)
+def test_a_right_step_is_proved(folder: Path, name: str) -> None:
+    assert verdict(folder, name, "right") is (Verdict.UNKNOWN if name in OPEN else Verdict.PROVED)
+
+
+@pytest.mark.parametrize("variant", ["wrong1", "wrong2"])
+@pytest.mark.parametrize("name", jax_captures.PROGRAMS)
+def test_a_wrong_step_is_refuted(folder: Path, name: str, variant: str) -> None:
+    assert verdict(folder, name, variant) is Verdict.REFUTED
