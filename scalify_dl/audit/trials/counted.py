@@ -191,3 +191,33 @@ def a_partial_sum_over_a_count_that_its_range_says_is_zero() -> Pair:
         parts.append(g.emit("divide", [added, g.emit("convert", [count], dtype="f32")]))
     pair.outputs(parts[0], pair.dist.emit("all-reduce", [parts[1]], reducer="sum", groups=pair.groups("tp")))
     return pair
+
+
+@trial
+def a_root_of_what_may_be_minus_infinity() -> Pair:
+    """The square of a root of what is masked by -inf is no number there."""
+    pair, made = Pair({"tp": 2}), []
+    x, dx = pair.input((4, 2), {0: "tp"})
+    for g, y in ((pair.base, x), (pair.dist, dx)):
+        large = g.emit("compare", [y, g.splat(0.25, "f32", y.shape)], direction="GT")
+        made.append(g.emit("select", [large, g.emit("abs", [y]), g.splat(float("-inf"), "f32", y.shape)]))
+    root = pair.dist.emit("sqrt", [made[1]])
+    pair.outputs(made[0], pair.dist.emit("multiply", [root, root]))
+    return pair
+
+
+@trial
+def a_number_beside_a_pending_sum_is_added_by_every_rank() -> Pair:
+    """x + 1/2, where each of two ranks has a part of x and adds 1/2; the number is an own term elsewhere."""
+    pair, made = Pair({"tp": 2}), []
+    x, dx = pair.input((4, 2), pending={"tp": "sum"})
+    y, dy = pair.input((4, 2))
+    for g, a, b in ((pair.base, x, y), (pair.dist, dx, dy)):
+        half = g.splat(0.5, "f32", a.shape)
+        large = g.emit("compare", [b, g.splat(0.25, "f32", b.shape)], direction="GT")
+        chosen = g.emit("select", [large, half, g.splat(0.0, "f32", b.shape)])
+        made.append((chosen, g.emit("add", [a, half])))
+    pair.outputs(made[0][0], made[1][0])
+    summed = pair.dist.emit("all-reduce", [made[1][1]], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(made[0][1], summed)
+    return pair

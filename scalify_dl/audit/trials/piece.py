@@ -191,3 +191,14 @@ def a_mask_that_leaves_out_the_first_element() -> Pair:
     kept = masked(pair, uneven_shard(pair, dx, 0, "tp", filler=1.0), 0, "tp", 5, 0.0, spelling=LATE)
     pair.outputs(pair.base.emit("reduce", [x], dimensions=[0], reducer="sum"), summed(pair, kept, [0]))
     return pair
+
+
+@trial
+def the_first_part_of_what_is_gathered_is_not_all_first_parts() -> Pair:
+    """Two values side by side on each rank, gathered: the first elements are the first value of the first rank."""
+    pair = Pair({"tp": 2})
+    (x, dx), (_, dy) = pair.input((4,), {0: "tp"}), pair.input((4,), {0: "tp"})
+    side = pair.dist.emit("concatenate", [dx, dy], dimension=0)
+    whole = pair.dist.emit("all-gather", [side], dimension=0, groups=pair.groups("tp"))
+    pair.outputs(x, part(pair.dist, whole, 0, 0, 2))
+    return pair
