@@ -245,6 +245,26 @@ def check(
     raise typer.Exit(command.check(certificate, directory, tuple(rules or ()), as_json=json))
 
 
+@app.command()
+def schedule(
+    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="A schedule, such as torch's pipeline CSV.")],
+    sends: Annotated[
+        str, typer.Option("--sends", metavar="blocking|buffered|N|both", help="How many messages a channel holds.")
+    ] = "both",
+    streams: Annotated[
+        str, typer.Option("--streams", metavar="pair|direction|rank|host", help="How a rank's messages are queued.")
+    ] = "pair",
+    durations: Annotated[str, typer.Option("--durations", metavar="F=10,B=20", help="Times of actions.")] = "",
+    timeout: Timeout = None,
+    json: Json = False,
+) -> None:
+    """Say whether a schedule can hang, race or read too early, and what it costs."""
+    from scalify_dl.commands import schedule as command
+
+    status = command.schedule(inputs, sends=sends, streams=streams, durations=durations, timeout=timeout, as_json=json)
+    raise typer.Exit(status)
+
+
 @rules_app.command("list")
 def rules_list(
     files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Else the shipped ones.")] = None,

@@ -12,8 +12,10 @@ from scalify_dl.pysouffle import rules_dir
 
 STRATA = ("facts", "lib", "mesh", "ops", "graph", "correspond", "integers", "lemmas", "conclude")
 """Lowest first. A file reads relations declared in its own folder or a lower one."""
-MAINS = ("mend.dl", "verify.dl")
-"""Programs: what a run derives, and what would mend a wrong program; both read the facts."""
+ALONE = ("schedule",)
+"""Folders that are programs of their own, `<folder>.dl`, with tables of their own."""
+MAINS = ("mend.dl", "verify.dl", *(f"{name}.dl" for name in ALONE))
+"""Programs: what a run derives, what would mend a wrong program (both read the facts), and those that stand alone."""
 DEMANDS = ("want_", "use_")
 """Relations that ask for a function's value: asked for from wherever the function is used."""
 
@@ -65,12 +67,14 @@ def test_programs_and_lists_of_strata_alone_include_and_in_the_order_of_the_stra
     mending = included(rules_dir() / "mend.dl")
     levels = [STRATA.index(Path(name).parts[0]) for name in mending]
     assert levels == sorted(levels)
+    alone = [name for folder in ALONE for name in included(rules_dir() / f"{folder}.dl")]
+    assert all(Path(name).parts[0] in ALONE for name in alone)
     including = {str(file.relative_to(rules_dir())) for file in files() if included(file)}
     assert including == {*MAINS, *lists}
     listed = [(Path(name).parts[0], stratum) for stratum in STRATA for name in included(rules_dir() / f"{stratum}.dl")]
     assert all(folder == stratum for folder, stratum in listed)
     rules = {str(f.relative_to(rules_dir())) for f in files()} - including
-    found = [name for file in [*lists, "mend.dl"] for name in included(rules_dir() / file)]
+    found = [name for file in [*lists, *MAINS[:1], *MAINS[2:]] for name in included(rules_dir() / file)]
     assert sorted(found) == sorted([*rules, "facts/schema.dl"])
 
 

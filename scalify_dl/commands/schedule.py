@@ -1,0 +1,44 @@
+"""`dlverify schedule`: whether a schedule can hang, race or read too early, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.garbage import paused
+from scalify_dl.schedule.read import read_schedule
+from scalify_dl.schedule.run import settings
+from scalify_dl.schedule.terminal import render
+from scalify_dl.schedule.verdict import judge
+
+
+def schedule(
+    inputs: Sequence[Path], *, sends: str, streams: str, durations: str, timeout: float | None, as_json: bool
+) -> int:
+    """Read, decide, print; the exit status."""
+    capacities = settings(sends)
+    times = _durations(durations)
+    with paused():
+        facts = read_schedule(inputs, streams=streams, durations=times)
+        result = judge(facts, capacities, timeout=timeout)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    result.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
+    print(json.dumps(result.as_object(), indent=2, ensure_ascii=False) if as_json else render(result), end="")
+    if as_json:
+        print()
+    return result.verdict.exit_code
+
+
+def _durations(text: str) -> dict[str, int]:
+    """`F=10,B=20` as numbers."""
+    found = {}
+    for part in filter(None, text.split(",")):
+        kind, _, number = part.strip().partition("=")
+        if kind not in ("F", "B", "I", "W") or not (number.isascii() and number.isdigit() and len(number) < 7):
+            raise InputError(f'--durations "{part}"', expected="F=10,B=20,I=10,W=10, whole numbers")
+        found[kind] = int(number)
+    return found

@@ -1,0 +1,1 @@
+"""When: schedules of events on many ranks, and whether they can hang, race, read too early; what they cost."""

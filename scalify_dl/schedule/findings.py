@@ -1,0 +1,195 @@
+"""What the rules say of one capacity, as findings in words: what is carried wrongly, what hangs, what has no order."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from scalify_dl.report.finding import Finding
+
+from .run import Outcome
+from .tables import Schedule
+
+MOST = 20
+"""Findings of one kind that are told one by one."""
+
+
+def findings(schedule: Schedule, outcome: Outcome) -> list[Finding]:
+    """All findings, the most telling first."""
+    say = _Words(schedule, outcome)
+    if outcome.rows["malformed"]:
+        return list(say.malformed())
+    found: list[Finding] = []
+    for kind in (say.wrong_messages, say.mismatches, say.unmatched, say.deadlock, say.unread, say.races, say.too_early,
+                 say.orphans):  # fmt: skip
+        some = list(kind())
+        found += some[:MOST]
+        if len(some) > MOST:
+            last = some[MOST]
+            found.append(Finding(last.kind, last.level, f"{len(some) - MOST} more of this kind: {last.text} …"))
+    return found
+
+
+class _Words:
+    def __init__(self, schedule: Schedule, outcome: Outcome) -> None:
+        self.schedule, self.outcome = schedule, outcome
+
+    def one(self, e: int) -> str:
+        """An event with its rank and place."""
+        named = self.schedule.named[e]
+        return f"rank {self.schedule.rank(e)}'s {named.name}" + (f" ({named.source})" if named.source else "")
+
+    def finding(self, kind: str, text: str, events: list[int], suggestion: str | None = None,
+                level: str = "error", explains: str | None = None) -> Finding:  # fmt: skip
+        """A finding about events, the first of which is the one to look at."""
+        schedule = self.schedule
+        events = list(dict.fromkeys(events))
+        named = schedule.named[events[0]]
+        return Finding(
+            kind, level, text, tuple(schedule.happening(e) for e in events), schedule.rank(events[0]),
+            named.micro_batch, named.op, named.name, (named.source,) if named.source else (), suggestion,
+            explains=explains,
+        )  # fmt: skip
+
+    def malformed(self) -> Iterator[Finding]:
+        """Mistakes in the facts themselves."""
+        events = len(self.schedule.named)
+        for what, e in sorted(self.outcome.rows["malformed"])[:MOST]:
+            about = f": {self.one(e)}" if 0 <= e < events else f" (number {e})"
+            yield Finding("malformed", "error", f"the facts of this schedule have {what}{about}")
+
+    def wrong_messages(self) -> Iterator[Finding]:
+        """The first message of each channel that is not what the receiver wants."""
+        said = {(s, r): (a, x, y) for s, r, a, x, y in reversed(self.outcome.ints("wrong_message"))}
+        wrong = len({(s, r) for s, r, *_ in self.outcome.ints("wrong_message")})
+        texts = self.schedule.texts
+        for s, r in self.outcome.ints("first_wrong"):
+            aspect, sent, wanted = said[s, r]
+            yield self.finding(
+                "wrong-message",
+                f"{self.one(s)} is received by {self.one(r)}: the {texts[aspect]} sent is {texts[sent]}, "
+                f"what is wanted is {texts[wanted]}",
+                [r, s],
+                "post both sides of this channel in the same order",
+                explains=f"{wrong} messages do not fit" if wrong > 1 else None,
+            )
+
+    def mismatches(self) -> Iterator[Finding]:
+        """Members of a collective that do not mean the same."""
+        said = {(e, f): (a, x, y) for e, f, a, x, y in reversed(self.outcome.ints("mismatch"))}
+        texts = self.schedule.texts
+        for e, f in self.outcome.ints("first_mismatch"):
+            aspect, x, y = said[e, f]
+            yield self.finding(
+                "mismatch",
+                f"{self.one(f)} meets {self.one(e)} in one collective: the {texts[aspect]} is {texts[y]} here, "
+                f"{texts[x]} there",
+                [f, e],
+                "call the collectives of a group in the same order, and alike, on all of its ranks",
+            )
+
+    def unmatched(self) -> Iterator[Finding]:
+        """Messages that nobody sends or receives: the first of each channel."""
+        first: dict[tuple[str, int], tuple[int, int, int]] = {}
+        channel = {e: c for table in ("send", "recv") for e, c, _ in self.schedule.tuples(table)} if (
+            self.outcome.rows["unmatched"]
+        ) else {}  # fmt: skip
+        for e, what, n in sorted(self.outcome.rows["unmatched"], key=lambda row: row[2]):
+            begun = first.get((what, channel[e]), (e, n, 0))
+            first[what, channel[e]] = (*begun[:2], begun[2] + 1)
+        for (what, _), (e, n, count) in sorted(first.items(), key=lambda item: item[1]):
+            other = "receives" if what == "send" else "sends"
+            more = f" (and {count - 1} more on this channel)" if count > 1 else ""
+            yield self.finding(
+                "unmatched",
+                f"{self.one(e)} is number {n} of its channel, and the other side {other} only {n} messages{more}",
+                [e],
+                f"add the {'receive' if what == 'send' else 'send'} on the other side, or drop this one",
+            )
+        told = set()
+        for e, g, n, m in sorted(self.outcome.ints("unmatched_member"), key=lambda row: row[2]):
+            if g not in told:
+                told.add(g)
+                yield self.finding(
+                    "unmatched",
+                    f"{self.one(e)} is number {n} of its group's collectives, and member {m} calls only fewer",
+                    [e],
+                    "call it on all ranks of the group",
+                )
+
+    def deadlock(self) -> Iterator[Finding]:
+        """The shortest circle of waits, else what waits for something that never comes."""
+        stuck = f"{len(self.outcome.rows['head'])} chains do not end" if self.outcome.rows["head"] else None
+        steps: dict[int, tuple[int, int, int, str]] = {}
+        for n, _c, e, f, h, why in sorted(self.outcome.rows["circle"]):
+            steps.setdefault(n, (e, f, h, why))
+        if steps:
+            events, parts, late = [], [], []
+            for _, (e, f, h, why) in sorted(steps.items()):
+                behind = "" if f == h else f", which comes after {self.schedule.named[h].name} there"
+                words = {"receive": "wants to receive from", "send": "wants to send to", "collective": "needs in its "
+                         "collective", "wait": "waits for"}[why]  # fmt: skip
+                parts.append(f"{self.one(e)} {words} {self.one(f)}{behind}")
+                events += [e, f]
+                if f != h:
+                    late.append((f, h))
+            edit = None
+            if late:
+                f, h = late[0]
+                edit = (
+                    f"on rank {self.schedule.rank(f)}, post {self.schedule.named[f].name} before "
+                    f"{self.schedule.named[h].name}, or both in one group"
+                )
+            yield self.finding("deadlock", "in a circle, " + "; ".join(parts), events, edit, explains=stuck)
+        others = defaultdict(list)
+        for _, e, _, _, h, _ in sorted(self.outcome.rows["blocked"]):
+            others[h].append(e)
+        fates = {"send": "is never received", "recv": "is never sent", "collective": "is not joined by all members"}
+        for e, what in sorted(self.outcome.rows["root"]):
+            victims = [x for x in others[e] if x != e]
+            yield self.finding(
+                "deadlock", f"{self.one(e)} waits for ever: it {fates[what]}", [e, *victims], explains=stuck
+            )
+
+    def races(self) -> Iterator[Finding]:
+        """Two events on the same bytes without an order."""
+        how: dict[tuple[int, int], tuple[int, str, str]] = {}
+        for e, f, b, m, n in sorted(self.outcome.rows["race_bytes"]):
+            how.setdefault((e, f), (b, m, n))
+        decided = set(self.outcome.ints("race"))
+        for e, f in sorted(decided | set(self.outcome.ints("undecided")), key=lambda pair: (pair not in decided, pair)):
+            _, m, n = how[e, f]
+            text = f"{self.one(e)} {m} bytes that {self.one(f)} {n}, and nothing orders the two"
+            if (e, f) not in decided:
+                text += " on this rank (whether messages do was not looked at)"
+            yield self.finding(
+                "race", text, [e, f], f"let {self.schedule.named[f].name} wait for {self.schedule.named[e].name}, "
+                "or the other way round", "error" if (e, f) in decided else "undecided",
+            )  # fmt: skip
+
+    def unread(self) -> Iterator[Finding]:
+        """Reads of what nobody has written."""
+        for e in sorted({e for e, _ in self.outcome.ints("unread")}):
+            yield self.finding(
+                "unread", f"{self.one(e)} reads what nothing before it has written",
+                [e], "put what makes its input before it, and let it wait for that",
+            )  # fmt: skip
+
+    def too_early(self) -> Iterator[Finding]:
+        """Reducers before the last accumulation."""
+        late: dict[int, list[int]] = {}
+        for e, f, _ in self.outcome.ints("too_early"):
+            late.setdefault(e, []).append(f)
+        for e, after in late.items():
+            yield self.finding(
+                "too-early", f"{self.one(e)} reduces what {self.one(after[-1])} accumulates into later",
+                [e, after[-1], *after[:-1]], f"move {self.schedule.named[e].name} behind the last accumulation",
+                explains=f"{len(after)} accumulations come too late" if len(after) > 1 else None,
+            )  # fmt: skip
+
+    def orphans(self) -> Iterator[Finding]:
+        """Asynchronous operations that nobody waits for."""
+        for (e,) in self.outcome.ints("orphan"):
+            yield self.finding(
+                "orphan", f"nothing on its rank waits for {self.one(e)}", [e], "wait for it before its buffer is used"
+            )

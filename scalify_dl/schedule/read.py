@@ -1,0 +1,42 @@
+"""Files to a schedule; their kind is told by content."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+
+from .pipeline import STREAMS, lower
+from .pipeline_csv import looks_like_orders, read_orders
+from .tables import Schedule
+
+LARGEST = 1 << 30
+"""Bytes of a file."""
+KINDS = "a CSV file of torch's pipeline schedules"
+
+
+def read_schedule(
+    paths: Sequence[Path], *, streams: str = "pair", durations: Mapping[str, int] | None = None
+) -> Schedule:
+    """The schedule that files describe; InputError with a place for what is not understood."""
+    if streams not in STREAMS:
+        raise InputError(f'--streams "{streams}"', expected=", ".join(STREAMS))
+    texts = [_text(path) for path in paths]
+    if len(paths) == 1 and looks_like_orders(texts[0]):
+        return lower(read_orders(paths[0], texts[0]), streams, durations)
+    first = next(line for line in [*texts[0].splitlines(), ""] if line.strip() or not texts[0].strip())
+    if len(paths) > 1 and all(looks_like_orders(text) for text in texts):
+        raise InputError("several schedules", expected="one file, with a line for every rank")
+    raise InputError(f'no schedule that is known: it begins "{first[:40]}"', file=paths[0], line=1, expected=KINDS)
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.stat().st_size > LARGEST:
+            raise InputError("the file is too large", file=path, expected=f"at most {LARGEST:,} bytes")
+        return path.read_bytes().decode("utf-8")
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror or error}", file=path) from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"not text: byte {error.start} is no UTF-8", file=path, expected=KINDS) from None

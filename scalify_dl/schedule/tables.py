@@ -1,0 +1,118 @@
+"""The tables of a schedule in memory (docs/facts.md, "Tables of a schedule"), and what people call its events."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from scalify_dl.pysouffle import Program
+from scalify_dl.report.finding import Happening
+
+WIDTHS = {
+    "event": 3, "wait": 3, "issue": 2, "last": 2, "channel": 3, "send": 3, "recv": 3, "member": 3, "collective": 4,
+    "carries": 3, "initial": 3, "reads": 4, "writes": 4, "adds": 4, "takes": 4, "duration": 2, "holds_memory": 3,
+}  # fmt: skip
+"""Columns of the tables that hold numbers only."""
+ACTIVATIONS, BYTES = 0, 1
+"""Units of `holds_memory`."""
+
+
+class Named(NamedTuple):
+    """What people call an event: `1SEND_F3`, of kind `SEND_F`, micro-batch 3, on a line of a file (0: unknown)."""
+
+    name: str
+    op: str
+    micro_batch: int | None = None
+    file: str = ""
+    line: int = 0
+    cell: int = 0
+    """Which cell of the line, from 1."""
+
+    @property
+    def source(self) -> str:
+        """`file:line:cell`, as far as known."""
+        return ":".join([self.file, *(str(n) for n in (self.line, self.cell) if n)]) if self.file else ""
+
+
+class Schedule:
+    """Tables that grow row by row. Ids of events, chains, channels and buffers count from 0."""
+
+    def __init__(self) -> None:
+        self.rows = {table: array("q") for table in WIDTHS}
+        self.chains: list[tuple[int, int, str]] = []
+        self.lengths: list[int] = []
+        self.named: list[Named] = []
+        self.chain_of = array("q")
+        self.texts: list[str] = []
+        self.assumptions: list[str] = []
+        self._numbers: dict[str, int] = {}
+        self._buffers = 0
+
+    def chain(self, rank: int, kind: str) -> int:
+        """A new chain of a rank: `compute`, or the name of a stream."""
+        self.chains.append((len(self.chains), rank, kind))
+        self.lengths.append(0)
+        return len(self.chains) - 1
+
+    def event(self, chain: int, named: Named) -> int:
+        """A new event at the end of a chain."""
+        e = len(self.named)
+        self.rows["event"].extend((e, chain, self.lengths[chain]))
+        self.lengths[chain] += 1
+        self.named.append(named)
+        self.chain_of.append(chain)
+        return e
+
+    def add(self, table: str, *row: int) -> None:
+        """One row of a table of numbers."""
+        self.rows[table].extend(row)
+
+    def waits(self, e: int, *for_them: int) -> None:
+        """All that an event waits for: once an event."""
+        for k, d in enumerate(for_them):
+            self.rows["wait"].extend((e, k, d))
+
+    def buffer(self) -> int:
+        """A new buffer."""
+        self._buffers += 1
+        return self._buffers - 1
+
+    def text(self, text: str) -> int:
+        """The number of a text, for `carries`."""
+        number = self._numbers.get(text)
+        if number is None:
+            number = self._numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return number
+
+    def carries(self, e: int, aspect: str, what: str) -> None:
+        """What a message or collective carries: its payload, shape, dtype, kind, reducer."""
+        self.rows["carries"].extend((e, self.text(aspect), self.text(what)))
+
+    def rank(self, e: int) -> int:
+        """The rank of an event."""
+        return self.chains[self.chain_of[e]][1]
+
+    def happening(self, e: int) -> Happening:
+        """An event as reports quote it."""
+        return Happening(self.rank(e), self.named[e].name, self.named[e].source)
+
+    @property
+    def ranks(self) -> list[int]:
+        """All ranks that have a chain."""
+        return sorted({rank for _, rank, _ in self.chains})
+
+    def tuples(self, table: str) -> Iterable[tuple[int, ...]]:
+        """The rows of a table of numbers."""
+        flat, width = self.rows[table], WIDTHS[table]
+        return zip(*(flat[k::width] for k in range(width)), strict=True)
+
+    def insert(self, program: Program) -> None:
+        """Put all rows into a program."""
+        import numpy as np
+
+        program.insert("chain", self.chains)
+        for table, width in WIDTHS.items():
+            if self.rows[table]:
+                program.insert(table, np.frombuffer(self.rows[table], dtype=np.int64).reshape(-1, width))
