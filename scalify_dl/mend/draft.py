@@ -65,6 +65,10 @@ class Draft:
                 return row
         raise InputError(f"{tensor} is made by no op")
 
+    def shape(self, tensor: str) -> list[int]:
+        """Its extents."""
+        return [size for _, size in sorted((pos, size) for t, pos, size in self.facts["dim"] if t == tensor)]
+
     def operands(self, op: str) -> list[str]:
         """What an op reads, in order."""
         return [t for _, t in sorted((pos, t) for o, pos, t in self.facts["operand"] if o == op)]
@@ -89,6 +93,8 @@ class Draft:
         for key, value in attributes.items():
             if isinstance(value, str):
                 self.rows("attr_symbol").append((op, key, 0, value))
+            elif isinstance(value, list):
+                self.rows("attr_number").extend((op, key, pos, number) for pos, number in enumerate(value))
         return op
 
     def raw(self, tensor: str) -> str:
@@ -242,6 +248,32 @@ def _own_block(draft: Draft, edit: Edit) -> None:
         )
 
 
+def _order(dims: int, edit: Edit) -> list[int]:
+    """Dims of what is transposed, in the order of the result: one of them moved."""
+    order = list(range(dims))
+    order.insert(edit.den, order.pop(edit.num))
+    return order
+
+
+def _turn(draft: Draft, edit: Edit) -> None:
+    (operand,) = draft.operands(edit.target)
+    shape = draft.shape(operand)
+    order = _order(len(shape), edit)
+    turned = draft.like(operand, [shape[dim] for dim in order])
+    draft.emit("transpose", [operand], turned, edit.cause, dimensions=order)
+    draft.read(edit.target, 0, turned)
+
+
+def _turn_behind(draft: Draft, edit: Edit) -> None:
+    (result,) = [t for op, _, t in draft.facts["result"] if op == edit.target]
+    shape = draft.shape(result)
+    order = _order(len(shape), edit)
+    before = draft.like(result, [shape[order.index(dim)] for dim in range(len(shape))])
+    rows = draft.rows("result")
+    rows[:] = [(op, pos, before if op == edit.target else t) for op, pos, t in rows]
+    draft.emit("transpose", [before], result, edit.cause, dimensions=order)
+
+
 def _read(draft: Draft, edit: Edit) -> None:
     draft.read(edit.target, edit.num, edit.how)
 
@@ -270,6 +302,8 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "reverse": _reverse,
     "in order": _in_order,
     "own block": _own_block,
+    "turn": _turn,
+    "turn behind": _turn_behind,
     "read": _read,
     "literal": _literal,
     "as": _as,

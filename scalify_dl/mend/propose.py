@@ -12,6 +12,7 @@ from functools import cache
 from itertools import combinations
 
 from scalify_dl.facts import Facts
+from scalify_dl.ir.vocabulary import GROUPED
 from scalify_dl.oracle.readings import Readings
 from scalify_dl.prove.pipeline import fact_relations
 from scalify_dl.prove.verdict import Frame
@@ -23,7 +24,7 @@ from .draft import Edit
 MAIN = "mend.dl"
 ORDER = (
     "again", "before", "axis", "reducer", "every rank", "constant", "attributes", "operand", "unreduced", "factor",
-    "enters", "direction", "order", "block",
+    "enters", "direction", "order", "block", "turned",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 VAGUE = ("operand", "parts")
@@ -105,7 +106,11 @@ def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) 
             for _, extent in some:
                 size *= extent
             named += [(",".join(a for a, _ in some), axis, size) for axis, _ in some]
-    for relation, rows in (("seen", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named)):
+    collectives = {op for op, _, kind in facts["op"] if kind in GROUPED}
+    lines = [(op, line) for op, line in _lines(facts, collectives).items() if line != op]
+    for relation, rows in (
+        ("seen", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named), ("written_at", lines),
+    ):  # fmt: skip
         program.insert(relation, rows)
     program.run(timeout=10)
     faults: dict[str, list[tuple[str, str]]] = defaultdict(list)
@@ -118,16 +123,20 @@ def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) 
                      {str(op): str(base) for op, base in program.relation("implements")})  # fmt: skip
 
 
+def _lines(facts: Facts, ops: set[str]) -> dict[str, str]:
+    """The innermost frame of the user's sources for each op, as a text; its id where no source is known."""
+    frames: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
+    for op, pos, file, line, function in facts["source"]:
+        if op in ops:
+            frames[op].append((pos, Frame(file, line, function)))
+    return {op: str(user_frames(f for _, f in sorted(frames[op], key=lambda p: p[0]))[:1] or op) for op in ops}
+
+
 def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Proposal]:
     edits = [Edit(*row) for row in program.relation("edit")]
     edits.sort(key=lambda e: (ORDER.index(e.why), order.get(e.cause, 0), e))
     words = {tuple(row[:5]): str(row[5]) for row in program.relation("advice")}
-    causes = {edit.cause for edit in edits}
-    frames: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
-    for op, pos, file, line, function in facts["source"]:
-        if op in causes:
-            frames[op].append((pos, Frame(file, line, function)))
-    lines = {op: str(user_frames(f for _, f in sorted(frames[op], key=lambda p: p[0]))[:1] or op) for op in causes}
+    lines = _lines(facts, {edit.cause for edit in edits})
     bundles: dict[tuple[object, ...], dict[tuple[object, ...], Edit]] = defaultdict(dict)
     for edit in edits:
         how = edit.how.split(";")[0] if edit.verb in ("reduce", "reduce for", "regroup", "reducer") else ""

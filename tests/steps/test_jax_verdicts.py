@@ -13,6 +13,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.report.conclude import conclude
+from tests.verify.bug_lines import captures, judge
 
 from . import jax_captures, truth
 
@@ -24,6 +25,9 @@ OPEN = {
     "19_jax_moe_all_to_all": "no lemma on slots that are dealt by a running count",
 }
 """Right programs that are not proved yet, and what is missing."""
+
+INSIDE_OF_LOOPS = {"17_jax_pipeline", "18_jax_ring_attention"}
+"""Programs whose bugs are in the body of a scan: the loop as a whole is the first cause."""
 
 
 @pytest.fixture(scope="module")
@@ -53,5 +57,12 @@ def test_a_right_step_is_proved(folder: Path, name: str) -> None:
 
 @pytest.mark.parametrize("variant", ["wrong1", "wrong2"])
 @pytest.mark.parametrize("name", jax_captures.PROGRAMS)
-def test_a_wrong_step_is_refuted(folder: Path, name: str, variant: str) -> None:
-    assert verdict(folder, name, variant) is Verdict.REFUTED
+def test_a_wrong_step_is_refuted_and_its_line_named(folder: Path, name: str, variant: str) -> None:
+    """… and where the right program is proved, so is the wrong one with the edits that are suggested."""
+    found, _ = judge(captures(folder)[f"{name}.{variant}"])
+    assert found is not None
+    assert found.verdict is Verdict.REFUTED
+    first = found.frontier[0]
+    lines = captures(folder)[f"{name}.{variant}"].lines
+    assert lines.isdisjoint(frame.line for frame in first.source) == (name in INSIDE_OF_LOOPS)
+    assert any("all outputs are PROVED" in text for text in first.tried) == (name not in OPEN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scalify_dl.audit.pair import Pair
 from scalify_dl.facts import Facts
 from scalify_dl.facts.validate import check_meaning
 from scalify_dl.mend.draft import Edit, apply
@@ -16,7 +17,11 @@ from tests.verify.bug_lines import STEPS, cases, needs_steps
 
 
 def facts(name: str) -> Facts:
-    tables = {**WRONG, **RIGHT}[name]().tables()
+    return tables_of({**WRONG, **RIGHT}[name]())
+
+
+def tables_of(pair: Pair) -> Facts:
+    tables = pair.tables()
     return Facts({table: [tuple(row) for row in rows] for table, rows in tables.items()})
 
 
@@ -46,6 +51,45 @@ def test_the_edit_that_proves_a_wrong_program_leads(name: str) -> None:
     assert any(sentence in text for text in first.found), first.found
     assert any(advice in text for text in first.suggestion), first.suggestion
     assert any("PROVED" in text for text in first.tried)
+
+
+def norms_that_nobody_adds_up() -> Pair:
+    """The root of a sum of squares, folded from zero, of two shards."""
+    pair, made = Pair({"dp": 2}), []
+    (x, dx), (y, dy) = pair.input((4, 2), {0: "dp"}), pair.input((6,), {0: "dp"})
+    for g, shards in ((pair.base, (x, y)), (pair.dist, (dx, dy))):
+        total = g.constant(0.0, "f32")
+        for one in shards:
+            squares = g.emit("multiply", [one, one])
+            norm = g.emit("reduce", [squares], dimensions=list(range(len(one.shape))), reducer="sum")
+            total = g.emit("add", [total, norm])
+        made.append(g.emit("sqrt", [total]))
+    pair.outputs(*made)
+    return pair
+
+
+def columns_that_are_gathered_as_rows() -> Pair:
+    """Shards of columns are gathered on a new first dim, and reshaped."""
+    pair = Pair({"dp": 2})
+    x, dx = pair.input((3, 8), {1: "dp"})
+    base, dist = pair.base, pair.dist
+    blocks = dist.emit("reshape", [dx], shape=(1, 3, 4))
+    whole = dist.emit("all-gather", [blocks], dimension=0, groups=pair.groups("dp"))
+    pair.outputs(base.emit("sine", [x]), dist.emit("sine", [dist.emit("reshape", [whole], shape=(3, 8))]))
+    return pair
+
+
+def test_a_sum_that_is_folded_from_zero_is_summed_as_a_whole() -> None:
+    first = report(tables_of(norms_that_nobody_adds_up())).frontier[0]
+    assert first.tried == ("with this edit the output is PROVED",)
+    assert any("all-reduce(sum) over dp" in text for text in first.suggestion)
+
+
+def test_dims_in_another_order_are_turned_before_a_reshape() -> None:
+    first = report(tables_of(columns_that_are_gathered_as_rows())).frontier[0]
+    assert first.kind == "reshape"
+    assert first.tried == ("with this edit the output is PROVED",)
+    assert any(text.startswith("move dim 1 to place 0 before") for text in first.suggestion), first.suggestion
 
 
 def test_an_edit_that_mends_nothing_is_not_said_to() -> None:
