@@ -38,7 +38,9 @@ REASONS = {
     "a tuple, of which current JAX makes none: refused": "stablehlo.tuple stablehlo.get_tuple_element*",
     "the smallest numbers: unknown when given": "topk/largest",
     "a way to compute in narrower types: unknown when given": "stablehlo.dot_general/algorithm",
-    "another name for what is drawn: tests/frontends": "opt-barrier mhlo.constant fusion/to_apply fusion/is_composite",
+    "another name for what is drawn: tests/frontends": """
+        optimization-barrier mhlo.constant fusion/to_apply fusion/is_composite""",
+    "a constant where XLA writes it, as sizes are known: tests/frontends/hlo": "get-dimension-size get-dimension-size/*",
 }
 """Why an op (or an op/attribute) need not be drawn: the reason, and patterns of names."""
 FUNCTIONS = frozenset(

@@ -128,9 +128,13 @@ def marked(w: World) -> None:
         order = tuple(int(d) for d in w.rng.permutation(len(shape)))
         w.add(kind, lambda x: with_layout_constraint(x, Layout(order)), a)
     else:
-        w.add(
-            kind, lambda x: lax.composite(lambda y: jnp.where(y == y[::-1] if y.ndim else True, y, y), "a.part")(x), a
-        )
+        name, version = w.choice(PARTS)
+        more = {"factor": 2} if w.chance(0.5) else {}
+
+        def part(y: Any, factor: int = 1) -> Any:
+            return jnp.where(y == y[::-1] if y.ndim else True, y, y)
+
+        w.add(kind, lambda x: lax.composite(part, name, version=version)(x, **more), a)
 
 
 @step(0.3)

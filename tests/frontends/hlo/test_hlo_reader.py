@@ -446,6 +446,14 @@ def test_a_value_that_is_not_of_the_declared_type_is_bad_input() -> None:
             read(X + f"  ROOT %y = {line}")
 
 
+def test_the_size_of_a_dim_is_a_number() -> None:
+    graph = read(X + "  ROOT %y = s32[] get-dimension-size(%x), dimensions={1}")
+    (literal,) = [op.result.literal for op in graph.ops if op.kind == "constant"]
+    assert (literal.text, graph.outputs[0].tensor.dtype) == ("16", "s32")
+    with pytest.raises(InputError, match=r"dimensions=\{2\}"):
+        read(X + "  ROOT %y = s32[] get-dimension-size(%x), dimensions={2}")
+
+
 def test_a_custom_call_with_a_side_effect_is_unknown() -> None:
     graph = read(X + '  ROOT %y = f32[8,16] custom-call(%x), custom_call_target="f", custom_call_has_side_effect=true')
     assert [op.kind for op in graph.ops] == ["unknown:custom-call"]
