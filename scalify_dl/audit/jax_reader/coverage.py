@@ -40,7 +40,7 @@ REASONS = {
     "a way to compute in narrower types: unknown when given": "stablehlo.dot_general/algorithm",
     "another name for what is drawn: tests/frontends": """
         optimization-barrier mhlo.constant fusion/to_apply fusion/is_composite""",
-    "a constant where XLA writes it, as sizes are known: tests/frontends/hlo": "get-dimension-size get-dimension-size/*",
+    "a constant where XLA writes it: tests/frontends/hlo": "get-dimension-size get-dimension-size/*",
 }
 """Why an op (or an op/attribute) need not be drawn: the reason, and patterns of names."""
 FUNCTIONS = frozenset(
