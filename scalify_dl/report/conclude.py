@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalify_dl.errors import InputError
-from scalify_dl.mend.mend import mend
 from scalify_dl.prove.assumptions import Accepted
 from scalify_dl.prove.own_rules import rules_assumed
 from scalify_dl.prove.pipeline import INTERRUPTED, Analysis
@@ -17,7 +16,6 @@ from scalify_dl.prove.view import View
 from scalify_dl.refute.refute import Refutation, refute
 
 from .localisation import root_causes
-from .mended import mended_causes, stops_elsewhere
 from .pattern import holds, pattern
 
 
@@ -155,13 +153,16 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
     ]
     notes += numbers.notes
 
-    mending = None
-    if numbers.search is not None:
-        mending = mend(analysis.facts, numbers.search, options, progress)
     causes = root_causes(view) if open_outputs else []
-    if mending is not None:
-        notes += stops_elsewhere(causes, mending)
-        causes = mended_causes(view, mending, causes)
+    if numbers.search is not None:
+        from scalify_dl.mend.mend import mend  # with numpy: proofs start without
+
+        from .mended import mended_causes, stops_elsewhere
+
+        mending = mend(analysis.facts, numbers.search, options, progress)
+        if mending is not None:
+            notes += stops_elsewhere(causes, mending)
+            causes = mended_causes(view, mending, causes)
 
     verdict = overall([o.verdict for o in outputs])
     fresh = [a for a in assumptions if not a.accepted]
