@@ -40,15 +40,17 @@ class Step(Protocol):
 class Storage:
     """Memory that tensors share. `version` counts its writes, `perhaps` are storages that may be the same memory.
 
-    `dense` says that it lies row-major without gaps; `lost` why its contents are not known.
+    `dense` says that it lies row-major without gaps, `repeats` that several of its elements may be one place in memory;
+    `lost` why its contents are not known.
     """
 
-    __slots__ = ("dense", "lost", "perhaps", "type", "version")
+    __slots__ = ("dense", "lost", "perhaps", "repeats", "type", "version")
 
     def __init__(self, value: Tensor, dense: bool) -> None:
         self.type = (value.dtype, value.shape)
         self.version = 0
         self.dense = dense
+        self.repeats = False
         self.lost: tuple[str, str] | None = None
         self.perhaps: set[Storage] = set()
 
@@ -117,6 +119,8 @@ class Memory:
         storage = variable.storage
         node, changed = variable.node, [(variable.node, value)]
         try:
+            if storage.repeats:
+                raise Unsupported("a write to what perhaps stands in memory once and is seen several times")
             while node.parent is not None and node.step is not None:
                 value = node.step.write(self._value(node.parent), value)
                 node = node.parent

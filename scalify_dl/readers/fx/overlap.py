@@ -1,4 +1,4 @@
-"""Whether two views of one storage may have an element in common."""
+"""Whether two views of one storage may have an element in common, and whether one may show an element twice."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from .lowering import Unsupported
 from .memory import Node
 
-__all__ = ["disjoint"]
+__all__ = ["disjoint", "repeats"]
 
 LARGEST = 1 << 30
 WORK = 100_000
@@ -27,6 +27,20 @@ def disjoint(one: Node, other: Node) -> bool:
         return not np.shares_memory(_viewed(root, one), _viewed(root, other), max_work=WORK)  # type: ignore[arg-type]
     except (Unsupported, np.exceptions.TooHardError):
         return False
+
+
+def repeats(node: Node) -> bool:
+    """Whether a view may show an element of its storage more than once, as far as can be told."""
+    if node.parent is None:
+        return False
+    shape = node.storage.type[1]
+    if np.prod(shape, dtype=np.float64) > LARGEST:
+        return True
+    try:
+        _viewed(np.empty(shape, dtype=np.bool_), node)
+    except Unsupported:
+        return True
+    return False
 
 
 def _viewed(root: NDArray[np.bool_], node: Node) -> NDArray[np.bool_]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any
 
-from scalify_dl.ir.graph import Tensor
+from scalify_dl.ir.graph import Op, Tensor
 
 from .aliases import Effect, Share
 from .compute import Computing, Wanted, packet_of
 from .memory import Variable
+from .overlap import repeats
 from .view import View, given, variables
 
 __all__ = ["Sharing"]
@@ -91,8 +92,22 @@ class Sharing(Computing):
                 step = View(self, name, args, kwargs, share.argument, path, wanted)
                 return self.memory.view(possible[0].node, step, value)
         found = self.memory.new(value, value in self.c.dense and all(v.storage.dense for v in possible))
+        found.storage.repeats = any(self.repeats(value, v) for v in possible)
         self.memory.link([found.storage, *(v.storage for v in possible)])
         return found
+
+    def repeats(self, value: Tensor, operand: Variable) -> bool:
+        """Whether what is perhaps an operand's memory may show an element of it more than once."""
+        if operand.storage.repeats or repeats(operand.node):
+            return True
+        held = set(self.made_by(self.memory.read(operand)))
+        return any(op.kind == "broadcast" for op in self.made_by(value) if op not in held)
+
+    def made_by(self, x: Tensor) -> Iterator[Op]:
+        """The ops that rearrange something into a tensor."""
+        while (op := self.c.producers.get(x)) is not None and op.kind in STRUCTURAL:
+            yield op
+            x = op.operands[0]
 
     def rearranged(self, value: Tensor, operand: Tensor) -> bool:
         """Whether a result may be an operand's elements in another order, as far as the ops between tell."""
@@ -102,7 +117,7 @@ class Sharing(Computing):
 
     def source(self, x: Tensor) -> Tensor:
         """What a tensor is a rearrangement of."""
-        while (op := self.c.producers.get(x)) is not None and op.kind in STRUCTURAL:
+        for op in self.made_by(x):
             x = op.operands[0]
         return x
 

@@ -90,7 +90,8 @@ class Emitter:
         if isinstance(value, complex):
             literal = Literal.scalar(f"({value.real!r},{value.imag!r})", dtype)
         elif dtype == "pred":
-            literal = Literal.scalar(bool(value), dtype)
+            value = bool(value)
+            literal = Literal.scalar(value, dtype)
         elif is_integer(dtype):
             value = wrapped(int(value), dtype)  # torch truncates and wraps
             literal = Literal.scalar(value, dtype)
