@@ -56,6 +56,10 @@ PROGRAMS: dict[str, Program] = {
         (aten.to.dtype_layout, [x(0)], {"layout": torch.strided}),
         (aten.unsqueeze_.default, [x(0), -1], {}),
     ),
+    "a bias with rows": of(
+        [torch.ones(5, 1, 1).bfloat16(), torch.ones(5, 1).bfloat16(), torch.ones(5, 1).bfloat16()],
+        (aten.linear.default, [x(0), x(1), x(2)], {}),
+    ),
     "a write to a number that is seen several times": of(
         [torch.ones(3, 3), held(-0.5, torch.float32)],
         (aten.broadcast_tensors.default, [[x(0), x(1)]], {}),

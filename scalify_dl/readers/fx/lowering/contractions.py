@@ -42,6 +42,8 @@ def matmul(c: Context, x: Tensor, y: Tensor) -> Tensor:
 @lower("aten.linear")
 def linear(c: Context, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x · weightᵀ + bias"""
+    if bias is not None and len(bias.shape) > 1:
+        raise Unsupported("a bias of several dims")
     product = c.dot(x, weight, ((), ()), ([len(x.shape) - 1], [len(weight.shape) - 1]))
     return product if bias is None else c.add(product, bias)
 
