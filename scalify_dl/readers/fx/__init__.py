@@ -99,6 +99,9 @@ def _read_text(
         port.seen = known.seen.get(port.path or "")
         if port.path is not None and mesh is not None:
             port.placement = known.placement(port.path, port.tensor.shape)
+    for output, key in zip(returned, module.keys, strict=True):
+        if output is not None and key is not None:
+            output.path = f"output {key}"
     if known.outputs is None and len(exported) == len(returned):
         names = [port.tensor.name for port in graph.inputs]
         for output, path in zip(returned, exported_paths(exported, names), strict=True):

@@ -92,6 +92,10 @@ class _Arguments:
                 self.numbers[key] = list(value)
                 return f"[int x {len(value)}]"
             return f"[{', '.join(self.form(f'{key}.{i}', item) for i, item in enumerate(value))}]"
+        if type(value) is dict:
+            items = sorted((repr(name), name) for name in value)
+            inner = [f"{shown}: {self.form(f'{key}.{shown}', value[name])}" for shown, name in items]
+            return f"{{{', '.join(inner)}}}"
         if value is None:
             return "None"
         if type(value) in (int, bool) and -(2**31) < value < 2**31:

@@ -63,6 +63,8 @@ class _Program:
         self.named: dict[str, Tensor] = {}
         self.inputs: list[tuple[Port, Variable]] = []
         self.taken: dict[int, dict[str, Items]] = {}
+        self.prefix = ""
+        self.attributes: dict[str, Variable] = {}
         self.live: set[str] = set()
 
     def run(self) -> list[Port | None]:
@@ -227,7 +229,7 @@ class _Program:
                 return Symbol("device")
             raise InputError(f"`{value.function}(…)` inside of an expression", expected="one call a line")
         if kind is dict:
-            return [self.evaluate(item) for item in value.values()]
+            return {key: self.evaluate(item) for key, item in value.items()}
         if kind is slice:
             raise InputError("a slice as a value of an FX graph")
         return value
@@ -247,17 +249,16 @@ class _Program:
         """A tensor constant (its value is not printed), or a parameter that was not lifted to an input."""
         if type is None:
             raise InputError(f"the type of `self.{value.name}` is not printed", hint="lift it to an input of the graph")
-        key = f"self.{value.name}"
-        if key not in self.env:
+        path = self.prefix + value.name
+        if path not in self.attributes:
             if "constant" in value.name or value.name.startswith("lifted_tensor"):
                 tensor = self.c.emit("constant", (), type.dtype, self.shape_of(type))
-                tensor.literal = literal_of(self.c.constants.get(value.name), tensor)
-                tensor.name = self.c.producers[tensor].name = value.name
-                self.env[key] = self.memory.new(tensor)
+                tensor.literal = literal_of(self.c.constants.get(path), tensor)
+                tensor.name = self.c.producers[tensor].name = path
+                self.attributes[path] = self.memory.new(tensor)
             else:
-                self.env[key] = self.input(value.name, type, value.name)
-        found: Variable = self.env[key]
-        return found
+                self.attributes[path] = self.input(path, type, path)
+        return self.attributes[path]
 
     def item(self, value: Any, index: Any) -> Any:
         if isinstance(value, Hidden):
@@ -291,7 +292,7 @@ class _Program:
         kwargs = {key: self.argument(arg, type) for key, arg in call.kwargs.items()}
         if root == "self" and rest in self.module.modules:
             module = self.module.modules[rest]
-            values = self.inline(module, [*args, *kwargs.values()])
+            values = self.inline(module, module.ordered(args, kwargs))
             return values[0] if module.bare else values
         if name.startswith(("aten.sym_size", "aten.sym_numel", "aten.numel")):
             shape = self.calls.read(args[0]).shape
@@ -375,13 +376,13 @@ class _Program:
         """Runs a sub-module in the place of its call."""
         if len(args) != len(module.parameters):
             raise InputError(f"`{module.name}` takes {len(module.parameters)} arguments, not {len(args)}")
-        outer = self.module, self.env, self.live, self.c.name, self.c.frames, self.c.at
-        self.module = module
+        outer = self.module, self.env, self.live, self.prefix, self.c.name, self.c.frames, self.c.at
+        self.module, self.prefix = module, f"{self.prefix}{module.name}."
         self.env = dict(zip((parameter.name for parameter in module.parameters), args, strict=True))
         try:
             return tuple(self.evaluate(value) for value in self.body(module))
         finally:
-            self.module, self.env, self.live, self.c.name, self.c.frames, self.c.at = outer
+            self.module, self.env, self.live, self.prefix, self.c.name, self.c.frames, self.c.at = outer
 
 
 def _casts(name: str, args: Sequence[Any]) -> bool:

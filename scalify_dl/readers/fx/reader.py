@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -80,6 +80,16 @@ class Module:
     bare: bool = False
     modules: dict[str, Module] = field(default_factory=dict)
     outputs: list[tuple[str, str]] = field(default_factory=list)
+    keys: list[str | None] = field(default_factory=list)
+    """Of each returned value, where it stands among keys of dicts; None where in none."""
+
+    def ordered(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments of a call in the order of the parameters. InputError where one is missing or unknown."""
+        names = [parameter.name for parameter in self.parameters][len(args) :]
+        if sorted(names) != sorted(kwargs):
+            given = f"{len(args)} values" + (f" and {', '.join(kwargs)}" if kwargs else "")
+            raise InputError(f"`{self.name}` takes {len(self.parameters)} arguments, a call gives {given}")
+        return [*args, *(kwargs[name] for name in names)]
 
 
 def looks_like_fx(text: str) -> bool:
@@ -243,7 +253,9 @@ class _Reader:
             if parsed.types:
                 types |= parsed.types
             elif parsed.names is None:
-                module.returned, module.returned_line = self.returned(parsed.value), first + 1
+                flat = self.returned(parsed.value)
+                module.returned, module.returned_line = [value for _, value in flat], first + 1
+                module.keys = [path or None for path, _ in flat]
                 module.bare = isinstance(parsed.value, Ref)
                 self.at += 1
                 return
@@ -262,25 +274,27 @@ class _Reader:
             self.at += 1
         raise self.error("the graph has no `return`", hint="was the file cut off?")
 
-    def returned(self, value: Any) -> list[Any]:
+    def returned(self, value: Any) -> list[tuple[str, Any]]:
+        """The values that are returned, each with where it stands among keys of dicts ("" where in none)."""
         if isinstance(value, Call):
             if not value.function.endswith("tree_unflatten") or not value.args:
                 raise self.error(
                     f"`return {value.function}(…)`", expected="a tuple, a list or `pytree.tree_unflatten([…], …)`"
                 )
             value = value.args[0]
-        if isinstance(value, dict):
-            value = list(value.values())
-        flat: list[Any] = []
+        flat: list[tuple[str, Any]] = []
 
-        def flatten(item: Any) -> None:
-            if isinstance(item, list | tuple) and not isinstance(item, Ref | Symbol | Item | Infix | Call):
-                for part in item:
-                    flatten(part)
+        def flatten(item: Any, path: str, keyed: bool) -> None:
+            if isinstance(item, dict):
+                for key, part in item.items():
+                    flatten(part, f"{path}[{key!r}]", True)
+            elif isinstance(item, list | tuple) and not isinstance(item, Ref | Symbol | Item | Infix | Call):
+                for n, part in enumerate(item):
+                    flatten(part, f"{path}[{n}]", keyed)
             else:
-                flat.append(item)
+                flat.append((path if keyed else "", item))
 
-        flatten(value)
+        flatten(value, "", False)
         return flat
 
 
