@@ -17,6 +17,8 @@ REASONS = {
     ("", "generator"): "random numbers are not compared",
     ("topk", "sorted"): "then there is no order",
     ("_scaled_dot_product_flash_attention_for_cpu", "dropout_p"): "the kernel has none",
+    ("_grouped_mm", "bias"): "no kernel takes one",
+    ("empty", "memory_format"): "torch refuses it beside `out`",
     ("_softmax", "half_to_float"): "for half input on a GPU",
     ("_log_softmax", "half_to_float"): "for half input on a GPU",
 }
@@ -92,6 +94,7 @@ def _content(report: Report) -> dict[str, Any]:
         "reasons": {" ".join(key).strip(): why for key, why in REASONS.items()},
         "unknown": {name: dict(whys) for name, whys in report.unknown.items()},
         "left_out": report.left_out,
+        "avoided": report.avoided,
     }
 
 
@@ -127,6 +130,7 @@ def _table(report: Report) -> str:
         lines.append(f"never drawn: {', '.join(never)}")
     for why, number in Counter(report.left_out.values()).most_common():
         lines.append(f"left out, {number} times: {why}")
+    lines += [f"not drawn: {what}: {why}" for what, why in report.avoided.items()]
     captured = ", ".join(f"{number:,} {name}" for name, number in report.captures.most_common())
     lines.append(f"captured: {captured}; not captured by torch: {sum(report.uncaptured.values()):,}")
     lines.append(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..children import Ended, child
-from .calls import named_arguments, overloads
+from .calls import AVOIDED, named_arguments, overloads
 from .one import READING, programs
 from .report import Failure, Report
 
@@ -22,7 +22,7 @@ def run(
     They run in a process of their own, a new one every so often and after each program that ends it."""
     found, left = overloads()
     missing = {o.name: {"", *named_arguments(o)} for o in found if writes or not o.writes}
-    report = Report(missing, [o.name for o in found], left)
+    report = Report(missing, [o.name for o in found], left, AVOIDED)
     spent = 0.0
 
     def more() -> bool:

@@ -56,6 +56,7 @@ def one(say: Say, report: Report, allowed: list[Overload], seed: int) -> Found:
         program, off = generate(say, rng, allowed, weights)
     if not program.steps:
         return found
+    program = program.lean()
     tried = attempt(program, capture, say)
     if isinstance(tried, str):
         found.uncaptured = capture
@@ -131,7 +132,7 @@ def smaller(program: Program, capture: str, text: str, message: str) -> tuple[Pr
     """The same failure with fewer calls."""
     at = len(program.steps) - 1
     while at >= 0:
-        kept = without(program, at)
+        kept = without(program, at).lean()
         tried = attempt(kept, capture) if kept.steps else "nothing left"
         if not isinstance(tried, str) and (found := tried[0].failure or tried[0].refused) is not None:
             program, text, message = kept, tried[1], found

@@ -98,9 +98,9 @@ def group_norm(w: World, op: Any) -> dict[str, Any]:
     each += each * prod(spatial) == 1
     channels, dtype = groups * each, w.dtype("f")
     return {
-        "input": _uneven(w, [n, channels, *spatial], dtype, each * prod(spatial)), "weight": _perhaps(w, [channels], dtype),
-        "bias": _perhaps(w, [channels], dtype), "N": n, "C": channels, "HxW": prod(spatial), "group": groups,
-        "eps": w.rng.choice([0.125, 0.5]),
+        "input": _uneven(w, [n, channels, *spatial], dtype, each * prod(spatial)),
+        "weight": _perhaps(w, [channels], dtype), "bias": _perhaps(w, [channels], dtype),
+        "N": n, "C": channels, "HxW": prod(spatial), "group": groups, "eps": w.rng.choice([0.125, 0.5]),
     }  # fmt: skip
 
 

@@ -49,6 +49,8 @@ class Report:
     overloads: list[str] = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
     """Overload → why it is not drawn."""
+    avoided: dict[str, str] = field(default_factory=dict)
+    """Values that are not drawn → why."""
     programs: int = 0
     seconds: float = 0.0
     captures: Counter[str] = field(default_factory=Counter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import getitem
@@ -77,11 +77,17 @@ class Program:
         """The numbers of all results."""
         return [number for step in self.steps for number, _ in step.results]
 
+    def lean(self) -> Program:
+        """The same program without inputs that no step uses."""
+        used = {n for step in self.steps for n in variables([*step.args, *step.kwargs.values()]) if n < 0}
+        order = sorted(used, reverse=True)
+        new = {n: Var(-1 - i) for i, n in enumerate(order)}
+        steps = [Step(step.op, renamed(step.args, new), renamed(step.kwargs, new), step.results) for step in self.steps]
+        return Program([self.inputs[-1 - n] for n in order], steps)
+
     def text(self) -> str:
         """The program for people."""
-        inputs = enumerate(self.inputs)
-        used = {n for step in self.steps for n in variables([*step.args, *step.kwargs.values()])}
-        lines = [f"x{i}: {x.dtype} {list(x.shape)} = {x.tolist()!r:.200}" for i, x in inputs if -1 - i in used]
+        lines = [f"x{i}: {x.dtype} {list(x.shape)} = {x.tolist()!r:.200}" for i, x in enumerate(self.inputs)]
         return "\n".join([*lines, *map(str, self.steps)])
 
 
@@ -92,6 +98,15 @@ def filled(value: Any, env: dict[int, Tensor]) -> Any:
     if type(value) in (list, tuple):
         return type(value)(filled(item, env) for item in value)
     return value
+
+
+def renamed(value: Any, new: Mapping[int, Var]) -> Any:
+    """An argument with other variables in the place of some."""
+    if isinstance(value, Var):
+        return new.get(value.number, value)
+    if type(value) in (list, tuple):
+        return type(value)(renamed(item, new) for item in value)
+    return {key: renamed(item, new) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def variables(value: Any) -> Iterator[int]:

@@ -12,6 +12,7 @@ from datetime import timedelta
 from math import prod
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
@@ -87,7 +88,10 @@ def together(play: Callable[[int], None], ranks: Sequence[int], what: str = "") 
 
 
 def _played(play: Callable[[int], None], rank: int, sender: Any) -> None:
-    """What a process runs; errors that the user can do something about go to its parent."""
+    """What a process runs; errors that the user can do something about go to its parent.
+
+    It has none of the threads that its parent's kernels ran on, and would wait for them for ever."""
+    torch.set_num_threads(1)
     try:
         play(rank)
     except (InputError, NeedsRanks) as error:

@@ -100,3 +100,14 @@ def test_results_may_be_lists_of_lists() -> None:
     found = read_text(f"class G(torch.nn.Module):\n    def forward(self, {SIGNATURE}):\n{body}        return (y,)\n")
     assert [op.kind for op in found.ops] == ["unknown:aten.mystery.default", "subtract"]
     assert found.ops[1].operands == found.ops[0].results
+
+
+def test_keys_of_dicts_are_arguments_too() -> None:
+    for one, other in [
+        ("{'a': x, 'b': w}", "{'b': x, 'a': w}"),
+        ("{'a': x}", "[x]"),
+        ("{'a': 1}", "{'b': 1}"),
+        ("{'a': {'b': x}}", "{'a': x}"),
+    ]:
+        assert identity(f"mine.f.default({one})") != identity(f"mine.f.default({other})")
+    assert identity("mine.f.default({'a': x, 'b': w})") == identity("mine.f.default({'b': w, 'a': x})")
