@@ -156,6 +156,18 @@ def run(facts: FactsDir, options: Options, written: dict[str, Any]) -> None:
     raise typer.Exit(command.run(facts, replace(options, **written)))
 
 
+@_command(options=_options, written=_written)
+def plan(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="Directory of plan tables (see docs/plans.md).")],
+    options: Options,
+    written: dict[str, Any],
+) -> None:
+    """Say whether a training plan (stages, micro-batches, reducers) computes what the single-device step computes."""
+    from scalify_dl.commands import plan as command
+
+    raise typer.Exit(command.plan(path, replace(options, **written)))
+
+
 @_command(pair=_pair)
 def export(
     pair: Any,

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 def verify(pair: Capture, options: Options) -> int:
     """Export in memory, run, print; the exit status."""
-    _check_outputs(options)
+    check_outputs(options)
     with progress("reading the programs"):
         facts = pair.load()
-    return _print(_conclude(facts, options), options)
+    return print_report(_conclude(facts, options), options)
 
 
 def run(directory: Path, options: Options) -> int:
     """Load, run, print; the exit status. A directory of fact sets is run set by set."""
-    _check_outputs(options)
+    check_outputs(options)
     sets = fact_sets(directory)
-    return _run_all(directory, sets, options) if sets else _print(_conclude(load(directory), options), options)
+    return _run_all(directory, sets, options) if sets else print_report(_conclude(load(directory), options), options)
 
 
 def load(directory: Path) -> Facts:
@@ -88,7 +88,7 @@ def _conclude(facts: Facts, options: Options) -> Report:
     return report
 
 
-def _check_outputs(options: Options) -> None:
+def check_outputs(options: Options) -> None:
     """Refuse places that cannot be written to before any work is done."""
     for file in (options.sarif, options.html, options.certificate):
         if file is not None and (not file.parent.is_dir() or file.is_dir()):
@@ -101,7 +101,8 @@ def _check_outputs(options: Options) -> None:
             raise InputError("this directory holds other files", file=out, expected="a new, empty or earlier --out")
 
 
-def _print(report: Report, options: Options) -> int:
+def print_report(report: Report, options: Options) -> int:
+    """Print a report, in all formats that are asked for; the exit status."""
     if options.sarif:
         from scalify_dl.report import sarif
 

@@ -5,7 +5,7 @@ There is none where the program itself provides for values beyond it (`own_range
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
@@ -28,10 +28,10 @@ UNCHANGED = {kind: CARRIERS[kind] for kind in ("reshape", "broadcast", "transpos
 """Those whose result holds all of them."""
 
 
-def id_ranges(graph: Graph) -> dict[Tensor, tuple[int, int]]:
+def id_ranges(graph: Graph, bounded: Container[Tensor] = ()) -> dict[Tensor, tuple[int, int]]:
     """Integer inputs whose values reach the indices of a gather from one dim, with the narrowest such bounds; without
-    those for whose other values the program provides."""
-    found = _tables(graph, CARRIERS)
+    those that are `bounded` already, and those for whose other values the program provides."""
+    found = {t: size for t, size in _tables(graph, CARRIERS).items() if t not in bounded}
     sure = certain(graph)
     in_doubt = {t for t, size in found.items() if sure.get(t) != size} - only_looked_up(graph)
     if in_doubt:

@@ -48,7 +48,7 @@ def ranges(
     of_run = {t: Bounds(lo, hi, "captured run") for t, (lo, hi) in ranges_of_run(base).items() if t not in bounds}
     _spread(of_run, pairs)
     bounds = of_run | bounds
-    defaults = {t: span for t, span in id_ranges(base).items() if t not in bounds}
+    defaults = id_ranges(base, bounds)
     sure = certain(base)
     for graph in dists if defaults else ():
         inputs = {port.tensor for port in graph.inputs} - only_looked_up(graph)

@@ -27,3 +27,5 @@ class Options:
     """Print one JSON object."""
     sarif: Path | None = None
     html: Path | None = None
+    mend: bool = True
+    """Try edits of the distributed program where an output is wrong."""

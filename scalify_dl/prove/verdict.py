@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from scalify_dl.finding import Finding
+
 
 class Verdict(StrEnum):
     """The answer about one output, or about the whole pair of programs."""
@@ -106,6 +108,9 @@ class Report:
     """Distributed inputs that nothing places: (name, what is known about it)."""
     scope: list[str] = field(default_factory=list)
     """What the verdict leaves out, or rests on in an unusual way: said right below it."""
+    findings: list[Finding] = field(default_factory=list)
+    picture: list[str] = field(default_factory=list)
+    """The parts of the program and where they run, in lines."""
     notes: list[str] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
     counterexample: dict[str, Any] | None = None

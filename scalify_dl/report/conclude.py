@@ -154,7 +154,7 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
     notes += numbers.notes
 
     causes = root_causes(view) if open_outputs else []
-    if numbers.search is not None:
+    if numbers.search is not None and options.mend:
         from scalify_dl.mend.mend import mend  # with numpy: proofs start without
 
         from .mended import mended_causes, stops_elsewhere

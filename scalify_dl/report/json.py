@@ -35,6 +35,7 @@ def as_object(report: Report) -> dict[str, Any]:
         "verdict": report.verdict.value,
         "title": report.title,
         "scope": report.scope,
+        "findings": [finding.as_object() for finding in report.findings],
         "outputs": [
             {
                 "name": o.name,

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from scalify_dl import __version__
+from scalify_dl.finding import Finding
 from scalify_dl.prove.verdict import Frame, Report, RootCause, Verdict
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -16,6 +17,7 @@ _RULES = {
     "frontier": "An operation whose operands all correspond to the baseline and whose result does not",
     "missing-lemma": "An operation of a kind that no rule speaks about",
     "output": "An output that is not proved, for no reason at a single operation",
+    "finding": "Something wrong with the structure of the program",
     "unrelated-input": "An input of the distributed program that is related to no baseline input",
 }
 
@@ -69,10 +71,20 @@ def _cause(cause: RootCause, level: str) -> dict[str, Any]:
     return result
 
 
+def _finding(finding: Finding) -> dict[str, Any]:
+    level = "error" if finding.level == "error" else "warning"
+    result = _result("finding", level, f"{finding.name} ({finding.kind}): {finding.text}")
+    if finding.source:
+        file, _, line = finding.source[0].partition(":")
+        result["locations"] = [_location(Frame(file, int(line) if line.isdigit() else 0))]
+    return result
+
+
 def as_object(report: Report) -> dict[str, Any]:
     """The report as a SARIF log."""
     level = "error" if report.verdict is Verdict.REFUTED else "warning"
-    results = [_cause(c, level) for c in report.frontier]
+    results = [_finding(finding) for finding in report.findings]
+    results += [_cause(c, level) for c in report.frontier]
     results += [_result("unrelated-input", "warning", f"{name}: {text}") for name, text in report.unrelated_inputs]
     results += [
         _result("output", level, f"{o.name} is {o.verdict.value}: {o.reason or 'nothing was derived about it'}")

@@ -13,6 +13,7 @@ from typing import IO, Any
 from rich.console import Console
 from rich.text import Text
 
+from scalify_dl.finding import Finding
 from scalify_dl.prove.verdict import Assumption, Report, RootCause, Verdict
 
 from .numbers import counterexample_lines
@@ -100,6 +101,25 @@ def _frontier(page: _Page, report: Report) -> None:
         _cause(page, number, cause)
 
 
+def _findings(page: _Page, findings: list[Finding]) -> None:
+    if not findings:
+        return
+    page.title(_count(len(findings), "finding"))
+    for number, finding in enumerate(findings, 1):
+        where = [] if finding.rank is None else [f"rank {finding.rank}"]
+        where += [] if finding.micro_batch is None else [f"micro-batch {finding.micro_batch}"]
+        place = f", {', '.join(where)}" if where else ""
+        name = (finding.name or finding.op or "", "bold")
+        page.line(f"{number}. {finding.level}: ", name, f" ({finding.kind}{place})", indent=2, hang=3)
+        page.line(finding.text, indent=5, hang=2)
+        for source in finding.source[:1]:
+            page.field("source", source)
+        if finding.suggestion:
+            page.field("try", finding.suggestion)
+        if finding.explains:
+            page.field("explains", finding.explains)
+
+
 def _counterexample(page: _Page, found: dict[str, Any]) -> None:
     title, lines = counterexample_lines(found)
     page.title(title)
@@ -140,6 +160,9 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
         page.line(report.title, indent=9)
     for text in report.scope:
         page.line((text, "yellow"), indent=9)
+    for text in report.picture:
+        page.line(text, indent=9)
+    _findings(page, report.findings)
     _outputs(page, report)
     if report.counterexample:
         _counterexample(page, report.counterexample)

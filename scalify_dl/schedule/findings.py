@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from scalify_dl.report.finding import Finding
+from scalify_dl.finding import Finding
 
 from .run import Outcome
 from .tables import Schedule

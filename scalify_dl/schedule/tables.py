@@ -6,8 +6,8 @@ from array import array
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from scalify_dl.finding import Happening
 from scalify_dl.pysouffle import Program
-from scalify_dl.report.finding import Happening
 
 WIDTHS = {
     "event": 3, "wait": 3, "issue": 2, "last": 2, "channel": 3, "send": 3, "recv": 3, "member": 3, "collective": 4,

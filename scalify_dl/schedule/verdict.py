@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from scalify_dl.finding import Finding
 from scalify_dl.prove.verdict import Verdict
-from scalify_dl.report.finding import Finding
 
 from .findings import findings
 from .run import Outcome, decide

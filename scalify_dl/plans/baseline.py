@@ -1,0 +1,86 @@
+"""The single-device step as a program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scalify_dl.ir.graph import Frame, Tensor
+from scalify_dl.ir.programs import Program
+
+from .lowering import lower, name_ops
+from .meanings import IllTyped, NoMeaning, dtype
+from .model import LOADER, Side
+from .traits import TABLE, own_range
+
+SHAPE_ONLY = frozenset({"create_mask"})
+"""Kinds that ask for the shape of their operands alone."""
+
+
+@dataclass
+class Baseline:
+    """The program, its inputs by name, and what is checked: the loss, and gradients by the names of their weights."""
+
+    program: Program
+    inputs: dict[str, Tensor] = field(default_factory=dict)
+    gradients: dict[str, Tensor] = field(default_factory=dict)
+    loss: Tensor | None = None
+    opaque: dict[str, str] = field(default_factory=dict)
+    """Kinds without a meaning → what is missing."""
+
+
+def baseline(side: Side, program: Program, file: Path) -> Baseline:
+    """Lowers the single-device step."""
+    out = Baseline(program)
+    values: dict[str, Tensor] = {}
+
+    rows = _rows(side)
+
+    def given(tensor: str) -> Tensor:
+        full = side.full(tensor)
+        if full.loss and full.gradient:
+            return program.full(1, side.part(tensor).shape, dtype(full.dtype))
+        if full.name not in out.inputs:
+            out.inputs[full.name] = program.input(full.name, full.shape, dtype(full.dtype), range=rows.get(tensor))
+        return out.inputs[full.name]
+
+    for ops in side.programs():
+        for op in ops:
+            if op.kind == LOADER:
+                values |= {tensor: given(tensor) for tensor in op.makes}
+                continue
+            for tensor in op.reads:
+                if tensor not in values:
+                    if not side.values[tensor].given:
+                        raise side.tables.error("op", op.line - 1, f"`{op.id}` reads `{tensor}`, which nobody made")
+                    values[tensor] = given(tensor)
+            count = len(program.graph.ops)
+            try:
+                results = lower(program, side, op, [values[tensor] for tensor in op.reads], out.opaque)
+            except (IllTyped, NoMeaning) as problem:
+                raise side.tables.error("op", op.line - 1, f"`{op.id}`: {problem}") from None
+            name_ops(program, count, op, [Frame(str(file), op.line, op.name)])
+            values |= dict(zip(op.makes, results, strict=True))
+    for tensor, value in values.items():
+        full, tid = side.full(tensor), side.values[tensor].tid
+        if tid in side.weight_of:
+            out.gradients[side.named(side.weight_of[tid])] = value
+        elif full.loss and not full.gradient:
+            out.loss = value
+    return out
+
+
+def _rows(side: Side) -> dict[str, tuple[int, int]]:
+    """Ids that only look up rows of whole tables, with the number of rows: ids beyond have no meaning."""
+    found: dict[str, tuple[int, int]] = {}
+    other = set()
+    for op in side.ops.values():
+        ids = {"fw": 0, "bw": 1}.get(op.direction, -1) if op.kind in TABLE else -1
+        rows = own_range(side, op)
+        for pos, tensor in enumerate(op.reads):
+            if pos != ids or rows is None or rows[1] != side.full(op.reads[ids + 1]).shape[0]:
+                if op.kind not in SHAPE_ONLY:
+                    other.add(tensor)
+            else:
+                found[tensor] = (0, min(rows[1], found.get(tensor, rows)[1]))
+    return {tensor: rows for tensor, rows in found.items() if tensor not in other}

@@ -1,0 +1,184 @@
+"""The premises of the fold, checked by rules (datalog/plans.dl): facts in, findings out.
+
+Python numbers calls and messages, and writes down what ops have in common; every judgement is the rules'.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+
+from scalify_dl.pysouffle import Program, rules_dir
+
+from .contradictions import ADAPTERS, LOCAL, contradictions
+from .model import LOADER, REDUCER, STEP, SUM, Op, Side
+from .slots import Slots
+from .traits import PLACED, RANGE, Traits, fixed
+from .world import World
+
+MAIN = "plans.dl"
+Row = tuple[object, ...]
+
+
+@dataclass
+class Checked:
+    """What the rules say of a plan."""
+
+    findings: list[tuple[str, str, str, str, str]]
+    """(op, kind, level, text, suggestion)."""
+    because: dict[tuple[str, str], set[tuple[str, str]]]
+    """(op, kind) → what explains it."""
+    absent: list[tuple[str, int, int]]
+    """(slot, rank, micro-batch) that should be there and are not."""
+    delivered: dict[str, str]
+    """Receiving op → sending op."""
+
+
+@cache
+def _rules() -> Program:
+    text = (rules_dir() / MAIN).read_text("utf-8")
+    return Program.from_source(text, name=MAIN, include_dirs=[rules_dir()])
+
+
+def check(plan: Side, base: Side, world: World, slots: Slots, traits: Traits) -> Checked:
+    """Runs the rules."""
+    rows: dict[str, list[Row]] = defaultdict(list)
+    _ops(rows, plan, world, slots)
+    _values(rows, plan)
+    _traits(rows, plan, base, slots, traits)
+    _step(rows, plan, base)
+    _communication(rows, plan, world)
+    rows["contradiction"] = list(contradictions(plan))
+    program = _rules().fresh()
+    for relation, facts in rows.items():
+        program.insert(relation, facts)
+    program.run()
+    because: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
+    for op, kind, cause, cause_kind in program.relation("because"):
+        because[str(op), str(kind)].add((str(cause), str(cause_kind)))
+    return Checked(
+        sorted((str(a), str(b), str(c), str(d), str(e)) for a, b, c, d, e in program.relation("raw")),
+        because,
+        sorted((str(slot), int(rank), int(mb)) for slot, rank, mb in program.relation("absent")),
+        {str(receive): str(send) for receive, send in program.relation("delivered")},
+    )
+
+
+def _ops(rows: dict[str, list[Row]], plan: Side, world: World, slots: Slots) -> None:
+    span = world.micro_batches + 1
+    for op in plan.ops.values():
+        mb = slots.mb[op.id]
+        slot = slots.of[op.id]
+        rows["step_op"].append((op.id, op.rank, mb, op.seq, op.kind))
+        rows["plan_op"].append((op.id, op.cid, op.name, int(op.kind in ADAPTERS)))
+        rows["slot_of"].append((op.id, slot.stage, slot.name, op.rank * span + mb + 1))
+        rows["reads"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.reads)]
+        rows["makes"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.makes)]
+    for rank, (d, s, t) in plan.places.items():
+        rows["device"].append((rank, d, s, t))
+        rows["place"] += [(s, rank, mb, rank * span + mb + 1) for mb in range(STEP, world.micro_batches)]
+
+
+def _values(rows: dict[str, list[Row]], plan: Side) -> None:
+    loaded = {tensor for op in plan.ops.values() if op.kind == LOADER for tensor in op.makes}
+    for tensor, value in plan.values.items():
+        rows["part_of"].append((tensor, value.tid))
+        if value.rank < 0:
+            rows["transit"].append((tensor,))
+        elif value.given and tensor not in loaded:
+            rows["given"].append((tensor,))
+    for tid, part in plan.parts.items():
+        dtype = plan.fulls[part.full].dtype
+        shape = f"{dtype}[{','.join(map(str, part.shape))}]"
+        rows["part"].append((tid, part.full, shape, part.addend, part.addends))
+        rows["span"] += [(tid, dim, lo, hi) for dim, (lo, hi) in enumerate(part.spans)]
+
+
+def _traits(rows: dict[str, list[Row]], plan: Side, base: Side, slots: Slots, traits: Traits) -> None:
+    """Traits of the slots whose ops are not all alike; the others have nothing to compare."""
+    kinds = set()
+    for slot in slots.slots.values():
+        found = [(op, traits.of(op)) for op in slot.ops.values()]
+        if all(other == found[0][1] for _, other in found):
+            continue
+        kinds.add(slot.some.kind)
+        rows["trait"] += [(op.id, *trait, text) for op, texts in found for trait, text in texts.items()]
+    for op in base.ops.values():
+        if op.kind in kinds:
+            rows["base_trait"] += [(op.cid, op.kind, *trait, text) for trait, text in fixed(base, op).items()]
+
+
+SIZED = frozenset({"size", "times", *RANGE, *PLACED})
+"""Attributes that a plan changes where it cuts."""
+
+
+def _step(rows: dict[str, list[Row]], plan: Side, base: Side) -> None:
+    """The single-device step, and what its ops and those of the plan have to have in common."""
+    rows["model"] = [(tid, _model(plan, part.full)) for tid, part in plan.parts.items()]
+    rows["base_model"] = [(tensor, _model(base, base.part(tensor).full)) for tensor in base.values]
+    for op in base.ops.values():
+        rows["base_op"].append((op.id, op.kind, op.direction))
+        rows["base_reads"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.reads)]
+        rows["base_makes"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.makes)]
+        rows["base_mark"] += [(op.id, *mark) for mark in _marks(op)]
+    for op in plan.ops.values():
+        rows["op_direction"].append((op.id, op.direction))
+        rows["mark"] += [(op.id, *mark) for mark in _marks(op)]
+
+
+def _model(side: Side, full: str) -> str:
+    return f"{side.fulls[full].name} ({full})"
+
+
+def _marks(op: Op) -> Iterator[tuple[str, str]]:
+    if op.kind in ADAPTERS or op.kind in (REDUCER, SUM, LOADER):
+        return
+    yield from ((f"attribute {key}", text) for key, text in op.attributes.items() if key not in SIZED)
+    yield from ((f"constant {pos}", text) for pos, (_, text) in enumerate(op.constants))
+
+
+def _communication(rows: dict[str, list[Row]], plan: Side, world: World) -> None:
+    for program in plan.programs():
+        calls: Counter[str] = Counter()
+        sent: Counter[tuple[str, int, int]] = Counter()
+        rows["begins"] += [(op.id,) for op in program[:1]]
+        rows["follows"] += [(op.id, before.id) for before, op in pairwise(program)]
+        for op in program:
+            if op.members and op.kind not in LOCAL:
+                rows["members"].append((op.id, len(op.members)))
+                rows["member"] += [(op.id, pos, rank) for pos, rank in enumerate(op.members)]
+            if op.kind == REDUCER:
+                _reducer(rows, op, world)
+            elif op.kind == "ChunkPrim" and op.group is not None and op.rank in op.members:
+                rows["chunk"].append((op.id, op.group[2], op.members.index(op.rank), len(op.members)))
+            elif op.group is not None and op.members and op.kind not in LOCAL and op.kind != "BroadcastPrim":
+                name = f"{op.kind} {op.members}"
+                rows["call"].append((op.id, name, calls[name], op.group[2]))
+                calls[name] += 1
+            for channel, source, target in _messages(op):
+                rows["message"].append((op.id, channel, source, target, sent[channel, source, target]))
+                sent[channel, source, target] += 1
+
+
+def _reducer(rows: dict[str, list[Row]], op: Op, world: World) -> None:
+    """Reducers of one weight meet; in unit form those of the copies that are meant list the same ranks."""
+    places = [world.reducer_place(rank) for rank in op.members]
+    own = world.plan.places[op.rank]
+    reached = {place[0] for place in places if place is not None and place[1:] == own[1:]}
+    rows["reducer"].append((op.id, op.weights[0] if op.weights else "", world.dp, len(reached)))
+    name = " ".join(world.plan.named(tid) for tid in op.weights)
+    rows["call"].append((op.id, f"reducer of {name} {op.members}", 0, -1))
+
+
+def _messages(op: Op) -> Iterator[tuple[str, int, int]]:
+    """(channel, source, target) of the messages that an op sends, or of the one that it receives."""
+    if op.move is not None:
+        yield "move", *op.move
+    elif op.kind == "BroadcastPrim" and op.members:
+        source = op.broadcast_from
+        targets = [rank for rank in op.members if rank != source] if op.rank == source else [op.rank]
+        for target in targets:
+            yield f"broadcast {op.members}", source, target

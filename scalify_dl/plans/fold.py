@@ -1,0 +1,298 @@
+"""The fold: a plan becomes one SPMD program on virtual ranks (dp, mb, tp) (docs/plans.md).
+
+Stages are composed one after the other, a message is the value that it carries, a collective has the groups of the
+virtual ranks that call it, the sum over micro-batches is an all-reduce over `mb` and the reducer one over `dp`.
+Whatever a plan does that this does not cover is told (NotFolded) and never guessed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scalify_dl.ir.graph import Frame, Tensor
+from scalify_dl.pairing.builder import Pair
+
+from .baseline import Baseline, baseline
+from .columns import Columns, Home
+from .contradictions import LOCAL
+from .given import Given, NotFolded
+from .lowering import lower, name_ops
+from .meanings import IllTyped, NoMeaning
+from .model import LOADER, MOVE, Op, Side
+from .slots import Slot, Slots
+from .traits import RANGE, Traits, fixed, own_range
+from .world import Unit, World
+
+
+class CannotRun(Exception):
+    """An op of the plan cannot run; the text says why."""
+
+    def __init__(self, text: str, op: Op) -> None:
+        super().__init__(text)
+        self.op = op
+
+
+@dataclass
+class Folded:
+    """The two programs as a pair, and which op of the plan each op of the folded program stands for."""
+
+    pair: Pair
+    base: Baseline
+    columns: Columns
+    given: Given
+    values: dict[Home, Tensor] = field(default_factory=dict)
+    origins: list[Op] = field(default_factory=list)
+    """For every op of the folded program, in order, the op of the plan."""
+    opaque: dict[str, str] = field(default_factory=dict)
+
+
+class Fold:
+    """Folds a plan whose structure has no errors."""
+
+    def __init__(
+        self, base: Side, plan: Side, world: World, slots: Slots, traits: Traits, delivered: dict[str, str]
+    ) -> None:
+        self.plan, self.world, self.slots, self.traits, self.delivered = plan, world, slots, traits, delivered
+        pair = Pair(world.mesh)
+        file = plan.tables.file("op")
+        self.source = str(file)
+        start = baseline(base, pair.base, Path(base.tables.file("op")))
+        columns = Columns(pair.dist, world)
+        self.out = Folded(pair, start, columns, Given(base, plan, world, pair.dist, start.inputs))
+        self.out.opaque |= start.opaque
+        self.dist = pair.dist
+
+    def run(self) -> Folded:
+        """Lowers all slots of micro-batches, operands first."""
+        for slot in self._ordered():
+            start = len(self.dist.graph.ops)
+            some = slot.some
+            try:
+                results = self._slot(slot)
+            except IllTyped as problem:
+                raise CannotRun(str(problem), some) from None
+            except NoMeaning as problem:
+                raise NotFolded(str(problem), some.id) from None
+            self._name(start, some)
+            self.out.values |= {(slot.name, n): value for n, value in enumerate(results)}
+        return self.out
+
+    def _name(self, start: int, op: Op) -> None:
+        name_ops(self.dist, start, op, [Frame(self.source, op.line, op.name)])
+        self.out.origins += [op] * (len(self.dist.graph.ops) - start)
+
+    # ---- where values come from
+
+    def home(self, op: Op, pos: int) -> tuple[Home, Unit] | None:
+        """Who makes what an op reads, and on which unit; None for what is given."""
+        if op.id in self.delivered:
+            return self.home(self.plan.ops[self.delivered[op.id]], 0)
+        return self.maker(op.reads[pos])
+
+    def maker(self, tensor: str) -> tuple[Home, Unit] | None:
+        """Who makes a tensor, and on which unit; None for what is given."""
+        found = self.traits.makers.get(tensor)
+        if found is None:
+            return None
+        op, result = found
+        slot, mb = self.slots.of[op.id], self.slots.mb[op.id]
+        if slot.step:
+            raise NotFolded("a sum over micro-batches is read within a micro-batch", op.id)
+        return (slot.name, result), self.world.unit(op.rank, mb)
+
+    def _ordered(self) -> Iterator[Slot]:
+        """Slots after those whose values they read."""
+        done: dict[str, bool] = {}
+        for first in sorted((s for s in self.slots.slots.values() if not s.step), key=lambda s: (s.stage, s.some.seq)):
+            stack: list[tuple[Slot, Iterator[str]]] = []
+            if first.name not in done:
+                done[first.name] = False
+                stack.append((first, self._needs(first)))
+            while stack:
+                slot, needs = stack[-1]
+                for name in needs:
+                    if done.get(name) is False:
+                        raise NotFolded("micro-batches or ranks need each other's values in a circle", slot.some.id)
+                    if name not in done:
+                        done[name] = False
+                        other = self.slots.slots[name]
+                        stack.append((other, self._needs(other)))
+                        break
+                else:
+                    stack.pop()
+                    done[slot.name] = True
+                    yield slot
+
+    def _needs(self, slot: Slot) -> Iterator[str]:
+        for op in slot.ops.values():
+            for pos in range(1 if op.id in self.delivered else len(op.reads)):
+                source = self.home(op, pos)
+                if source is not None:
+                    yield str(source[0][0])
+
+    # ---- one slot
+
+    def _slot(self, slot: Slot) -> list[Tensor]:
+        if slot.some.kind == LOADER:
+            return [
+                self.out.given.batch({unit: op.makes[n] for unit, op in slot.ops.items()})
+                for n in range(len(slot.some.makes))
+            ]
+        variants: dict[object, list[Unit]] = defaultdict(list)
+        for unit, op in slot.ops.items():
+            variants[self._meaning(op)].append(unit)
+        out: list[Tensor] = []
+        for units in sorted(variants.values(), key=len, reverse=True):
+            made = self._variant(slot, units)
+            if not out:
+                out = made
+                continue
+            if [(x.dtype, x.shape) for x in made] != [(x.dtype, x.shape) for x in out]:
+                raise NotFolded("ranks make values of different shapes", slot.ops[units[0]].id)
+            out = [self.out.columns.select(units, x, y) for x, y in zip(made, out, strict=True)]
+        absent = [unit for unit in self.world.units if unit not in slot.ops]
+        return [self.out.columns.select(absent, self.out.columns.empty(x), x) for x in out] if absent else out
+
+    def _meaning(self, op: Op) -> object:
+        """What ops must have in common to be lowered as one."""
+        shapes = [self.plan.part(tensor).shape for tensor in (*op.reads, *op.makes)]
+        types = [self.plan.full(tensor).dtype for tensor in op.makes]
+        traits = {
+            trait: text
+            for trait, text in fixed(self.plan, op).items()
+            if trait[1] not in RANGE or not own_range(self.plan, op)
+        }
+        return (
+            op.kind,
+            op.direction,
+            len(op.reads),
+            tuple(shapes),
+            tuple(types),
+            tuple(sorted(traits.items())),
+            op.group and op.group[2],
+        )
+
+    def _variant(self, slot: Slot, units: list[Unit]) -> list[Tensor]:
+        op = slot.ops[units[0]]
+        count = 1 if op.id in self.delivered else len(op.reads)
+        operands = [self.operand(slot, units, pos) for pos in range(count)]
+        if op.kind in (MOVE, "BroadcastPrim", "IdentityPrim"):
+            return operands[:1] * len(op.makes)
+        if op.kind in LOCAL or op.members:
+            return [self._adapter(slot, op, operands[0], units)]
+        numbers: dict[str, dict[int, int]] = {}
+        if own_range(self.plan, op) is not None and "start" in op.attributes:
+            numbers = {key: self._by_rank({u: int(slot.ops[u].attributes[key]) for u in units}) for key in RANGE}
+            at = 1 if not op.backward else 2
+            whole = all(
+                self.plan.part(slot.ops[u].reads[at]).shape == self.plan.full(slot.ops[u].reads[at]).shape
+                for u in units
+            )
+            numbers["whole"] = self._by_rank(dict.fromkeys(units, int(whole)))
+        return lower(self.dist, self.plan, op, operands, self.out.opaque, numbers)
+
+    def operand(self, slot: Slot, units: list[Unit], pos: int) -> Tensor:
+        """An operand of the ops of some units of a slot; what it is elsewhere does not matter."""
+        column: dict[Unit, tuple[Home, Unit] | None] = {}
+        given: dict[str, dict[Unit, str]] = defaultdict(dict)
+        for unit in units:
+            op = slot.ops[unit]
+            source = self.home(op, pos)
+            if source is None:
+                sender = self.plan.ops[self.delivered[op.id]] if op.id in self.delivered else op
+                tensor = sender.reads[pos]
+                given[self.plan.full(tensor).name][unit] = tensor
+                column[unit] = (_given(slot, pos, self.plan.full(tensor).name), unit)
+            else:
+                column[unit] = source
+        values = dict(self.out.values) if given else self.out.values
+        for name, tensors in given.items():
+            values[_given(slot, pos, name)] = self.out.given.value(tensors)
+        return self.out.columns.value(column, values)
+
+    def _by_rank(self, numbers: dict[Unit, int]) -> dict[int, int]:
+        """A number for every virtual rank; where an op does not run, any."""
+        out = dict.fromkeys(range(self.world.mesh.size), next(iter(numbers.values())))
+        for unit, number in numbers.items():
+            out.update(dict.fromkeys(self.world.everywhere([unit]), number))
+        return out
+
+    # ---- adapters
+
+    def _adapter(self, slot: Slot, op: Op, x: Tensor, units: list[Unit]) -> Tensor:
+        shape = self.plan.part(op.makes[0]).shape
+        kind = op.kind
+        dim = op.group[2] if op.group else -1
+        if kind != "AllReducePrim" and not 0 <= dim < len(x.shape):
+            raise IllTyped(f"dim {dim} of a value of {len(x.shape)} dims")
+        if kind == "ChunkPrim":
+            out = self._chunk(slot, x, dim, units)
+        else:
+            groups = self._groups(slot, units)
+            if kind == "AllReducePrim":
+                out = self.dist.op("all-reduce", x, reducer="sum", groups=groups).result
+            else:
+                size = max(map(len, groups))
+                if any(len(slot.ops[u].members) != size for u in units):
+                    raise NotFolded("groups of different sizes", op.id)
+                if len(groups) * size != self.world.mesh.size:
+                    raise NotFolded("some ranks do not take part", op.id)
+                if kind == "AllGatherPrim":
+                    out = self.dist.op("all-gather", x, dimension=dim, groups=groups).result
+                elif kind == "ReduceScatterPrim":
+                    if x.shape[dim] % size:
+                        raise IllTyped(f"{x.shape[dim]} elements for {size} members")
+                    out = self.dist.op("reduce-scatter", x, dimension=dim, reducer="sum", groups=groups).result
+                else:
+                    raise NotFolded(f"no meaning of {kind}", op.id)
+        if tuple(out.shape) != shape:
+            raise IllTyped(f"it makes {list(out.shape)}, declared is {list(shape)}")
+        return out
+
+    def _chunk(self, slot: Slot, x: Tensor, dim: int, units: list[Unit]) -> Tensor:
+        """Its own block, of as many as there are members."""
+        starts = {}
+        for unit in units:
+            op = slot.ops[unit]
+            size, rest = divmod(x.shape[dim], len(op.members))
+            if rest or len(op.members) != len(slot.ops[units[0]].members):
+                raise IllTyped(f"{x.shape[dim]} elements for {len(op.members)} members")
+            starts[unit] = op.members.index(op.rank) * size
+        size = x.shape[dim] // len(slot.ops[units[0]].members)
+        if size == x.shape[dim]:
+            return x
+        start = self._by_rank(starts)
+        return self.dist.slice(x, dim, start, {v: a + size for v, a in start.items()})
+
+    def _groups(self, slot: Slot, units: list[Unit]) -> list[list[int]]:
+        """Groups of virtual ranks; ranks that do not call it are alone."""
+        found: dict[tuple[int, ...], None] = {}
+        taken: set[int] = set()
+        for unit in units:
+            op = slot.ops[unit]
+            members = []
+            for rank in op.members:
+                place = self.plan.places.get(rank)
+                if place is None or place[1] != slot.stage:
+                    raise NotFolded(f"rank {rank} is of another stage", op.id)
+                other = (place[0], unit[1], place[2])
+                if other not in slot.ops or other not in units:
+                    raise NotFolded(f"rank {rank} calls it otherwise", op.id)
+                members.append(other)
+            for copy in range(self.world.meant):
+                group = tuple(self.world.virtual(member, copy) for member in members)
+                if group not in found:
+                    if taken & set(group):
+                        raise NotFolded("groups that overlap", op.id)
+                    taken.update(group)
+                    found[group] = None
+        alone = [(v,) for v in range(self.world.mesh.size) if v not in taken]
+        return [list(group) for group in (*found, *alone)]
+
+
+def _given(slot: Slot, pos: int, name: str) -> Home:
+    """What stands for the maker of a given operand."""
+    return ("given", slot.name, pos, name), 0

@@ -1,0 +1,113 @@
+"""What is there before the step: weights by their slices, batches by their place, the gradient of the loss.
+
+Lemma L2: weights are alike on all dp copies, and over micro-batches, since nothing writes them before the last backward
+(L6); the placements are listed as assumptions. Lemma L7: copy d reads for micro-batch m the (d · nm + m)-th block of
+the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scalify_dl.ir.graph import Tensor
+from scalify_dl.pairing.builder import Distributed
+
+from .meanings import dtype
+from .model import Part, Side
+from .world import Unit, World
+
+
+class NotFolded(Exception):
+    """The fold does not cover something; the text names it. `op` is the op to blame."""
+
+    def __init__(self, text: str, op: str = "") -> None:
+        super().__init__(text)
+        self.op = op
+
+
+class Given:
+    """Given values of the folded program, each placed once."""
+
+    def __init__(self, base: Side, plan: Side, world: World, dist: Distributed, inputs: Mapping[str, Tensor]) -> None:
+        self.base, self.plan, self.world, self.dist, self.inputs = base, plan, world, dist, inputs
+        self._made: dict[object, Tensor] = {}
+
+    def value(self, tensors: Mapping[Unit, str]) -> Tensor:
+        """A given value: what every unit has of one tensor of the model."""
+        some = next(iter(tensors.values()))
+        full = self.plan.full(some)
+        if full.loss and full.gradient:
+            return self._once(
+                ("loss", full.shape), lambda: self.dist.full(1, self.plan.part(some).shape, dtype(full.dtype))
+            )
+        parts = {unit: self.plan.part(tensor) for unit, tensor in tensors.items()}
+        return self.weight(full.name, full.shape, full.dtype, parts)
+
+    def weight(self, name: str, shape: Sequence[int], kind: str, parts: Mapping[Unit, Part]) -> Tensor:
+        """A weight by the slices that the units have."""
+        base = self.inputs.get(name)
+        if base is None:
+            return self._once(
+                ("unknown", name), lambda: self.dist.graph.input(name, dtype(kind), next(iter(parts.values())).shape)
+            )
+        if tuple(base.shape) != tuple(shape):
+            raise NotFolded(f"`{name}` is {list(shape)} in the plan and {list(base.shape)} in the single-device step")
+        placed = self.placement(shape, parts)
+        if placed is not None:
+            return self._once((name, *sorted(placed.items())), lambda: self.dist.shard(name, placed))
+        sizes = {part.shape for part in parts.values()}
+        if len(sizes) > 1:
+            raise NotFolded(f"ranks have slices of `{name}` of different sizes")
+        whole = self._once((name,), lambda: self.dist.shard(name, {}))
+        return self._once((name, *sorted((u, p.spans) for u, p in parts.items())), lambda: self._cut(whole, parts))
+
+    def placement(self, shape: Sequence[int], parts: Mapping[Unit, Part]) -> dict[int, str] | None:
+        """Dims that are cut in blocks over tp; None where slices lie otherwise."""
+        dims: dict[int, str] = {}
+        for dim, size in enumerate(shape):
+            spans = {unit: part.spans[dim] for unit, part in parts.items()}
+            if all(span == (0, size) for span in spans.values()):
+                continue
+            block, rest = divmod(size, self.world.tp)
+            if rest or any(span != (t * block, (t + 1) * block) for (_, _, t), span in spans.items()):
+                return None
+            dims[dim] = "tp"
+        return dims
+
+    def _cut(self, whole: Tensor, parts: Mapping[Unit, Part]) -> Tensor:
+        """Slices that lie anywhere, out of the whole weight."""
+        x = whole
+        for dim in range(len(whole.shape)):
+            bounds = []
+            for side in (0, 1):
+                numbers = dict.fromkeys(range(self.world.mesh.size), next(iter(parts.values())).spans[dim][side])
+                for unit, part in parts.items():
+                    numbers.update(dict.fromkeys(self.world.everywhere([unit]), part.spans[dim][side]))
+                bounds.append(numbers)
+            if any(set(numbers.values()) != {edge} for numbers, edge in zip(bounds, (0, x.shape[dim]), strict=True)):
+                x = self.dist.slice(x, dim, *bounds)
+        return x
+
+    def batch(self, tensors: Mapping[Unit, str]) -> Tensor:
+        """A block of the batch for every copy and micro-batch."""
+        some = next(iter(tensors.values()))
+        full, part = self.plan.full(some), self.plan.part(some)
+        base = self.inputs.get(full.name)
+        blocks = self.world.dp * self.world.micro_batches
+        if base is None:
+            raise NotFolded(f"the single-device step loads no `{full.name}`")
+        if any(self.plan.part(tensor).spans != part.spans for tensor in tensors.values()):
+            raise NotFolded(f"ranks load different parts of `{full.name}`")
+        cut = [d for d, (n, m) in enumerate(zip(base.shape, part.shape, strict=True)) if n != m]
+        if not cut and blocks == 1:
+            return self._once((full.name, "batch"), lambda: self.dist.shard(full.name, {}))
+        if len(cut) != 1 or base.shape[cut[0]] != blocks * part.shape[cut[0]]:
+            raise NotFolded(
+                f"`{full.name}` is {list(part.shape)} of {list(base.shape)}: {blocks} even micro-batches are expected"
+            )
+        return self._once((full.name, "batch"), lambda: self.dist.shard(full.name, {cut[0]: ["dp", "mb"]}))
+
+    def _once(self, key: object, make: object) -> Tensor:
+        if key not in self._made:
+            self._made[key] = make()  # type: ignore[operator]
+        return self._made[key]

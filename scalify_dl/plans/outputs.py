@@ -1,0 +1,207 @@
+"""What is checked: the loss, and the gradient of every weight after its reducer.
+
+Lemma L3: a gradient is summed over micro-batches; with every micro-batch once that is an all-reduce over `mb`.
+Lemma L4: a reducer over all dp copies is an all-reduce over `dp`. Sums that add something else are folded as they are:
+every virtual rank multiplies its micro-batch's gradient by how often it is added.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+from scalify_dl.ir.graph import Tensor
+
+from .columns import Home
+from .fold import Fold, Folded
+from .given import NotFolded
+from .model import REDUCER, SUM, Op
+from .slots import Slot
+from .world import Unit
+
+LOSS = "loss"
+
+
+@dataclass
+class Outputs:
+    """Names of the outputs, in the order in which the programs give them, and those that the plan does not give."""
+
+    names: list[str] = field(default_factory=list)
+    tensors: list[Tensor] = field(default_factory=list)
+    missing: list[tuple[str, str]] = field(default_factory=list)
+    """(name, what is missing)."""
+
+
+class Conclusion:
+    """Gives the outputs of a folded plan."""
+
+    def __init__(self, fold: Fold, folded: Folded) -> None:
+        self.fold, self.folded, self.world, self.plan = fold, folded, fold.world, fold.plan
+        self.dist = folded.pair.dist
+        self.out = Outputs()
+
+    def run(self) -> Outputs:
+        """The loss, then gradients in the order of the baseline."""
+        self._loss()
+        found: dict[str, list[tuple[Tensor, dict[int, str]]]] = defaultdict(list)
+        for slot in self._finals():
+            start = len(self.dist.graph.ops)
+            name, value, dims = self._gradient(slot)
+            self.fold._name(start, slot.some)
+            found[name].append((value, dims))
+        for name, base in self.folded.base.gradients.items():
+            if name not in found:
+                self.out.missing.append((name, "no rank has its gradient at the end of the step"))
+            for value, dims in found.get(name, ()):
+                self._give(name, value, base, dims=dims)
+        for name in found.keys() - self.folded.base.gradients.keys():
+            self.out.missing.append((name, "the single-device step has no gradient of it"))
+        return self.out
+
+    def _give(
+        self,
+        name: str,
+        value: Tensor,
+        base: Tensor,
+        dims: dict[int, str] | None = None,
+        pending: dict[str, str] | None = None,
+    ) -> None:
+        if value in self.out.tensors:
+            return
+        self.folded.pair.base.output(base)
+        self.dist.output(value)
+        self.folded.pair.expect(len(self.out.names), dims=dims, pending=pending)
+        self.out.names.append(name)
+        self.out.tensors.append(value)
+
+    # ---- the loss
+
+    def _loss(self) -> None:
+        base = self.folded.base.loss
+        if base is None:
+            return
+        held: dict[int, dict[Unit, tuple[int, str]]] = defaultdict(dict)
+        for tensor, (op, _) in self.fold.traits.makers.items():
+            full = self.plan.full(tensor)
+            if full.loss and not full.gradient and not self.fold.slots.of[op.id].step:
+                stage, unit = self.world.stage(op.rank), self.world.unit(op.rank, self.fold.slots.mb[op.id])
+                version = self.plan.values[tensor].version
+                held[stage][unit] = max(held[stage].get(unit, (version, tensor)), (version, tensor))
+        pending = {axis: "sum" for axis, size in (("dp", self.world.dp), ("mb", self.world.micro_batches)) if size > 1}
+        for stage in sorted({0, self.world.stages - 1, *held}):
+            absent = [unit for unit in self.world.units if unit not in held[stage]]
+            if absent:
+                ranks = sorted({self.world.rank_at[d, stage, t] for d, _, t in absent})
+                self.out.missing.append((LOSS, f"the loss does not reach rank {', '.join(map(str, ranks))}"))
+                continue
+            column = {unit: self.fold.maker(tensor) for unit, (_, tensor) in held[stage].items()}
+            start = len(self.dist.graph.ops)
+            value = self.folded.columns.value(column, self.folded.values)
+            some = self.fold.traits.makers[next(iter(held[stage].values()))[1]][0]
+            self.fold._name(start, some)
+            self._give(LOSS, value, base, pending=pending)
+
+    # ---- gradients
+
+    def _finals(self) -> list[Slot]:
+        """Reducers; for weights without one, what stands for it: the gradient that no sum adds further."""
+        slots = self.fold.slots.slots
+        found = [slot for slot in slots.values() if slot.some.kind == REDUCER]
+        reduced = {name for slot in found for tid in slot.some.weights for name in [self.plan.named(tid)]}
+        added = {tensor for op in self.plan.ops.values() if op.kind in (SUM, REDUCER) for tensor in op.reads}
+        rest: dict[tuple[int, str], Slot] = {}
+        for tensor, (op, _) in self.fold.traits.makers.items():
+            weight = self.plan.weight_of.get(self.plan.values[tensor].tid)
+            if weight is None or tensor in added or op.kind == REDUCER or self.plan.named(weight) in reduced:
+                continue
+            stage, name = self.world.stage(op.rank), self.plan.named(weight)
+            slot = rest.setdefault((stage, name), Slot(f"{stage}/gradient of {name}", stage, True, {}))
+            d, _, t = self.world.unit(op.rank, -1)
+            if (d, -1, t) in slot.ops:
+                raise NotFolded(f"rank {op.rank} has several gradients of {name} at the end of the step", op.id)
+            slot.ops[d, -1, t] = Op(
+                op.id, op.rank, -1, op.seq, op.cid, op.name, "", "-", op.line, [tensor], weights=[weight]
+            )
+        return found + list(rest.values())
+
+    def _summands(self, tensor: str) -> Counter[str]:
+        """Micro-batches' gradients that a tensor is the sum of, and how often each is added."""
+        total: Counter[str] = Counter()
+        todo = [(tensor, 1)]
+        while todo:
+            one, times = todo.pop()
+            maker = self.fold.traits.makers.get(one)
+            if maker is None:
+                raise NotFolded(f"nobody makes {one}")
+            op = maker[0]
+            if self.fold.slots.of[op.id].step:
+                if op.kind != SUM:
+                    raise NotFolded("a sum of what was reduced already", op.id)
+                seen = Counter(op.reads)
+                todo += [(summand, times * count) for summand, count in seen.items()]
+                if len(todo) > 100_000:
+                    raise NotFolded("too many sums of sums", op.id)
+            else:
+                total[one] += times
+        return total
+
+    def _gradient(self, slot: Slot) -> tuple[str, Tensor, dict[int, str]]:
+        name = self.plan.named(slot.some.weights[0])
+        times: dict[Home, dict[Unit, int]] = defaultdict(dict)
+        parts = {}
+        for (d, _, t), op in slot.ops.items():
+            for m in range(self.world.micro_batches):
+                parts[d, m, t] = self.plan.parts[op.weights[0]]
+            for tensor, count in self._summands(op.reads[0]).items():
+                source = self.fold.maker(tensor)
+                assert source is not None
+                home, unit = source
+                times[home][unit] = times[home].get(unit, 0) + count
+        if len(parts) != len(self.world.units):
+            raise NotFolded(f"some ranks have no gradient of {name}", slot.some.id)
+        total: Tensor | None = None
+        for home, counts in times.items():
+            part = self._weighted(self.folded.values[home], counts)
+            total = part if total is None else self.dist.add(total, part)
+        assert total is not None
+        if self.world.micro_batches > 1:
+            total = self.dist.all_reduce(total, "mb")
+        if slot.some.kind == REDUCER:
+            total = self._reduced(slot, total)
+        full = self.plan.fulls[self.plan.parts[slot.some.weights[0]].full]
+        dims = self.folded.given.placement(full.shape, parts)
+        if dims is None:
+            raise NotFolded(f"slices of {name} do not lie in blocks", slot.some.id)
+        return name, total, dims
+
+    def _weighted(self, x: Tensor, counts: dict[Unit, int]) -> Tensor:
+        """A micro-batch's gradient times how often it is added."""
+        if all(counts.get(unit) == 1 for unit in self.world.units):
+            return x
+        for times in sorted(set(counts.values()) - {1}):
+            units = [unit for unit, count in counts.items() if count == times]
+            x = self.folded.columns.select(units, self.dist.multiply(x, times), x)
+        lacking = [unit for unit in self.world.units if unit not in counts]
+        return self.folded.columns.select(lacking, self.dist.full(0, x.shape, x.dtype), x) if lacking else x
+
+    def _reduced(self, slot: Slot, x: Tensor) -> Tensor:
+        """The reducer's all-reduce, over the groups that its members make for every micro-batch."""
+        found: dict[tuple[int, ...], None] = {}
+        for (d, _, t), op in slot.ops.items():
+            places = [self.world.reducer_place(rank) for rank in op.members]
+            if any(place is None or place[1:] != (slot.stage, t) for place in places):
+                raise NotFolded("a reducer over other stages or tp ranks", op.id)
+            copies = [place[0] for place in places if place is not None]
+            lists = [copies]
+            if self.world.unit_form and copies == [d]:  # over itself, in every copy
+                lists = [[copy] for copy in range(self.world.dp)]
+            for m in range(self.world.micro_batches):
+                for some in lists:
+                    group = tuple((copy * self.world.micro_batches + m) * self.world.tp + t for copy in some)
+                    found[group] = None
+        ranks = [v for group in found for v in group]
+        if sorted(ranks) != list(range(self.world.mesh.size)):
+            raise NotFolded("reducers do not reach every rank once", slot.some.id)
+        if all(len(group) == 1 for group in found):
+            return x
+        return self.dist.op("all-reduce", x, reducer="sum", groups=[list(group) for group in found]).result

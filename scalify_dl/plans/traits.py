@@ -1,0 +1,119 @@
+"""What has to be the same for all ops of a slot, as texts that do not depend on where the op runs.
+
+Attributes without ranks, constants, shapes, where operands come from, who takes part. Two ops are alike if and only if
+all these texts are equal (lemma L0); datalog/plans/slots.dl compares them and says who is the odd one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from .model import Op, Side
+from .slots import Slots
+from .world import World
+
+Trait = tuple[str, str]
+"""What sort of thing, and which: ("constant", "position 0")."""
+
+PLACED = frozenset({"ranks", "src", "dst", "__collective_idx"})
+"""Attributes that name ranks: members and peers are compared instead."""
+TABLE = {"embedding": {"fw": 1, "bw": 2}}
+"""Kinds that read a block of a table of rows: which operand it is."""
+RANGE = ("start", "stop")
+
+
+def own_range(plan: Side, op: Op) -> tuple[int, int] | None:
+    """The rows of the model's table that the block has which an op reads; None for other kinds."""
+    at = TABLE.get(op.kind, {}).get(op.direction)
+    if at is None or at >= len(op.reads):
+        return None
+    return plan.part(op.reads[at]).spans[0]
+
+
+def fixed(plan: Side, op: Op) -> dict[Trait, str]:
+    """Traits that one op shows alone: attributes and constants."""
+    found = {}
+    rows = own_range(plan, op)
+    for key, text in op.attributes.items():
+        if key in PLACED:
+            continue
+        if rows is not None and key in RANGE and text.lstrip("-").isdigit():
+            ahead = int(text) - rows[RANGE.index(key)]
+            text = f"the end of its block {ahead:+d}" if key == "stop" else f"the beginning of its block {ahead:+d}"
+        found["attribute", key] = text
+    for pos, (_, text) in enumerate(op.constants):
+        found["constant", f"constant {pos}"] = text
+    return found
+
+
+class Traits:
+    """Traits of the ops of a plan."""
+
+    def __init__(self, plan: Side, world: World, slots: Slots) -> None:
+        self.plan = plan
+        self.world = world
+        self.slots = slots
+        self.makers: dict[str, tuple[Op, int]] = {
+            tensor: (op, pos)
+            for op in plan.ops.values()
+            for pos, tensor in enumerate(op.makes)
+            if plan.values[tensor].rank >= 0
+        }
+        self._shapes = {tid: self._shape(tid) for tid in plan.parts}
+
+    def of(self, op: Op) -> Mapping[Trait, str]:
+        """All traits of an op."""
+        plan = self.plan
+        found = fixed(plan, op)
+        for pos, tensor in enumerate(op.makes):
+            found["shape", f"result {pos}"] = self._shapes[plan.values[tensor].tid]
+        mb = self.slots.mb[op.id]
+        for pos, tensor in enumerate(op.reads):
+            found["shape", f"operand {pos}"] = self._shapes[plan.values[tensor].tid]
+            if mb >= 0:  # what is summed over micro-batches is another premise (sums.dl)
+                found["operand", f"operand {pos}"] = self._origin(op, tensor, mb)
+        if op.members:
+            found["peers", "members"] = self._members(op)
+        if op.move is not None:
+            found["peers", "source"] = self.world.relative(op.rank, op.move[:1])
+            found["peers", "target"] = self.world.relative(op.rank, op.move[1:])
+        return found
+
+    def _members(self, op: Op) -> str:
+        if op.weights:
+            places = [self.world.reducer_place(rank) for rank in op.members]
+            _, stage, t = self.plan.places[op.rank]
+            known = [place for place in places if place is not None and place[1:] == (stage, t)]
+            return f"dp {' '.join(str(d) for d, _, _ in known)}" + " and others" * (len(known) < len(places))
+        return self.world.relative(op.rank, op.members)
+
+    def _shape(self, tid: str) -> str:
+        part = self.plan.parts[tid]
+        return f"{self.plan.fulls[part.full].dtype}[{','.join(map(str, part.shape))}]"
+
+    def _origin(self, op: Op, tensor: str, mb: int) -> str:
+        """Where an operand comes from, seen from the op."""
+        value = self.plan.values[tensor]
+        if value.rank < 0:
+            return "a message"
+        if value.given:
+            return self._weight(tensor, self.plan.places[op.rank][2])
+        maker = self.makers.get(tensor)
+        if maker is None:
+            return "nothing"
+        slot, theirs = self.slots.of[maker[0].id], self.slots.mb[maker[0].id]
+        where = "" if theirs == mb else f" of micro-batch {theirs - mb:+d}" if theirs >= 0 else " of the step"
+        name = slot.name.split("/", 1)[1] if slot.step else f"{slot.some.name} (cid {slot.some.cid}, {slot.name})"
+        return f"result {maker[1]} of {name}{where}"
+
+    def _weight(self, tensor: str, t: int) -> str:
+        part, full = self.plan.part(tensor), self.plan.full(tensor)
+        words = []
+        for (lo, hi), size in zip(part.spans, full.shape, strict=True):
+            if (lo, hi) == (0, size):
+                words.append("all")
+            elif lo == t * (hi - lo) and (hi - lo) * self.world.tp == size:
+                words.append("tp")
+            else:
+                words.append(f"{lo}:{hi}")
+        return f"{full.name}[{','.join(words)}]"
