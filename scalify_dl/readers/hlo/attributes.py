@@ -38,7 +38,7 @@ class Attributes(dict[str, str]):
 
     def all_read(self, harmless: frozenset[str]) -> bool:
         """Whether all that is not harmless was asked for."""
-        return self.keys() <= self.read or self.keys() <= self.read | harmless
+        return self.keys() - self.read <= harmless
 
 
 def parse_attributes(text: str) -> Attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.texts import escaped
@@ -105,15 +106,21 @@ def _form(i: Instruction, operands: list[object]) -> list[str]:
     form = [] if plain else [f"operands ({', '.join(map(_nesting, operands))})"]
     constraints = i.attributes.get("operand_layout_constraints", "{}")
     try:
-        taken = flatten(parse_type(f"({constraints[1:-1]})"))
+        form += _lying("operand", f"({constraints[1:-1]})")
     except ValueError as error:
         raise i.error(f"`operand_layout_constraints`: {error}") from None
-    for what, types in (("operand", taken), ("result", flatten(i.type))):
-        for number, array in enumerate(types):
-            order = array.minor_to_major
-            if order is not None and order != tuple(range(len(order)))[::-1]:
-                form.append(f"{what} {number} lies {','.join(map(str, order))}")
-    return form
+    return [*form, *_lying("result", i.type_text)]
+
+
+@lru_cache(4096)
+def _lying(what: str, types: str) -> tuple[str, ...]:
+    """The arrays of a type that are not row-major, in words."""
+    found = []
+    for number, array in enumerate(flatten(parse_type(types))):
+        order = array.minor_to_major
+        if order is not None and order != tuple(range(len(order)))[::-1]:
+            found.append(f"{what} {number} lies {','.join(map(str, order))}")
+    return tuple(found)
 
 
 def _nesting(operand: object) -> str:
