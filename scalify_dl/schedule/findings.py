@@ -36,7 +36,7 @@ class _Words:
 
     def one(self, e: int) -> str:
         """An event with its rank and place."""
-        named = self.schedule.named[e]
+        named = self.schedule.called(e)
         return f"rank {self.schedule.rank(e)}'s {named.name}" + (f" ({named.source})" if named.source else "")
 
     def finding(self, kind: str, text: str, events: list[int], suggestion: str | None = None,
@@ -44,7 +44,7 @@ class _Words:
         """A finding about events, the first of which is the one to look at."""
         schedule = self.schedule
         events = list(dict.fromkeys(events))
-        named = schedule.named[events[0]]
+        named = schedule.called(events[0])
         return Finding(
             kind, level, text, tuple(schedule.happening(e) for e in events), schedule.rank(events[0]),
             named.micro_batch, named.op, named.name, (named.source,) if named.source else (), suggestion,
@@ -62,13 +62,13 @@ class _Words:
         """The first message of each channel that is not what the receiver wants."""
         said = {(s, r): (a, x, y) for s, r, a, x, y in reversed(self.outcome.ints("wrong_message"))}
         wrong = len({(s, r) for s, r, *_ in self.outcome.ints("wrong_message")})
-        texts = self.schedule.texts
+        texts, said_by = self.schedule.texts, self.schedule.meaning
         for s, r in self.outcome.ints("first_wrong"):
             aspect, sent, wanted = said[s, r]
             yield self.finding(
                 "wrong-message",
-                f"{self.one(s)} is received by {self.one(r)}: the {texts[aspect]} sent is {texts[sent]}, "
-                f"what is wanted is {texts[wanted]}",
+                f"{self.one(s)} is received by {self.one(r)}: the {texts[aspect]} sent is {said_by(sent)}, "
+                f"what is wanted is {said_by(wanted)}",
                 [r, s],
                 "post both sides of this channel in the same order",
                 explains=f"{wrong} messages do not fit" if wrong > 1 else None,
@@ -77,13 +77,13 @@ class _Words:
     def mismatches(self) -> Iterator[Finding]:
         """Members of a collective that do not mean the same."""
         said = {(e, f): (a, x, y) for e, f, a, x, y in reversed(self.outcome.ints("mismatch"))}
-        texts = self.schedule.texts
+        texts, said_by = self.schedule.texts, self.schedule.meaning
         for e, f in self.outcome.ints("first_mismatch"):
             aspect, x, y = said[e, f]
             yield self.finding(
                 "mismatch",
-                f"{self.one(f)} meets {self.one(e)} in one collective: the {texts[aspect]} is {texts[y]} here, "
-                f"{texts[x]} there",
+                f"{self.one(f)} meets {self.one(e)} in one collective: the {texts[aspect]} is {said_by(y)} here, "
+                f"{said_by(x)} there",
                 [f, e],
                 "call the collectives of a group in the same order, and alike, on all of its ranks",
             )
@@ -126,7 +126,7 @@ class _Words:
         if steps:
             events, parts, late = [], [], []
             for _, (e, f, h, why) in sorted(steps.items()):
-                behind = "" if f == h else f", which comes after {self.schedule.named[h].name} there"
+                behind = "" if f == h else f", which comes after {self.schedule.called(h).name} there"
                 words = {"receive": "wants to receive from", "send": "wants to send to", "collective": "needs in its "
                          "collective", "wait": "waits for"}[why]  # fmt: skip
                 parts.append(f"{self.one(e)} {words} {self.one(f)}{behind}")
@@ -137,8 +137,8 @@ class _Words:
             if late:
                 f, h = late[0]
                 edit = (
-                    f"on rank {self.schedule.rank(f)}, post {self.schedule.named[f].name} before "
-                    f"{self.schedule.named[h].name}, or both in one group"
+                    f"on rank {self.schedule.rank(f)}, post {self.schedule.called(f).name} before "
+                    f"{self.schedule.called(h).name}, or both in one group"
                 )
             yield self.finding("deadlock", "in a circle, " + "; ".join(parts), events, edit, explains=stuck)
         others = defaultdict(list)
@@ -163,7 +163,7 @@ class _Words:
             if (e, f) not in decided:
                 text += " on this rank (whether messages do was not looked at)"
             yield self.finding(
-                "race", text, [e, f], f"let {self.schedule.named[f].name} wait for {self.schedule.named[e].name}, "
+                "race", text, [e, f], f"let {self.schedule.called(f).name} wait for {self.schedule.called(e).name}, "
                 "or the other way round", "error" if (e, f) in decided else "undecided",
             )  # fmt: skip
 
@@ -183,7 +183,7 @@ class _Words:
         for e, after in late.items():
             yield self.finding(
                 "too-early", f"{self.one(e)} reduces what {self.one(after[-1])} accumulates into later",
-                [e, after[-1], *after[:-1]], f"move {self.schedule.named[e].name} behind the last accumulation",
+                [e, after[-1], *after[:-1]], f"move {self.schedule.called(e).name} behind the last accumulation",
                 explains=f"{len(after)} accumulations come too late" if len(after) > 1 else None,
             )  # fmt: skip
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,8 +11,9 @@ from scalify_dl.errors import InputError
 
 from .actions import EARLIER, MESSAGES, Action, parse
 
-Step = tuple[Action, int]
-"""An action and its cell, from 1."""
+Step = tuple[int, str, int, int]
+"""Stage, kind, micro-batch (-1: none) and cell, from 1."""
+_PLAIN = re.compile(r"([0-9]{1,6})(SEND_F|RECV_F|SEND_B|RECV_B|F|I|W|BW|B)([0-9]{1,6})", re.ASCII)
 
 
 @dataclass
@@ -24,16 +26,26 @@ class Orders:
     """The line of each rank."""
     rank_of: dict[int, int] = field(default_factory=dict)
     """Rank of each stage."""
+    has_messages: bool = False
+    """Whether sends and receives are written down, or left to the runtime."""
+    batches: int = 1
+    """Micro-batches are below this."""
 
-    @property
-    def stages(self) -> int:
-        """Number of stages."""
-        return len(self.rank_of)
-
-    @property
-    def has_messages(self) -> bool:
-        """Whether sends and receives are written down, or left to the runtime."""
-        return any(action.kind in MESSAGES for steps in self.ranks for action, _ in steps)
+    def add(self, cells: list[str], line: int) -> None:
+        """The next rank; InputError with line and cell for what is no action."""
+        steps: list[Step] = []
+        plain = _PLAIN.fullmatch
+        for cell, content in enumerate(cells, 1):
+            if (match := plain(content)) is not None:
+                stage, kind, batch = match.groups()
+                steps.append((int(stage), kind, int(batch), cell))
+            elif content:
+                try:
+                    steps += [(*action, cell) for action in parse(content)]
+                except InputError as error:
+                    raise error.located(self.file, line, cell) from None
+        self.ranks.append(steps)
+        self.lines.append(line)
 
 
 def looks_like_orders(text: str) -> bool:
@@ -48,26 +60,12 @@ def looks_like_orders(text: str) -> bool:
 def read_orders(path: Path, text: str) -> Orders:
     """A file's orders; InputError with line and cell for what is no action."""
     orders = Orders(str(path))
-    known: dict[str, list[Action]] = {}
-    previous = csv.field_size_limit(1 << 20)
+    rows = csv.reader(text.splitlines(), strict=True)
     try:
-        rows = csv.reader(text.splitlines(), strict=True)
         for row in rows:
-            steps: list[Step] = []
-            for cell, content in enumerate(row, 1):
-                actions = known.get(content)
-                if actions is None:
-                    try:
-                        actions = known[content] = parse(content)
-                    except InputError as error:
-                        raise error.located(path, rows.line_num, cell) from None
-                steps += [(action, cell) for action in actions]
-            orders.ranks.append(steps)
-            orders.lines.append(rows.line_num)
+            orders.add(row, rows.line_num)
     except csv.Error as error:
         raise InputError(f"not a table: {error}", file=path, line=rows.line_num) from None
-    finally:
-        csv.field_size_limit(previous)
     while orders.ranks and not orders.ranks[-1]:
         orders.ranks.pop()
     return completed(orders)
@@ -75,41 +73,46 @@ def read_orders(path: Path, text: str) -> Orders:
 
 def completed(orders: Orders) -> Orders:
     """With the dialect told and stages placed; InputError for a stage on two ranks or on none."""
-    if any(action.kind == "BW" for steps in orders.ranks for action, _ in steps):
-        orders.ranks = [
-            [(a._replace(kind=EARLIER.get(a.kind, a.kind)), cell) for a, cell in steps] for steps in orders.ranks
-        ]
+    met = [{(step[0], step[1]) for step in steps} for steps in orders.ranks]
+    if any(kind == "BW" for some in met for _, kind in some):
+        orders.ranks = [[(s, EARLIER.get(k, k), m, cell) for s, k, m, cell in steps] for steps in orders.ranks]
+        met = [{(s, EARLIER.get(k, k)) for s, k in some} for some in met]
     if not any(orders.ranks):
         raise InputError("no actions", file=orders.file, expected="one line a rank, with cells such as 0F0")
-    for rank, steps in enumerate(orders.ranks):
-        for action, cell in steps:
-            home = orders.rank_of.setdefault(action.stage, rank)
+    for rank, some in enumerate(met):
+        for stage, kind in sorted(some):
+            home = orders.rank_of.setdefault(stage, rank)
             if home != rank:
-                raise InputError(
-                    f"stage {action.stage} is on rank {home}, and {action.name} on rank {rank}",
-                    file=orders.file, line=orders.lines[rank], column=cell,
-                    expected="all actions of a stage on one rank",
-                )  # fmt: skip
+                raise _misplaced(orders, rank, stage, kind, f"is on rank {rank}, but stage {stage} on rank {home}")
     stages = max(orders.rank_of) + 1
     if missing := [s for s in range(min(stages, len(orders.rank_of) + 1)) if s not in orders.rank_of]:
         raise InputError(
             f"no line has actions of stage {missing[0]}, but there is a stage {stages - 1}",
             file=orders.file, expected="a line for every rank", hint="was the file cut off, or are ranks missing?",
         )  # fmt: skip
-    for rank, steps in enumerate(orders.ranks):
-        for action, cell in steps:
-            peer = peer_stage(action)
+    for rank, some in enumerate(met):
+        for stage, kind in sorted(some):
+            peer = peer_stage(stage, kind)
             if peer is not None and peer not in orders.rank_of:
-                raise InputError(
-                    f"{action.name} talks to stage {peer}, of which no line has actions",
-                    file=orders.file, line=orders.lines[rank], column=cell, expected="a line for every rank",
-                    hint="was the file cut off, or are ranks missing?",
-                )  # fmt: skip
+                raise _misplaced(orders, rank, stage, kind, f"talks to stage {peer}, of which no line has actions")
+    orders.has_messages = any(kind in MESSAGES for some in met for _, kind in some)
+    orders.batches = 1 + max(max((step[2] for step in steps), default=0) for steps in orders.ranks)
+    if stages * max(orders.batches, 1) >= 2**27:
+        raise InputError("stages times micro-batches are too many", file=orders.file, expected="below 2^27")
     return orders
 
 
-def peer_stage(action: Action) -> int | None:
+def _misplaced(orders: Orders, rank: int, stage: int, kind: str, what: str) -> InputError:
+    batch, cell = next((m, cell) for s, k, m, cell in orders.ranks[rank] if (s, k) == (stage, kind))
+    return InputError(
+        f"{Action(stage, kind, batch).name} {what}", file=orders.file, line=orders.lines[rank], column=cell,
+        expected="all actions of a stage on one line, and a line for every rank",
+        hint="was the file cut off, or are ranks missing?",
+    )  # fmt: skip
+
+
+def peer_stage(stage: int, kind: str) -> int | None:
     """The stage at the other end of a message: forwards come from the stage before, gradients from the one after."""
-    if action.kind not in MESSAGES:
+    if kind not in MESSAGES:
         return None
-    return action.stage + (1 if action.kind in ("SEND_F", "RECV_B") else -1)
+    return stage + (1 if kind in ("SEND_F", "RECV_B") else -1)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from scalify_dl.finding import Happening
 from scalify_dl.pysouffle import Program
@@ -35,16 +35,23 @@ class Named(NamedTuple):
         return ":".join([self.file, *(str(n) for n in (self.line, self.cell) if n)]) if self.file else ""
 
 
+def _itself(named: Any) -> Named:
+    assert isinstance(named, Named)
+    return named
+
+
 class Schedule:
     """Tables that grow row by row. Ids of events, chains, channels and buffers count from 0."""
 
     def __init__(self) -> None:
+        self.texts: list[str] = []
         self.rows = {table: array("q") for table in WIDTHS}
         self.chains: list[tuple[int, int, str]] = []
         self.lengths: list[int] = []
-        self.named: list[Named] = []
+        self.named: list[Any] = []
+        self.namer: Callable[[Any], Named] = _itself
+        self.meaning: Callable[[int], str] = self.texts_at
         self.chain_of = array("q")
-        self.texts: list[str] = []
         self.assumptions: list[str] = []
         self._numbers: dict[str, int] = {}
         self._buffers = 0
@@ -55,8 +62,8 @@ class Schedule:
         self.lengths.append(0)
         return len(self.chains) - 1
 
-    def event(self, chain: int, named: Named) -> int:
-        """A new event at the end of a chain."""
+    def event(self, chain: int, named: Any) -> int:
+        """A new event at the end of a chain; `named` is a name, or what `namer` makes one of."""
         e = len(self.named)
         self.rows["event"].extend((e, chain, self.lengths[chain]))
         self.lengths[chain] += 1
@@ -94,9 +101,18 @@ class Schedule:
         """The rank of an event."""
         return self.chains[self.chain_of[e]][1]
 
+    def called(self, e: int) -> Named:
+        """What people call an event."""
+        return self.namer(self.named[e])
+
+    def texts_at(self, number: int) -> str:
+        """A text by its number."""
+        return self.texts[number]
+
     def happening(self, e: int) -> Happening:
         """An event as reports quote it."""
-        return Happening(self.rank(e), self.named[e].name, self.named[e].source)
+        named = self.called(e)
+        return Happening(self.rank(e), named.name, named.source)
 
     @property
     def ranks(self) -> list[int]:

@@ -45,7 +45,7 @@ def test_the_exit_status_and_the_json_keys_are_a_contract(tmp_path: Path) -> Non
         ("0F0,(0F1;0B0)OVERLAP\n", ":1:2: unknown action"),
         ("0F0,0SEND_F0\n", "talks to stage 1"),
         ("0F0,0SEND_F0\n2RECV_F0,2F0\n", "stage 1"),
-        ("0F0\n0F1\n", "stage 0 is on rank 0"),
+        ("0F0\n0F1\n", ":2:1: 0F1 is on rank 1, but stage 0 on rank 0"),
         ("0F0,0F99999999\n", "too large"),
         ("hello\n", "no schedule that is known"),
         ("", "no schedule that is known"),

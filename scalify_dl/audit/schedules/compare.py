@@ -61,19 +61,18 @@ def by_machine(program: Chains, capacity: int | None, seed: int = 0) -> Found:
         bounds[b] |= {lo, hi}
     racing = {e for pair in found["race"] for e in pair}
     for piece in pieces:
-        if id(piece) in started and not (
-            number[id(piece)] in racing and _races_with_fill(found, pieces, number[id(piece)])
-        ):
-            for how, b, lo, hi in piece.touches:
-                if how == "reads" and any(_never_filled(machine, piece, b, x) for x in bounds[b] if lo <= x < hi):
-                    found["unread"].add((number[id(piece)],))
+        n = number[id(piece)]
+        if id(piece) in started and not (n in racing and _races_with_fill(found, pieces, n)):
+            for kind, b, lo, hi in piece.touches:
+                if kind == "reads" and any(_never_filled(machine, piece, b, x) for x in bounds[b] if lo <= x < hi):
+                    found["unread"].add((n,))
     for c, (rank, _, some) in enumerate(program.chains):
         last = [p for _, _, others in program.chains for p in others if p.ends_rank and chain[id(p)] != c]
         ends = [p for p in last if program.chains[chain[id(p)]][0] == rank]
         for piece in some:
             talks = piece.sends is not None or piece.receives is not None or piece.joins is not None
-            both = ends and talks and {id(piece), id(ends[0])} <= started
-            if both and id(ends[0]) in machine.run([piece], apart=rank)[0]:
+            asked = bool(ends) and talks and {id(piece), id(ends[0])} <= started
+            if asked and id(ends[0]) in machine.run([piece], apart=rank)[0]:
                 found["orphan"].add((number[id(piece)],))
     return found
 

@@ -47,7 +47,7 @@ class Chains:
 
 def taken_apart(schedule: Schedule) -> Chains:
     """The program of some tables; sequence numbers are dropped, they are the order in the chains."""
-    pieces = [Piece(named.name) for named in schedule.named]
+    pieces = [Piece(schedule.called(e).name) for e in range(len(schedule.named))]
     for e, _, d in schedule.tuples("wait"):
         pieces[e].waits.append(pieces[d])
     for e, channel, _ in schedule.tuples("send"):
@@ -57,7 +57,7 @@ def taken_apart(schedule: Schedule) -> Chains:
     for e, comm, _, m in schedule.tuples("collective"):
         pieces[e].joins = (comm, m)
     for e, aspect, what in schedule.tuples("carries"):
-        pieces[e].carries[schedule.texts[aspect]] = schedule.texts[what]
+        pieces[e].carries[schedule.texts[aspect]] = schedule.meaning(what)
     for how in HOW:
         for e, b, lo, hi in schedule.tuples(how):
             pieces[e].touches.append((how, b, lo, hi))

@@ -91,8 +91,10 @@ def with_messages(orders: Rows) -> Rows:
 
 def tables(rows: Rows, streams: str) -> Schedule:
     """Rows of actions as a schedule."""
-    steps = [[(a, n) for n, cell in enumerate(row, 1) for a in parse(cell)] for row in rows]
-    return lower(completed(Orders("rows", steps, list(range(1, len(rows) + 1)))), streams)
+    orders = Orders("rows")
+    for line, row in enumerate(rows, 1):
+        orders.add(row, line)
+    return lower(completed(orders), streams)
 
 
 def ring(ranks: int, rounds: int) -> Builder:
