@@ -146,6 +146,16 @@ class Names:
         self.bind(t, made)
         return made
 
+    def placed(self, t: torch.Tensor) -> bool:
+        """Whether a tensor has a name by where it looks, as plain views of a name of the same memory."""
+        self.resized(t)
+        known = self.storage(t)
+        if known is None or not known.views:
+            return False
+        if geometry(t) not in known.views and (made := self.view(t, known)) is not None:
+            self.bind(t, made)
+        return geometry(t) in known.views
+
     def constant(self, t: torch.Tensor) -> str:
         """A tensor from outside of the step that is no argument: its value."""
         if t.numel() > MAX_CONSTANT or t.is_complex():

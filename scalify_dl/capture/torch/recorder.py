@@ -37,6 +37,9 @@ BY_INDEX = frozenset({"aten.index", "aten._unsafe_index"})
 SAME = frozenset({"aten.detach", "aten.alias", "aten.lift_fresh"})
 """Ops whose result is what they are given."""
 
+BY_STRIDES = frozenset({"aten.as_strided"})
+"""Views whose strides say where they look, not what the tensor is that they are made of."""
+
 TORCH = frozenset({"aten", "prims", "_c10d_functional", "c10d_functional", "_dtensor"})
 """Namespaces whose ops are written as they are."""
 
@@ -148,6 +151,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if packet_of(name) in SAME and len(tensors) == 1:
             out = func(*args, **kwargs)
             self.names.bind(out, self.names.name(tensors[0]))
+            return out
+        if packet_of(name) in BY_STRIDES and self.names.placed(out := func(*args, **kwargs)):
             return out
         shown = [self.text(arg) for arg in self.named(func, args)]
         shown += [f"{key} = {self.text(value)}" for key, value in kwargs.items()]
