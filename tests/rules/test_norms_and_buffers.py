@@ -98,8 +98,24 @@ def bucket(*, swapped: bool = False) -> Pair:
     return pair
 
 
+def written(*, over: int = 0) -> Pair:
+    """Parts of sums that are written one after the other into one bucket, from its end to its beginning."""
+    pair = Pair({"dp": 2})
+    given = [pair.input((n,), pending={"dp": "sum"}) for n in (4, 2, 6, 3)]
+    d, row = pair.dist, pair.dist.splat(0.0, "f32", (15,))
+    for n, at in ((3, 12), (0, 0), (1, 4), (2, 6 - over)):
+        x = given[n][1]
+        parts = [cut(d, row, 0, 0, at), x, cut(d, row, 0, at + x.shape[0], 15)]
+        row = d.emit("concatenate", [part for part in parts if part.shape[0]], dimension=0)
+    total = d.emit("all-reduce", [row], reducer="sum", groups=pair.groups("dp"))
+    for (x, _), lo in zip(given, (0, 4, 6, 12), strict=True):
+        pair.outputs(x, cut(d, total, 0, lo, lo + x.shape[0]))
+    return pair
+
+
 RIGHT: dict[str, Callable[[], Pair]] = {
-    "clipped": clipped, "gathered": gathered, "scattered": scattered, "bucket": bucket
+    "clipped": clipped, "gathered": gathered, "scattered": scattered, "bucket": bucket,
+    "written": written,
 }  # fmt: skip
 WRONG: dict[str, Callable[[], Pair]] = {
     "the norm of the own shards": lambda: clipped(shared=""),
@@ -108,6 +124,7 @@ WRONG: dict[str, Callable[[], Pair]] = {
     "not averaged": lambda: scattered(1.0),
     "shards of the whole row": lambda: scattered(turned=True),
     "another part of the bucket": lambda: bucket(swapped=True),
+    "a part of the bucket written over": lambda: written(over=1),
 }
 
 

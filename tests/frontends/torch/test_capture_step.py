@@ -165,6 +165,17 @@ def test_arguments_that_share_memory(tmp_path: Path) -> None:
     assert capture_step(build, {"dp": 2}, tmp_path / "x").verify().verdict == "PROVED"
 
 
+def test_a_view_by_strides_says_where_it_looks(tmp_path: Path) -> None:
+    def step(model: Any, x: Any) -> dict[str, Any]:
+        row = torch.cat([x, 2 * x])
+        return {"part": torch.as_strided(row, (2, 3), (3, 1), 4) + 1}
+
+    torch.manual_seed(0)
+    captured = capture_step(lambda: (nn.Identity(), (torch.randn(6),), step), {"dp": 1}, tmp_path / "net")
+    assert "torch.ops.aten.as_strided" not in captured.base.read_text("utf-8")
+    assert captured.verify().verdict == "PROVED"
+
+
 def test_sharded_parameters(tmp_path: Path) -> None:
     """FSDP2: one reduce-scatter of a flat buffer; uneven shards are padded."""
     from torch.distributed.fsdp import fully_shard
