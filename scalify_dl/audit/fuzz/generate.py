@@ -19,6 +19,7 @@ from . import (  # noqa: F401  (they register their steps)
     mean_steps,
     norm_steps,
     number_steps,
+    one_hot_steps,
     order_steps,
     padding_steps,
     partitioner_steps,

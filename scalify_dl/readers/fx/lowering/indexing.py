@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
@@ -237,6 +238,11 @@ def index_put(
     if made is not None and made.kind == "empty" and whole and not accumulate:
         x = c.splat(0, x.dtype, x.shape)  # every element is written: what was there does not matter
     updates = c.operand(values, x.dtype, (*shape, *x.shape[len(dims) :]))
+    places = {d: p[0] for d, i in given if (p := _position(c, i, x.shape[d], shape)) and shape[p[0]] == x.shape[d]}
+    if len(places) == len(given) - 1 == len(set(places.values())):  # one element in every row
+        ((d, index),) = [(d, i) for d, i in given if d not in places]
+        vector = c.broadcast(_wrapped(c, index, x.shape[d]), shape)
+        return scatter_slices(c, x, [d], vector, updates, "sum" if accumulate else "replace", len(shape), places)
     wrapped = [_wrapped(c, i, x.shape[d]) for d, i in given]
     vector = wrapped[0] if len(wrapped) == 1 else _vectors(c, wrapped, shape)
     if len(wrapped) == 1:
@@ -250,15 +256,17 @@ def _wrapped(c: Context, i: Tensor, size: int) -> Tensor:
 
 
 def scatter_slices(
-    c: Context, x: Tensor, dims: list[int], index: Tensor, updates: Tensor, reducer: str, rank: int
-) -> Tensor:
-    """Whole slices of x's other dims, written or accumulated at every index (`rank` index dims lead in the updates)."""
+    c: Context, x: Tensor, dims: list[int], index: Tensor, updates: Tensor, reducer: str, rank: int,
+    batched: Mapping[int, int] = MappingProxyType({}),
+) -> Tensor:  # fmt: skip
+    """Whole slices of x's other dims, written or accumulated at every index (`rank` index dims lead in the updates);
+    `batched` dims of x go along with a dim of the index."""
     numbers = {
         "update_window_dims": list(range(rank, len(updates.shape))),
         "inserted_window_dims": dims,
         "scatter_dims_to_operand_dims": dims,
-        "input_batching_dims": [],
-        "scatter_indices_batching_dims": [],
+        "input_batching_dims": sorted(batched),
+        "scatter_indices_batching_dims": [batched[d] for d in sorted(batched)],
         "index_vector_dim": [rank],
     }
     return c.emit("scatter", (x, index, updates), x.dtype, x.shape, numbers, {"reducer": [reducer]})
