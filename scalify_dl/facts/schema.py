@@ -37,6 +37,7 @@ region           op!>op pos#! graph>graph
 source           op!>op pos#! file line# function
 layer            op!>op layer#
 tensor_name      tensor!>tensor name
+output_name      tensor!>tensor name
 range            tensor!>tensor lo# hi# why
 assume           tensor!>tensor text! why
 """
@@ -49,7 +50,7 @@ ANSWERS = ("proved", "refuted")
 """What a solver says during a run: rules read these relations, a facts directory holds them as empty files only, for
 engines that insist on a file for every input."""
 
-FREE_TEXT = frozenset({"meta", "source", "tensor_name", "assume", "placement_note"})
+FREE_TEXT = frozenset({"meta", "source", "tensor_name", "output_name", "assume", "placement_note"})
 """Tables whose texts are words for people: rules make no names of them."""
 
 SYMBOLIC = ("whole_axis", "group_along", "written_number")

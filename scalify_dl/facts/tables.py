@@ -19,6 +19,14 @@ _ESCAPED = re.compile(rf"[^\S ]|[\x00-\x1f\x7f-\x9f{SEPARATOR}]|\\x")
 _INTEGER_TYPE = re.compile(r"pred\Z|[su]\d+\Z")
 
 
+def _in_words(path: str) -> str:
+    """What people call the output of a path: `output loss`, `written fc.weight`, `grad fc.weight`."""
+    what, _, name = path.partition(" ")
+    if name.isdigit():
+        return path
+    return {"output": name, "written": f"{name} as written", "grad": f"gradient of {name}"}.get(what, path)
+
+
 class TableWriter:
     """Writes graphs into one `Facts`. Ids of distributed ops and tensors are the dump's names, those of the baseline
     have the prefix `base/`; several distributed programs have `r0/`, `r1/`, … Ids are made unique by `~2`, `~3`, …"""
@@ -63,6 +71,8 @@ class TableWriter:
             self.op(op, graph_id, role, prefix)
         for position, port in enumerate(graph.outputs):
             facts.add("output", graph_id, position, self.ids[port.tensor])
+        paths = {self.ids[port.tensor]: port.path for port in reversed(graph.outputs) if port.path}
+        facts.extend("output_name", ((tensor, clean(_in_words(path))) for tensor, path in paths.items()))
         for tensor, text, why in graph.assumptions:
             facts.add("assume", self.ids[tensor], clean(text), why)
         return graph_id

@@ -24,7 +24,7 @@ from .unify import Cell
 
 PLAIN = ("operand", "result", "tensor", "dim", "attr_symbol", "input", "output", "region", "range", "literal_hash")
 """Tables whose rows are compared as they stand, numbers outside the key fitted."""
-SHOWN = ("source", "layer", "tensor_name", "placement_note", "assume", "meta")
+SHOWN = ("source", "layer", "tensor_name", "output_name", "placement_note", "assume", "meta")
 """Tables for people, taken from the first capture."""
 IDS = ("partition-id", "replica-id")
 

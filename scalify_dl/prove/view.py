@@ -67,6 +67,15 @@ class View:
         """Tensor id → number of dims."""
         return {t: rank for t, _, _, rank in self.facts("tensor")}
 
+    @cached_property
+    def output_names(self) -> dict[str, str]:
+        """Tensor id → what people call that output."""
+        return {row[0]: row[1] for row in self.facts("output_name")}
+
+    def output_name(self, tensor: str) -> str:
+        """What people call an output, else its name as a tensor."""
+        return self.output_names.get(tensor) or self.name(tensor)
+
     def name(self, tensor: str) -> str:
         """The name that people know, else the id (of what only the rules have: in words)."""
         return self.names.get(tensor) or readable(tensor)

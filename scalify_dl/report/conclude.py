@@ -63,8 +63,8 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
             OutputVerdict(
                 tensor=dist,
                 base_tensor=base,
-                name=view.name(dist),
-                base=view.name(base),
+                name=view.output_name(dist),
+                base=view.output_name(base),
                 verdict=verdict,
                 layout=layout,
                 pattern=pattern(layout, rank) if layout else "",

@@ -109,7 +109,7 @@ def _two_programs(crossed: bool) -> dict[str, list[tuple[Any, ...]]]:
     }
     renamed = {  # which columns name an op, a tensor or a graph
         "op": "og", "operand": "o t", "result": "o t", "attr_number": "o", "attr_symbol": "o", "tensor": "tg",
-        "dim": "t", "tensor_name": "t", "graph": "g", "input": "g t", "output": "g t",
+        "dim": "t", "tensor_name": "t", "output_name": "t", "graph": "g", "input": "g t", "output": "g t",
     }  # fmt: skip
     for name, columns in renamed.items():
         for row in tables[name]:

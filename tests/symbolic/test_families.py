@@ -21,7 +21,7 @@ from scalify_dl.prove.verdict import Verdict
 
 from .programs import FAMILIES
 
-SHOWN = {"meta", "source", "tensor_name", "placement_note", "assume"}
+SHOWN = {"meta", "source", "tensor_name", "output_name", "placement_note", "assume"}
 
 
 def lifted(name: str, bug: str = ""):

@@ -29,7 +29,7 @@ from scalify_dl.prove.verdict import Verdict
 
 from .programs import FAMILIES, Sizes, coordinates
 
-SHOWN = {"meta", "source", "tensor_name", "placement_note", "assume"}
+SHOWN = {"meta", "source", "tensor_name", "output_name", "placement_note", "assume"}
 READ_ALIKE = ["mlp", "mlp on dp and tp", "mean", "embedding", "attention", "causal"]
 """Families of which every size is named, or follows from one that is."""
 
