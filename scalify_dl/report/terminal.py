@@ -62,7 +62,8 @@ def _headline(report: Report) -> str:
 def _outputs(page: _Page, report: Report) -> None:
     page.title("Outputs")
     for o in report.outputs:
-        page.line((f"{o.verdict.value:<9}", STYLE[o.verdict]), o.name if o.name == o.base else f"{o.name} = {o.base}", indent=2, hang=9)
+        names = o.name if o.name == o.base else f"{o.name} = {o.base}"
+        page.line((f"{o.verdict.value:<9}", STYLE[o.verdict]), names, indent=2, hang=9)
         if o.pattern:
             page.line(o.pattern, indent=11, hang=2)
         if o.reason:
