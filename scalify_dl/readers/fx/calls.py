@@ -207,6 +207,8 @@ class Calls(Sharing):
         try:
             if len(args) > len(declared.parameters):
                 raise Unsupported("more arguments than are known")
+            if _crossed(self, name, Effect(pointwise=False), targets, [*given.values()], {}):
+                raise Unsupported("tensors that it writes share memory with others that it is given")
             values = list(self.read(self.lowered(self.c, name, (), held))[1:])
         except Unsupported as reason:
             del self.c.graph.ops[mark:]

@@ -188,3 +188,18 @@ def test_a_body_whose_operands_are_cast_as_it_runs_is_not_what_its_text_says(ena
     before.append('v: "f32[4, 4]" = torch.ops.aten.slice.Tensor(z, 1, 0, 4)')
     found = graph(*before, *lines, more=inner)
     assert unknown(found, found.outputs[0].tensor) == enabled
+
+
+@pytest.mark.parametrize(
+    ("line", "known"),
+    [
+        ("torch.ops._C.fused_add_rms_norm.default(x, z, w, 1e-06)", True),
+        ("torch.ops._C.fused_add_rms_norm.default(x, x, w, 1e-06)", False),
+        ("torch.ops._C.rms_norm.default(z, x, w, 1e-06)", True),
+        ("torch.ops._C.rms_norm.default(x, x, w, 1e-06)", False),
+    ],
+)
+def test_a_kernel_whose_arguments_share_memory_is_unknown(line: str, known: bool) -> None:
+    """What it gives depends on the order in which it reads and writes."""
+    found = graph(f"k = {line}", returned="(x, z)")
+    assert any(unknown(found, port.tensor) for port in found.outputs) != known
