@@ -84,7 +84,8 @@ def indexed(w: World, op: Any) -> dict[str, Any]:
     x = w.tensor(rank=(1, 3))
     shape = list(w.of(x).shape)
     if "put" in str(op) and rng.random() < 0.3:
-        mask = w.tensor(shape[: rng.randint(1, len(shape))], dtype=torch.bool)
+        part = shape[: rng.randint(1, len(shape))]
+        mask = w.new(part, torch.uint8, 0, 1) if rng.random() < 0.2 else w.tensor(part, dtype=torch.bool)
         value = w.tensor([] if rng.random() < 0.6 else shape[len(w.of(mask).shape) :], dtype=w.of(x).dtype)
         return {"self": x, "indices": [mask], "values": value}
     common = w.shape(0, 2)

@@ -50,13 +50,13 @@ def test_a_program_that_ends_torch_is_named_and_the_next_are_checked(monkeypatch
     monkeypatch.setattr(campaign, "programs", _ends_at_every_third)
     report = campaign.run(60.0, 0, 7)
     assert (report.programs, report.checked, report.failures) == (7, 5, [])
-    assert report.ended == {2: "SIGFPE at aten.floor_divide.default", 5: "SIGFPE at aten.floor_divide.default"}
+    assert report.ended == {2: "SIGFPE at aten.div.Tensor_mode", 5: "SIGFPE at aten.div.Tensor_mode"}
 
 
 def _ends_at_every_third(say: Say, report: Report, first: int, count: int, writes: bool) -> Iterator[Found]:
     for seed in range(first, first + count):
         if seed % 3 == 2:
-            say("aten.floor_divide.default")
+            say("aten.div.Tensor_mode")
             os.kill(os.getpid(), signal.SIGFPE)
         yield Found(seed, checked=1)
 

@@ -56,6 +56,16 @@ PROGRAMS: dict[str, Program] = {
         (aten.to.dtype_layout, [x(0)], {"layout": torch.strided}),
         (aten.unsqueeze_.default, [x(0), -1], {}),
     ),
+    "a mask of bytes": of(
+        [torch.arange(8.0).reshape(4, 2), torch.tensor([0, 1, 2, 0], dtype=torch.uint8), held(-1.0, torch.float32)],
+        (aten.index_put.default, [x(0), [x(1)], x(2), True], {}),
+        (aten._index_put_impl_.default, [Var(0), [x(1)], x(2), True], {}),
+        (aten.index.Tensor, [x(0), [x(1)]], {}),
+    ),
+    "bytes that choose every row": of(
+        [torch.arange(8.0).reshape(4, 2), torch.ones(4, dtype=torch.uint8)],
+        (aten.index.Tensor, [x(0), [x(1)]], {}),
+    ),
     "a bias with rows": of(
         [torch.ones(5, 1, 1).bfloat16(), torch.ones(5, 1).bfloat16(), torch.ones(5, 1).bfloat16()],
         (aten.linear.default, [x(0), x(1), x(2)], {}),

@@ -96,11 +96,12 @@ def _but(shape: Shape, dim: int) -> Shape:
     return (*shape[:dim], 1, *shape[dim + 1 :])
 
 
-def _indices(indices: Sequence[Tensor | None], rank: int) -> list[tuple[int, Tensor]]:
-    """(dim, index) of every indexed dim."""
+def _indices(c: Context, indices: Sequence[Tensor | None], rank: int) -> list[tuple[int, Tensor]]:
+    """(dim, index) of every indexed dim; bytes are a mask, as booleans are."""
     if len(indices) > rank:
         raise InputError(f"{len(indices)} indices of a tensor with {rank} dims")
-    return [(d, index) for d, index in enumerate(indices) if index is not None]
+    given = [(d, index) for d, index in enumerate(indices) if index is not None]
+    return [(d, c.convert(index, "pred") if index.dtype == "u8" else index) for d, index in given]
 
 
 @lower("aten.index", "aten._unsafe_index")
@@ -110,7 +111,7 @@ def index(c: Context, x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
     An index that is `position along a dim of the result (+ offset)` and nothing else is no gather: it makes its dim of
     x a dim of the result (a slice of it, where it does not cover all).
     """
-    given = _indices(indices, len(x.shape))
+    given = _indices(c, indices, len(x.shape))
     if any(not is_integer(i.dtype) for _, i in given):
         raise Unsupported("indexing by a mask has a data-dependent shape")
     if not given:
@@ -206,7 +207,7 @@ def index_put(
     c: Context, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
 ) -> Tensor:
     """A mask with one value (or values that broadcast) is a select; indices are a scatter of whole slices."""
-    given = _indices(indices, len(x.shape))
+    given = _indices(c, indices, len(x.shape))
     if len(given) == 1 and given[0][1].dtype == "pred":
         d, mask = given[0]
         if values.shape and any(
