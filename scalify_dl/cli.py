@@ -267,13 +267,18 @@ def schedule(
         str, typer.Option("--streams", metavar="pair|direction|rank|host", help="How a rank's messages are queued.")
     ] = "pair",
     durations: Annotated[str, typer.Option("--durations", metavar="F=10,B=20", help="Times of actions.")] = "",
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="F", help="Draw the timeline: a .svg, or a .html to zoom in.")
+    ] = None,
     timeout: Timeout = None,
     json: Json = False,
 ) -> None:
     """Say whether a schedule can hang, race or read too early, and what it costs."""
     from scalify_dl.commands import schedule as command
 
-    status = command.schedule(inputs, sends=sends, streams=streams, durations=durations, timeout=timeout, as_json=json)
+    status = command.schedule(
+        inputs, sends=sends, streams=streams, durations=durations, timeout=timeout, as_json=json, picture=plot
+    )
     raise typer.Exit(status)
 
 

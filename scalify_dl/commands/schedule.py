@@ -10,6 +10,7 @@ from pathlib import Path
 
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
+from scalify_dl.schedule.plot import check_place, plot
 from scalify_dl.schedule.read import read_schedule
 from scalify_dl.schedule.run import settings
 from scalify_dl.schedule.terminal import render
@@ -17,14 +18,25 @@ from scalify_dl.schedule.verdict import judge
 
 
 def schedule(
-    inputs: Sequence[Path], *, sends: str, streams: str, durations: str, timeout: float | None, as_json: bool
+    inputs: Sequence[Path],
+    *,
+    sends: str,
+    streams: str,
+    durations: str,
+    timeout: float | None,
+    as_json: bool,
+    picture: Path | None = None,
 ) -> int:
     """Read, decide, print; the exit status."""
     capacities = settings(sends)
     times = _durations(durations)
+    if picture is not None:
+        check_place(picture)
     with paused():
         facts = read_schedule(inputs, streams=streams, durations=times)
         result = judge(facts, capacities, timeout=timeout)
+        if picture is not None:
+            plot(facts, result.outcomes[0], picture)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     result.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
     print(json.dumps(result.as_object(), indent=2, ensure_ascii=False) if as_json else render(result), end="")

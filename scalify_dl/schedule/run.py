@@ -30,8 +30,14 @@ class Outcome:
     capacity: int | None
     rows: dict[str, list[tuple[Any, ...]]] = field(default_factory=lambda: defaultdict(list))
     tuples: int = 0
+    program: Program | None = None
     crossing: bool = False
     """Whether order through other ranks mattered, which depends on the capacity."""
+
+    @property
+    def times(self) -> list[tuple[int, int]]:
+        """Events that end, and when."""
+        return [] if self.program is None else [(e, t) for e, t in self.program.array("ends").tolist()]
 
     def ints(self, relation: str) -> list[tuple[int, ...]]:
         """Rows of a relation of numbers, sorted."""
@@ -57,7 +63,7 @@ def decide(schedule: Schedule, capacity: int | None, *, timeout: float | None = 
         afford = max(8, ROWS // max(1, 3 * len(schedule.named)))
         program.insert("examine", _first_of_each_rank(schedule, suspects)[:afford])
         program.run(timeout=timeout)
-    outcome = Outcome(capacity, crossing=bool(suspects), tuples=sum(program.stats().tuples.values()))
+    outcome = Outcome(capacity, program=program, crossing=bool(suspects), tuples=sum(program.stats().tuples.values()))
     for relation in RESULTS:
         outcome.rows[relation] = list(program.relation(relation))
     return outcome

@@ -67,3 +67,20 @@ def test_bad_options_are_bad_input(tmp_path: Path) -> None:
     assert dlverify(file, "--streams", "none").returncode == 2
     assert dlverify(file, "--durations", "F=-1").returncode == 2
     assert dlverify(tmp_path / "absent.csv").returncode == 2
+
+
+def test_the_timeline_is_drawn_with_stuck_events_marked(tmp_path: Path) -> None:
+    from xml.etree import ElementTree
+
+    rows = with_messages(one_f_one_b(4, 4))
+    done = dlverify(written(tmp_path / "s.csv", rows), "--plot", tmp_path / "fine.svg")
+    assert done.returncode == 0, done.stderr
+    drawn = (tmp_path / "fine.svg").read_text()
+    ElementTree.fromstring(drawn)
+    assert "1F3" in drawn
+    assert "stuck" not in drawn
+    moved(rows[1], "1RECV_B0", "1SEND_F1")
+    assert dlverify(written(tmp_path / "s.csv", rows), "--plot", tmp_path / "stuck.html").returncode == 1
+    assert "stuck events in red" in (tmp_path / "stuck.html").read_text()
+    done = dlverify(tmp_path / "s.csv", "--plot", tmp_path / "picture.png")
+    assert (done.returncode, list(tmp_path.glob("*.png"))) == (2, [])
