@@ -1,6 +1,6 @@
 """The timeline of a schedule: ranks downwards, time to the right, a colour for each action, what is stuck in red.
 
-`F.svg` is a still picture, `F.html` the same with zooming (wheel) and moving (drag). All boxes of one kind are one path,
+`F.svg` is a still picture, `F.html` the same with zooming (wheel) and moving (drag). Boxes of one kind are one path,
 so that 64 ranks with 512 micro-batches stay a few megabytes.
 """
 

@@ -7,13 +7,15 @@ from pathlib import Path
 
 from scalify_dl.errors import InputError
 
+from .flight_recorder import read_dump, read_dumps
+from .msccl_xml import looks_like_msccl, read_msccl
 from .pipeline import STREAMS, lower
 from .pipeline_csv import looks_like_orders, read_orders
 from .tables import Schedule
 
 LARGEST = 1 << 30
 """Bytes of a file."""
-KINDS = "a CSV file of torch's pipeline schedules"
+KINDS = "a CSV file of torch's pipeline schedules, Flight Recorder dumps of all ranks, or an XML file of MSCCL"
 
 
 def read_schedule(
@@ -22,21 +24,34 @@ def read_schedule(
     """The schedule that files describe; InputError with a place for what is not understood."""
     if streams not in STREAMS:
         raise InputError(f'--streams "{streams}"', expected=", ".join(STREAMS))
-    texts = [_text(path) for path in paths]
+    contents = [_content(path) for path in paths]
+    dumps = [read_dump(path, data) for path, data in zip(paths, contents, strict=True)]
+    if dumps[0] is not None:
+        if None in dumps:
+            raise InputError("no dump, but others are", file=paths[dumps.index(None)], expected="dumps of all ranks")
+        return read_dumps(paths, [dump for dump in dumps if dump is not None])
+    texts = [_text(path, data) for path, data in zip(paths, contents, strict=True)]
     if len(paths) == 1 and looks_like_orders(texts[0]):
         return lower(read_orders(paths[0], texts[0]), streams, durations)
+    if len(paths) == 1 and looks_like_msccl(texts[0]):
+        return read_msccl(paths[0], texts[0])
     first = next(line for line in [*texts[0].splitlines(), ""] if line.strip() or not texts[0].strip())
     if len(paths) > 1 and all(looks_like_orders(text) for text in texts):
         raise InputError("several schedules", expected="one file, with a line for every rank")
     raise InputError(f'no schedule that is known: it begins "{first[:40]}"', file=paths[0], line=1, expected=KINDS)
 
 
-def _text(path: Path) -> str:
+def _content(path: Path) -> bytes:
     try:
         if path.stat().st_size > LARGEST:
             raise InputError("the file is too large", file=path, expected=f"at most {LARGEST:,} bytes")
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes()
     except OSError as error:
         raise InputError(f"cannot read the file: {error.strerror or error}", file=path) from None
+
+
+def _text(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"not text: byte {error.start} is no UTF-8", file=path, expected=KINDS) from None
