@@ -221,3 +221,52 @@ def a_number_beside_a_pending_sum_is_added_by_every_rank() -> Pair:
     summed = pair.dist.emit("all-reduce", [made[1][1]], reducer="sum", groups=pair.groups("tp"))
     pair.outputs(made[0][1], summed)
     return pair
+
+
+def one_hot_rows(
+    lo: int, hi: int, *, places: int = 8, dtype: str = "s32", along: int = 0, over: tuple[int, ...] = (1,),
+) -> Pair:  # fmt: skip
+    """x times sums of -1/8 at the ids of rows, in lo … hi - 1, of so many places: -1/8 in the baseline. Thrice."""
+    shape = (4, places)
+    pair = Pair({"tp": 2})
+    g = pair.dist
+    for _ in range(3):
+        _, ids = pair.input((shape[along],), dtype=dtype, range=(lo, hi))
+        g.inputs[-1].range = (lo, hi)
+        line = g.emit("iota", [], shape=shape, dtype=dtype, dimension=1)
+        mask = g.emit("compare", [spread(g, ids, shape, [along]), line], direction="EQ")
+        rows = g.emit("select", [mask, g.splat(-0.125, "f32", shape), g.splat(0.0, "f32", shape)])
+        total = g.emit("reduce", [rows], dimensions=list(over), reducer="sum")
+        x, dx = pair.input(total.shape)
+        pair.outputs(numbers(pair.base, "multiply", x, -0.125), g.emit("multiply", [dx, total]))
+    return pair
+
+
+@trial
+def a_row_whose_id_is_negative_adds_up_to_nothing() -> Pair:
+    """Ids in -1 … 7."""
+    return one_hot_rows(-1, 8)
+
+
+@trial
+def a_row_whose_id_is_beyond_its_places_adds_up_to_nothing() -> Pair:
+    """Ids in 0 … 8."""
+    return one_hot_rows(0, 9)
+
+
+@trial
+def a_row_in_which_every_place_has_an_id_of_its_own() -> Pair:
+    """Eight ids, one for each place: none of them need be there, or all."""
+    return one_hot_rows(0, 8, along=1)
+
+
+@trial
+def places_that_are_counted_again_from_nothing() -> Pair:
+    """300 places, counted in u8: an id of 3 is at two of them."""
+    return one_hot_rows(0, 200, places=300, dtype="u8")
+
+
+@trial
+def all_rows_add_up_to_as_many_numbers() -> Pair:
+    """Four rows with -1/8 in each."""
+    return one_hot_rows(0, 8, over=(0, 1))

@@ -100,3 +100,33 @@ def what_ranks_on_a_diagonal_keep_in_every_turn() -> Pair:
         turns.append(g.emit("select", [there, one, g.splat(0.0, "f32", (4, 2))]))
     pair.outputs(pair.base.emit("multiply", [x, spread(pair.base, v, (4, 2), [1])]), g.emit("add", turns))
     return pair
+
+
+def undone_logarithm(masked: bool) -> Pair:
+    """exp(x) over y, and exp(x - log y), y of any sign or -inf in places."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((4, 2), {0: "tp"}), pair.input((4, 2), {0: "tp"})
+    if masked:
+        y, dy = (
+            g.emit("select", [
+                g.emit("compare", [v, g.splat(0.25, "f32", v.shape)], direction="GT"), g.emit("abs", [v]),
+                g.splat(float("-inf"), "f32", v.shape),
+            ])
+            for g, v in ((pair.base, y), (pair.dist, dy))
+        )  # fmt: skip
+    quotient = pair.base.emit("divide", [pair.base.emit("exponential", [x]), y])
+    less = pair.dist.emit("subtract", [dx, pair.dist.emit("log", [dy])])
+    pair.outputs(quotient, pair.dist.emit("exponential", [less]))
+    return pair
+
+
+@trial
+def a_logarithm_undone_of_what_may_be_negative() -> Pair:
+    """exp(0 - log(-2)) is no number, and 1 / -2 is one."""
+    return undone_logarithm(masked=False)
+
+
+@trial
+def a_logarithm_undone_of_minus_infinity() -> Pair:
+    """exp(0 - log(-inf)) is no number, and 1 / -inf is 0."""
+    return undone_logarithm(masked=True)
