@@ -90,10 +90,12 @@ def _values(rows: dict[str, list[Row]], plan: Side) -> None:
             rows["transit"].append((tensor,))
         elif value.given and tensor not in loaded:
             rows["given"].append((tensor,))
+    rows["gradient_of"] = list(plan.weight_of.items())
     for tid, part in plan.parts.items():
         dtype = plan.fulls[part.full].dtype
         shape = f"{dtype}[{','.join(map(str, part.shape))}]"
         rows["part"].append((tid, part.full, shape, part.addend, part.addends))
+        rows["extent"] += [(part.full, dim, size) for dim, size in enumerate(plan.fulls[part.full].shape)]
         rows["span"] += [(tid, dim, lo, hi) for dim, (lo, hi) in enumerate(part.spans)]
 
 
