@@ -30,6 +30,7 @@ class Program:
         self.mesh = mesh
         self.graph = graph or Graph(name)
         self._names: dict[str, int] = {}
+        self._groups: dict[tuple[str, ...], list[list[int]]] = {}
 
     def op(
         self,
@@ -306,6 +307,9 @@ class Program:
     def groups(self, axes: Axes) -> list[list[int]]:
         """Rank groups that differ in the given mesh axes only, in row-major order of these axes as listed."""
         names = [axes] if isinstance(axes, str) else list(axes)
+        known = self._groups.get(tuple(names))
+        if known is not None:
+            return [list(group) for group in known]
         order = [axis for axis, _ in self.mesh.axes]
         for name in names:
             self.mesh.axis_size(name)
@@ -314,7 +318,9 @@ class Program:
             at = dict(zip(order, place, strict=True))
             rest = tuple(at[axis] for axis in order if axis not in names)
             found.setdefault(rest, []).append((tuple(at[name] for name in names), rank))
-        return [[rank for _, rank in sorted(members)] for members in found.values()]
+        groups = [[rank for _, rank in sorted(members)] for members in found.values()]
+        self._groups[tuple(names)] = [list(group) for group in groups]
+        return groups
 
     def all_reduce(self, x: Tensor, axes: Axes, reducer: str = "sum") -> Tensor:
         """A reduction over mesh axes."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 from scalify_dl.pysouffle import Program, rules_dir
 
 from .contradictions import ADAPTERS, LOCAL, contradictions
-from .model import LOADER, REDUCER, STEP, SUM, Op, Side
+from .model import BROADCAST, LOADER, REDUCER, STEP, SUM, Op, Side
 from .slots import Slots
 from .traits import PLACED, RANGE, Traits, fixed
 from .world import World
@@ -156,7 +156,7 @@ def _communication(rows: dict[str, list[Row]], plan: Side, world: World) -> None
                 _reducer(rows, op, world)
             elif op.kind == "ChunkPrim" and op.group is not None and op.rank in op.members:
                 rows["chunk"].append((op.id, op.group[2], op.members.index(op.rank), len(op.members)))
-            elif op.group is not None and op.members and op.kind not in LOCAL and op.kind != "BroadcastPrim":
+            elif op.group is not None and op.members and op.kind not in LOCAL and op.kind != BROADCAST:
                 name = f"{op.kind} {op.members}"
                 rows["call"].append((op.id, name, calls[name], op.group[2]))
                 calls[name] += 1
@@ -179,7 +179,7 @@ def _messages(op: Op) -> Iterator[tuple[str, int, int]]:
     """(channel, source, target) of the messages that an op sends, or of the one that it receives."""
     if op.move is not None:
         yield "move", *op.move
-    elif op.kind == "BroadcastPrim" and op.members:
+    elif op.kind == BROADCAST and op.members:
         source = op.broadcast_from
         targets = [rank for rank in op.members if rank != source] if op.rank == source else [op.rank]
         for target in targets:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .model import MOVE, REDUCER, SUM, Op, Side
+from .model import BROADCAST, MOVE, REDUCER, SUM, Op, Side
 
 GROUPED = frozenset(
     {"AllReducePrim", "AllGatherPrim", "ReduceScatterPrim", "AllToAllPrim", "BroadcastPrim", "ChunkPrim"}
@@ -35,7 +35,7 @@ def _of(plan: Side, op: Op) -> Iterator[str]:
     attributes = op.attributes
     if op.kind in GROUPED and not op.members:
         yield "`coll_member` lists no members"
-    if op.kind in GROUPED and op.group is None:
+    if op.kind in GROUPED - {BROADCAST} and op.group is None:
         yield "`coll` has no row for it"
     if op.group is not None and op.kind in ADAPTERS:
         if op.group[1] != op.kind:
@@ -65,7 +65,7 @@ def _of(plan: Side, op: Op) -> Iterator[str]:
         gradient = plan.weight_of.get(plan.values[op.reads[0]].tid) if len(op.reads) == 1 else None
         if len(op.weights) != 1 or gradient != op.weights[0]:
             yield f"it reduces what is not the gradient of {' '.join(op.weights) or 'a weight'}"
-    if op.kind in ADAPTERS | {REDUCER} and (len(op.reads) != 1 or len(op.makes) != 1) and op.kind != "BroadcastPrim":
+    if op.kind in ADAPTERS | {REDUCER} and (len(op.reads) != 1 or len(op.makes) != 1) and op.kind != BROADCAST:
         yield f"it reads {len(op.reads)} values and makes {len(op.makes)}"
     if op.kind == SUM and (len(op.reads) != 2 or len(op.makes) != 1):
         yield f"a sum of {len(op.reads)} values that makes {len(op.makes)}"

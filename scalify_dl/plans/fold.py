@@ -21,7 +21,7 @@ from .contradictions import LOCAL
 from .given import Given, NotFolded
 from .lowering import lower, name_ops
 from .meanings import IllTyped, NoMeaning
-from .model import LOADER, MOVE, Op, Side
+from .model import BROADCAST, LOADER, MOVE, Op, Side
 from .slots import Slot, Slots
 from .traits import RANGE, Traits, fixed, own_range
 from .world import Unit, World
@@ -179,7 +179,7 @@ class Fold:
         op = slot.ops[units[0]]
         count = 1 if op.id in self.delivered else len(op.reads)
         operands = [self.operand(slot, units, pos) for pos in range(count)]
-        if op.kind in (MOVE, "BroadcastPrim", "IdentityPrim"):
+        if op.kind in (MOVE, BROADCAST, "IdentityPrim"):
             return operands[:1] * len(op.makes)
         if op.kind in LOCAL or op.members:
             return [self._adapter(slot, op, operands[0], units)]

@@ -6,6 +6,7 @@ input, told with its file and line.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
@@ -21,6 +22,7 @@ SUM = "local_grad_accumulation"
 REDUCER = "reducer"
 LOADER = "dataloader"
 MOVE = "MovePrim"
+BROADCAST = "BroadcastPrim"
 
 
 @dataclass(slots=True)
@@ -296,7 +298,7 @@ def _operands(side: Side) -> None:
                 raise side.tables.error(
                     table, n, f"unknown tensor `{tensor}`", expected=f"one of `{side.tables.file('tensor').name}`"
                 )
-            if value.rank != op.rank and not (value.rank < 0 and op.kind == MOVE):
+            if value.rank != op.rank and not (value.rank < 0 and op.kind in (MOVE, BROADCAST)):
                 raise side.tables.error(
                     table, n, f"`{op.id}` of rank {op.rank} has `{tensor}` of rank {value.rank}",
                     expected="a tensor of its own rank; values of other ranks come by messages",
@@ -324,6 +326,9 @@ def _communication(side: Side) -> None:
         if not 0 <= rank < ranks:
             raise side.tables.error("coll_member", n, f"rank {rank} is absent", expected=f"one of 0 … {ranks - 1}")
         op.members.append(rank)
+    for op in side.ops.values():
+        if op.kind == BROADCAST and not op.members:  # some exports say it in the attribute alone
+            op.members = [int(word) for word in re.findall(r"\d+", op.attributes.get("ranks", ""))]
     for n, row in enumerate(side.tables["p2p"]):
         op = _op(side, "p2p", n, row)
         for rank in row[1:]:

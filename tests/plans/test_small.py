@@ -148,3 +148,23 @@ def test_ranks_that_compute_otherwise_are_folded_as_they_are(tmp_path: Path) -> 
     assert "extra" in [finding.kind for finding in report.findings]
     assert all(finding.level == "difference" for finding in report.findings)
     assert report.verdict is not Verdict.REFUTED
+
+
+@pytest.mark.parametrize("listed", [True, False], ids=["members in their table", "members in the attribute"])
+def test_a_broadcast_loss_is_a_message_to_every_member(tmp_path: Path, listed: bool) -> None:
+    tables = Edited(write_small(tmp_path / "right"))
+    for op in tables.ops(cid=15):
+        ((_, source, target),) = tables.of("p_p2p", op)
+        tables.tables["p_p2p"] = [row for row in tables.tables["p_p2p"] if row[0] != op]
+        tables.change("p_op", op, 7, "BroadcastPrim")
+        tables.tables["p_attr"] += [[op, "src", "int", source], [op, "ranks", "list", f"[{source}, {target}]"]]
+        rank = next(row[2] for row in tables.tables["p_op"] if row[0] == op)
+        if rank == source:  # makes nothing of its own
+            tables.tables["p_out"] = [row for row in tables.tables["p_out"] if row[0] != op]
+        else:
+            tables.tables["p_in"] = [row for row in tables.tables["p_in"] if row[0] != op]
+        if listed:
+            tables.tables["p_coll"].append([op, f"loss {rank}", "BroadcastPrim", "-1"])
+            tables.tables["p_coll_member"] += [[op, "0", source], [op, "1", target]]
+    report = verified(tables.write(tmp_path / "broadcast"))
+    assert (report.verdict, report.findings) == (Verdict.PROVED, [])
