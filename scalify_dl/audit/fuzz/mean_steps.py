@@ -26,7 +26,7 @@ def counted(w: World) -> None:
         raise Retry
     bound = w.rng.choice([lo - 1, lo, hi - 1, hi, hi + 94])
     way = w.rng.choice(["NE", "NE", "EQ", "LT", "LE", "GT", "GE"])
-    late, turned, through = w.slip(), w.chance(0.3), w.rng.choice(["f32", "s32", "s8", "f32"])
+    late, turned, through = w.slip(), w.chance(0.3), w.rng.choice(["f32", "s64", "s32", "s8", "f32"])
     masks = []
     for g, ids in ((w.base, labels[0]), (w.dist, labels[1])):
         if w.chance(0.2):

@@ -1,0 +1,78 @@
+"""A mean of what is not ignored, over micro-batches of every rank's rows, by a count of integers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scalify_dl.audit import audit
+from scalify_dl.audit.derive import derive
+from scalify_dl.audit.pair import Pair, spread
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.oracle import find_counterexample, load_program
+
+
+def counted(g: Graph, labels: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
+    """Which labels are not ignored, and how many."""
+    mask = g.emit("compare", [labels, g.splat(-1, "s32", labels.shape)], direction="NE")
+    number = g.emit("reduce", [g.emit("convert", [mask], dtype=dtype)], dimensions=[0], reducer="sum")
+    return mask, number
+
+
+def scaled(g: Graph, x: Tensor, labels: Tensor, number: Tensor, factor: float) -> tuple[Tensor, Tensor]:
+    """The sum of x where the label counts, over the number, and its gradient there."""
+    mask, _ = counted(g, labels, "f32")
+    zeros = g.splat(0.0, "f32", x.shape)
+    kept = g.emit("reduce", [g.emit("select", [mask, x, zeros])], dimensions=[0], reducer="sum")
+    each = g.emit("multiply", [g.emit("divide", [g.splat(1.0, "f32", ()), number]), g.splat(factor, "f32", ())])
+    wide = spread(g, each, x.shape, [])
+    slope = g.emit("reduce", [g.emit("select", [mask, wide, zeros])], dimensions=[0], reducer="sum")
+    return g.emit("divide", [g.emit("multiply", [kept, g.splat(factor, "f32", ())]), number]), slope
+
+
+def accumulated(*, rows: int = 12, through: str = "s64", everywhere: bool = True, again: bool = False) -> Pair:
+    """Three micro-batches on each of two ranks, summed at twice the scale, and averaged over the ranks."""
+    pair = Pair({"dp": 2})
+    labels, own = pair.input((rows,), {0: "dp"}, dtype="s32", range=(-1, 3))
+    pair.dist.inputs[-1].range = (-1, 3)
+    x, part = pair.input((rows,), {0: "dp"})
+    b, d = pair.base, pair.dist
+    expected = scaled(b, x, labels, counted(b, labels, "f32")[1], 1.0)
+    number = counted(d, own, through)[1]
+    if everywhere:
+        number = d.emit("all-reduce", [number], reducer="sum", groups=pair.groups("dp"))
+    number = d.emit("convert", [number], dtype="f32")
+    totals: list[Tensor] = []
+    size = rows // 6
+    for n in range(3):
+        lo = 0 if again and n == 2 else n * size
+        ids, values = (d.emit("slice", [t], start=[lo], limit=[lo + size], stride=[1]) for t in (own, part))
+        found = scaled(d, values, ids, number, 2.0)
+        totals = [d.emit("add", list(pair_)) for pair_ in zip(totals, found, strict=True)] if totals else [*found]
+    for base, total in zip(expected, totals, strict=True):
+        total = d.emit("all-reduce", [total], reducer="sum", groups=pair.groups("dp"))
+        pair.outputs(base, d.emit("divide", [total, d.splat(2.0, "f32", ())]))
+    return pair
+
+
+def test_accumulated_micro_batches_are_one_batch() -> None:
+    tables = accumulated().tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+WRONG: dict[str, Callable[[], Pair]] = {
+    "a count of the rank's own rows": lambda: accumulated(everywhere=False),
+    "a count in 8 bits": lambda: accumulated(rows=900, through="s8"),
+    "a micro-batch that is taken twice": lambda: accumulated(again=True),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_step_is_not_proved(name: str) -> None:
+    tables = WRONG[name]().tables()
+    derived = derive(tables)
+    assert derived.unproved
+    assert find_counterexample(load_program(tables)).best is not None
