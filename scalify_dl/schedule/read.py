@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
+from scalify_dl.readers.fx.reader import looks_like_fx
 
 from .flight_recorder import read_dump, read_dumps
+from .fx_waits import read_fx
 from .msccl_xml import looks_like_msccl, read_msccl
 from .pipeline import STREAMS, lower
 from .pipeline_csv import looks_like_orders, read_orders
@@ -15,7 +17,7 @@ from .tables import Schedule
 
 LARGEST = 1 << 30
 """Bytes of a file."""
-KINDS = "a CSV file of torch's pipeline schedules, Flight Recorder dumps of all ranks, or an XML file of MSCCL"
+KINDS = "torch's pipeline CSV, Flight Recorder dumps of all ranks, an XML file of MSCCL, or FX graphs"
 
 
 def read_schedule(
@@ -35,6 +37,8 @@ def read_schedule(
         return lower(read_orders(paths[0], texts[0]), streams, durations)
     if len(paths) == 1 and looks_like_msccl(texts[0]):
         return read_msccl(paths[0], texts[0])
+    if all(looks_like_fx(text) for text in texts):
+        return read_fx(paths, texts)
     first = next(line for line in [*texts[0].splitlines(), ""] if line.strip() or not texts[0].strip())
     if len(paths) > 1 and all(looks_like_orders(text) for text in texts):
         raise InputError("several schedules", expected="one file, with a line for every rank")
