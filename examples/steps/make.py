@@ -100,7 +100,7 @@ def main() -> None:
             subprocess.run([sys.executable, __file__, "--one", kind, variant], check=True, env={**os.environ, **flags})
         for dump in (HERE / kind).iterdir():  # sources are named from the project's folder
             text = dump.read_text("utf-8").replace(f"{HERE.parents[1]}/", "")
-            dump.write_text(re.sub(r'"[^"\n]*/(site-packages/)', r'"\1', text), "utf-8")
+            dump.write_text(re.sub(r'"[^"\n]*/site-packages/', '"python/site-packages/', text), "utf-8")
         for variant in ("right", "wrong"):
             line = command(kind, variant)
             (HERE / kind / f"{variant}.txt").write_text(f"$ {line}\n{said(line)}", "utf-8")
