@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +27,10 @@ def plan(path: Path, options: Options) -> int:
     check_outputs(options)
     with progress("reading the plan"):
         prepared = prepare(path)
-    return print_report(report_on(prepared, options), options)
+    report = report_on(prepared, options)
+    if options.certificate and report.verdict is not Verdict.PROVED:
+        print(f"dlverify: no certificate is written: the verdict is {report.verdict.value}", file=sys.stderr)
+    return print_report(report, options)
 
 
 def report_on(prepared: Prepared, options: Options) -> Report:

@@ -69,6 +69,10 @@ def _of(plan: Side, op: Op) -> Iterator[str]:
         yield f"it reads {len(op.reads)} values and makes {len(op.makes)}"
     if op.kind == SUM and (len(op.reads) != 2 or len(op.makes) != 1):
         yield f"a sum of {len(op.reads)} values that makes {len(op.makes)}"
+    if op.kind in (SUM, REDUCER):
+        parts = {(plan.part(tensor).full, plan.part(tensor).spans) for tensor in (*op.reads, *op.makes)}
+        if len(parts) > 1:
+            yield "its operands and its result are parts of different tensors"
     if op.direction not in ("fw", "bw", "-"):
         yield f"its direction is `{op.direction}`"
     if op.kind in ADAPTERS and op.prim and op.prim != op.name:

@@ -180,6 +180,10 @@ class Fold:
         count = 1 if op.id in self.delivered else len(op.reads)
         operands = [self.operand(slot, units, pos) for pos in range(count)]
         if op.kind in (MOVE, BROADCAST, "IdentityPrim"):
+            for tensor in op.makes:
+                shape = self.plan.part(tensor).shape
+                if self.plan.values[tensor].rank >= 0 and shape != tuple(operands[0].shape):
+                    raise IllTyped(f"it passes {list(operands[0].shape)} on, declared is {list(shape)}")
             return operands[:1] * len(op.makes)
         if op.kind in LOCAL or op.members:
             return [self._adapter(slot, op, operands[0], units)]

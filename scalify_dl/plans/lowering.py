@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from scalify_dl.ir.graph import Frame, Tensor
 from scalify_dl.ir.programs import Program
 
-from .meanings import Call, NoMeaning, dtype, meaning
+from .meanings import Call, IllTyped, NoMeaning, dtype, meaning
 from .model import SUM, Op, Side
 from .traits import PLACED
 
@@ -31,6 +31,8 @@ def lower(
     targets = [read.index(weight) if weight in read else None for weight in weights]
     call = Call(program, op.kind, op.backward, operands, types, attributes, op.constants, by_rank or {}, targets)
     if op.kind == SUM:
+        if any(tuple(x.shape) != types[0][1] for x in operands):
+            raise IllTyped(f"a sum of {' and '.join(str(list(x.shape)) for x in operands)}")
         return [program.add(*operands)]
     try:
         return meaning(call)

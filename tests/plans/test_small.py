@@ -76,6 +76,13 @@ def crossed_slices(t: Edited) -> None:
     ]
 
 
+def relabelled(t: Edited) -> None:
+    """What a reducer makes is declared to be a part of another tensor."""
+    ((_, _, result),) = t.of("p_out", t.ops(rank=2, kind="reducer")[0])
+    row = next(row for row in t.tables["p_tensor"] if row[0] == result)
+    row[4] = "y"
+
+
 WRONG: dict[str, tuple[Callable[[Edited], None], str]] = {
     "an activation of another micro-batch": (stale, "state"),
     "a gradient added twice": (added_twice, "accumulation"),
@@ -84,6 +91,7 @@ WRONG: dict[str, tuple[Callable[[Edited], None], str]] = {
     "a message to a rank that does not expect it": (peers, "message"),
     "no all-reduce": (bypassed, "declared"),
     "another slice of a weight": (crossed_slices, "operand"),
+    "a reducer's result that is no gradient": (relabelled, "contradiction"),
     "an op that one rank lacks": (lambda t: t.drop([one(t, rank=5, mb=1, cid=13)]), "segment"),
     "an op on the other device": (lambda t: t.change("p_op", one(t, rank=0, mb=0, cid=3), 7, "identity"), "kind"),
     "a reducer over itself": (lambda t: [t.members(op, [2]) for op in t.ops(rank=2, kind="reducer")] and None, "peers"),
