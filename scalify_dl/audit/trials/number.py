@@ -130,3 +130,42 @@ def a_logarithm_undone_of_what_may_be_negative() -> Pair:
 def a_logarithm_undone_of_minus_infinity() -> Pair:
     """exp(0 - log(-inf)) is no number, and 1 / -inf is 0."""
     return undone_logarithm(masked=True)
+
+
+def read_of_a_difference(read: tuple[int, ...], spread_along: tuple[int, ...]) -> Pair:
+    """One element read of each row of x - y, index dim i going along with dim read[i] of x: x's element less y, in the
+    baseline; y's dim i goes along with dim spread_along[i] of x."""
+    pair = Pair({"tp": 2})
+    dims = len(read)
+    shape = (4,) * (dims + 1)
+    (x, dx), (y, dy) = pair.input(shape), pair.input((4,) * dims)
+    ids, dids = pair.input((*shape[1:], 1), dtype="s32", range=(0, 4))
+    pair.dist.inputs[-1].range = (0, 4)
+    (gone,) = set(range(dims + 1)) - set(read)
+    attributes = {
+        "offset_dims": [], "collapsed_slice_dims": [gone], "start_index_map": [gone], "index_vector_dim": [dims],
+        "slice_sizes": [1] * (dims + 1), "operand_batching_dims": sorted(read),
+        "start_indices_batching_dims": [read.index(d) for d in sorted(read)], "mode": "clamp",
+    }  # fmt: skip
+    taken = pair.base.emit("gather", [x, ids], **attributes)
+    less = pair.dist.emit("subtract", [dx, spread(pair.dist, dy, shape, spread_along)])
+    pair.outputs(pair.base.emit("subtract", [taken, y]), pair.dist.emit("gather", [less, dids], **attributes))
+    return pair
+
+
+@trial
+def what_is_read_less_what_varies_along_the_row() -> Pair:
+    """A row less four numbers, one of which goes with what is read."""
+    return read_of_a_difference((0,), (1,))
+
+
+@trial
+def what_is_read_in_another_order_than_it_is_spread() -> Pair:
+    """x[j, i, id] - y[j, i] is not that less y[i, j]."""
+    return read_of_a_difference((1, 0), (0, 1))
+
+
+@trial
+def what_is_spread_in_another_order_than_it_is_read() -> Pair:
+    """x[i, j, id] - y[j, i] is not that less y[i, j]."""
+    return read_of_a_difference((0, 1), (1, 0))
