@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from scalify_dl.audit.fuzz.partitioner_steps import part
 from scalify_dl.audit.pair import Pair, spread
@@ -142,7 +143,7 @@ def read_of_a_difference(read: tuple[int, ...], spread_along: tuple[int, ...]) -
     ids, dids = pair.input((*shape[1:], 1), dtype="s32", range=(0, 4))
     pair.dist.inputs[-1].range = (0, 4)
     (gone,) = set(range(dims + 1)) - set(read)
-    attributes = {
+    attributes: dict[str, Any] = {
         "offset_dims": [], "collapsed_slice_dims": [gone], "start_index_map": [gone], "index_vector_dim": [dims],
         "slice_sizes": [1] * (dims + 1), "operand_batching_dims": sorted(read),
         "start_indices_batching_dims": [read.index(d) for d in sorted(read)], "mode": "clamp",
