@@ -23,6 +23,10 @@ class Inexpressible(InputError):
     """A placement that is right as it stands but that layouts cannot say (uneven shards)."""
 
 
+class Rearranged(Inexpressible):
+    """One that makes another value of what the ranks hold than any layout does: in another order, or added up."""
+
+
 class AxisPart(NamedTuple):
     """Positions of a mesh axis: `size` of them (None: all that are left) below the `pre` major ones."""
 

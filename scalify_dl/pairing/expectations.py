@@ -8,7 +8,7 @@ from dataclasses import replace
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Assumption, Graph, Port, Tensor
 from scalify_dl.ir.mesh import Mesh
-from scalify_dl.ir.placement import Inexpressible, Placement
+from scalify_dl.ir.placement import Inexpressible, Placement, Rearranged
 from scalify_dl.readers.relations import OutputRelation, Relations
 
 from .pairing import by_order_alone, find, find_value, listing, pair_rest
@@ -50,6 +50,24 @@ def given_by_some(dists: Sequence[Graph]) -> list[str]:
     """Outputs that some of several programs give, and others do not."""
     given = [{port.path for port in graph.outputs if port.path is not None} for graph in dists]
     return sorted({path for paths in given for path in paths if any(path not in other for other in given)})
+
+
+def put_together(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> None:
+    """Outputs whose annotation makes something of the ranks' values that no layout says (in another order, added up).
+
+    It becomes an op that nobody knows: what the ranks hold at the default placement is not what the program gives."""
+    if relations.outputs:
+        return
+    pairs = pair_rest(base.outputs, dist.outputs, {}, (), "output", dist.file or dist.name or "outputs")
+    for position in sorted(pairs):
+        port, partner = dist.outputs[position], base.outputs[pairs[position][0]].tensor
+        try:
+            _annotated(port, partner, mesh, position)
+        except Rearranged as error:
+            port.placement = None
+            port.tensor = dist.emit(
+                "unknown:put-together", [port.tensor], dtype=port.tensor.dtype, shape=partner.shape, why=error.message
+            )
 
 
 Row = tuple[Tensor, Tensor, str]
@@ -117,6 +135,8 @@ def _annotated(port: Port, base: Tensor, mesh: Mesh, position: int) -> str:
     what = f"output #{position} `{port.path or port.tensor.name}`"
     try:
         layout = port.placement.layout(base.shape, mesh)
+    except Rearranged:
+        raise
     except Inexpressible:
         return ""
     except InputError as error:

@@ -29,7 +29,7 @@ from scalify_dl.readers.relations import Relations, load_relations
 from scalify_dl.readers.sizes import Sizes
 
 from .correspond import Correspondence, correspond
-from .expectations import expectations, given_by, given_by_some
+from .expectations import expectations, given_by, given_by_some, put_together
 from .ranges import ranges
 from .read_pair import read_pair
 
@@ -81,6 +81,8 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
     found = [correspond(base, graph, mesh, relations) for graph in dists]
     _all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations)
     elided = [_pair_elided(base, graph, mesh) for graph in dists]
+    for graph in dists:
+        put_together(given_by(base, graph, dists), graph, mesh, relations)
 
     writer = TableWriter(mesh)
     facts = writer.facts

@@ -30,7 +30,7 @@ from typing import Any
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Digit, Entry, Layout, Pending, Repl
 from scalify_dl.ir.mesh import Mesh
-from scalify_dl.ir.placement import Inexpressible
+from scalify_dl.ir.placement import Inexpressible, Rearranged
 
 from ..rank_files import RankOf
 
@@ -85,7 +85,7 @@ class DTensorPlacement:
                 left[dim], claimed = self._claim(left[dim], factor, size)
                 entries[axis] = list(claimed)
             elif kind == "avg":
-                raise Inexpressible(f"the placement {self.text} is a pending average, which no layout describes")
+                raise Rearranged(f"the placement {self.text} is a pending average, which no layout describes")
             elif kind != "replicate":
                 entries[axis] = [Pending(kind, size)]
         layout = Layout.of(left, entries.items())

@@ -1,8 +1,9 @@
 """Sharding annotations of HLO text → layouts on the mesh that the user names.
 
 `{devices=[2,1,4]<=[8] last_tile_dim_replicate}` says for every device which tile it holds; the layout says it in digits
-of the mesh coordinates of the rank. Shardy's `#sdy.sharding<@mesh, [{"batch"}, {"model"}]>` in frontend attributes is
-read the same way.
+of the mesh coordinates of the rank. What is said otherwise (`unreduced`, `maximal device=0`, a spelling not known here)
+is no layout, and never dropped: a shape alone says something else. Shardy's
+`#sdy.sharding<@mesh, [{"batch"}, {"model"}]>` in frontend attributes is read the same way.
 """
 
 from __future__ import annotations
@@ -16,14 +17,20 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Annotation
 from scalify_dl.ir.layout import Digit, Entry, Layout, Repl
 from scalify_dl.ir.mesh import Mesh
-from scalify_dl.ir.placement import Inexpressible
+from scalify_dl.ir.placement import Inexpressible, Rearranged
 
 from .attributes import integers, parse_attributes, unquote
 from .groups import iota
 from .module import Instruction, Module
 
-_DEVICES = re.compile(r"devices=\[([\d,\s]*)\](?:<=\[([\d,\s]*)\](?:T\(([\d,\s]*)\))?|([\d,\s]*))")
-_LAST = re.compile(r"last_tile_dims=\{([^}]*)\}")
+_DEVICES = re.compile(
+    r"devices=\[([\d,\s]*)\](?:<=\[([\d,\s]*)\](?:T\(([\d,\s]*)\))?|([\d,\s]*))"
+    r"\s*(?:(last_tile_dim_replicate)|last_tile_dims=\{([^}]*)\})?"
+)
+_ASIDE = re.compile(
+    r'metadata=\{(?:[^{}"]++|"(?:\\.|[^"\\])*+"|\{(?:[^{}"]++|"(?:\\.|[^"\\])*+")*+\})*+\}|shard_(?:as|like) \d+'
+)
+"""What stands beside a placement and says nothing of it."""
 _TUPLE = re.compile(r"\{((?:[^{}]++|\{[^{}]*+\})*+)\}")
 _SDY_MESH = re.compile(r"([\w.\-]+)\s*=\s*(#sdy\.mesh<\[[^\]]*\](?:,\s*device_ids=\[[^\]]*\])?>)")
 
@@ -54,12 +61,23 @@ class Sharding:
         blocks = [size // tiles for size, tiles in zip(base_shape, self.tiles, strict=True)]
         axes = axis_entries(self.tiles, self.device_tile, blocks, mesh)
         if axes is None:
-            raise Inexpressible(f"sharding={self.text} does not split over digits of the axes of --mesh {mesh}")
+            raise Rearranged(f"sharding={self.text} does not split over digits of the axes of --mesh {mesh}")
         return Layout.of([[Digit(d, 1, n)] for d, n in enumerate(blocks)], axes)
 
     def error(self, message: str) -> InputError:
         """An error about this annotation."""
         return InputError(f"sharding={self.text} {message}", line=self.line, column=1)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """An annotation that says something, but not which tile a rank holds. An `Annotation` of the graph model."""
+
+    text: str
+
+    def layout(self, base_shape: Sequence[int], mesh: Mesh) -> Layout:
+        """Raises Rearranged."""
+        raise Rearranged(f"sharding={self.text} does not say which tile of {list(base_shape)} a rank of {mesh} holds")
 
 
 def axis_entries(
@@ -141,13 +159,15 @@ def parse_shardings(i: Instruction, count: int, module: Module) -> list[Annotati
         raise i.error(f"sharding={text}: {error}") from None
 
 
-def _sharding(text: str, line: int) -> Sharding | None:
-    text = text.strip()
-    if text.startswith("replicated"):
+def _sharding(text: str, line: int) -> Annotation | None:
+    said = _ASIDE.sub("", text).strip()
+    if said in ("", "manual", "unknown"):
+        return None  # says nothing about a shared placement
+    if said == "replicated":
         return Sharding(f"{{{text}}}", None, (), line)
-    match = _DEVICES.search(text)
+    match = _DEVICES.fullmatch(said)
     if not match:
-        return None  # maximal, manual, unknown: says nothing about a shared placement
+        return Unread(f"{{{text}}}")
     dims = integers(match[1])
     if match[2] is not None:
         devices = iota(dims, integers(match[2]), integers(match[3]) if match[3] else None)
@@ -155,15 +175,12 @@ def _sharding(text: str, line: int) -> Sharding | None:
         devices = integers(match[4] or "")
     if sorted(devices) != list(range(prod(dims))):
         raise ValueError(f"{len(devices)} devices for tiles {dims}")
-    extra = 1 if "last_tile_dim_replicate" in text else 0
-    last = _LAST.search(text)
-    if last:
-        kinds = [kind.strip() for kind in last[1].split(",") if kind.strip()]
-        if any(kind not in ("replicated", "manual") for kind in kinds):
-            return None
-        if "manual" in kinds:
-            return None
-        extra = len(kinds)
+    kinds = ["replicated"] if match[5] else [kind.strip() for kind in (match[6] or "").split(",") if kind.strip()]
+    if any(kind not in ("replicated", "manual") for kind in kinds):
+        return Unread(f"{{{text}}}")
+    if "manual" in kinds:
+        return None
+    extra = len(kinds)
     tiles = dims[: len(dims) - extra]
     replicas = prod(dims[len(dims) - extra :])
     device_tile = [0] * len(devices)
@@ -182,8 +199,10 @@ def _shardy(i: Instruction, module: Module) -> Annotation | None:
 
     pairs = parse_attributes(", " + text[1:-1])
     value = unquote(pairs.get("xla.sdy.sharding", ""))
-    if not value.startswith("#sdy.sharding<"):
+    if not value:
         return None
+    if not value.startswith("#sdy.sharding<"):
+        return Unread(value)
     meshes = unquote(
         parse_attributes(", " + module.header.get("frontend_attributes", "{}")[1:-1]).get("xla.sdy.meshes", "")
     )

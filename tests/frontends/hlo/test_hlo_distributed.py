@@ -282,9 +282,7 @@ def test_sharding_annotations_are_layouts(sharding: str, shape: tuple[int, ...],
     assert str(placement.layout(shape, Mesh.parse("dp=2,tp=4"))) == expected
 
 
-@pytest.mark.parametrize(
-    "sharding", ["{maximal device=0}", "{manual}", "{unknown}", "{devices=[1,1,8]<=[8] last_tile_dims={manual}}"]
-)
+@pytest.mark.parametrize("sharding", ["{manual}", "{unknown}", "{devices=[1,1,8]<=[8] last_tile_dims={manual}}"])
 def test_annotations_that_do_not_place_the_whole_value(sharding: str) -> None:
     assert read("  ROOT %y = f32[8,16] negate(%x)", sharding=f", sharding={sharding}").inputs[0].placement is None
 
