@@ -73,7 +73,8 @@ class Op:
     `groups` are the rank groups of a collective, in order; `group_name` names a process group whose members the dump
     does not say (then `groups` is None until the relations file or an assumption gives them). `replica_groups_all`
     marks “one group of all ranks” where the dump leaves the list empty.
-    `pairs` are the (source, target) pairs of a collective-permute. `regions` are sub-graphs (`while`: cond, body).
+    `pairs` are the (source, target) pairs of a collective-permute. By its `channel` (0: none) programs of several ranks
+    find each other's part of a collective. `regions` are sub-graphs (`while`: cond, body).
     `source` is the source stack, innermost frame first; `at` is line and column in the dump, for error messages.
     """
 
@@ -92,6 +93,7 @@ class Op:
     source: Sequence[Frame] = ()
     layer: int | None = None
     at: tuple[int, int] = (0, 0)
+    channel: int = 0
 
     @property
     def result(self) -> Tensor:

@@ -2,7 +2,8 @@
 
 Rank r's graph folds into a program when both run the same ops on the same operands, op for op; numbers that differ
 (slice bounds, scalar constants) are kept per rank in `Op.rank_numbers`. Ranks that really differ stay programs of
-their own, and then every collective must be issued by all members of its group, alike and in the same order.
+their own, and then every collective must be issued by all members of its group, alike, in the same order and over the
+same channel: ranks meet at the channel where a dump names one, what comes after goes by the order; they must agree.
 
 Linear in the size of all graphs; what comes after sees one graph, whatever the number of ranks.
 """
@@ -121,6 +122,7 @@ def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: lis
         or (ours.group_name != theirs.group_name and (ours.groups is None or theirs.groups is None))
         or (ours.groups is None) != (theirs.groups is None)
         or ours.pairs != theirs.pairs
+        or ours.channel != theirs.channel
         or ours.regions
         or theirs.regions
     ):
@@ -247,7 +249,7 @@ def check_collectives(programs: Sequence[Graph]) -> None:
 def _signature(op: Op) -> tuple[object, ...]:
     """What members of a group must agree on."""
     x = op.operands[0]
-    return op.kind, x.dtype, x.shape, op.symbols.get("reducer"), op.numbers.get("dimension")
+    return op.kind, x.dtype, x.shape, op.symbols.get("reducer"), op.numbers.get("dimension"), op.channel
 
 
 def _first(graph: Graph) -> int:
@@ -258,4 +260,5 @@ def _site(graph: Graph, op: Op | None) -> str:
     if op is None:
         return "missing"
     where = f"{op.source[0].file}:{op.source[0].line}" if op.source else f"{graph.file}:{op.at[0]}"
-    return f"`{op.name}` ({op.kind} of {op.operands[0].type}, {where})"
+    channel = f", channel {op.channel}" if op.channel else ""
+    return f"`{op.name}` ({op.kind} of {op.operands[0].type}{channel}, {where})"

@@ -7,8 +7,7 @@ import re
 from scalify_dl.ir.graph import Tensor
 
 from .. import regions
-from .attributes import integers
-from .groups import Groups, check_groups, parse_groups, to_pairs, to_ranks
+from .groups import Groups, channel_of, check_groups, parse_groups, to_pairs, to_ranks
 from .lower import Lowering, opcode, unknown
 from .module import Instruction
 from .types import ArrayType, flatten
@@ -19,7 +18,7 @@ _PAIR = re.compile(r"\{\s*(\d+)\s*,\s*(\d+)\s*\}")
 
 def has_channel(i: Instruction) -> bool:
     """Whether a collective is one of partitions (0 is no channel)."""
-    return integers(i.attributes.get("channel_id", "0"))[:1] != [0]
+    return channel_of(i.attributes) > 0
 
 
 def rank_groups(lo: Lowering, i: Instruction, cross: bool = False, partial: bool = False) -> Groups:

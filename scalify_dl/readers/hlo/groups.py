@@ -10,6 +10,7 @@ are replicas whose groups span all partitions (reductions, gathers) or partition
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from math import prod
 
 from .attributes import integers
@@ -117,6 +118,11 @@ def _offsets(positions: list[tuple[int, int]]) -> list[int]:
     for stride, size in positions:
         offsets = [offset + stride * step for offset in offsets for step in range(size)]
     return offsets
+
+
+def channel_of(attributes: Mapping[str, str]) -> int:
+    """The channel of a collective; 0 where it has none."""
+    return next(iter(integers(attributes.get("channel_id", "0"))), 0)
 
 
 def to_ranks(groups: Groups, *, replicas: int, partitions: int, channel: bool, global_ids: bool, cross: bool) -> Groups:

@@ -11,6 +11,7 @@ from scalify_dl.ir.graph import Annotation, Frame, Graph, Op, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.registry import registering
 
+from .groups import channel_of
 from .metadata import Metadata
 from .module import Computation, Instruction, Module, parse_module
 from .sharding import parse_shardings
@@ -316,6 +317,7 @@ class Lowering:
             self.source(i),
             None,
             (i.line, i.column),
+            channel=channel_of(i.attributes) if groups is not None or pairs is not None else 0,
         )
         self.graph.ops.append(op)
         for result in results:

@@ -66,7 +66,9 @@ def each(site: Site, kind: str, groups: Groups, numbers: dict[str, list[int]] | 
     results: list[Value] = []
     for x, type_ in zip(site.operands, site.types, strict=True):
         assert type_ is not None
-        results.append(site.emit(kind, [x], type_, numbers=numbers, symbols=symbols, groups=groups))
+        op: Op = site.add(kind, [x], [type_], numbers=numbers, symbols=symbols, groups=groups)
+        op.channel = channel_of(site)
+        results.append(op.result)
     return results
 
 
@@ -94,9 +96,14 @@ def rank_groups(site: Site, *, cross: bool = False, partial: bool = False) -> Gr
 
 def has_channel(site: Site) -> bool:
     """Whether a collective is one of partitions (0 is no channel)."""
+    return channel_of(site) > 0
+
+
+def channel_of(site: Site) -> int:
+    """The channel of a collective; 0 where it has none."""
     from jaxlib.mlir.dialects import stablehlo
 
-    return site.has("channel_handle") and stablehlo.ChannelHandle(site.attribute("channel_handle")).handle > 0
+    return int(stablehlo.ChannelHandle(site.attribute("channel_handle")).handle) if site.has("channel_handle") else 0
 
 
 def listed_groups(site: Site) -> tuple[Groups, bool]:
@@ -144,7 +151,9 @@ def collective_permute(site: Site) -> list[Value]:
         pairs = to_pairs(listed, replicas=module.replicas, partitions=module.partitions, channel=has_channel(site))
     except ValueError as error:
         raise InputError(f"source-target pairs {listed} {error}") from None
-    return [site.emit("collective-permute", site.operands, pairs=pairs)]
+    op: Op = site.add("collective-permute", site.operands, [site.type], pairs=pairs)
+    op.channel = channel_of(site)
+    return [op.result]
 
 
 @lowers("stablehlo.partition_id", "stablehlo.replica_id")
