@@ -183,14 +183,18 @@ def _ports(module: torch.fx.GraphModule) -> dict[str, list[list[str]]]:
     }
 
 
-def _constants(module: torch.fx.GraphModule) -> dict[str, Any]:
-    """Values of the tensor constants that the text only names, as (nested lists of) numbers."""
+def _constants(module: torch.fx.GraphModule, path: str = "") -> dict[str, Any]:
+    """Values of the tensor constants that the text only names, as (nested lists of) numbers; those of sub-modules under
+    their path."""
     found: dict[str, Any] = {}
+    for name, inner in module.named_children():
+        if isinstance(inner, torch.fx.GraphModule):
+            found |= _constants(inner, f"{path}{name}.")
     for node in module.graph.nodes:
         if node.op == "get_attr":
             value: Any = getattr(module, str(node.target), None)
             if type(value) is torch.Tensor and value.numel() <= MAX_CONSTANT and not value.is_complex():
-                found[str(node.target)] = value.tolist()
+                found[path + str(node.target)] = value.tolist()
     return found
 
 

@@ -115,3 +115,18 @@ def test_arguments_pair_whatever_the_order_of_keywords_and_though_they_are_one_t
         base = capture_exported(Minus(False), (), tmp_path / "base", values)
         dist = capture_exported(Minus(swapped), (), tmp_path / "dist", turned)
         assert conclude(analyse(export(base, dist, "tp=2"), Options())).verdict == verdict
+
+
+def test_constants_of_sub_modules_stand_under_their_path() -> None:
+    from scalify_dl.capture.torch.graphs import _constants
+
+    def module(held: Any, inner: Any = None) -> Any:
+        graph = torch.fx.Graph()
+        x = graph.placeholder("x")
+        root = torch.nn.Module()
+        root.held, root.inner = held, inner
+        y = graph.call_function(torch.ops.aten.add.Tensor, (x, graph.get_attr("held")))
+        graph.output(graph.call_module("inner", (y,)) if inner else y)
+        return torch.fx.GraphModule(root, graph)
+
+    assert _constants(module(torch.tensor([1.0]), module(torch.tensor([2.0])))) == {"held": [1.0], "inner.held": [2.0]}
