@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fractions import Fraction
+from math import isfinite
 
 from scalify_dl.ir.graph import Tensor
 
@@ -11,6 +13,7 @@ __all__ = [
     "TORCH",
     "category",
     "exact_integers",
+    "holds",
     "is_floating",
     "is_integer",
     "promote",
@@ -31,6 +34,12 @@ TORCH = {
 FLOATING = frozenset({"f16", "bf16", "f32", "f64", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"})
 WIDTH = {"s8": 8, "s16": 16, "s32": 32, "s64": 64, "u8": 8, "u16": 16, "u32": 32, "u64": 64}
 SIGNIFICAND = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8, "f8e4m3fn": 4, "f8e5m2": 3, "f8e4m3fnuz": 4, "f8e5m2fnuz": 3}
+NARROW = {
+    "f16": (Fraction(1, 2**14), 65504), "bf16": (Fraction(1, 2**126), 2**128 - 2**120),
+    "f8e4m3fn": (Fraction(1, 2**6), 448), "f8e5m2": (Fraction(1, 2**14), 57344),
+    "f8e4m3fnuz": (Fraction(1, 2**7), 240), "f8e5m2fnuz": (Fraction(1, 2**15), 57344),
+}  # fmt: skip
+"""The least and the largest number between which a dtype holds those of few digits."""
 REAL_PART = {"c64": "f32", "c128": "f64"}
 COMPLEX_OF = {"f16": "c64", "bf16": "c64", "f32": "c64", "f64": "c128"}
 
@@ -52,6 +61,16 @@ def exact_integers(dtype: str) -> tuple[int, int]:
         return (0, 2**width - 1) if dtype[0] == "u" else (-(2 ** (width - 1)), 2 ** (width - 1) - 1)
     most = 2 ** SIGNIFICAND.get(dtype, 0)
     return -most, most
+
+
+def holds(dtype: str, value: float | Fraction) -> bool:
+    """Whether a narrow real dtype holds a number as it is; wide ones count as reals."""
+    if dtype not in NARROW or not isfinite(value) or value == 0:
+        return True
+    least, most = NARROW[dtype]
+    number = abs(Fraction(value))
+    odd = number.numerator // (number.numerator & -number.numerator)
+    return least <= number <= most and odd.bit_length() <= SIGNIFICAND[dtype]
 
 
 def wrapped(value: int, dtype: str) -> int:

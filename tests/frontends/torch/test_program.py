@@ -252,3 +252,20 @@ def test_what_memory_holds_stays_where_the_op_that_reads_it_first_is_unknown() -
     )
     made = {result for op in found.ops for result in op.results} | {port.tensor for port in found.inputs}
     assert all(operand in made for op in found.ops for operand in op.operands)
+
+
+def test_a_number_that_a_narrow_type_rounds_keeps_its_cast() -> None:
+    """0.1 in bf16 is 0.10009765625, 70000 in f16 is infinite: the cast of either is no constant of that text."""
+    for value, dtype, shown, cast in [
+        ("0.1", "torch.bfloat16", "bf16", True),
+        ("70000.0", "torch.float16", "f16", True),
+        ("-1.5", "torch.bfloat16", "bf16", False),
+        ("-3.3895313892515355e+38", "torch.bfloat16", "bf16", False),
+        ("-inf", "torch.float16", "f16", False),
+        ("0.1", "torch.float32", "f32", False),
+    ]:
+        found = graph(
+            f'c: "{shown}[]" = torch.ops.aten.full.default([], {value}, dtype = {dtype})',
+            'y: "f64[]" = torch.ops.aten._to_copy.default(c, dtype = torch.float64)',
+        )
+        assert ("convert" in kinds(found)) == cast

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 
-from ..dtypes import category, is_floating, result_type
+from ..dtypes import category, holds, is_floating, result_type
 from .dims import Shape, broadcast_shape
 from .emitter import Number
 from .structure import Structure
@@ -140,7 +140,9 @@ class Context(Structure):
         if dtype == "pred":
             return self.compare("NE", x, 0)
         if x in self.scalars and not x.shape:
-            return self.scalar(self.scalars[x], dtype)
+            value = self.scalars[x]
+            if isinstance(value, complex) or holds(x.dtype, value):
+                return self.scalar(value, dtype)
         result = self.emit("convert", (x,), dtype, x.shape)
         if x in self.iotas:
             self.index(result, *self.iotas[x])
