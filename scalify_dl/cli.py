@@ -5,6 +5,8 @@ Exit status: 0 PROVED, 1 REFUTED, 3 UNKNOWN, 2 bad input; 70 an error of this pr
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +28,25 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from scalify_dl import __version__
+
+        print(f"dlverify {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Prove that a distributed ML program computes what its single-device baseline computes, or show where not."""
+
+
 rules_app = typer.Typer(help="Work with rule files.", no_args_is_help=True)
 app.add_typer(rules_app, name="rules")
 readers_app = typer.Typer(help="Work with the readers of programs.", no_args_is_help=True)
@@ -54,8 +75,20 @@ Accept = Annotated[
 ]
 Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="F", help="Write SARIF 2.1.0 for code scanning.")]
 Html = Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a single-file HTML report.")]
-Timeout = Annotated[float | None, typer.Option("--timeout", metavar="SECONDS", help="Give up after this long.")]
-MaxMemory = Annotated[int | None, typer.Option("--max-memory", metavar="MB", help="Give up above this much memory.")]
+
+
+def _above_zero(given: float | None) -> float | None:
+    if given is not None and given <= 0:
+        raise typer.BadParameter("a number above 0 was expected")
+    return given
+
+
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", callback=_above_zero, help="Give up after this long.")
+]
+MaxMemory = Annotated[
+    int | None, typer.Option("--max-memory", metavar="MB", min=1, help="Give up above this much memory.")
+]
 Symbolic = Annotated[
     str | None,
     typer.Option("--symbolic", metavar="NAMES", help="Prove for all sizes: tp,batch=tokens:0."),
@@ -360,16 +393,28 @@ def _fail(status: int, text: str) -> NoReturn:
 def main() -> None:
     """Entry point of the `dlverify` script."""
     try:
-        app(_spread_rules(sys.argv[1:]))
+        try:
+            app(_spread_rules(sys.argv[1:]))
+        finally:
+            sys.stdout.flush()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EPIPE):
+            _fault()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still to be flushed has nowhere to go
+        _fail(2, f"dlverify: the output cannot be written: {error.strerror}")
     except InputError as error:
         _fail(2, f"dlverify: {error}")
     except KeyboardInterrupt:
         _fail(130, "dlverify: interrupted")
     except Exception:  # status 1 would read as REFUTED
-        import traceback
+        _fault()
 
-        traceback.print_exc()
-        _fail(70, "dlverify: this is a fault of dlverify, not of your input; please report it with the lines above")
+
+def _fault() -> NoReturn:
+    import traceback
+
+    traceback.print_exc()
+    _fail(70, "dlverify: this is a fault of dlverify, not of your input; please report it with the lines above")
 
 
 if __name__ == "__main__":

@@ -91,8 +91,12 @@ def parse_query(text: str, relations: Mapping[str, Sequence[str]]) -> Query:
                 attributes = relations[relation]
                 if position < len(attributes) and _whole_argument(tokens, i):
                     types.setdefault(token, attributes[position])
+    if stack:
+        relation = stack[-1][0]
+        raise InputError(f"a bracket of `{relation}` is not closed" if relation else "a bracket is not closed",
+                         expected='a rule body such as corr(D,_,T,_,L), op(D,_,"dot")')  # fmt: skip
     return Query(body, tuple((name, types.get(name, "number")) for name in order), frozenset(used))
 
 
 def _whole_argument(tokens: list[str], i: int) -> bool:
-    return tokens[i - 1] in "(," and tokens[i + 1] in "),"
+    return tokens[i - 1] in "(," and i + 1 < len(tokens) and tokens[i + 1] in "),"

@@ -134,7 +134,7 @@ def test_a_directory_with_other_files_is_not_written_to(dlverify: Run, tmp_path:
 
 
 def test_a_wrong_query_is_bad_input(dlverify: Run) -> None:
-    for query in ("nope(x)", "op(x, _", "op(x, _, _), y < 3", ""):
+    for query in ("nope(x)", "op(x, _", "op(x", "op(x, _, _), y < 3", ""):
         status, out, err = dlverify("query", PROVED, query)
         assert (status, out) == (2, ""), query
         assert err.startswith("dlverify: ")
@@ -248,6 +248,9 @@ def test_a_stopped_run_is_unknown(dlverify: Run) -> None:
         ("export", "a.hlo", "b.hlo", "--mesh", "tp=2", "-o", "x"),
         ("relate", "a.hlo", "b.hlo", "--mesh", "tp=0"),
         ("nonsense",),
+        ("run", PROVED, "--timeout", "0"),
+        ("run", PROVED, "--timeout", "-1"),
+        ("run", PROVED, "--max-memory", "0"),
     ],
 )
 def test_bad_input_exits_with_2_and_says_why(dlverify: Run, arguments: tuple[str | Path, ...]) -> None:
@@ -264,6 +267,22 @@ def test_damaged_facts_are_named_by_file_and_line(dlverify: Run, tmp_path: Path)
     assert (status, out) == (2, "")
     assert "op.facts:" in err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_full_disk_is_told_in_a_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "scalify_dl", "run", str(PROVED)], stdout=full, stderr=subprocess.PIPE, text=True,
+            cwd=ROOT,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.splitlines() == ["dlverify: the output cannot be written: No space left on device"]
+
+
+def test_the_version_is_printed(dlverify: Run) -> None:
+    status, out, _ = dlverify("--version")
+    assert (status, out.split()[0]) == (0, "dlverify")
 
 
 def test_help_starts_fast() -> None:
