@@ -22,7 +22,6 @@ pytestmark = pytest.mark.slow
 OPEN = {
     "17_jax_pipeline": "the value of rank r at turn t of a scan is not related to micro-batch t - r",
     "18_jax_ring_attention": "no lemma on running softmax",
-    "19_jax_moe_all_to_all": "no lemma on slots that are dealt by a running count",
 }
 """Right programs that are not proved yet, and what is missing."""
 

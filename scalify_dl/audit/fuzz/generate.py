@@ -10,6 +10,7 @@ from scalify_dl.errors import InputError
 from ..pair import Pair
 from . import (  # noqa: F401  (they register their steps)
     distributed_steps,
+    expert_steps,
     flat_steps,
     halo_steps,
     indexed_steps,

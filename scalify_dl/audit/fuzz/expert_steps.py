@@ -1,0 +1,133 @@
+"""Random steps around mixtures of experts: tokens that are dealt to slots by a running count, sent to the ranks of
+their experts and back, read again; sums over slots, as gradients have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalify_dl.ir.graph import Graph, Tensor
+
+from ..pair import Pair, spread
+from .world import World, step
+
+EXPERTS = 4
+
+
+@dataclass(frozen=True)
+class Routing:
+    """How tokens get their slots; anything else than this is wrong, or may be."""
+
+    way: str = "EQ"
+    less: float = 1.0
+    reducer: str = "sum"
+    along: int = 0
+    backwards: bool = False
+    slots: int = 0
+    """More slots than tokens."""
+
+
+def one_hot(g: Graph, ids: Tensor, many: int, way: str = "EQ") -> Tensor:
+    """1 where the index along dim 1 is the id, as f32."""
+    shape = (ids.shape[0], many)
+    index = g.emit("iota", [], dimension=1, shape=shape, dtype=ids.dtype)
+    flags = g.emit("compare", [spread(g, ids, shape, [0]), index], direction=way, dtype="pred")
+    return g.emit("convert", [flags], dtype="f32")
+
+
+def places(g: Graph, chosen: Tensor, routing: Routing, mine: Tensor | None = None) -> Tensor:
+    """How many tokens before are for the same expert."""
+    if routing.backwards:
+        counted = g.emit("cumulative", [chosen], dimension=routing.along, reducer=routing.reducer, reverse=1)
+    else:
+        counted = g.emit("cumulative", [chosen], dimension=routing.along, reducer=routing.reducer)
+    before = g.emit("subtract", [counted, g.splat(routing.less, "f32", chosen.shape)])
+    own = g.emit("multiply", [before, mine if mine is not None else chosen])
+    return g.emit("convert", [g.emit("reduce", [own], dimensions=[1], reducer="sum")], dtype="s32")
+
+
+def dispatch(g: Graph, chosen: Tensor, place: Tensor, slots: int = 0) -> Tensor:
+    """dispatch[t,e,c] of tokens, experts and slots."""
+    tokens, experts = chosen.shape
+    shape = (tokens, experts, tokens + slots)
+    flags = one_hot(g, place, tokens + slots)
+    return g.emit("multiply", [spread(g, chosen, shape, [0, 1]), spread(g, flags, shape, [0, 2])])
+
+
+def routed(g: Graph, ids: Tensor, routing: Routing = Routing()) -> Tensor:
+    """What deals tokens with these numbers of experts."""
+    chosen = one_hot(g, ids, EXPERTS, routing.way)
+    return dispatch(g, chosen, places(g, chosen, routing), routing.slots)
+
+
+def fill(g: Graph, dispatched: Tensor, rows: Tensor) -> Tensor:
+    """Rows of tokens in slots."""
+    return g.emit("dot", [dispatched, rows], lhs_contracting_dims=[0], rhs_contracting_dims=[0])
+
+
+def fill_last(g: Graph, dispatched: Tensor, rows: Tensor) -> Tensor:
+    """The same, as gradients have it: places of a row first, then turned."""
+    slots = g.emit("dot", [rows, dispatched], lhs_contracting_dims=[0], rhs_contracting_dims=[0])
+    return g.emit("transpose", [slots], dimensions=[1, 2, 0])
+
+
+def weigh(g: Graph, slots: Tensor, weight: Tensor) -> Tensor:
+    """slots[e,c,d] times weight[e,d,h]."""
+    return g.emit(
+        "dot", [slots, weight], lhs_batch_dims=[0], rhs_batch_dims=[0], lhs_contracting_dims=[2],
+        rhs_contracting_dims=[1],
+    )  # fmt: skip
+
+
+def read(g: Graph, dispatched: Tensor, slots: Tensor) -> Tensor:
+    """Rows of tokens out of slots."""
+    return g.emit("dot", [dispatched, slots], lhs_contracting_dims=[2, 1], rhs_contracting_dims=[1, 0])
+
+
+def added(g: Graph, left: Tensor, right: Tensor) -> Tensor:
+    """The sum over slots of products, as gradients of weights are."""
+    return g.emit(
+        "dot", [left, right], lhs_batch_dims=[0], rhs_batch_dims=[0], lhs_contracting_dims=[1],
+        rhs_contracting_dims=[1],
+    )  # fmt: skip
+
+
+def sent(pair: Pair, slots: Tensor, axis: str, back: bool = False) -> Tensor:
+    """To the ranks of the experts, or back."""
+    split, concat = (1, 0) if back else (0, 1)
+    return pair.dist.emit(
+        "all-to-all", [slots], split_dimension=split, concat_dimension=concat, groups=pair.groups(axis)
+    )
+
+
+@step("experts", 0.6)
+def experts(w: World) -> None:
+    """Tokens over an axis, or on every rank; experts over it, or not; now and then another count, or more slots."""
+    axis, ways = w.rng.choice(w.pair.mesh.axes)
+    over = {0: axis} if w.chance(0.8) else {}
+    tokens = ways * w.rng.choice([1, 2, 3])
+    layout = w.pair.layout([tokens], over)
+    ids = w.pair.input((tokens,), dtype="s32", range=(0, EXPERTS), layout=layout)
+    w.dist.inputs[-1].range = (0, EXPERTS)
+    x = w.input("f32", shape=[tokens, 2], layout=w.pair.layout([tokens, 2], over))
+    exchanged = bool(over) and EXPERTS % ways == 0 and w.chance(0.7)
+    weight = w.input(
+        "f32", shape=[EXPERTS, 2, 2], layout=w.pair.layout([EXPERTS, 2, 2], {0: axis} if exchanged else {})
+    )
+    routing = Routing(less=w.rng.choice([1.0, 1.0, 1.0, 0.0]), slots=w.rng.choice([0, 0, 0, 1]),
+                      backwards=w.chance(0.1))  # fmt: skip
+    found, turned, odd, filling = [], w.chance(0.3), w.slip(), fill_last if w.chance(0.3) else fill
+    for g, numbers, rows, one in ((w.base, ids[0], x.base, weight.base), (w.dist, ids[1], x.dist, weight.dist)):
+        moves = exchanged and g is w.dist
+        deal = routed(g, numbers, routing)
+        into = filling(g, deal, rows)
+        there = sent(w.pair, into, axis) if moves else into
+        hidden = w.emit(g, "tanh", [weigh(g, there, one)])
+        if turned:
+            hidden = w.emit(g, "transpose", [hidden], dimensions=[1, 0, 2])
+            hidden = w.emit(g, "transpose", [hidden], dimensions=[1, 0, 2])
+        if odd:  # slots are told apart
+            hidden = w.emit(g, "add", [hidden, w.emit(g, "convert", [
+                g.emit("iota", [], dimension=1, shape=hidden.shape, dtype="s32")], dtype="f32")])  # fmt: skip
+        found.append((read(g, deal, sent(w.pair, hidden, axis, True) if moves else hidden), added(g, there, hidden)))
+    for base, dist in zip(*found, strict=True):
+        w.add(base, dist)

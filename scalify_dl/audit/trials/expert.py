@@ -1,0 +1,278 @@
+"""Wrong programs by hand about tokens that are dealt to slots of experts.
+
+Eight tokens over ep=2, four experts; ranks count their own four tokens, the baseline all eight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from scalify_dl.audit.fuzz.expert_steps import (
+    EXPERTS,
+    Routing,
+    added,
+    dispatch,
+    fill,
+    one_hot,
+    places,
+    read,
+    routed,
+    sent,
+    weigh,
+)
+from scalify_dl.audit.pair import Pair, spread
+from scalify_dl.ir.graph import Graph, Tensor
+
+from .registry import trial
+
+Deal = Callable[[Graph, Tensor, Tensor], Tensor]
+"""What deals tokens with these numbers of experts, and other such numbers."""
+Rows = Callable[[Graph, Tensor], Tensor]
+
+
+@dataclass
+class Layer:
+    """A mixture of experts. `deal` is how tokens get slots, `rows` what is dealt, `inside` what is done with slots,
+    `deal_back` (None: the same) how they are read."""
+
+    deal: Deal = lambda g, ids, other: routed(g, ids)
+    rows: Rows = lambda g, x: x
+    inside: Rows = lambda g, slots: g.emit("tanh", [slots])
+    deal_back: Deal | None = None
+    back: str = "ep"
+    """The axis that slots are sent back over."""
+    exchanged: bool = False
+    summed: bool = False
+    """Slots are multiplied by those of `deal_back`, and added up."""
+
+
+def pair_of(layer: Layer, experts: int = EXPERTS) -> Pair:
+    pair = Pair({"ep": 2, "dp": 2} if layer.exchanged else {"ep": 2})
+    over = {0: ("ep", "dp")} if layer.exchanged else {0: "ep"}
+    inputs = [pair.input((8,), over, dtype="s32", range=(0, experts)) for _ in range(2)]
+    for port in pair.dist.inputs[-2:]:
+        port.range = (0, experts)
+    x, w = pair.input((8, 2), over), pair.input((EXPERTS, 2, 2), {0: "ep"} if layer.exchanged else {})
+    made = []
+    for side, g in enumerate((pair.base, pair.dist)):
+        moves = layer.exchanged and g is pair.dist
+        ids, other = inputs[0][side], inputs[1][side]
+        deal = layer.deal(g, ids, other)
+        into = fill(g, deal, layer.rows(g, x[side]))
+        there = weigh(g, sent(pair, into, "ep") if moves else into, w[side])
+        deal_back = layer.deal_back(g, ids, other) if layer.deal_back else deal
+        if layer.summed:
+            made.append(added(g, there, fill(g, deal_back, x[side])))
+            continue
+        slots = layer.inside(g, there)
+        slots = sent(pair, slots, layer.back, True) if moves else slots
+        made.append(read(g, deal_back, slots))
+    if layer.summed:
+        made[1] = pair.dist.emit("all-reduce", [made[1]], reducer="sum", groups=pair.groups("ep"))
+    pair.outputs(*made)
+    return pair
+
+
+def with_routing(routing: Routing) -> Deal:
+    return lambda g, ids, other: routed(g, ids, routing)
+
+
+@trial
+def tokens_of_several_experts_share_slots() -> Pair:
+    """Token t goes to all experts from its own on, to slots by the sum of its places."""
+    return pair_of(Layer(with_routing(Routing(way="LE"))))
+
+
+@trial
+def a_last_token_without_a_slot() -> Pair:
+    """Counted from 1, the last of eight tokens for one expert is in slot 8 of 0 … 7."""
+    return pair_of(Layer(with_routing(Routing(less=0.0))), experts=1)
+
+
+@trial
+def tokens_before_the_first_slot() -> Pair:
+    return pair_of(Layer(with_routing(Routing(less=2.0))))
+
+
+@trial
+def fewer_slots_than_tokens() -> Pair:
+    """Of tokens for one expert only the first half has slots."""
+
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        chosen = one_hot(g, ids, EXPERTS)
+        return dispatch(g, chosen, places(g, chosen, Routing()), -(ids.shape[0] // 2))
+
+    return pair_of(Layer(deal), experts=2)
+
+
+@trial
+def a_running_maximum_is_no_place() -> Pair:
+    return pair_of(Layer(with_routing(Routing(reducer="max"))))
+
+
+@trial
+def tokens_counted_along_experts() -> Pair:
+    return pair_of(Layer(with_routing(Routing(along=1))))
+
+
+@trial
+def places_in_the_queues_of_other_experts() -> Pair:
+    """Slots by the numbers that another router gave."""
+
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        return dispatch(g, one_hot(g, ids, EXPERTS), places(g, one_hot(g, other, EXPERTS), Routing()))
+
+    return pair_of(Layer(deal))
+
+
+@trial
+def places_of_which_another_router_picks() -> Pair:
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        chosen = one_hot(g, ids, EXPERTS)
+        return dispatch(g, chosen, places(g, chosen, Routing(), one_hot(g, other, EXPERTS)))
+
+    return pair_of(Layer(deal))
+
+
+def logarithm(g: Graph, x: Tensor) -> Tensor:
+    """-inf where x is below -0.8."""
+    more = g.emit("add", [x, g.splat(0.8, "f32", x.shape)])
+    return g.emit("log", [g.emit("maximum", [more, g.splat(0.0, "f32", x.shape)])])
+
+
+@trial
+def infinite_rows_in_slots() -> Pair:
+    """Zero times infinity for all tokens that are dealt together with an infinite one."""
+    return pair_of(Layer(rows=logarithm, inside=lambda g, slots: g.emit("tanh", [slots])))
+
+
+@trial
+def infinite_slots_that_are_read() -> Pair:
+    return pair_of(Layer(inside=logarithm))
+
+
+def weighed_by_tokens(body: Callable[[Graph, Tensor, Tensor], Tensor]) -> Pair:
+    """Something is done to each slot with the number that the token of that place has."""
+    pair, made = Pair({"ep": 2}), []
+    ids = pair.input((8,), {0: "ep"}, dtype="s32", range=(0, EXPERTS))
+    pair.dist.inputs[-1].range = (0, EXPERTS)
+    x, m = pair.input((8, 2), {0: "ep"}), pair.input((8,), {0: "ep"})
+    for side, g in enumerate((pair.base, pair.dist)):
+        deal = routed(g, ids[side])
+        made.append(read(g, deal, body(g, fill(g, deal, x[side]), m[side])))
+    pair.outputs(*made)
+    return pair
+
+
+@trial
+def slots_that_are_told_apart() -> Pair:
+    return weighed_by_tokens(lambda g, slots, m: g.emit("add", [slots, spread(g, m, slots.shape, [1])]))
+
+
+@trial
+def slots_that_are_contracted_one_by_one() -> Pair:
+    def body(g: Graph, slots: Tensor, m: Tensor) -> Tensor:
+        by_slot = g.emit(
+            "dot", [slots, m], lhs_batch_dims=[1], rhs_batch_dims=[0], lhs_contracting_dims=[], rhs_contracting_dims=[]
+        )
+        return g.emit("transpose", [by_slot], dimensions=[1, 0, 2])
+
+    return weighed_by_tokens(body)
+
+
+@trial
+def products_of_slots_that_are_not_added_up() -> Pair:
+    """Slot by slot: on two ranks they stand elsewhere."""
+    pair, made = Pair({"ep": 2}), []
+    ids = pair.input((8,), {0: "ep"}, dtype="s32", range=(0, EXPERTS))
+    pair.dist.inputs[-1].range = (0, EXPERTS)
+    x = pair.input((8, 2), {0: "ep"})
+    for side, g in enumerate((pair.base, pair.dist)):
+        slots = fill(g, routed(g, ids[side]), x[side])
+        made.append(
+            g.emit(
+                "dot", [slots, slots], lhs_batch_dims=[0, 1], rhs_batch_dims=[0, 1], lhs_contracting_dims=[2],
+                rhs_contracting_dims=[2],
+            )
+        )  # fmt: skip
+    pair.outputs(*made)
+    return pair
+
+
+@trial
+def numbers_of_experts_that_wrap_round() -> Pair:
+    """Experts 0 and 256 have one number of eight bits, and tokens every other place."""
+    pair, made = Pair({"ep": 2}), []
+    ids = pair.input((8,), {0: "ep"}, dtype="s8", range=(0, 1))
+    pair.dist.inputs[-1].range = (0, 1)
+    x = pair.input((8, 2), {0: "ep"})
+    for side, g in enumerate((pair.base, pair.dist)):
+        chosen = one_hot(g, ids[side], 257)
+        deal = dispatch(g, chosen, places(g, chosen, Routing()))
+        made.append(read(g, deal, fill(g, deal, x[side])))
+    pair.outputs(*made)
+    return pair
+
+
+@trial
+def experts_that_are_mixed_slot_by_slot() -> Pair:
+    """Slot c of an expert has another token than slot c of the next one."""
+
+    def inside(g: Graph, slots: Tensor) -> Tensor:
+        mix = g.emit("convert", [g.emit("iota", [], dimension=0, shape=(EXPERTS, EXPERTS), dtype="s32")], dtype="f32")
+        return g.emit("dot", [mix, slots], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+
+    return pair_of(Layer(inside=inside))
+
+
+@trial
+def slots_that_are_read_with_other_places() -> Pair:
+    return pair_of(Layer(deal_back=lambda g, ids, other: routed(g, other)))
+
+
+@trial
+def slots_in_another_order_of_experts() -> Pair:
+    def inside(g: Graph, slots: Tensor) -> Tensor:
+        return g.emit("reverse", [slots], dimensions=[0])
+
+    return pair_of(Layer(inside=inside))
+
+
+@trial
+def slots_that_are_sent_back_to_other_ranks() -> Pair:
+    return pair_of(Layer(back="dp", exchanged=True))
+
+
+@trial
+def sums_over_slots_of_two_routers() -> Pair:
+    return pair_of(Layer(deal_back=lambda g, ids, other: routed(g, other), summed=True))
+
+
+@trial
+def rows_in_another_order_than_the_tokens() -> Pair:
+    """Ids in blocks over ep, rows dealt out one by one."""
+    pair = Pair({"ep": 2})
+    ids = pair.input((8,), {0: "ep"}, dtype="s32", range=(0, EXPERTS))
+    pair.dist.inputs[-1].range = (0, EXPERTS)
+    x, dx = pair.input((8, 2))
+    turned = pair.dist.emit("reverse", [dx], dimensions=[0])
+    rank = pair.dist.emit("convert", [pair.dist.emit("partition-id", [], shape=(), dtype="u32")], dtype="s32")
+    start = pair.dist.emit("multiply", [rank, pair.dist.constant(4, "s32")])
+    rows = pair.dist.emit("dynamic-slice", [turned, start, pair.dist.constant(0, "s32")], sizes=[4, 2])
+    made = []
+    for g, numbers, one in ((pair.base, ids[0], x), (pair.dist, ids[1], rows)):
+        deal = routed(g, numbers)
+        made.append(read(g, deal, g.emit("tanh", [fill(g, deal, one)])))
+    pair.outputs(*made)
+    return pair
+
+
+def right(exchanged: bool) -> Pair:
+    """The right twin, for tests."""
+    return pair_of(Layer(exchanged=exchanged))
+
+
+def right_sum() -> Pair:
+    """The sum over slots of one router, for tests."""
+    return pair_of(Layer(summed=True))

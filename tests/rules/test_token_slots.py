@@ -1,0 +1,40 @@
+"""Mixtures of experts: tokens in slots that ranks count by themselves."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.audit import audit
+from scalify_dl.audit.derive import derive
+from scalify_dl.audit.trials import TRIALS
+from scalify_dl.audit.trials.expert import right, right_sum
+from scalify_dl.oracle import find_counterexample, load_program
+
+RIGHT = {
+    "slots on their own rank": lambda: right(False),
+    "slots that are sent to the experts and back": lambda: right(True),
+    "a sum over slots": right_sum,
+}
+WRONG = {name: build for name, build in TRIALS.items() if build.__module__.endswith("trials.expert")}
+INFINITE = {name for name in WRONG if name.startswith("infinite")}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_tokens_that_are_dealt_and_read_back_are_proved(name: str) -> None:
+    tables = RIGHT[name]().tables()
+    derived = derive(tables)
+    assert derived.proved
+    assert not derived.unproved
+    assert audit(tables, derived.claims, finite=derived.finite).false == []
+    assert find_counterexample(load_program(tables)).status == "agrees"
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_a_wrong_deal_is_not_proved(name: str) -> None:
+    tables = WRONG[name]().tables()
+    assert not derive(tables).proved
+    assert find_counterexample(load_program(tables)).status == ("agrees" if name in INFINITE else "refuted")
+
+
+def test_what_is_dealt_is_assumed_to_be_finite() -> None:
+    assert {"base/x2", "base/x3"} <= derive(right(False).tables()).finite
