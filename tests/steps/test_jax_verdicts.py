@@ -25,6 +25,8 @@ OPEN = {
 }
 """Right programs that are not proved yet, and what is missing."""
 
+UNPROVED_EDITS = {("19_jax_moe_all_to_all", "wrong1")}
+"""Edits after which no output differs, and which no lemma follows: an all-to-all whose result is turned."""
 INSIDE_OF_LOOPS = {"17_jax_pipeline", "18_jax_ring_attention"}
 """Programs whose bugs are in the body of a scan: the loop as a whole is the first cause."""
 
@@ -64,4 +66,5 @@ def test_a_wrong_step_is_refuted_and_its_line_named(folder: Path, name: str, var
     first = found.frontier[0]
     lines = captures(folder)[f"{name}.{variant}"].lines
     assert lines.isdisjoint(frame.line for frame in first.source) == (name in INSIDE_OF_LOOPS)
-    assert any("all outputs are PROVED" in text for text in first.tried) == (name not in OPEN)
+    proved = name not in OPEN and (name, variant) not in UNPROVED_EDITS
+    assert any("all outputs are PROVED" in text for text in first.tried) == proved

@@ -99,7 +99,7 @@ def sent(pair: Pair, slots: Tensor, axis: str, back: bool = False) -> Tensor:
     )
 
 
-@step("experts", 0.6)
+@step("experts", 0.4)
 def experts(w: World) -> None:
     """Tokens over an axis, or on every rank; experts over it, or not; now and then another count, or more slots."""
     axis, ways = w.rng.choice(w.pair.mesh.axes)
@@ -115,7 +115,7 @@ def experts(w: World) -> None:
     )
     routing = Routing(less=w.rng.choice([1.0, 1.0, 1.0, 0.0]), slots=w.rng.choice([0, 0, 0, 1]),
                       backwards=w.chance(0.1))  # fmt: skip
-    found, turned, odd, filling = [], w.chance(0.3), w.slip(), fill_last if w.chance(0.3) else fill
+    found, turned, odd, filling = [], w.chance(0.3), w.slip(), fill_last if w.chance(0.4) else fill
     for g, numbers, rows, one in ((w.base, ids[0], x.base, weight.base), (w.dist, ids[1], x.dist, weight.dist)):
         moves = exchanged and g is w.dist
         deal = routed(g, numbers, routing)

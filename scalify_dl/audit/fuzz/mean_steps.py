@@ -43,7 +43,7 @@ def counted(w: World) -> None:
     _gradient(w, x.base, x.dist, counts, together, groups)
 
 
-@step("weighted", 0.5)
+@step("weighted", 0.3)
 def weighted(w: World) -> None:
     """A mean by weights that are given, whose sum is added up over the ranks, or averaged, or is the rank's own."""
     shape = [w.rng.choice([4, 8]), *w.rng.choice([[], [2]])]
