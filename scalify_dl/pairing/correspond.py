@@ -86,7 +86,7 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
     for position in sorted(rest):
         at, by_path = rest[position]
         found.pairs[position] = at
-        place(base.inputs[at], dist.inputs[position], position, by_path, mesh, given.get(position), found)
+        place(base.inputs[at], dist.inputs[position], position, by_path, mesh, given.get(position), found, dist.ranks)
     _swapped(base, dist, found)
     if not relations.outputs:
         _written(base, dist, found)
@@ -203,8 +203,9 @@ def place(
     mesh: Mesh,
     relation: InputRelation | None,
     found: Correspondence,
+    ranks: Sequence[int] | None = None,
 ) -> None:
-    """The correspondence of one paired input."""
+    """The correspondence of one paired input, of a program that these ranks run (None: all)."""
     _element_types(base.tensor, dist.tensor, position, found)
     if relation is not None and (relation.dims is not None or relation.parts is not None):
         found.shards.extend(_given(base.tensor, dist.tensor, relation, mesh))
@@ -215,6 +216,12 @@ def place(
         try:
             layout = dist.placement.layout(base.tensor.shape, mesh)
         except Inexpressible as error:
+            cut = getattr(dist.placement, "window", None)
+            window = cut(ranks[0], mesh) if cut is not None and ranks is not None and len(ranks) == 1 else None
+            if window is not None:  # the program is that of one rank: its block is a piece of the baseline's
+                layout = Placement().layout(dist.tensor.shape, mesh)
+                found.shards.append(Shard(dist.tensor, base.tensor, layout, "annotation", (), (window,)))
+                return
             _leave(dist, position, f"its annotation cannot be said as a layout: {error.message}", found)
             return
         except InputError as error:

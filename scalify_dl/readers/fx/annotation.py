@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.ir.layout import Digit, Entry, Layout, Pending, Repl
+from scalify_dl.ir.layout import Digit, Entry, Layout, Pending, Repl, Window
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import Inexpressible, Rearranged
 
@@ -92,6 +92,24 @@ class DTensorPlacement:
         if layout.local_shape != self.local_shape:
             raise self.error(f"makes {list(layout.local_shape)} of it, but the local shape is {list(self.local_shape)}")
         return layout
+
+    def window(self, rank: int, mesh: Mesh) -> Window | None:
+        """What one rank has of a dim that its only sharded mesh dim does not divide: blocks as `torch.chunk` cuts them;
+        None where the placement says something else."""
+        items = self.items()
+        cut = [(axis, dim) for axis, (kind, dim, skip) in zip(self._axes(mesh, len(items)), items, strict=True)
+               if kind == "shard" and skip == 1]  # fmt: skip
+        if len(cut) != 1 or any(kind != "replicate" for kind, _, _ in items if kind != "shard"):
+            return None
+        ((axis, dim),) = cut
+        if not 0 <= dim < len(self.global_shape) or len([kind for kind, _, _ in items if kind == "shard"]) != 1:
+            return None
+        extent, size = self.global_shape[dim], mesh.axis_size(axis)
+        block = -(-extent // size)
+        at = mesh.coordinates[rank][[name for name, _ in mesh.axes].index(axis)]
+        lo, hi = min(at * block, extent), min((at + 1) * block, extent)
+        wanted = (*self.global_shape[:dim], hi - lo, *self.global_shape[dim + 1 :])
+        return Window(dim, lo, hi) if wanted == self.local_shape and hi > lo else None
 
     def items(self) -> list[tuple[str, int, int]]:
         """(replicate | shard | a pending reducer, dim, positions to skip) of every mesh dim."""

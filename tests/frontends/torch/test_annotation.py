@@ -142,3 +142,38 @@ def test_malformed_annotations_are_refused(tmp_path: Path, text: str) -> None:
 
 def test_no_annotation_is_none(tmp_path: Path) -> None:
     assert not load_annotations(tmp_path / "missing.json").inputs
+
+
+def test_a_rank_has_a_window_of_a_dim_that_its_axis_does_not_divide() -> None:
+    """… as torch.chunk cuts it; other placements say no window."""
+    mesh = Mesh.parse("dp=2,tp=4")
+
+    def window(text: str, shape: tuple[int, ...], local: tuple[int, ...], rank: int) -> tuple[int, int, int] | None:
+        found = DTensorPlacement(text, shape, local).window(rank, mesh)
+        return found and (found.dim, found.lo, found.hi)
+
+    assert window("(Replicate(), Shard(dim=1))", (3, 10), (3, 3), 1) == (1, 3, 6)
+    assert window("(Replicate(), Shard(dim=1))", (3, 10), (3, 1), 7) == (1, 9, 10)
+    assert window("(Shard(dim=0), Replicate())", (5,), (2,), 4) == (0, 3, 5)
+    assert window("(Shard(dim=0), Replicate())", (5,), (3,), 4) is None  # it is not what the rank has
+    assert window("(Replicate(), Shard(dim=0))", (4,), (0,), 5) is None
+    assert window("(Shard(dim=0), Shard(dim=0))", (5,), (1,), 0) is None
+    assert window("(Partial(sum), Shard(dim=0))", (10,), (3,), 0) is None
+
+
+def test_what_a_rank_of_its_own_has_of_an_uneven_shard_is_placed(tmp_path: Path) -> None:
+    """Five rows over two ranks, whose programs differ: three, and two."""
+    text = 'class GraphModule(torch.nn.Module):\n    def forward(self, x: "f32[{n}]"):\n'
+    text += '        y: "f32[{n}]" = torch.ops.aten.add.Tensor(x, {by})\n        return (y,)\n'
+    (tmp_path / "base.fx.txt").write_text(text.format(n=5, by=1.0))
+    from scalify_dl.pairing.export import export
+
+    for rank, (n, by) in enumerate(((3, 1.0), (2, 2.0))):
+        (tmp_path / f"d.r{rank}.fx.txt").write_text(text.format(n=n, by=by))
+        note = {"inputs": [["x", "w"]], "placements": {"w": ["(Shard(dim=0),)", [5], [n], ["dp"]]}}
+        (tmp_path / f"d.r{rank}.json").write_text(json.dumps({**note, "rank": rank, "mesh": {"dp": 2}}))
+    (tmp_path / "base.json").write_text(json.dumps({"inputs": [["x", "w"]]}))
+    facts = export(tmp_path / "base.fx.txt", [tmp_path / f"d.r{r}.fx.txt" for r in (0, 1)], "dp=2")
+    assert sorted((row[0], row[3], row[4]) for row in facts["shard"]) == [
+        ("r0/x", "0:0:3", "[0:1x3]|dp=r2"), ("r1/x", "0:3:5", "[0:1x2]|dp=r2")
+    ]  # fmt: skip
