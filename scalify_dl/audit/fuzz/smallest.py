@@ -16,6 +16,7 @@ BY_OP = (
 )  # fmt: skip
 BY_TENSOR = (
     "tensor", "dim", "literal", "literal_rational", "literal_hash", "literal_item", "range", "assume", "tensor_name",
+    "output_name",
 )  # fmt: skip
 
 
