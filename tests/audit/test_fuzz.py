@@ -48,8 +48,8 @@ UNSOUND = [
 @pytest.mark.parametrize(("file", "old", "new"), UNSOUND)
 def test_an_unsound_lemma_is_found_with_a_small_graph(tmp_path: Path, file: str, old: str, new: str) -> None:
     main = edited(tmp_path, file, old, new)
-    report = check_rules(main=main, pairs=1500, seconds=90, seed=5, stop=2, prefer=("unary", "binary"))
-    found = min(report.unsound, key=lambda unsound: len(unsound.tables["op"]))  # one may need a scatter, another nothing
+    report = check_rules(main=main, pairs=1500, seconds=90, seed=5, stop=4, prefer=("unary", "binary"))
+    found = min(report.unsound, key=lambda unsound: len(unsound.tables["op"]))  # the first may need many ops
     assert len(found.tables["op"]) <= 8
     assert "derived, but false" in found.listing()
     assert found.rules
