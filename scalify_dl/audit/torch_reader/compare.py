@@ -60,7 +60,7 @@ class Rounded(Machine):
                 continue
             rounded = round_to(x, dtype)
             if self.jitter is not None:
-                step = 1 + EPSILON.get(dtype, 0.1) * self.jitter.choice([-1.0, 1.0], x.shape)
+                step = 1 + EPSILON.get(dtype, 0.1) * self.jitter.choice([-1.0, 0.0, 1.0], x.shape)
                 exact = (rounded == x) & (np.abs(x) < 2**20) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
                 rounded = np.where(exact, rounded, rounded * step)
                 sign = self.jitter.choice([-1.0, 1.0], x.shape)

@@ -96,4 +96,5 @@ def _same(a: Any, b: torch.Tensor) -> bool:
         return bool(((a == b) | ((a != a) & (b != b))).all())
     wide = b.double()
     largest = wide[wide.isfinite()].abs().max().item() if bool(wide.isfinite().any()) else 0.0
-    return torch.allclose(a.double(), wide, rtol=0, atol=ULPS * torch.finfo(b.dtype).eps * largest, equal_nan=True)
+    room = ULPS * torch.finfo(b.dtype).eps * largest
+    return bool(torch.allclose(a.double(), wide, rtol=0, atol=room, equal_nan=True))

@@ -111,6 +111,14 @@ def test_unknown_op_is_kept_and_said() -> None:
     assert op.symbols["reason"]
 
 
+def test_a_way_between_two_tensors_by_a_complex_number_is_unknown() -> None:
+    graph = read_text(
+        body('y: "c64[4]" = torch.ops.aten.lerp.Scalar(x, x, (0.5 + 2j))', returned="(y,)").replace("f32[4]", "c64[4]")
+    )
+    (op,) = graph.ops
+    assert op.kind == "unknown:aten.lerp.Scalar"
+
+
 def test_foreign_op_is_opaque_with_results_by_item() -> None:
     graph = read_text(
         body("k = torch.ops.mine.kernel.default(x, 1e-05)", 'a: "f32[4]" = k[0]', 'b: "i32[2]" = k[2]', returned="(a,)")

@@ -317,6 +317,8 @@ def lerp(c: Context, start: Tensor, end: Tensor, weight: Value) -> Tensor:
         rest = c.subtract(1, weight) if isinstance(weight, Tensor) else 1 - weight  # (a number has no type of its own)
         return c.subtract(end, c.multiply(c.subtract(end, start), rest))
 
+    if isinstance(weight, complex):
+        raise Unsupported("lerp by a complex number")
     if not isinstance(weight, Tensor):
         return from_start() if -0.5 < weight < 0.5 else from_end()
     return c.select(c.compare("LT", c.unary("abs", weight), 0.5), from_start(), from_end())
