@@ -306,7 +306,7 @@ def _independent(formulas: Sequence[Expression]) -> list[Expression]:
 
 
 def _multiple(formula: Expression, of: Expression) -> bool:
-    return (formula / of).is_polynomial
+    return of.is_term and (formula / of).is_polynomial
 
 
 def _at_least(size: Expression) -> str:

@@ -137,6 +137,9 @@ class Fold:
 
     def _slot(self, slot: Slot) -> list[Tensor]:
         if slot.some.kind == LOADER:
+            few = min(slot.ops.values(), key=lambda op: len(op.makes))
+            if len(few.makes) != len(slot.some.makes):
+                raise NotFolded("ranks load different numbers of tensors", few.id)
             return [
                 self.out.given.batch({unit: op.makes[n] for unit, op in slot.ops.items()})
                 for n in range(len(slot.some.makes))

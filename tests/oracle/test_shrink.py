@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from scalify_dl.audit import audit
@@ -106,6 +106,7 @@ def test_a_mean_over_a_count_of_labels_is_the_mean_by_the_number_that_the_count_
 
 
 @given(st.integers(0, 400))
+@example(8)  # tokens in slots: as many slots as tokens
 @settings(max_examples=60, deadline=None)
 def test_random_pairs_keep_their_truth_at_small_sizes(seed: int) -> None:
     """What the rules derive at full size is true of the shrunk program, and every derived layout translates."""

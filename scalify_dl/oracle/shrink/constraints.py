@@ -102,7 +102,9 @@ def elementwise(s: Shapes, op: Op) -> None:
     scale."""
     s.alike(op)
     tensors = [*op.operands, *op.results]
-    if op.kind in (
+    if op.kind == "convert" and s.program.tensors[op.operands[0]].dtype[0] not in "sup":
+        s.keep_counts(op.results)  # numbers that were counted or computed as reals: slots of tokens
+    elif op.kind in (
         "add",
         "subtract",
         "maximum",
