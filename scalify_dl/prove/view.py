@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from typing import Any
 
 from scalify_dl.facts.names import readable
@@ -24,6 +25,8 @@ Correspondences = dict[str, list[tuple[str, str, str, str]]]
 """Distributed tensor → what it holds: (its piece, baseline tensor, piece of that, layout text)."""
 
 _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", "<string>")
+_CAPTURE = "scalify_dl/capture/"
+"""Frames from here on outwards are those of who captured the step."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,8 @@ class OpView:
 
 def user_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     """The frames of the user's own files, innermost first; all of them where there are no such frames."""
-    every = tuple(frames)
+    given = tuple(frames)
+    every = tuple(takewhile(lambda frame: _CAPTURE not in frame.file, given)) or given
     return tuple(f for f in every if not any(mark in f.file for mark in _LIBRARY)) or every
 
 

@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from scalify_dl.prove.verdict import Assumption, Frame, OutputVerdict, Report, RootCause, Verdict, overall
+from scalify_dl.prove.view import user_frames
 from scalify_dl.report import html, sarif, terminal
 from scalify_dl.report import json as json_report
 
@@ -210,3 +211,10 @@ def test_the_worst_output_decides() -> None:
     with pytest.raises(ValueError, match="no output"):
         overall([])
     assert [v.exit_code for v in (proved, refuted, unknown)] == [0, 1, 3]
+
+
+def test_frames_of_who_captured_a_step_are_not_shown() -> None:
+    step = [Frame("train.py", 62, "mlp"), Frame("/usr/lib/python3/x.py", 1, "call"), Frame("train.py", 38, "step")]
+    outside = [Frame("scalify_dl/capture/jax/step.py", 79, "capture_step"), Frame("main.py", 5, "main")]
+    assert user_frames([*step, *outside]) == (step[0], step[2])
+    assert user_frames(outside) == tuple(outside)
