@@ -85,6 +85,8 @@ CASES: list[Case] = [
     case("clamp_min", lambda x: aten.clamp_min(x, 0.1), lambda: [real(9)]),
     case("addcmul", lambda x, y, z: aten.addcmul(x, y, z, value=0.5), lambda: [real(3), real(3), real(3)]),
     case("addcdiv", lambda x, y, z: aten.addcdiv(x, y, z, value=0.5), lambda: [real(3), real(3), positive(3)]),
+    case("threshold_of_integers", lambda x: aten.threshold_backward(x, x, -1.5),
+         lambda: [torch.tensor([-2, -1, 0, 3], dtype=torch.int32)]),
     case("lerp", lambda x, y: aten.lerp(x, y, 0.3), lambda: [real(3), real(3)]),
     case("silu_backward", aten.silu_backward, lambda: [real(6), real(6)]),
     case("sigmoid_backward", aten.sigmoid_backward, lambda: [real(6), real(6)]),

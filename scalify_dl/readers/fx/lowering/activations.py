@@ -57,6 +57,9 @@ def tanh_backward(c: Context, grad: Tensor, out: Tensor) -> Tensor:
 
 @lower("aten.threshold_backward")
 def threshold_backward(c: Context, grad: Tensor, x: Tensor, threshold: Number) -> Tensor:
+    """A gradient where x is above the threshold, which is a number of x's kind."""
+    if category(x.dtype) < 2:
+        threshold = int(threshold)
     return c.select(c.compare("LE", x, threshold), 0, grad, dtype=result_type((grad, x)))
 
 
