@@ -135,6 +135,27 @@ def places_of_which_another_router_picks() -> Pair:
     return pair_of(Layer(deal))
 
 
+def places_in(dtype: str) -> Deal:
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        chosen = one_hot(g, ids, EXPERTS)
+        place = g.emit("convert", [places(g, chosen, Routing())], dtype=dtype)
+        return dispatch(g, chosen, g.emit("convert", [place], dtype="s32"))
+
+    return deal
+
+
+@trial
+def places_as_truths() -> Pair:
+    """All tokens of an expert but the first share slot 1."""
+    return pair_of(Layer(places_in("pred")), experts=2)
+
+
+@trial
+def places_of_two_bits() -> Pair:
+    """The fifth token of an expert shares slot 0 with the first."""
+    return pair_of(Layer(places_in("u2")), experts=1)
+
+
 def logarithm(g: Graph, x: Tensor) -> Tensor:
     """-inf where x is below -0.8."""
     more = g.emit("add", [x, g.splat(0.8, "f32", x.shape)])
