@@ -1,4 +1,4 @@
-"""The command line, `dlverify`. Each command imports what it needs when it runs, so that starting costs little.
+"""The command line, `dlverify`. A command imports what it needs when it runs, typer only where arguments are not plain.
 
 Exit status: 0 PROVED, 1 REFUTED, 3 UNKNOWN, 2 bad input; 70 an error of this program, 130 interrupted.
 """
@@ -10,98 +10,75 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
-import typer
-
+from scalify_dl.arguments import Argument, Command, Option, read
 from scalify_dl.errors import InputError
 from scalify_dl.prove.options import Options
-from scalify_dl.pysouffle.command import datalog
 
-app = typer.Typer(
-    name="dlverify",
-    help="Prove that a distributed ML program computes what its single-device baseline computes, or show where not.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_HELP = "Prove that a distributed ML program computes what its single-device baseline computes, or show where not."
+_GROUPS = {"rules": "Work with rule files.", "readers": "Work with the readers of programs."}
+_COMMANDS: list[Command] = []
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        from scalify_dl import __version__
+def _command(name: str = "", group: str = "", **makers: Callable[..., Any]) -> Callable[[_F], _F]:
+    """Enters a command. In place of some of its parameters stand those of a function that makes the argument."""
 
-        print(f"dlverify {__version__}")
-        raise typer.Exit
+    def enter(function: _F) -> _F:
+        _COMMANDS.append(Command(name or function.__name__, lambda: function, makers, group))
+        return function
 
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Prove that a distributed ML program computes what its single-device baseline computes, or show where not."""
+    return enter
 
 
-rules_app = typer.Typer(help="Work with rule files.", no_args_is_help=True)
-app.add_typer(rules_app, name="rules")
-readers_app = typer.Typer(help="Work with the readers of programs.", no_args_is_help=True)
-app.add_typer(readers_app, name="readers")
-
-FactsDir = Annotated[Path, typer.Argument(metavar="FACTS", help="Directory of fact tables.")]
-Base = Annotated[Path, typer.Argument(metavar="BASE", help="Dump of the single-device program.")]
-Dist = Annotated[
-    list[Path], typer.Argument(metavar="DIST...", help="One SPMD program, or one per rank in row-major mesh order.")
-]
-Mesh = Annotated[str, typer.Option("--mesh", help="Mesh axes and sizes, major first: dp=2,tp=4.")]
-Relate = Annotated[Path | None, typer.Option("--relate", metavar="F.yaml", help="Relations file: placement of inputs.")]
+FactsDir = Annotated[Path, Argument("FACTS", help="Directory of fact tables.")]
+Base = Annotated[Path, Argument("BASE", help="Dump of the single-device program.")]
+Dist = Annotated[list[Path], Argument("DIST...", help="One SPMD program, or one per rank in row-major mesh order.")]
+Mesh = Annotated[str, Option("--mesh", help="Mesh axes and sizes, major first: dp=2,tp=4.")]
+Relate = Annotated[Path | None, Option("--relate", metavar="F.yaml", help="Relations file: placement of inputs.")]
 Rules = Annotated[
-    list[Path] | None, typer.Option("--rules", metavar="F.dl...", help="Further rule files (meanings of opaque ops).")
+    list[Path] | None, Option("--rules", metavar="F.dl...", help="Further rule files (meanings of opaque ops).")
 ]
 Meanings = Annotated[
     list[Path] | None,
-    typer.Option("--meaning", metavar="F.py", help="Python file with numeric meanings of opaque calls (repeatable)."),
+    Option("--meaning", metavar="F.py", help="Python file with numeric meanings of opaque calls (repeatable)."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-Out = Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Keep facts and derived relations here.")]
-CertificateOut = Annotated[Path | None, typer.Option("--certificate", metavar="F", help="Write the proof here.")]
-Strict = Annotated[bool, typer.Option("--strict", help="An assumption that is not accepted makes the verdict UNKNOWN.")]
+Json = Annotated[bool, Option("--json", help="Print one JSON object.")]
+Out = Annotated[Path | None, Option("--out", metavar="DIR", help="Keep facts and derived relations here.")]
+CertificateOut = Annotated[Path | None, Option("--certificate", metavar="F", help="Write the proof here.")]
+Strict = Annotated[bool, Option("--strict", help="An assumption that is not accepted makes the verdict UNKNOWN.")]
 Accept = Annotated[
-    Path | None, typer.Option("--accept", metavar="F", help="File of agreed assumptions (see docs/verdicts.md).")
+    Path | None, Option("--accept", metavar="F", help="File of agreed assumptions (see docs/verdicts.md).")
 ]
-Sarif = Annotated[Path | None, typer.Option("--sarif", metavar="F", help="Write SARIF 2.1.0 for code scanning.")]
-Html = Annotated[Path | None, typer.Option("--html", metavar="F", help="Write a single-file HTML report.")]
+Sarif = Annotated[Path | None, Option("--sarif", metavar="F", help="Write SARIF 2.1.0 for code scanning.")]
+Html = Annotated[Path | None, Option("--html", metavar="F", help="Write a single-file HTML report.")]
 
 
-def _above_zero(given: float | None) -> float | None:
-    if given is not None and given <= 0:
-        raise typer.BadParameter("a number above 0 was expected")
+def _above_zero(given: float) -> float:
+    if given <= 0:
+        raise ValueError("a number above 0 was expected")
     return given
 
 
 Timeout = Annotated[
-    float | None, typer.Option("--timeout", metavar="SECONDS", callback=_above_zero, help="Give up after this long.")
+    float | None, Option("--timeout", metavar="SECONDS", check=_above_zero, help="Give up after this long.")
 ]
-MaxMemory = Annotated[
-    int | None, typer.Option("--max-memory", metavar="MB", min=1, help="Give up above this much memory.")
-]
+MaxMemory = Annotated[int | None, Option("--max-memory", metavar="MB", least=1, help="Give up above this much memory.")]
 Symbolic = Annotated[
     str | None,
-    typer.Option("--symbolic", metavar="NAMES", help="Prove for all sizes: tp,batch=tokens:0."),
+    Option("--symbolic", metavar="NAMES", help="Prove for all sizes: tp,batch=tokens:0."),
 ]
 Sample = Annotated[
     list[str] | None,
-    typer.Option("--sample", metavar="'BASE DIST tp=4'", help="The same pair at other sizes."),
+    Option("--sample", metavar="'BASE DIST tp=4'", help="The same pair at other sizes."),
 ]
 Size = Annotated[
     list[str] | None,
-    typer.Option("--size", metavar="INPUT:DIM=N", help="A size that the dumps leave open: tokens:0=8, or s77=8."),
+    Option("--size", metavar="INPUT:DIM=N", help="A size that the dumps leave open: tokens:0=8, or s77=8."),
 ]
-NoRefute = Annotated[bool, typer.Option("--no-refute", help="Do not look for a counterexample.")]
+NoRefute = Annotated[bool, Option("--no-refute", help="Do not look for a counterexample.")]
 
 
 def _options(
@@ -128,24 +105,6 @@ def _pair(base: Base, dist: Dist, mesh: Mesh, size: Size = None) -> Any:
     return Capture(base, tuple(dist), mesh, sizes=Sizes.parse(size or ()))
 
 
-def _command(**makers: Callable[..., Any]) -> Callable[[Callable[..., None]], None]:
-    """Registers a command. In place of some of its parameters stand those of a function that makes the argument."""
-
-    def register(command: Callable[..., None]) -> None:
-        own = signature(command, eval_str=True).parameters
-        shared = {name: signature(make, eval_str=True).parameters for name, make in makers.items()}
-
-        def run(**given: Any) -> None:
-            made = {name: make(**{p: given.pop(p) for p in shared[name]}) for name, make in makers.items()}
-            command(**given, **made)
-
-        flat = [p for name, one in own.items() for p in shared.get(name, {name: one}).values()]
-        run.__signature__ = Signature([p.replace(kind=Parameter.KEYWORD_ONLY) for p in flat])  # type: ignore[attr-defined]
-        app.command(command.__name__, help=command.__doc__)(run)
-
-    return register
-
-
 @_command(pair=_pair, options=_options, written=_written)
 def verify(
     pair: Any,
@@ -154,7 +113,7 @@ def verify(
     relate: Relate = None,
     symbolic: Symbolic = None,
     sample: Sample = None,
-) -> None:
+) -> int:
     """Read two programs and say whether DIST computes what BASE computes."""
     pair, options = replace(pair, relate=relate), replace(options, **written)
     if sample and symbolic is None:
@@ -164,47 +123,47 @@ def verify(
             raise InputError("--sarif and --html report on one size: they do not go with --symbolic")
         from scalify_dl.commands import family as families
 
-        raise typer.Exit(families.symbolic(pair, symbolic, sample or [], options))
+        return families.symbolic(pair, symbolic, sample or [], options)
     from scalify_dl.commands import run as command
 
-    raise typer.Exit(command.verify(pair, options))
+    return command.verify(pair, options)
 
 
 @_command(options=_options)
 def family(
-    file: Annotated[Path, typer.Argument(metavar="F.yaml", help="Symbols and captures (see docs/symbolic.md).")],
+    file: Annotated[Path, Argument("F.yaml", help="Symbols and captures (see docs/symbolic.md).")],
     options: Options,
-) -> None:
+) -> int:
     """One verdict for all sizes of a program that was captured at several."""
     from scalify_dl.commands import family as command
 
-    raise typer.Exit(command.family(file, options))
+    return command.family(file, options)
 
 
 @_command(options=_options, written=_written)
-def run(facts: FactsDir, options: Options, written: dict[str, Any]) -> None:
+def run(facts: FactsDir, options: Options, written: dict[str, Any]) -> int:
     """Facts to verdict. On a directory of fact sets: all of them, ending with a table."""
     from scalify_dl.commands import run as command
 
-    raise typer.Exit(command.run(facts, replace(options, **written)))
+    return command.run(facts, replace(options, **written))
 
 
 @_command(options=_options, written=_written)
 def plan(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="Directory of plan tables (see docs/plans.md).")],
+    path: Annotated[Path, Argument("PATH", help="Directory of plan tables (see docs/plans.md).")],
     options: Options,
     written: dict[str, Any],
-) -> None:
+) -> int:
     """Say whether a training plan (stages, micro-batches, reducers) computes what the single-device step computes."""
     from scalify_dl.commands import plan as command
 
-    raise typer.Exit(command.plan(path, replace(options, **written)))
+    return command.plan(path, replace(options, **written))
 
 
 @_command(pair=_pair)
 def export(
     pair: Any,
-    out: Annotated[Path, typer.Option("-o", "--out", metavar="FACTS", help="Directory to write the fact tables to.")],
+    out: Annotated[Path, Option("-o", "--out", metavar="FACTS", help="Directory to write the fact tables to.")],
     relate: Relate = None,
 ) -> None:
     """Read two programs and write their fact tables."""
@@ -216,7 +175,7 @@ def export(
 @_command(pair=_pair)
 def relate(
     pair: Any,
-    out: Annotated[Path | None, typer.Option("-o", metavar="F.yaml", help="Write here, not to stdout.")] = None,
+    out: Annotated[Path | None, Option("-o", metavar="F.yaml", help="Write here, not to stdout.")] = None,
 ) -> None:
     """Print a relations-file template: every pairing of inputs, what was guessed and what is ambiguous."""
     from scalify_dl.commands import inputs
@@ -224,7 +183,7 @@ def relate(
     inputs.relate(pair, out)
 
 
-@app.command()
+@_command()
 def facts(directory: FactsDir) -> None:
     """Check a facts directory and say what is in it."""
     from scalify_dl.commands import inputs
@@ -232,28 +191,28 @@ def facts(directory: FactsDir) -> None:
     inputs.summary(directory)
 
 
-@app.command()
+@_command()
 def explain(
     directory: FactsDir,
-    tensor: Annotated[str, typer.Argument(metavar="TENSOR", help="Id or name of a tensor.")],
+    tensor: Annotated[str, Argument("TENSOR", help="Id or name of a tensor.")],
     rules: Rules = None,
-    depth: Annotated[int, typer.Option("--depth", help="How many steps to show below the tensor.")] = 6,
+    depth: Annotated[int, Option("--depth", help="How many steps to show below the tensor.")] = 6,
     json: Json = False,
-) -> None:
+) -> int:
     """Print in words why TENSOR corresponds to a baseline tensor, or what is missing."""
     from scalify_dl.commands import explain as command
 
-    raise typer.Exit(command.explain(directory, tensor, tuple(rules or ()), depth=depth, as_json=json))
+    return command.explain(directory, tensor, tuple(rules or ()), depth=depth, as_json=json)
 
 
-@app.command()
+@_command()
 def query(
     directory: FactsDir,
-    text: Annotated[str, typer.Argument(metavar="QUERY", help="""A body such as 'corr(D,_,T,_,L), op(D,_,"dot")'.""")],
+    text: Annotated[str, Argument("QUERY", help="""A body such as 'corr(D,_,T,_,L), op(D,_,"dot")'.""")],
     rules: Rules = None,
     json: Json = False,
-    tsv: Annotated[bool, typer.Option("--tsv", help="Print tab-separated rows.")] = False,
-    limit: Annotated[int, typer.Option("--limit", help="Most rows to show as a table (0: all).")] = 100,
+    tsv: Annotated[bool, Option("--tsv", help="Print tab-separated rows.")] = False,
+    limit: Annotated[int, Option("--limit", help="Most rows to show as a table (0: all).")] = 100,
 ) -> None:
     """Ask ad hoc Datalog over facts and results (a facts directory, or what --out wrote)."""
     from scalify_dl.commands import query as command
@@ -261,63 +220,63 @@ def query(
     command.query(directory, text, tuple(rules or ()), as_json=json, as_tsv=tsv, limit=limit)
 
 
-@app.command()
+@_command()
 def audit(
     directory: FactsDir,
     relations: Annotated[
-        Path | None, typer.Option("--relations", metavar="DIR", help="Relations to check, if not those derived here.")
+        Path | None, Option("--relations", metavar="DIR", help="Relations to check, if not those derived here.")
     ] = None,
     rules: Rules = None,
     meaning: Meanings = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Check every correspondence numerically: the derived ones, or a table that somebody else made."""
     from scalify_dl.commands import audit as command
 
-    raise typer.Exit(command.audit(directory, relations, tuple(rules or ()), meaning or [], as_json=json))
+    return command.audit(directory, relations, tuple(rules or ()), meaning or [], as_json=json)
 
 
-@app.command()
+@_command()
 def check(
-    certificate: Annotated[Path, typer.Argument(metavar="CERT", help="What --certificate wrote.")],
+    certificate: Annotated[Path, Argument("CERT", help="What --certificate wrote.")],
     directory: FactsDir,
     rules: Rules = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Replay a proof against the facts with the independent checker."""
     from scalify_dl.commands import check as command
 
-    raise typer.Exit(command.check(certificate, directory, tuple(rules or ()), as_json=json))
+    return command.check(certificate, directory, tuple(rules or ()), as_json=json)
 
 
-@app.command()
+@_command()
 def schedule(
-    inputs: Annotated[list[Path], typer.Argument(metavar="INPUT...", help="A schedule, such as torch's pipeline CSV.")],
+    inputs: Annotated[list[Path], Argument("INPUT...", help="A schedule, such as torch's pipeline CSV.")],
     sends: Annotated[
-        str, typer.Option("--sends", metavar="blocking|buffered|N|both", help="How many messages a channel holds.")
+        str, Option("--sends", metavar="blocking|buffered|N|both", help="How many messages a channel holds.")
     ] = "both",
     streams: Annotated[
-        str, typer.Option("--streams", metavar="pair|direction|rank|host", help="How a rank's messages are queued.")
+        str, Option("--streams", metavar="pair|direction|rank|host", help="How a rank's messages are queued.")
     ] = "pair",
-    durations: Annotated[str, typer.Option("--durations", metavar="F=10,B=20", help="Times of actions.")] = "",
+    durations: Annotated[str, Option("--durations", metavar="F=10,B=20", help="Times of actions.")] = "",
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="F", help="Draw the timeline: a .svg, or a .html to zoom in.")
+        Path | None, Option("--plot", metavar="F", help="Draw the timeline: a .svg, or a .html to zoom in.")
     ] = None,
     timeout: Timeout = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Say whether a schedule can hang, race or read too early, and what it costs."""
     from scalify_dl.commands import schedule as command
 
     status = command.schedule(
         inputs, sends=sends, streams=streams, durations=durations, timeout=timeout, as_json=json, picture=plot
     )
-    raise typer.Exit(status)
+    return status
 
 
-@rules_app.command("list")
+@_command("list", "rules")
 def rules_list(
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Else the shipped ones.")] = None,
+    files: Annotated[list[Path] | None, Argument("[FILES]...", help="Else the shipped ones.")] = None,
     json: Json = False,
 ) -> None:
     """Print all lemmas: id, place, statement."""
@@ -326,9 +285,9 @@ def rules_list(
     command.rules_list(files or [], as_json=json)
 
 
-@rules_app.command("show")
+@_command("show", "rules")
 def rules_show(
-    lemma: Annotated[str, typer.Argument(metavar="ID", help="A lemma, as verdicts and `rules list` name it.")],
+    lemma: Annotated[str, Argument("ID", help="A lemma, as verdicts and `rules list` name it.")],
     json: Json = False,
 ) -> None:
     """Print a lemma: what it says, why it is sound, an example, a wrong twin, its rules."""
@@ -337,38 +296,51 @@ def rules_show(
     command.rules_show(lemma, as_json=json)
 
 
-@rules_app.command("check")
+@_command("check", "rules")
 def rules_check(
-    files: Annotated[list[Path] | None, typer.Argument(metavar="[FILES]...", help="Rule files to fuzz.")] = None,
+    files: Annotated[list[Path] | None, Argument("[FILES]...", help="Rule files to fuzz.")] = None,
     meaning: Meanings = None,
-    seconds: Annotated[float, typer.Option("--seconds", help="CPU seconds to spend.")] = 60.0,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write results as JSON, each minute and at the end.")
-    ] = None,
+    seconds: Annotated[float, Option("--seconds", help="CPU seconds to spend.")] = 60.0,
+    seed: Annotated[int, Option("--seed")] = 0,
+    out: Annotated[Path | None, Option("--out", help="Write results as JSON, each minute and at the end.")] = None,
     json: Json = False,
-) -> None:
+) -> int:
     """Fuzz the rules: random small graphs, everything derived is checked numerically."""
     from scalify_dl.commands.rules_check import rules_check as command
 
-    raise typer.Exit(command(files or [], meanings=meaning or [], seconds=seconds, seed=seed, out=out, as_json=json))
+    return command(files or [], meanings=meaning or [], seconds=seconds, seed=seed, out=out, as_json=json)
 
 
-@readers_app.command("check")
+@_command("check", "readers")
 def readers_check(
-    framework: Annotated[str, typer.Argument(metavar="FRAMEWORK", help="Whose programs: torch or jax.")],
-    seconds: Annotated[float, typer.Option("--seconds", help="CPU seconds to spend.")] = 60.0,
-    count: Annotated[int | None, typer.Option("--count", help="Programs after which to stop.")] = None,
-    seed: Annotated[int, typer.Option("--seed")] = 0,
+    framework: Annotated[str, Argument("FRAMEWORK", help="Whose programs: torch or jax.")],
+    seconds: Annotated[float, Option("--seconds", help="CPU seconds to spend.")] = 60.0,
+    count: Annotated[int | None, Option("--count", help="Programs after which to stop.")] = None,
+    seed: Annotated[int, Option("--seed")] = 0,
     json: Json = False,
-) -> None:
+) -> int:
     """Fuzz a reader: random programs, what is read of them is compared with what the framework computes."""
     from scalify_dl.commands.readers import readers_check as command
 
-    raise typer.Exit(command(framework, seconds=seconds, seed=seed, count=count, as_json=json))
+    return command(framework, seconds=seconds, seed=seed, count=count, as_json=json)
 
 
-app.command()(datalog)
+def _datalog() -> Callable[..., Any]:
+    from scalify_dl.pysouffle.command import datalog
+
+    return datalog
+
+
+_COMMANDS.append(Command("datalog", _datalog, {}, ""))
+
+
+def __getattr__(name: str) -> Any:
+    """`app`: the command line as an application of typer, which is imported when it is asked for."""
+    if name == "app":
+        from scalify_dl.typer_app import typer_app
+
+        return typer_app(_COMMANDS, "dlverify", _HELP, _GROUPS)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _spread_rules(argv: list[str]) -> list[str]:
@@ -394,7 +366,13 @@ def main() -> None:
     """Entry point of the `dlverify` script."""
     try:
         try:
-            app(_spread_rules(sys.argv[1:]))
+            argv = _spread_rules(sys.argv[1:])
+            plain = read(_COMMANDS, argv)
+            if plain is None:
+                __getattr__("app")(argv)
+            else:
+                command, given = plain
+                sys.exit(command(**given))
         finally:
             sys.stdout.flush()
     except OSError as error:

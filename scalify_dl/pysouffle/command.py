@@ -6,8 +6,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from scalify_dl.arguments import Argument, Option
 from scalify_dl.errors import InputError
 
 if TYPE_CHECKING:
@@ -15,35 +14,25 @@ if TYPE_CHECKING:
 
 
 def datalog(
-    program: Annotated[Path, typer.Argument(metavar="PROGRAM.dl", help="The program.")],
-    facts: Annotated[Path, typer.Option("-F", "--fact-dir", metavar="DIR", help="Folder of the .facts files.")] = Path(
-        "."
-    ),
+    program: Annotated[Path, Argument("PROGRAM.dl", help="The program.")],
+    facts: Annotated[Path, Option("-F", "--fact-dir", metavar="DIR", help="Folder of the .facts files.")] = Path("."),
     output: Annotated[
-        str, typer.Option("-D", "--output-dir", metavar="DIR", help="Folder for results; - prints them.")
+        str, Option("-D", "--output-dir", metavar="DIR", help="Folder for results; - prints them.")
     ] = ".",
     include: Annotated[
-        list[Path] | None, typer.Option("-I", "--include-dir", metavar="DIR", help="Where #include looks too.")
+        list[Path] | None, Option("-I", "--include-dir", metavar="DIR", help="Where #include looks too.")
     ] = None,
-    macro: Annotated[
-        list[str] | None, typer.Option("-M", "--macro", metavar="NAME=VALUE", help="Define a macro.")
-    ] = None,
-    no_warn: Annotated[
-        bool, typer.Option("-w", "--no-warn", help="No warnings; missing facts files are empty.")
-    ] = False,
-    jobs: Annotated[
-        str, typer.Option("-j", "--jobs", metavar="N", help="Accepted and ignored: one thread is used.")
-    ] = "1",
-    engine: Annotated[str, typer.Option(metavar="ENGINE", help="embedded, souffle or souffle-compiled.")] = "embedded",
-    word_size: Annotated[int | None, typer.Option(metavar="32|64", help="Numbers wrap at this many bits.")] = None,
-    timeout: Annotated[float | None, typer.Option(metavar="SECONDS", help="Give up after this long.")] = None,
-    max_tuples: Annotated[int | None, typer.Option(metavar="N", help="Give up above this many tuples.")] = None,
-    max_memory: Annotated[int | None, typer.Option(metavar="MB", help="Give up above this much memory.")] = None,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Print time and tuples per rule to standard error.")
-    ] = False,
-    explain: Annotated[list[str] | None, typer.Option(metavar="ATOM", help='Print a proof: \'path("a","b")\'.')] = None,
-    why_not: Annotated[list[str] | None, typer.Option(metavar="ATOM", help="Print why there is no such tuple.")] = None,
+    macro: Annotated[list[str] | None, Option("-M", "--macro", metavar="NAME=VALUE", help="Define a macro.")] = None,
+    no_warn: Annotated[bool, Option("-w", "--no-warn", help="No warnings; missing facts files are empty.")] = False,
+    jobs: Annotated[str, Option("-j", "--jobs", metavar="N", help="Accepted and ignored: one thread is used.")] = "1",
+    engine: Annotated[str, Option(metavar="ENGINE", help="embedded, souffle or souffle-compiled.")] = "embedded",
+    word_size: Annotated[int | None, Option(metavar="32|64", help="Numbers wrap at this many bits.")] = None,
+    timeout: Annotated[float | None, Option(metavar="SECONDS", help="Give up after this long.")] = None,
+    max_tuples: Annotated[int | None, Option(metavar="N", help="Give up above this many tuples.")] = None,
+    max_memory: Annotated[int | None, Option(metavar="MB", help="Give up above this much memory.")] = None,
+    profile: Annotated[bool, Option("--profile", help="Print time and tuples per rule to standard error.")] = False,
+    explain: Annotated[list[str] | None, Option(metavar="ATOM", help='Print a proof: \'path("a","b")\'.')] = None,
+    why_not: Annotated[list[str] | None, Option(metavar="ATOM", help="Print why there is no such tuple.")] = None,
 ) -> None:
     """Run a Datalog program (Soufflé's dialect) on a folder of facts."""
     from scalify_dl.pysouffle import Program

@@ -1,0 +1,79 @@
+"""The same commands for typer: help, and every way to write an argument or to get it wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import Annotated, Any, get_args
+
+import typer
+
+from .arguments import Argument, Command, Option
+
+
+def typer_app(commands: Sequence[Command], name: str, help: str, groups: Mapping[str, str]) -> typer.Typer:
+    """Commands as an application of this name; `groups`: what those of each group are for."""
+    app = typer.Typer(
+        name=name,
+        help=help,
+        no_args_is_help=True,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback(help=help)(_root)
+    apps = {group: typer.Typer(help=text, no_args_is_help=True) for group, text in groups.items()}
+    for group, inner in apps.items():
+        app.add_typer(inner, name=group)
+    for command in commands:
+        into = apps[command.group] if command.group else app
+        into.command(command.name, help=command.get().__doc__)(_function(command))
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from scalify_dl import __version__
+
+        print(f"dlverify {__version__}")
+        raise typer.Exit
+
+
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+def _function(command: Command) -> Callable[..., None]:
+    """A function with the signature that typer reads."""
+
+    def run(**given: Any) -> None:
+        raise typer.Exit(command(**given))
+
+    flat = [p.replace(kind=Parameter.KEYWORD_ONLY, annotation=_annotation(p.annotation)) for p in command.parameters()]
+    run.__signature__ = Signature(flat)  # type: ignore[attr-defined]
+    return run
+
+
+def _annotation(declared: Any) -> Any:
+    type_, said = get_args(declared)
+    if isinstance(said, Argument):
+        return Annotated[type_, typer.Argument(metavar=said.metavar, help=said.help)]
+    assert isinstance(said, Option)
+    check = _checked(said.check) if said.check else None
+    return Annotated[
+        type_, typer.Option(*said.names, metavar=said.metavar, help=said.help, callback=check, min=said.least)
+    ]
+
+
+def _checked(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def checked(given: Any) -> Any:
+        try:
+            return None if given is None else check(given)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+
+    return checked
