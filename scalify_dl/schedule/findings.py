@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
 
 from scalify_dl.finding import Finding
 
@@ -22,12 +24,29 @@ def findings(schedule: Schedule, outcome: Outcome) -> list[Finding]:
     found: list[Finding] = []
     for kind in (say.wrong_messages, say.mismatches, say.unmatched, say.deadlock, say.unread, say.races, say.too_early,
                  say.orphans):  # fmt: skip
-        some = list(kind())
+        some = _alike(kind())
         found += some[:MOST]
         if len(some) > MOST:
             last = some[MOST]
             found.append(Finding(last.kind, last.level, f"{len(some) - MOST} more of this kind: {last.text} …"))
     return found
+
+
+def _alike(found: Iterable[Finding]) -> list[Finding]:
+    """Those of ranks that run one program, at one place of it, are one."""
+    ranks: dict[Any, list[int]] = {}
+    first: dict[Any, Finding] = {}
+    for n, finding in enumerate(found):
+        place = tuple((e.name, e.source) for e in finding.events)
+        key = (finding.level, finding.op, place) if all(source for _, source in place) and finding.events else n
+        first.setdefault(key, finding)
+        if finding.rank is not None and finding.rank not in ranks.setdefault(key, []):
+            ranks[key].append(finding.rank)
+    for key, finding in first.items():
+        if len(ranks.get(key, ())) > 1:
+            others = f"likewise on ranks {', '.join(map(str, ranks[key][1:]))}"
+            first[key] = replace(finding, explains="; ".join(filter(None, (finding.explains, others))))
+    return list(first.values())
 
 
 class _Words:

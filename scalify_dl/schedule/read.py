@@ -10,6 +10,8 @@ from scalify_dl.readers.fx.reader import looks_like_fx
 
 from .flight_recorder import read_dump, read_dumps
 from .fx_waits import read_fx
+from .hlo.assignment import looks_like_assignment
+from .hlo.ranks import looks_like_hlo, read_hlo
 from .msccl_xml import looks_like_msccl, read_msccl
 from .pipeline import STREAMS, lower
 from .pipeline_csv import looks_like_orders, read_orders
@@ -17,7 +19,7 @@ from .tables import Schedule
 
 LARGEST = 1 << 30
 """Bytes of a file."""
-KINDS = "torch's pipeline CSV, Flight Recorder dumps of all ranks, an XML file of MSCCL, or FX graphs"
+KINDS = "torch's pipeline CSV, Flight Recorder dumps of all ranks, an XML file of MSCCL, scheduled HLO, or FX graphs"
 
 
 def read_schedule(
@@ -33,6 +35,10 @@ def read_schedule(
             raise InputError("no dump, but others are", file=paths[dumps.index(None)], expected="dumps of all ranks")
         return read_dumps(paths, [dump for dump in dumps if dump is not None])
     texts = [_text(path, data) for path, data in zip(paths, contents, strict=True)]
+    if any(looks_like_hlo(text) for text in texts):
+        if odd := [p for p, t in zip(paths, texts, strict=True) if not (looks_like_hlo(t) or looks_like_assignment(t))]:
+            raise InputError("no HLO, but others are", file=odd[0], expected="modules and their buffer assignments")
+        return read_hlo(paths, texts, streams)
     if len(paths) == 1 and looks_like_orders(texts[0]):
         return lower(read_orders(paths[0], texts[0]), streams, durations)
     if len(paths) == 1 and looks_like_msccl(texts[0]):

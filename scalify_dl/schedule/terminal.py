@@ -16,7 +16,9 @@ def render(result: Result) -> str:
             if text:
                 lines.append(f"   {word}: {text}")
     if result.makespan is not None:
-        lines += ["", f"makespan {result.makespan:,}; idle {_span(list(result.idle.values()))} of it on each rank"]
+        lines += [""]
+        if result.makespan:
+            lines.append(f"makespan {result.makespan:,}; idle {_span(list(result.idle.values()))} of it on each rank")
         for unit in ("activations", "bytes"):
             held = [units[unit] for units in result.peak.values() if unit in units]
             if held:

@@ -1,0 +1,1 @@
+"""Scheduled HLO as events: what is in flight between `-start` and `-done`, on which bytes."""
