@@ -20,6 +20,7 @@ from scalify_dl.schedule.verdict import Result, judge
 DUMPS = sorted((Path(__file__).parent / "hlo").glob("*.hlo"))
 HEADER = "HloModule m, is_scheduled=true, num_partitions=2\n\n"
 TYPE = "f32[64]{0}"
+OVER = "replica_groups={{0,1}}, use_global_device_ids=true, to_apply=%sum"
 FLYING = f"({TYPE}, {TYPE}, u32[])"
 
 
@@ -127,7 +128,7 @@ def test_a_collective_before_its_input_reads_nothing(tmp_path: Path) -> None:
     body = f"""
         %x = {TYPE} parameter(0)
         %y = {TYPE} parameter(1)
-        %s = {TYPE} all-reduce-start(%a), channel_id=1, replica_groups={{{{0,1}}}}, use_global_device_ids=true, to_apply=%sum
+        %s = {TYPE} all-reduce-start(%a), channel_id=1, {OVER}
         %a = {TYPE} add(%x, %y)
         ROOT %d = {TYPE} all-reduce-done(%s)
     """
@@ -150,9 +151,9 @@ def test_two_collectives_one_after_the_other_are_fine(tmp_path: Path) -> None:
     body = f"""
         %x = {TYPE} parameter(0)
         %y = {TYPE} parameter(1)
-        %s = {TYPE} all-reduce-start(%x), channel_id=1, replica_groups={{{{0,1}}}}, use_global_device_ids=true, to_apply=%sum
+        %s = {TYPE} all-reduce-start(%x), channel_id=1, {OVER}
         %d = {TYPE} all-reduce-done(%s)
-        %t = {TYPE} all-reduce-start(%d), channel_id=2, replica_groups={{{{0,1}}}}, use_global_device_ids=true, to_apply=%sum
+        %t = {TYPE} all-reduce-start(%d), channel_id=2, {OVER}
         %e = {TYPE} all-reduce-done(%t)
         ROOT %r = {TYPE} add(%e, %y)
     """
@@ -247,8 +248,7 @@ def test_branches_are_looked_at_both(tmp_path: Path) -> None:
 def test_several_modules_meet_in_the_order_of_their_text(tmp_path: Path) -> None:
     def ranks(first: str, second: str) -> str:
         lines = [
-            f"%{n} = {TYPE} all-reduce({of}), channel_id={n[1]}, replica_groups={{{{0,1}}}}, use_global_device_ids=true, to_apply=%sum"
-            for n, of in ((first, "%x"), (second, "%y"))
+            f"%{n} = {TYPE} all-reduce({of}), channel_id={n[1]}, {OVER}" for n, of in ((first, "%x"), (second, "%y"))
         ]
         parameters = f"%x = {TYPE} parameter(0)\n%y = {TYPE} parameter(1)\n"
         return module(parameters + "\n".join(lines) + f"\nROOT %r = {TYPE} add(%{first}, %{second})", before=SUM)
