@@ -10,7 +10,7 @@ tables = pair.tables()
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -25,10 +25,11 @@ Split = Mapping[int, str | Sequence[str]]
 
 
 class Pair:
-    """Both graphs, and how their inputs and outputs are related. `mesh` maps axes to sizes, the first one major."""
+    """Both graphs, and how their inputs and outputs are related. `mesh` maps axes to sizes, the first one major; along
+    `still` ones no rank is told apart."""
 
-    def __init__(self, mesh: Mapping[str, int]) -> None:
-        self.mesh = Mesh(tuple(mesh.items()))
+    def __init__(self, mesh: Mapping[str, int], still: Iterable[str] = ()) -> None:
+        self.mesh = Mesh(tuple(mesh.items()), frozenset(still))
         self.base, self.dist = Graph("base"), Graph("dist")
         self._shards: list[tuple[Tensor, Tensor, str, str]] = []
         self._expects: list[tuple[Tensor, Tensor, str]] = []

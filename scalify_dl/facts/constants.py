@@ -174,5 +174,5 @@ def known(facts: Facts, tensors: Iterable[str]) -> set[str]:
     wanted = set(tensors)
     out = {tensor for tensor, text in facts["literal"] if tensor in wanted and text != ELIDED}
     out |= {tensor for table in ("literal_hash", "literal_item") for tensor, *_ in facts[table] if tensor in wanted}
-    ranked = {row[0] for row in facts["rank_number"]}
+    ranked = {row[0] for table in ("rank_number", "number_along") for row in facts[table]}
     return out | {tensor for op, _, tensor in facts["result"] if op in ranked and tensor in wanted}

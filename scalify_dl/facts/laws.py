@@ -7,7 +7,7 @@ alike (kind, types, attributes) are checked once, so that layers after the first
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from scalify_dl.errors import InputError
@@ -31,6 +31,7 @@ from scalify_dl.ir.vocabulary import (
 from .constants import is_literal
 from .model import Facts, Row
 from .problems import error, first
+from .ranks import corners, sizes_of
 from .regions import Types, check_regions, ordered
 
 
@@ -41,16 +42,17 @@ def check_ops(facts: Facts, types: Types) -> None:
     operands, results = ordered(facts["operand"]), ordered(facts["result"])
     regions = ordered(facts["region"])
     attributes = {table: _rows_of(facts[table]) for table in ("attr_number", "attr_symbol", "rank_number")}
-    groups = _groups(facts)
+    groups = _groups(facts) | _along(facts)
+    ends = corners(facts)
     seen: set[tuple[object, ...]] = set()
     for n, (op, _, kind) in enumerate(facts["op"]):
         has, made = operands.get(op, ()), results.get(op, ())
         given = [tuple(rows.get(op, ())) for rows in attributes.values()]
         key = (kind, *map(number.__getitem__, has), None, *map(number.__getitem__, made), *given, groups.get(op))
-        if op not in regions and key in seen:
+        if op not in regions and op not in ends and key in seen:
             continue
         try:
-            for checked in _by_rank(op, kind, *given):
+            for checked in _by_rank(op, kind, given[0], given[1], given[2], ends.get(op, ())):
                 checked.operands = [Tensor(*types[t]) for t in has]
                 checked.results = [Tensor(*types[t]) for t in made]
                 checked.groups = [[0] * groups[op]] if op in groups else None
@@ -91,8 +93,23 @@ def _groups(facts: Facts) -> dict[str, int]:
     return out
 
 
-def _by_rank(op: str, kind: str, numbers: Sequence[Row], symbols: Sequence[Row], ranked: Sequence[Row]) -> Iterable[Op]:
-    """The op with its attributes, once for every rank on which its numbers may be others."""
+def _along(facts: Facts) -> dict[str, int]:
+    """Collective → size of its groups, where these run along axes."""
+    sizes = sizes_of(facts.tables)
+    out: dict[str, int] = {}
+    for op, _, axis in facts["group_along"]:
+        out[op] = out.get(op, 1) * sizes[axis]
+    return out
+
+
+def _by_rank(
+    op: str, kind: str, numbers: Sequence[Row], symbols: Sequence[Row], ranked: Sequence[Row],
+    ends: Sequence[Mapping[tuple[str, int], int]] = (),
+) -> Iterable[Op]:  # fmt: skip
+    """The op with its attributes, once for every rank, and for the ends of axes, on which its numbers may be others."""
+    for values in ends:
+        there = [(key, position, values.get((key, position), value)) for key, position, value in numbers]
+        yield from _by_rank(op, kind, there, symbols, ranked)
     texts = _listed(op, kind, symbols)
     allowed = RANKED.get(kind, frozenset()) if kind in KINDS else None
     for key, *_ in ranked:

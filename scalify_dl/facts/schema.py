@@ -12,6 +12,7 @@ _TABLES = """
 meta*            key! value
 mesh_axis*       axis! pos# size#
 rank_coord*      rank#! axis!>mesh_axis coord#
+whole_axis       axis!>mesh_axis
 graph*           graph! role
 runs             graph!>graph rank#!
 op*              op! graph>graph kind
@@ -22,6 +23,7 @@ dim              tensor!>tensor pos#! size#
 attr_number      op!>op key! pos#! value#
 attr_symbol      op!>op key! pos#! value
 rank_number      op!>op key! pos#! rank#! value#
+number_along     op!>op key! pos#! axis!>mesh_axis stride#
 literal          tensor!>tensor text
 literal_rational tensor!>tensor num# den#
 literal_hash     tensor!>tensor sha256
@@ -32,6 +34,7 @@ shard            dist!>tensor dist_piece! base!>tensor base_piece! layout why
 expect           dist!>tensor base!>tensor layout
 placement_note   dist!>tensor text!
 group            op!>op group#! pos#! rank#
+group_along      op!>op pos#! axis>mesh_axis
 permute_pair     op!>op source# target#!
 region           op!>op pos#! graph>graph
 source           op!>op pos#! file line# function
@@ -53,7 +56,7 @@ engines that insist on a file for every input."""
 FREE_TEXT = frozenset({"meta", "source", "tensor_name", "output_name", "assume", "placement_note"})
 """Tables whose texts are words for people: rules make no names of them."""
 
-SYMBOLIC = ("whole_axis", "group_along", "written_number")
+SYMBOLIC = ("written_number",)
 """What only families with symbolic sizes have (scalify_dl.families); empty files as well."""
 
 

@@ -44,7 +44,9 @@ class TableWriter:
             facts.add("mesh_axis", axis, position, size)
         for rank, coordinates in enumerate(mesh.coordinates):
             for (axis, _), coordinate in zip(mesh.axes, coordinates, strict=True):
-                facts.add("rank_coord", rank, axis, coordinate)
+                if axis not in mesh.still:
+                    facts.add("rank_coord", rank, axis, coordinate)
+        facts.extend("whole_axis", ((axis,) for axis, _ in mesh.axes if axis in mesh.still))
 
     def _unique(self, space: str, name: str) -> str:
         """The name, or the name with a number where it is taken."""
@@ -128,9 +130,12 @@ class TableWriter:
         for (key, position), by_rank in op.rank_numbers.items():
             for rank, value in sorted(by_rank.items()):
                 tables["rank_number"].append((op_id, exact(key), position, rank, value))
+        for (key, position), strides in op.strides.items():
+            tables["number_along"] += [(op_id, exact(key), position, axis, n) for axis, n in strides.items()]
         if op.kind in GROUPED:
             for number, position, rank in self.members(op, role):
                 tables["group"].append((op_id, number, position, rank))
+            tables["group_along"] += [(op_id, position, axis) for position, (axis, _) in enumerate(op.along)]
         for source, target in op.pairs or ():
             tables["permute_pair"].append((op_id, source, target))
         for position, region in enumerate(op.regions):

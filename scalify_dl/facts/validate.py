@@ -19,6 +19,7 @@ from .model import Facts
 from .placements import check_assumed, check_groups, check_modes, check_permutes, check_placements
 from .premises import check_premises
 from .problems import columns, error, first
+from .ranks import check_along, still_axes
 from .regions import Types
 from .schema import TABLES, VERSION
 
@@ -47,6 +48,7 @@ def check_meaning(facts: Facts, types: Types | None = None) -> None:
     check_premises(facts)
     check_assumed(facts)
     check_groups(facts)
+    check_along(facts, types)
     check_ops(facts, types)
     check_constants(facts, types)
     check_permutes(facts)
@@ -122,7 +124,8 @@ def _mesh(facts: Facts) -> None:
                 f"axis `{axis}` has pos {position} and size {size}",
                 expected="pos 0, 1, … and sizes from 1",
             )
-    sizes = {axis: size for axis, _, size in axes}
+    still = still_axes(facts.tables)
+    sizes = {axis: size for axis, _, size in axes if axis not in still}
     count = prod(sizes.values())
     coordinates: dict[int, dict[str, int]] = {}
     for n, (rank, axis, coordinate) in enumerate(facts["rank_coord"]):

@@ -45,8 +45,11 @@ class Capture:
         """The facts."""
         if self.facts is not None:
             from scalify_dl.facts.files import load
+            from scalify_dl.facts.ranks import written_out
 
-            return load(self.facts)
+            facts = load(self.facts)
+            tables = {name: [tuple(row) for row in rows] for name, rows in written_out(facts.tables).items()}
+            return Facts(tables, facts.directory)
         from scalify_dl.pairing.export import export
 
         assert self.base is not None

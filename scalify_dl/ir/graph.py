@@ -69,8 +69,10 @@ class Op:
     """One op of the vocabulary of `docs/facts.md`.
 
     `numbers` and `symbols` hold the attributes, list-valued always (a scalar attribute is a list of one).
-    `rank_numbers[key, pos][rank]` replaces `numbers[key][pos]` where the value depends on the rank.
-    `groups` are the rank groups of a collective, in order; `group_name` names a process group whose members the dump
+    `rank_numbers[key, pos][rank]` replaces `numbers[key][pos]` where the value depends on the rank;
+    `strides[key, pos][axis]` times the rank's coordinate is added to it.
+    `groups` are the rank groups of a collective, in order, or `along` the mesh axes (name, size) along which they run;
+    `group_name` names a process group whose members the dump
     does not say (then `groups` is None until the relations file or an assumption gives them). `replica_groups_all`
     marks “one group of all ranks” where the dump leaves the list empty.
     `pairs` are the (source, target) pairs of a collective-permute. By its `channel` (0: none) programs of several ranks
@@ -94,6 +96,8 @@ class Op:
     layer: int | None = None
     at: tuple[int, int] = (0, 0)
     channel: int = 0
+    along: tuple[tuple[str, int], ...] = ()
+    strides: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
 
     @property
     def result(self) -> Tensor:
@@ -193,6 +197,7 @@ class Graph:
         source: Sequence[Frame] = (),
         layer: int | None = None,
         at: tuple[int, int] = (0, 0),
+        along: tuple[tuple[str, int], ...] = (),
     ) -> Op:
         """Appends an op with results of the given `types` (dtype, shape); without `types` they are inferred.
 
@@ -215,6 +220,7 @@ class Graph:
             source,
             layer,
             at,
+            along=along,
         )
         if types is None:
             from .shapes import infer

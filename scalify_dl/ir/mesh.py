@@ -16,9 +16,14 @@ RANKS_LIMIT = 2**16
 
 @dataclass(frozen=True)
 class Mesh:
-    """Axes (name, size), the first one major. Rank r has the r-th coordinate tuple in row-major order."""
+    """Axes (name, size), the first one major. Rank r has the r-th coordinate tuple in row-major order.
+
+    Ranks that differ along `still` axes alone do the same with the same numbers: one of them is written, at coordinate
+    0, and stands for all (docs/facts.md).
+    """
 
     axes: tuple[tuple[str, int], ...]
+    still: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, text: str) -> Mesh:
@@ -39,13 +44,13 @@ class Mesh:
 
     @cached_property
     def size(self) -> int:
-        """Number of ranks."""
-        return prod(size for _, size in self.axes)
+        """Number of ranks that are written."""
+        return prod(size for axis, size in self.axes if axis not in self.still)
 
     @cached_property
     def coordinates(self) -> list[tuple[int, ...]]:
-        """Coordinates of every rank, in axis order."""
-        return list(product(*(range(size) for _, size in self.axes)))
+        """Coordinates of every rank that is written, in axis order."""
+        return list(product(*(range(1 if axis in self.still else size) for axis, size in self.axes)))
 
     def axis_size(self, axis: str) -> int:
         """Size of an axis; InputError where there is none of that name."""

@@ -40,6 +40,7 @@ class Program:
         shape: Sequence[int] | None = None,
         name: str | None = None,
         groups: list[list[int]] | None = None,
+        along: Axes = (),
         pairs: Iterable[tuple[int, int]] | None = None,
         regions: Sequence[Graph] = (),
         types: Sequence[tuple[str, tuple[int, ...]]] | None = None,
@@ -77,6 +78,7 @@ class Program:
             pairs=None if pairs is None else list(pairs),
             regions=regions,
             source=_caller(),
+            along=tuple((axis, self.mesh.axis_size(axis)) for axis in _names(along)),
         )
         for (key, position), by_rank in (rank_numbers or {}).items():
             op.rank_numbers[key, position] = dict(by_rank)
@@ -304,9 +306,15 @@ class Program:
 
     # collectives
 
+    def over(self, kind: str, x: Tensor, axes: Axes, **attributes: Attribute) -> Tensor:
+        """A collective of ranks that differ in the given mesh axes only, in row-major order of these axes as listed."""
+        if self.mesh.still:
+            return self.op(kind, x, along=axes, attributes=attributes).result
+        return self.op(kind, x, groups=self.groups(axes), attributes=attributes).result
+
     def groups(self, axes: Axes) -> list[list[int]]:
-        """Rank groups that differ in the given mesh axes only, in row-major order of these axes as listed."""
-        names = [axes] if isinstance(axes, str) else list(axes)
+        """Groups of the ranks that are written and differ in the given mesh axes only, in row-major order of these."""
+        names = _names(axes)
         known = self._groups.get(tuple(names))
         if known is not None:
             return [list(group) for group in known]
@@ -324,19 +332,19 @@ class Program:
 
     def all_reduce(self, x: Tensor, axes: Axes, reducer: str = "sum") -> Tensor:
         """A reduction over mesh axes."""
-        return self.op("all-reduce", x, reducer=reducer, groups=self.groups(axes)).result
+        return self.over("all-reduce", x, axes, reducer=reducer)
 
     def all_gather(self, x: Tensor, axes: Axes, dimension: int) -> Tensor:
         """Concatenation over mesh axes."""
-        return self.op("all-gather", x, dimension=dimension, groups=self.groups(axes)).result
+        return self.over("all-gather", x, axes, dimension=dimension)
 
     def reduce_scatter(self, x: Tensor, axes: Axes, dimension: int, reducer: str = "sum") -> Tensor:
         """A reduction of which every rank keeps its part."""
-        return self.op("reduce-scatter", x, dimension=dimension, reducer=reducer, groups=self.groups(axes)).result
+        return self.over("reduce-scatter", x, axes, dimension=dimension, reducer=reducer)
 
     def all_to_all(self, x: Tensor, axes: Axes, split: int, concat: int) -> Tensor:
         """Splits one dim and concatenates another over mesh axes."""
-        return self.op("all-to-all", x, split_dimension=split, concat_dimension=concat, groups=self.groups(axes)).result
+        return self.over("all-to-all", x, axes, split_dimension=split, concat_dimension=concat)
 
     def permute(self, x: Tensor, pairs: Iterable[tuple[int, int]]) -> Tensor:
         """From source to target ranks."""
@@ -353,3 +361,7 @@ def _caller() -> list[Frame]:
     path = os.path.abspath(frame.f_code.co_filename)
     inside = os.path.relpath(path)
     return [Frame(path if inside.startswith("..") else inside, frame.f_lineno, frame.f_code.co_name)]
+
+
+def _names(axes: Axes) -> list[str]:
+    return [axes] if isinstance(axes, str) else list(axes)

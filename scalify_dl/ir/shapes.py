@@ -72,7 +72,9 @@ def check(graph: Graph) -> None:
 
 def _looks(op: Op) -> object:
     """What the rules look at, but for groups, regions and numbers of ranks: an op that has these is like no other."""
-    if op.groups is not None or op.replica_groups_all or op.pairs or op.regions or op.rank_numbers:
+    if op.groups is not None or op.along or op.replica_groups_all or op.pairs or op.regions:
+        return op
+    if op.rank_numbers or op.strides:
         return op
     types = [(t.dtype, t.shape) for t in op.operands], [(t.dtype, t.shape) for t in op.results]
     return op.kind, *map(tuple, types), repr(op.numbers), repr(op.symbols)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from scalify_dl.errors import InputError
 
 from .graph import Op
@@ -153,6 +155,8 @@ def attention_backward(op: Op, declared: Type | None) -> list[Type]:
 
 def members(op: Op) -> int | None:
     """Group size of a collective, None where the dump does not say it."""
+    if op.along:
+        return prod(size for _, size in op.along)
     if not op.groups:
         return None
     sizes = {len(group) for group in op.groups}

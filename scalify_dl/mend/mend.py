@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
+from scalify_dl.facts.ranks import written_out
 from scalify_dl.facts.validate import check_meaning
 from scalify_dl.oracle import Search, find_counterexample, load_program
 from scalify_dl.oracle.counterexample import readings
@@ -98,6 +99,9 @@ def mend(
     facts: Facts, search: Search, options: Options, progress: Progress, seconds: float = SECONDS
 ) -> Mending | None:
     """Edits for the wrong outputs that a search found; None where it kept no values to compare."""
+    tables = written_out(facts.tables)  # edits are of single ranks
+    if tables is not facts.tables:
+        facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()}, facts.directory)
     state = _State(facts, search, [])
     if search.readings is None or not state.wrong:
         return None

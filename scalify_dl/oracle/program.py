@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.ranks import written_out
 from scalify_dl.ir.layout import Layout
 
 from .addressing import Piece, layout_of, piece_of
@@ -208,8 +209,10 @@ def _ordered(graph: Graph) -> list[Op]:
 def load_program(tables: Tables) -> Program:
     """The program of fact tables (table name → rows with numbers as `int`).
 
-    Raises InputError where the tables do not describe graphs that can run (gaps, cycles, dangling names).
+    Raises InputError where the tables do not describe graphs that can run (gaps, cycles, dangling names), or have more
+    ranks than can be run one by one.
     """
+    tables = written_out(tables)
     shapes: dict[str, dict[int, int]] = defaultdict(dict)
     for tensor, pos, size in tables.get("dim", ()):
         shapes[tensor][pos] = size

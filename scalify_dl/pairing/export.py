@@ -159,7 +159,7 @@ def _name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: boo
             theirs = {frozenset(group) for group in relation.groups}
             if not {frozenset(group) for group in op.groups} <= theirs:
                 raise relation.place.error(f"groups: {name}: the dump says {op.groups}", expected="the same groups")
-        if op.kind not in GROUPED or op.groups is not None or op.replica_groups_all:
+        if op.kind not in GROUPED or op.groups is not None or op.along or op.replica_groups_all:
             continue
         if is_base:
             op.groups = [[0]]

@@ -26,6 +26,7 @@ from . import (  # noqa: F401  (they register their trials)
     ring,
     row,
     several,
+    still,
     whole,
     window,
 )
