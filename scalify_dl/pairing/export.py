@@ -24,6 +24,7 @@ from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import Placement
 from scalify_dl.ir.shapes import check
 from scalify_dl.ir.vocabulary import GROUPED
+from scalify_dl.readers.meetings import check_meetings
 from scalify_dl.readers.normalise import normalise
 from scalify_dl.readers.relations import Relations, load_relations
 from scalify_dl.readers.sizes import Sizes
@@ -72,6 +73,8 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
         normalise(graph)
         _positions(graph)
     named = [_name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
+    if len(dists) > 1:  # merging saw groups only that the dumps name
+        check_meetings(dists)
     values = [_name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
     _all_used("constants", [r.pattern for r in relations.constants], values, relations)
     _all_used("groups", list(relations.groups), named, relations)

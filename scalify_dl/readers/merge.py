@@ -2,8 +2,7 @@
 
 Rank r's graph folds into a program when both run the same ops on the same operands, op for op; numbers that differ
 (slice bounds, scalar constants) are kept per rank in `Op.rank_numbers`. Ranks that really differ stay programs of
-their own, and then every collective must be issued by all members of its group, alike, in the same order and over the
-same channel: ranks meet at the channel where a dump names one, what comes after goes by the order; they must agree.
+their own, whose collectives must meet (`meetings`).
 
 Linear in the size of all graphs; what comes after sees one graph, whatever the number of ranks.
 """
@@ -12,14 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 from typing import NamedTuple
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Op, Port, Tensor
 from scalify_dl.ir.vocabulary import RANKED
 
-__all__ = ["check_collectives", "merge"]
+from .meetings import check_meetings
+
+__all__ = ["merge"]
 
 LIMIT = 2**31
 
@@ -61,7 +61,7 @@ def merge(graphs: Iterable[Graph]) -> list[Graph]:
         program.graph.ranks = program.ranks
         _join_groups(program)
     if len(programs) > 1:
-        check_collectives([program.graph for program in programs])
+        check_meetings([program.graph for program in programs])
     return [program.graph for program in programs]
 
 
@@ -123,8 +123,8 @@ def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: lis
         or (ours.groups is None) != (theirs.groups is None)
         or ours.pairs != theirs.pairs
         or ours.channel != theirs.channel
-        or ours.regions
-        or theirs.regions
+        or len(ours.regions) != len(theirs.regions)
+        or not all(_same_region(a, b, known) for a, b in zip(ours.regions, theirs.regions, strict=True))
     ):
         return False
     for a, b in zip(ours.operands, theirs.operands, strict=True):
@@ -148,6 +148,21 @@ def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: lis
                 _Difference(ours, key, pos, y) for pos, (x, y) in enumerate(zip(mine, yours, strict=True)) if x != y
             ]
     return True
+
+
+def _same_region(ours: Graph, theirs: Graph, outside: dict[Tensor, Tensor]) -> bool:
+    """Whether two bodies agree, numbers and groups included."""
+    if not _same_ports(ours.inputs, theirs.inputs) or len(ours.outputs) != len(theirs.outputs):
+        return False
+    known = outside | {b.tensor: a.tensor for a, b in zip(ours.inputs, theirs.inputs, strict=True)}
+    if len(ours.ops) != len(theirs.ops):
+        return False
+    for a, b in zip(ours.ops, theirs.ops, strict=True):
+        differences: list[_Difference] = []
+        if not _same_op(a, b, known, differences) or differences or a.groups != b.groups:
+            return False
+        known.update(zip(b.results, a.results, strict=True))
+    return all(known.get(b.tensor) is a.tensor for a, b in zip(ours.outputs, theirs.outputs, strict=True))
 
 
 def _same_literal(ours: Op, a: Tensor, theirs: Op, b: Tensor, differences: list[_Difference]) -> bool:
@@ -210,55 +225,3 @@ def _join_groups(program: _Program) -> None:
 
 def _error(graph: Graph, op: Op, message: str) -> InputError:
     return InputError(f"`{op.name}`: {message}", file=graph.file, line=op.at[0], column=op.at[1])
-
-
-def check_collectives(programs: Sequence[Graph]) -> None:
-    """Every group's collectives are issued alike and in the same order by the programs of all its members.
-
-    Raises InputError with both call sites where they are not: such a job hangs, or reduces values of different meaning.
-    """
-    issued: dict[tuple[int, ...], list[tuple[Graph, list[Op]]]] = {}
-    for graph in programs:
-        ranks = set(graph.ranks or ())
-        sequences: dict[tuple[int, ...], list[Op]] = {}
-        for op in graph.ops:
-            for group in op.groups or ():
-                if ranks.intersection(group):
-                    sequences.setdefault(tuple(group), []).append(op)
-        for members, ops in sequences.items():
-            issued.setdefault(members, []).append((graph, ops))
-    for members, parties in issued.items():
-        present = {rank for graph, _ in parties for rank in graph.ranks or ()}
-        missing = set(members) - present
-        if missing:
-            graph, ops = parties[0]
-            raise _error(graph, ops[0], f"rank {min(missing)} never issues the {ops[0].kind} over {list(members)}")
-        first_graph, first_ops = parties[0]
-        for other_graph, other_ops in parties[1:]:
-            for n, (a, b) in enumerate(zip_longest(first_ops, other_ops)):
-                if a is None or b is None or _signature(a) != _signature(b):
-                    raise InputError(
-                        f"collective {n} over ranks {list(members)} is {_site(first_graph, a)} on rank"
-                        f" {_first(first_graph)}, but {_site(other_graph, b)} on rank {_first(other_graph)}",
-                        file=first_graph.file if a else other_graph.file,
-                        line=(a or b or first_ops[-1]).at[0],
-                        hint="members of a group must issue the same collectives in the same order",
-                    )
-
-
-def _signature(op: Op) -> tuple[object, ...]:
-    """What members of a group must agree on."""
-    x = op.operands[0]
-    return op.kind, x.dtype, x.shape, op.symbols.get("reducer"), op.numbers.get("dimension"), op.channel
-
-
-def _first(graph: Graph) -> int:
-    return min(graph.ranks or (0,))
-
-
-def _site(graph: Graph, op: Op | None) -> str:
-    if op is None:
-        return "missing"
-    where = f"{op.source[0].file}:{op.source[0].line}" if op.source else f"{graph.file}:{op.at[0]}"
-    channel = f", channel {op.channel}" if op.channel else ""
-    return f"`{op.name}` ({op.kind} of {op.operands[0].type}{channel}, {where})"

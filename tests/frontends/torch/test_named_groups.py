@@ -118,3 +118,15 @@ def test_reductions_that_no_collective_has_are_bad_input(tmp_path: Path) -> None
         facts_of(tmp_path, IN_PLACE.format(name=WRITERS[0], factor=1), "tp=2", "reductions: {op: sum}")
     with pytest.raises(InputError, match="reductions: `mean`"):
         facts_of(tmp_path, IN_PLACE.format(name=WRITERS[0], factor=1), "tp=2", "reductions: {op: mean}")
+
+
+def test_ranks_that_use_a_named_group_in_another_order_are_refused(tmp_path: Path) -> None:
+    """Which is known only when the members are."""
+    call = "        {r}: \"f32[4, 2]\" = torch.ops._c10d_functional.all_reduce.default({x}, '{how}', '7')"
+    first, second = call.format(r="a", x="x", how="sum"), call.format(r="b", x="y", how="max")
+    (tmp_path / "base.fx.txt").write_text(TEXT.format(call=""))
+    files = [tmp_path / f"rank{n}.fx.txt" for n in range(2)]
+    for file, calls in zip(files, [[first, second], [second, first]], strict=True):
+        file.write_text(TEXT.format(call="\n".join(calls)))
+    with pytest.raises(InputError, match="collective 0 over ranks"):
+        export(tmp_path / "base.fx.txt", files, "tp=2", None)
