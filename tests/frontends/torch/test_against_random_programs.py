@@ -8,7 +8,8 @@ import json
 import os
 import signal
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from math import inf
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 from scalify_dl.audit.children import Say  # noqa: E402
 from scalify_dl.audit.torch_reader import campaign, one  # noqa: E402
 from scalify_dl.audit.torch_reader.captures import CAPTURES  # noqa: E402
-from scalify_dl.audit.torch_reader.compare import outcome  # noqa: E402
+from scalify_dl.audit.torch_reader.compare import Outcome, outcome  # noqa: E402
 from scalify_dl.audit.torch_reader.report import Found, Report  # noqa: E402
 from scalify_dl.audit.torch_reader.world import Program, Step, Var  # noqa: E402
 from scalify_dl.cli import app  # noqa: E402
@@ -75,7 +76,8 @@ def test_a_wrong_lowering_is_noticed(capture: str, monkeypatch: pytest.MonkeyPat
     assert tried[0].failure is not None
 
 
-CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
+NOTHING = torch.zeros(0, dtype=torch.int64)
+CALLS: dict[str, tuple[Any, ...]] = {
     "scalar": (aten.max.dim, [torch.tensor(2.5), 0]),
     "scalar argmax": (aten.argmax.default, [torch.tensor(2.5), 0, True]),
     "scalar softmax": (aten._softmax.default, [torch.tensor(2.5), 0, False]),
@@ -86,29 +88,39 @@ CALLS: dict[str, tuple[Callable[..., Any], list[Any]]] = {
     "split by sizes": (aten.split.default, [torch.arange(5.0), [2, 0, 3]]),
     "chunk nothing": (aten.chunk.default, [torch.zeros(0), 3]),
     "square of booleans": (aten.square.default, [torch.tensor([True, False])]),
-    "booleans added by a factor": (aten.add.Tensor, [torch.tensor([False]), torch.tensor([True])]),
+    "booleans added by a factor": (aten.add.Tensor, [torch.tensor([False]), torch.tensor([True])], {"alpha": False}),
     "log of a sum of bytes": (aten.logsumexp.default, [torch.tensor([0, 255, 1], dtype=torch.uint8), [0]]),
-    "whole factors": (aten.addcmul.default, [torch.arange(3), torch.arange(3), torch.arange(3)]),
+    "whole factors": (aten.addcmul.default, [torch.arange(3), torch.arange(3), torch.arange(3)], {"value": 0.5}),
     "factor in the wider type": (aten.rsub.Scalar, [torch.tensor([2**62]), 0.5, 4]),
     "threshold": (aten.threshold_backward.default, [torch.tensor([3]), torch.tensor([0.5]), 0]),
     "bounds of integers": (aten.hardtanh.default, [torch.tensor([3, -3]), -1.0, 1.0]),
     "all in bytes": (aten.all.dim, [torch.tensor([3, 1], dtype=torch.uint8), 0]),
     "no difference": (aten.diff.default, [torch.arange(3.0), 0]),
     "differences of nothing": (aten.diff.default, [torch.zeros(2), 4]),
-    "bounds in integers": (aten.arange.start_step, [-2, 7.5, 1.5]),
+    "bounds in integers": (aten.arange.start_step, [-2, 7.5, 1.5], {"dtype": torch.int32}),
     "to": (aten.to.device, [torch.tensor([1.5]), torch.device("cpu"), torch.int32]),
+    "nothing by several indices": (aten.index.Tensor, [torch.zeros(0, 3), [NOTHING, NOTHING]]),
+    "nothing by indices that are apart": (aten.index.Tensor, [torch.zeros(2, 3, 0), [NOTHING, None, NOTHING]]),
+    "integers cropped, an infinity added nowhere": (aten.constant_pad_nd.default, [torch.arange(3), [-1, 0], inf]),
+    "cropped on both sides": (aten.pad.default, [torch.arange(12).view(3, 4), [-1, -1, 0, -1], "constant", 2]),
+    "cropped and padded": (aten.constant_pad_nd.default, [torch.arange(12).view(3, 4), [-1, 2, 1, -1], 7]),
+    "variance of nothing": (aten.var.correction, [torch.zeros(0, 3), [0]], {"correction": -1}),
+    "deviation of nothing": (aten.std.correction, [torch.zeros(2, 0)], {"correction": -0.5}),
+    "variance and mean of nothing": (aten.var_mean.correction, [torch.zeros(2, 0), [1]], {"correction": -2}),
 }
 
 
 @pytest.mark.parametrize("name", CALLS)
 def test_what_the_programs_found(name: str) -> None:
-    function, arguments = CALLS[name]
-    keywords: dict[str, Any] = {}
-    if "factor" in name and name != "factor in the wider type":
-        keywords = {"value": 0.5} if "whole" in name else {"alpha": False}
-    if name == "bounds in integers":
-        keywords = {"dtype": torch.int32}
-    tensors = [x for x in arguments if isinstance(x, torch.Tensor)]
+    found = _read(*CALLS[name])
+    assert (found.failure, found.refused, found.unknown) == (None, None, {})
+
+
+def _read(function: Any, arguments: list[Any], keywords: dict[str, Any] | None = None) -> Outcome:
+    """What becomes of a program of one call."""
+    keywords = keywords or {}
+    flat = [x for value in arguments for x in (value if isinstance(value, list) else [value])]
+    tensors = list({id(x): x for x in flat if isinstance(x, torch.Tensor)}.values())
     numbers = {id(x): Var(-1 - i) for i, x in enumerate(tensors)}
 
     def named(value: Any) -> Any:
@@ -118,8 +130,28 @@ def test_what_the_programs_found(name: str) -> None:
     results = tuple((i, (i,)) for i in range(len(out))) if isinstance(out, list | tuple) else ((0, ()),)
     program = Program(tensors, [Step(function, tuple(map(named, arguments)), keywords, results)])
     text, want, _ = CAPTURES["written"](program)
-    found = outcome(text, tensors, want)
-    assert (found.failure, found.refused, found.unknown) == (None, None, {})
+    return outcome(text, tensors, want)
+
+
+UNKNOWN: dict[str, tuple[Any, ...]] = {
+    "a kernel that keeps another shape than the product": (
+        aten.addmv.default, [torch.tensor(2.0), torch.zeros(0, 3), torch.zeros(3)]
+    ),
+    "an infinite factor of integers that is not used": (
+        aten.addmm.default,
+        [torch.zeros(1, 0, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64), torch.zeros(2, 0, dtype=torch.int64)],
+        {"alpha": inf},
+    ),
+    "an infinity in the place of integers that is written nowhere": (
+        aten.scatter.value, [torch.arange(0), 0, torch.arange(0), -inf]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_has_no_meaning_is_unknown_and_no_bad_input(name: str) -> None:
+    found = _read(*UNKNOWN[name])
+    assert (found.failure, found.refused, len(found.unknown)) == (None, None, 1)
 
 
 def test_arguments_that_no_lowering_knows_make_an_op_unknown() -> None:

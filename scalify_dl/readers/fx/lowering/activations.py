@@ -9,6 +9,7 @@ from scalify_dl.ir.graph import Tensor
 from ..dtypes import category, result_type
 from .core import Context, Number, Unsupported, lower
 from .elementwise import clamp
+from .emitter import integer
 
 
 @lower("aten.silu")
@@ -59,7 +60,7 @@ def tanh_backward(c: Context, grad: Tensor, out: Tensor) -> Tensor:
 def threshold_backward(c: Context, grad: Tensor, x: Tensor, threshold: Number) -> Tensor:
     """A gradient where x is above the threshold, which is a number of x's kind."""
     if category(x.dtype) < 2:
-        threshold = int(threshold)
+        threshold = integer(threshold)
     return c.select(c.compare("LE", x, threshold), 0, grad, dtype=result_type((grad, x)))
 
 
@@ -72,7 +73,7 @@ def leaky_relu(c: Context, x: Tensor, negative_slope: float = 0.01) -> Tensor:
 def hardtanh(c: Context, x: Tensor, min_val: Number = -1.0, max_val: Number = 1.0) -> Tensor:
     """Between bounds, in the dtype of x."""
     if category(x.dtype) < 2:
-        min_val, max_val = int(min_val), int(max_val)
+        min_val, max_val = integer(min_val), integer(max_val)
     return clamp(c, x, min_val, max_val)
 
 

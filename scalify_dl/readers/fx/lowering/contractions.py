@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
@@ -60,6 +61,8 @@ def _plus(c: Context, x: Tensor, product: Tensor, beta: Number, alpha: Number) -
 
 @lower("aten.addmm", "aten.addmv")
 def addmm(c: Context, x: Tensor, a: Tensor, b: Tensor, *, beta: Number = 1, alpha: Number = 1) -> Tensor:
+    if "addmv" in c.target and not prod(a.shape) and x.shape != a.shape[:1]:
+        raise Unsupported("a product of nothing, whose kernel keeps the shape of what it is added to")
     return _plus(c, x, mm(c, a, b), beta, alpha)
 
 

@@ -24,7 +24,7 @@ from scalify_dl.ir.graph import Tensor
 
 from ..dtypes import category, holds, is_floating, result_type
 from .dims import Shape, broadcast_shape
-from .emitter import Number
+from .emitter import Number, Unsupported, integer
 from .structure import Structure
 
 __all__ = ["KERNELS", "LOWERINGS", "Context", "Lowered", "Number", "Unsupported", "kernel", "lower"]
@@ -65,7 +65,7 @@ def exact(number: object) -> Fraction | None:
 
 def whole(factor: Number, dtype: str) -> Number:
     """A factor as torch takes it into a computation in a dtype: integers truncate it."""
-    return factor if category(dtype) > 1 else int(bool(factor)) if dtype == "pred" else int(factor)
+    return factor if category(dtype) > 1 else int(bool(factor)) if dtype == "pred" else integer(factor)
 
 
 def fits(value: Fraction) -> bool:
@@ -110,10 +110,6 @@ def kernel(name: str, parameters: str, written: str) -> Callable[[F], F]:
         return lower(name)(function)
 
     return register
-
-
-class Unsupported(Exception):
-    """This form of an op has no lowering; the text says why."""
 
 
 def meant(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from math import isfinite
 from typing import Any
 
 from scalify_dl.ir.graph import Frame, Graph, Literal, Op, Tensor
@@ -12,6 +13,17 @@ from ..dtypes import exact_integers, is_integer, wrapped
 from .dims import Shape
 
 Number = int | float | Fraction
+
+
+class Unsupported(Exception):
+    """This form of an op has no lowering; the text says why."""
+
+
+def integer(value: Number) -> int:
+    """A number as an integer. Unsupported for infinities and NaN, which torch refuses where it uses them."""
+    if isinstance(value, float) and not isfinite(value):
+        raise Unsupported(f"{value} as an integer")
+    return int(value)
 
 
 class Emitter:
@@ -93,7 +105,7 @@ class Emitter:
             value = bool(value)
             literal = Literal.scalar(value, dtype)
         elif is_integer(dtype):
-            value = wrapped(int(value), dtype)  # torch truncates and wraps
+            value = wrapped(integer(value), dtype)  # torch truncates and wraps
             literal = Literal.scalar(value, dtype)
         elif dtype[0] == "c" and not isinstance(value, Fraction):
             literal = Literal.scalar(f"({float(value)!r},0)", dtype)

@@ -20,8 +20,6 @@ def take(c: Context, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -> 
     """Whole slices of x along a dim, at every index: dims of the index in the place of `dim`."""
     rank = len(index.shape)
     shape = (*x.shape[:dim], *index.shape, *x.shape[dim + 1 :])
-    if not prod(shape):
-        return c.splat(0, x.dtype, shape)
     numbers = {
         "offset_dims": [*range(dim), *range(dim + rank, len(shape))],
         "collapsed_slice_dims": [dim],
@@ -30,6 +28,15 @@ def take(c: Context, x: Tensor, dim: int, index: Tensor, wrap: bool = False) -> 
         "slice_sizes": [1 if d == dim else n for d, n in enumerate(x.shape)],
         "index_vector_dim": [rank],
     }
+    return _gathered(c, x, index, shape, numbers, wrap)
+
+
+def _gathered(
+    c: Context, x: Tensor, index: Tensor, shape: Shape, numbers: dict[str, list[int]], wrap: bool = True
+) -> Tensor:
+    """A gather; of no elements there is none, where what one takes may not fit into what it is taken from."""
+    if not prod(shape):
+        return c.splat(0, x.dtype, shape)
     return c.emit("gather", (x, index), x.dtype, shape, numbers, {"mode": ["wrap"]} if wrap else None)
 
 
@@ -41,8 +48,6 @@ def along(c: Context, x: Tensor, dim: int, index: Tensor, wrap: bool = False) ->
     batch = [d for d in range(len(x.shape)) if d != dim]
     if tuple(x.shape[d] for d in batch) != index.shape[: len(batch)]:
         raise InputError(f"index {index.type} does not fit the dims {batch} of {x.type}")
-    if not prod(index.shape):
-        return c.splat(0, x.dtype, index.shape)
     numbers: dict[str, list[int]] = {
         "offset_dims": [],
         "collapsed_slice_dims": [dim],
@@ -52,7 +57,7 @@ def along(c: Context, x: Tensor, dim: int, index: Tensor, wrap: bool = False) ->
         "slice_sizes": [1] * len(x.shape),
         "index_vector_dim": [len(index.shape)],
     }
-    return c.emit("gather", (x, index), x.dtype, index.shape, numbers, {"mode": ["wrap"]} if wrap else None)
+    return _gathered(c, x, index, index.shape, numbers, wrap)
 
 
 @lower("aten.embedding")
@@ -174,7 +179,7 @@ def _one_index(c: Context, x: Tensor, dim: int, i: Tensor, batched: dict[int, in
         "index_vector_dim": [len(shape)],
     }
     full = (*shape, *[x.shape[d] for d in rest])
-    return c.emit("gather", (x, wide), x.dtype, full, numbers, {"mode": ["wrap"]})
+    return _gathered(c, x, wide, full, numbers)
 
 
 def _gather_nd(c: Context, x: Tensor, picked: list[tuple[int, Tensor]], shape: Shape) -> Tensor:
@@ -191,7 +196,7 @@ def _gather_nd(c: Context, x: Tensor, picked: list[tuple[int, Tensor]], shape: S
         "index_vector_dim": [len(shape)],
     }
     full = (*shape, *[x.shape[d] for d in rest])
-    return c.emit("gather", (x, vectors), x.dtype, full, numbers, {"mode": ["wrap"]})
+    return _gathered(c, x, vectors, full, numbers)
 
 
 def _vectors(c: Context, indices: Sequence[Tensor], shape: Shape) -> Tensor:

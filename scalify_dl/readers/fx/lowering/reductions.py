@@ -17,8 +17,9 @@ Dims = int | Sequence[int] | None
 
 
 def mean_of(c: Context, x: Tensor, dims: Sequence[int], keepdim: bool = False, correction: Number = 0) -> Tensor:
-    """Sum over dims times the exact fraction 1/(n − correction)."""
-    count = prod(x.shape[d] for d in dims) - correction
+    """Sum over dims times the exact fraction 1/(n − correction); of no elements NaN."""
+    number = prod(x.shape[d] for d in dims)
+    count = number - correction if number else 0
     total = c.reduce(x, dims, "sum", keepdim)
     if count <= 0 or not isinstance(count, int):
         return c.divide(total, count if count > 0 else 0)

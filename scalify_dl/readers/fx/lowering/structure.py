@@ -180,9 +180,11 @@ class Structure(Emitter):
     def pad(
         self, x: Tensor, low: Sequence[int], high: Sequence[int], value: Number, interior: Sequence[int] = ()
     ) -> Tensor:
-        """XLA's pad (negative amounts crop)."""
+        """XLA's pad (negative amounts crop); where nothing is added, slices, and the value is not looked at."""
         gaps = list(interior) or [0] * len(x.shape)
-        if not any(low) and not any(high) and not any(gaps):
+        if max((*low, *high, *gaps), default=0) <= 0:
+            for d, (lo, hi) in enumerate(zip(low, high, strict=True)):
+                x = self.slice(x, d, -lo, x.shape[d] + hi)
             return x
         shape = tuple(
             lo + n + max(n - 1, 0) * gap + hi for lo, n, gap, hi in zip(low, x.shape, gaps, high, strict=True)
