@@ -171,10 +171,11 @@ def dynamic_pad(site: Site) -> list[Value]:
 
 @lowers("stablehlo.real_dynamic_slice")
 def real_dynamic_slice(site: Site) -> list[Value]:
-    """Bounds that are operands: numbers, or a start that depends on data and a size that does not."""
+    """Bounds that are operands: numbers, or a start that depends on data (or is clamped at some sizes only) and a size
+    that does not."""
     x = site.operand(0)
     stride = list(site.sizes(3))
-    if site.known(site.values[1]) is None and set(stride) <= {1}:
+    if set(stride) <= {1} and (site.known(site.values[1]) is None or clamped_at_some_sizes(site)):
         return [windowed_slice(site, x)]
     start, limit = list(site.sizes(1)), list(site.sizes(2))
     if start == [0] * len(start) and limit == list(x.shape) and set(stride) <= {1}:
@@ -200,6 +201,27 @@ def windowed_slice(site: Site, x: Tensor) -> Tensor:
     starts = components(site, start, len(x.shape))
     type_ = (x.dtype, declared(site, sizes.items))
     return site.emit("dynamic-slice", [x, *starts], type_, numbers={"sizes": list(sizes.items)})
+
+
+def clamped_at_some_sizes(site: Site) -> bool:
+    """Whether a start is a number in the text, other than 0, clamped along a dim that the text leaves open: what it is
+    clamped to has no formula. (One that is computed from sizes is what it is computed to.)"""
+    clamp = producer(site.op.operands[1])
+    made = producer(clamp.operands[1]) if clamp is not None and clamp.name == "stablehlo.clamp" else None
+    parts = list(made.operands) if made is not None and made.name == "stablehlo.concatenate" else []
+    source = site.op.operands[0].type
+    if len(parts) != source.rank:
+        return False
+    return any(source.is_dynamic_dim(n) and _written(site, part) not in (None, 0) for n, part in enumerate(parts))
+
+
+def _written(site: Site, part: ir.Value) -> int | None:
+    """The number that a text writes, perhaps reshaped or converted; None for what it computes."""
+    made = producer(part)
+    while made is not None and made.name in ("stablehlo.reshape", "stablehlo.convert"):
+        made = producer(made.operands[0])
+    known = site.known(site.scope.value(part)) if made is not None and made.name == "stablehlo.constant" else None
+    return known.items[0] if known is not None and len(known.items) == 1 else None
 
 
 def components(site: Site, vector: ir.Value, count: int) -> list[Tensor]:

@@ -91,8 +91,21 @@ def mean(b, s):
     return base, dist, (P("tp"), P()), [real(4 * b, s, 8), real(8, 32)]
 
 
-PROGRAMS = {"mlp": mlp, "attention": attention, "embedding": embedding, "mean": mean}
-SIZES = dict.fromkeys(PROGRAMS, "b,s") | {"mean": "batch=x:0,s"}
+def row(b, s):
+    """The fourth row, or the last one where there are fewer: a slice's start is clamped."""
+
+    def block(x, w):
+        return lax.dynamic_slice_in_dim(x, 3, 1, 0) @ w
+
+    def dist(bug):
+        at = 0 if bug == "another row" else 3
+        return lambda x, w: lax.psum(lax.dynamic_slice_in_dim(x, at, 1, 0) @ w, "tp")
+
+    return block, dist, (P(None, "tp"), P("tp")), [real(b, 4 * s), real(4 * s, 8)]
+
+
+PROGRAMS = {"mlp": mlp, "attention": attention, "embedding": embedding, "mean": mean, "row": row}
+SIZES = dict.fromkeys(PROGRAMS, "b,s") | {"mean": "batch=x:0,s", "row": "b,inner=x:1"}
 
 
 def write(name, folder, tp=2, bug="", constraints=()):
@@ -114,6 +127,7 @@ def test_a_module_is_proved_for_every_batch_and_sequence(name, tmp_path, capsys)
     out = verdict(capsys, write(name, tmp_path), SIZES[name])
     assert out.startswith("PROVED  for all"), out
     assert ("4 divides batch" in out) == (name == "mean")
+    assert name != "row" or "b >= 1" in out
 
 
 @pytest.mark.parametrize(
@@ -125,6 +139,7 @@ def test_a_module_is_proved_for_every_batch_and_sequence(name, tmp_path, capsys)
         ("embedding", "no reduction"),
         ("mean", "local"),
         ("mean", "frozen"),
+        ("row", "another row"),
     ],
 )
 def test_a_wrong_module_is_refuted(name, bug, tmp_path, capsys):
