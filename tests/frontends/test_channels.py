@@ -162,9 +162,7 @@ ENTRY %main {{
 def looped(folder: Path, *ranks: tuple[int, int]) -> str:
     """Verdict of a pair whose ranks add up in a loop: (over which channel, how often)."""
     base = LOOP.format(header="", rows=8, steps=3, sum="", added="s0")
-    each = [
-        LOOP.format(header=PARTS, rows=4, steps=steps, sum=SUM.format(n=0, c=c), added="r0") for c, steps in ranks
-    ]
+    each = [LOOP.format(header=PARTS, rows=4, steps=steps, sum=SUM.format(n=0, c=c), added="r0") for c, steps in ranks]
     return verdict(folder, base, each)
 
 

@@ -139,7 +139,7 @@ UNKNOWN: dict[str, tuple[Any, ...]] = {
     ),
     "an infinite factor of integers that is not used": (
         aten.addmm.default,
-        [torch.zeros(1, 0, dtype=torch.int64), torch.ones(1, 2, dtype=torch.int64), torch.zeros(2, 0, dtype=torch.int64)],
+        [NOTHING[None], torch.ones(1, 2, dtype=torch.int64), NOTHING.expand(2, 0)],
         {"alpha": inf},
     ),
     "an infinity in the place of integers that is written nowhere": (
