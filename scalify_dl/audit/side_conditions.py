@@ -46,10 +46,10 @@ from .trials import ROUNDED, TRIALS, WRONG
 SAID = re.compile(r"^// Random steps: (.*(?:\n//   .*)*)\.$", re.M)
 """Which random steps (`scalify_dl.audit.fuzz`) exercise a file, in its first comment; all where it does not say."""
 CHECKS = {
-    "absent", "all_replicated", "alike", "alike_along", "calm", "calm_wish", "covers", "full_replicated", "idempotent",
+    "absent", "all_replicated", "alike", "alike_along", "calm", "covers", "full_replicated", "idempotent",
     "may_carry", "passes_pending", "picks_one", "quiet", "real_type", "same_pending", "steady", "stop_together", "sums",
-    "undivided", "uniform", "whole_entries", "zeros", "signed_type", "arithmetic_type", "integral", "wide_integer",
-    "alongside", "family_scale", "made_type", "volume",
+    "undivided", "fits_many", "whole_entries", "zeros", "signed_type", "arithmetic_type", "integral", "wide_integer",
+    "alongside", "family_scale", "wanted_calm", "made_type", "volume",
 }  # fmt: skip
 
 

@@ -29,8 +29,8 @@ class Mesh:
 
     @classmethod
     def of(cls, relation: Callable[[str], Iterable[Row]]) -> Mesh:
-        """From the relations `atom`, `rank_digit` and `rank_function` of a run."""
-        sizes = {a: size for a, _, _, size in relation("atom")}
+        """From the relations `sub_axis`, `rank_digit` and `rank_function` of a run."""
+        sizes = {a: size for a, _, _, size in relation("sub_axis")}
         digits: dict[int, dict[int, int]] = {}
         for rank, atom, value in relation("rank_digit"):
             digits.setdefault(rank, {})[atom] = value

@@ -26,7 +26,7 @@ from .programs import Knobs, everywhere, keep
 
 X = Branch("X")
 RELATIONS: dict[str, list[tuple[Any, ...]]] = {
-    "atom": [(0, "tp", 2, 2), (1, "tp", 1, 2)],
+    "sub_axis": [(0, "tp", 2, 2), (1, "tp", 1, 2)],
     "rank_digit": [(r, a, (r >> (1 - a)) & 1) for r in range(4) for a in range(2)],
     "rank_function": [("f", r, 16 * r) for r in range(4)] + [("g", r, 16 * r) for r in range(4)],
 }

@@ -17,7 +17,7 @@ from .registry import TRIALS, summed, trial
 
 @trial
 def one_of_65_blocks() -> Pair:
-    """A product over 65 rows, of which the distributed side takes the first (graph/rewrites/turns/: bits of a mask)."""
+    """A product over 65 rows, of which the distributed side takes the first (rewrites/unrolled/: bits of a mask)."""
     pair = Pair({"tp": 2})
     (x, dx), (w, dw) = pair.input((4, 65)), pair.input((65, 2))
     turns = [matmul(pair.dist, part(pair.dist, dx, 1, n, n + 1), part(pair.dist, dw, 0, n, n + 1)) for n in range(2)]
