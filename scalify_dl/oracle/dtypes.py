@@ -39,6 +39,18 @@ def is_float(dtype: str) -> bool:
     return dtype in _FLOATS
 
 
+def precision(dtype: str) -> int:
+    """How many bits the significand of a real floating-point type has."""
+    return _FLOATS[dtype][0] + 1
+
+
+def holds_all(dtype: str, other: str) -> bool:
+    """Whether every finite number of the other real floating-point type is one of this."""
+    (bits, smallest, largest), (others_bits, others_smallest, others_largest) = _FLOATS[dtype], _FLOATS[other]
+    least, others_least = smallest - bits, others_smallest - others_bits  # subnormals
+    return bits >= others_bits and least <= others_least and largest >= others_largest
+
+
 def is_integer(dtype: str) -> bool:
     """Whether the type is an integer type (booleans are not)."""
     return dtype in _INTEGERS

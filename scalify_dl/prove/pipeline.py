@@ -19,6 +19,7 @@ from typing import Any, Protocol
 from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
+from .normal_forms import equalities
 from .options import Options
 from .own_rules import check_own, read_own
 from .view import Row, View
@@ -134,7 +135,17 @@ def analyse(
 
 
 def _rounds(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
-    """One run of the engine, and one more whenever the solver decided something that the rules can use."""
+    """One run of the engine, and one more whenever something was decided outside that the rules can use."""
+    yield from _solved(analysis, solver)
+    proved, needs = equalities(analysis.facts, analysis.rows)
+    if proved:
+        analysis.program.insert("proved_equal", proved)
+        analysis.program.insert("assumed_equality", needs)
+        yield from _solved(analysis, solver)
+
+
+def _solved(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
+    """One run of the engine, and one more whenever the solver decided something."""
     asked: set[Row] = set()
     while True:
         yield

@@ -1,0 +1,1 @@
+"""Equality of formulas by normal form: what is left where correspondences end (docs/algebra.md)."""

@@ -1,0 +1,248 @@
+"""Does an output hold what the baseline's does? Both sides are computed on formulas and compared element by element.
+
+Unknowns are the inputs, or, nearer to the output, values of which a correspondence is proved already (cuts).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations, product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.ir.layout import Digit, Entry, Layout, Repl
+from scalify_dl.oracle.addressing import addresses, digit_coordinates, layout_of, pending_kind, piece_index, piece_of
+from scalify_dl.oracle.dtypes import is_float, storage
+from scalify_dl.oracle.execute import Deadlock
+from scalify_dl.oracle.meaning import Unsupported
+from scalify_dl.oracle.program import Graph, Op, Program, Shard, load_program
+
+from .cells import Array, mapped
+from .extended import multiply
+from .finite import Leaf, leaf_table
+from .form import Field, Undecided
+from .machine import MOST_ELEMENTS, SymbolicMachine
+from .same import same
+
+MOST_VALUES = 64
+"""Integer inputs with more values than these are unknowns, not tables."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A pair that is equal: the layout, the values taken as unknowns, and what must be so (tensor, what)."""
+
+    dist: str
+    base: str
+    layout: str
+    cuts: tuple[str, ...]
+    needs: tuple[tuple[str, str], ...]
+
+
+@dataclass
+class Decider:
+    """Decides pairs of one program. `known` are correspondences that are proved (or given)."""
+
+    program: Program
+    known: list[Shard]
+    seconds: float = 5.0
+    reasons: list[str] = field(default_factory=list)
+    """Why pairs were not decided."""
+
+    def __post_init__(self) -> None:
+        self.makers = self.program.producer()
+        self.by_dist: dict[str, list[Shard]] = {}
+        for shard in self.known:
+            if not shard.dist_piece and pending_kind(shard.layout) is None:
+                self.by_dist.setdefault(shard.dist, []).append(shard)
+
+    def decide(self, dist: str, base: str, text: str) -> Answer | None:
+        """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
+        tried = None
+        for whole in (False, True):
+            try:
+                pair = _Pair(self, dist, base, whole)
+                if pair.cuts == tried:
+                    break
+                tried = pair.cuts
+                answer = pair.answer(text)
+            except (Undecided, Unsupported, Deadlock) as error:
+                self.reasons.append(str(error))
+                continue
+            if answer is not None:
+                return answer
+            self.reasons.append(f"the formulas of {self.program.name(dist)} differ")
+        return None
+
+
+class _Pair:
+    """One pair with one choice of cuts: as near as possible, or (`whole`) the inputs."""
+
+    def __init__(self, decider: Decider, dist: str, base: str, whole: bool) -> None:
+        self.decider, self.dist, self.base = decider, dist, base
+        self.program = decider.program
+        self.basis = Field()
+        graphs = self.program.top("dist")
+        if len(graphs) != 1 or graphs[0].ranks != self.program.ranks:
+            raise Undecided("several distributed programs")
+        (self.base_graph,), self.dist_graph = self.program.top("base"), graphs[0]
+        inputs = {*self.dist_graph.inputs}
+        stops = {t for t in decider.by_dist if t != dist and (not whole or t in inputs)}
+        self.dist_part = self._slice(self.dist_graph, dist, stops)
+        given = {*self.base_graph.inputs}
+        self.shards = {
+            t: min(decider.by_dist[t], key=lambda shard: (shard.base not in given and whole, shard.layout.scale != 1))
+            for t in self.dist_part.inputs
+            if t in decider.by_dist
+        }
+        missing = [t for t in self.dist_part.inputs if t not in self.shards]
+        if missing:
+            raise Undecided(f"nothing is known of {self.program.name(missing[0])}")
+        wanted = {shard.base for shard in self.shards.values()}
+        self.base_part = self._slice(self.base_graph, base, wanted - {base})
+        self.cuts = tuple(sorted(wanted))
+        self.cells: dict[str, Array] = {}
+
+    def _slice(self, graph: Graph, target: str, stops: Iterable[str]) -> Graph:
+        """The ops that a value is made by, back to where the walk stops."""
+        stops, makers = set(stops), self.decider.makers
+        mine = {op.id for op in graph.ops}
+        needed: dict[str, Op] = {}
+        inputs: dict[str, None] = {}
+        seen: set[str] = set()
+        stack = [target]
+        while stack:
+            tensor = stack.pop()
+            if tensor in seen:
+                continue
+            seen.add(tensor)
+            op = makers.get(tensor)
+            if tensor in stops or op is None or op.id not in mine:
+                inputs[tensor] = None
+                continue
+            needed[op.id] = op
+            stack += op.operands
+        return Graph(
+            graph.id, graph.role, list(inputs), [target], [op for op in graph.ops if op.id in needed], graph.ranks
+        )
+
+    def unknowns(self, tensor: str) -> Array:
+        """The elements of a baseline value that is not looked into."""
+        if tensor in self.cells:
+            return self.cells[tensor]
+        declared, basis = self.program.tensors[tensor], self.basis
+        if prod(declared.shape) > MOST_ELEMENTS:
+            raise Undecided(f"{tensor} has more than {MOST_ELEMENTS:,} elements")
+        out = np.empty(declared.shape, dtype=object)
+        bounds = self.program.ranges.get(tensor)
+        for i, at in enumerate(np.ndindex(*declared.shape)):
+            if is_float(declared.dtype):
+                out[at] = basis.of(basis.element("input", (tensor, i)))
+            elif declared.dtype == "pred":
+                out[at] = basis.of(basis.element("flag", ("input", tensor, i), nonnegative=True))
+            elif bounds is not None and 0 < bounds[1] - bounds[0] <= MOST_VALUES:
+                out[at] = leaf_table(Leaf((tensor, i), *bounds), storage(declared.dtype))
+            elif declared.dtype[0] in "su" and declared.dtype[1:].isdigit():
+                out[at] = basis.of(basis.element("integer", ((tensor, i), declared.dtype)))
+            else:
+                raise Undecided(f"unknowns of type {declared.dtype}")
+        self.cells[tensor] = out
+        return out
+
+    def held(self, shard: Shard) -> dict[int, Array]:
+        """What each rank holds of a cut."""
+        base = self.unknowns(shard.base)
+        base = base[piece_index(shard.base_piece, base.ndim)] if shard.base_piece else base
+        parts: dict[Any, Array] = {}
+        found: dict[int, Array] = {}
+        for rank, at in self.program.coords.items():
+            key = digit_coordinates(shard.layout, at)
+            if key not in parts:
+                part = base[addresses(shard.layout, base.ndim, at)] if base.ndim else base
+                part = np.broadcast_to(part, shard.layout.local_shape)
+                if shard.layout.scale != 1:
+                    scale = self.basis.constant(shard.layout.scale)
+                    part = mapped(lambda cell, scale=scale: multiply(cell, scale), part)
+                parts[key] = part
+            found[rank] = parts[key]
+        return found
+
+    def answer(self, text: str) -> Answer | None:
+        """The layout in which the output is the baseline's; None where it is in none."""
+        deadline = time.monotonic() + self.decider.seconds
+        machine = SymbolicMachine(self.program, _no_random, basis=self.basis, deadline=deadline)
+        inputs = {t: self.held(shard) for t, shard in self.shards.items()}
+        found = machine.run([self.dist_part], inputs)[self.dist]
+        base_inputs = {t: {0: self.unknowns(t)} for t in self.base_part.inputs}
+        base = machine.run([self.base_part], base_inputs)[self.base][0]
+        for layout in [layout_of(text)] if text else self._layouts(base.shape, found[0].shape):
+            if self._fits(base, found, layout):
+                needs = sorted({(machine.where[need], need.what) for need in self.basis.needs})
+                return Answer(self.dist, self.base, str(layout), self.cuts, tuple(needs))
+        return None
+
+    def _layouts(self, shape: Sequence[int], local: Sequence[int]) -> Iterator[Layout]:
+        """Layouts with dims in order, each whole or in blocks over mesh axes."""
+        if len(shape) != len(local) or any(m == 0 or n % m for n, m in zip(shape, local, strict=True)):
+            return
+        axes = list(self.program.mesh)
+        dims: list[int | None] = [None, *(d for d in range(len(shape)) if shape[d] != local[d])]
+        for choice in product(dims, repeat=len(axes)):
+            by_dim = {d: [a for a, c in zip(axes, choice, strict=True) if c == d] for d in dims if d is not None}
+            if any(prod(self.program.mesh[a] for a in by_dim[d]) * local[d] != shape[d] for d in by_dim):
+                continue
+            for orders in product(*(permutations(by_dim[d]) for d in by_dim)):
+                yield self._blocks(local, dict(zip(by_dim, orders, strict=True)))
+
+    def _blocks(self, local: Sequence[int], order: Mapping[int, Sequence[str]]) -> Layout:
+        entries: dict[str, Entry] = {axis: Repl(size) for axis, size in self.program.mesh.items()}
+        for dim, axes in order.items():
+            stride = local[dim]
+            for axis in reversed(axes):
+                entries[axis] = Digit(dim, stride, self.program.mesh[axis])
+                stride *= self.program.mesh[axis]
+        return Layout.of(
+            [[Digit(d, 1, n)] for d, n in enumerate(local)], [(axis, [entry]) for axis, entry in entries.items()]
+        )
+
+    def _fits(self, base: Array, found: Mapping[int, Array], layout: Layout) -> bool:
+        if pending_kind(layout) is not None or layout.gaps(base.shape) is not None:
+            return False
+        checked: set[Any] = set()
+        for rank, at in self.program.coords.items():
+            key = (digit_coordinates(layout, at), id(found[rank]))
+            if key in checked:
+                continue
+            checked.add(key)
+            try:
+                part = base[addresses(layout, base.ndim, at)] if base.ndim else base
+            except IndexError:
+                return False
+            part = np.broadcast_to(part, layout.local_shape)
+            if part.shape != found[rank].shape:
+                return False
+            scale = self.basis.constant(layout.scale)
+            for ours, theirs in zip(part.reshape(-1), found[rank].reshape(-1), strict=True):
+                wanted = ours if layout.scale == 1 else multiply(ours, scale)
+                if not same(self.basis, theirs, wanted):
+                    return False
+        return True
+
+
+def _no_random(op: Op, values: Any) -> Any:
+    raise Undecided(f"op {op.id} ({op.kind}) is random")
+
+
+def decider(tables: Mapping[str, Iterable[Sequence[Any]]], corr: Iterable[Sequence[str]], seconds: float) -> Decider:
+    """A decider for fact tables and rows of `corr`."""
+    known = [
+        Shard(dist, piece_of(dist_piece), base, piece_of(base_piece), layout_of(layout))
+        for dist, dist_piece, base, base_piece, layout, *_ in corr
+    ]
+    return Decider(load_program(tables), known, seconds)
+
+

@@ -1,0 +1,159 @@
+"""Forms with infinities: values that are infinite where a flag is 0, as masks of attention make them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from . import laws
+from .form import Field, Form, Undecided
+
+
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """`form` where `flag` (0 or 1) is 1; else +∞ or −∞, as `sign` says."""
+
+    flag: Form
+    form: Form
+    sign: int = -1
+
+
+Cell = Form | Masked
+
+
+def infinite(field: Field, sign: int) -> Masked:
+    """+∞ or −∞."""
+    return Masked(field.zero, field.zero, sign)
+
+
+def masked(flag: Form, form: Form, sign: int) -> Cell:
+    """What it is, with a flag that is known to be 1 left out, and nothing said of what is not seen."""
+    if flag.value == 1:
+        return form
+    return Masked(flag, flag.field.zero if flag.value == 0 else form, sign)
+
+
+def finite(cell: Cell, what: str) -> Form:
+    """The cell as a form; Undecided where it may be infinite."""
+    if isinstance(cell, Masked):
+        raise Undecided(f"{what} of a value that may be infinite")
+    return cell
+
+
+def negate(cell: Cell) -> Cell:
+    """−x."""
+    return -cell if isinstance(cell, Form) else Masked(cell.flag, -cell.form, -cell.sign)
+
+
+def add(left: Cell, right: Cell) -> Cell:
+    """x + y. Undecided where it may be ∞ − ∞."""
+    if isinstance(left, Form):
+        return left + right if isinstance(right, Form) else masked(right.flag, right.form + left, right.sign)
+    if isinstance(right, Form):
+        return masked(left.flag, left.form + right, left.sign)
+    if left.sign != right.sign:
+        raise Undecided("the sum of infinities of both signs")
+    return masked(left.flag * right.flag, left.form + right.form, left.sign)
+
+
+def multiply(left: Cell, right: Cell) -> Cell:
+    """x · y. Undecided where it may be 0 · ∞."""
+    if isinstance(left, Form):
+        if isinstance(right, Form):
+            return left * right
+        left, right = right, left
+    other = finite(right, "a product")
+    if other.is_positive():
+        return masked(left.flag, left.form * other, left.sign)
+    if (-other).is_positive():
+        return masked(left.flag, left.form * other, -left.sign)
+    raise Undecided("the product of an infinity and a number of unknown sign")
+
+
+def exponential(cell: Cell) -> Form:
+    """exp(x): 0 at −∞."""
+    if isinstance(cell, Form):
+        return laws.exponential(cell)
+    if cell.sign > 0:
+        raise Undecided("exp of +∞")
+    return cell.flag * laws.exponential(cell.form)
+
+
+def logarithm(cell: Cell) -> Cell:
+    """log(x): −∞ at 0."""
+    form = finite(cell, "the logarithm")
+    return infinite(form.field, -1) if form.value == 0 else laws.logarithm(form)
+
+
+def maximum(left: Cell, right: Cell) -> Cell:
+    """The greater one."""
+    if isinstance(left, Form) and isinstance(right, Form):
+        return laws.maximum(left, right)
+    if isinstance(left, Form):
+        left, right = right, left
+    assert isinstance(left, Masked)
+    if left.flag.value == 0:
+        return right if left.sign < 0 else left
+    if left.sign > 0:
+        if isinstance(right, Masked):
+            raise Undecided("the maximum of values that may be infinite")
+        return masked(left.flag, laws.maximum(left.form, right), 1)
+    if isinstance(right, Form):
+        return laws.choose(left.flag, laws.maximum(left.form, right), right)
+    if right.flag.value == 0 or right.sign > 0:
+        return maximum(right, left) if right.sign < 0 else _undecided("the maximum")
+    one, either = left.flag.field.one, laws.either(left.flag, right.flag)
+    value = (
+        left.flag * right.flag * laws.maximum(left.form, right.form)
+        + left.flag * (one - right.flag) * left.form
+        + (one - left.flag) * right.flag * right.form
+    )
+    return masked(either, value, -1)
+
+
+def _undecided(what: str) -> Cell:
+    raise Undecided(f"{what} of values that may be infinite")
+
+
+def minimum(left: Cell, right: Cell) -> Cell:
+    """The lesser one."""
+    if isinstance(left, Form) and isinstance(right, Form):
+        return laws.minimum(left, right)
+    return negate(maximum(negate(left), negate(right)))
+
+
+def choose(truth: Form, yes: Cell, no: Cell) -> Cell:
+    """One or the other, by a truth."""
+    if truth.value is not None:
+        return yes if truth.value else no
+    if isinstance(yes, Form) and isinstance(no, Form):
+        return laws.choose(truth, yes, no)
+    signs = {cell.sign for cell in (yes, no) if isinstance(cell, Masked)}
+    if len(signs) > 1:
+        raise Undecided("a choice of infinities of both signs")
+    one = truth.field.one
+    flags = [cell.flag if isinstance(cell, Masked) else one for cell in (yes, no)]
+    forms = [cell.form if isinstance(cell, Masked) else cell for cell in (yes, no)]
+    return masked(laws.choose(truth, flags[0], flags[1]), laws.choose(truth, forms[0], forms[1]), signs.pop())
+
+
+def greater(left: Cell, right: Cell) -> Form:
+    """1 where left > right."""
+    if isinstance(left, Form) and isinstance(right, Form):
+        return laws.greater(left, right)
+    field = left.field if isinstance(left, Form) else left.flag.field
+    for cell, other, above in ((left, right, 1), (right, left, -1)):
+        if isinstance(cell, Masked) and cell.flag.value == 0 and isinstance(other, Form):
+            return field.one if cell.sign == above else field.zero
+    raise Undecided("a comparison of values that may be infinite")
+
+
+def equal(left: Cell, right: Cell) -> Form:
+    """1 where they are equal."""
+    if isinstance(left, Form) and isinstance(right, Form):
+        return laws.equal(left, right)
+    for cell, other in ((left, right), (right, left)):
+        if isinstance(cell, Masked) and cell.flag.value == 0 and isinstance(other, Form):
+            return cell.flag.field.zero
+        if isinstance(cell, Masked) and isinstance(other, Form):
+            return cell.flag * laws.equal(cell.form, other)
+    raise Undecided("a comparison of values that may be infinite")

@@ -1,0 +1,291 @@
+"""Normal forms of real expressions: sums of monomials over a table of basis elements, which laws keep canonical.
+
+A `Form` is Σ c·Π bᵉ with exact coefficients c and rational exponents e. Basis elements are inputs, exp(monomial), powers
+of sums, logarithms, indicators (0 or 1), maxima, and functions that no law knows. Two expressions whose forms are
+one are equal wherever both are defined and what `Field.needs` collects is so.
+
+Sources of the laws: arithmetic of a commutative ring; exp and log as homomorphisms; max and min as a distributive
+lattice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import gcd, lcm
+from typing import NamedTuple
+
+Number = int | Fraction
+Monomial = tuple[tuple[int, Number], ...]
+"""Basis elements with exponents, ascending, none of them 0."""
+
+
+class Undecided(Exception):
+    """The algebra has no law for this, or a limit was reached; the message says which."""
+
+
+class Element(NamedTuple):
+    """A basis element: what kind it is, what it is made of, whether it is known to be above zero, or at least zero."""
+
+    kind: str
+    data: Hashable
+    positive: bool = False
+    nonnegative: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that must be so for a step to be an equality: `what` is nonzero, positive or nonnegative."""
+
+    what: str
+    form: Form
+
+
+class Field:
+    """The basis elements of one comparison, each with a number; limits; and what its steps need to be true."""
+
+    def __init__(self, most_terms: int = 3000) -> None:
+        self.elements: list[Element] = []
+        self.numbers: dict[tuple[str, Hashable], int] = {}
+        self.most_terms = most_terms
+        self.needs: dict[Need, None] = {}
+        self.zero = Form(self, {})
+        self.one = Form(self, {(): 1})
+
+    def element(self, kind: str, data: Hashable, *, positive: bool = False, nonnegative: bool = False) -> int:
+        """The number of a basis element; a new one where it has not been seen."""
+        number = self.numbers.get((kind, data))
+        if number is None:
+            number = self.numbers[kind, data] = len(self.elements)
+            self.elements.append(Element(kind, data, positive, positive or nonnegative))
+        return number
+
+    def of(self, number: int, exponent: Number = 1) -> Form:
+        """A power of a basis element."""
+        return Form(self, {((number, exponent),): 1})
+
+    def constant(self, value: Number) -> Form:
+        """A number."""
+        return Form(self, {(): value} if value else {})
+
+    def need(self, what: str, form: Form) -> None:
+        """Notes that a step is right only where this is so, if it is not known."""
+        known = {"nonzero": form.is_nonzero, "positive": form.is_positive, "nonnegative": form.is_nonnegative}[what]
+        if known():
+            return
+        value = form.value
+        if value is not None:
+            raise Undecided(f"{value} is not {what}")
+        self.needs[Need(what, form)] = None
+
+
+def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomial, list[tuple[int, int]]]:
+    """The product of two monomials: a factor, a monomial, and powers of sums that are to be multiplied out."""
+    if not left or not right:
+        return 1, left or right, []
+    merged = dict(left)
+    both = []
+    for number, exponent in right:
+        if number in merged:
+            merged[number] += exponent
+            both.append(number)
+        else:
+            merged[number] = exponent
+    factor: Number = 1
+    out: list[tuple[int, int]] = []
+    for number in both:
+        exponent = merged[number]
+        kind, data = field.elements[number][:2]
+        if exponent == 0:
+            del merged[number]
+        elif kind in ("flag", "equals"):
+            merged[number] = 1
+        elif kind == "root" and not 0 < exponent < 1:
+            whole = exponent.__floor__()
+            factor *= Fraction(data) ** whole  # type: ignore[arg-type]
+            merged[number] = exponent - whole
+            if not merged[number]:
+                del merged[number]
+        elif kind == "power" and exponent >= 1:
+            whole = exponent.__floor__()
+            out.append((number, whole))
+            merged[number] = exponent - whole
+            if not merged[number]:
+                del merged[number]
+    leaves: dict[Hashable, int] = {}
+    for number in merged:
+        element = field.elements[number]
+        if element.kind == "equals":
+            leaf = element.data[0]  # type: ignore[index]
+            if leaves.setdefault(leaf, number) != number:
+                return 0, (), []
+    return factor, tuple(sorted(merged.items())), out
+
+
+class Form:
+    """A sum of monomials with coefficients, none of them 0. Immutable; equal forms have equal keys."""
+
+    __slots__ = ("_key", "field", "terms")
+
+    def __init__(self, field: Field, terms: dict[Monomial, Number]) -> None:
+        self.field = field
+        self.terms = terms
+        self._key: tuple[tuple[Monomial, Number], ...] | None = None
+
+    @property
+    def key(self) -> tuple[tuple[Monomial, Number], ...]:
+        """The terms in order."""
+        if self._key is None:
+            self._key = tuple(sorted(self.terms.items()))
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Form) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __bool__(self) -> bool:
+        raise Undecided("a value that depends on inputs decides what is computed")
+
+    @property
+    def value(self) -> Number | None:
+        """The number that a constant form is; None for others."""
+        if not self.terms:
+            return 0
+        return self.terms.get(()) if len(self.terms) == 1 else None
+
+    def __add__(self, other: Form) -> Form:
+        if not isinstance(other, Form):
+            return NotImplemented
+        big, small = (self, other) if len(self.terms) >= len(other.terms) else (other, self)
+        if not small.terms:
+            return big
+        terms = dict(big.terms)
+        for monomial, coefficient in small.terms.items():
+            total = terms.get(monomial, 0) + coefficient
+            if total:
+                terms[monomial] = total
+            else:
+                del terms[monomial]
+        return self._limited(terms)
+
+    def __neg__(self) -> Form:
+        return self.scaled(-1)
+
+    def __sub__(self, other: Form) -> Form:
+        return self + -other
+
+    def scaled(self, factor: Number) -> Form:
+        """The form times a number."""
+        if factor == 1:
+            return self
+        return Form(self.field, {m: c * factor for m, c in self.terms.items()} if factor else {})
+
+    def __mul__(self, other: Form) -> Form:
+        if not isinstance(other, Form):
+            return NotImplemented
+        value = other.value
+        if value is not None:
+            return self.scaled(value)
+        value = self.value
+        if value is not None:
+            return other.scaled(value)
+        terms: dict[Monomial, Number] = {}
+        rest = self.field.zero
+        if len(self.terms) * len(other.terms) > 8 * self.field.most_terms:
+            raise Undecided(f"a product has more than {8 * self.field.most_terms:,} terms")
+        for left, a in self.terms.items():
+            for right, b in other.terms.items():
+                factor, monomial, out = join(self.field, left, right)
+                if out:
+                    product = Form(self.field, {monomial: a * b * factor})
+                    for number, exponent in out:
+                        product = product * self.field_power(number, exponent)
+                    rest = rest + product
+                elif factor:
+                    total = terms.get(monomial, 0) + a * b * factor
+                    if total:
+                        terms[monomial] = total
+                    else:
+                        del terms[monomial]
+        return self._limited(terms) + rest
+
+    def field_power(self, number: int, exponent: int) -> Form:
+        """A whole power of the sum that a `power` element is made of."""
+        base = self.field.elements[number].data
+        assert isinstance(base, Form)
+        return base.whole_power(exponent)
+
+    def whole_power(self, exponent: int) -> Form:
+        """The form multiplied by itself."""
+        result = self.field.one
+        for _ in range(exponent):
+            result = result * self
+        return result
+
+    def _limited(self, terms: dict[Monomial, Number]) -> Form:
+        if len(terms) > self.field.most_terms:
+            raise Undecided(f"a sum has more than {self.field.most_terms:,} terms")
+        return Form(self.field, terms)
+
+    # ---- what is known of its sign ----
+    def _signs(self) -> Iterable[tuple[Number, bool, bool]]:
+        """Of each term its coefficient, and whether the rest is above, or at least, zero."""
+        for monomial, coefficient in self.terms.items():
+            factors = [self._factor_sign(number, exponent) for number, exponent in monomial]
+            yield coefficient, all(p for p, _ in factors), all(n for _, n in factors)
+
+    def _factor_sign(self, number: int, exponent: Number) -> tuple[bool, bool]:
+        element = self.field.elements[number]
+        if element.positive:
+            return True, True
+        even = exponent % 2 == 0 or Fraction(exponent).denominator % 2 == 0
+        return exponent < 0 and even, element.nonnegative or even
+
+    def is_positive(self) -> bool:
+        """Known to be above zero, where it is defined."""
+        signs = list(self._signs())
+        return all(c > 0 and n for c, _, n in signs) and any(p for _, p, _ in signs)
+
+    def is_nonnegative(self) -> bool:
+        """Known to be at least zero."""
+        return all(c > 0 and n for c, _, n in self._signs())
+
+    def is_nonzero(self) -> bool:
+        """Known to be another number than zero."""
+        return self.is_positive() or (-self).is_positive()
+
+    # ---- what its terms have in common ----
+    def content(self, *, positive: bool) -> tuple[Number, Monomial, Form]:
+        """A number, a monomial and the rest, whose product it is; of positive elements only where `positive`.
+
+        The number is positive there, else such that the first term of the rest has a positive coefficient. Flags stay.
+        """
+        monomials = list(self.terms)
+        common: dict[int, Number] = {}
+        for number in {number for monomial in monomials for number, _ in monomial}:
+            element = self.field.elements[number]
+            if element.kind in ("flag", "equals") or (positive and not element.positive):
+                continue
+            least = min(dict(monomial).get(number, 0) for monomial in monomials)
+            if element.kind == "root":
+                least = max(least, 0)  # what is rational is in the coefficient
+            if least:
+                common[number] = least
+        shared = tuple(sorted(common.items()))
+        inverse = tuple((number, -exponent) for number, exponent in shared)
+        rest: dict[Monomial, Number] = {}
+        for monomial, coefficient in self.terms.items():
+            merged = dict(monomial)
+            for number, exponent in inverse:
+                merged[number] = merged.get(number, 0) + exponent
+                if not merged[number]:
+                    del merged[number]
+            rest[tuple(sorted(merged.items()))] = coefficient
+        fractions = [Fraction(c) for c in rest.values()]
+        scale = Fraction(gcd(*(f.numerator for f in fractions)), lcm(*(f.denominator for f in fractions)))
+        if not positive and rest[min(rest)] < 0:
+            scale = -scale
+        return scale, shared, Form(self.field, {m: c / scale for m, c in rest.items()})

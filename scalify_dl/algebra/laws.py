@@ -1,0 +1,313 @@
+"""Laws of powers, exponentials, logarithms, maxima and comparisons: each gives the normal form of its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from fractions import Fraction
+from functools import reduce
+from math import gcd, isqrt, lcm
+
+from .form import Field, Form, Monomial, Number, Undecided
+
+MOST_MEETS = 256
+"""Most sets of minima that a maximum is followed through."""
+
+
+def power(form: Form, exponent: Number) -> Form:
+    """form^exponent: whole powers are multiplied out, of others what is known to be above zero is taken out.
+
+    Needs: other than zero below exponent 0; at least zero where the exponent has an even denominator.
+    """
+    field = form.field
+    exponent = Fraction(exponent)
+    if exponent.denominator == 1 and exponent >= 0:
+        return form.whole_power(int(exponent))
+    value = form.value
+    if value is not None:
+        return constant_power(field, value, exponent)
+    if exponent < 0:
+        field.need("nonzero", form)
+    whole = exponent.denominator == 1
+    if not whole:
+        field.need("nonnegative", form)
+    scale, shared, rest = form.content(positive=not whole)
+    result = constant_power(field, scale, exponent) * _monomial_power(field, shared, exponent)
+    if rest.terms == {(): 1}:
+        return result
+    if len(rest.terms) == 1:
+        ((monomial, coefficient),) = rest.terms.items()
+        if whole and coefficient == 1:
+            flags = {field.elements[number].kind for number, _ in monomial}
+            inverse = _inverted(monomial, field) if exponent == -1 else None
+            if inverse is not None:
+                return result * inverse
+            if not flags & {"flag", "equals"}:
+                return result * _monomial_power(field, monomial, exponent)
+        elif len(monomial) == 1 and coefficient == 1 and field.elements[monomial[0][0]].kind == "power":
+            number, inner = monomial[0]  # (qᵃ)ᵇ of a root, which is at least zero
+            if Fraction(inner).denominator % 2 == 0:
+                return result * _monomial_power(field, ((number, inner),), exponent)
+    base = field.element("power", rest, positive=rest.is_positive(), nonnegative=rest.is_nonnegative())
+    return result * field.of(base, exponent)
+
+
+def _inverted(monomial: Monomial, field: Field) -> Form | None:
+    """1/max(min(a, b), …) of what is at least zero: the same of 1/a, 1/b, … with max and min exchanged.
+
+    Needs each of them to be other than zero.
+    """
+    ((number, exponent),) = monomial if len(monomial) == 1 else ((-1, 0),)
+    if exponent != 1 or field.elements[number].kind != "maximum":
+        return None
+    meets: Meets = field.elements[number].data  # type: ignore[assignment]
+    if not all(form.is_nonnegative() for meet in meets for form in meet):
+        return None
+    return reduce(minimum, (reduce(maximum, (power(form, -1) for form in meet)) for meet in meets))
+
+
+def _monomial_power(field: Field, monomial: Monomial, exponent: Fraction) -> Form:
+    result = field.one
+    for number, inner in monomial:
+        total = inner * exponent
+        element = field.elements[number]
+        if element.kind == "power" and total > 0 and total == int(total):
+            assert isinstance(element.data, Form)
+            result = result * element.data.whole_power(int(total))
+        elif element.kind == "root":
+            result = result * constant_power(field, element.data, total)  # type: ignore[arg-type]
+        else:
+            result = result * field.of(number, total)
+    return result
+
+
+def constant_power(field: Field, value: Number, exponent: Fraction) -> Form:
+    """A number to a rational power, as a rational times roots of primes."""
+    if value == 0:
+        if exponent > 0:
+            return field.zero
+        raise Undecided("a division by zero")
+    if exponent.denominator == 1:
+        return field.constant(Fraction(value) ** int(exponent))
+    if value < 0:
+        raise Undecided(f"a root of {value}")
+    result = field.one
+    fraction = Fraction(value)
+    for part, sign in ((fraction.numerator, 1), (fraction.denominator, -1)):
+        for prime, count in _factors(part).items():
+            total = exponent * count * sign
+            whole = total.__floor__()
+            root = field.of(field.element("root", prime, positive=True), total - whole) if total != whole else field.one
+            result = result * root.scaled(Fraction(prime) ** whole)
+    return result
+
+
+def _factors(number: int) -> dict[int, int]:
+    """Its prime factors; what is left after small ones counts as one."""
+    found: dict[int, int] = {}
+    divisor = 2
+    while divisor * divisor <= number and divisor < 2000:
+        while number % divisor == 0:
+            found[divisor] = found.get(divisor, 0) + 1
+            number //= divisor
+        divisor += 1
+    if number > 1:
+        root = isqrt(number)
+        if root * root == number:
+            found[root] = found.get(root, 0) + 2
+        else:
+            found[number] = found.get(number, 0) + 1
+    return found
+
+
+def divide(left: Form, right: Form) -> Form:
+    """A quotient. Needs the divisor to be other than zero."""
+    return left * power(right, -1)
+
+
+def exponential(form: Form) -> Form:
+    """exp of a sum is the product of exps of its terms; exp(c·log q) is qᶜ."""
+    field = form.field
+    result = field.one
+    for monomial, coefficient in form.terms.items():
+        if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "log":
+            base = field.elements[monomial[0][0]].data
+            assert isinstance(base, Form)
+            result = result * power(base, coefficient)
+        else:
+            result = result * field.of(field.element("exp", monomial, positive=True), coefficient)
+    return result
+
+
+def logarithm(form: Form) -> Form:
+    """log of a product of what is above zero is the sum of logs. Needs the form to be above zero."""
+    field = form.field
+    field.need("positive", form)
+    value = form.value
+    if value is not None:
+        return _constant_log(field, Fraction(value))
+    scale, shared, rest = form.content(positive=True)
+    result = _constant_log(field, Fraction(scale))
+    for number, exponent in shared:
+        element = field.elements[number]
+        if element.kind == "exp":
+            inner = Form(field, {element.data: 1})  # type: ignore[dict-item]
+        elif element.kind == "power":
+            inner = logarithm(element.data)  # type: ignore[arg-type]
+        else:
+            inner = field.of(field.element("log", field.of(number)))
+        result = result + inner.scaled(exponent)
+    if rest.terms == {(): 1}:
+        return result
+    return result + field.of(field.element("log", rest))
+
+
+def _constant_log(field: Field, value: Fraction) -> Form:
+    result = field.zero
+    for part, sign in ((value.numerator, 1), (value.denominator, -1)):
+        for prime, count in _factors(part).items():
+            log = field.of(field.element("log", field.constant(prime), positive=True))
+            result = result + log.scaled(count * sign)
+    return result
+
+
+def function(field: Field, name: str, arguments: tuple[Hashable, ...], *, positive: bool = False) -> Form:
+    """A function that no law is known of: equal arguments give equal values."""
+    return field.of(field.element("function", (name, *arguments), positive=positive))
+
+
+# ---- maxima and minima: a maximum of minima (disjunctive normal form of a distributive lattice) ----
+Meets = frozenset[frozenset[Form]]
+
+
+def _meets(form: Form) -> Meets:
+    """The sets of minima whose maximum a form is."""
+    field = form.field
+    if len(form.terms) == 1:
+        ((monomial, coefficient),) = form.terms.items()
+        if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "maximum":
+            meets: Meets = field.elements[monomial[0][0]].data  # type: ignore[assignment]
+            if coefficient > 0:
+                return frozenset(frozenset(f.scaled(coefficient) for f in meet) for meet in meets)
+            # c·max(min …) = min(max(c·…)) for c < 0: distributed
+            result: Meets = frozenset({frozenset()})
+            for meet in meets:
+                grown = {r | {f.scaled(coefficient)} for r in result for f in meet}
+                if len(grown) > MOST_MEETS:
+                    raise Undecided("a maximum of many minima")
+                result = frozenset(grown)
+            return result
+    return frozenset({frozenset({form})})
+
+
+def _of_meets(field: Field, meets: Meets) -> Form:
+    """The normal form: a term and a factor of all are outside; constants of one set, and sets that others make
+    superfluous, are gone."""
+    forms = [form for meet in meets for form in meet]
+    shared = dict(set.intersection(*(set(form.terms.items()) for form in forms)))
+    if shared and len(meets) + len(forms) > 2:
+        common = Form(field, shared)
+        return common + _of_meets(field, frozenset(frozenset(f - common for f in meet) for meet in meets))
+    factor = _common_divisor(field, forms)
+    if factor:
+        inverse = Form(field, {tuple((number, -exponent) for number, exponent in factor): 1})
+        return Form(field, {factor: 1}) * _of_meets(
+            field, frozenset(frozenset(form * inverse for form in meet) for meet in meets)
+        )
+    reduced = set()
+    for meet in meets:
+        values = [form.value for form in meet if form.value is not None]
+        least = {field.constant(min(values))} if values else set()
+        reduced.add(frozenset({form for form in meet if form.value is None} | least))
+    best = [form.value for meet in reduced if len(meet) == 1 for form in meet if form.value is not None]
+    if best:
+        top = max(best)
+        kept = {meet for meet in reduced if not any(f.value is not None and f.value <= top for f in meet)}
+        reduced = kept | {frozenset({field.constant(top)})}
+    reduced = {meet for meet in reduced if not any(other < meet for other in reduced)}
+    if len(reduced) > MOST_MEETS:
+        raise Undecided("a maximum of many minima")
+    if len(reduced) == 1:
+        (meet,) = reduced
+        if len(meet) == 1:
+            (form,) = meet
+            return form
+    coefficients = [Fraction(c) for meet in reduced for form in meet for c in form.terms.values()]
+    scale = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
+    normal = frozenset(frozenset(form.scaled(1 / scale) for form in meet) for meet in reduced)
+    nonnegative = any(all(form.is_nonnegative() for form in meet) for meet in normal)
+    positive = any(all(form.is_positive() for form in meet) for meet in normal)
+    return field.of(field.element("maximum", normal, positive=positive, nonnegative=nonnegative)).scaled(scale)
+
+
+def _common_divisor(field: Field, forms: list[Form]) -> Monomial:
+    """What is above zero and divides a term of some form: with its lowest exponent."""
+    lowest: dict[int, Number] = {}
+    for form in forms:
+        for monomial in form.terms:
+            for number, exponent in monomial:
+                element = field.elements[number]
+                if exponent < 0 and element.kind == "power" and element.nonnegative:
+                    lowest[number] = min(lowest.get(number, 0), exponent)
+    return tuple(sorted(lowest.items()))
+
+
+def maximum(left: Form, right: Form) -> Form:
+    """The greater one."""
+    return left if left == right else _of_meets(left.field, _meets(left) | _meets(right))
+
+
+def minimum(left: Form, right: Form) -> Form:
+    """The lesser one."""
+    if left == right:
+        return left
+    mine, others = _meets(left), _meets(right)
+    if len(mine) * len(others) > MOST_MEETS:
+        raise Undecided("a maximum of many minima")
+    return _of_meets(left.field, frozenset(a | b for a in mine for b in others))
+
+
+def most(forms: list[Form]) -> Form:
+    """The greatest of many."""
+    field = forms[0].field
+    return _of_meets(field, reduce(frozenset.union, (_meets(form) for form in forms)))
+
+
+# ---- indicators ----
+def greater(left: Form, right: Form) -> Form:
+    """1 where left > right, else 0."""
+    return _flag("above", left - right, lambda value: value > 0)
+
+
+def equal(left: Form, right: Form) -> Form:
+    """1 where they are equal, else 0."""
+    return _flag("at", left - right, lambda value: value == 0)
+
+
+def _flag(name: str, form: Form, holds: Callable[[Number], bool]) -> Form:
+    field = form.field
+    value = form.value
+    if value is not None:
+        return field.one if holds(value) else field.zero
+    if form.is_positive():
+        return field.one if name == "above" else field.zero
+    if (-form).is_positive():
+        return field.zero
+    _, _, rest = form.content(positive=True)
+    if name == "at" and rest.key > (-rest).key:
+        rest = -rest
+    return field.of(field.element("flag", (name, rest), nonnegative=True))
+
+
+def both(left: Form, right: Form) -> Form:
+    """Of two truths (0 or 1): whether both are so."""
+    return left * right
+
+
+def either(left: Form, right: Form) -> Form:
+    """Of two truths: whether one is so."""
+    return left + right - left * right
+
+
+def choose(truth: Form, yes: Form, no: Form) -> Form:
+    """One or the other, by a truth."""
+    return truth * yes + (truth.field.one - truth) * no

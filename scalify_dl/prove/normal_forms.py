@@ -1,0 +1,44 @@
+"""Outputs that no rule proves: computed on formulas, and given back to the rules where both sides are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from scalify_dl.facts import Facts
+
+SECONDS = 6.0
+"""Wall time for all outputs of a run."""
+WORDS = {
+    "nonzero": "it is not zero where it is divided by",
+    "positive": "it is above zero where its logarithm is taken",
+    "nonnegative": "it is not below zero where its root is taken",
+}
+
+Row = tuple[Any, ...]
+
+
+def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list[Row], list[Row]]:
+    """Rows of `proved_equal` and of `assumed_equality` for outputs that are not proved."""
+    wanted = {row[:2] for row in rows("output_verdict") if row[2] != "PROVED"}
+    if not wanted:
+        return [], []
+    from scalify_dl.algebra.decide import decider  # imported where something is left to decide
+
+    proved: list[Row] = []
+    needs: dict[Row, None] = {}
+    decide = decider(facts.tables, rows("corr"), SECONDS)
+    operands = {(op, pos): tensor for op, pos, tensor in facts["operand"]}
+    kinds = {op: kind for op, _, kind in facts["op"]}
+    for dist, base, text in facts["expect"]:
+        if (dist, base) not in wanted:
+            continue
+        answer = decide.decide(dist, base, text)
+        if answer is None:
+            continue
+        proved.append((dist, base, answer.layout))
+        for op, what in answer.needs:
+            divides = kinds.get(op) in ("divide", "power") and (op, 1) in operands
+            tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))
+            needs[tensor or op, WORDS[what], what] = None
+    return proved, list(needs)
