@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import extended
-from .extended import Cell, Masked
+from .extended import Cell, Masked, NotANumber
 from .finite import Table, as_form
 from .form import Field, Form, Number, Undecided
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 def is_symbolic(array: Array) -> bool:
     """Whether it holds formulas."""
-    return array.dtype.kind == "O"
+    return bool(array.dtype.kind == "O")
 
 
 def mapped(function: Callable[..., Any], *arrays: Array) -> Array:
@@ -43,7 +43,7 @@ def number(field: Field, value: float | Number) -> Cell:
     """A number as an element; a float is the fraction that it is."""
     if isinstance(value, float):
         if value != value:
-            raise Undecided("a constant that is not a number")
+            return NotANumber()  # type: ignore[return-value]
         if abs(value) == float("inf"):
             return extended.infinite(field, 1 if value > 0 else -1)
         value = Fraction(value)
@@ -52,8 +52,8 @@ def number(field: Field, value: float | Number) -> Cell:
 
 def as_cell(field: Field, element: Any) -> Cell:
     """Any element as a real number."""
-    if isinstance(element, (Form, Masked)):
-        return element
+    if isinstance(element, (Form, Masked, NotANumber)):
+        return element  # type: ignore[return-value]
     if isinstance(element, Table):
         return as_form(field, element)
     if isinstance(element, (bool, np.bool_, int, np.integer)):
@@ -68,8 +68,8 @@ def reals(field: Field, array: Array) -> Array:
     done: dict[Any, Cell] = {}
 
     def cell(element: Any) -> Cell:
-        if isinstance(element, (Form, Masked)):
-            return element
+        if isinstance(element, (Form, Masked, NotANumber)):
+            return element  # type: ignore[return-value]
         key = id(element) if isinstance(element, Table) else element
         if key not in done:
             done[key] = as_cell(field, element)
@@ -84,11 +84,12 @@ def reals(field: Field, array: Array) -> Array:
 
 def total(field: Field, cells: list[Cell]) -> Cell:
     """The sum of many elements."""
+    field.tick()
     terms: dict[Any, Number] = {}
     infinite: Cell | None = None
     for cell in cells:
-        if isinstance(cell, Masked):
-            infinite = cell if infinite is None else extended.add(infinite, cell)
+        if not isinstance(cell, Form):
+            infinite = extended.add(field.zero if infinite is None else infinite, cell)
             continue
         for monomial, coefficient in cell.terms.items():
             terms[monomial] = terms.get(monomial, 0) + coefficient

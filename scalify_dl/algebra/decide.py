@@ -6,20 +6,24 @@ Unknowns are the inputs, or, nearer to the output, values of which a corresponde
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import permutations, product
+from functools import cached_property
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from scalify_dl.ir.layout import Digit, Entry, Layout, Repl
+from scalify_dl.errors import InputError
+from scalify_dl.ir.layout import Layout
 from scalify_dl.oracle.addressing import addresses, digit_coordinates, layout_of, pending_kind, piece_index, piece_of
+from scalify_dl.oracle.compare import check, default_layouts
+from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
 from scalify_dl.oracle.dtypes import is_float, storage
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Graph, Op, Program, Shard, load_program
+from scalify_dl.oracle.trial import Trial, run_trial
 
 from .cells import Array, mapped
 from .extended import multiply
@@ -28,6 +32,8 @@ from .form import Field, Undecided
 from .machine import MOST_ELEMENTS, SymbolicMachine
 from .same import same
 
+ROUGHLY = 1e-6
+"""How far apart values of an execution may be that are worth comparing as formulas."""
 MOST_VALUES = 64
 """Integer inputs with more values than these are unknowns, not tables."""
 
@@ -50,18 +56,26 @@ class Decider:
     program: Program
     known: list[Shard]
     seconds: float = 5.0
+    """CPU time for all pairs."""
     reasons: list[str] = field(default_factory=list)
     """Why pairs were not decided."""
 
     def __post_init__(self) -> None:
+        self.deadline = time.process_time() + self.seconds
         self.makers = self.program.producer()
+        tops = [*self.program.top("base"), *self.program.top("dist")]
+        once = {t for graph in tops for t in (*graph.inputs, *(r for op in graph.ops for r in op.results))}
         self.by_dist: dict[str, list[Shard]] = {}
         for shard in self.known:
-            if not shard.dist_piece and pending_kind(shard.layout) is None:
+            values = {shard.dist, shard.base}  # in loops a name has a value for each turn
+            if not shard.dist_piece and pending_kind(shard.layout) is None and values <= once:
                 self.by_dist.setdefault(shard.dist, []).append(shard)
 
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
         """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
+        layouts = self._agreeing(dist, base, text)
+        if not layouts:
+            return None
         tried = None
         for whole in (False, True):
             try:
@@ -69,7 +83,7 @@ class Decider:
                 if pair.cuts == tried:
                     break
                 tried = pair.cuts
-                answer = pair.answer(text)
+                answer = pair.answer(layouts)
             except (Undecided, Unsupported, Deadlock) as error:
                 self.reasons.append(str(error))
                 continue
@@ -78,6 +92,34 @@ class Decider:
             self.reasons.append(f"the formulas of {self.program.name(dist)} differ")
         return None
 
+    def _agreeing(self, dist: str, base: str, text: str) -> list[Layout]:
+        """Layouts in which the values of one execution agree, of those that may be expected."""
+        trial = self.trial
+        if trial is None or dist not in trial.distributed or base not in trial.baseline:
+            return []
+        values, expected = trial.distributed[dist], trial.baseline[base]
+        local = next(iter(values.values())).shape
+        found = [layout_of(text)] if text else default_layouts(expected.shape, local, self.program.mesh)
+        kept = []
+        for layout in found:
+            try:
+                if check(expected, (), values, (), layout, self.program.coords, ROUGHLY) is None:
+                    kept.append(layout)
+            except (IndexError, ValueError):
+                continue
+        return kept
+
+    @cached_property
+    def trial(self) -> Trial | None:
+        """One execution of both sides, which tells what is not worth comparing; None where there is none."""
+        program = self.program
+        if sum(prod(t.shape) for t in program.tensors.values()) * len(program.ranks) > DIRECT_ELEMENTS:
+            return None
+        try:
+            return run_trial(program, 1, "reals", keep_dist=[dist for dist, _, _ in program.expects])
+        except (Unsupported, Deadlock, InputError):
+            return None
+
 
 class _Pair:
     """One pair with one choice of cuts: as near as possible, or (`whole`) the inputs."""
@@ -85,7 +127,7 @@ class _Pair:
     def __init__(self, decider: Decider, dist: str, base: str, whole: bool) -> None:
         self.decider, self.dist, self.base = decider, dist, base
         self.program = decider.program
-        self.basis = Field()
+        self.basis = Field(deadline=decider.deadline)
         graphs = self.program.top("dist")
         if len(graphs) != 1 or graphs[0].ranks != self.program.ranks:
             raise Undecided("several distributed programs")
@@ -171,43 +213,18 @@ class _Pair:
             found[rank] = parts[key]
         return found
 
-    def answer(self, text: str) -> Answer | None:
-        """The layout in which the output is the baseline's; None where it is in none."""
-        deadline = time.monotonic() + self.decider.seconds
-        machine = SymbolicMachine(self.program, _no_random, basis=self.basis, deadline=deadline)
+    def answer(self, layouts: Iterable[Layout]) -> Answer | None:
+        """The layout in which the output is the baseline's; None where it is in none of these."""
+        machine = SymbolicMachine(self.program, _no_random, basis=self.basis)
         inputs = {t: self.held(shard) for t, shard in self.shards.items()}
         found = machine.run([self.dist_part], inputs)[self.dist]
         base_inputs = {t: {0: self.unknowns(t)} for t in self.base_part.inputs}
         base = machine.run([self.base_part], base_inputs)[self.base][0]
-        for layout in [layout_of(text)] if text else self._layouts(base.shape, found[0].shape):
+        for layout in layouts:
             if self._fits(base, found, layout):
                 needs = sorted({(machine.where[need], need.what) for need in self.basis.needs})
                 return Answer(self.dist, self.base, str(layout), self.cuts, tuple(needs))
         return None
-
-    def _layouts(self, shape: Sequence[int], local: Sequence[int]) -> Iterator[Layout]:
-        """Layouts with dims in order, each whole or in blocks over mesh axes."""
-        if len(shape) != len(local) or any(m == 0 or n % m for n, m in zip(shape, local, strict=True)):
-            return
-        axes = list(self.program.mesh)
-        dims: list[int | None] = [None, *(d for d in range(len(shape)) if shape[d] != local[d])]
-        for choice in product(dims, repeat=len(axes)):
-            by_dim = {d: [a for a, c in zip(axes, choice, strict=True) if c == d] for d in dims if d is not None}
-            if any(prod(self.program.mesh[a] for a in by_dim[d]) * local[d] != shape[d] for d in by_dim):
-                continue
-            for orders in product(*(permutations(by_dim[d]) for d in by_dim)):
-                yield self._blocks(local, dict(zip(by_dim, orders, strict=True)))
-
-    def _blocks(self, local: Sequence[int], order: Mapping[int, Sequence[str]]) -> Layout:
-        entries: dict[str, Entry] = {axis: Repl(size) for axis, size in self.program.mesh.items()}
-        for dim, axes in order.items():
-            stride = local[dim]
-            for axis in reversed(axes):
-                entries[axis] = Digit(dim, stride, self.program.mesh[axis])
-                stride *= self.program.mesh[axis]
-        return Layout.of(
-            [[Digit(d, 1, n)] for d, n in enumerate(local)], [(axis, [entry]) for axis, entry in entries.items()]
-        )
 
     def _fits(self, base: Array, found: Mapping[int, Array], layout: Layout) -> bool:
         if pending_kind(layout) is not None or layout.gaps(base.shape) is not None:
@@ -244,5 +261,3 @@ def decider(tables: Mapping[str, Iterable[Sequence[Any]]], corr: Iterable[Sequen
         for dist, dist_piece, base, base_piece, layout, *_ in corr
     ]
     return Decider(load_program(tables), known, seconds)
-
-

@@ -39,6 +39,7 @@ def _free(name: str) -> Callable[[Form], Form]:
     return lambda x: laws.function(x.field, name, (x,))
 
 
+@extended.of_numbers
 def logistic(x: Cell) -> Cell:
     """1/(1 + exp(−x))."""
     if isinstance(x, Masked) and x.sign > 0:
@@ -65,6 +66,7 @@ def _gelu(x: Form) -> Form:
     return (x * (x.field.one + erf(x * half))).scaled(Fraction(1, 2))
 
 
+@extended.of_numbers
 def _relu(x: Cell) -> Cell:
     field = x.field if isinstance(x, Form) else x.flag.field
     return extended.maximum(x, field.zero)
@@ -114,6 +116,7 @@ UNARY: dict[str, Unary] = {
 }
 
 
+@extended.of_numbers
 def _one(x: Cell) -> Form:
     return (x.field if isinstance(x, Form) else x.flag.field).one
 

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import TypeVar
 
 from . import laws
 from .form import Field, Form, Undecided
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+class NotANumber:
+    """A constant that is no number: it may stand where nothing chooses it, and nowhere else."""
+
+
+def of_numbers(function: F) -> F:
+    """A function of elements that says so where one is no number."""
+
+    @wraps(function)
+    def apply(*cells: object) -> object:
+        if any(isinstance(cell, NotANumber) for cell in cells):
+            raise Undecided("a constant that is not a number")
+        return function(*cells)
+
+    return apply  # type: ignore[return-value]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,18 +53,21 @@ def masked(flag: Form, form: Form, sign: int) -> Cell:
     return Masked(flag, flag.field.zero if flag.value == 0 else form, sign)
 
 
+@of_numbers
 def finite(cell: Cell, what: str) -> Form:
     """The cell as a form; Undecided where it may be infinite."""
-    if isinstance(cell, Masked):
-        raise Undecided(f"{what} of a value that may be infinite")
-    return cell
+    if isinstance(cell, Form):
+        return cell
+    raise Undecided(f"{what} of a value that may be infinite, or no number")
 
 
+@of_numbers
 def negate(cell: Cell) -> Cell:
     """−x."""
     return -cell if isinstance(cell, Form) else Masked(cell.flag, -cell.form, -cell.sign)
 
 
+@of_numbers
 def add(left: Cell, right: Cell) -> Cell:
     """x + y. Undecided where it may be ∞ − ∞."""
     if isinstance(left, Form):
@@ -55,6 +79,7 @@ def add(left: Cell, right: Cell) -> Cell:
     return masked(left.flag * right.flag, left.form + right.form, left.sign)
 
 
+@of_numbers
 def multiply(left: Cell, right: Cell) -> Cell:
     """x · y. Undecided where it may be 0 · ∞."""
     if isinstance(left, Form):
@@ -69,6 +94,7 @@ def multiply(left: Cell, right: Cell) -> Cell:
     raise Undecided("the product of an infinity and a number of unknown sign")
 
 
+@of_numbers
 def exponential(cell: Cell) -> Form:
     """exp(x): 0 at −∞."""
     if isinstance(cell, Form):
@@ -78,12 +104,14 @@ def exponential(cell: Cell) -> Form:
     return cell.flag * laws.exponential(cell.form)
 
 
+@of_numbers
 def logarithm(cell: Cell) -> Cell:
     """log(x): −∞ at 0."""
     form = finite(cell, "the logarithm")
     return infinite(form.field, -1) if form.value == 0 else laws.logarithm(form)
 
 
+@of_numbers
 def maximum(left: Cell, right: Cell) -> Cell:
     """The greater one."""
     if isinstance(left, Form) and isinstance(right, Form):
@@ -125,17 +153,24 @@ def choose(truth: Form, yes: Cell, no: Cell) -> Cell:
     """One or the other, by a truth."""
     if truth.value is not None:
         return yes if truth.value else no
+    if isinstance(yes, NotANumber) or isinstance(no, NotANumber):
+        raise Undecided("a constant that is not a number")
     if isinstance(yes, Form) and isinstance(no, Form):
         return laws.choose(truth, yes, no)
     signs = {cell.sign for cell in (yes, no) if isinstance(cell, Masked)}
     if len(signs) > 1:
         raise Undecided("a choice of infinities of both signs")
     one = truth.field.one
+    for cell, shown, other in ((no, truth, yes), (yes, one - truth, no)):
+        if isinstance(cell, Masked) and cell.flag.value == 0:  # nothing is said of the form where it is not shown
+            flag, form = (other.flag, other.form) if isinstance(other, Masked) else (one, other)
+            return masked(shown * flag, form, cell.sign)
     flags = [cell.flag if isinstance(cell, Masked) else one for cell in (yes, no)]
     forms = [cell.form if isinstance(cell, Masked) else cell for cell in (yes, no)]
     return masked(laws.choose(truth, flags[0], flags[1]), laws.choose(truth, forms[0], forms[1]), signs.pop())
 
 
+@of_numbers
 def greater(left: Cell, right: Cell) -> Form:
     """1 where left > right."""
     if isinstance(left, Form) and isinstance(right, Form):
@@ -147,6 +182,7 @@ def greater(left: Cell, right: Cell) -> Form:
     raise Undecided("a comparison of values that may be infinite")
 
 
+@of_numbers
 def equal(left: Cell, right: Cell) -> Form:
     """1 where they are equal."""
     if isinstance(left, Form) and isinstance(right, Form):

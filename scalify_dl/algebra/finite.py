@@ -35,6 +35,12 @@ class Table:
     leaves: tuple[Leaf, ...]
     values: Array
 
+    def __bool__(self) -> bool:
+        raise Undecided("a value that depends on inputs decides what is computed")
+
+    def __int__(self) -> int:
+        raise Undecided("a value that depends on inputs decides what is computed")
+
     def spread(self, leaves: tuple[Leaf, ...]) -> Array:
         """The values over more leaves."""
         shape = [leaf.hi - leaf.lo if leaf in self.leaves else 1 for leaf in leaves]

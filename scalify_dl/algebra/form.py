@@ -1,8 +1,8 @@
 """Normal forms of real expressions: sums of monomials over a table of basis elements, which laws keep canonical.
 
-A `Form` is Σ c·Π bᵉ with exact coefficients c and rational exponents e. Basis elements are inputs, exp(monomial), powers
-of sums, logarithms, indicators (0 or 1), maxima, and functions that no law knows. Two expressions whose forms are
-one are equal wherever both are defined and what `Field.needs` collects is so.
+A `Form` is Σ c·Π bᵉ with exact coefficients c and rational exponents e. Basis elements are inputs, exp(monomial),
+powers of sums, logarithms, indicators (0 or 1), maxima, and functions that no law knows. Two expressions whose forms
+are one are equal wherever both are defined and what `Field.needs` collects is so.
 
 Sources of the laws: arithmetic of a commutative ring; exp and log as homomorphisms; max and min as a distributive
 lattice.
@@ -10,6 +10,7 @@ lattice.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -45,11 +46,13 @@ class Need:
 class Field:
     """The basis elements of one comparison, each with a number; limits; and what its steps need to be true."""
 
-    def __init__(self, most_terms: int = 3000) -> None:
+    def __init__(self, most_terms: int = 3000, deadline: float = float("inf")) -> None:
         self.elements: list[Element] = []
         self.numbers: dict[tuple[str, Hashable], int] = {}
         self.most_terms = most_terms
         self.needs: dict[Need, None] = {}
+        self.deadline = deadline
+        self.ticks = 0
         self.zero = Form(self, {})
         self.one = Form(self, {(): 1})
 
@@ -60,6 +63,12 @@ class Field:
             number = self.numbers[kind, data] = len(self.elements)
             self.elements.append(Element(kind, data, positive, positive or nonnegative))
         return number
+
+    def tick(self) -> None:
+        """Undecided once the CPU time of the process has reached the deadline; to be called often."""
+        self.ticks += 1
+        if self.ticks % 64 == 0 and time.process_time() > self.deadline:
+            raise Undecided("the algebra ran out of time")
 
     def of(self, number: int, exponent: Number = 1) -> Form:
         """A power of a basis element."""
@@ -103,7 +112,7 @@ def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomia
             merged[number] = 1
         elif kind == "root" and not 0 < exponent < 1:
             whole = exponent.__floor__()
-            factor *= Fraction(data) ** whole  # type: ignore[arg-type]
+            factor *= Fraction(data) ** whole  # type: ignore[call-overload]
             merged[number] = exponent - whole
             if not merged[number]:
                 del merged[number]
@@ -149,6 +158,9 @@ class Form:
     def __bool__(self) -> bool:
         raise Undecided("a value that depends on inputs decides what is computed")
 
+    def __int__(self) -> int:
+        raise Undecided("a value that depends on inputs decides what is computed")
+
     @property
     def value(self) -> Number | None:
         """The number that a constant form is; None for others."""
@@ -192,6 +204,7 @@ class Form:
         value = self.value
         if value is not None:
             return other.scaled(value)
+        self.field.tick()
         terms: dict[Monomial, Number] = {}
         rest = self.field.zero
         if len(self.terms) * len(other.terms) > 8 * self.field.most_terms:

@@ -9,6 +9,8 @@ from math import gcd, isqrt, lcm
 
 from .form import Field, Form, Monomial, Number, Undecided
 
+FEW_MEETS = 16
+"""Most sets through which a maximum is also looked at as minus a maximum."""
 MOST_MEETS = 256
 """Most sets of minima that a maximum is followed through."""
 
@@ -38,9 +40,6 @@ def power(form: Form, exponent: Number) -> Form:
         ((monomial, coefficient),) = rest.terms.items()
         if whole and coefficient == 1:
             flags = {field.elements[number].kind for number, _ in monomial}
-            inverse = _inverted(monomial, field) if exponent == -1 else None
-            if inverse is not None:
-                return result * inverse
             if not flags & {"flag", "equals"}:
                 return result * _monomial_power(field, monomial, exponent)
         elif len(monomial) == 1 and coefficient == 1 and field.elements[monomial[0][0]].kind == "power":
@@ -51,14 +50,11 @@ def power(form: Form, exponent: Number) -> Form:
     return result * field.of(base, exponent)
 
 
-def _inverted(monomial: Monomial, field: Field) -> Form | None:
+def _inverted(field: Field, number: int) -> Form | None:
     """1/max(min(a, b), …) of what is at least zero: the same of 1/a, 1/b, … with max and min exchanged.
 
     Needs each of them to be other than zero.
     """
-    ((number, exponent),) = monomial if len(monomial) == 1 else ((-1, 0),)
-    if exponent != 1 or field.elements[number].kind != "maximum":
-        return None
     meets: Meets = field.elements[number].data  # type: ignore[assignment]
     if not all(form.is_nonnegative() for meet in meets for form in meet):
         return None
@@ -70,7 +66,10 @@ def _monomial_power(field: Field, monomial: Monomial, exponent: Fraction) -> For
     for number, inner in monomial:
         total = inner * exponent
         element = field.elements[number]
-        if element.kind == "power" and total > 0 and total == int(total):
+        inverse = _inverted(field, number) if element.kind == "maximum" and total < 0 and total == int(total) else None
+        if inverse is not None:
+            result = result * inverse.whole_power(-int(total))
+        elif element.kind == "power" and total > 0 and total == int(total):
             assert isinstance(element.data, Form)
             result = result * element.data.whole_power(int(total))
         elif element.kind == "root":
@@ -235,8 +234,27 @@ def _of_meets(field: Field, meets: Meets) -> Form:
     scale = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
     normal = frozenset(frozenset(form.scaled(1 / scale) for form in meet) for meet in reduced)
     nonnegative = any(all(form.is_nonnegative() for form in meet) for meet in normal)
+    if not nonnegative:
+        turned = _turned(normal)
+        if turned is not None and _order(turned) < _order(normal):
+            return field.of(field.element("maximum", turned)).scaled(-scale)
     positive = any(all(form.is_positive() for form in meet) for meet in normal)
     return field.of(field.element("maximum", normal, positive=positive, nonnegative=nonnegative)).scaled(scale)
+
+
+def _turned(meets: Meets) -> Meets | None:
+    """The sets whose maximum is minus that of these: max(−x, −y) for min(x, y). None where there are many."""
+    found: set[frozenset[Form]] = {frozenset()}
+    for meet in meets:
+        found = {picked | {-form} for picked in found for form in meet}
+        if len(found) > FEW_MEETS:
+            return None
+    return frozenset(meet for meet in found if not any(other < meet for other in found))
+
+
+def _order(meets: Meets) -> tuple[int, list[list[object]]]:
+    """Tells which of two ways to write a maximum is the normal one."""
+    return sum(map(len, meets)), sorted(sorted(form.key for form in meet) for meet in meets)  # type: ignore[misc]
 
 
 def _common_divisor(field: Field, forms: list[Form]) -> Monomial:

@@ -5,7 +5,6 @@ Control, collectives and moves of elements are the oracle's; what adds, multipli
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,11 +15,15 @@ from scalify_dl.oracle.execute import Machine, PerRank
 from scalify_dl.oracle.meaning import GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute
 from scalify_dl.oracle.program import Op
 
-from . import extended
+from . import extended, indexed, reductions
 from .cells import Array, is_symbolic, mapped, reals, total
+from .elementwise import TRUTHS, truth
+from .extended import Cell
 from .form import Field, Need, Undecided
 from .formulas import FORMULAS, MOVES, bounded, constants, elementwise_cells, rounded
 
+MODULES = (indexed, reductions)
+"""What they define is entered in `FORMULAS`."""
 MOST_ELEMENTS = 65_536
 """Most elements of a tensor that is followed."""
 
@@ -30,7 +33,6 @@ class SymbolicMachine(Machine):
     """Runs graphs on arrays of formulas (`cells.py`)."""
 
     basis: Field = field(default_factory=Field)
-    deadline: float = float("inf")
     where: dict[Need, str] = field(default_factory=dict)
     """For each thing that must be so, the op at which it was needed."""
 
@@ -44,8 +46,7 @@ class SymbolicMachine(Machine):
         return value
 
     def _local(self, op: Op, ranks: tuple[int, ...], operands: list[PerRank]) -> list[PerRank]:
-        if time.monotonic() > self.deadline:
-            raise Undecided("the algebra ran out of time")
+        self.basis.tick()
         types = [self.program.tensors[t] for t in op.results]
         if any(np.prod(t.shape, dtype=float) > MOST_ELEMENTS for t in types):
             raise Undecided(f"{op.results[0]} has more than {MOST_ELEMENTS:,} elements")
@@ -83,6 +84,8 @@ class SymbolicMachine(Machine):
                 return [xs[0] if holds_all(dtype, before) else rounded(xs[0], dtype)]
             if is_float(before):
                 return elementwise_cells(self.basis, call, [reals(self.basis, xs[0])])
+        if kind == "attention" and len(xs) > 3 and self.program.tensors[call.op.operands[3]].dtype == "pred":
+            xs = [*xs[:3], mapped(self._hidden, xs[3])]
         if not symbolic and not is_float(dtype):
             return MEANINGS[kind](call, xs)
         if kind in FORMULAS:
@@ -93,7 +96,17 @@ class SymbolicMachine(Machine):
             return [reals(self.basis, x) for x in MEANINGS[kind](call, xs)]
         raise Undecided(f"no law is known of `{kind}`")
 
+    def _hidden(self, shown: object) -> Cell:
+        """What a mask of truths adds to a score."""
+        return extended.choose(truth(self.basis, shown), self.basis.zero, extended.infinite(self.basis, -1))
+
     def _together(self, op: Op, values: PerRank) -> PerRank:
+        try:
+            return self._met(op, values)
+        except (TypeError, ValueError, Unsupported) as error:
+            raise Undecided(f"op {op.id} ({op.kind}) cannot be followed: {error}") from error
+
+    def _met(self, op: Op, values: PerRank) -> PerRank:
         if not any(is_symbolic(x) for x in values.values()):
             return super()._together(op, values)
         dtype = self.program.tensors[op.results[0]].dtype
@@ -111,7 +124,9 @@ class SymbolicMachine(Machine):
             if op.kind in ("all-reduce", "reduce-scatter"):
                 summed = self._reduced(op, parts, dtype)
                 split = op.kind == "reduce-scatter"
-                found = np.split(summed, len(group), axis=op.number("dimension", 0)[0]) if split else [summed] * len(group)
+                found = (
+                    np.split(summed, len(group), axis=op.number("dimension", 0)[0]) if split else [summed] * len(group)
+                )
             else:
                 found = GROUPED[op.kind](op, parts)
             results.update(zip(group, found, strict=True))
@@ -122,6 +137,13 @@ class SymbolicMachine(Machine):
     def _reduced(self, op: Op, parts: list[Array], dtype: str) -> Array:
         reducer = op.symbol("reducer", "sum")
         parts = [reals(self.basis, part) for part in parts]
+        if dtype == "pred":
+            if reducer not in ("and", "or"):
+                raise Undecided(f"a reduction by `{reducer}` of truths over ranks")
+            result = parts[0]
+            for part in parts[1:]:
+                result = mapped(TRUTHS[reducer], result, part)
+            return result
         if reducer == "sum":
             result = mapped(lambda *cells: total(self.basis, list(cells)), *parts)
         elif reducer in ("max", "min") and is_float(dtype):
@@ -133,5 +155,3 @@ class SymbolicMachine(Machine):
         if is_float(dtype):
             return result
         return mapped(lambda cell: bounded(extended.finite(cell, reducer), dtype), result)
-
-

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .cells import as_cell
-from .extended import Masked
+from .extended import Masked, NotANumber
 from .form import Field, Form, Number
 
 ROUNDS = 8
@@ -13,9 +13,9 @@ ROUNDS = 8
 
 def same(field: Field, left: Any, right: Any) -> bool:
     """Whether two elements are equal for all inputs. False also where no law says so."""
-    if left is right:
-        return True
     left, right = as_cell(field, left), as_cell(field, right)
+    if isinstance(left, NotANumber) or isinstance(right, NotANumber):
+        return False
     if isinstance(left, Masked) or isinstance(right, Masked):
         return (
             isinstance(left, Masked)

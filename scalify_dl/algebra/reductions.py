@@ -1,0 +1,169 @@
+"""Reductions, scans, extremes and contractions of formulas."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.oracle.dtypes import is_float, is_integer, storage
+from scalify_dl.oracle.meaning import MEANINGS, Call
+
+from . import elementwise, extended, laws
+from .cells import Array, folded, mapped, over_axes, reals, total
+from .extended import Cell
+from .finite import Leaf, cases, leaf_table
+from .form import Field, Undecided
+from .formulas import bounded, formula, literal
+
+
+@formula("reduce")
+def reduce(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """Sums, products, maxima and minima, truths."""
+    if len(xs) != 1:
+        raise Undecided("a reduction of several operands")
+    axes = tuple(call.numbers("dimensions", []))
+    if call.symbol("reducer") in ("argmax", "argmin"):
+        (axis,) = axes
+        return [_places(call, "argmax" if call.symbol("reducer") == "argmax" else "argmin", reals(field, xs[0]), axis)]
+    return [over_axes(reals(field, xs[0]), axes, _reducer(field, call.symbol("reducer"), call.results[0].dtype))]
+
+
+def _places(call: Call, name: str, x: Array, axis: int) -> Array:
+    """Where the extreme of each row is: an unknown place, the same for equal rows."""
+    dtype = storage(call.results[0].dtype)
+    return over_axes(
+        x,
+        (axis,),
+        lambda cells: leaf_table(Leaf((name, tuple(cells)), 0, len(cells)), dtype),  # type: ignore[arg-type, return-value]
+    )
+
+
+@formula("top-k")
+def top_k(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """The k largest of each row and their places, unknown ones: the n-th of equal rows are the same."""
+    x, k, dtype = reals(field, xs[0]), call.number("k"), storage(call.results[1].dtype)
+    values, places = (np.empty((*x.shape[:-1], k), dtype=object) for _ in range(2))
+    for at in np.ndindex(*values.shape):
+        row = list(x[at[:-1]])
+        leaf = Leaf(("top-k", at[-1], tuple(row)), 0, len(row))
+        places[at] = leaf_table(leaf, dtype)
+        values[at] = total(field, [extended.multiply(row[i], flag) for (i,), flag in cases(field, (leaf,))])
+    return [values, places]
+
+
+def _reducer(field: Field, name: str, dtype: str) -> Callable[[list[Cell]], Cell]:
+    def held(cell: Cell) -> Cell:
+        return bounded(extended.finite(cell, name), dtype) if is_integer(dtype) else cell
+
+    if dtype == "pred" and name in ("sum", "prod"):
+        raise Undecided(f"a reduction by `{name}` of truths")
+    if name == "sum":
+        return lambda cells: held(total(field, cells))
+    if name == "prod":
+        return lambda cells: held(folded(extended.multiply, field.one)(cells))
+    if name in ("max", "min") and is_float(dtype):
+        sign = -1 if name == "max" else 1
+        return folded(extended.maximum if name == "max" else extended.minimum, extended.infinite(field, sign))
+    if name in ("and", "or") and dtype == "pred":
+        first = field.one if name == "and" else field.zero
+        return folded(lambda x, y: elementwise.TRUTHS[name](x, y), first)
+    raise Undecided(f"a reduction by `{name}` of {dtype}")
+
+
+@formula("cumulative")
+def cumulative(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """Inclusive scans along a dim."""
+    axis, function = call.number("dimension"), _reducer(field, call.symbol("reducer"), call.results[0].dtype)
+    x = np.moveaxis(reals(field, xs[0]), axis, -1)
+    x = np.flip(x, -1) if call.number("reverse", 0) else x
+    out = np.empty(x.shape, dtype=object)
+    for at in np.ndindex(*x.shape):
+        cells: list[Any] = [x[at]] if at[-1] == 0 else [out[(*at[:-1], at[-1] - 1)], x[at]]
+        out[at] = function(cells)
+    return [np.moveaxis(np.flip(out, -1) if call.number("reverse", 0) else out, -1, axis)]
+
+
+def contracted(field: Field, left: Array, right: Array) -> Array:
+    """Matrix products, batch dims first and alike."""
+    out = np.empty((*left.shape[:-1], right.shape[-1]), dtype=object)
+    if out.size * left.shape[-1] > 400_000:
+        raise Undecided("a product of large matrices")
+    for at in np.ndindex(*out.shape):
+        row, column = left[at[:-1]], right[at[:-2]][:, at[-1]]
+        out[at] = total(field, [extended.multiply(a, b) for a, b in zip(row, column, strict=True)])
+    return out
+
+
+@formula("dot")
+def dot(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """Result dims: batch, free dims of the left, free dims of the right."""
+    batch = call.numbers("lhs_batch_dims", []), call.numbers("rhs_batch_dims", [])
+    inner = call.numbers("lhs_contracting_dims", []), call.numbers("rhs_contracting_dims", [])
+    x, y = (reals(field, x) for x in xs)
+    free = [
+        [d for d in range(v.ndim) if d not in b and d not in c] for v, b, c in zip((x, y), batch, inner, strict=True)
+    ]
+    left = x.transpose([*batch[0], *free[0], *inner[0]])
+    right = y.transpose([*batch[1], *inner[1], *free[1]])
+    batches = [x.shape[d] for d in batch[0]]
+    depth = int(np.prod([x.shape[d] for d in inner[0]], dtype=int))
+    rows, columns = [x.shape[d] for d in free[0]], [y.shape[d] for d in free[1]]
+    result = contracted(
+        field,
+        left.reshape([*batches, int(np.prod(rows, dtype=int)), depth]),
+        right.reshape([*batches, depth, int(np.prod(columns, dtype=int))]),
+    )
+    dtype = call.results[0].dtype
+    if dtype == "pred":
+        raise Undecided("a product of truths")
+    if is_integer(dtype):
+        result = mapped(lambda cell: bounded(extended.finite(cell, "a product"), dtype), result)
+    return [result.reshape([*batches, *rows, *columns])]
+
+
+@formula("attention")
+def attention(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """softmax(scale · q kᵀ + mask) v, and the log of the sum of exponentials."""
+    q, k, v, *mask = xs
+    q, k, v = (reals(field, x) for x in (q, k, v))
+    text = call.symbol("scale", "")
+    scale = literal(field, text, "f32") if text else laws.constant_power(field, q.shape[-1], Fraction(-1, 2))
+    if q.shape[:-2] != k.shape[:-2]:
+        raise Undecided("attention whose query and key heads differ")
+    scores = mapped(lambda s: extended.multiply(s, scale), contracted(field, q, np.swapaxes(k, -1, -2)))
+    low = np.empty((), dtype=object)
+    low[()] = extended.infinite(field, -1)
+    if mask:
+        scores = mapped(extended.add, scores, reals(field, mask[0]))
+    if call.number("causal", 0):
+        rows, columns = np.indices(scores.shape[-2:])
+        scores = np.where(columns <= rows, scores, low)
+    weights = mapped(extended.exponential, scores)
+    sums = over_axes(weights, (weights.ndim - 1,), lambda cells: total(field, cells))
+    out = mapped(lambda x, s: extended.multiply(x, laws.power(s, -1)), contracted(field, weights, v), sums[..., None])
+    return [out, mapped(extended.logarithm, sums)][: len(call.results)]
+
+
+@formula("convolution")
+def convolution(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """Σ x·w over windows: which products, the oracle's meaning tells when run on unit kernels."""
+    x, w = (reals(field, v) for v in xs)
+    if x.size * w.size > 100_000:
+        raise Undecided("a large convolution")
+    result: Array | None = None
+    for at in product(*(range(n) for n in w.shape)):
+        unit = np.zeros(w.shape)
+        unit[at] = 1
+        # each output element is one input element (counted from 1), or none, times this kernel element
+        (places,) = MEANINGS["convolution"](call, [np.arange(1.0, x.size + 1).reshape(x.shape), unit])
+        pool = np.empty(x.size + 1, dtype=object)
+        pool[0] = field.zero
+        pool[1:] = [extended.multiply(cell, w[at]) for cell in x.reshape(-1)]
+        part = pool[np.rint(places).astype(int)]
+        result = part if result is None else mapped(extended.add, result, part)
+    assert result is not None
+    return [result]

@@ -1,0 +1,267 @@
+"""Attacks the algebra: random expressions, whose normal forms must be worth what the expressions are worth.
+
+    python -m scalify_dl.audit.algebra [--count N] [--seed S]
+
+Two expressions are called equal when their forms are one; so no form may differ from its expression at a point at which
+all that it needs is so. Points lie on ties, zeros and signs; expressions mix powers, roots, exponentials, logarithms,
+maxima, indicators, masks with −∞ and divisions. Numbers are Python's own floats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+from scalify_dl.algebra import elementwise, extended, laws
+from scalify_dl.algebra.extended import Cell, Masked
+from scalify_dl.algebra.form import Field, Form, Undecided
+
+Tree = tuple[Any, ...]
+VARIABLES = 3
+POINTS = ((0.5, -1.5, 2.0), (0.0, 1.0, -1.0), (1.0, 1.0, 1.0), (-0.7, -0.7, 0.3), (2.5, 0.0, 0.0), (-1.2, 3.1, -0.4))
+CONSTANTS = (0, 1, -1, 2, Fraction(1, 2), 3, Fraction(-3, 2), 4)
+UNARY: dict[str, Callable[[float], float]] = {
+    "negate": lambda x: -x,
+    "exponential": math.exp,
+    "log": lambda x: -math.inf if x == 0 else math.log(x),
+    "log-plus-one": lambda x: -math.inf if x == -1 else math.log(1 + x),
+    "sqrt": math.sqrt,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "logistic": lambda x: 1 / (1 + math.exp(-x)),
+    "tanh": math.tanh,
+    "abs": abs,
+    "relu": lambda x: max(x, 0.0),
+    "erf": math.erf,
+    "sine": math.sin,
+    "cosine": math.cos,
+    "softplus": lambda x: math.log1p(math.exp(x)),
+    "sign": lambda x: math.copysign(1.0, x) if x else 0.0,
+    "cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x),
+    "gelu": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
+}
+BINARY: dict[str, Callable[[float, float], float]] = {
+    "add": lambda x, y: x + y,
+    "subtract": lambda x, y: x - y,
+    "multiply": lambda x, y: x * y,
+    "divide": lambda x, y: x / y,
+    "maximum": max,
+    "minimum": min,
+}
+COMPARISONS: dict[str, Callable[[float, float], bool]] = {
+    "GT": lambda x, y: x > y,
+    "GE": lambda x, y: x >= y,
+    "LT": lambda x, y: x < y,
+    "LE": lambda x, y: x <= y,
+    "EQ": lambda x, y: x == y,
+    "NE": lambda x, y: x != y,
+}
+
+
+class Undefined(Exception):
+    """A point at which an expression has no value that could be compared."""
+
+
+def draw(rng: random.Random, depth: int) -> Tree:
+    """A random expression."""
+    if depth == 0 or rng.random() < 0.08:
+        return ("x", rng.randrange(VARIABLES)) if rng.random() < 0.75 else ("c", rng.choice(CONSTANTS))
+    kind = rng.random()
+    if kind < 0.30:
+        return (rng.choice(list(UNARY)), draw(rng, depth - 1))
+    if kind < 0.80:
+        left = draw(rng, depth - 1)
+        right = left if rng.random() < 0.15 else draw(rng, depth - 1)
+        return (rng.choice(list(BINARY)), left, right)
+    if kind < 0.88:
+        return (
+            "power",
+            draw(rng, depth - 1),
+            rng.choice([2, 3, -1, -2, Fraction(1, 2), Fraction(-1, 2), Fraction(3, 2)]),
+        )
+    if kind < 0.95:
+        truth = (rng.choice(list(COMPARISONS)), draw(rng, depth - 2 if depth > 1 else 0), draw(rng, 0))
+        return ("select", truth, draw(rng, depth - 1), draw(rng, depth - 1))
+    truth = (rng.choice(list(COMPARISONS)), draw(rng, 0), draw(rng, 0))
+    return ("softmax", [(truth, draw(rng, depth - 2 if depth > 1 else 0)) for _ in range(2)], draw(rng, 1))
+
+
+def formula(basis: Field, tree: Tree) -> Cell:
+    """The normal form of an expression, by the functions that ops use."""
+    kind = tree[0]
+    if kind == "x":
+        return basis.of(basis.element("input", tree[1]))
+    if kind == "c":
+        return basis.constant(tree[1])
+    if kind == "power":
+        return elementwise.BINARY["power"](formula(basis, tree[1]), basis.constant(tree[2]))
+    if kind == "select":
+        truth = _truth(basis, tree[1])
+        return extended.choose(truth, formula(basis, tree[2]), formula(basis, tree[3]))
+    if kind == "softmax":  # exp(s₀ − m)/Σ exp(sᵢ − m) of masked scores and one that is not
+        low = extended.infinite(basis, -1)
+        scores = [extended.choose(_truth(basis, t), formula(basis, s), low) for t, s in tree[1]]
+        scores.append(formula(basis, tree[2]))
+        top: Cell = low
+        for score in scores:
+            top = extended.maximum(top, score)
+        weights = [extended.exponential(extended.add(s, extended.negate(top))) for s in scores]
+        return laws.divide(weights[0], weights[0] + weights[1] + weights[2])
+    if kind in UNARY:
+        return elementwise.UNARY[kind](formula(basis, tree[1]))
+    return elementwise.BINARY[kind](formula(basis, tree[1]), formula(basis, tree[2]))
+
+
+def _truth(basis: Field, tree: Tree) -> Form:
+    return elementwise.compared(tree[0], formula(basis, tree[1]), formula(basis, tree[2]))
+
+
+def value(tree: Tree, at: tuple[float, ...]) -> float:
+    """What an expression is worth. Undefined where it is too large to compare, or nearly tied."""
+    kind = tree[0]
+    if kind == "x":
+        return at[tree[1]]
+    if kind == "c":
+        return float(tree[1])
+    if kind == "power":
+        base = value(tree[1], at)
+        if base < 0 and Fraction(tree[2]).denominator > 1:
+            raise ValueError("a root of a negative number")
+        return _held(base ** float(tree[2]))
+    if kind == "select":
+        return value(tree[2] if _holds(tree[1], at) else tree[3], at)
+    if kind == "softmax":
+        scores = [value(s, at) if _holds(t, at) else -math.inf for t, s in tree[1]] + [value(tree[2], at)]
+        weights = [math.exp(s - max(scores)) for s in scores]
+        return weights[0] / sum(weights)
+    arguments = [value(part, at) for part in tree[1:]]
+    return _held(UNARY[kind](*arguments) if kind in UNARY else BINARY[kind](*arguments))
+
+
+def _held(number: float) -> float:
+    if math.isfinite(number) and (abs(number) > 1e60 or 0 < abs(number) < 1e-60):
+        raise Undefined
+    return number
+
+
+def _holds(tree: Tree, at: tuple[float, ...]) -> bool:
+    left, right = value(tree[1], at), value(tree[2], at)
+    if left != right and abs(left - right) <= 1e-9 * max(abs(left), abs(right)):
+        raise Undefined  # a tie, but for rounding
+    return COMPARISONS[tree[0]](left, right)
+
+
+@dataclass
+class Worth:
+    """What forms are worth at a point; `scale` bounds what was added up, for the tolerance."""
+
+    basis: Field
+    at: tuple[float, ...]
+    known: dict[int, float] = field(default_factory=dict)
+    scale: float = 1.0
+
+    def form(self, form: Form) -> float:
+        """A sum of products."""
+        total = 0.0
+        for monomial, coefficient in form.terms.items():
+            part = float(coefficient)
+            for number, exponent in monomial:
+                base = self.element(number)
+                part *= base ** (int(exponent) if exponent == int(exponent) else float(exponent))
+            if isinstance(part, complex) or not math.isfinite(part) or abs(part) > 1e60:
+                raise Undefined
+            self.scale = max(self.scale, abs(part))
+            total += part
+        return total
+
+    def element(self, number: int) -> float:
+        """A basis element."""
+        if number not in self.known:
+            self.known[number] = float(self._element(*self.basis.elements[number][:2]))
+        return self.known[number]
+
+    def _element(self, kind: str, data: Any) -> float:
+        if kind == "input":
+            return float(self.at[data])
+        if kind == "root":
+            return float(data)
+        if kind == "power":
+            return self.form(data)
+        if kind == "exp":
+            return math.exp(self.form(Form(self.basis, {data: 1})))
+        if kind == "log":
+            return math.log(self.form(data))
+        if kind == "maximum":
+            return max(min(self.form(form) for form in meet) for meet in data)
+        if kind == "flag":
+            found = self.form(data[1])
+            if abs(found) <= 1e-9 * self.scale and found:
+                raise Undefined
+            return float(found > 0 if data[0] == "above" else found == 0)
+        if kind == "function":
+            argument = self.form(data[1])
+            if 0 < abs(argument) <= 1e-9 * self.scale:
+                raise Undefined  # zero, but for rounding, where functions are steep
+            return float(UNARY[data[0]](argument))
+        raise Undefined
+
+
+def disagreement(tree: Tree) -> str | None:
+    """Where the form of an expression is not worth what it is; None where it is so at all points. Undecided."""
+    basis = Field()
+    cell = formula(basis, tree)
+    if isinstance(cell, Masked):
+        raise Undecided("it may be infinite")
+    for at in POINTS:
+        worth = Worth(basis, at)
+        try:
+            needs = [(need.what, worth.form(need.form)) for need in basis.needs]
+            small = 1e-9 * worth.scale
+            if any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in needs):
+                continue
+            claimed = worth.form(cell)
+            try:
+                actual = value(tree, at)
+            except (ValueError, ZeroDivisionError):
+                return f"{tree} has no value at {at}, its form {claimed}"
+        except (Undefined, OverflowError, ZeroDivisionError, ValueError):
+            continue
+        if not math.isfinite(actual) or abs(claimed - actual) > 1e-6 * max(worth.scale, abs(actual)):
+            return f"{tree} is {actual} at {at}, its form {claimed}"
+    return None
+
+
+def campaign(count: int, seed: int) -> tuple[int, list[str]]:
+    """Random expressions: how many have a form, and which forms are wrong."""
+    followed, wrong = 0, []
+    for n in range(count):
+        rng = random.Random(f"{seed}/{n}")
+        try:
+            found = disagreement(draw(rng, rng.randint(2, 5)))
+        except Undecided:
+            continue
+        followed += 1
+        if found:
+            wrong.append(f"{seed}/{n}: {found}")
+    return followed, wrong
+
+
+def main() -> None:
+    """Run a campaign; status 1 where a form is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--count", type=int, default=10_000)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    followed, wrong = campaign(options.count, options.seed)
+    print(f"{options.count:,} expressions, {followed:,} with a form, {len(wrong)} wrong")
+    print("\n".join(wrong[:20]))
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
