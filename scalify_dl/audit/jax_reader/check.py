@@ -48,6 +48,8 @@ PLAINER = {"xla_cpu_use_fusion_emitters": False}
 """XLA's older way of fusing, a quarter of the work; now and then the current one is taken."""
 CURRENT_EVERY = 16
 FORMS = ("stablehlo", "hlo", "compiled")
+STEEP = frozenset(["cosh", "exp", "exponential", "expm1", "exponential_minus_one", "sinh"])
+"""Steps that make a rounding of their operand larger by its size."""
 OPTIMISER = "XLA's optimised program gives other numbers than its ops one by one"
 DEFINED = "XLA gives other numbers than StableHLO's interpreter, of a"
 
@@ -187,10 +189,16 @@ def comparable(w: World, inputs: list[Any], results: list[Array]) -> list[float 
             overflows = endless[-1] and step.name != "infinity" and not any(endless[n] for n in step.operands)
             here = None if overflows or step.drawn else _size(value)
             size.append(None if here is None or not fine else max([here, *(b for b in before if b is not None)]))
-            coarse.append(max([_grain(value), *(coarse[n] for n in step.operands)]))
+            rises = _bare(step.name) in STEEP and not whole
+            steep = max([1.0, *(b for b in before if b is not None)]) if rises else 1.0
+            coarse.append(max([_grain(value), *(coarse[n] * steep for n in step.operands)]))
             exact.append(whole and _exact(value))
     slack = [None if most is None else most * grain for most, grain in zip(size, coarse, strict=True)]
     return slack[len(inputs) :]
+
+
+def _bare(step: str) -> str:
+    return step.rpartition(".")[2]
 
 
 def _endless(value: Any) -> bool:
