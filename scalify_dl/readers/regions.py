@@ -272,12 +272,3 @@ def _evaluate(region: Graph, values: dict[Tensor, Value]) -> tuple[Value, ...] |
             return None
     outputs = [port.tensor for port in region.outputs]
     return tuple(values[t] for t in outputs) if all(t in values for t in outputs) else None
-
-
-def without_components(indices: Sequence[int], vector: int) -> bool:
-    """Whether a scatter has several index vectors, all without components (shape of its indices, their dim).
-
-    By the specification each update is then at the origin; XLA's CPU writes otherwise, so such a scatter is unknown.
-    """
-    others = [n for dim, n in enumerate(indices) if dim != vector]
-    return vector < len(indices) and indices[vector] == 0 and prod(others) > 1

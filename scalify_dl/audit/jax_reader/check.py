@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import jax
@@ -48,6 +49,7 @@ PLAINER = {"xla_cpu_use_fusion_emitters": False}
 """XLA's older way of fusing, a quarter of the work; now and then the current one is taken."""
 CURRENT_EVERY = 16
 FORMS = ("stablehlo", "hlo", "compiled")
+BARE = "several updates at indices without components: XLA applies one, the interpreter writes into the operand"
 STEEP = frozenset(["cosh", "exp", "exponential", "expm1", "exponential_minus_one", "sinh"])
 """Steps that make a rounding of their operand larger by its size."""
 OPTIMISER = "XLA's optimised program gives other numbers than its ops one by one"
@@ -137,6 +139,8 @@ def read_back(
                 outcome.unknown[f"{form} {OPTIMISER}"] += 1
             elif wrong and _as_defined(w, inputs, texts["stablehlo"](), expected, found):
                 outcome.unknown[f"{form} {DEFINED} {_maker(w, min(wrong))}"] += 1
+            elif wrong and _has_bare_scatter(graph):
+                outcome.unknown[f"{form} {BARE}"] += 1
             else:
                 outcome.mismatches += [f"{form}: result {n} ({_maker(w, n)}): {what}" for n, what in wrong.items()]
         except Unsupported as error:
@@ -144,6 +148,16 @@ def read_back(
         except Exception as error:  # a reader or the oracle that fails on a program of JAX is a finding
             outcome.mismatches.append(f"{form}: {type(error).__name__}: {str(error)[:300]}")
     return outcome
+
+
+def _has_bare_scatter(graph: Graph) -> bool:
+    """Whether several updates are at indices without components."""
+    for op in graph.ops:
+        if op.kind == "scatter" and not op.numbers.get("scatter_dims_to_operand_dims"):
+            indices, vector = op.operands[1].shape, op.numbers["index_vector_dim"][0]
+            if prod(n for dim, n in enumerate(indices) if dim != vector) > 1:
+                return True
+    return False
 
 
 def _one_by_one(w: World, inputs: list[Any]) -> list[Array]:

@@ -54,8 +54,6 @@ def scatter(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         return unknown(lo, i, operands)
     numbers = {key: integers(i.attributes.get(key, "")) for key in SCATTER}
     numbers["index_vector_dim"] = numbers_of(i, "index_vector_dim")
-    if regions.without_components(x[1].shape, numbers["index_vector_dim"][0]):
-        return unknown(lo, i, operands)
     return results(lo.emit(i, "scatter", x, numbers=numbers, symbols={"reducer": [reducer]}))
 
 

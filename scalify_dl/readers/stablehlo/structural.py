@@ -213,7 +213,7 @@ def scatter(site: Site) -> list[Value]:
     operands = site.operands
     dims = stablehlo.ScatterDimensionNumbers(site.attribute("scatter_dimension_numbers"))
     reducer = regions.reducer(function_of(site, [operands[0], operands[-1]])) if len(operands) == 3 else None
-    if reducer is None or regions.without_components(operands[1].shape, dims.index_vector_dim):
+    if reducer is None:
         return unknown(site)
     numbers = {
         "update_window_dims": list(dims.update_window_dims),
