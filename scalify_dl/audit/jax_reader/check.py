@@ -137,9 +137,9 @@ def read_back(
             wrong = _differences(w, inputs, expected, found)
             if wrong and form != "compiled" and not _differences(w, inputs, _one_by_one(w, inputs), found):
                 outcome.unknown[f"{form} {OPTIMISER}"] += 1
-            elif wrong and _as_defined(w, inputs, texts["stablehlo"](), expected, found):
+            elif wrong and (defined := _as_defined(w, inputs, texts["stablehlo"](), expected, found)):
                 outcome.unknown[f"{form} {DEFINED} {_maker(w, min(wrong))}"] += 1
-            elif wrong and _has_bare_scatter(graph):
+            elif wrong and _undefined_scatter(graph, defined is None):
                 outcome.unknown[f"{form} {BARE}"] += 1
             else:
                 outcome.mismatches += [f"{form}: result {n} ({_maker(w, n)}): {what}" for n, what in wrong.items()]
@@ -150,12 +150,15 @@ def read_back(
     return outcome
 
 
-def _has_bare_scatter(graph: Graph) -> bool:
-    """Whether several updates are at indices without components."""
+def _undefined_scatter(graph: Graph, silent: bool) -> bool:
+    """Whether several updates are at indices without components, and the interpreter is `silent` or cannot know: it
+    writes them into an operand that is read elsewhere."""
+    uses = Counter(x for op in graph.ops for x in op.operands) + Counter(port.tensor for port in graph.outputs)
     for op in graph.ops:
         if op.kind == "scatter" and not op.numbers.get("scatter_dims_to_operand_dims"):
             indices, vector = op.operands[1].shape, op.numbers["index_vector_dim"][0]
-            if prod(n for dim, n in enumerate(indices) if dim != vector) > 1:
+            several = prod(n for dim, n in enumerate(indices) if dim != vector) > 1
+            if several and (silent or uses[op.operands[0]] > 1):
                 return True
     return False
 
@@ -166,11 +169,11 @@ def _one_by_one(w: World, inputs: list[Any]) -> list[Array]:
         return [np.asarray(value) for value in jax.tree.leaves(w.program()(*map(jax.numpy.asarray, inputs)))]
 
 
-def _as_defined(w: World, inputs: list[Any], text: str, expected: list[Array], found: list[Array]) -> bool:
-    """Whether StableHLO's interpreter gives what was found, in the types that were expected."""
+def _as_defined(w: World, inputs: list[Any], text: str, expected: list[Array], found: list[Array]) -> bool | None:
+    """Whether StableHLO's interpreter gives what was found, in the types that were expected; None where it cannot."""
     defined = interpreted(text, inputs)
     if defined is None:
-        return False
+        return None
     typed = [x.astype(other.dtype) for x, other in zip(defined, expected, strict=True)]
     return not _differences(w, inputs, typed, found)
 
