@@ -9,7 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .model import ADAPTERS, BROADCAST, GROUPED, MOVE, REDUCER, SUM, Op, Side
+from .model import BROADCAST, MOVE, REDUCER, SUM, Op, Side
+
+GROUPED = frozenset(
+    {"AllReducePrim", "AllGatherPrim", "ReduceScatterPrim", "AllToAllPrim", "BroadcastPrim", "ChunkPrim"}
+)
+"""Kinds that have members."""
+LOCAL = frozenset({"ChunkPrim", "IdentityPrim"})
+"""Those that every member runs alone."""
+ADAPTERS = GROUPED | LOCAL | {MOVE}
 
 
 def _numbers(text: str) -> list[int]:

@@ -7,12 +7,13 @@ import pytest
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.trials import TRIALS
-from scalify_dl.audit.trials.expert import right, right_sum
+from scalify_dl.audit.trials.expert import right, right_in_blocks, right_sum
 from scalify_dl.oracle import find_counterexample, load_program
 
 RIGHT = {
     "slots on their own rank": lambda: right(False),
     "slots that are sent to the experts and back": lambda: right(True),
+    "blocks of experts that are exchanged; experts and slots in one dim": right_in_blocks,
     "a sum over slots": right_sum,
 }
 WRONG = {name: build for name, build in TRIALS.items() if build.__module__.endswith("trials.expert")}

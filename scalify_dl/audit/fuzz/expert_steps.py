@@ -17,6 +17,8 @@ EXPERTS = 4
 class Routing:
     """How tokens get their slots; anything else than this is wrong, or may be."""
 
+    written: bool = False
+    """Integers, as torch has them: ones written into zeros, counts less one at the end."""
     way: str = "EQ"
     less: float = 1.0
     reducer: str = "sum"
@@ -32,6 +34,24 @@ def one_hot(g: Graph, ids: Tensor, many: int, way: str = "EQ") -> Tensor:
     index = g.emit("iota", [], dimension=1, shape=shape, dtype=ids.dtype)
     flags = g.emit("compare", [spread(g, ids, shape, [0]), index], direction=way, dtype="pred")
     return g.emit("convert", [flags], dtype="f32")
+
+
+def written_one_hot(g: Graph, ids: Tensor, many: int, reducer: str = "replace", column: int = 0) -> Tensor:
+    """The same as integers: a one written into each row of zeros."""
+    ids = ids if len(ids.shape) == 2 else g.emit("reshape", [ids], shape=(ids.shape[0], 1))
+    return g.emit(
+        "scatter",
+        [g.splat(0, "s64", (ids.shape[0], many)), ids, g.splat(1, "s64", ids.shape)],
+        inserted_window_dims=[1 - column], scatter_dims_to_operand_dims=[1 - column], input_batching_dims=[column],
+        scatter_indices_batching_dims=[0], index_vector_dim=2, reducer=reducer,
+    )  # fmt: skip
+
+
+def written_places(g: Graph, chosen: Tensor, routing: Routing) -> Tensor:
+    """The same, less one at the end."""
+    counted = g.emit("cumulative", [chosen], dimension=routing.along, reducer=routing.reducer)
+    own = g.emit("reduce", [g.emit("multiply", [counted, chosen])], dimensions=[1], reducer="sum")
+    return g.emit("subtract", [own, g.splat(int(routing.less), "s64", own.shape)])
 
 
 def places(g: Graph, chosen: Tensor, routing: Routing, mine: Tensor | None = None) -> Tensor:
@@ -55,6 +75,12 @@ def dispatch(g: Graph, chosen: Tensor, place: Tensor, slots: int = 0) -> Tensor:
 
 def routed(g: Graph, ids: Tensor, routing: Routing = Routing()) -> Tensor:
     """What deals tokens with these numbers of experts."""
+    if routing.written:
+        chosen = written_one_hot(g, ids, EXPERTS)
+        flags = written_one_hot(g, written_places(g, chosen, routing), ids.shape[0] + routing.slots)
+        shape = (ids.shape[0], EXPERTS, flags.shape[1])
+        dealt = g.emit("multiply", [spread(g, chosen, shape, [0, 1]), spread(g, flags, shape, [0, 2])])
+        return g.emit("convert", [dealt], dtype="f32")
     chosen = one_hot(g, ids, EXPERTS, routing.way)
     return dispatch(g, chosen, places(g, chosen, routing), routing.slots)
 
@@ -70,6 +96,20 @@ def fill_last(g: Graph, dispatched: Tensor, rows: Tensor) -> Tensor:
     return g.emit("transpose", [slots], dimensions=[1, 2, 0])
 
 
+def fill_merged(g: Graph, dispatched: Tensor, rows: Tensor, order: tuple[int, int] = (1, 2)) -> Tensor:
+    """The same as torch's einsum: experts and slots in one dim, in that order."""
+    tokens, width = rows.shape
+    sizes = [dispatched.shape[dim] for dim in order]
+    turned = g.emit("transpose", [dispatched], dimensions=[*order, 0])
+    flat = g.emit("reshape", [turned], shape=(1, sizes[0] * sizes[1], tokens))
+    slots = g.emit(
+        "dot", [flat, g.emit("reshape", [rows], shape=(1, tokens, width))], lhs_batch_dims=[0], rhs_batch_dims=[0],
+        lhs_contracting_dims=[2], rhs_contracting_dims=[1],
+    )  # fmt: skip
+    slots = g.emit("reshape", [slots], shape=(*sizes, width))
+    return slots if order == (1, 2) else g.emit("transpose", [slots], dimensions=[1, 0, 2])
+
+
 def weigh(g: Graph, slots: Tensor, weight: Tensor) -> Tensor:
     """slots[e,c,d] times weight[e,d,h]."""
     return g.emit(
@@ -81,6 +121,22 @@ def weigh(g: Graph, slots: Tensor, weight: Tensor) -> Tensor:
 def read(g: Graph, dispatched: Tensor, slots: Tensor) -> Tensor:
     """Rows of tokens out of slots."""
     return g.emit("dot", [dispatched, slots], lhs_contracting_dims=[2, 1], rhs_contracting_dims=[1, 0])
+
+
+def read_merged(
+    g: Graph, dispatched: Tensor, slots: Tensor, order: tuple[int, int] = (2, 1), found: tuple[int, int] | None = None
+) -> Tensor:
+    """The same as torch's einsum: slots and experts in one dim, in that order; `found`: in the slots' values."""
+    tokens, width = dispatched.shape[0], slots.shape[2]
+    turned = g.emit("transpose", [dispatched], dimensions=[0, *order])
+    flat = g.emit("reshape", [turned], shape=(1, tokens, dispatched.shape[1] * dispatched.shape[2]))
+    there = g.emit("transpose", [slots], dimensions=[dim - 1 for dim in found or order] + [2])
+    there = g.emit("reshape", [there], shape=(1, flat.shape[2], width))
+    read = g.emit(
+        "dot", [flat, there], lhs_batch_dims=[0], rhs_batch_dims=[0], lhs_contracting_dims=[2],
+        rhs_contracting_dims=[1],
+    )  # fmt: skip
+    return g.emit("reshape", [read], shape=(tokens, width))
 
 
 def added(g: Graph, left: Tensor, right: Tensor) -> Tensor:
@@ -99,6 +155,27 @@ def sent(pair: Pair, slots: Tensor, axis: str, back: bool = False) -> Tensor:
     )
 
 
+def sent_in_blocks(pair: Pair, slots: Tensor, axis: str, back: bool = False, mixed: bool = False) -> Tensor:
+    """The same as torch has it: blocks of experts are exchanged, and turned where they are. `mixed`: they are not."""
+    g, ways = pair.dist, pair.mesh.axis_size(axis)
+    sizes, groups = slots.shape, pair.groups(axis)
+    if not back:
+        slots = g.emit("all-to-all", [slots], split_dimension=0, concat_dimension=0, groups=groups)
+        local, many = sizes[0] // ways, sizes[1] * ways
+        if mixed:
+            return g.emit("reshape", [slots], shape=(local, many, *sizes[2:]))
+        slots = g.emit("reshape", [slots], shape=(ways, local, *sizes[1:]))
+        slots = g.emit("transpose", [slots], dimensions=[1, 0, *range(2, len(slots.shape))])
+        return g.emit("reshape", [slots], shape=(local, many, *sizes[2:]))
+    if mixed:
+        slots = g.emit("reshape", [slots], shape=(sizes[0] * ways, sizes[1] // ways, *sizes[2:]))
+    else:
+        slots = g.emit("reshape", [slots], shape=(sizes[0], ways, sizes[1] // ways, *sizes[2:]))
+        slots = g.emit("transpose", [slots], dimensions=[1, 0, *range(2, len(slots.shape))])
+        slots = g.emit("reshape", [slots], shape=(sizes[0] * ways, sizes[1] // ways, *sizes[2:]))
+    return g.emit("all-to-all", [slots], split_dimension=0, concat_dimension=0, groups=groups)
+
+
 @step("experts", 0.4)
 def experts(w: World) -> None:
     """Tokens over an axis, or on every rank; experts over it, or not; now and then another count, or more slots."""
@@ -114,13 +191,15 @@ def experts(w: World) -> None:
         "f32", shape=[EXPERTS, 2, 2], layout=w.pair.layout([EXPERTS, 2, 2], {0: axis} if exchanged else {})
     )
     routing = Routing(less=w.rng.choice([1.0, 1.0, 1.0, 0.0]), slots=w.rng.choice([0, 0, 0, 1]),
-                      backwards=w.chance(0.1))  # fmt: skip
-    found, turned, odd, filling = [], w.chance(0.3), w.slip(), fill_last if w.chance(0.4) else fill
+                      backwards=w.chance(0.1), written=w.chance(0.4))  # fmt: skip
+    found, turned, odd = [], w.chance(0.3), w.slip()
+    filling, reading = w.rng.choice([fill, fill_last, fill_merged]), w.rng.choice([read, read_merged])
+    sending = w.rng.choice([sent, sent_in_blocks])
     for g, numbers, rows, one in ((w.base, ids[0], x.base, weight.base), (w.dist, ids[1], x.dist, weight.dist)):
         moves = exchanged and g is w.dist
         deal = routed(g, numbers, routing)
         into = filling(g, deal, rows)
-        there = sent(w.pair, into, axis) if moves else into
+        there = sending(w.pair, into, axis) if moves else into
         hidden = w.emit(g, "tanh", [weigh(g, there, one)])
         if turned:
             hidden = w.emit(g, "transpose", [hidden], dimensions=[1, 0, 2])
@@ -128,6 +207,7 @@ def experts(w: World) -> None:
         if odd:  # slots are told apart
             hidden = w.emit(g, "add", [hidden, w.emit(g, "convert", [
                 g.emit("iota", [], dimension=1, shape=hidden.shape, dtype="s32")], dtype="f32")])  # fmt: skip
-        found.append((read(g, deal, sent(w.pair, hidden, axis, True) if moves else hidden), added(g, there, hidden)))
+        back = sending(w.pair, hidden, axis, True) if moves else hidden
+        found.append((reading(g, deal, back), added(g, there, hidden)))
     for base, dist in zip(*found, strict=True):
         w.add(base, dist)

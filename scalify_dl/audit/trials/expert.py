@@ -14,12 +14,17 @@ from scalify_dl.audit.fuzz.expert_steps import (
     added,
     dispatch,
     fill,
+    fill_merged,
     one_hot,
     places,
     read,
+    read_merged,
     routed,
     sent,
+    sent_in_blocks,
     weigh,
+    written_one_hot,
+    written_places,
 )
 from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.ir.graph import Graph, Tensor
@@ -29,6 +34,8 @@ from .registry import trial
 Deal = Callable[[Graph, Tensor, Tensor], Tensor]
 """What deals tokens with these numbers of experts, and other such numbers."""
 Rows = Callable[[Graph, Tensor], Tensor]
+Sends = Callable[[Pair, Tensor, str], Tensor]
+Reads = Callable[[Graph, Tensor, Tensor], Tensor]
 
 
 @dataclass
@@ -42,6 +49,10 @@ class Layer:
     deal_back: Deal | None = None
     back: str = "ep"
     """The axis that slots are sent back over."""
+    send: Sends = sent
+    send_back: Sends = lambda pair, slots, axis: sent(pair, slots, axis, True)
+    fill: Reads = fill
+    read: Reads = read
     exchanged: bool = False
     summed: bool = False
     """Slots are multiplied by those of `deal_back`, and added up."""
@@ -59,15 +70,15 @@ def pair_of(layer: Layer, experts: int = EXPERTS) -> Pair:
         moves = layer.exchanged and g is pair.dist
         ids, other = inputs[0][side], inputs[1][side]
         deal = layer.deal(g, ids, other)
-        into = fill(g, deal, layer.rows(g, x[side]))
-        there = weigh(g, sent(pair, into, "ep") if moves else into, w[side])
+        into = layer.fill(g, deal, layer.rows(g, x[side]))
+        there = weigh(g, layer.send(pair, into, "ep") if moves else into, w[side])
         deal_back = layer.deal_back(g, ids, other) if layer.deal_back else deal
         if layer.summed:
             made.append(added(g, there, fill(g, deal_back, x[side])))
             continue
         slots = layer.inside(g, there)
-        slots = sent(pair, slots, layer.back, True) if moves else slots
-        made.append(read(g, deal_back, slots))
+        slots = layer.send_back(pair, slots, layer.back) if moves else slots
+        made.append(layer.read(g, deal_back, slots))
     if layer.summed:
         made[1] = pair.dist.emit("all-reduce", [made[1]], reducer="sum", groups=pair.groups("ep"))
     pair.outputs(*made)
@@ -289,9 +300,143 @@ def rows_in_another_order_than_the_tokens() -> Pair:
     return pair
 
 
+def in_blocks(mixed: bool = False, mixed_back: bool = False) -> Layer:
+    """As torch has it: blocks of experts are exchanged, experts and slots stand in one dim of products."""
+    return Layer(
+        with_routing(Routing(written=True)), fill=fill_merged, read=read_merged, exchanged=True,
+        send=lambda pair, slots, axis: sent_in_blocks(pair, slots, axis, mixed=mixed),
+        send_back=lambda pair, slots, axis: sent_in_blocks(pair, slots, axis, True, mixed=mixed_back),
+    )  # fmt: skip
+
+
+@trial
+def ranks_taken_for_experts() -> Pair:
+    """What arrives is (rank, expert, slot), and is read as (expert, rank, slot)."""
+    return pair_of(in_blocks(mixed=True))
+
+
+@trial
+def ranks_taken_for_experts_both_ways() -> Pair:
+    return pair_of(in_blocks(mixed=True, mixed_back=True))
+
+
+@trial
+def experts_taken_for_ranks_on_the_way_back() -> Pair:
+    return pair_of(in_blocks(mixed_back=True))
+
+
+@trial
+def slots_of_each_expert_against_experts_of_each_slot() -> Pair:
+    """Dispatch has slots and experts in one dim, in that order; the values are in the other order."""
+    return pair_of(Layer(read=lambda g, deal, slots: read_merged(g, deal, slots, (2, 1), (1, 2))))
+
+
+def written(chosen: Callable[[Graph, Tensor, Tensor], Tensor], slots: Callable[[Graph, Tensor], Tensor]) -> Deal:
+    """Ones written into zeros: who is chosen, and which slots their places give."""
+
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        experts = chosen(g, ids, other)
+        flags = slots(g, written_places(g, experts, Routing()))
+        shape = (*experts.shape, flags.shape[1])
+        dealt = g.emit("multiply", [spread(g, experts, shape, [0, 1]), spread(g, flags, shape, [0, 2])])
+        return g.emit("convert", [dealt], dtype="f32")
+
+    return deal
+
+
+def two_columns(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+    columns = [g.emit("reshape", [one], shape=(one.shape[0], 1)) for one in (ids, other)]
+    return g.emit("concatenate", columns, dimension=1)
+
+
+@trial
+def ones_written_for_two_experts() -> Pair:
+    """A token goes to two experts, to the slot of the sum of its places."""
+    return pair_of(Layer(written(
+        lambda g, ids, other: written_one_hot(g, two_columns(g, ids, other), EXPERTS),
+        lambda g, place: written_one_hot(g, place, place.shape[0]),
+    )))  # fmt: skip
+
+
+@trial
+def ones_written_where_there_are_ones() -> Pair:
+    """Every token goes to expert 0, too."""
+
+    def chosen(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        first = written_one_hot(g, g.splat(0, "s32", (ids.shape[0], 1)), EXPERTS)
+        column = g.emit("reshape", [ids], shape=(ids.shape[0], 1))
+        return g.emit(
+            "scatter", [first, column, g.splat(1, "s64", column.shape)], inserted_window_dims=[1],
+            scatter_dims_to_operand_dims=[1], input_batching_dims=[0], scatter_indices_batching_dims=[0],
+            index_vector_dim=2, reducer="replace",
+        )  # fmt: skip
+
+    return pair_of(Layer(written(chosen, lambda g, place: written_one_hot(g, place, place.shape[0]))))
+
+
+@trial
+def twos_written_into_zeros() -> Pair:
+    """Every count is twice as large, and slots beyond the last are none."""
+
+    def chosen(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        column = g.emit("reshape", [ids], shape=(ids.shape[0], 1))
+        return g.emit(
+            "scatter", [g.splat(0, "s64", (ids.shape[0], EXPERTS)), column, g.splat(2, "s64", column.shape)],
+            inserted_window_dims=[1], scatter_dims_to_operand_dims=[1], input_batching_dims=[0],
+            scatter_indices_batching_dims=[0], index_vector_dim=2, reducer="replace",
+        )  # fmt: skip
+
+    return pair_of(Layer(written(chosen, lambda g, place: written_one_hot(g, place, place.shape[0]))))
+
+
+@trial
+def places_that_are_less_one_twice() -> Pair:
+    """The first token of each expert has no slot."""
+
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        chosen = one_hot(g, ids, EXPERTS)
+        place = places(g, chosen, Routing())
+        return dispatch(g, chosen, g.emit("subtract", [place, g.splat(1, "s32", place.shape)]))
+
+    return pair_of(Layer(deal))
+
+
+@trial
+def slots_that_see_each_other() -> Pair:
+    """Every slot is a sum of all slots of its expert, which are those of the rank's own tokens."""
+
+    def inside(g: Graph, slots: Tensor) -> Tensor:
+        scores = g.emit(
+            "dot", [slots, slots], lhs_batch_dims=[0], rhs_batch_dims=[0], lhs_contracting_dims=[2],
+            rhs_contracting_dims=[2],
+        )  # fmt: skip
+        return weigh(g, scores, slots)
+
+    return pair_of(Layer(inside=inside))
+
+
+@trial
+def slots_of_two_halves() -> Pair:
+    """The second half of the slots of each expert counts twice."""
+
+    def inside(g: Graph, slots: Tensor) -> Tensor:
+        experts, many, width = slots.shape
+        halves = g.emit("reshape", [slots], shape=(experts, 2, many // 2, width))
+        weight = g.emit("convert", [g.emit("iota", [], dimension=0, shape=(2,), dtype="s32")], dtype="f32")
+        halves = g.emit("multiply", [halves, spread(g, weight, halves.shape, [1])])
+        return g.emit("reshape", [halves], shape=slots.shape)
+
+    return pair_of(Layer(inside=inside))
+
+
 def right(exchanged: bool) -> Pair:
     """The right twin, for tests."""
     return pair_of(Layer(exchanged=exchanged))
+
+
+def right_in_blocks() -> Pair:
+    """The right twin as torch has it, for tests."""
+    return pair_of(in_blocks())
 
 
 def right_sum() -> Pair:

@@ -28,8 +28,7 @@ public:
 
 class InsertSink final : public Sink {
 public:
-    // `room`: where rows are gathered; sinks that are used one after the other may share it.
-    InsertSink(RelationData& relation, std::vector<Value>& room);
+    explicit InsertSink(RelationData& relation);
     void put(const Value* row) override;
     void flush() override;
     std::uint64_t derived = 0;   // rows put
@@ -42,7 +41,7 @@ private:
     RelationData& relation_;
     int arity_;
     int gathered_ = 0;
-    Value* rows_;
+    std::vector<Value> rows_;
     std::uint64_t hashes_[kGather];
 };
 
@@ -117,7 +116,7 @@ private:
     std::int32_t budget_ = kRowsPerCheck;
     Value* regs_ = nullptr;
     const std::vector<Register>* head_ = nullptr;
-    std::vector<Value> row_;  // the head row that is put together
+    Value* row_ = nullptr;
     Sink* sink_ = nullptr;
     Accumulator* accumulator_ = nullptr;
     const std::function<bool()>* visit_ = nullptr;
