@@ -37,7 +37,7 @@ class TableWriter:
         self.ids: dict[Tensor, str] = {}
         self.op_ids: dict[Op, str] = {}
         self._used: dict[str, set[str]] = {"op": set(), "tensor": set(), "graph": set()}
-        self._stacks: dict[tuple[Frame, ...], list[tuple[int, str, int, str]]] = {}
+        self._stacks: dict[int, tuple[Sequence[Frame], list[tuple[int, str, int, str]]]] = {}
         self._next: dict[tuple[str, str], int] = {}
         facts = self.facts
         for position, (axis, size) in enumerate(mesh.axes):
@@ -148,12 +148,11 @@ class TableWriter:
 
     def frames(self, source: Sequence[Frame]) -> list[tuple[int, str, int, str]]:
         """(position, file, line, function) of a source stack; ops share most of their stacks."""
-        key = tuple(source)
-        found = self._stacks.get(key)
-        if found is None:
-            found = [(n, clean(frame.file), frame.line, clean(frame.function)) for n, frame in enumerate(source)]
-            self._stacks[key] = found
-        return found
+        known = self._stacks.get(id(source))
+        if known is None:
+            rows = [(n, clean(frame.file), frame.line, clean(frame.function)) for n, frame in enumerate(source)]
+            known = self._stacks[id(source)] = source, rows  # the stack is kept, so that no other one gets its id
+        return known[1]
 
     def members(self, op: Op, role: str) -> Iterator[tuple[int, int, int]]:
         """(group, position, rank) of a collective; a baseline runs on one rank, which is every group."""

@@ -42,9 +42,11 @@ opcode = registering(OPCODES)
 def read(path: str | Path, mesh: Mesh | None = None) -> Graph:
     """Reads an HLO text file. `mesh` is the mesh of a distributed program, None for a baseline (one rank)."""
     try:
-        text = Path(path).read_text(encoding="utf-8", errors="replace")
+        text = Path(path).read_bytes().decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"cannot read the file: {error.strerror}", file=path) from None
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
     return read_text(text, mesh, file=str(path))
 
 

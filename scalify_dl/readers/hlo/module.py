@@ -29,6 +29,22 @@ _BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
 
 
+class Written:
+    """The attributes of instructions as they are written; those that are written alike (layers) share them."""
+
+    __slots__ = ("pairs", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.pairs: Attributes | None = None
+
+    def attributes(self) -> Attributes:
+        """The attributes, none of them asked for; ValueError where the text is none of attributes."""
+        if self.pairs is None:
+            self.pairs = parse_attributes(self.text)
+        return Attributes(self.pairs)
+
+
 @dataclass(slots=True)
 class Instruction:
     """One line `%name = type opcode(operands), attributes`. `line` and `column` (1-based) are its place in the file."""
@@ -37,7 +53,7 @@ class Instruction:
     type_text: str
     opcode: str
     operand_text: str
-    attribute_text: str
+    written: Written
     root: bool
     line: int
     column: int
@@ -53,11 +69,16 @@ class Instruction:
             raise InputError(f"`{self.name}`: {error}", line=self.line, column=self.column) from None
 
     @property
+    def attribute_text(self) -> str:
+        """The attributes as they are written."""
+        return self.written.text
+
+    @property
     def attributes(self) -> Attributes:
         """The attributes, parsed once."""
         if self._attributes is None:
             try:
-                self._attributes = parse_attributes(self.attribute_text)
+                self._attributes = self.written.attributes()
             except ValueError as error:
                 raise InputError(f"`{self.name}`: {error}", line=self.line, column=self.column) from None
         return self._attributes
@@ -148,6 +169,7 @@ def _parse_body(module: Module, lines: list[str], at: int) -> None:
     current: Computation | None = None
     table: dict[int, str] | None = None
     entry = None
+    known: dict[str, Written] = {}
     number, count = at, len(lines)
     while number < count:
         line = lines[number]
@@ -155,7 +177,7 @@ def _parse_body(module: Module, lines: list[str], at: int) -> None:
         if current is not None:
             match = _INSTRUCTION.match(line)
             if match:
-                instruction, number = _instruction(match, line, lines, number)
+                instruction, number = _instruction(match, line, lines, number, known)
                 if instruction.root and any(i.root for i in current.instructions):
                     raise instruction.error(f"is a second ROOT of computation `{current.name}`")
                 current.instructions.append(instruction)
@@ -213,8 +235,11 @@ def _malformed(line: str, number: int) -> InputError:
     )
 
 
-def _instruction(match: re.Match[str], line: str, lines: list[str], number: int) -> tuple[Instruction, int]:
-    """The instruction of a line (1-based `number`), and the number of lines read (constants may span several)."""
+def _instruction(
+    match: re.Match[str], line: str, lines: list[str], number: int, known: dict[str, Written]
+) -> tuple[Instruction, int]:
+    """The instruction of a line (1-based `number`), and the number of lines read (constants may span several).
+    `known`: attributes that were met before."""
     at = match.end()
     type_text = match[3]
     start = number
@@ -252,10 +277,11 @@ def _instruction(match: re.Match[str], line: str, lines: list[str], number: int)
             )
         operand_text = line[at : end - 1]
     column = (match.start(1) if match[1] else match.start(2)) + 1
-    return (
-        Instruction(match[2], type_text, opcode[1], operand_text, line[end:], bool(match[1]), start, column),
-        number,
-    )
+    tail = line[end:]
+    written = known.get(tail)
+    if written is None:
+        written = known[tail] = Written(tail)
+    return Instruction(match[2], type_text, opcode[1], operand_text, written, bool(match[1]), start, column), number
 
 
 def _close(text: str, at: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,6 +40,19 @@ def read(body: str, before: str = "", mesh: str | None = None, header: str = "")
 
 
 X = "  %x = f32[8,16]{1,0} parameter(0)\n"
+
+
+def test_what_one_instruction_asked_for_is_not_asked_for_by_another_with_the_same_attributes() -> None:
+    attributes = ', custom_call_target="f", weird={1}'
+    body = f"{X}  %c = f32[8,16] custom-call(%x){attributes}\n  ROOT %a = f32[8,16] add(%c, %x){attributes}"
+    assert [op.kind for op in read(body).ops] == ["custom:f", "unknown:add"]
+
+
+def test_line_ends_may_be_of_any_kind(tmp_path: Path) -> None:
+    text = module(f"{X}  ROOT %a = f32[8,16] add(%x, %x)")
+    for end in ("\n", "\r\n", "\r"):
+        (tmp_path / "m.hlo").write_bytes(text.replace("\n", end).encode())
+        assert [(op.kind, op.at) for op in hlo.read(tmp_path / "m.hlo").ops] == [("add", (6, 3))]
 
 
 def test_types_of_all_spellings() -> None:
