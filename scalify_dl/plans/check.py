@@ -13,8 +13,8 @@ from itertools import pairwise
 
 from scalify_dl.pysouffle import Program, rules_dir
 
-from .contradictions import ADAPTERS, LOCAL, contradictions
-from .model import BROADCAST, LOADER, REDUCER, STEP, SUM, Op, Side
+from .contradictions import contradictions
+from .model import ADAPTERS, BROADCAST, LOADER, LOCAL, REDUCER, STEP, SUM, Op, Side
 from .slots import Slots
 from .traits import PLACED, RANGE, Traits, fixed
 from .world import World
@@ -52,6 +52,7 @@ def check(plan: Side, base: Side, world: World, slots: Slots, traits: Traits) ->
     _step(rows, plan, base)
     _communication(rows, plan, world)
     rows["contradiction"] = list(contradictions(plan))
+    rows["has_weight"] = list({(name, stage) for name, stage, _ in world.slices})
     program = _rules().fresh()
     for relation, facts in rows.items():
         program.insert(relation, facts)
@@ -79,7 +80,8 @@ def _ops(rows: dict[str, list[Row]], plan: Side, world: World, slots: Slots) -> 
         rows["makes"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.makes)]
     for rank, (d, s, t) in plan.places.items():
         rows["device"].append((rank, d, s, t))
-        rows["place"] += [(s, rank, mb, rank * span + mb + 1) for mb in range(STEP, world.micro_batches)]
+        rows["block_of"].append((rank, d // world.period))
+        rows["place"] += [(s, rank, mb, rank * span + mb + 1) for mb in range(STEP, world.written)]
 
 
 def _values(rows: dict[str, list[Row]], plan: Side) -> None:
@@ -169,9 +171,13 @@ def _reducer(rows: dict[str, list[Row]], op: Op, world: World) -> None:
     """Reducers of one weight meet; in unit form those of the copies that are meant list the same ranks."""
     places = [world.reducer_place(rank) for rank in op.members]
     own = world.plan.places[op.rank]
-    reached = {place[0] for place in places if place is not None and place[1:] == own[1:]}
-    rows["reducer"].append((op.id, op.weights[0] if op.weights else "", world.dp, len(reached)))
     name = " ".join(world.plan.named(tid) for tid in op.weights)
+    sharing = world.sharing(name, own)
+    reached = {place[0] for place in places if place is not None and place[1:] == own[1:]}
+    rows["reducer"].append((op.id, name, len(sharing), len(reached & sharing)))
+    rows["reaches"] += [(op.id, stage) for stage in {place[1] for place in places if place is not None}]
+    if reached - sharing:
+        rows["beyond"].append((op.id, min(reached - sharing)))
     rows["call"].append((op.id, f"reducer of {name} {op.members}", 0, -1))
 
 

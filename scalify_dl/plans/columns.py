@@ -31,7 +31,7 @@ class Columns:
 
     def flag(self, units: Iterable[Unit], shape: tuple[int, ...]) -> Tensor:
         """True on some units."""
-        p, chosen = self.program, set(self.world.everywhere(units))
+        p, chosen = self.program, set(map(self.world.virtual, units))
         number = p.rank_constant({v: int(v in chosen) for v in range(self.world.mesh.size)})
         flag = p.compare(number, p.constant(1, "s32"), direction="EQ")
         return p.broadcast(flag, shape, ()) if shape else flag
@@ -73,11 +73,7 @@ class Columns:
                 rounds.append({unit: source})
         out = x
         for one in rounds:
-            pairs = [
-                (self.world.virtual(source, copy), self.world.virtual(unit, copy))
-                for copy in range(self.world.meant)
-                for unit, source in one.items()
-            ]
+            pairs = [(self.world.virtual(source), self.world.virtual(unit)) for unit, source in one.items()]
             moved = self.program.permute(x, pairs)
             out = moved if len(one) == len(self.world.units) else self.select(one, moved, out)
         return out

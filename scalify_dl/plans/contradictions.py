@@ -9,15 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from .model import BROADCAST, MOVE, REDUCER, SUM, Op, Side
-
-GROUPED = frozenset(
-    {"AllReducePrim", "AllGatherPrim", "ReduceScatterPrim", "AllToAllPrim", "BroadcastPrim", "ChunkPrim"}
-)
-"""Kinds that have members."""
-LOCAL = frozenset({"ChunkPrim", "IdentityPrim"})
-"""Those that every member runs alone."""
-ADAPTERS = GROUPED | LOCAL | {MOVE}
+from .model import ADAPTERS, BROADCAST, GROUPED, MOVE, REDUCER, SUM, Op, Side
 
 
 def _numbers(text: str) -> list[int]:

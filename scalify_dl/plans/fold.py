@@ -17,11 +17,10 @@ from scalify_dl.pairing.builder import Pair
 
 from .baseline import Baseline, baseline
 from .columns import Columns, Home
-from .contradictions import LOCAL
 from .given import Given, NotFolded
 from .lowering import lower, name_ops
 from .meanings import IllTyped, NoMeaning
-from .model import BROADCAST, LOADER, MOVE, Op, Side
+from .model import BROADCAST, LOADER, LOCAL, MOVE, Op, Side
 from .slots import Slot, Slots
 from .traits import RANGE, Traits, fixed, own_range
 from .world import Unit, World
@@ -224,7 +223,7 @@ class Fold:
         """A number for every virtual rank; where an op does not run, any."""
         out = dict.fromkeys(range(self.world.mesh.size), next(iter(numbers.values())))
         for unit, number in numbers.items():
-            out.update(dict.fromkeys(self.world.everywhere([unit]), number))
+            out[self.world.virtual(unit)] = number
         return out
 
     # ---- adapters
@@ -233,7 +232,7 @@ class Fold:
         shape = self.plan.part(op.makes[0]).shape
         kind = op.kind
         dim = op.group[2] if op.group else -1
-        if kind != "AllReducePrim" and not 0 <= dim < len(x.shape):
+        if kind not in ("AllReducePrim", "AllToAllPrim") and not 0 <= dim < len(x.shape):
             raise IllTyped(f"dim {dim} of a value of {len(x.shape)} dims")
         if kind == "ChunkPrim":
             out = self._chunk(slot, x, dim, units)
@@ -253,11 +252,24 @@ class Fold:
                     if x.shape[dim] % size:
                         raise IllTyped(f"{x.shape[dim]} elements for {size} members")
                     out = self.dist.op("reduce-scatter", x, dimension=dim, reducer="sum", groups=groups).result
+                elif kind == "AllToAllPrim":
+                    split, joined = (self._dim(op, key, x) for key in ("odim", "idim"))
+                    if x.shape[split] % size:
+                        raise IllTyped(f"{x.shape[split]} elements for {size} members")
+                    out = self.dist.op(
+                        "all-to-all", x, split_dimension=split, concat_dimension=joined, groups=groups
+                    ).result
                 else:
                     raise NotFolded(f"no meaning of {kind}", op.id)
         if tuple(out.shape) != shape:
             raise IllTyped(f"it makes {list(out.shape)}, declared is {list(shape)}")
         return out
+
+    def _dim(self, op: Op, key: str, x: Tensor) -> int:
+        text = op.attributes.get(key, "")
+        if not text.isdigit() or int(text) >= len(x.shape):
+            raise IllTyped(f"{key}={text or 'absent'} of a value of {len(x.shape)} dims")
+        return int(text)
 
     def _chunk(self, slot: Slot, x: Tensor, dim: int, units: list[Unit]) -> Tensor:
         """Its own block, of as many as there are members."""
@@ -289,13 +301,12 @@ class Fold:
                 if other not in slot.ops or other not in units:
                     raise NotFolded(f"rank {rank} calls it otherwise", op.id)
                 members.append(other)
-            for copy in range(self.world.meant):
-                group = tuple(self.world.virtual(member, copy) for member in members)
-                if group not in found:
-                    if taken & set(group):
-                        raise NotFolded("groups that overlap", op.id)
-                    taken.update(group)
-                    found[group] = None
+            group = tuple(map(self.world.virtual, members))
+            if group not in found:
+                if taken & set(group):
+                    raise NotFolded("groups that overlap", op.id)
+                taken.update(group)
+                found[group] = None
         alone = [(v,) for v in range(self.world.mesh.size) if v not in taken]
         return [list(group) for group in (*found, *alone)]
 

@@ -8,13 +8,17 @@ the batch.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.pairing.builder import Distributed
 
 from .meanings import dtype
 from .model import Part, Side
-from .world import Unit, World
+from .world import BLOCK, MB, TP, Unit, World
+
+_CUTS = ((TP,), (BLOCK,), (BLOCK, TP), (TP, BLOCK))
+"""Mesh axes over which a dim of a weight may be cut."""
 
 
 class NotFolded(Exception):
@@ -61,18 +65,32 @@ class Given:
         whole = self._once((name,), lambda: self.dist.shard(name, {}))
         return self._once((name, *sorted((u, p.spans) for u, p in parts.items())), lambda: self._cut(whole, parts))
 
-    def placement(self, shape: Sequence[int], parts: Mapping[Unit, Part]) -> dict[int, str] | None:
-        """Dims that are cut in blocks over tp; None where slices lie otherwise."""
-        dims: dict[int, str] = {}
+    def placement(self, shape: Sequence[int], parts: Mapping[Unit, Part]) -> dict[int, tuple[str, ...]] | None:
+        """Dims that are cut in blocks over tp, over the copies of a block, or both; None where slices lie otherwise."""
+        dims: dict[int, tuple[str, ...]] = {}
         for dim, size in enumerate(shape):
             spans = {unit: part.spans[dim] for unit, part in parts.items()}
             if all(span == (0, size) for span in spans.values()):
                 continue
-            block, rest = divmod(size, self.world.tp)
-            if rest or any(span != (t * block, (t + 1) * block) for (_, _, t), span in spans.items()):
+            found = next((axes for axes in _CUTS if self._blocks(axes, size, spans)), None)
+            if found is None or any(axis in axes for axes in dims.values() for axis in found):
                 return None
-            dims[dim] = "tp"
+            dims[dim] = found
         return dims
+
+    def _blocks(self, axes: tuple[str, ...], size: int, spans: Mapping[Unit, tuple[int, int]]) -> bool:
+        """Whether every unit has its block, in the order of these axes."""
+        count = {TP: self.world.tp, BLOCK: self.world.period}
+        block, rest = divmod(size, prod(count[axis] for axis in axes))
+        if rest:
+            return False
+        for (d, _, t), span in spans.items():
+            at, place = 0, {TP: t, BLOCK: d % self.world.period}
+            for axis in axes:
+                at = at * count[axis] + place[axis]
+            if span != (at * block, (at + 1) * block):
+                return False
+        return True
 
     def _cut(self, whole: Tensor, parts: Mapping[Unit, Part]) -> Tensor:
         """Slices that lie anywhere, out of the whole weight."""
@@ -82,7 +100,7 @@ class Given:
             for side in (0, 1):
                 numbers = dict.fromkeys(range(self.world.mesh.size), next(iter(parts.values())).spans[dim][side])
                 for unit, part in parts.items():
-                    numbers.update(dict.fromkeys(self.world.everywhere([unit]), part.spans[dim][side]))
+                    numbers[self.world.virtual(unit)] = part.spans[dim][side]
                 bounds.append(numbers)
             if any(set(numbers.values()) != {edge} for numbers, edge in zip(bounds, (0, x.shape[dim]), strict=True)):
                 x = self.dist.slice(x, dim, *bounds)
@@ -105,7 +123,8 @@ class Given:
             raise NotFolded(
                 f"`{full.name}` is {list(part.shape)} of {list(base.shape)}: {blocks} even micro-batches are expected"
             )
-        return self._once((full.name, "batch"), lambda: self.dist.shard(full.name, {cut[0]: ["dp", "mb"]}))
+        axes = [*self.world.copy_axes, MB]
+        return self._once((full.name, "batch"), lambda: self.dist.shard(full.name, {cut[0]: axes}))
 
     def _once(self, key: object, make: object) -> Tensor:
         if key not in self._made:

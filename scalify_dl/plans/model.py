@@ -23,6 +23,13 @@ REDUCER = "reducer"
 LOADER = "dataloader"
 MOVE = "MovePrim"
 BROADCAST = "BroadcastPrim"
+GROUPED = frozenset(
+    {"AllReducePrim", "AllGatherPrim", "ReduceScatterPrim", "AllToAllPrim", "BroadcastPrim", "ChunkPrim"}
+)
+"""Kinds that have members."""
+LOCAL = frozenset({"ChunkPrim", "IdentityPrim"})
+"""Those that every member runs alone."""
+ADAPTERS = GROUPED | LOCAL | {MOVE}
 
 
 @dataclass(slots=True)
@@ -153,6 +160,8 @@ def read_side(tables: Tables) -> Side:
     fulls = _fulls(tables)
     parts = _parts(tables, fulls)
     values: dict[str, Value] = {}
+    world = _world(tables)
+    written = world.get("written_mb", world["num_mb"])
     for n, (tensor, _, rank, mb, tid, version, init) in enumerate(tables["tensor"]):
         if tid not in parts:
             raise tables.error("tensor", n, f"no row of `sub_slice` says what tid {tid} is a part of")
@@ -160,6 +169,8 @@ def read_side(tables: Tables) -> Side:
             raise _no_rank(tables, "tensor", n, rank)
         if tensor in values:
             raise tables.error("tensor", n, f"tensor `{tensor}` a second time")
+        if not STEP <= mb < written:
+            raise tables.error("tensor", n, f"micro-batch {mb}", expected=f"-1, or 0 … {written - 1}")
         values[tensor] = Value(rank, mb, tid, version, init == 1)
     ops: dict[str, Op] = {}
     for n, (op, _, rank, mb, seq, cid, name, kind, direction) in enumerate(tables["op"]):
@@ -167,12 +178,14 @@ def read_side(tables: Tables) -> Side:
             raise _no_rank(tables, "op", n, rank)
         if op in ops:
             raise tables.error("op", n, f"op `{op}` a second time", hint=f"the first is in line {ops[op].line}")
+        if not STEP <= mb < written:
+            raise tables.error("op", n, f"micro-batch {mb}", expected=f"-1, or 0 … {written - 1}")
         if not kind:
             raise tables.error("op", n, f"op `{op}` has no kind")
         ops[op] = Op(op, rank, mb, seq, cid, name, kind, direction, n + 1)
     if not ops:
         raise InputError("no ops", file=tables.file("op"), expected="at least one row")
-    side = Side(tables, _world(tables), places, ops, values, parts, fulls, {})
+    side = Side(tables, world, places, ops, values, parts, fulls, {})
     _operands(side)
     _details(side)
     _communication(side)
@@ -196,6 +209,8 @@ def _world(tables: Tables) -> dict[str, int]:
     for n, (_, key, value) in enumerate(tables["world"]):
         if value < 1:
             raise tables.error("world", n, f"`{key}` is {value}", expected="a number from 1")
+        if key == "written_mb" and value not in (1, world["num_mb"]):
+            raise tables.error("world", n, f"`{key}` is {value}", expected="1, the first micro-batch, or all of them")
     return world
 
 
@@ -215,13 +230,20 @@ def _places(tables: Tables) -> dict[int, tuple[int, int, int]]:
             raise tables.error("mesh", n, f"rank {rank} is at {at}, as rank {taken[at]} is")
         places[rank], taken[at] = at, rank
     copies = {d for d, _, _ in places.values()}
-    one = sizes[1] * sizes[2]
-    if len(places) != len(copies) * one or copies not in ({0}, set(range(sizes[0]))):
+    one, written = sizes[1] * sizes[2], len(copies)
+    if len(places) != written * one or copies != set(range(written)) or not written or sizes[0] % written:
         raise InputError(
             f"ranks are absent: {len(places)} are placed",
             file=tables.file("mesh"),
             line=len(tables["mesh"]),
-            expected=f"{sizes[0] * one} (dp · pp · tp), or the {one} of the first dp copy",
+            expected=f"{sizes[0] * one} (dp · pp · tp), or the {one} of the first dp copy, or those of the first few",
+        )
+    if written < sizes[0] and (set(places) != set(range(written * one)) or world["plan_ndevs"] != written * one):
+        raise InputError(
+            f"in unit form, {written * one} ranks of {world['plan_ndevs']} (`plan_ndevs`) are written",
+            file=tables.file("mesh"),
+            line=len(tables["mesh"]),
+            expected="ranks 0, 1, … of the first copies, and `plan_ndevs` of them",
         )
     return places
 

@@ -17,7 +17,7 @@ from .fold import Fold, Folded
 from .given import NotFolded
 from .model import REDUCER, SUM, Op
 from .slots import Slot
-from .world import Unit
+from .world import BLOCK, DP, MB, Unit
 
 LOSS = "loss"
 
@@ -39,11 +39,12 @@ class Conclusion:
         self.fold, self.folded, self.world, self.plan = fold, folded, fold.world, fold.plan
         self.dist = folded.pair.dist
         self.out = Outputs()
+        self._sums: dict[str, Tensor] = {}
 
     def run(self) -> Outputs:
         """The loss, then gradients in the order of the baseline."""
         self._loss()
-        found: dict[str, list[tuple[Tensor, dict[int, str]]]] = defaultdict(list)
+        found: dict[str, list[tuple[Tensor, dict[int, tuple[str, ...]]]]] = defaultdict(list)
         for slot in self._finals():
             start = len(self.dist.graph.ops)
             name, value, dims = self._gradient(slot)
@@ -63,7 +64,7 @@ class Conclusion:
         name: str,
         value: Tensor,
         base: Tensor,
-        dims: dict[int, str] | None = None,
+        dims: dict[int, tuple[str, ...]] | None = None,
         pending: dict[str, str] | None = None,
     ) -> None:
         if value in self.out.tensors:
@@ -87,7 +88,7 @@ class Conclusion:
                 stage, unit = self.world.stage(op.rank), self.world.unit(op.rank, self.fold.slots.mb[op.id])
                 version = self.plan.values[tensor].version
                 held[stage][unit] = max(held[stage].get(unit, (version, tensor)), (version, tensor))
-        pending = {axis: "sum" for axis, size in (("dp", self.world.dp), ("mb", self.world.micro_batches)) if size > 1}
+        pending = {axis: "sum" for axis, size in self.world.mesh.axes if axis in (DP, BLOCK, MB) and size > 1}
         for stage in sorted({0, self.world.stages - 1, *held}):
             absent = [unit for unit in self.world.units if unit not in held[stage]]
             if absent:
@@ -145,34 +146,70 @@ class Conclusion:
                 total[one] += times
         return total
 
-    def _gradient(self, slot: Slot) -> tuple[str, Tensor, dict[int, str]]:
+    def _gradient(self, slot: Slot) -> tuple[str, Tensor, dict[int, tuple[str, ...]]]:
         name = self.plan.named(slot.some.weights[0])
-        times: dict[Home, dict[Unit, int]] = defaultdict(dict)
-        parts = {}
-        for (d, _, t), op in slot.ops.items():
-            for m in range(self.world.micro_batches):
-                parts[d, m, t] = self.plan.parts[op.weights[0]]
-            for tensor, count in self._summands(op.reads[0]).items():
-                source = self.fold.maker(tensor)
-                assert source is not None
-                home, unit = source
-                times[home][unit] = times[home].get(unit, 0) + count
+        parts = {
+            (d, m, t): self.plan.parts[op.weights[0]]
+            for (d, _, t), op in slot.ops.items()
+            for m in range(self.world.written)
+        }
         if len(parts) != len(self.world.units):
             raise NotFolded(f"some ranks have no gradient of {name}", slot.some.id)
+        reduced = slot.some.kind == REDUCER
         total: Tensor | None = None
-        for home, counts in times.items():
-            part = self._weighted(self.folded.values[home], counts)
+        for other in self._partners(slot, name) if reduced else [slot]:
+            part = self._added(other)
             total = part if total is None else self.dist.add(total, part)
         assert total is not None
         if self.world.micro_batches > 1:
-            total = self.dist.all_reduce(total, "mb")
-        if slot.some.kind == REDUCER:
+            total = self.dist.all_reduce(total, MB)
+        if reduced:
             total = self._reduced(slot, total)
         full = self.plan.fulls[self.plan.parts[slot.some.weights[0]].full]
         dims = self.folded.given.placement(full.shape, parts)
         if dims is None:
             raise NotFolded(f"slices of {name} do not lie in blocks", slot.some.id)
         return name, total, dims
+
+    def _added(self, slot: Slot) -> Tensor:
+        """The sum that a rank has of its own micro-batches, before it is added up over micro-batches."""
+        if slot.name in self._sums:
+            return self._sums[slot.name]
+        times: dict[Home, dict[Unit, int]] = defaultdict(dict)
+        for op in slot.ops.values():
+            for tensor, count in self._summands(op.reads[0]).items():
+                source = self.fold.maker(tensor)
+                assert source is not None
+                home, unit = source
+                times[home][unit] = times[home].get(unit, 0) + count
+        total: Tensor | None = None
+        for home, counts in times.items():
+            part = self._weighted(self.folded.values[home], counts)
+            total = part if total is None else self.dist.add(total, part)
+        if total is None:
+            raise NotFolded("a sum of nothing", slot.some.id)
+        self._sums[slot.name] = total
+        return total
+
+    def _partners(self, slot: Slot, name: str) -> list[Slot]:
+        """The reducer's slots of all stages that its members are of: a weight that several stages have."""
+        found = {stage for op in slot.ops.values() for _, stage, _ in self._places(op)}
+        out = []
+        for other in self.fold.slots.slots.values():
+            some = other.some
+            if some.kind == REDUCER and other.stage in found and self.plan.named(some.weights[0]) == name:
+                out.append(other)
+                found.discard(other.stage)
+        if found:
+            raise NotFolded(f"stage {min(found)} reduces no {name}", slot.some.id)
+        return out
+
+    def _places(self, op: Op) -> list[tuple[int, int, int]]:
+        places = [self.world.reducer_place(rank) for rank in op.members]
+        known = [place for place in places if place is not None]
+        if len(known) < len(places):
+            raise NotFolded("a reducer over ranks that are nowhere", op.id)
+        return known
 
     def _weighted(self, x: Tensor, counts: dict[Unit, int]) -> Tensor:
         """A micro-batch's gradient times how often it is added."""
@@ -185,23 +222,27 @@ class Conclusion:
         return self.folded.columns.select(lacking, self.dist.full(0, x.shape, x.dtype), x) if lacking else x
 
     def _reduced(self, slot: Slot, x: Tensor) -> Tensor:
-        """The reducer's all-reduce, over the groups that its members make for every micro-batch."""
+        """The reducer's all-reduce: over the ranks of a block, then over the blocks where it has all of them."""
+        world = self.world
         found: dict[tuple[int, ...], None] = {}
+        blocks: set[bool] = set()
         for (d, _, t), op in slot.ops.items():
-            places = [self.world.reducer_place(rank) for rank in op.members]
-            if any(place is None or place[1:] != (slot.stage, t) for place in places):
-                raise NotFolded("a reducer over other stages or tp ranks", op.id)
-            copies = [place[0] for place in places if place is not None]
-            lists = [copies]
-            if self.world.unit_form and copies == [d]:  # over itself, in every copy
-                lists = [[copy] for copy in range(self.world.dp)]
-            for m in range(self.world.micro_batches):
-                for some in lists:
-                    group = tuple((copy * self.world.micro_batches + m) * self.world.tp + t for copy in some)
-                    found[group] = None
-        ranks = [v for group in found for v in group]
-        if sorted(ranks) != list(range(self.world.mesh.size)):
+            places = self._places(op)
+            stages = {stage for _, stage, _ in places}
+            members = {(copy, rank) for copy, _, rank in places}
+            if len(members) * len(stages) != len(places):
+                raise NotFolded("a reducer over other ranks on every stage", op.id)
+            inside = {(copy % world.copies, rank) for copy, rank in members}
+            all_blocks = len(members) > len(inside)
+            if all_blocks and len(members) != len(inside) * (world.dp // world.copies):
+                raise NotFolded("a reducer over some of the copies that are meant", op.id)
+            if (d, t) not in inside:
+                raise NotFolded("a reducer that its rank is no member of", op.id)
+            blocks.add(all_blocks)
+            for m in range(world.written):
+                found[tuple(sorted(world.virtual((copy, m, rank)) for copy, rank in inside))] = None
+        if len(blocks) > 1 or sorted(v for group in found for v in group) != list(range(world.mesh.size)):
             raise NotFolded("reducers do not reach every rank once", slot.some.id)
-        if all(len(group) == 1 for group in found):
-            return x
-        return self.dist.op("all-reduce", x, reducer="sum", groups=[list(group) for group in found]).result
+        if any(len(group) > 1 for group in found):
+            x = self.dist.op("all-reduce", x, reducer="sum", groups=[list(group) for group in found]).result
+        return self.dist.all_reduce(x, DP) if blocks == {True} else x

@@ -96,7 +96,14 @@ def _facts(out: Prepared, folded: Folded) -> Facts:
     folded.pair.title = f"{out.plan.tables.directory.name}: {world.stages} stages, {world.micro_batches} micro-batches,"
     facts = folded.pair.facts()
     if world.unit_form:
-        text = f"dp copies 1 to {world.dp - 1} are not written: they do what the first copy does"
+        few = "the first copy does" if world.copies == 1 else f"the first {world.copies} do"
+        text = f"dp copies {world.copies} to {world.dp - 1} are not written: they do what {few}"
+        facts.add("assume", facts["expect"][0][0], text, "unit form")
+    if world.written < world.micro_batches:
+        text = (
+            f"micro-batches 1 to {world.micro_batches - 1} are not written: they do what the first one does, and the"
+            " gradients of all are added up"
+        )
         facts.add("assume", facts["expect"][0][0], text, "unit form")
     ops = [op for op, graph, _ in facts["op"] if graph == "dist"]
     out.origins = dict(zip(ops, folded.origins, strict=True))

@@ -56,7 +56,7 @@ def slots(plan: Side, world: World) -> Slots:
             placed[world.stage(op.rank)][op.rank, mb].append(op)
     for stage, places in sorted(placed.items()):
         ranks = [rank for rank, place in plan.places.items() if place[1] == stage]
-        within = {(rank, mb): places[rank, mb] for rank in ranks for mb in range(world.micro_batches)}
+        within = {(rank, mb): places[rank, mb] for rank in ranks for mb in range(world.written)}
         over = {(rank, STEP): places[rank, STEP] for rank in ranks}
         for name, step, ops in (*_aligned(within), *_named(over, plan)):
             slot = Slot(f"{stage}/{name}", stage, step, {})

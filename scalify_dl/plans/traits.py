@@ -59,6 +59,7 @@ class Traits:
             for pos, tensor in enumerate(op.makes)
             if plan.values[tensor].rank >= 0
         }
+        self._cuts: dict[tuple[str, int], str] = {}
         self._shapes = {tid: self._shape(tid) for tid in plan.parts}
 
     def of(self, op: Op) -> Mapping[Trait, str]:
@@ -82,9 +83,11 @@ class Traits:
     def _members(self, op: Op) -> str:
         if op.weights:
             places = [self.world.reducer_place(rank) for rank in op.members]
-            _, stage, t = self.plan.places[op.rank]
-            known = [place for place in places if place is not None and place[1:] == (stage, t)]
-            return f"dp {' '.join(str(d) for d, _, _ in known)}" + " and others" * (len(known) < len(places))
+            own = self.plan.places[op.rank]
+            known = [place[0] for place in places if place is not None and place[1:] == own[1:]]
+            all_of_them = set(known) == self.world.sharing(self.plan.named(op.weights[0]), own)
+            text = "all copies of its place" if all_of_them else f"dp {' '.join(map(str, known))}"
+            return text + " and others" * (len(known) < len(places))
         return self.world.relative(op.rank, op.members)
 
     def _shape(self, tid: str) -> str:
@@ -97,7 +100,7 @@ class Traits:
         if value.rank < 0:
             return "a message"
         if value.given:
-            return self._weight(tensor, self.plan.places[op.rank][2])
+            return self._weight(tensor, self.plan.places[op.rank])
         maker = self.makers.get(tensor)
         if maker is None:
             return "nothing"
@@ -106,14 +109,26 @@ class Traits:
         name = slot.name.split("/", 1)[1] if slot.step else f"{slot.some.name} (cid {slot.some.cid}, {slot.name})"
         return f"result {maker[1]} of {name}{where}"
 
-    def _weight(self, tensor: str, t: int) -> str:
+    def _weight(self, tensor: str, place: tuple[int, int, int]) -> str:
+        """Which slices of a weight: by the axes over which it is cut, where those are a rank's own."""
         part, full = self.plan.part(tensor), self.plan.full(tensor)
         words = []
-        for (lo, hi), size in zip(part.spans, full.shape, strict=True):
-            if (lo, hi) == (0, size):
-                words.append("all")
-            elif lo == t * (hi - lo) and (hi - lo) * self.world.tp == size:
-                words.append("tp")
-            else:
-                words.append(f"{lo}:{hi}")
+        for dim, ((lo, hi), size) in enumerate(zip(part.spans, full.shape, strict=True)):
+            found = self._cuts.get((full.name, dim))
+            if found is None:
+                spans = [
+                    (at, span) for (name, _, t), by in self.world.slices.items() if name == full.name
+                    for d, some in by.items() for slices in some for at, span in [((d, 0, t), slices[dim])]
+                ]  # fmt: skip
+                found = self._cuts[full.name, dim] = max(
+                    ("all", "tp", "ep"), key=lambda axis: sum(self._span(axis, at, size) == span for at, span in spans)
+                )
+            words.append(found if self._span(found, place, size) == (lo, hi) else f"{lo}:{hi}")
         return f"{full.name}[{','.join(words)}]"
+
+    def _span(self, axis: str, place: tuple[int, int, int], size: int) -> tuple[int, int]:
+        """The block of a dim that a rank has where it is cut over an axis."""
+        d, _, t = place
+        ways = {"all": 1, "tp": self.world.tp, "ep": self.world.period}[axis]
+        at = {"all": 0, "tp": t, "ep": d % self.world.period}[axis]
+        return (at * size // ways, (at + 1) * size // ways)

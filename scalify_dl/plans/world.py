@@ -1,21 +1,24 @@
 """Coordinates: stages, micro-batches, dp copies, and the virtual ranks of the folded program.
 
-A *unit* is a virtual rank that is written out: (dp copy, micro-batch, tp rank). Where a plan is in unit form only the
-first dp copy is written, and a unit stands for all of them. Virtual rank v of the mesh (dp, mb, tp) is
-(d · nm + m) · tp + t.
+A *unit* is a virtual rank that is written out: (dp copy, micro-batch, tp rank). Copies lie in blocks of `period`, which
+do the same: an expert-parallel group is a block, elsewhere every copy is one. In *unit form* the first block is
+written, and perhaps the first micro-batch; the others are meant. Along blocks and micro-batches that are meant no
+virtual rank is told apart (`Mesh.still`), so nothing depends on how many there are.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from scalify_dl.ir.mesh import Mesh
 
-from .model import Side
+from .model import LOCAL, REDUCER, Side
 
 Unit = tuple[int, int, int]
+DP, BLOCK, MB, TP = "dp", "ep", "mb", "tp"
 
 
 @dataclass
@@ -33,6 +36,11 @@ class World:
     def micro_batches(self) -> int:
         """Micro-batches of a step."""
         return self.plan.world["num_mb"]
+
+    @cached_property
+    def written(self) -> int:
+        """Micro-batches that are written out."""
+        return self.plan.world.get("written_mb", self.micro_batches)
 
     @cached_property
     def tp(self) -> int:
@@ -55,6 +63,45 @@ class World:
         return self.copies < self.dp
 
     @cached_property
+    def period(self) -> int:
+        """Copies of a block: the copies that are written, in unit form; else the least number of which weights are
+        slices in the same order again and again, and within which copies exchange values."""
+        if self.unit_form:
+            return self.copies
+        together = self._exchanging()
+        return next(n for n in range(1, self.dp + 1) if self.dp % n == 0 and self._repeats(n, together))
+
+    def _exchanging(self) -> set[tuple[int, int]]:
+        """First and last copies of collectives within micro-batches."""
+        places = self.plan.places
+        found = set()
+        for op in self.plan.ops.values():
+            if op.kind != REDUCER and op.kind not in LOCAL and len(op.members) > 1:
+                copies = [places[rank][0] for rank in op.members if rank in places]
+                if copies and max(copies) > min(copies):
+                    found.add((min(copies), max(copies)))
+        return found
+
+    @cached_property
+    def slices(self) -> dict[tuple[str, int, int], dict[int, frozenset[tuple[tuple[int, int], ...]]]]:
+        """(weight, stage, tp rank) → copy → slices of it that the rank has."""
+        found: dict[tuple[str, int, int], dict[int, set[tuple[tuple[int, int], ...]]]] = defaultdict(dict)
+        for value in self.plan.values.values():
+            if value.rank >= 0 and value.given and value.mb < 0:
+                d, s, t = self.plan.places[value.rank]
+                part = self.plan.parts[value.tid]
+                key = (self.plan.fulls[part.full].name, s, t)
+                found[key].setdefault(d, set()).add(part.spans)
+        return {key: {d: frozenset(spans) for d, spans in by.items()} for key, by in found.items()}
+
+    def _repeats(self, n: int, together: Iterable[tuple[int, int]]) -> bool:
+        if any(first // n != last // n for first, last in together):
+            return False
+        return all(
+            d % n not in by or spans == by[d % n] for by in self.slices.values() for d, spans in by.items() if d >= n
+        )
+
+    @cached_property
     def rank_at(self) -> dict[tuple[int, int, int], int]:
         """(dp, pp, tp) → rank."""
         return {place: rank for rank, place in self.plan.places.items()}
@@ -63,13 +110,22 @@ class World:
     def units(self) -> list[Unit]:
         """All units, in the order of virtual ranks."""
         return [
-            (d, m, t) for d in range(self.copies) for m in range(self.micro_batches) for t in range(self.tp)
+            (d, m, t) for d in range(self.copies) for m in range(self.written) for t in range(self.tp)
         ]  # fmt: skip
 
     @cached_property
     def mesh(self) -> Mesh:
         """The mesh of virtual ranks."""
-        return Mesh((("dp", self.dp), ("mb", self.micro_batches), ("tp", self.tp)))
+        axes = {DP: self.dp // self.period, BLOCK: self.period, MB: self.micro_batches, TP: self.tp}
+        if self.period == 1:
+            del axes[BLOCK]
+        still = {DP} if self.unit_form else set()
+        return Mesh(tuple(axes.items()), frozenset(still | ({MB} if self.written < self.micro_batches else set())))
+
+    @cached_property
+    def copy_axes(self) -> tuple[str, ...]:
+        """Mesh axes of copies, major first."""
+        return (DP,) if self.period == 1 else (DP, BLOCK)
 
     def unit(self, rank: int, mb: int) -> Unit:
         """The unit of a rank and a micro-batch."""
@@ -80,36 +136,37 @@ class World:
         """The stage of a rank."""
         return self.plan.places[rank][1]
 
-    def virtual(self, unit: Unit, copy: int = 0) -> int:
-        """A virtual rank of a unit: its own, or in unit form that of a copy."""
+    def virtual(self, unit: Unit) -> int:
+        """The virtual rank of a unit."""
         d, m, t = unit
-        return ((d + copy) * self.micro_batches + m) * self.tp + t
-
-    def everywhere(self, units: Iterable[Unit]) -> list[int]:
-        """The virtual ranks of units, those of copies that are not written included."""
-        some = list(units)
-        return [self.virtual(unit, copy) for copy in range(self.meant) for unit in some]
-
-    @cached_property
-    def meant(self) -> int:
-        """How many copies a unit stands for."""
-        return self.dp if self.unit_form else 1
+        return (d * self.written + m) * self.tp + t
 
     def reducer_place(self, rank: int) -> tuple[int, int, int] | None:
-        """(dp, pp, tp) of a member of a reducer; in unit form copies follow each other, `plan_ndevs` ranks each."""
+        """(dp, pp, tp) of a member of a reducer; in unit form blocks follow each other, `plan_ndevs` ranks each."""
         if not self.unit_form:
             return self.plan.places.get(rank)
-        copy, own = divmod(rank, self.plan.world["plan_ndevs"])
+        block, own = divmod(rank, self.plan.world["plan_ndevs"])
         place = self.plan.places.get(own)
-        return None if place is None or copy >= self.dp else (copy, *place[1:])
+        if place is None or block * self.copies >= self.dp:
+            return None
+        return (block * self.copies + place[0], *place[1:])
+
+    def sharing(self, name: str, place: tuple[int, int, int]) -> set[int]:
+        """Copies that have the same slices of a weight as the rank at a place."""
+        d, stage, t = place
+        by = self.slices.get((name, stage, t), {})
+        own = by.get(d % self.period)
+        return {copy for copy in range(self.dp) if by.get(copy % self.period) == own}
 
     def relative(self, rank: int, others: Sequence[int]) -> str:
-        """Ranks as seen from one: every coordinate that all share with it is left out."""
+        """Ranks as seen from one: every coordinate that all share with it is left out; copies count from the first of
+        its block."""
         places = [self.plan.places.get(other) for other in others]
         own = self.plan.places[rank]
+        start = (own[0] // self.period * self.period, 0, 0)
         words = []
         for n, axis in enumerate(("dp", "pp", "tp")):
-            found = ["?" if place is None else str(place[n]) for place in places]
-            if any(text != str(own[n]) for text in found):
+            found = ["?" if place is None else str(place[n] - start[n]) for place in places]
+            if any(text != str(own[n] - start[n]) for text in found):
                 words.append(f"{axis} {' '.join(found)}")
         return ", ".join(words) or "itself"

@@ -75,7 +75,7 @@ def bounded_by_value(w: World) -> None:
 
         def body(k: Any, c: Any) -> Any:
             y, z = c
-            return (z, y + x * k.astype(x.dtype)) if up else (y - z, z)
+            return (z, y + x * jnp.asarray(k).astype(x.dtype)) if up else (y - z, z)
 
         return lax.fori_loop(jnp.zeros_like(n), count, body, (x, x))
 

@@ -126,6 +126,13 @@ def silu(call: Call) -> Tensors:
     return [p.multiply(gradient, slope)]
 
 
+@backward("sigmoid")
+def sigmoid(call: Call) -> Tensors:
+    (gradient, x), p = call.operands, call.program
+    part = p.logistic(x)
+    return [p.multiply(gradient, p.multiply(part, p.subtract(p.full(1, x.shape, x.dtype), part)))]
+
+
 @backward("linear")
 def linear(call: Call) -> Tensors:
     gradient, x, w = call.operands

@@ -114,7 +114,7 @@ def meaning(call: Call) -> list[Tensor]:
 
     Raises IllTyped where they cannot, NoMeaning where the kind, or the kind with such arguments, is not known.
     """
-    from . import backward_ops, forward_ops  # noqa: F401  (they enter themselves in the tables)
+    from . import backward_ops, experts, forward_ops, shape_ops  # noqa: F401  (they enter themselves in the tables)
 
     found = (BACKWARD if call.backward else FORWARD).get(call.kind)
     if found is None:

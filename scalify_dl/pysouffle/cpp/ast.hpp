@@ -64,6 +64,7 @@ struct Atom {
     Name name;
     Offset begin = 0;
     std::uint16_t depth = 1;
+    mutable std::int32_t relation = -2;  // its place among the declarations (-1: none), kept by them once it was asked for
     List<Argument*> args;
 };
 

@@ -26,7 +26,7 @@ public:
 
 private:
     void atom(ast::Atom* atom, bool in_body) {
-        const RelationInfo* relation = declarations_.relation(atom->name);
+        const RelationInfo* relation = declarations_.relation(atom);
         if (!relation) {
             report_.error(atom->begin, "undefined relation " + quote(atom->name), declarations_.similar_relation(atom->name));
         } else if (relation->arity() != atom->args.size()) {

@@ -128,6 +128,14 @@ const RelationInfo* Declarations::relation(ast::Name name) const {
     return found == relation_names_.end() ? nullptr : &relations[found->second];
 }
 
+const RelationInfo* Declarations::relation(const ast::Atom* atom) const {
+    if (atom->relation == -2) {
+        const RelationInfo* found = relation(atom->name);
+        atom->relation = found ? static_cast<std::int32_t>(found - relations.data()) : -1;
+    }
+    return atom->relation < 0 ? nullptr : &relations[static_cast<std::size_t>(atom->relation)];
+}
+
 RelationInfo* Declarations::relation(ast::Name name) {
     return const_cast<RelationInfo*>(std::as_const(*this).relation(name));
 }

@@ -39,6 +39,7 @@ public:
 
     const RelationInfo* relation(ast::Name name) const;
     RelationInfo* relation(ast::Name name);
+    const RelationInfo* relation(const ast::Atom* atom) const;  // of the atom's name, which must not change any more
     std::int32_t functor(ast::Name name) const;  // -1: undefined
     // A declared name that is likely meant by `name`, as a hint; empty if there is none.
     std::string similar_relation(ast::Name name) const;

@@ -39,6 +39,7 @@ Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms
     states_.resize(n);
     in_stratum_.assign(n, 0);
     readers_.resize(n);
+    waiting_.resize(n);
     names_.reserve(n);
     for (std::size_t i = 0; i < n; ++i) {
         const Relation& relation = program_.relations[i];
@@ -56,6 +57,7 @@ Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms
     db_.functors.resize(program_.functors.size());
     rules_.resize(program_.rules.size());
     rule_statistics_.resize(program_.rules.size());
+    lacking_.resize(program_.rules.size());
     for (std::size_t i = 0; i < program_.rules.size(); ++i) {
         const Rule& rule = program_.rules[i];
         states_[static_cast<std::size_t>(rule.head.relation)].has_rules = true;
@@ -194,7 +196,7 @@ void Engine::settle() {
     start_over();
     ++stage_;
     for (std::size_t i = 0; i < states_.size(); ++i) {
-        InsertSink sink(*db_.relations[i]);
+        InsertSink sink(*db_.relations[i], gathered_);
         if (keeps_facts(static_cast<int>(i))) for_each_fact(static_cast<int>(i), [&](const Value* row) { sink.put(row); });
         sink.flush();
         close_round(static_cast<int>(i));

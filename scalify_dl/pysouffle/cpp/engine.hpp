@@ -140,7 +140,10 @@ private:
         for (const int rule : stratum.subsumptions)
             if (program_.rules[static_cast<std::size_t>(rule)].head.relation == relation) visit(rule);
     }
+    void set_readers(const Stratum& stratum);
+    void stop_waiting(int relation);
     void run_version(int rule, int atom, bool old_before_delta);
+    void execute(int rule, int atom, bool old_before_delta);
     void start_over();
     void warn_of_patterns(const Rule& rule);
     void forget_touched();
@@ -158,6 +161,10 @@ private:
     std::vector<RelationState> states_;
     std::vector<char> in_stratum_;                       // by relation
     std::vector<std::vector<std::pair<int, int>>> readers_;  // by relation: (rule, atom) in the stratum at work
+    std::vector<int> lacking_;                           // by rule of the stratum at work: atoms whose relations are empty
+    std::vector<std::vector<int>> waiting_;              // by empty relation: rules that lack it, once per atom
+    std::vector<Value> gathered_;                        // room for the sink at work
+    std::chrono::steady_clock::time_point measured_;     // up to then time is accounted for
     std::vector<int> touched_;
     std::vector<Row> dominated_;                         // found by the subsumption rules at work
     std::vector<RuleStatistics> rule_statistics_;

@@ -44,16 +44,6 @@ void Engine::evaluate(int at) {
 
     for (const int r : stratum.relations) in_stratum_[static_cast<std::size_t>(r)] = 1;
     const bool afresh = first || replaced || other_changed || !stratum.monotone;
-    const auto set_readers = [&]() {
-        for (const int r : stratum.relations) readers_[static_cast<std::size_t>(r)].clear();
-        for (const int rule : stratum.rules) {
-            const auto& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
-            for (std::size_t k = 0; k < atoms.size(); ++k)
-                if (in_stratum_[static_cast<std::size_t>(atoms[k])])
-                    readers_[static_cast<std::size_t>(atoms[k])].emplace_back(rule, static_cast<int>(k));
-        }
-    };
-    if (stratum.recursive) set_readers();
     if (afresh) {
         if (!first)
             for (const int r : stratum.relations) states_[static_cast<std::size_t>(r)].replaced = true;
@@ -80,7 +70,7 @@ void Engine::evaluate_afresh(const Stratum& stratum) {
             state.seen = 0;
         }
         if (state.facts) {
-            InsertSink sink(data);
+            InsertSink sink(data, gathered_);
             for (Row row = 0; row < state.facts->size(); ++row) sink.put(state.facts->row(row));
             sink.flush();
             state.facts->visible = state.facts->size();
@@ -102,7 +92,7 @@ void Engine::resume(const Stratum& stratum) {
     for (const int r : stratum.relations) {
         RelationState& state = states_[static_cast<std::size_t>(r)];
         if (!state.facts) continue;
-        InsertSink sink(relation(r));
+        InsertSink sink(relation(r), gathered_);
         for (Row row = state.facts->visible; row < state.facts->size(); ++row) sink.put(state.facts->row(row));
         sink.flush();
         state.facts->visible = state.facts->size();
@@ -121,11 +111,43 @@ void Engine::forget_touched() {
     touched_.clear();
 }
 
+// Who reads which relation of a stratum. Rules that read an empty relation derive nothing: those of lower strata stay
+// as they are, those of this one are waited for.
+void Engine::set_readers(const Stratum& stratum) {
+    for (const int r : stratum.relations) {
+        readers_[static_cast<std::size_t>(r)].clear();
+        waiting_[static_cast<std::size_t>(r)].clear();
+    }
+    for (const int rule : stratum.rules) {
+        const auto& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
+        const auto own = [&](int r) { return in_stratum_[static_cast<std::size_t>(r)] != 0; };
+        if (std::any_of(atoms.begin(), atoms.end(), [&](int r) { return !own(r) && is_empty(r); })) continue;
+        lacking_[static_cast<std::size_t>(rule)] = 0;
+        for (std::size_t k = 0; k < atoms.size(); ++k) {
+            const auto r = static_cast<std::size_t>(atoms[k]);
+            if (!own(atoms[k])) continue;
+            readers_[r].emplace_back(rule, static_cast<int>(k));
+            if (!is_empty(atoms[k])) continue;
+            ++lacking_[static_cast<std::size_t>(rule)];
+            waiting_[r].push_back(rule);
+        }
+    }
+}
+
+// A relation that was empty has rows now.
+void Engine::stop_waiting(int relation) {
+    std::vector<int>& waiting = waiting_[static_cast<std::size_t>(relation)];
+    if (waiting.empty() || is_empty(relation)) return;
+    for (const int rule : waiting) --lacking_[static_cast<std::size_t>(rule)];
+    waiting.clear();
+}
+
 void Engine::fixpoint(int at) {
     const Stratum& stratum = strata_[static_cast<std::size_t>(at)];
     ++rounds_;
     ++stratum_statistics_[static_cast<std::size_t>(at)].rounds;
     if (!stratum.recursive) return;
+    set_readers(stratum);
     std::vector<int> active;
     for (const int r : stratum.relations)
         if (has_delta(r)) active.push_back(r);
@@ -133,8 +155,10 @@ void Engine::fixpoint(int at) {
         ++stage_;
         ++rounds_;
         ++stratum_statistics_[static_cast<std::size_t>(at)].rounds;
+        if (timing) measured_ = std::chrono::steady_clock::now();
         for (const int r : active)
-            for (const auto& [rule, atom] : readers_[static_cast<std::size_t>(r)]) run_version(rule, atom, true);
+            for (const auto& [rule, atom] : readers_[static_cast<std::size_t>(r)])
+                if (lacking_[static_cast<std::size_t>(rule)] == 0) execute(rule, atom, true);
         // what was new is old now, what came is new
         for (const int r : active) {
             RelationState& state = states_[static_cast<std::size_t>(r)];
@@ -144,6 +168,7 @@ void Engine::fixpoint(int at) {
             }
         }
         end_round(touched_);
+        for (const int r : touched_) stop_waiting(r);
         active.clear();
         subsume_coming(stratum);
         bool limit_reached = false;
@@ -191,12 +216,19 @@ void Engine::finish(const Stratum& stratum) {
     }
 }
 
+// Run a rule, one atom ranging over the delta (none: -1), unless it can derive nothing.
 void Engine::run_version(int index, int atom, bool old_before_delta) {
-    RuleState& state = rules_[static_cast<std::size_t>(index)];
-    const Rule& rule = program_.rules[static_cast<std::size_t>(index)];
+    const RuleState& state = rules_[static_cast<std::size_t>(index)];
     for (const int r : state.atoms)
         if (is_empty(r)) return;
     if (atom >= 0 && !has_delta(state.atoms[static_cast<std::size_t>(atom)])) return;
+    if (timing) measured_ = std::chrono::steady_clock::now();
+    execute(index, atom, old_before_delta);
+}
+
+void Engine::execute(int index, int atom, bool old_before_delta) {
+    RuleState& state = rules_[static_cast<std::size_t>(index)];
+    const Rule& rule = program_.rules[static_cast<std::size_t>(index)];
     Version& version = state.versions[static_cast<std::size_t>(atom + 1)];
     RuleStatistics& statistics = rule_statistics_[static_cast<std::size_t>(index)];
     if (db_.formulas) db_.formulas->rule = index;
@@ -211,13 +243,12 @@ void Engine::run_version(int index, int atom, bool old_before_delta) {
             version.plan = make_plan({flat, version.literal, in_stratum_, Step::Kind::Emit, {}, old_before_delta}, db_);
         }
         version.planned_at = plan_epoch_;
-        const auto begin = timing ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
         RelationData& head = relation(rule.head.relation);
         if (rule.kind == Rule::Kind::Subsume) {
             DominatedSink sink(head.table, dominated_);
             machine_.run(*version.plan, state.flat->head, sink);
         } else {
-            InsertSink sink(head);
+            InsertSink sink(head, gathered_);
             machine_.run(*version.plan, state.flat->head, sink);
             statistics.derived += sink.derived;
             statistics.inserted += sink.inserted;
@@ -228,8 +259,12 @@ void Engine::run_version(int index, int atom, bool old_before_delta) {
             }
         }
         ++statistics.runs;
-        warn_of_patterns(rule);
-        if (timing) statistics.seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        if (db_.patterns.has_errors()) warn_of_patterns(rule);
+        if (timing) {  // from the end of one rule to that of the next: one look at the clock each
+            const auto now = std::chrono::steady_clock::now();
+            statistics.seconds += std::chrono::duration<double>(now - measured_).count();
+            measured_ = now;
+        }
     } catch (const EvaluationError& error) {
         throw EvaluationError(std::string(error.what()) + "\n  in the rule " + describe(rule));
     }

@@ -38,7 +38,7 @@ CoreProgram compile_source(const SourceOptions& options) {
         check_names(clause, declarations, report);
         check_plan(clause, report);
         if (report.error_count() > errors) continue;
-        const bool is_definition = declarations.relation(clause->head->name)->is_inline;
+        const bool is_definition = declarations.relation(clause->head)->is_inline;
         std::vector<ClauseVariable> variables = resolve_variables(clause);
         warn_about_variables(clause, variables, report);
         export_witnesses(clause, variables, is_definition, arena);

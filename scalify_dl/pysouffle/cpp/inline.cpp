@@ -41,7 +41,7 @@ private:
     static constexpr std::size_t kMaxNodes = 100'000;
 
     std::int32_t inline_relation(const ast::Atom* atom) const {
-        const RelationInfo* r = declarations_.relation(atom->name);
+        const RelationInfo* r = declarations_.relation(atom);
         return r && r->is_inline ? static_cast<std::int32_t>(r - declarations_.relations.data()) : -1;
     }
 
@@ -144,7 +144,7 @@ private:
 
         ast::Literal* result = node(ast::Literal::Kind::And, atom->begin);
         Substitution substitution;
-        const std::vector<TypeId>& types = declarations_.relation(atom->name)->types;
+        const std::vector<TypeId>& types = declarations_.relation(atom)->types;
         for (std::size_t i = 0; i < atom->args.size(); ++i)
             unify(copy->head->args[i], atom->args[i], types[i], substitution, result);
         result->parts.insert(result->parts.end(), copy->body.begin(), copy->body.end());
@@ -226,7 +226,7 @@ private:
 
 void check_inlining(const std::vector<ast::Clause*>& clauses, const Declarations& declarations, Report& report) {
     const auto is_inline = [&](const ast::Atom* atom) {
-        const RelationInfo* r = declarations.relation(atom->name);
+        const RelationInfo* r = declarations.relation(atom);
         return r && r->is_inline;
     };
     const bool any = std::any_of(declarations.relations.begin(), declarations.relations.end(),
@@ -282,7 +282,7 @@ void check_inlining(const std::vector<ast::Clause*>& clauses, const Declarations
 
 bool mentions_inline(const ast::Clause* clause, const Declarations& declarations) {
     return std::any_of(clause->body.begin(), clause->body.end(), [&](const ast::Literal* l) {
-        const RelationInfo* r = l->atom ? declarations.relation(l->atom->name) : nullptr;
+        const RelationInfo* r = l->atom ? declarations.relation(l->atom) : nullptr;
         return r && r->is_inline;
     });
 }

@@ -27,6 +27,7 @@ public:
         rule_.text = clause_text(clause);
         std::vector<Literal> extra;  // what the head needs: aggregates, ranges
         rule_.head = atom(clause->head, extra);
+        rule_.body.reserve(clause->body.size());
         for (ast::Literal* l : clause->body) literal(l, rule_.body);
         for (Literal& l : extra) rule_.body.push_back(std::move(l));
         return std::move(rule_);
@@ -71,7 +72,7 @@ private:
 
     Atom atom(const ast::Atom* a, std::vector<Literal>& body) {
         Atom result;
-        result.relation = declarations_.relation(a->name)->core_index;
+        result.relation = declarations_.relation(a)->core_index;
         result.position = source_.position(a->begin);
         result.args.reserve(a->args.size());
         for (const Argument* argument : a->args) result.args.push_back(term(argument, body));

@@ -9,8 +9,11 @@ namespace dl {
 
 // ---------------------------------------------------------------- where rows go
 
-InsertSink::InsertSink(RelationData& relation)
-    : relation_(relation), arity_(relation.table.arity()), rows_(static_cast<std::size_t>(kGather * (arity_ > 0 ? arity_ : 1))) {}
+InsertSink::InsertSink(RelationData& relation, std::vector<Value>& room) : relation_(relation), arity_(relation.table.arity()) {
+    const auto needed = static_cast<std::size_t>(kGather * (arity_ > 0 ? arity_ : 1));
+    if (room.size() < needed) room.resize(needed);
+    rows_ = room.data();
+}
 
 void InsertSink::put(const Value* row) {
     ++derived;
@@ -18,7 +21,7 @@ void InsertSink::put(const Value* row) {
         relation_.eqrel->insert(row[0], row[1]);
         return;
     }
-    Value* at = rows_.data() + gathered_ * arity_;
+    Value* at = rows_ + gathered_ * arity_;
     for (int i = 0; i < arity_; ++i) at[i] = row[i];
     hashes_[gathered_] = relation_.table.hash(at);
     relation_.table.prefetch(hashes_[gathered_]);
@@ -26,7 +29,7 @@ void InsertSink::put(const Value* row) {
 }
 
 void InsertSink::flush() {
-    for (int i = 0; i < gathered_; ++i) inserted += insert(rows_.data() + i * arity_, hashes_[i]);
+    for (int i = 0; i < gathered_; ++i) inserted += insert(rows_ + i * arity_, hashes_[i]);
     gathered_ = 0;
 }
 
@@ -52,10 +55,9 @@ void Machine::pause() {
 }
 
 void Machine::run(Plan& plan, const std::vector<Register>& head, Sink& sink) {
-    std::vector<Value> row(head.size() + 1);
+    if (row_.size() <= head.size()) row_.resize(head.size() + 1);
     regs_ = plan.registers.data();
     head_ = &head;
-    row_ = row.data();
     sink_ = &sink;
     tick();
     step(plan.steps.data());
@@ -141,7 +143,7 @@ bool Machine::run_steps(const Step* s) {
                 if (!aggregate(s)) return false;
                 continue;
             case Step::Kind::Emit: {
-                Value* row = row_;
+                Value* row = row_.data();
                 std::size_t i = 0;
                 for (const Register r : *head_) row[i++] = regs_[r];
                 sink_->put(row);
@@ -186,8 +188,9 @@ bool Machine::probe(const Step* s) {
     for (const ColumnRegister& k : s->key) key[i++] = regs_[k.reg];
     const Table& table = s->relation->table;
     const bool deads = table.any_dead();
+    const bool unique = s->index->unique();
     bool any = false;
-    for (Row row = s->index->first(table, key); row != kNoRow; row = s->index->next(row)) {
+    for (Row row = s->index->first(table, key); row != kNoRow; row = unique ? kNoRow : s->index->next(row)) {
         tick();
         if (s->view == View::Old && row >= table.delta_begin) continue;
         if (row >= table.visible) continue;  // indexes of choice keys run ahead

@@ -28,7 +28,8 @@ public:
 
 class InsertSink final : public Sink {
 public:
-    explicit InsertSink(RelationData& relation);
+    // `room`: where rows are gathered; sinks that are used one after the other may share it.
+    InsertSink(RelationData& relation, std::vector<Value>& room);
     void put(const Value* row) override;
     void flush() override;
     std::uint64_t derived = 0;   // rows put
@@ -41,7 +42,7 @@ private:
     RelationData& relation_;
     int arity_;
     int gathered_ = 0;
-    std::vector<Value> rows_;
+    Value* rows_;
     std::uint64_t hashes_[kGather];
 };
 
@@ -116,7 +117,7 @@ private:
     std::int32_t budget_ = kRowsPerCheck;
     Value* regs_ = nullptr;
     const std::vector<Register>* head_ = nullptr;
-    Value* row_ = nullptr;
+    std::vector<Value> row_;  // the head row that is put together
     Sink* sink_ = nullptr;
     Accumulator* accumulator_ = nullptr;
     const std::function<bool()>* visit_ = nullptr;

@@ -19,6 +19,7 @@ public:
     // Does the whole text match? Nothing if the pattern is no regular expression.
     std::optional<bool> matches(std::string_view pattern, std::string_view text);
 
+    bool has_errors() const { return !errors_.empty(); }
     // Messages about patterns that turned out to be none, each once.
     std::vector<std::string> take_errors() { return std::exchange(errors_, {}); }
 

@@ -12,6 +12,8 @@ using Kind = FlatLiteral::Kind;
 
 constexpr Row kSmall = 8;           // a relation this small is scanned, not indexed
 constexpr double kNearlyUnique = 1.5;
+constexpr double kShort = 3;        // rows with one value, on average, that are looked at rather than indexed further
+constexpr Row kLongest = 12;        // … and at most
 
 class Planner {
 public:
@@ -169,7 +171,7 @@ private:
             return;
         }
         step.kind = Step::Kind::Probe;
-        step.index = &choose_index(relation.table, known);
+        step.index = &choose_index(l, known);
         for (const int column : step.index->columns()) {
             const auto found = std::find_if(known.begin(), known.end(), [&](const ColumnRegister& k) { return k.column == column; });
             step.key.push_back(*found);
@@ -178,8 +180,10 @@ private:
         step.checks = std::move(known);
     }
 
-    // The index on exactly the known columns, or one on fewer of them that is nearly as good and exists already.
-    Index& choose_index(Table& table, const std::vector<ColumnRegister>& known) {
+    // The index on exactly the known columns, or one on fewer of them that is nearly as good and exists already; for
+    // relations that are complete, one on a single column that is an array from value to rows, if few rows share a value.
+    Index& choose_index(const FlatLiteral& literal, const std::vector<ColumnRegister>& known) {
+        Table& table = data(literal).table;
         std::vector<int> columns;
         for (const ColumnRegister& k : known)
             if (k.column < 64) columns.push_back(k.column);
@@ -191,7 +195,24 @@ private:
             const double chain = static_cast<double>(index->indexed()) / static_cast<double>(index->keys());
             if (chain <= kNearlyUnique) near = index.get();
         }
-        return near ? *near : table.index(columns);
+        if (near) return *near;
+        if (columns.size() > 1 && !request_.recursive[static_cast<std::size_t>(literal.relation)])
+            if (Index* array = short_array(table, columns)) return *array;
+        return table.index(columns);
+    }
+
+    static Index* short_array(Table& table, const std::vector<int>& columns) {
+        int best = -1;
+        double most = table.visible / kShort;
+        for (const int column : columns) {
+            const double distinct = table.distinct(std::uint64_t{1} << column);
+            if (distinct <= most) continue;
+            most = distinct;
+            best = column;
+        }
+        if (best < 0) return nullptr;
+        Index& index = table.index({best});
+        return index.is_array() && index.longest_chain() <= kLongest ? &index : nullptr;
     }
 
     // From which step on is one success enough? Where no later step binds what the head wants.

@@ -19,6 +19,14 @@ constexpr int kMaxIncludeDepth = 100;
 constexpr std::size_t kMaxFiles = 10'000;
 constexpr std::size_t kMaxText = 1u << 30;
 
+bool read_file(const fs::path& path, std::string& content) {
+    std::ifstream in(path, std::ios::binary);
+    if (!in) return false;
+    char block[1 << 14];
+    while (in.read(block, sizeof block) || in.gcount() > 0) content.append(block, static_cast<std::size_t>(in.gcount()));
+    return !in.bad();
+}
+
 class Preprocessor {
 public:
     Preprocessor(const SourceOptions& options, Source& source) : options_(options), source_(source) {}
@@ -364,9 +372,9 @@ private:
             std::error_code ignored;
             if (!fs::is_regular_file(path, ignored)) continue;
             if (once_.count(path.string())) return;
-            std::ifstream in(path, std::ios::binary);
-            if (!in) fail(r, line, column, "cannot read the file \"" + path.string() + "\"");
-            file(path.string(), std::string(std::istreambuf_iterator<char>(in), {}), r.depth + 1);
+            std::string content;
+            if (!read_file(path, content)) fail(r, line, column, "cannot read the file \"" + path.string() + "\"");
+            file(path.string(), std::move(content), r.depth + 1);
             return;
         }
         std::string hint = "looked in:";

@@ -65,14 +65,18 @@ std::string quote(std::string_view name) {
 void Source::index() { newlines_ = newline_offsets(text); }
 
 Source::Place Source::place(Offset offset) const {
+    if (last_begin_ <= offset && offset < last_end_) return {last_.segment, last_.line, last_.column + (offset - last_begin_)};
     auto after = std::upper_bound(segments.begin(), segments.end(), offset,
                                   [](Offset o, const Segment& s) { return o < s.begin; });
     const Segment& segment = *(after == segments.begin() ? after : after - 1);
     if (segment.fixed) return {&segment, segment.line, segment.column};
     auto first = std::lower_bound(newlines_.begin(), newlines_.end(), segment.begin);
     auto last = std::lower_bound(first, newlines_.end(), offset);
-    if (first == last) return {&segment, segment.line, segment.column + (offset - segment.begin)};
-    return {&segment, segment.line + static_cast<std::uint32_t>(last - first), offset - *(last - 1)};
+    const Offset end = after == segments.end() ? static_cast<Offset>(text.size()) : after->begin;
+    last_begin_ = first == last ? segment.begin : *(last - 1) + 1;
+    last_end_ = last == newlines_.end() ? end : std::min(end, *last + 1);
+    last_ = {&segment, segment.line + static_cast<std::uint32_t>(last - first), first == last ? segment.column : 1};
+    return {&segment, last_.line, last_.column + (offset - last_begin_)};
 }
 
 Position Source::position(Offset offset) const {

@@ -61,6 +61,9 @@ private:
     Place place(Offset offset) const;
 
     std::vector<Offset> newlines_;
+    // The line of a segment that was asked for last: most questions are about one clause after the other.
+    mutable Place last_{};            // of `last_begin_`
+    mutable Offset last_begin_ = 1, last_end_ = 0;
 };
 
 // A name within a message: 'name'.

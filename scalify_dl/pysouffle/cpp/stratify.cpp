@@ -27,7 +27,7 @@ public:
     Graph run(const std::vector<ast::Clause*>& clauses) {
         graph_.edges.resize(declarations_.relations.size());
         for (ast::Clause* clause : clauses) {
-            from_ = index(clause->head->name);
+            from_ = index(clause->head);
             if (from_ < 0) continue;
             for (ast::Argument* a : clause->head->args) aggregates(a);
             for (ast::Literal* l : clause->body) literal(l, false);
@@ -36,8 +36,8 @@ public:
         return std::move(graph_);
     }
 
-    std::int32_t index(ast::Name name) const {
-        const RelationInfo* r = declarations_.relation(name);
+    std::int32_t index(const ast::Atom* atom) const {
+        const RelationInfo* r = declarations_.relation(atom);
         return r ? static_cast<std::int32_t>(r - declarations_.relations.data()) : -1;
     }
 
@@ -47,7 +47,7 @@ private:
             const Through through = l->kind == ast::Literal::Kind::Negation ? Through::Negation
                                     : aggregate                            ? Through::Aggregate
                                                                            : Through::Atom;
-            if (std::int32_t to = index(l->atom->name); to >= 0) graph_.edges[from_].push_back({to, through, l->atom->begin});
+            if (std::int32_t to = index(l->atom); to >= 0) graph_.edges[from_].push_back({to, through, l->atom->begin});
             for (ast::Argument* a : l->atom->args) aggregates(a);
         }
         if (l->left) aggregates(l->left);
@@ -154,10 +154,10 @@ void check_stratification(const std::vector<ast::Clause*>& clauses, const Declar
         }
 
     for (ast::Clause* clause : clauses) {
-        const std::int32_t head = builder.index(clause->head->name);
+        const std::int32_t head = builder.index(clause->head);
         if (head < 0 || !graph.recursive[graph.component[head]]) continue;
         const bool recursive = std::any_of(clause->body.begin(), clause->body.end(), [&](const ast::Literal* l) {
-            const std::int32_t to = l->atom ? builder.index(l->atom->name) : -1;
+            const std::int32_t to = l->atom ? builder.index(l->atom) : -1;
             return to >= 0 && graph.component[to] == graph.component[head];
         });
         if (!recursive) continue;
@@ -172,7 +172,7 @@ void check_stratification(const std::vector<ast::Clause*>& clauses, const Declar
 std::vector<std::int32_t> inline_order(const std::vector<ast::Clause*>& clauses, const Declarations& declarations, Report& report) {
     std::vector<ast::Clause*> inlined;
     for (ast::Clause* clause : clauses)
-        if (const RelationInfo* r = declarations.relation(clause->head->name); r && r->is_inline) inlined.push_back(clause);
+        if (const RelationInfo* r = declarations.relation(clause->head); r && r->is_inline) inlined.push_back(clause);
     Graph graph = Builder(declarations).run(inlined);
     std::vector<std::int32_t> order;
     for (std::size_t r = 0; r < graph.edges.size(); ++r) {

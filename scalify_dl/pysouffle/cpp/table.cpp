@@ -32,6 +32,8 @@ void Block::resize(std::size_t values) {
 
 namespace {
 
+constexpr Value kSparsest = 4;              // an array may be so many times as long as there are rows
+constexpr Value kFarthest = Value{1} << 60;  // values beyond it are not subtracted
 constexpr std::uint64_t kSeed = 0x51ED270B35A4D5E1ull;  // as hash_values
 
 std::uint64_t hash_columns(const Value* row, const std::vector<int>& columns) {
@@ -43,7 +45,9 @@ std::uint64_t hash_columns(const Value* row, const std::vector<int>& columns) {
 }  // namespace
 
 Index::Index(const Table& table, std::vector<int> columns)
-    : any_float_(std::any_of(columns.begin(), columns.end(), [&](int column) { return table.is_float(column); })), columns_(std::move(columns)) {}
+    : any_float_(std::any_of(columns.begin(), columns.end(), [&](int column) { return table.is_float(column); })),
+      columns_(std::move(columns)),
+      is_array_(columns_.size() == 1 && !any_float_) {}
 
 std::uint64_t Index::hash(const Table& table, const Value* row) const {
     if (!any_float_) return hash_columns(row, columns_);
@@ -58,10 +62,56 @@ bool Index::same(const Table& table, const Value* a, const Value* b) const {
     return true;
 }
 
+// Make the array long enough for the rows up to `end`; false if it would be too long.
+bool Index::fits_array(const Table& table, Row end) {
+    const auto column = static_cast<std::size_t>(columns_[0]);
+    Value lo = table.row(indexed())[column], hi = lo;
+    for (Row row = indexed() + 1; row < end; ++row) {
+        const Value value = table.row(row)[column];
+        lo = std::min(lo, value);
+        hi = std::max(hi, value);
+    }
+    if (lo < -kFarthest || hi > kFarthest) return false;
+    const auto length = static_cast<Value>(array_.size());
+    if (length > 0 && lo >= least_ && hi < least_ + length) return true;
+    if (length > 0) {
+        lo = std::min(lo, least_);
+        hi = std::max(hi, least_ + length - 1);
+    }
+    const Value most = kSparsest * static_cast<Value>(end) + 64;
+    if (hi - lo >= most) return false;
+    if (length > 0 && lo < least_) {  // values that come in falling order are not to move the array each time
+        lo -= std::min({length, most - (hi - lo) - 1, lo >= 0 ? lo : length});
+        array_.insert(array_.begin(), static_cast<std::size_t>(least_ - lo), kNoRow);
+    }
+    least_ = lo;
+    if (array_.size() < static_cast<std::size_t>(hi - lo + 1)) array_.resize(static_cast<std::size_t>(hi - lo + 1), kNoRow);
+    return true;
+}
+
+void Index::to_hash_table(const Table& table) {
+    is_array_ = false;
+    heads_.reset(array_keys_ + array_keys_ / 4 + 4, static_cast<std::size_t>(indexed()) * 2 + 4);
+    for (const Row head : array_)
+        if (head != kNoRow) heads_.find_or_put(hash(table, table.row(head)), head, [](Row) { return false; });
+    array_ = {};
+}
+
 void Index::catch_up(const Table& table, Row end) {
     Row from = indexed();
     if (from >= end) return;
+    if (is_array_ && !fits_array(table, end)) to_hash_table(table);
     next_.resize(end);
+    if (is_array_) {
+        const int column = columns_[0];
+        for (Row row = from; row < end; ++row) {
+            Row& head = array_[static_cast<std::size_t>(table.row(row)[column] - least_)];
+            array_keys_ += head == kNoRow;
+            next_[row] = head;
+            head = row;
+        }
+        return;
+    }
     for (Row row = from; row < end; ++row) {
         if (heads_.full_for(heads_.used() + 1, row + 1)) {
             std::vector<Row> heads;
@@ -79,12 +129,28 @@ void Index::catch_up(const Table& table, Row end) {
     }
 }
 
-void Index::clear() {
-    heads_.clear();
-    next_.clear();
+Row Index::longest_chain() {
+    if (longest_of_ == indexed()) return longest_;
+    std::vector<Row> lengths(next_.size());
+    longest_ = 0;
+    for (std::size_t row = 0; row < next_.size(); ++row) {  // a row's next one came before it
+        lengths[row] = next_[row] == kNoRow ? 1 : lengths[next_[row]] + 1;
+        longest_ = std::max(longest_, lengths[row]);
+    }
+    longest_of_ = indexed();
+    return longest_;
 }
 
-Row Index::first(const Table& table, const Value* key) const {
+void Index::clear() {
+    longest_ = longest_of_ = 0;
+    heads_.clear();
+    next_.clear();
+    array_.clear();
+    array_keys_ = 0;
+    is_array_ = columns_.size() == 1 && !any_float_;
+}
+
+Row Index::find(const Table& table, const Value* key) const {
     std::uint64_t hash = kSeed;
     for (std::size_t i = 0; i < columns_.size(); ++i)
         hash = mix(hash, static_cast<std::uint64_t>(any_float_ ? table.key(columns_[i], key[i]) : key[i]));
@@ -177,6 +243,20 @@ Index& Table::index(const std::vector<int>& columns) {
     return *indexes_.back();
 }
 
+// Of few rows the different values are counted.
+double Table::count_distinct(const std::vector<int>& columns) const {
+    std::array<std::uint64_t, 4 * kFew> seen{};
+    int count = 0;
+    for (Row row = 0; row < visible; ++row) {
+        const std::uint64_t hash = hash_columns(this->row(row), columns) | 1;
+        std::size_t at = (hash >> 32) % seen.size();
+        while (seen[at] != 0 && seen[at] != hash) at = (at + 1) % seen.size();
+        count += seen[at] == 0;
+        seen[at] = hash;
+    }
+    return count;
+}
+
 // HyperLogLog with 2^10 registers over at most a million rows: about 3% off, two nanoseconds a row, and asked for again
 // only when the table has doubled.
 double Table::distinct(std::uint64_t column_mask) {
@@ -191,6 +271,10 @@ double Table::distinct(std::uint64_t column_mask) {
     std::vector<int> columns;
     for (int column = 0; column < arity_ && column < 64; ++column)
         if (column_mask >> column & 1) columns.push_back(column);
+    if (visible <= kFew) {
+        estimates_.push_back({column_mask, visible, count_distinct(columns)});
+        return estimates_.back().distinct;
+    }
     constexpr Row kMost = 1 << 20;
     constexpr int kBits = 10;
     const Row sample = std::min(visible, kMost);
@@ -201,12 +285,11 @@ double Table::distinct(std::uint64_t column_mask) {
         std::uint8_t& top = registers[hash >> (64 - kBits)];
         top = std::max<std::uint8_t>(top, static_cast<std::uint8_t>(rank));
     }
+    std::array<int, 64> tops{};  // how many registers hold each number
+    for (const std::uint8_t top : registers) ++tops[top];
     double sum = 0;
-    int zeros = 0;
-    for (const std::uint8_t top : registers) {
-        sum += std::ldexp(1.0, -top);
-        zeros += top == 0;
-    }
+    for (std::size_t top = 0; top < tops.size(); ++top) sum += std::ldexp(tops[top], -static_cast<int>(top));
+    const int zeros = tops[0];
     constexpr double m = 1 << kBits;
     double estimate = 0.7213 / (1 + 1.079 / m) * m * m / sum;
     if (estimate <= 2.5 * m && zeros > 0) estimate = m * std::log(m / zeros);

@@ -34,30 +34,48 @@ private:
 class Table;
 
 // Rows by the values of some columns. All rows with one key are chained, the newest first.
+//
+// Identities of symbols and records are dense, and so are most numbers: an index on one column is a plain array from
+// value to row as long as that array is not much longer than there are rows, else a hash table.
 class Index {
 public:
     Index(const Table& table, std::vector<int> columns);
 
     const std::vector<int>& columns() const { return columns_; }
-    std::size_t keys() const { return heads_.used(); }
+    std::size_t keys() const { return is_array_ ? array_keys_ : heads_.used(); }
+    bool is_array() const { return is_array_; }
+    Row longest_chain();  // the most rows with one key
+    bool unique() const { return keys() == next_.size(); }  // no two rows with one key
     Row indexed() const { return static_cast<Row>(next_.size()); }
 
     void catch_up(const Table& table, Row end);  // index the rows before `end`
     void clear();
 
     // The newest indexed row whose columns have these values (in the order of columns()), or kNoRow.
-    Row first(const Table& table, const Value* key) const;
+    Row first(const Table& table, const Value* key) const {
+        if (!is_array_) return find(table, key);
+        const std::uint64_t at = static_cast<std::uint64_t>(*key) - static_cast<std::uint64_t>(least_);
+        return at < array_.size() ? array_[at] : kNoRow;
+    }
     Row next(Row row) const { return next_[row]; }
-    std::size_t bytes() const { return heads_.bytes() + next_.capacity() * sizeof(Row); }
+    std::size_t bytes() const { return heads_.bytes() + (array_.capacity() + next_.capacity()) * sizeof(Row); }
 
 private:
     std::uint64_t hash(const Table& table, const Value* row) const;
     bool same(const Table& table, const Value* a, const Value* b) const;
+    Row find(const Table& table, const Value* key) const;
+    bool fits_array(const Table& table, Row end);
+    void to_hash_table(const Table& table);
 
     bool any_float_;
     std::vector<int> columns_;
+    bool is_array_;
+    Value least_ = 0;          // the value of array_[0]
+    std::vector<Row> array_;   // value - least_ -> newest row
+    std::size_t array_keys_ = 0;
     Slots heads_;
     std::vector<Row> next_;
+    Row longest_ = 0, longest_of_ = 0;  // the longest chain of so many rows
 };
 
 struct Birth {
@@ -140,6 +158,9 @@ private:
     }
     void grow_rows();
     void grow_unique();
+
+    static constexpr Row kFew = 128;
+    double count_distinct(const std::vector<int>& columns) const;
 
     struct Estimate {
         std::uint64_t columns;

@@ -37,7 +37,7 @@ private:
     }
 
     void atom(ast::Atom* atom, bool negated) {
-        const RelationInfo* relation = declarations_.relation(atom->name);
+        const RelationInfo* relation = declarations_.relation(atom);
         const bool known = relation && relation->arity() == atom->args.size();
         for (std::size_t i = 0; i < atom->args.size(); ++i) {
             Argument* a = atom->args[i];

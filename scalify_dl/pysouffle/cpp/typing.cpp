@@ -89,7 +89,7 @@ void ClauseTypes::both_ways(std::int32_t a, std::int32_t b) {
 // A sink takes values (heads, negated atoms): only the kind of an attribute's type is asked for. Elsewhere the
 // attribute says what the argument is.
 void ClauseTypes::atom(ast::Atom* atom, bool sink) {
-    const RelationInfo* relation = declarations_->relation(atom->name);
+    const RelationInfo* relation = declarations_->relation(atom);
     const bool known = relation && relation->arity() == atom->args.size();
     for (std::size_t i = 0; i < atom->args.size(); ++i) {
         const std::int32_t at = slot(atom->args[i]);
