@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,14 +44,35 @@ def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
             assert executed(family, point) == "agrees", point
 
 
-SLOW = ("adversarial", "audit", "certificate", "symbolic", "oracle/test_shrink", "obligations/test_random_knobs")
-"""What runs many programs: marked `slow`, by the beginning of its path below `tests/`."""
+SLOW = (
+    "adversarial", "audit", "certificate", "symbolic",
+    "engine/test_evaluation", "engine/test_provenance", "engine/test_rewritings", "engine/test_second_opinions",
+    "frontends/hlo/test_edited_programs", "frontends/hlo/test_hlo_against_jax",
+    "frontends/jax/test_capture", "frontends/jax/test_examples", "frontends/jax/test_families",
+    "frontends/jax/test_open_sizes", "frontends/jax/test_shard_map_programs", "frontends/jax/test_uneven",
+    "frontends/torch/test_against_random_programs", "frontends/torch/test_capture",
+    "frontends/torch/test_example_llama", "frontends/torch/test_open_sizes", "frontends/torch/test_pairs",
+    "frontends/torch/test_ranks",
+    "obligations/test_claims", "obligations/test_masked_reads", "obligations/test_random_knobs",
+    "oracle/test_meanings_jax", "oracle/test_shrink",
+    "plans/test_fold_audit", "plans/test_recorded", "schedule/test_campaign", "verify/test_own_rules",
+)  # fmt: skip
+"""What runs many programs, or live ones: marked `slow`, by the beginning of its path below `tests/`. The rest is to
+take less than two minutes on two cores."""
+
+
+def _slow(path: Path, config: pytest.Config) -> bool:
+    tests = config.rootpath / "tests"
+    return path.is_relative_to(tests) and path.relative_to(tests).as_posix().startswith(SLOW)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`-m "not slow"` does not even import them."""
+    return True if config.option.markexpr == "not slow" and _slow(collection_path, config) else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Marks slow tests."""
     for item in items:
-        if item.path.is_relative_to(config.rootpath / "tests"):
-            path = item.path.relative_to(config.rootpath / "tests").as_posix()
-            if path.startswith(SLOW):
-                item.add_marker("slow")
+        if _slow(item.path, config):
+            item.add_marker("slow")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 
 from .calls import agrees
 
 jax = pytest.importorskip("jax", reason="jax is not installed in this environment")
-jax.config.update("jax_enable_x64", True)
 from jax import lax  # noqa: E402
 from jax import numpy as jnp  # noqa: E402
 
 SEEDS = range(12)
+
+
+@pytest.fixture(autouse=True)
+def in_double_precision() -> Iterator[None]:
+    """For these tests only: other files of the same process compare in single precision."""
+    with jax.enable_x64(True):
+        yield
 
 
 def reals(rng: np.random.Generator, *shape: int, low: float = -2, high: float = 2) -> np.ndarray:

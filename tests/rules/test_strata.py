@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from scalify_dl.certificate.rules import read_rules
@@ -24,6 +25,12 @@ def files() -> list[Path]:
     return sorted(rules_dir().rglob("*.dl"))
 
 
+@cache
+def shipped(main: str) -> RuleSet:
+    return read_rules([rules_dir() / main])
+
+
+@cache
 def stratum(file: str | Path) -> int:
     return STRATA.index(Path(file).resolve().relative_to(rules_dir().resolve()).parts[0])
 
@@ -47,12 +54,12 @@ def trespasses(rules: RuleSet, openly: set[str]) -> Iterator[str]:
 
 
 def test_a_file_reads_its_own_folder_and_lower_ones_and_adds_to_what_is_open() -> None:
-    rules = read_rules([rules_dir() / "verify.dl"])
+    rules = shipped("verify.dl")
     assert list(trespasses(rules, open_relations())) == []
 
 
 def test_a_trespass_is_seen() -> None:
-    rules = read_rules([rules_dir() / "verify.dl"])
+    rules = shipped("verify.dl")
     assert any("has a rule for holds" in text for text in trespasses(rules, set()))
 
 
@@ -90,7 +97,7 @@ def test_every_relation_is_filled_and_read() -> None:
     results = {name for line in re.findall(r"^\.output ([^\n(]+)", text, re.M) for name in re.findall(r"\w+", line)}
     idle: set[str] = set()
     for main in MAINS:
-        rules = read_rules([rules_dir() / main])
+        rules = shipped(main)
         filled = {clause.head.relation for clause in rules.clauses} | rules.inputs.keys()
         read = {atom.relation for clause in rules.clauses for atom in atoms(clause.body)} | results
         assert set(rules.relations) - filled == set(), main
