@@ -5,7 +5,9 @@ from __future__ import annotations
 from scalify_dl.errors import InputError
 from scalify_dl.ir.vocabulary import ELEMENTWISE, words
 
-_NO_OPCODE = words("clz erf-inv floor-divide gelu gelu-tanh gelu-backward gelu-tanh-backward relu softplus trunc")
+_NO_OPCODE = words(
+    "clz erf-inv floor-divide gelu gelu-tanh gelu-backward gelu-tanh-backward lgamma relu softplus trunc"
+)
 OPCODES = {kind: kind for kind in sorted(ELEMENTWISE - _NO_OPCODE)} | {"count-leading-zeros": "clz"}
 """HLO opcode → elementwise kind; StableHLO writes the same names with underscores."""
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from scalify_dl.audit.derive import load_rules
-from scalify_dl.ir.vocabulary import ELEMENTWISE
 from scalify_dl.oracle.meaning.elementwise import PLAIN
 
 VALUES = {
@@ -74,9 +73,3 @@ def test_what_a_pending_maximum_passes_is_monotone_and_known_at_infinities() -> 
             values = np.asarray(PLAIN[kind](np.linspace(-3.0, 3.0, 97)))
         numbers = values[~np.isnan(values)]
         assert np.all(np.diff(numbers) >= 0), kind
-
-
-def test_rules_and_vocabulary_know_the_same_elementwise_kinds() -> None:
-    program = load_rules()
-    program.run()
-    assert {str(k) for (k,) in program.relation("elementwise")} == set(ELEMENTWISE)

@@ -34,6 +34,7 @@ def test_gelu_and_its_gradient_as_torch(approximate: str) -> None:
         ("logistic", torch.sigmoid),
         ("erf", torch.erf),
         ("trunc", torch.trunc),
+        ("lgamma", torch.lgamma),
     ],
 )
 def test_activations_as_torch(kind: str, function: object) -> None:

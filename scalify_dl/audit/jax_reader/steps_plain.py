@@ -30,7 +30,7 @@ def step(weight: float = 1.0) -> Callable[[Maker], Maker]:
 UNARY = (
     lax.abs, lax.neg, lax.exp, lax.expm1, lax.sin, lax.cos, lax.tan, lax.tanh, lax.logistic, lax.erf, lax.square,
     lax.cbrt, lax.sinh, lax.cosh, lax.asinh, lax.atan, lax.erfc, lax.integer_pow, lax.rsqrt, lax.sqrt, lax.log,
-    lax.log1p, lax.erf_inv, lax.exp2, lax.reciprocal,
+    lax.log1p, lax.erf_inv, lax.exp2, lax.reciprocal, lax.lgamma,
 )  # fmt: skip
 JUMPS = (lax.floor, lax.ceil, lax.sign, lax.round, jnp.round, jnp.trunc)
 COMPARISONS = (lax.eq, lax.ne, lax.lt, lax.le, lax.gt, lax.ge)
@@ -43,7 +43,7 @@ def unary(w: World) -> None:
     if f is lax.integer_pow:
         y = w.choice((-2, -1, 2, 3, 5))
         w.add(f"integer_pow {y}", lambda v: lax.integer_pow(jnp.abs(v) + jnp.ones_like(v), y), x)
-    elif f in (lax.rsqrt, lax.sqrt, lax.log, lax.log1p, lax.reciprocal):
+    elif f in (lax.rsqrt, lax.sqrt, lax.log, lax.log1p, lax.reciprocal, lax.lgamma):
         w.add(f.__name__, lambda v: f(jnp.abs(v) + jnp.ones_like(v)), x)
     elif f is lax.erf_inv:
         w.add(f.__name__, lambda v: f(jnp.tanh(v) * 0.5), x)

@@ -33,6 +33,13 @@ def _erf_inv_scalar(y: float) -> float:
 _erf_inv = np.frompyfunc(_erf_inv_scalar, 1, 1)
 
 
+def _lgamma_scalar(x: float) -> float:
+    return math.inf if x == -math.inf or (x <= 0 and x == math.floor(x)) else math.lgamma(x)
+
+
+_lgamma = np.frompyfunc(_lgamma_scalar, 1, 1)
+
+
 def logistic(x: Array) -> Array:
     """1 / (1 + exp(-x)) without overflow."""
     e = np.exp(-np.abs(x))
@@ -182,6 +189,7 @@ PLAIN: dict[str, Callable[..., Any]] = {
     "gelu-tanh-backward": gelu_tanh_backward,
     "imag": np.imag,
     "is-finite": np.isfinite,
+    "lgamma": lambda x: np.asarray(_lgamma(x), dtype=np.float64),
     "log": np.log,
     "log-plus-one": np.log1p,
     "logistic": logistic,

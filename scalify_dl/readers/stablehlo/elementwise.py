@@ -13,7 +13,7 @@ from .types import Type, agrees
 PLAIN = {name.replace("-", "_"): kind for name, kind in OPCODES.items() if name != "erf"}
 """StableHLO name → kind; those that need more than their operands are lowered below."""
 
-CHLO = {"erf": "erf", "erf_inv": "erf-inv", "tan": "tan"}
+CHLO = {"erf": "erf", "erf_inv": "erf-inv", "lgamma": "lgamma", "tan": "tan"}
 
 
 @lowers(*(f"stablehlo.{name}" for name in PLAIN), *(f"chlo.{name}" for name in CHLO))

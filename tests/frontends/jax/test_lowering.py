@@ -83,6 +83,7 @@ ELEMENTWISE = [
     lambda x: lax.bitcast_convert_type(x, jnp.int32),
     lambda x: x**3,
     lambda x: lax.erf_inv(x * 0.5),
+    lax.lgamma,
 ]
 
 

@@ -49,7 +49,7 @@ UNARY = [
     "round", "reciprocal", "square", "exp2", "silu", "isfinite", "isnan", "isinf", "softplus",
     "leaky_relu", "elu", "relu6", "hardtanh", "positive", "detach", "clone", "alias", "gelu", "log_sigmoid_forward",
 ]  # fmt: skip
-POSITIVE = ["log", "log1p", "log2", "log10", "sqrt", "rsqrt"]
+POSITIVE = ["lgamma", "log", "log1p", "log2", "log10", "sqrt", "rsqrt"]
 BINARY = ["add", "sub", "mul", "div", "maximum", "minimum", "atan2", "remainder", "fmod", "floor_divide", "rsub"]
 COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
 

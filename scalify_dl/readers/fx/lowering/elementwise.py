@@ -17,7 +17,7 @@ Value = Tensor | Number
 FLOAT_UNARY = {
     "exp": "exponential", "expm1": "exponential-minus-one", "log": "log", "log1p": "log-plus-one", "sqrt": "sqrt",
     "rsqrt": "rsqrt", "sin": "sine", "cos": "cosine", "tan": "tan", "tanh": "tanh", "sigmoid": "logistic", "erf": "erf",
-    "erfinv": "erf-inv",
+    "erfinv": "erf-inv", "lgamma": "lgamma",
 }  # fmt: skip
 PLAIN_UNARY = {
     "neg": "negate", "abs": "abs", "floor": "floor", "ceil": "ceil", "trunc": "trunc", "relu": "relu",
