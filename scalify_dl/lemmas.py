@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -32,6 +33,10 @@ WHOLE = "@whole"
 _TITLE = re.compile(r"// Lemma ([a-z0-9]+(?:-[a-z0-9]+)*)$")
 _FIELD = re.compile(rf"// ({'|'.join(FIELDS)}):\s*(.*)")
 _RULE = re.compile(rf"{JUDGEMENT}\(")
+_DECLARED = re.compile(r"^\.decl (\w+)\(([^)]*)\)[ \t]*(?://[ \t]*(.*))?", re.M)
+_ABOVE = ("conclude", "mend.dl", "plans", "schedule")
+"""Folders that no lemma reads: strata above them, programs of their own."""
+_STEPS = re.compile(r"^// Random steps: (.*(?:\n//   .*)*)\.$", re.M)
 
 
 class Lemma(NamedTuple):
@@ -47,6 +52,16 @@ class Lemma(NamedTuple):
     def statement(self) -> str:
         """What it concludes; empty where the header does not say."""
         return self.fields.get("Statement", "")
+
+
+class Relation(NamedTuple):
+    """A declaration: its name, the names of its columns, its place, and what the comment beside or above it says."""
+
+    name: str
+    columns: tuple[str, ...]
+    file: Path
+    line: int
+    says: str
 
 
 def lemmas(folder: Path) -> list[Lemma]:
@@ -76,6 +91,40 @@ def lemmas_of(file: Path) -> tuple[Lemma, ...]:
         rules = tuple([(n + 1, _rule(lines, n)) for n in range(at, end) if _RULE.match(lines[n])])
         found.append(Lemma(name, file, at + 1, _fields(lines, at), rules))
     return tuple(found)
+
+
+@cache
+def relations(folder: Path) -> dict[str, Relation]:
+    """The relations that the rule files below a folder declare; of one name, that which lemmas may read."""
+    found: dict[str, Relation] = {}
+    for file in sorted(folder.rglob("*.dl"), key=lambda file: (file.relative_to(folder).parts[0] in _ABOVE, file)):
+        for declared in _DECLARED.finditer(text := "\n".join(_lines(file))):
+            name, columns, beside = declared.groups()
+            line = text.count("\n", 0, declared.start()) + 1
+            says = (beside or "").removeprefix("open").lstrip(": ") or _above(_lines(file)[: line - 1])
+            names = tuple(column.split(":")[0].strip() for column in columns.split(","))
+            found.setdefault(name, Relation(name, names, file, line, says))
+    return found
+
+
+def _above(lines: list[str]) -> str:
+    """The comment that ends right above some declarations, at the end of these lines."""
+    above = dropwhile(lambda line: line.startswith(".decl"), reversed(lines))
+    said = [line.strip("/ -") for line in takewhile(lambda line: re.match(r"//(?!\?|$)", line), above)]
+    return " ".join(reversed(said))
+
+
+def conditions(lemma: Lemma, folder: Path) -> list[Relation]:
+    """The relations that the rules of a lemma ask, in the order in which they come."""
+    bodies = [text.partition(":-")[2] for _, text in lemma.rules]
+    names = dict.fromkeys(name for body in bodies for name in re.findall(r"\b([a-z_]\w*)\(", body))
+    return [known[name] for name in names if name in (known := relations(folder)) and name != JUDGEMENT]
+
+
+def random_steps(file: Path) -> list[str]:
+    """The random steps that exercise a rule file, as its first comment lists them."""
+    said = _STEPS.search("\n".join(_lines(file)))
+    return [step.strip() for step in said[1].replace("\n//", "").split(",")] if said else []
 
 
 @cache

@@ -47,7 +47,7 @@ def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 SLOW = (
     "adversarial", "audit", "certificate", "symbolic",
     "engine/test_evaluation", "engine/test_provenance", "engine/test_rewritings", "engine/test_second_opinions",
-    "frontends/hlo/test_edited_programs", "frontends/hlo/test_hlo_against_jax",
+    "frontends/hlo/test_edited_programs", "frontends/hlo/test_hlo_against_jax", "frontends/hlo/test_hlo_real_graphs",
     "frontends/jax/test_capture", "frontends/jax/test_examples", "frontends/jax/test_families",
     "frontends/jax/test_open_sizes", "frontends/jax/test_shard_map_programs", "frontends/jax/test_uneven",
     "frontends/torch/test_against_random_programs", "frontends/torch/test_capture",
@@ -55,7 +55,8 @@ SLOW = (
     "frontends/torch/test_ranks",
     "obligations/test_claims", "obligations/test_masked_reads", "obligations/test_random_knobs",
     "oracle/test_meanings_jax", "oracle/test_shrink",
-    "plans/test_fold_audit", "plans/test_recorded", "schedule/test_campaign", "verify/test_own_rules",
+    "plans/test_fold_audit", "plans/test_generated", "plans/test_recorded", "schedule/test_campaign",
+    "verify/test_mending", "verify/test_own_rules",
 )  # fmt: skip
 """What runs many programs, or live ones: marked `slow`, by the beginning of its path below `tests/`. The rest is to
 take less than two minutes on two cores."""

@@ -34,6 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scalify_dl.errors import InputError
+from scalify_dl.lemmas import random_steps
 from scalify_dl.pysouffle import Program, rules_dir
 
 from .check import audit
@@ -43,8 +44,6 @@ from .mutate.campaign import read, table
 from .mutate.view import Tables
 from .trials import ROUNDED, TRIALS, WRONG
 
-SAID = re.compile(r"^// Random steps: (.*(?:\n//   .*)*)\.$", re.M)
-"""Which random steps (`scalify_dl.audit.fuzz`) exercise a file, in its first comment; all where it does not say."""
 CHECKS = {
     "absent", "all_replicated", "alike", "alike_along", "calm", "covers", "full_replicated", "idempotent",
     "may_carry", "passes_pending", "picks_one", "quiet", "real_type", "same_pending", "steady", "stop_together", "sums",
@@ -151,12 +150,6 @@ def without(folder: Path, condition: Condition, target: Path) -> Path:
     return target / "verify.dl"
 
 
-def steps(file: Path) -> tuple[str, ...]:
-    """The random steps that a rule file names."""
-    said = SAID.search(file.read_text(encoding="utf-8"))
-    return tuple(said[1].replace("\n//   ", " ").split(", ")) if said else ()
-
-
 def programs(prefer: tuple[str, ...], seed: int, seconds: float) -> Iterator[tuple[str, bool, Tables]]:
     """Name, whether none of its outputs is right, and tables: random pairs for so long, then those by hand."""
     number, start = seed, cpu()
@@ -183,7 +176,7 @@ def verdict(main: Path, file: str, seed: int, seconds: float) -> str:
         rules = load_rules(main=main)
     except InputError:
         return "needed to load"
-    for name, wrong, tables in programs(steps(main.parent / file), seed, seconds):
+    for name, wrong, tables in programs(tuple(random_steps(main.parent / file)), seed, seconds):
         said = NOTICES[asked(rules, tables, wrong, seed)]
         if said:
             hole = " (a hole: with the condition, too)" if asked(load_rules(), tables, wrong, seed) else ""

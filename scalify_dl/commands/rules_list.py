@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
+from rich.padding import Padding
 from rich.text import Text
 
 from scalify_dl.errors import InputError
-from scalify_dl.lemmas import FIELDS, Lemma, find_lemma, lemmas, lemmas_of
+from scalify_dl.lemmas import FIELDS, Lemma, conditions, find_lemma, lemmas, lemmas_of, random_steps
 from scalify_dl.pysouffle import rules_dir
 
 
@@ -26,30 +26,40 @@ def rules_list(files: Sequence[Path], *, as_json: bool) -> None:
     if as_json:
         print(json.dumps([_content(x, folder) for x in found], indent=2, ensure_ascii=False))
         return
-    table = Table(box=None, pad_edge=False)
-    for title in ("lemma", "file", "statement"):
-        table.add_column(title, overflow="fold", no_wrap=title != "statement")
+    console = Console()
     for x in found:
-        table.add_row(x.id, f"{_place(x.file, folder)}:{x.line}", Text(x.statement))
-    Console().print(table)
+        console.print(_title(x, folder), soft_wrap=True)
+        console.print(Padding(Text(x.statement), (0, 0, 0, 4)))
 
 
 def rules_show(name: str, *, as_json: bool) -> None:
-    """One lemma: its header and its rules."""
+    """One lemma: its header, its rules, what the relations in them say, and which random steps try it."""
     folder = rules_dir()
     lemma = find_lemma(folder, name)
     if as_json:
         print(json.dumps(_content(lemma, folder), indent=2, ensure_ascii=False))
         return
     console = Console()
-    console.print(Text(f"{lemma.id}   {_place(lemma.file, folder)}:{lemma.line}", style="bold"))
+    console.print(_title(lemma, folder), soft_wrap=True)
     for field in FIELDS:
         if text := lemma.fields.get(field):
             console.print(Text(f"\n{field}", style="bold"))
             console.print(Text(text))
     console.print(Text("\nRules", style="bold"))
     for _, text in lemma.rules:
-        console.print(Text(text))
+        console.print(Text(text), soft_wrap=True)
+    console.print(Text("\nWhat it asks", style="bold"))
+    for asked in conditions(lemma, folder):
+        console.print(Text(f"{asked.name}({', '.join(asked.columns)})", style="bold"), soft_wrap=True)
+        told = f"{asked.says}  " if asked.says else ""
+        console.print(Padding(Text(f"{told}[{_place(asked.file, folder)}:{asked.line}]"), (0, 0, 0, 4)))
+    if steps := random_steps(lemma.file):
+        console.print(Text("\nTried by the random steps", style="bold"))
+        console.print(Text(", ".join(steps)))
+
+
+def _title(lemma: Lemma, folder: Path) -> Text:
+    return Text.assemble((lemma.id, "bold"), f"   {_place(lemma.file, folder)}:{lemma.line}")
 
 
 def _place(file: Path, folder: Path) -> str:
@@ -63,4 +73,6 @@ def _content(lemma: Lemma, folder: Path) -> dict[str, Any]:
         "line": lemma.line,
         **{field.lower().replace(" ", "_"): lemma.fields.get(field, "") for field in FIELDS},
         "rules": [text for _, text in lemma.rules],
+        "asks": {x.name: x.says for x in conditions(lemma, folder)},
+        "random_steps": random_steps(lemma.file),
     }

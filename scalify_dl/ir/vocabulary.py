@@ -10,10 +10,10 @@ def words(text: str) -> frozenset[str]:
 
 ELEMENTWISE = words(
     """abs add and atan2 bitcast-convert cbrt ceil clamp clz compare complex convert cosine divide erf erf-inv
-    exponential exponential-minus-one floor imag is-finite lgamma log log-plus-one logistic maximum minimum multiply negate not
-    or popcnt power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt select shift-left
-    shift-right-arithmetic shift-right-logical sign sine sqrt subtract tan tanh trunc xor floor-divide gelu gelu-tanh
-    gelu-backward gelu-tanh-backward relu softplus"""
+    exponential exponential-minus-one floor imag is-finite lgamma log log-plus-one logistic maximum minimum multiply
+    negate not or popcnt power real reduce-precision remainder round-nearest-afz round-nearest-even rsqrt select
+    shift-left shift-right-arithmetic shift-right-logical sign sine sqrt subtract tan tanh trunc xor floor-divide
+    gelu gelu-tanh gelu-backward gelu-tanh-backward relu softplus"""
 )
 PREDICATES = words("compare is-finite")
 """Elementwise kinds whose result is boolean whatever the operands are."""

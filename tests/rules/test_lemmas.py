@@ -11,7 +11,17 @@ import pytest
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.cli import app
 from scalify_dl.errors import InputError
-from scalify_dl.lemmas import FIELDS, JUDGEMENT, find_lemma, lemma_at, lemmas, lemmas_of, rule_name, says_whole
+from scalify_dl.lemmas import (
+    FIELDS,
+    JUDGEMENT,
+    conditions,
+    find_lemma,
+    lemma_at,
+    lemmas,
+    lemmas_of,
+    rule_name,
+    says_whole,
+)
 from scalify_dl.pysouffle import rules_dir
 
 HEADER = """\
@@ -42,6 +52,15 @@ def test_every_shipped_rule_for_the_judgement_belongs_to_a_lemma_that_says_why()
     assert [name for name, n in Counter(x.id for x in found).items() if n > 1] == []
     assert [(x.id, field) for x in found for field in FIELDS if not x.fields.get(field)] == []
     assert [x.id for x in found if not x.rules] == []
+
+
+def test_what_a_lemma_asks_is_said() -> None:
+    """Beside or above the declaration of each relation in its rules: `dlverify rules show` prints it."""
+    asked = {
+        (x.name, str(x.file), x.line): x.says for lemma in lemmas(rules_dir()) for x in conditions(lemma, rules_dir())
+    }
+    assert len(asked) > 100
+    assert [place for place, says in asked.items() if not says] == []
 
 
 def test_a_header_is_read(tmp_path: Path) -> None:
