@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
 from functools import reduce
 from math import gcd, isqrt, lcm
@@ -212,17 +212,7 @@ def _of_meets(field: Field, meets: Meets) -> Form:
         return Form(field, {factor: 1}) * _of_meets(
             field, frozenset(frozenset(form * inverse for form in meet) for meet in meets)
         )
-    reduced = set()
-    for meet in meets:
-        values = [form.value for form in meet if form.value is not None]
-        least = {field.constant(min(values))} if values else set()
-        reduced.add(frozenset({form for form in meet if form.value is None} | least))
-    best = [form.value for meet in reduced if len(meet) == 1 for form in meet if form.value is not None]
-    if best:
-        top = max(best)
-        kept = {meet for meet in reduced if not any(f.value is not None and f.value <= top for f in meet)}
-        reduced = kept | {frozenset({field.constant(top)})}
-    reduced = {meet for meet in reduced if not any(other < meet for other in reduced)}
+    reduced = _reduced(field, meets)
     if len(reduced) > MOST_MEETS:
         raise Undecided("a maximum of many minima")
     if len(reduced) == 1:
@@ -235,21 +225,36 @@ def _of_meets(field: Field, meets: Meets) -> Form:
     normal = frozenset(frozenset(form.scaled(1 / scale) for form in meet) for meet in reduced)
     nonnegative = any(all(form.is_nonnegative() for form in meet) for meet in normal)
     if not nonnegative:
-        turned = _turned(normal)
+        turned = _turned(field, normal)
         if turned is not None and _order(turned) < _order(normal):
             return field.of(field.element("maximum", turned)).scaled(-scale)
     positive = any(all(form.is_positive() for form in meet) for meet in normal)
     return field.of(field.element("maximum", normal, positive=positive, nonnegative=nonnegative)).scaled(scale)
 
 
-def _turned(meets: Meets) -> Meets | None:
+def _reduced(field: Field, meets: Iterable[frozenset[Form]]) -> Meets:
+    """Of constants the one that counts; no set that another makes superfluous."""
+    reduced = set()
+    for meet in meets:
+        values = [form.value for form in meet if form.value is not None]
+        least = {field.constant(min(values))} if values else set()
+        reduced.add(frozenset({form for form in meet if form.value is None} | least))
+    best = [form.value for meet in reduced if len(meet) == 1 for form in meet if form.value is not None]
+    if best:
+        top = max(best)
+        kept = {meet for meet in reduced if not any(f.value is not None and f.value <= top for f in meet)}
+        reduced = kept | {frozenset({field.constant(top)})}
+    return frozenset(meet for meet in reduced if not any(other < meet for other in reduced))
+
+
+def _turned(field: Field, meets: Meets) -> Meets | None:
     """The sets whose maximum is minus that of these: max(−x, −y) for min(x, y). None where there are many."""
     found: set[frozenset[Form]] = {frozenset()}
     for meet in meets:
         found = {picked | {-form} for picked in found for form in meet}
         if len(found) > FEW_MEETS:
             return None
-    return frozenset(meet for meet in found if not any(other < meet for other in found))
+    return _reduced(field, found)
 
 
 def _order(meets: Meets) -> tuple[int, list[list[object]]]:

@@ -21,6 +21,7 @@ from typing import Any
 from scalify_dl.algebra import elementwise, extended, laws
 from scalify_dl.algebra.extended import Cell, Masked
 from scalify_dl.algebra.form import Field, Form, Undecided
+from scalify_dl.algebra.same import same
 
 Tree = tuple[Any, ...]
 VARIABLES = 3
@@ -236,19 +237,98 @@ def disagreement(tree: Tree) -> str | None:
     return None
 
 
-def campaign(count: int, seed: int) -> tuple[int, list[str]]:
-    """Random expressions: how many have a form, and which forms are wrong."""
-    followed, wrong = 0, []
+def rewritten(rng: random.Random, tree: Tree) -> Tree:
+    """The expression with some of its parts written differently: most ways are right, some are not."""
+    if tree[0] in ("x", "c"):
+        return tree
+    kind, *parts = tree
+    if kind == "select":
+        parts = [
+            (parts[0][0], *(rewritten(rng, part) for part in parts[0][1:])),
+            *(rewritten(rng, p) for p in parts[1:]),
+        ]
+    elif kind != "softmax":
+        parts = [rewritten(rng, part) if isinstance(part, tuple) else part for part in parts]
+    ways = _ways(kind, parts)
+    return rng.choice(ways) if ways and rng.random() < 0.6 else (kind, *parts)
+
+
+def _ways(kind: str, parts: list[Any]) -> list[Tree]:
+    """Other ways to write an op, right ones and wrong ones."""
+    zero: Tree = ("c", 0)
+    if kind in ("maximum", "minimum"):
+        a, b = parts
+        other = "minimum" if kind == "maximum" else "maximum"
+        return [
+            ("select", ("GT" if kind == "maximum" else "LT", a, b), a, b),
+            ("select", ("GE" if kind == "maximum" else "LE", a, b), a, b),
+            ("select", ("GT", a, b), b, a),
+            ("negate", (other, ("negate", a), ("negate", b))),
+            ("negate", (kind, ("negate", a), ("negate", b))),
+        ]
+    if kind in ("abs", "relu"):
+        (a,) = parts
+        low: Tree = ("negate", a) if kind == "abs" else zero
+        return [
+            ("maximum", a, low),
+            ("select", ("GE", a, zero), a, low),
+            ("select", ("LT", a, zero), low, a),
+            ("select", ("NE", a, zero), a, low),
+        ]
+    if kind == "select":
+        (name, a, b), yes, no = parts
+        turned = {"GT": "LE", "GE": "LT", "LT": "GE", "LE": "GT", "EQ": "NE", "NE": "EQ"}[name]
+        looser = {"GT": "GE", "GE": "GT", "LT": "LE", "LE": "LT", "EQ": "LE", "NE": "GT"}[name]
+        return [("select", (turned, a, b), no, yes), ("select", (looser, a, b), yes, no)]
+    if kind == "softplus":
+        (a,) = parts
+        rest = ("log", ("add", ("c", 1), ("exponential", ("negate", ("abs", a)))))
+        return [("add", ("relu", a), rest), ("add", ("maximum", a, ("c", 1)), rest)]
+    if kind == "subtract":
+        a, b = parts
+        return [("negate", ("subtract", b, a)), ("add", a, ("negate", b))]
+    if kind == "divide":
+        a, b = parts
+        return [("multiply", a, ("power", b, -1)), ("divide", ("multiply", a, b), ("power", b, 2))]
+    return []
+
+
+def false_equality(rng: random.Random) -> tuple[bool, str | None]:
+    """Whether an expression and another way to write it are called equal, and where they are not."""
+    tree = draw(rng, rng.randint(2, 4))
+    other = rewritten(rng, tree)
+    basis = Field()
+    if not same(basis, formula(basis, tree), formula(basis, other)):
+        return False, None
+    for at in POINTS:
+        worth = Worth(basis, at)
+        try:
+            needs = [(need.what, worth.form(need.form)) for need in basis.needs]
+            small = 1e-9 * worth.scale
+            if any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in needs):
+                continue
+            left, right = value(tree, at), value(other, at)
+        except (Undefined, OverflowError, ZeroDivisionError, ValueError):
+            continue
+        if abs(left - right) > 1e-6 * max(1.0, worth.scale, abs(left)):
+            return True, f"{tree} is {left} at {at}, and {other} is {right}"
+    return True, None
+
+
+def campaign(count: int, seed: int) -> tuple[int, int, list[str]]:
+    """Random expressions: how many have a form, how many pairs are called equal, and what is wrong."""
+    followed, equal, wrong = 0, 0, []
     for n in range(count):
         rng = random.Random(f"{seed}/{n}")
         try:
             found = disagreement(draw(rng, rng.randint(2, 5)))
+            followed += 1
+            called, differs = false_equality(rng)
+            equal += called
         except Undecided:
             continue
-        followed += 1
-        if found:
-            wrong.append(f"{seed}/{n}: {found}")
-    return followed, wrong
+        wrong += [f"{seed}/{n}: {text}" for text in (found, differs) if text]
+    return followed, equal, wrong
 
 
 def main() -> None:
@@ -257,8 +337,8 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    followed, wrong = campaign(options.count, options.seed)
-    print(f"{options.count:,} expressions, {followed:,} with a form, {len(wrong)} wrong")
+    followed, equal, wrong = campaign(options.count, options.seed)
+    print(f"{options.count:,} expressions, {followed:,} with a form, {equal:,} pairs called equal, {len(wrong)} wrong")
     print("\n".join(wrong[:20]))
     sys.exit(1 if wrong else 0)
 
