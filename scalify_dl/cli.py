@@ -99,7 +99,7 @@ def _written(certificate: CertificateOut = None, sarif: Sarif = None, html: Html
 
 
 def _pair(base: Base, dist: Dist, mesh: Mesh, size: Size = None) -> Any:
-    from scalify_dl.families.captures import Capture
+    from scalify_dl.families.capture import Capture
     from scalify_dl.readers.sizes import Sizes
 
     return Capture(base, tuple(dist), mesh, sizes=Sizes.parse(size or ()))

@@ -23,7 +23,6 @@ and the others are the derivation, premises first:
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -40,6 +39,8 @@ class CertificateError(Exception):
 
 def text_hash(text: str) -> str:
     """The hash of a text."""
+    import hashlib  # where something is hashed
+
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
@@ -71,6 +72,8 @@ def own_rules(files: Mapping[Path, str], shipped: Path) -> list[tuple[str, str, 
 def read_lines(path: Path) -> Iterator[Any]:
     """The JSON values of a certificate after the first line; CertificateError where it is damaged."""
     number = 1
+    import hashlib
+
     digest = hashlib.sha256()
     try:
         import gzip  # where a certificate is read

@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalify_dl.errors import InputError
-from scalify_dl.families.captures import Capture, load_family, parse_sample
+from scalify_dl.families.capture import Capture
+from scalify_dl.families.captures import load_family, parse_sample
 from scalify_dl.families.family import Family
 from scalify_dl.families.symbols import parse_symbols
 from scalify_dl.prove.options import Options

@@ -11,7 +11,7 @@ from scalify_dl.whole import write_whole
 from .progress import progress
 
 if TYPE_CHECKING:
-    from scalify_dl.families.captures import Capture
+    from scalify_dl.families.capture import Capture
 
 
 def export(pair: Capture, out: Path) -> None:

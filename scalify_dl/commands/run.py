@@ -13,15 +13,13 @@ from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
-from scalify_dl.prove.results import has_results, write_results
 from scalify_dl.prove.verdict import Report, Verdict, overall
 from scalify_dl.report.conclude import conclude
-from scalify_dl.whole import write_whole
 
 from .progress import progress
 
 if TYPE_CHECKING:
-    from scalify_dl.families.captures import Capture
+    from scalify_dl.families.capture import Capture
 
 
 def verify(pair: Capture, options: Options) -> int:
@@ -75,6 +73,8 @@ def _conclude(facts: Facts, options: Options) -> Report:
         analysis = analyse(facts, options, interruptible=True)
         report = conclude(analysis, say)
         if options.out:
+            from scalify_dl.prove.results import write_results
+
             say("writing the relations")
             write_results(analysis, options.out)
         if options.certificate and report.verdict is Verdict.PROVED and list(analysis.rows("proved_equal")):
@@ -98,6 +98,8 @@ def check_outputs(options: Options) -> None:
             raise InputError("cannot write here", file=file, expected="a file in an existing directory")
     out = options.out
     if out is not None and out.exists():
+        from scalify_dl.prove.results import has_results
+
         if not out.is_dir():
             raise InputError("not a directory", file=out, expected="a directory, or a name for a new one")
         if any(out.iterdir()) and not has_results(out) and not fact_sets(out):
@@ -108,10 +110,12 @@ def print_report(report: Report, options: Options) -> int:
     """Print a report, in all formats that are asked for; the exit status."""
     if options.sarif:
         from scalify_dl.report import sarif
+        from scalify_dl.whole import write_whole
 
         write_whole(options.sarif, sarif.render(report))
     if options.html:
         from scalify_dl.report import html
+        from scalify_dl.whole import write_whole
 
         write_whole(options.html, html.render(report))
     if options.json:

@@ -14,46 +14,19 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from scalify_dl.errors import InputError
-from scalify_dl.facts.model import Facts
-from scalify_dl.readers.sizes import Sizes
 
+from .capture import Capture
 from .symbols import parse_symbols
 
 _KEYS = ("base", "dist", "mesh", "relate", "facts")
 _EXPECTED = "base, dist and mesh, perhaps relate; or facts"
-
-
-@dataclass(frozen=True)
-class Capture:
-    """One capture: two dumps with their mesh, or a facts directory. `sizes` are those that the dumps leave open."""
-
-    base: Path | None = None
-    dist: tuple[Path, ...] = ()
-    mesh: str = ""
-    relate: Path | None = None
-    facts: Path | None = None
-    sizes: Sizes = field(default_factory=Sizes)
-
-    def load(self) -> Facts:
-        """The facts."""
-        if self.facts is not None:
-            from scalify_dl.facts.files import load
-            from scalify_dl.facts.ranks import written_out
-
-            facts = load(self.facts)
-            tables = {name: [tuple(row) for row in rows] for name, rows in written_out(facts.tables).items()}
-            return Facts(tables, facts.directory)
-        from scalify_dl.pairing.export import export
-
-        assert self.base is not None
-        return export(self.base, self.dist, self.mesh, self.relate, self.sizes)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from scalify_dl.readers.read import read_open_sizes
 from scalify_dl.readers.relations import Relations, load_relations
 from scalify_dl.readers.sizes import Formula, OpenSizes, Sizes
 
-from .captures import Capture
+from .capture import Capture
 from .family import Family
 from .fit import NoFormula
 from .lift import Lifting, lift

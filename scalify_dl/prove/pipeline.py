@@ -96,7 +96,7 @@ class Analysis:
         """The figures of the report: ops, tuples, CPU seconds of the process so far, peak resident megabytes."""
         return {
             "ops": len(self.facts["op"]),
-            "tuples": self.program.stats().total_tuples,
+            "tuples": self.program.total_tuples,
             "cpu_s": round(time.process_time(), 3),
             "peak_mb": round(peak_mb(), 1),
         }

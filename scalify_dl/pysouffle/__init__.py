@@ -15,12 +15,16 @@
 Relations stay in C++; `relation` copies rows out as tuples, `array` and `columns` give numpy views without a copy.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from scalify_dl.pysouffle.errors import Diagnostic, EvaluationError, SourceError
 from scalify_dl.pysouffle.program import Program
-from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof, WhyNot
 from scalify_dl.pysouffle.rules import rules_dir
-from scalify_dl.pysouffle.symbolic import Condition, Symbol
 from scalify_dl.pysouffle.values import Branch, Row, Value
+
+if TYPE_CHECKING:
+    from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof, WhyNot
+    from scalify_dl.pysouffle.symbolic import Condition, Symbol
 
 __all__ = [
     "Branch",
@@ -38,3 +42,16 @@ __all__ = [
     "WhyNot",
     "rules_dir",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What explains, and what symbols are: imported when it is asked for."""
+    if name in ("Derivation", "Obstacle", "Proof", "WhyNot"):
+        from scalify_dl.pysouffle import proofs
+
+        return getattr(proofs, name)
+    if name in ("Condition", "Symbol"):
+        from scalify_dl.pysouffle import symbolic
+
+        return getattr(symbolic, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -12,15 +12,16 @@ from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import _engine
 from scalify_dl.pysouffle.directives import Directive, Format
 from scalify_dl.pysouffle.errors import Diagnostic
-from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof, build_obstacles, build_proofs
-from scalify_dl.pysouffle.schema import Attribute, Relation, Rule
-from scalify_dl.pysouffle.stats import RuleProfile, Stats
-from scalify_dl.pysouffle.symbolic import Condition, Symbol
+from scalify_dl.pysouffle.schema import Relation, Relations, Rule
 from scalify_dl.pysouffle.values import Row
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from scalify_dl.pysouffle.proofs import Derivation, Obstacle, Proof
+    from scalify_dl.pysouffle.stats import Stats
+    from scalify_dl.pysouffle.symbolic import Condition, Symbol
 
 
 class EmbeddedEngine:
@@ -42,10 +43,7 @@ class EmbeddedEngine:
             name, data, include_dirs, list(defines.items()), word_size, checked, _declared(symbols)
         )
         self.symbolic = bool(symbols)
-        self.relations = {
-            relation: Relation(relation, tuple(Attribute(*a) for a in attributes), eqrel, index)
-            for index, (relation, attributes, eqrel) in enumerate(self.session.relations())
-        }
+        self.relations = Relations(self.session.relations())
         by_index = list(self.relations)
         self.directives = [
             Directive(kind, r, by_index[r], p, file, line, column)
@@ -160,12 +158,16 @@ class EmbeddedEngine:
         self.session.prepare_provenance(timeout, max_tuples, max_memory)
 
     def explain(self, relation: Relation, rows: Iterable[Row]) -> list[Proof | None]:
+        from scalify_dl.pysouffle.proofs import build_proofs
+
         self.prepare_provenance(0, 0, 0)
         nodes, roots = self.session.explain(relation.index, rows)
         proofs = build_proofs(nodes, list(self.relations), self.session.rules())
         return [proofs[root] if root >= 0 else None for root in roots]
 
     def derivation(self, rows: Mapping[int, list[Row]], leaves: list[int]) -> Derivation:
+        from scalify_dl.pysouffle.proofs import Derivation
+
         values, variables, steps = self.session.derivation(list(rows.items()), leaves)
         names = list(self.relations)
         rules = self.session.rules()
@@ -179,11 +181,15 @@ class EmbeddedEngine:
         return bool(self.session.contains(relation.index, row))
 
     def why_not(self, relation: Relation, row: Row) -> list[Obstacle]:
+        from scalify_dl.pysouffle.proofs import build_obstacles
+
         return build_obstacles(self.session.why_not(relation.index, row), list(self.relations), self.session.rules())
 
     def conditions(self, rows: Mapping[int, list[Row]]) -> list[Condition]:
         if not self.symbolic:
             return []
+        from scalify_dl.pysouffle.symbolic import Condition
+
         self.prepare_provenance(0, 0, 0)
         return [Condition(*c) for c in self.session.conditions(list(rows.items()))]
 
@@ -210,7 +216,12 @@ class EmbeddedEngine:
     def write(self, relation: Relation, path: Path, form: Format) -> None:
         self.session.write_file(relation.index, str(path), form.delimiter, form.headers, form.rfc4180)
 
+    def total_tuples(self) -> int:
+        return sum(map(self.session.size, range(len(self.relations))))
+
     def stats(self) -> Stats:
+        from scalify_dl.pysouffle.stats import RuleProfile, Stats
+
         names = list(self.relations)
         rules = [
             RuleProfile(names[r], text, file, line, runs, derived, new, s)

@@ -14,15 +14,16 @@ from scalify_dl.pysouffle.atoms import parse_atom
 from scalify_dl.pysouffle.directives import Directive
 from scalify_dl.pysouffle.embedded import EmbeddedEngine
 from scalify_dl.pysouffle.errors import Diagnostic
-from scalify_dl.pysouffle.proofs import Derivation, Proof, WhyNot
-from scalify_dl.pysouffle.schema import Relation, Rule
-from scalify_dl.pysouffle.stats import Stats
-from scalify_dl.pysouffle.symbolic import Condition, Symbol
+from scalify_dl.pysouffle.schema import Relation, Relations, Rule
 from scalify_dl.pysouffle.values import Row
 
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+
+    from scalify_dl.pysouffle.proofs import Derivation, Proof, WhyNot
+    from scalify_dl.pysouffle.stats import Stats
+    from scalify_dl.pysouffle.symbolic import Condition, Symbol
 
 
 @contextmanager
@@ -65,6 +66,7 @@ class Program:
         self._check_symbols(symbols)
         folders, macros = [str(d) for d in include_dirs], defines or {}
         self._provenance = provenance
+        self._declared: Relations | None = None
         self._engine: EmbeddedEngine
         if engine == "embedded":
             self._engine = EmbeddedEngine(name, text, folders, macros, word_size or 64, overflow == "error", symbols)
@@ -116,10 +118,11 @@ class Program:
     # ---- what the program declares
 
     @property
-    def relations(self) -> dict[str, Relation]:
+    def relations(self) -> Relations:
         """The declared relations by qualified name."""
-        # names that begin with '@' are the engine's own
-        return {name: relation for name, relation in self._engine.relations.items() if name[0] != "@"}
+        if self._declared is None:  # names that begin with '@' are the engine's own
+            self._declared = self._engine.relations.named(lambda name: name[0] != "@")
+        return self._declared
 
     @property
     def directives(self) -> list[Directive]:
@@ -212,6 +215,8 @@ class Program:
 
     def why_not(self, relation: str, row: Row) -> WhyNot:
         """For each rule that could derive the tuple: the first literal that fails, and the rows nearest to it."""
+        from scalify_dl.pysouffle.proofs import WhyNot
+
         with _bad_rows(relation):
             return WhyNot(relation, tuple(row), self._engine.why_not(self._relation(relation), row))
 
@@ -272,3 +277,8 @@ class Program:
     def stats(self) -> Stats:
         """Tuples, rounds, memory, and time per rule."""
         return self._engine.stats()
+
+    @property
+    def total_tuples(self) -> int:
+        """The number of rows of all relations."""
+        return self._engine.total_tuples()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 
@@ -22,6 +23,36 @@ class Relation:
     attributes: tuple[Attribute, ...]
     eqrel: bool
     index: int
+
+
+class Relations(Mapping[str, Relation]):
+    """Relations by name, in order of declaration. There are many; each is put together when it is asked for."""
+
+    def __init__(self, declared: Iterable[tuple[str, list[tuple[str, str, str]], bool]]) -> None:
+        self._declared = {name: (attributes, eqrel, index) for index, (name, attributes, eqrel) in enumerate(declared)}
+        self._made: dict[str, Relation] = {}
+
+    def __getitem__(self, name: str) -> Relation:
+        found = self._made.get(name)
+        if found is None:
+            attributes, eqrel, index = self._declared[name]
+            found = self._made[name] = Relation(name, tuple(Attribute(*a) for a in attributes), eqrel, index)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._declared
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._declared)
+
+    def __len__(self) -> int:
+        return len(self._declared)
+
+    def named(self, wanted: Callable[[str], bool]) -> Relations:
+        """Those whose names are wanted."""
+        some = Relations(())
+        some._declared = {name: declared for name, declared in self._declared.items() if wanted(name)}
+        return some
 
 
 @dataclass(frozen=True)

@@ -173,6 +173,9 @@ class SouffleEngine(EmbeddedEngine):
         results, named = self._result(relation)
         results.write(named, path, form)
 
+    def total_tuples(self) -> int:
+        return self.stats().total_tuples
+
     def stats(self) -> Stats:
         """Tuples only: Soufflé keeps rounds and times to itself."""
         return Stats({name: self.size(relation) for name, relation in self.relations.items()}, 0, 0, [])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -21,8 +21,7 @@ DEPTH_LIMIT = 20
 REDUCERS = ("sum", "max", "min", "prod", "and", "or")
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where in the file something is said."""
 
     file: str | None
@@ -42,16 +41,14 @@ class Place:
 Dims = Mapping[int, Sequence[AxisPart]]
 
 
-@dataclass(frozen=True)
-class Parts:
+class Parts(NamedTuple):
     """A baseline dim that is a concatenation of parts of the given sizes."""
 
     dim: int
     sizes: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class InputRelation:
+class InputRelation(NamedTuple):
     """One entry of `inputs:`: `dims` for every part, or for each part; None: to be inferred."""
 
     key: str
@@ -61,8 +58,7 @@ class InputRelation:
     parts: Parts | None = None
 
 
-@dataclass(frozen=True)
-class ConcatRelation:
+class ConcatRelation(NamedTuple):
     """One entry of `concat:`: a baseline input along whose dim several distributed inputs follow each other."""
 
     base: str
@@ -82,8 +78,7 @@ class OutputRelation:
     pending: Mapping[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class ConstantRelation:
+class ConstantRelation(NamedTuple):
     """One entry of `constants:`: the value of constants whose name matches, on one side (None: both)."""
 
     pattern: str
@@ -92,8 +87,7 @@ class ConstantRelation:
     side: str | None = None
 
 
-@dataclass(frozen=True)
-class RangeRelation:
+class RangeRelation(NamedTuple):
     """One entry of `ranges:`: lo ≤ x < hi."""
 
     key: str
@@ -102,8 +96,7 @@ class RangeRelation:
     hi: int
 
 
-@dataclass(frozen=True)
-class GroupRelation:
+class GroupRelation(NamedTuple):
     """One entry of `groups:`: the rank groups that a group name stands for."""
 
     name: str
@@ -111,8 +104,7 @@ class GroupRelation:
     groups: tuple[tuple[int, ...], ...]
 
 
-@dataclass(frozen=True)
-class ReductionRelation:
+class ReductionRelation(NamedTuple):
     """One entry of `reductions:`: what collectives whose reduction a dump only names compute."""
 
     pattern: str

@@ -13,7 +13,6 @@ from scalify_dl.prove.own_rules import rules_assumed
 from scalify_dl.prove.pipeline import INTERRUPTED, Analysis
 from scalify_dl.prove.verdict import Assumption, OutputVerdict, Report, Verdict, overall
 from scalify_dl.prove.view import View
-from scalify_dl.refute.refute import Refutation, refute
 
 from .localisation import root_causes
 from .pattern import holds, pattern
@@ -147,14 +146,18 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
 
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
     search = open_outputs and options.refute and analysis.stopped != INTERRUPTED
-    numbers = refute(analysis, open_outputs, progress) if search else Refutation()
-    outputs = [
-        replace(o, verdict=Verdict.REFUTED) if (o.tensor, o.base_tensor) in numbers.refuted else o for o in outputs
-    ]
-    notes += numbers.notes
+    numbers = None
+    if search:
+        from scalify_dl.refute.refute import refute  # proofs start without
+
+        numbers = refute(analysis, open_outputs, progress)
+        outputs = [
+            replace(o, verdict=Verdict.REFUTED) if (o.tensor, o.base_tensor) in numbers.refuted else o for o in outputs
+        ]
+        notes += numbers.notes
 
     causes = root_causes(view) if open_outputs else []
-    if numbers.search is not None and options.mend:
+    if numbers is not None and numbers.search is not None and options.mend:
         from scalify_dl.mend.mend import mend  # with numpy: proofs start without
 
         from .mended import mended_causes, stops_elsewhere
@@ -179,6 +182,6 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
         scope=scope(view),
         notes=notes,
         assumptions=assumptions,
-        counterexample=numbers.example,
+        counterexample=numbers.example if numbers is not None else None,
         stats=analysis.stats(),
     )

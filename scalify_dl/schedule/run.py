@@ -63,7 +63,7 @@ def decide(schedule: Schedule, capacity: int | None, *, timeout: float | None = 
         afford = max(8, ROWS // max(1, 3 * len(schedule.named)))
         program.insert("examine", _first_of_each_rank(schedule, suspects)[:afford])
         program.run(timeout=timeout)
-    outcome = Outcome(capacity, program=program, crossing=bool(suspects), tuples=sum(program.stats().tuples.values()))
+    outcome = Outcome(capacity, program=program, crossing=bool(suspects), tuples=program.total_tuples)
     for relation in RESULTS:
         outcome.rows[relation] = list(program.relation(relation))
     return outcome

@@ -12,7 +12,7 @@ pytest.importorskip("torch", reason="needs torch")
 pytest.importorskip("torch.distributed.device_mesh", reason="needs torch")
 
 from scalify_dl.commands.family import family, symbolic
-from scalify_dl.families.captures import Capture
+from scalify_dl.families.capture import Capture
 from scalify_dl.prove.options import Options
 
 from .open_torch import write

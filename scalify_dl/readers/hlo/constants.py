@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from math import prod
 
@@ -44,6 +43,8 @@ STORAGE = {"pred": "?", "f16": "<f2", "f32": "<f4", "f64": "<f8"} | {
 
 def _digest(items: list[str], values: list[str], dtype: str, shape: tuple[int, ...]) -> str:
     """The hash of a constant too large to print: of its bytes, as all front ends do it, else of its text."""
+    import hashlib  # (few programs have one)
+
     digest = hashlib.sha256(f"{dtype}{list(shape)}".encode())
     if dtype in STORAGE:
         import numpy as np

@@ -12,7 +12,7 @@ from jax.sharding import PartitionSpec as P
 from scalify_dl.capture.jax import capture, capture_family
 from scalify_dl.commands.family import family, symbolic
 from scalify_dl.errors import InputError
-from scalify_dl.families.captures import Capture
+from scalify_dl.families.capture import Capture
 from scalify_dl.ir.shapes import check
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.pairing.export import export as facts_of

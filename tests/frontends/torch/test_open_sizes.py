@@ -9,7 +9,7 @@ import pytest
 from scalify_dl import cli
 from scalify_dl.commands.family import symbolic
 from scalify_dl.errors import InputError
-from scalify_dl.families.captures import Capture
+from scalify_dl.families.capture import Capture
 from scalify_dl.prove.options import Options
 from scalify_dl.readers.fx import read_text
 from scalify_dl.readers.sizes import Sizes, resolved

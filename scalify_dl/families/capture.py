@@ -1,0 +1,35 @@
+"""One capture of a pair of programs, as facts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scalify_dl.facts.model import Facts
+from scalify_dl.readers.sizes import Sizes
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One capture: two dumps with their mesh, or a facts directory. `sizes` are those that the dumps leave open."""
+
+    base: Path | None = None
+    dist: tuple[Path, ...] = ()
+    mesh: str = ""
+    relate: Path | None = None
+    facts: Path | None = None
+    sizes: Sizes = field(default_factory=Sizes)
+
+    def load(self) -> Facts:
+        """The facts."""
+        if self.facts is not None:
+            from scalify_dl.facts.files import load
+            from scalify_dl.facts.ranks import written_out
+
+            facts = load(self.facts)
+            tables = {name: [tuple(row) for row in rows] for name, rows in written_out(facts.tables).items()}
+            return Facts(tables, facts.directory)
+        from scalify_dl.pairing.export import export
+
+        assert self.base is not None
+        return export(self.base, self.dist, self.mesh, self.relate, self.sizes)
