@@ -40,12 +40,14 @@ MOST_VALUES = 64
 
 @dataclass(frozen=True)
 class Answer:
-    """A pair that is equal: the layout, the values taken as unknowns, and what must be so (tensor, what)."""
+    """A pair that is equal: the layout, the values taken as unknowns, of these the inputs, and what must be so (op,
+    what)."""
 
     dist: str
     base: str
     layout: str
     cuts: tuple[str, ...]
+    inputs: tuple[str, ...]
     needs: tuple[tuple[str, str], ...]
 
 
@@ -57,6 +59,8 @@ class Decider:
     known: list[Shard]
     seconds: float = 5.0
     """CPU time for all pairs."""
+    numbers: frozenset[str] = frozenset()
+    """Values that are derived to be numbers, never infinite or NaN: only these, and inputs, are cuts."""
     reasons: list[str] = field(default_factory=list)
     """Why pairs were not decided."""
 
@@ -64,11 +68,14 @@ class Decider:
         self.deadline = time.process_time() + self.seconds
         self.makers = self.program.producer()
         tops = [*self.program.top("base"), *self.program.top("dist")]
+        sound = self.numbers.union(*(graph.inputs for graph in tops))
+        sound |= {t for t, declared in self.program.tensors.items() if not is_float(declared.dtype)}
         once = {t for graph in tops for t in (*graph.inputs, *(r for op in graph.ops for r in op.results))}
         self.by_dist: dict[str, list[Shard]] = {}
         for shard in self.known:
             values = {shard.dist, shard.base}  # in loops a name has a value for each turn
-            if not shard.dist_piece and pending_kind(shard.layout) is None and values <= once:
+            whole = not shard.dist_piece and pending_kind(shard.layout) is None
+            if whole and values <= once and values <= sound:
                 self.by_dist.setdefault(shard.dist, []).append(shard)
 
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
@@ -223,7 +230,8 @@ class _Pair:
         for layout in layouts:
             if self._fits(base, found, layout):
                 needs = sorted({(machine.where[need], need.what) for need in self.basis.needs})
-                return Answer(self.dist, self.base, str(layout), self.cuts, tuple(needs))
+                given = tuple(t for t in self.base_part.inputs if t in self.base_graph.inputs)
+                return Answer(self.dist, self.base, str(layout), self.cuts, given, tuple(needs))
         return None
 
     def _fits(self, base: Array, found: Mapping[int, Array], layout: Layout) -> bool:
@@ -254,10 +262,15 @@ def _no_random(op: Op, values: Any) -> Any:
     raise Undecided(f"op {op.id} ({op.kind}) is random")
 
 
-def decider(tables: Mapping[str, Iterable[Sequence[Any]]], corr: Iterable[Sequence[str]], seconds: float) -> Decider:
+def decider(
+    tables: Mapping[str, Iterable[Sequence[Any]]],
+    corr: Iterable[Sequence[str]],
+    seconds: float,
+    numbers: frozenset[str] = frozenset(),
+) -> Decider:
     """A decider for fact tables and rows of `corr`."""
     known = [
         Shard(dist, piece_of(dist_piece), base, piece_of(base_piece), layout_of(layout))
         for dist, dist_piece, base, base_piece, layout, *_ in corr
     ]
-    return Decider(load_program(tables), known, seconds)
+    return Decider(load_program(tables), known, seconds, numbers)

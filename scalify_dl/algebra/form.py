@@ -37,7 +37,7 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that must be so for a step to be an equality: `what` is nonzero, positive or nonnegative."""
+    """Something that must be so for a step to be an equality: a form is nonzero, positive, nonnegative or finite."""
 
     what: str
     form: Form
@@ -80,8 +80,8 @@ class Field:
 
     def need(self, what: str, form: Form) -> None:
         """Notes that a step is right only where this is so, if it is not known."""
-        known = {"nonzero": form.is_nonzero, "positive": form.is_positive, "nonnegative": form.is_nonnegative}[what]
-        if known():
+        known = {"nonzero": form.is_nonzero, "positive": form.is_positive, "nonnegative": form.is_nonnegative}
+        if what in known and known[what]():
             return
         value = form.value
         if value is not None:

@@ -46,7 +46,9 @@ def constants(field: Field, call: Call) -> Array:
             raise Undecided(f"the constant {tensor.id} is elided")
         sha, out = tensor.sha256, np.empty(tensor.shape, dtype=object)
         for i, at in enumerate(np.ndindex(*tensor.shape)):
-            out[at] = field.of(field.element("constant", (sha, tensor.shape, i)))
+            element = field.of(field.element("constant", (sha, tensor.shape, i)))
+            field.need("finite", element)
+            out[at] = element
         return out
     if not _real(call):
         return literal_array(tensor)

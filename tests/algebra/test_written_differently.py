@@ -235,6 +235,30 @@ def test_what_a_step_needs_is_listed() -> None:
     assert {"nonzero"} <= {row[2] for row in analysis.rows("assumption")}
 
 
+def test_inputs_are_assumed_to_be_finite() -> None:
+    analysis = analysed(softmaxes())
+    assert "finite" in {row[2] for row in analysis.rows("assumption")}
+
+
+def masked(*, early: bool) -> Pair:
+    """y + s − s against y + exp(s) − exp(s), where s is −∞ behind a mask: the first is no number there."""
+    pair = Pair({"tp": 1})
+    (x, dx), (y, dy), (m, dm) = pair.input((2, 3)), pair.input((2, 3)), pair.input((2, 3), dtype="pred")
+    made = []
+    for g, *given in ((pair.base, x, y, m), (pair.dist, dx, dy, dm)):
+        a, b, shown = given
+        s = a if early else g.emit("select", [shown, a, g.splat(float("-inf"), "f32", a.shape)])
+        part = s if g is pair.base else g.emit("exponential", [s])
+        made.append(g.emit("subtract", [g.emit("add", [b, part]), part]))
+    pair.outputs(*made)
+    return pair
+
+
+def test_what_may_be_infinite_is_no_unknown() -> None:
+    assert proved(masked(early=True))
+    assert not proved(masked(early=False))
+
+
 def test_a_value_in_a_loop_is_no_unknown() -> None:
     """A name in a loop has a value for each turn: the sum of x over two turns is not twice the first one's."""
     from scalify_dl.algebra.decide import Decider
