@@ -119,5 +119,5 @@ BITWISE = words("and or xor not shift-left shift-right-arithmetic shift-right-lo
 
 WINDOW = ("window_stride", "window_pad_low", "window_pad_high", "window_dilation", "base_dilation")
 
-RANKED = {"constant": words("value"), "slice": words("start limit")}
+RANKED = {"constant": words("value"), "slice": words("start limit"), "send": words("peer"), "recv": words("peer")}
 """Numbers that may depend on the rank."""

@@ -6,6 +6,7 @@ facts = export("base.hlo", ["dist.hlo"], "tp=2", "relations.yaml")
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import prod
 from pathlib import Path
@@ -31,6 +32,8 @@ from scalify_dl.readers.sizes import Sizes
 
 from .correspond import Correspondence, correspond
 from .expectations import expectations, given_by, given_by_some, put_together
+from .joining import Cells, Unjoinable, cells_of, in_joined, join, needs_joining, rows_of
+from .paired import Paired
 from .ranges import ranges
 from .read_pair import read_pair
 
@@ -60,13 +63,16 @@ def export(
     relations = relate if isinstance(relate, Relations) else load_relations(relate) if relate else Relations()
     with paused():
         base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes)
-        facts = tables(base_graph, dist_graphs, mesh, relations)
+        facts = tables(base_graph, dist_graphs, mesh, relations, joined=True)
         check_meaning(facts)  # what describes no program is told here as it is of facts that are read
         return facts
 
 
-def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None) -> Facts:
-    """The facts of graphs: what every front end, and programs built by hand, end in."""
+def tables(
+    base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None, *, joined: bool = False
+) -> Facts:
+    """The facts of graphs: what every front end, and programs built by hand, end in. `joined`: several programs become
+    one, where they can."""
     relations = relations or Relations()
     for graph in (base, *dists):
         check(graph)
@@ -81,31 +87,61 @@ def tables(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations
     asked = [{r.pattern for r in relations.reductions for name in graph.reductions if fnmatchcase(name, r.pattern)}
              for graph in dists]  # fmt: skip
     _all_used("reductions", [r.pattern for r in relations.reductions], asked, relations)
-    found = [correspond(base, graph, mesh, relations) for graph in dists]
+    cells = cells_of(dists, mesh) if joined and needs_joining(dists) else None
+    if cells is not None:
+        try:
+            return _of_cells(base, dists, cells, mesh, relations)
+        except Unjoinable:
+            pass
+    paired = _paired(base, dists, dists, mesh, relations)
+    several = len(dists) > 1
+    names = [(graph, f"dist{n}" if several else "dist", f"r{n}/" if several else "") for n, graph in enumerate(dists)]
+    return _written(base, dists, names, paired, mesh)
+
+
+def _paired(base: Graph, dists: Sequence[Graph], parties: Sequence[Graph], mesh: Mesh, relations: Relations) -> Paired:
+    """`parties` are the programs, or several that run one of them."""
+    found = [correspond(base, graph, mesh, relations) for graph in parties]
     _all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations)
-    elided = [_pair_elided(base, graph, mesh) for graph in dists]
+    elided = [_pair_elided(base, graph, mesh) for graph in parties]
     for graph in dists:
         put_together(given_by(base, graph, dists), graph, mesh, relations)
+    expected = [expectations(given_by(base, graph, parties), graph, mesh, relations) for graph in parties]
+    bounds = dict(ranges(base, parties, found, relations))
+    return Paired(found, elided, [rows for rows, _ in expected], [guessed for _, guessed in expected], bounds)
 
+
+def _of_cells(base: Graph, dists: Sequence[Graph], cells: Cells, mesh: Mesh, relations: Relations) -> Facts:
+    """The facts of several programs as one. Unjoinable where they do not become one."""
+    parties = [replace(dists[p], ranks=cells.ranks[k]) for k, p in enumerate(cells.program)]
+    paired = _paired(base, dists, parties, mesh, relations)
+    joined = join(dists, cells, [rows_of(found) for found in paired.found])
+    paired, graph = in_joined(paired, joined, dists, mesh)
+    check(graph)
+    return _written(base, dists, [(graph, "dist", "")], paired, mesh)
+
+
+def _written(
+    base: Graph, dists: Sequence[Graph], written: Sequence[tuple[Graph, str, str]], paired: Paired, mesh: Mesh
+) -> Facts:
+    """The tables of a baseline and of `written`: graphs, their names and what ids begin with."""
     writer = TableWriter(mesh)
     facts = writer.facts
-    for key, value in _meta(base, dists, found):
+    for key, value in _meta(base, dists, paired.found):
         facts.add("meta", key, clean(value))
     writer.graph(base, "base", "base", "base/")
-    for n, graph in enumerate(dists):
-        several = len(dists) > 1
-        writer.graph(graph, "dist", f"dist{n}" if several else "dist", f"r{n}/" if several else "")
+    for graph, name, prefix in written:
+        writer.graph(graph, "dist", name, prefix)
     ids = writer.ids
-    for correspondence in found:
+    for correspondence in paired.found:
         _write_correspondence(facts, correspondence, ids)
-    for pairs in elided:
+    for pairs in paired.elided:
         for d, b, layout in pairs:
             facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
-    for graph in dists:
-        expected, guessed = expectations(given_by(base, graph, dists), graph, mesh, relations)
+    for expected, guessed in zip(paired.expected, paired.guessed, strict=True):
         facts.extend("expect", ((ids[d], ids[b], text) for (d, b), text in expected.items()))
         facts.extend("assume", ((ids[tensor], clean(text), why) for tensor, text, why in guessed))
-    for tensor, (lo, hi, why) in ranges(base, dists, found, relations):
+    for tensor, (lo, hi, why) in paired.bounds.items():
         facts.add("range", ids[tensor], lo, hi, why)
     check_premises(facts)
     return facts

@@ -76,3 +76,39 @@ def test_a_wrong_step_is_not_proved(name: str) -> None:
     derived = derive(tables)
     assert derived.unproved
     assert find_counterexample(load_program(tables)).best is not None
+
+
+def stacked(*, count: int = 4, again: bool = False, by: int = 4, reducer: str = "sum") -> Pair:
+    """The means of four micro-batches side by side, and their mean."""
+    pair = Pair({"dp": 2})
+    x, own = pair.input((8, 3))
+    b, d = pair.base, pair.dist
+    losses = []
+    for n in range(count):
+        lo = 0 if again and n == 2 else n * 2
+        rows = d.emit("slice", [own], start=[lo, 0], limit=[lo + 2, 3], stride=[1, 1])
+        loss = d.emit("reduce", [d.emit("multiply", [rows, rows])], dimensions=[0, 1], reducer="sum")
+        losses.append(d.emit("reshape", [d.emit("divide", [loss, d.splat(6.0, "f32", ())])], shape=(1,)))
+    row = d.emit("concatenate", losses, dimension=0)
+    total = d.emit("reduce", [row], dimensions=[0], reducer=reducer)
+    whole = b.emit("reduce", [b.emit("multiply", [x, x])], dimensions=[0, 1], reducer="sum")
+    mean = d.emit("divide", [total, d.splat(float(by), "f32", ())])
+    pair.outputs(b.emit("divide", [whole, b.splat(24.0, "f32", ())]), mean)
+    return pair
+
+
+def test_means_of_micro_batches_side_by_side_are_the_mean() -> None:
+    tables = stacked().tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+@pytest.mark.parametrize(
+    "pair", [stacked(count=3, by=3), stacked(again=True), stacked(by=2), stacked(reducer="max")],
+    ids=["one is left out", "one is there twice", "another number", "the largest"],
+)  # fmt: skip
+def test_wrong_means_of_micro_batches_are_not_proved(pair: Pair) -> None:
+    tables = pair.tables()
+    assert derive(tables).unproved
+    assert find_counterexample(load_program(tables)).best is not None

@@ -145,3 +145,31 @@ def test_a_wrong_program_is_not_proved(name: str) -> None:
     assert derived.unproved
     assert audit(tables, derived.corr).false == []
     assert find_counterexample(load_program(tables)).best is not None
+
+
+def gathered_rows(*, low: int = 0) -> Pair:
+    """Unequal parts of the rows of a value, filled up to equal ones, gathered flat, and the end cut off."""
+    pair = Pair({"dp": 2})
+    x, own = pair.input((5, 3))
+    d = pair.dist
+    edges = {"low": [low, 0], "high": [1 - low, 0], "interior": [0, 0]}
+    padded = d.emit("pad", [own, d.constant(0.0, "f32")], **edges)
+    block = d.emit("slice", [padded], start=[0, 0], limit=[3, 3], stride=[1, 1])
+    cut_by_rank = d.ops[-1].rank_numbers
+    cut_by_rank["start", 0], cut_by_rank["limit", 0] = {0: 0, 1: 3}, {0: 3, 1: 6}
+    row = d.emit("reshape", [block], shape=(9,))
+    whole = d.emit("all-gather", [row], dimension=0, groups=pair.groups("dp"))
+    pair.outputs(flat(pair.base, x), d.emit("slice", [whole], start=[0], limit=[15], stride=[1]))
+    return pair
+
+
+def test_rows_behind_the_end_are_cut_off() -> None:
+    tables = gathered_rows().tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+def test_other_rows_are_not_proved() -> None:
+    """Rows that begin one later are others."""
+    assert derive(gathered_rows(low=1).tables()).unproved

@@ -4,6 +4,7 @@ every shard as it comes by round a ring, added up or put side by side. The basel
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from scalify_dl.ir.graph import Graph, Tensor
 
@@ -66,6 +67,34 @@ def loop_over_blocks(w: World) -> None:
             body(w, w.dist, form, q.dist, mine, part(w.dist, v.dist, 0, at * rows + late, (at + 1) * rows + late))
         )
     w.add(body(w, w.base, form, q.base, k.base, v.base), joined(w, form, turns))
+
+
+@step("loop-in-a-row", 0.3)
+def loop_in_a_row(w: World) -> None:
+    """What the turns give is put side by side, and all of it added up (losses of micro-batches, averaged)."""
+    form, count = w.rng.choice(FORMS[:2]), w.rng.choice([2, 3, 4])
+    shape = [2 * count, 2]
+    q = w.input("f32", shape=[2, 2], layout=w.layout([2, 2], pending=False))
+    place = w.layout(shape, pending=form == "product" and w.chance(0.3))
+    k, v = w.input("f32", shape=shape, layout=place), w.input("f32", shape=shape, layout=place)
+    rows = k.dist.shape[0] // count
+    if rows * count != k.dist.shape[0] or k.dist.shape != v.dist.shape or k.dist.shape[1] != q.dist.shape[1]:
+        raise Retry
+    turns = []
+    for n in range(count):
+        mine = [part(w.dist, x, 0, n * rows, (n + 1) * rows) for x in (k.dist, v.dist)]
+        turns.append(in_a_row(w, w.dist, body(w, w.dist, form, q.dist, *mine)))
+    if w.slip():
+        turns = w.rng.choice([turns[:-1], [*turns, turns[0]], [turns[1], *turns[1:]]])
+    row = w.emit(w.dist, "concatenate", turns, dimension=0) if len(turns) > 1 else turns[0]
+    whole = in_a_row(w, w.base, body(w, w.base, form, q.base, k.base, v.base))
+    over = {"dimensions": [0], "reducer": "max" if w.slip() else "sum"}
+    w.add(w.emit(w.base, "reduce", [whole], **over), w.emit(w.dist, "reduce", [row], **over))
+
+
+def in_a_row(w: World, g: Graph, x: Tensor) -> Tensor:
+    """All elements, in one dim."""
+    return w.emit(g, "reshape", [x], shape=(prod(x.shape),))
 
 
 @step("loop-round-a-ring", 0.4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from scalify_dl.ir.graph import Tensor
 
@@ -258,3 +259,24 @@ def own_part(w: World) -> None:
         raise Retry
     y = on_one_rank(w.pair, part(w.dist, shard, 1, at, at + size), axis, (chosen + w.slip()) % ways)
     w.add(part(w.base, t.base, 1, begin, begin + size), y)
+
+
+@step("uneven-rows", 0.4)
+def uneven_rows(w: World) -> None:
+    """Rows of a value whose number the axis does not divide, flat, gathered flat, and the padding cut off."""
+    axis, ways = w.rng.choice(w.pair.mesh.axes)
+    n, columns = w.rng.choice([3, 5, 7]), w.rng.choice([1, 2, 3])
+    if n % ways == 0:
+        raise Retry
+    t = w.input("f32", shape=[n, columns], layout=w.pair.layout([n, columns], {}))
+    block, base = uneven_shard(w.pair, t.dist, 0, axis, low=1 if w.slip() else 0), t.base
+    row = w.emit(w.dist, "reshape", [block], shape=(prod(block.shape),))
+    if w.chance(0.3):
+        row, base = w.emit(w.dist, "tanh", [row]), w.emit(w.base, "tanh", [base])
+    whole = w.emit(w.dist, "all-gather", [row], dimension=0, groups=w.pair.groups(axis))
+    size = n * columns + (w.rng.choice([-columns, -1, 1]) if w.slip() else 0)
+    first_ones = w.emit(w.dist, "slice", [whole], start=[0], limit=[size], stride=[1])
+    if size == n * columns and w.chance(0.5):
+        w.add(base, w.emit(w.dist, "reshape", [first_ones], shape=(n, columns)))
+        return
+    w.add(w.emit(w.base, "reshape", [base], shape=(n * columns,)), first_ones)

@@ -6,11 +6,12 @@ from scalify_dl.ir.graph import Graph, Op
 
 
 def prune(graph: Graph) -> None:
-    """Drops ops that no output needs, and what is assumed of them; collectives stay: every rank issues them alike."""
+    """Drops ops that no output needs, and what is assumed of them; others wait for collectives and messages."""
     needed = {port.tensor for port in graph.outputs}
     kept: list[Op] = []
     for op in reversed(graph.ops):
-        if op.groups is not None or op.group_name is not None or any(result in needed for result in op.results):
+        meets = op.groups is not None or op.group_name is not None or op.kind in ("send", "recv")
+        if meets or any(result in needed for result in op.results):
             needed.update(op.operands)
             kept.append(op)
     kept.reverse()

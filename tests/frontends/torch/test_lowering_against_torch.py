@@ -56,6 +56,9 @@ COMPARE = ["eq", "ne", "lt", "le", "gt", "ge"]
 CASES: list[Case] = [
     *[case(n, getattr(aten, n), lambda: [real(3, 4)]) for n in UNARY if n != "log_sigmoid_forward"],
     case("log_sigmoid", lambda x: torch.nn.functional.logsigmoid(x), lambda: [real(5)]),
+    case("chunk_cat", lambda a, b: aten._chunk_cat([a, b], 0, 2), lambda: [real(5, 3), real(4)]),
+    case("chunk_cat_of_few", lambda a, b: aten._chunk_cat([a, b], 0, 4), lambda: [real(1, 3), real(5)]),
+    case("chunk_cat_inside", lambda a, b: aten._chunk_cat([a, b], 1, 2), lambda: [real(4, 5, 2), real(4, 3)]),
     case("gelu_tanh", lambda x: aten.gelu(x, approximate="tanh"), lambda: [real(6)]),
     case("gelu_backward", aten.gelu_backward, lambda: [real(6), real(6)]),
     case("gelu_backward_tanh", lambda g, x: aten.gelu_backward(g, x, approximate="tanh"), lambda: [real(6), real(6)]),

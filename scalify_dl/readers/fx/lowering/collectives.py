@@ -233,6 +233,32 @@ def broadcast(c: Context, x: Tensor, src: int, *group: object) -> Tensor:
     return result
 
 
+@lower("_c10d_functional.isend")
+def isend(c: Context, x: Tensor, peer: int, tag: int, group: object) -> Tensor:
+    """A message to a member of the group, in the order of those with one tag."""
+    op = c.op("send", (x,), ())
+    op.numbers["peer"], op.symbols["channel"] = _channel(c, peer, tag, group)
+    return x
+
+
+@lower("_c10d_functional.irecv")
+def irecv(c: Context, x: Tensor, peer: int, tag: int, group: object) -> Tensor:
+    """A message from a member of the group."""
+    op = c.op("recv", (), ((x.dtype, x.shape),))
+    op.numbers["peer"], op.symbols["channel"] = _channel(c, peer, tag, group)
+    return op.result
+
+
+def _channel(c: Context, peer: int, tag: int, group: object) -> tuple[list[int], list[str]]:
+    """The rank of a member, and what tells its messages from others'."""
+    ranks = members(c, group)
+    if c.alone or ranks is None:
+        raise Unsupported("a message within a group whose members are not known")
+    if not 0 <= peer < len(ranks):
+        raise InputError(f"a message to member {peer} of the group {ranks}")
+    return [ranks[peer]], [f"{group} {tag}"]
+
+
 # --- vLLM ------------------------------------------------------------------------------------------------------------
 
 

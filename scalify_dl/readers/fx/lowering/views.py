@@ -234,6 +234,21 @@ def split(c: Context, x: Tensor, size: int | Sequence[int], dim: int = 0) -> tup
     return _pieces(c, x, [min(size, n - lo) for lo in range(0, n, size)] or [0], d)
 
 
+@lower("aten._chunk_cat")
+def chunk_cat(c: Context, tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
+    """Each tensor, padded with zeros, in equal chunks; the first ones of all, flat, one after the other, and so on."""
+    if num_chunks < 1 or len({x.dtype for x in tensors}) > 1:
+        raise Unsupported("chunks of several types")
+    rows = []
+    for x in tensors:
+        d, missing = axis(dim, len(x.shape)), [0] * len(x.shape)
+        missing[d] = -x.shape[d] % num_chunks
+        padded = c.pad(x, [0] * len(missing), missing, 0) if any(missing) else x
+        chunk = prod(padded.shape[d:]) // num_chunks
+        rows.append(c.reshape(padded, (*x.shape[:d], num_chunks, chunk)))
+    return c.concatenate(rows, axis(dim, len(tensors[0].shape)) + 1)
+
+
 @lower("aten.chunk", "aten.unsafe_chunk")
 def chunk(c: Context, x: Tensor, chunks: int, dim: int = 0) -> tuple[Lazy, ...]:
     d = axis(dim, len(x.shape))
