@@ -48,8 +48,17 @@ class Outcome:
     """Ops in the text."""
 
 
+CANCELLING = ("gelu", "gelu-tanh", "gelu-backward", "gelu-tanh-backward")
+"""Kinds whose kernels subtract numbers of about the operands' size from each other: gelu of -7 is
+-9e-12, or 0 where 1 + erf is rounded to 0."""
+
+
+@dataclass
 class Rounded(Machine):
     """A run in which every result is rounded to its dtype, and moved by one rounding where it is not exact."""
+
+    inner: dict[tuple[str, int], Array] = field(default_factory=dict)
+    """How large the numbers inside of an op are, of which its result is a difference."""
 
     def _jittered(self, op: Op, value: dict[int, Array]) -> dict[int, Array]:
         dtype = self.program.tensors[op.results[0]].dtype
@@ -60,9 +69,10 @@ class Rounded(Machine):
                 continue
             rounded = round_to(x, dtype)
             if self.jitter is not None:
-                step = 1 + EPSILON.get(dtype, 0.1) * self.jitter.choice([-1.0, 0.0, 1.0], x.shape)
+                step = EPSILON.get(dtype, 0.1) * self.jitter.choice([-1.0, 0.0, 1.0], x.shape)
                 exact = (rounded == x) & (np.abs(x) < 2**20) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
-                rounded = np.where(exact, rounded, rounded * step)
+                size = np.maximum(np.abs(rounded), self.inner.pop((op.id, rank), 0.0))
+                rounded = np.where(exact, rounded, rounded + size * step)
                 sign = self.jitter.choice([-1.0, 1.0], x.shape)
                 rounded = np.where(rounded == 0, 0.0 * sign, rounded)  # kernels differ in the sign of zeros
             found[rank] = rounded
@@ -70,6 +80,10 @@ class Rounded(Machine):
 
     def _local(self, op: Op, ranks: tuple[int, ...], operands: list[dict[int, Array]]) -> list[dict[int, Array]]:
         results = super()._local(op, ranks, operands)
+        if op.kind in CANCELLING and self.jitter is not None:
+            for rank in ranks:
+                *gradient, x = (np.abs(operand[rank]) for operand in operands)
+                self.inner[op.id, rank] = gradient[0] * (1 + x) if gradient else x
         if op.kind == "convert" and self.jitter is not None:  # out of the range of an integer type anything may come
             for rank, x in operands[0].items():
                 found = results[0][rank]

@@ -173,7 +173,7 @@ class Calls(Sharing):
         if not isinstance(target, Variable):
             raise InputError(f"`{name}` of something else than a tensor")
         node = target.node
-        self.memory.touch(node.storage)
+        self.memory.touch(node.storage, turned=True)
         if effect.twin and lowering_of(effect.twin) is not None:
             types_shown = wanted() or [self.type_of(target)]
             result = self.compute(effect.twin, self.read(args), self.read(kwargs), lambda: types_shown)

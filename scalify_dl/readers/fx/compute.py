@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 from scalify_dl.errors import InputError
+from scalify_dl.ir.graph import Tensor
 
 from .lowering import LOWERINGS, Context, Unsupported, meant
 from .memory import Memory, Variable
@@ -84,7 +85,7 @@ class Computing:
         c.target = name
         c.printed = lambda item: _printed(wanted(), item)
         try:
-            _checked([*args, *kwargs.values()])
+            _checked([*args, *kwargs.values()], c.untyped)
             kwargs = meant(kwargs)
             return lowering(c, *args, **kwargs)
         except (TypeError, ValueError, AttributeError, IndexError, KeyError, ZeroDivisionError, OverflowError) as error:
@@ -125,10 +126,12 @@ def _printed(types: Any, item: int) -> str | None:
     return found[0] if found else None
 
 
-def _checked(values: Sequence[Any]) -> None:
+def _checked(values: Sequence[Any], untyped: set[Tensor]) -> None:
     """No lowering sees values that the text does not show."""
     for value in values:
         if type(value) in (list, tuple):
-            _checked(value)
+            _checked(value, untyped)
+        elif isinstance(value, Tensor) and value in untyped:
+            raise Unsupported("whether it is a tensor that became another view is not clear from the text")
         elif isinstance(value, Hidden):
             raise Unsupported(f"`{value.name}` is a value that the dump does not show")

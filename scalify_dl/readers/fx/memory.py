@@ -41,16 +41,17 @@ class Storage:
     """Memory that tensors share. `version` counts its writes, `perhaps` are storages that may be the same memory.
 
     `dense` says that it lies row-major without gaps, `repeats` that several of its elements may be one place in memory;
-    `lost` why its contents are not known.
+    `lost` why its contents are not known; `turned` that its tensors may be other views of it now.
     """
 
-    __slots__ = ("dense", "lost", "perhaps", "repeats", "type", "version")
+    __slots__ = ("dense", "lost", "perhaps", "repeats", "turned", "type", "version")
 
     def __init__(self, value: Tensor, dense: bool) -> None:
         self.type = (value.dtype, value.shape)
         self.version = 0
         self.dense = dense
         self.repeats = False
+        self.turned = False
         self.lost: tuple[str, str] | None = None
         self.perhaps: set[Storage] = set()
 
@@ -142,14 +143,16 @@ class Memory:
         storage.version += 1
         storage.lost = name, why
 
-    def touch(self, storage: Storage) -> None:
-        """What is perhaps the same memory as a written storage, or the same tensor as a changed one, is lost."""
+    def touch(self, storage: Storage, turned: bool = False) -> None:
+        """What is perhaps the same memory as a written storage, or the same tensor as a changed one (`turned`), is
+        lost."""
         seen, todo = {storage}, [storage]
         while todo:
             for other in todo.pop().perhaps - seen:
                 seen.add(other)
                 todo.append(other)
                 name = self.c.target or "a write"
+                other.turned |= turned
                 self._lose(other, name, "whether it shares the memory changed there is not clear from the text")
 
     def _value(self, node: Node) -> Tensor:
@@ -161,6 +164,8 @@ class Memory:
             name, why = storage.lost or ("a write", "")
             op = self.c.op(f"unknown:{name}", (), (storage.type,), None, {"reason": [why]})
             root.value, root.version = op.result, storage.version
+            if storage.turned:
+                self.c.untyped.add(op.result)
         value = root.value = root.value() if callable(root.value) else root.value
         for view in reversed(chain[:-1]):
             assert view.step is not None

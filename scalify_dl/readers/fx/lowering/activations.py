@@ -7,7 +7,7 @@ from typing import Any
 from scalify_dl.ir.graph import Tensor
 
 from ..dtypes import category, result_type
-from .core import Context, Number, Unsupported, lower
+from .core import Context, Number, Unsupported, lower, whole
 from .elementwise import clamp
 from .emitter import integer
 
@@ -58,10 +58,9 @@ def tanh_backward(c: Context, grad: Tensor, out: Tensor) -> Tensor:
 
 @lower("aten.threshold_backward")
 def threshold_backward(c: Context, grad: Tensor, x: Tensor, threshold: Number) -> Tensor:
-    """A gradient where x is above the threshold, which is a number of x's kind."""
-    if category(x.dtype) < 2:
-        threshold = integer(threshold)
-    return c.select(c.compare("LE", x, threshold), 0, grad, dtype=result_type((grad, x)))
+    """A gradient where x is above the threshold, all in one type."""
+    dtype = result_type((grad, x))
+    return c.select(c.compare("LE", c.convert(x, dtype), whole(threshold, dtype)), 0, grad, dtype=dtype)
 
 
 @lower("aten.leaky_relu")

@@ -321,4 +321,6 @@ def lerp(c: Context, start: Tensor, end: Tensor, weight: Value) -> Tensor:
         raise Unsupported("lerp by a complex number")
     if not isinstance(weight, Tensor):
         return from_start() if -0.5 < weight < 0.5 else from_end()
+    dtype = result_type((start, end, weight))
+    start, end, weight = (c.convert(x, dtype) for x in (start, end, weight))
     return c.select(c.compare("LT", c.unary("abs", weight), 0.5), from_start(), from_end())

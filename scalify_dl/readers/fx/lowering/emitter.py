@@ -35,7 +35,7 @@ class Emitter:
     lies in memory row-major without gaps, `permutations` vectors that hold every index once. `groups` are the members
     of process groups by name, `reductions` what collectives compute whose reduction the dump names; `alone` says that
     one rank runs the graph, so that every group is that rank;
-    `constants` are values of tensor constants by name. `printed` is the dtype that the text shows for an item of the
+    `untyped` are tensors of which not even the type is known; `constants` are values of tensor constants by name. `printed` is the dtype that the text shows for an item of the
     current statement, None where the item is not taken: what a library op computes in, its arguments do not tell.
     """
 
@@ -53,6 +53,7 @@ class Emitter:
         self.constants: Mapping[str, Any] = {}
         self.printed: Callable[[int], str | None] = lambda item: None
         self.dense: set[Tensor] = set()
+        self.untyped: set[Tensor] = set()
         self.permutations: set[Tensor] = set()
         self.scaled: dict[Tensor, tuple[Tensor, Fraction]] = {}
         self.producers: dict[Tensor, Op] = {}
