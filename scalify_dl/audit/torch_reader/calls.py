@@ -22,6 +22,8 @@ NAMED: dict[str, list[str]] = {
     "reduce": ["sum", "prod", "amax", "amin", "mean"], "mode": ["constant", "constant", "reflect"],
 }  # fmt: skip
 
+COLLECTIVE = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd", "c10d", "_dtensor")
+"""Where collectives are: they are drawn for programs of several ranks."""
 PYTHON = ("aten.sort.Tensor", "aten.einsum.sublist")
 """Overloads of Python lists."""
 RESIZED = ("aten.unbind_copy.int_out", "aten.split_with_sizes_copy.out")
@@ -60,8 +62,9 @@ def overloads() -> tuple[list[Overload], dict[str, str]]:
     for key in LOWERINGS:
         space, _, rest = key.partition(".")
         name, _, overload = rest.partition(".")
-        if "c10d" in space or space in ("_dtensor", "vllm", "_C", "apex", "transformers"):
-            left[key] = "a collective" if "c10d" in space or space == "_dtensor" else "not part of torch"
+        if space in ("vllm", "_C", "apex", "transformers"):
+            left[key] = "not part of torch"
+        if key in left or space in COLLECTIVE:  # (those are in `recipes_ranks`)
             continue
         for written in (name, f"{name}_"):
             packet = getattr(getattr(torch.ops, space), written, None)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..children import Ended, child
 from .calls import AVOIDED, named_arguments, overloads
 from .one import READING, programs
+from .recipes_ranks import overloads_of_ranks
 from .report import Failure, Report
 
 BATCH = 1000
@@ -20,16 +21,17 @@ def run(
     """Runs a campaign; the same seed gives the same programs in the same order. Ctrl-C ends with a report.
 
     They run in a process of their own, a new one every so often and after each program that ends it."""
-    found, left = overloads()
+    (found, left), (more, others) = overloads(), overloads_of_ranks()
+    found, left = found + more, left | others
     missing = {o.name: {"", *named_arguments(o)} for o in found if writes or not o.writes}
     report = Report(missing, [o.name for o in found], left, AVOIDED)
     spent = 0.0
 
-    def more() -> bool:
+    def going() -> bool:
         return report.seconds < seconds and (count is None or report.programs < count)
 
     try:
-        while more():
+        while going():
             first = seed * 1_000_003 + report.programs
             with child(programs, report, first, BATCH, writes) as items:
                 for item in items:
@@ -40,7 +42,7 @@ def run(
                         report.seconds = spent + item.seconds
                     if progress is not None:
                         progress(report)
-                    if not more():
+                    if not going():
                         break
             spent = report.seconds
     except KeyboardInterrupt:

@@ -24,7 +24,9 @@ from scalify_dl.oracle.execute import Machine
 from scalify_dl.oracle.meaning import RANDOM, Unsupported
 from scalify_dl.oracle.program import Op, Program, load_program
 from scalify_dl.readers.fx import read_text
+from scalify_dl.readers.fx.annotation import Annotations
 from scalify_dl.readers.fx.dtypes import TORCH
+from scalify_dl.readers.merge import merge
 
 Array = np.ndarray[Any, Any]
 EPSILON = {"f64": 2.0**-44, "f32": 2.0**-23, "bf16": 2.0**-7, "f16": 2.0**-10, "c128": 2.0**-44, "c64": 2.0**-23}
@@ -103,38 +105,75 @@ def outcome(text: str, inputs: Sequence[Any], want: Sequence[Any]) -> Outcome:
     except InputError as error:
         result.refused = str(error)
         return result
+    judge(result, [graph], [inputs], [want])
+    return result
+
+
+def outcome_of_ranks(
+    texts: Sequence[str], known: Sequence[Annotations], inputs: Sequence[Sequence[Any]], want: Sequence[Sequence[Any]]
+) -> Outcome:
+    """The same of one text a rank, with what is said beside it."""
+    result = Outcome(called=set(CALLED.findall(texts[0])))
+    mesh = Mesh((("x", len(texts)),))
+    try:
+        read = [read_text(text, mesh, file=f"rank{r}.fx.txt", annotations=known[r]) for r, text in enumerate(texts)]
+        graphs = merge(read)
+        for graph in graphs:
+            check(graph)
+    except InputError as error:
+        result.refused = str(error)
+        return result
+    judge(result, graphs, inputs, want)
+    return result
+
+
+def judge(
+    result: Outcome, graphs: Sequence[Graph], inputs: Sequence[Sequence[Any]], want: Sequence[Sequence[Any]]
+) -> None:
+    """Compares what graphs compute of the inputs of every rank with what is wanted there."""
+    ops = [op for graph in graphs for op in graph.ops]
     result.unknown = {
         op.kind.partition(":")[2]: op.symbols.get("reason", ["opaque"])[0]
-        for op in graph.ops
+        for op in ops
         if op.kind.startswith(("unknown:", "custom:"))
     }
+    scale = max((EPSILON.get(x.dtype, 0.0) for op in ops for x in (*op.operands, *op.results)), default=0.0)
+    scale = max([scale, *(EPSILON.get(port.tensor.dtype, 0.0) for graph in graphs for port in graph.inputs)])
+    runs = Runs(graphs, inputs)
+    for graph in graphs:
+        known = _known(graph)
+        for rank in graph.ranks or (0,):
+            if not _alike(result, graph, known, inputs[rank], want[rank]):
+                return
+            try:
+                for port, value in zip(graph.outputs, want[rank], strict=False):
+                    if port.tensor in known:
+                        result.checked += 1
+                        wrong = _difference(runs, (port.tensor, rank), array(value), scale)
+                        if wrong is not None:
+                            where = f" on rank {rank}" if len(inputs) > 1 else ""
+                            number = [p.tensor for p in graph.outputs].index(port.tensor)
+                            result.failure = f"output {number} ({port.tensor.name}){where}: {wrong}"
+                            return
+            except Unsupported as error:
+                result.unknown["oracle"] = str(error)
+                return
+
+
+def _alike(result: Outcome, graph: Graph, known: set[Tensor], inputs: Sequence[Any], want: Sequence[Any]) -> bool:
+    """Whether outputs have the number and types of what is wanted."""
     more = len(graph.outputs) - len(want)  # inputs that were written, and are not returned as they are, stand behind
     if not 0 <= more <= len(inputs):
         result.failure = f"{len(graph.outputs)} outputs, {len(want)} are wanted"
-        return result
-    known = _known(graph)
-    returned = graph.outputs[: len(want)]
-    for number, (port, value) in enumerate(zip(returned, want, strict=True)):
+        return False
+    for number, (port, value) in enumerate(zip(graph.outputs, want, strict=False)):
         dtype = TORCH[str(value.dtype)]
         if port.tensor not in known:  # nor is its shape known, where another tensor may have become another view
             continue
         if (port.tensor.dtype, port.tensor.shape) != (dtype, tuple(value.shape)):
             result.failure = f"output {number} is {port.tensor.type}, torch gives {dtype}{list(value.shape)}"
-            return result
-    scale = max((EPSILON.get(x.dtype, 0.0) for op in graph.ops for x in (*op.operands, *op.results)), default=0.0)
-    scale = max([scale, *(EPSILON.get(port.tensor.dtype, 0.0) for port in graph.inputs)])
-    runs = Runs(graph, inputs)
-    try:
-        for number, (port, value) in enumerate(zip(returned, want, strict=True)):
-            if port.tensor in known:
-                result.checked += 1
-                wrong = _difference(runs, number, array(value), scale)
-                if wrong is not None:
-                    result.failure = f"output {number} ({port.tensor.name}): {wrong}"
-                    return result
-    except Unsupported as error:
-        result.unknown["oracle"] = str(error)
-    return result
+            return False
+    return True
 
 
 def _known(graph: Graph) -> set[Tensor]:
@@ -157,31 +196,38 @@ def array(x: Any) -> Array:
 
 
 class Runs:
-    """The runs of a graph by the oracle, each made when it is first asked for: as it is, rounded, moved."""
+    """The runs of graphs by the oracle, each made when it is first asked for: as it is, rounded, moved."""
 
-    def __init__(self, graph: Graph, inputs: Sequence[Any]) -> None:
-        writer = TableWriter(Mesh((("x", 1),)))
+    def __init__(self, graphs: Sequence[Graph], inputs: Sequence[Sequence[Any]]) -> None:
+        """`inputs` of every rank."""
+        writer = TableWriter(Mesh((("x", len(inputs)),)))
         writer.facts.add("meta", "schema", "1")
-        writer.graph(graph, "base", "base", "base/")
+        self.role = "base" if len(inputs) == 1 else "dist"
+        self.inputs: dict[str, dict[int, Array]] = {}
+        for graph in graphs:
+            writer.graph(graph, self.role, self.role, f"{self.role}/")
+            for rank in graph.ranks or (0,):
+                for port, x in zip(graph.inputs, inputs[rank], strict=True):
+                    self.inputs.setdefault(writer.ids[port.tensor], {})[rank] = array(x)
         self.program = load_program(writer.facts.tables)
-        self.inputs = {writer.ids[p.tensor]: {0: array(x)} for p, x in zip(graph.inputs, inputs, strict=True)}
-        self.outputs = [writer.ids[port.tensor] for port in graph.outputs]
-        self.made: list[list[Array]] = []
+        self.outputs = {port.tensor: writer.ids[port.tensor] for graph in graphs for port in graph.outputs}
+        self.made: list[dict[str, dict[int, Array]]] = []
 
-    def __getitem__(self, number: int) -> list[Array]:
+    def output(self, number: int, output: tuple[Tensor, int]) -> Array:
+        """An output on a rank in a run."""
         while len(self.made) <= number:
             self.made.append(self.run(len(self.made)))
-        return self.made[number]
+        tensor, rank = output
+        return self.made[number][self.outputs[tensor]][rank]
 
-    def run(self, number: int) -> list[Array]:
+    def run(self, number: int) -> dict[str, dict[int, Array]]:
         """The outputs in one run."""
         of = Machine if number == 0 else Rounded
         noise = np.random.default_rng(number) if number > 1 else None
-        keep = frozenset(self.outputs)
+        keep = frozenset(self.outputs.values())
         machine = of(self.program, _zeros(self.program), keep=keep, rounding=True, jitter=noise)
         with np.errstate(all="ignore"):
-            kept = machine.run(self.program.top("base"), self.inputs)
-        return [kept[tensor][0] for tensor in self.outputs]
+            return machine.run(self.program.top(self.role), self.inputs)
 
 
 def _zeros(program: Program) -> Any:
@@ -193,12 +239,12 @@ def _zeros(program: Program) -> Any:
     return source
 
 
-def _difference(runs: Runs, number: int, want: Array, epsilon: float) -> str | None:
+def _difference(runs: Runs, output: tuple[Tensor, int], want: Array, epsilon: float) -> str | None:
     """Where the wanted value is near no run although the runs agree."""
-    first = runs[0][number]
+    first = runs.output(0, output)
     bad = np.ones(want.shape, np.bool_)
     for count in RUNS:
-        bad &= _off([runs[i][number] for i in range(count)], want, epsilon)
+        bad &= _off([runs.output(i, output) for i in range(count)], want, epsilon)
         if not bad.any():
             return None
     where = tuple(int(i) for i in np.argwhere(bad)[0])

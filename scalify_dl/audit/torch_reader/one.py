@@ -9,13 +9,17 @@ import time
 import traceback
 import warnings
 from collections.abc import Collection, Iterator
+from typing import TypeVar
 
 import torch
 
 from ..children import Say
+from . import ranks
 from .calls import Overload, overloads, try_call
 from .captures import CAPTURES, Refused
-from .compare import Outcome, outcome
+from .compare import Outcome, outcome, outcome_of_ranks
+from .ranks import RankProgram
+from .recipes_ranks import drawn, overloads_of_ranks
 from .report import Failure, Found, Report
 from .world import Program, World, variables
 
@@ -23,6 +27,9 @@ WEIGHTS = {"written": 10, "make_fx": 5, "make_fx early": 2, "gradients": 1, "exp
 STEPS = (5, 25)
 TRIES = 40
 """Programs that are aimed at what was never drawn of an overload."""
+P = TypeVar("P", Program, RankProgram)
+RANKS, OF_RANKS = "ranks", 0.02
+"""Programs of several ranks, and how many there are of them."""
 READING = "reading "
 """How notes begin of what torch has no part in."""
 
@@ -45,6 +52,8 @@ def one(say: Say, report: Report, allowed: list[Overload], seed: int) -> Found:
     found = Found(seed)
     capture = rng.choices(list(WEIGHTS), list(WEIGHTS.values()))[0]
     missing = [o for o in allowed if o.name in report.missing and report.tries[o.name] < TRIES]
+    if rng.random() < OF_RANKS:
+        return of_ranks(say, report, rng, found)
     if missing and rng.random() < 0.5:
         target = rng.choice(missing)
         found.aimed = target.name
@@ -57,7 +66,13 @@ def one(say: Say, report: Report, allowed: list[Overload], seed: int) -> Found:
     if not program.steps:
         return found
     program = program.lean()
-    tried = attempt(program, capture, say)
+    return judged(found, capture, program, off, attempt(program, capture, say))
+
+
+def judged(
+    found: Found, capture: str, program: P, off: list[list[str]], tried: tuple[Outcome, str] | str
+) -> Found:
+    """What became of a program whose calls have these arguments off their default."""
     if isinstance(tried, str):
         found.uncaptured = capture
         return found
@@ -72,8 +87,26 @@ def one(say: Say, report: Report, allowed: list[Overload], seed: int) -> Found:
     message = result.failure or result.refused
     if message is not None:
         small, text, message = smaller(program, capture, text, message)
-        found.failure = Failure(seed, capture, message, small.text(), text)
+        found.failure = Failure(found.seed, capture, message, small.text(), text)
     return found
+
+
+def of_ranks(say: Say, report: Report, rng: random.Random, found: Found) -> Found:
+    """A program of several ranks."""
+    allowed = overloads_of_ranks()[0]
+    missing = [o for o in allowed if o.name in report.missing and report.tries[o.name] < TRIES]
+    target = rng.choice(missing or allowed)
+    found.aimed = target.name
+    say(f"ranks: {target.name}")
+    try:
+        program, off = drawn(World(rng), target.op, [o.op for o in allowed])
+    except Refused:
+        found.uncaptured = RANKS
+        return found
+    if not program.steps:
+        return found
+    program = program.lean()
+    return judged(found, RANKS, program, off, attempt(program, RANKS, say))
 
 
 def generate(
@@ -105,9 +138,13 @@ def aimed(say: Say, rng: random.Random, target: Overload, wanted: Collection[str
     return Program(), []
 
 
-def attempt(program: Program, capture: str, say: Say = lambda text: None) -> tuple[Outcome, str] | str:
+def attempt(
+    program: Program | RankProgram, capture: str, say: Say = lambda text: None
+) -> tuple[Outcome, str] | str:
     """Captures and compares; the reason where torch does not capture it, or captures something else."""
     say(f"{capture} of {program.text()}")
+    if isinstance(program, RankProgram):
+        return _attempt_of_ranks(program, say)
     try:
         text, want, again = CAPTURES[capture](program)
     except Refused as error:
@@ -128,7 +165,28 @@ def attempt(program: Program, capture: str, say: Say = lambda text: None) -> tup
     return found, text
 
 
-def smaller(program: Program, capture: str, text: str, message: str) -> tuple[Program, str, str]:
+def _attempt_of_ranks(program: RankProgram, say: Say) -> tuple[Outcome, str] | str:
+    try:
+        texts, known, want = ranks.written(program)
+    except Refused as error:
+        return str(error)
+    text = "\n".join(texts)
+    say(f"{READING}{text}")
+    inputs = [program.inputs(rank) for rank in range(program.count)]
+    try:
+        found = outcome_of_ranks(texts, known, inputs, want)
+        if found.failure is not None:  # is it so another time?
+            texts, known, want = ranks.written(program)
+            if outcome_of_ranks(texts, known, inputs, want).failure is None:
+                return "ranks computed something else the first time"
+    except Refused as error:
+        return str(error)
+    except Exception:  # a fault of the reader
+        found = Outcome(failure=traceback.format_exc(limit=-4))
+    return found, text
+
+
+def smaller(program: P, capture: str, text: str, message: str) -> tuple[P, str, str]:
     """The same failure with fewer calls."""
     at = len(program.steps) - 1
     while at >= 0:
@@ -140,8 +198,14 @@ def smaller(program: Program, capture: str, text: str, message: str) -> tuple[Pr
     return program, text, message
 
 
-def without(program: Program, at: int) -> Program:
+def without(program: P, at: int) -> P:
     """A program without a step and all that hangs on it."""
+    if isinstance(program, RankProgram):
+        return RankProgram(_without(program.program, at), program.groups, program.others)
+    return _without(program, at)
+
+
+def _without(program: Program, at: int) -> Program:
     gone: set[int] = set()
     kept = Program(program.inputs)
     for i, step in enumerate(program.steps):

@@ -380,8 +380,9 @@ def c10d_reduce_scatter_list(
 ) -> list[Tensor]:  # fmt: skip
     if len(outs) != 1 or len(xs) != 1:
         raise Unsupported("a reduce-scatter of several tensors at once")
-    whole = c.concatenate(xs[0], 0)
-    return [scattered(c, whole, 0, len(xs[0]), _group(group), _printed(c, reduce_op))]
+    whole = c.concatenate([x if x.shape else c.reshape(x, (1,)) for x in xs[0]], 0)
+    part = scattered(c, whole, 0, len(xs[0]), _group(group), _printed(c, reduce_op))
+    return [c.reshape(part, outs[0].shape)]
 
 
 @lower("c10d.alltoall_base_")
