@@ -8,10 +8,12 @@ import random
 import time
 import traceback
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import TypeVar
 
 import torch
+
+from scalify_dl.readers.fx.aliases import effect_of
 
 from ..children import Say
 from . import ranks
@@ -19,6 +21,7 @@ from .calls import Overload, overloads, try_call
 from .captures import CAPTURES, Refused
 from .compare import Outcome, outcome, outcome_of_ranks
 from .ranks import RankProgram
+from .recipes import BEFORE
 from .recipes_ranks import drawn, overloads_of_ranks
 from .report import Failure, Found, Report
 from .world import Program, World, variables
@@ -58,7 +61,8 @@ def one(say: Say, report: Report, allowed: list[Overload], seed: int) -> Found:
         target = rng.choice(missing)
         found.aimed = target.name
         capture = "written"
-        program, off = aimed(say, rng, target, report.missing[target.name])
+        before = [o for o in allowed if o.name == BEFORE.get(target.name)]
+        program, off = aimed(say, rng, target, report.missing[target.name], before)
     else:
         failed = {name: sum(whys.values()) for name, whys in report.unknown.items()}
         weights = [1 / (1 + report.drawn[o.name] + 0.2 * failed.get(o.name, 0)) for o in allowed]
@@ -69,9 +73,7 @@ def one(say: Say, report: Report, allowed: list[Overload], seed: int) -> Found:
     return judged(found, capture, program, off, attempt(program, capture, say))
 
 
-def judged(
-    found: Found, capture: str, program: P, off: list[list[str]], tried: tuple[Outcome, str] | str
-) -> Found:
+def judged(found: Found, capture: str, program: P, off: list[list[str]], tried: tuple[Outcome, str] | str) -> Found:
     """What became of a program whose calls have these arguments off their default."""
     if isinstance(tried, str):
         found.uncaptured = capture
@@ -80,9 +82,11 @@ def judged(
     found.captured, found.checked, found.unknown = capture, result.checked, result.unknown
     for step, names in zip(program.steps, off, strict=True):
         name = str(step.op)
-        if name in result.called and name not in result.unknown and result.refused is None:
+        effect = effect_of(name)
+        unknown = name in result.unknown or (effect is not None and effect.twin in result.unknown)
+        if name in result.called and not unknown and result.refused is None:
             found.drawn.append((name, names))
-        elif name in result.unknown:
+        elif unknown:
             found.refused.update(f"{name} {argument}" for argument in names)
     message = result.failure or result.refused
     if message is not None:
@@ -128,19 +132,21 @@ def generate(
     return world.program, off
 
 
-def aimed(say: Say, rng: random.Random, target: Overload, wanted: Collection[str]) -> tuple[Program, list[list[str]]]:
-    """A program of one call, with some of the wanted arguments off their default."""
+def aimed(
+    say: Say, rng: random.Random, target: Overload, wanted: Collection[str], before: Sequence[Overload] = ()
+) -> tuple[Program, list[list[str]]]:
+    """A program of one call (and what must stand before it), with some of the wanted arguments off their default."""
     for _ in range(8):
         world = World(rng)
-        made = try_call(world, target, 0, {name for name in sorted(wanted) if rng.random() < 0.7}, say=say)
+        first = [made for o in before if (made := try_call(world, o, 0, say=say)) is not None]
+        number = sum(len(step.results) for step, _ in first)
+        made = try_call(world, target, number, {name for name in sorted(wanted) if rng.random() < 0.7}, say=say)
         if made is not None:
-            return world.program, [made[1]]
+            return world.program, [off for _, off in (*first, made)]
     return Program(), []
 
 
-def attempt(
-    program: Program | RankProgram, capture: str, say: Say = lambda text: None
-) -> tuple[Outcome, str] | str:
+def attempt(program: Program | RankProgram, capture: str, say: Say = lambda text: None) -> tuple[Outcome, str] | str:
     """Captures and compares; the reason where torch does not capture it, or captures something else."""
     say(f"{capture} of {program.text()}")
     if isinstance(program, RankProgram):

@@ -12,7 +12,7 @@ import torch
 
 from scalify_dl.registry import registering
 
-from .world import World, prod
+from .world import Var, World, prod
 
 Recipe = Callable[[World, Any], dict[str, Any]]
 RECIPES: dict[str, Recipe] = {}
@@ -149,9 +149,17 @@ def resized(w: World, op: Any) -> dict[str, Any]:
     return {"self": x, "size": size}
 
 
+DENSE = ("aten.full.default", "aten.mm.default", "aten.zeros.default")
+"""Ops whose results surely lie row-major."""
+BEFORE = dict.fromkeys(("aten.as_strided.default", "aten.as_strided_.default"), "aten.mm.default")
+"""What is called before an overload, for it to be lowered at all."""
+
+
 @recipe("aten._reshape_alias", "aten.as_strided")
 def strided(w: World, op: Any) -> dict[str, Any]:
-    x = w.tensor()
+    """Of what surely lies row-major, if there is such a value."""
+    dense = [n for step in w.program.steps if str(step.op) in DENSE for n, _ in step.results]
+    x = Var(w.rng.choice(dense)) if dense and w.rng.random() < 0.8 else w.tensor()
     if not w.of(x).is_contiguous():  # the reader assumes it of an input, and says so
         x = w.new(w.of(x).shape, w.of(x).dtype, plain=True)
     size = [n for n in _split_up(w, w.of(x).numel()) if n != -1]

@@ -139,7 +139,8 @@ def _target(w: World, shape: list[int], classes: int, ignored: int) -> Var:
 @recipe("aten.nll_loss", "aten.nll_loss_nd", "aten.cross_entropy_loss")
 def nll(w: World, op: Any) -> dict[str, Any]:
     classes, dtype = w.rng.randint(1, 4), w.dtype("f")
-    spatial = [2, 3] if "2d" in str(op) else w.rng.choice([[], [], [], [2], [2, 3]]) if "loss_nd" in str(op) else []
+    several = "loss_nd" in str(op) or "cross" in str(op)
+    spatial = [2, 3] if "2d" in str(op) else w.rng.choice([[], [], [], [2], [2, 3]]) if several else []
     batch = [w.rng.randint(1, 4)] if "2d" in str(op) or spatial or w.rng.random() < 0.85 else []
     ignored = w.rng.choice([-100, -100, 0, classes - 1])
     found: dict[str, Any] = {
@@ -149,8 +150,12 @@ def nll(w: World, op: Any) -> dict[str, Any]:
         "reduction": w.rng.randint(0, 2),
         "ignore_index": ignored,
     }
-    if "cross" in str(op) and w.rng.random() < 0.2:
-        found["label_smoothing"] = 0.25
+    if "cross" in str(op):
+        if w.rng.random() < 0.2:  # of probabilities
+            shape = list(w.of(found["self"]).shape)
+            found |= {"target": w.tensor(shape, dtype=dtype), "ignore_index": -100}
+        if w.rng.random() < 0.3:
+            found["label_smoothing"] = w.rng.choice([0.25, 0.5])
     return found
 
 

@@ -77,6 +77,7 @@ def test_a_wrong_lowering_is_noticed(capture: str, monkeypatch: pytest.MonkeyPat
 
 
 NOTHING = torch.zeros(0, dtype=torch.int64)
+LOGS, PLACES = torch.linspace(-2, -0.5, 12).view(1, 3, 2, 2), torch.tensor([[[0, 1], [2, 1]]])
 CALLS: dict[str, tuple[Any, ...]] = {
     "scalar": (aten.max.dim, [torch.tensor(2.5), 0]),
     "scalar argmax": (aten.argmax.default, [torch.tensor(2.5), 0, True]),
@@ -106,8 +107,40 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "cropped and padded": (aten.constant_pad_nd.default, [torch.arange(12).view(3, 4), [-1, 2, 1, -1], 7]),
     "variance of nothing": (aten.var.correction, [torch.zeros(0, 3), [0]], {"correction": -1}),
     "deviation of nothing": (aten.std.correction, [torch.zeros(2, 0)], {"correction": -0.5}),
+    "losses of places by weighed classes": (
+        aten.nll_loss2d_forward.default, [LOGS, PLACES, torch.tensor([1.0, 0.5, -2.0]), 1, 0]
+    ),
+    "gradients of places by weighed classes": (
+        aten.nll_loss2d_backward.default,
+        [torch.tensor(3.0), LOGS, PLACES, torch.tensor([1.0, 0.5, -2.0]), 1, 0, torch.tensor(2.0)],
+    ),
+    "cross entropy that is smoothed": (aten.cross_entropy_loss.default, [LOGS, PLACES, None, 1, 2, 0.25]),
+    "cross entropy of probabilities": (aten.cross_entropy_loss.default, [LOGS, LOGS.exp(), None, 1, -100, 0.5]),
+    "binary losses by weights": (
+        aten.binary_cross_entropy_with_logits.default,
+        [torch.tensor([1.0, -2.0]), torch.tensor([0.25, 1.0]), torch.tensor([3.0, 2.0]), torch.tensor(2.5)],
+    ),
+    "factors that are a tensor": (
+        aten._foreach_addcmul.Tensor, [[torch.arange(3)], [torch.arange(3)], [torch.arange(3)], torch.tensor([2.75])]
+    ),
+    "start that is a tensor": (aten.narrow.Tensor, [torch.arange(6).view(2, 3), 1, torch.tensor(-2), 2]),
+    "bits of integers": (aten.view.dtype, [torch.tensor([1, -2], dtype=torch.int8), torch.uint8]),
+    "written behind other dims": (
+        aten.index_put.default,
+        [torch.zeros(2, 3, 4), [None, torch.tensor([2, 0])], torch.arange(16.0).view(2, 2, 4), True],
+    ),
+    "written at dims that are apart": (
+        aten.index_put.default,
+        [torch.zeros(2, 3, 4), [torch.tensor([1, 0]), None, torch.tensor([3, -1])], torch.arange(6.0).view(2, 3)],
+    ),
+    "threshold below numbers that become real": (
+        aten.threshold_backward.default, [torch.tensor([1.5, 2.5]), torch.tensor([False, True]), -0.75]
+    ),
+    "weights of another type": (
+        aten._foreach_lerp.List, [[torch.tensor(1.0)], [torch.tensor(4.0)], [torch.tensor(3, dtype=torch.uint8)]]
+    ),
     "variance and mean of nothing": (aten.var_mean.correction, [torch.zeros(2, 0), [1]], {"correction": -2}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -12,6 +12,7 @@ from . import (  # noqa: F401  (each registers its family)
     experts,
     foreach,
     indexing,
+    losses,
     normalise,
     optimisers,
     reductions,

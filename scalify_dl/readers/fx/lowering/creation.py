@@ -209,7 +209,7 @@ def randint(c: Context, high: int, size: Sequence[int], *, dtype: object = "torc
     return randint_from(c, 0, high, size, dtype=dtype)
 
 
-@lower("aten.randint.low", "aten.randint.low_generator")
+@lower("aten.randint.low", "aten.randint.low_generator", "aten.randint.low_out", "aten.randint.low_generator_out")
 def randint_from(c: Context, low: int, high: int, size: Sequence[int], *, dtype: object = "torch.int64") -> Tensor:
     return _random(c, "rng-uniform", dtype_of(dtype) if dtype else "f32", size, low=low, high=high)
 

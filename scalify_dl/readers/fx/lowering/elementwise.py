@@ -111,8 +111,10 @@ def isnan(c: Context, x: Tensor) -> Tensor:
 # --- two operands ----------------------------------------------------------------------------------------------------
 
 
-def _scaled(c: Context, x: Value, alpha: Number, dtype: str) -> Value:
+def _scaled(c: Context, x: Value, alpha: Value, dtype: str) -> Value:
     """alpha · x, in the dtype of the result: of integers by a whole number."""
+    if isinstance(alpha, Tensor):
+        return c.multiply(c.operand(x, dtype, x.shape if isinstance(x, Tensor) else ()), c.convert(alpha, dtype))
     alpha = whole(alpha, dtype)
     if alpha == 1:
         return x
@@ -295,13 +297,13 @@ def clamp_max(c: Context, x: Tensor, bound: Value) -> Tensor:
 
 
 @lower("aten.addcmul")
-def addcmul(c: Context, x: Tensor, y: Tensor, z: Tensor, *, value: Number = 1) -> Tensor:
+def addcmul(c: Context, x: Tensor, y: Tensor, z: Tensor, *, value: Value = 1) -> Tensor:
     dtype = result_type((x, y, z))
     return c.add(x, _scaled(c, c.multiply(c.convert(y, dtype), z), value, dtype))
 
 
 @lower("aten.addcdiv")
-def addcdiv(c: Context, x: Tensor, y: Tensor, z: Tensor, *, value: Number = 1) -> Tensor:
+def addcdiv(c: Context, x: Tensor, y: Tensor, z: Tensor, *, value: Value = 1) -> Tensor:
     dtype = result_type((x, y, z))
     return c.add(x, _scaled(c, c.divide(c.convert(y, dtype), z), value, dtype))
 

@@ -35,8 +35,9 @@ class Emitter:
     lies in memory row-major without gaps, `permutations` vectors that hold every index once. `groups` are the members
     of process groups by name, `reductions` what collectives compute whose reduction the dump names; `alone` says that
     one rank runs the graph, so that every group is that rank;
-    `untyped` are tensors of which not even the type is known; `constants` are values of tensor constants by name. `printed` is the dtype that the text shows for an item of the
-    current statement, None where the item is not taken: what a library op computes in, its arguments do not tell.
+    `untyped` are tensors of which not even the type is known; `constants` are values of tensor constants by name.
+    `printed` is the dtype that the text shows for an item of the current statement, None where the item is not taken:
+    what a library op computes in, its arguments do not tell.
     """
 
     def __init__(self, graph: Graph) -> None:

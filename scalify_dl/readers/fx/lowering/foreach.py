@@ -26,8 +26,8 @@ def _register(name: str) -> None:
             raise Unsupported("lists of different lengths")
         if name in ("addcdiv", "addcmul") and len(args) > 3:  # their factors stand by keyword in the op of one tensor
             args, kwargs = args[:3], {"value": args[3]}
-        if any(isinstance(factor, Tensor) for factor in kwargs.values()):
-            raise Unsupported("factors that are a tensor")
+        if isinstance(factors := kwargs.get("value"), Tensor):
+            kwargs = {"value": [c.reshape(c.slice(factors, 0, n, n + 1), ()) for n in range(count)]}
         return [
             one(c, *(_at(arg, n) for arg in args), **{key: _at(arg, n) for key, arg in kwargs.items()})
             for n in range(count)

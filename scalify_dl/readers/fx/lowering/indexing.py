@@ -237,15 +237,17 @@ def index_put(
         return c.add(x, whole_values) if accumulate else whole_values
     shape = broadcast_shape(*[i for _, i in given])
     dims = [d for d, _ in given]
-    if dims != list(range(len(dims))):
-        raise Unsupported("index_put that skips leading dims")
+    adjacent = dims == list(range(dims[0], dims[-1] + 1))
+    lead = dims[0] if adjacent else 0  # the dims of the index stand where the first indexed one was, else in front
+    rest = [n for d, n in enumerate(x.shape) if d not in dims]
+    updates = c.operand(values, x.dtype, (*rest[:lead], *shape, *rest[lead:]))
     made = c.producers.get(x)
-    whole = len(given) == 1 and given[0][1] in c.permutations and given[0][1].shape == x.shape[:1]
+    whole = dims == [0] and given[0][1] in c.permutations and given[0][1].shape == x.shape[:1]
     if made is not None and made.kind == "empty" and whole and not accumulate:
         x = c.splat(0, x.dtype, x.shape)  # every element is written: what was there does not matter
-    updates = c.operand(values, x.dtype, (*shape, *x.shape[len(dims) :]))
     places = {d: p[0] for d, i in given if (p := _position(c, i, x.shape[d], shape)) and shape[p[0]] == x.shape[d]}
-    if len(places) == len(given) - 1 == len(set(places.values())):  # one element in every row
+    leading = dims == list(range(len(dims)))
+    if leading and len(places) == len(given) - 1 == len(set(places.values())):  # one element in every row
         ((d, index),) = [(d, i) for d, i in given if d not in places]
         vector = c.broadcast(_wrapped(c, index, x.shape[d]), shape)
         return scatter_slices(c, x, [d], vector, updates, "sum" if accumulate else "replace", len(shape), places)
@@ -253,7 +255,7 @@ def index_put(
     vector = wrapped[0] if len(wrapped) == 1 else _vectors(c, wrapped, shape)
     if len(wrapped) == 1:
         vector = c.broadcast(vector, shape)
-    return scatter_slices(c, x, dims, vector, updates, "sum" if accumulate else "replace", len(shape))
+    return scatter_slices(c, x, dims, vector, updates, "sum" if accumulate else "replace", len(shape), lead=lead)
 
 
 def _wrapped(c: Context, i: Tensor, size: int) -> Tensor:
@@ -263,12 +265,12 @@ def _wrapped(c: Context, i: Tensor, size: int) -> Tensor:
 
 def scatter_slices(
     c: Context, x: Tensor, dims: list[int], index: Tensor, updates: Tensor, reducer: str, rank: int,
-    batched: Mapping[int, int] = MappingProxyType({}),
+    batched: Mapping[int, int] = MappingProxyType({}), lead: int = 0,
 ) -> Tensor:  # fmt: skip
-    """Whole slices of x's other dims, written or accumulated at every index (`rank` index dims lead in the updates);
-    `batched` dims of x go along with a dim of the index."""
+    """Whole slices of x's other dims, written or accumulated at every index (`rank` index dims stand in the updates
+    behind `lead` others); `batched` dims of x go along with a dim of the index."""
     numbers = {
-        "update_window_dims": list(range(rank, len(updates.shape))),
+        "update_window_dims": [d for d in range(len(updates.shape)) if not lead <= d < lead + rank],
         "inserted_window_dims": dims,
         "scatter_dims_to_operand_dims": dims,
         "input_batching_dims": sorted(batched),

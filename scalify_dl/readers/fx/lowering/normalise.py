@@ -1,17 +1,15 @@
-"""Softmax, normalisations and losses, with their backwards, as primitives."""
+"""Softmax and normalisations, with their backwards, as primitives."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
 from math import inf, prod
 
 from scalify_dl.ir.graph import Tensor
 
 from ..dtypes import is_floating
-from .core import Context, Number, Unsupported, lower
+from .core import Context, Unsupported, lower
 from .dims import axis
-from .indexing import along
 from .reductions import mean_of
 from .views import Lazy, dtype_of
 
@@ -196,107 +194,6 @@ def native_group_norm(
     out = out if weight is None else c.multiply(out, c.spread(weight, x.shape, [1]))
     out = out if bias is None else c.add(out, c.spread(bias, x.shape, [1]))
     return out, c.reshape(mean, (n, groups)), c.reshape(rstd, (n, groups))
-
-
-# --- losses ----------------------------------------------------------------------------------------------------------
-
-
-def _reduced(c: Context, losses: Tensor, weight: Tensor, reduction: int) -> tuple[Tensor, Tensor]:
-    """(loss, total weight); reduction 0 none, 1 mean, 2 sum."""
-    total = c.reduce(weight, range(len(weight.shape)), "sum")
-    if reduction == 0:
-        return losses, total
-    summed = c.reduce(losses, range(len(losses.shape)), "sum")
-    return (c.divide(summed, total) if reduction == 1 else summed), total
-
-
-@lower("aten.nll_loss_forward", "aten.nll_loss2d_forward")
-def nll_loss_forward(
-    c: Context, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int
-) -> tuple[Tensor, Tensor | Lazy]:
-    """−x[target] where the target is not ignored, averaged over those."""
-    if weight is not None or "2d" in c.target:
-        raise Unsupported("nll_loss with class weights or spatial dims")
-    valid = c.compare("NE", target, ignore_index)
-    safe = c.select(valid, target, 0, dtype=target.dtype)
-    losses = c.unary("negate", along(c, x, len(x.shape) - 1, safe))
-    loss, total = _reduced(c, c.select(valid, losses, 0, dtype=x.dtype), c.convert(valid, x.dtype), reduction)
-    return loss, total if reduction else _no_total
-
-
-def _no_total() -> Tensor:
-    raise Unsupported("the total weight of losses that are not reduced")
-
-
-@lower("aten.nll_loss", "aten.nll_loss_nd")
-def nll_loss(
-    c: Context, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100
-) -> Tensor:
-    if len(x.shape) > 2:
-        raise Unsupported("nll_loss with spatial dims")
-    return nll_loss_forward(c, x, target, weight, reduction, ignore_index)[0]
-
-
-@lower("aten.nll_loss_backward", "aten.nll_loss2d_backward")
-def nll_loss_backward(
-    c: Context, grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int,
-    total_weight: Tensor,
-) -> Tensor:  # fmt: skip
-    """−grad / total at each target that is not ignored, zero elsewhere."""
-    if weight is not None or "2d" in c.target:
-        raise Unsupported("nll_loss with class weights or spatial dims")
-    amount = c.unary("negate", c.divide(grad, total_weight) if reduction == 1 else grad)
-    valid = c.compare("NE", target, ignore_index)
-    hit = c.compare(
-        "EQ", c.spread(target, x.shape, range(len(target.shape))), c.iota(target.dtype, x.shape, len(x.shape) - 1)
-    )
-    picked = c.binary("and", hit, c.spread(valid, x.shape, range(len(target.shape))))
-    each = c.spread(amount, x.shape, range(len(target.shape))) if amount.shape else c.broadcast(amount, x.shape)
-    return c.select(picked, each, 0, dtype=x.dtype)
-
-
-@lower("aten.cross_entropy_loss")
-def cross_entropy_loss(
-    c: Context, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-) -> Tensor:  # fmt: skip
-    if label_smoothing or is_floating(target.dtype) or len(x.shape) > 2:
-        raise Unsupported("cross entropy with label smoothing, probabilities or spatial dims")
-    return nll_loss(c, log_softmax(c, x, len(x.shape) - 1), target, weight, reduction, ignore_index)
-
-
-def _loss(c: Context, losses: Tensor, reduction: int) -> Tensor:
-    dims = range(len(losses.shape))
-    return losses if reduction == 0 else mean_of(c, losses, dims) if reduction == 1 else c.reduce(losses, dims, "sum")
-
-
-@lower("aten.mse_loss", "aten.l1_loss")
-def mse_loss(c: Context, x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
-    distance = c.subtract(x, target)
-    return _loss(c, c.unary("abs", distance) if "l1" in c.target else c.multiply(distance, distance), reduction)
-
-
-@lower("aten.mse_loss_backward")
-def mse_loss_backward(c: Context, grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
-    count = prod(x.shape)
-    factor: Number = Fraction(2, count) if reduction == 1 and count else 2
-    return c.multiply(c.multiply(c.subtract(x, target), grad), factor)
-
-
-@lower("aten.binary_cross_entropy_with_logits")
-def bce_with_logits(
-    c: Context,
-    x: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    pos_weight: Tensor | None = None,
-    reduction: int = 1,
-) -> Tensor:
-    """(1 − target) · x + softplus(−x)"""
-    if weight is not None or pos_weight is not None:
-        raise Unsupported("binary cross entropy with weights")
-    losses = c.add(c.multiply(c.subtract(1, target), x), c.unary("softplus", c.unary("negate", x)))
-    return _loss(c, losses, reduction)
 
 
 # --- the same under other names --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from math import prod
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 
-from ..dtypes import TORCH, promote
+from ..dtypes import TORCH, is_integer, promote
 from .core import Context, Number, Unsupported, lower
 from .dims import axes, axis, broadcast_shape
 
@@ -53,8 +53,14 @@ def view_as(c: Context, x: Tensor, other: Tensor) -> Tensor:
 
 
 @lower("aten.view.dtype", "aten.view_copy.dtype", "aten.bitcast")
-def view_dtype(c: Context, x: Tensor, dtype: str) -> Tensor:
-    raise Unsupported("reinterpretation of bits as another dtype")
+def view_dtype(c: Context, x: Tensor, dtype: object) -> Tensor:
+    """The bits of integers as another type of integers; those of reals hang on how each op rounds."""
+    wanted = dtype_of(dtype)
+    if wanted == x.dtype:
+        return x
+    if not (is_integer(wanted) and is_integer(x.dtype)) or wanted[1:] != x.dtype[1:]:
+        raise Unsupported("reinterpretation of bits as another dtype")
+    return c.emit("bitcast-convert", (x,), wanted, x.shape, None, {"from": [x.dtype]})
 
 
 @lower("aten.unsqueeze", "aten.unsqueeze_copy")
@@ -182,8 +188,14 @@ def slice_(
 @lower("aten.narrow", "aten.narrow_copy")
 def narrow(c: Context, x: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
     d = axis(dim, len(x.shape))
-    if isinstance(start, Tensor):
-        raise Unsupported("a start that depends on data")
+    if not 0 <= length <= x.shape[d]:
+        raise InputError(f"{length} elements are outside of dim {d} of {x.type}")
+    if isinstance(start, Tensor):  # within the dim, else torch refuses it
+        first = c.reshape(start, ())
+        first = c.select(c.compare("LT", first, 0), c.add(first, x.shape[d]), first, dtype=first.dtype)
+        starts = [first if e == d else c.scalar(0, first.dtype) for e in range(len(x.shape))]
+        shape = (*x.shape[:d], length, *x.shape[d + 1 :])
+        return c.emit("dynamic-slice", (x, *starts), x.dtype, shape, {"sizes": list(shape)})
     start = start + x.shape[d] if start < 0 else start
     if not 0 <= start <= start + length <= x.shape[d]:
         raise InputError(f"{length} elements from {start} on are outside of dim {d} of {x.type}")
