@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from scalify_dl.readers.fx.annotation import Annotations
 
 from .captures import Refused, readable
-from .world import Program, Step, Tensor, Var
+from .world import Program, Step, Tensor, Var, items
 
 PATIENCE = 20.0
 """Seconds that ranks wait for each other."""
@@ -134,6 +134,9 @@ def _waiting(op: Any) -> Any:
         for item in out if isinstance(out, tuple) else (out,):
             if isinstance(item, torch.ScriptObject):
                 item.wait()
+        if "c10d_functional" in str(op) or "c10d_functional" in getattr(op, "__name__", ""):
+            for _, x in items(out):
+                torch.ops._c10d_functional.wait_tensor(x)
         return out
 
     return call

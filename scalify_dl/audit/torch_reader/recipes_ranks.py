@@ -53,6 +53,7 @@ class RankWorld:
                 gives.append(out)
             return out
 
+        call.__name__ = str(op)
         w.program.steps.append(Step(call, tuple(args), kwargs, ()))
         try:
             env, inputs = played(self.program())[0]

@@ -6,6 +6,7 @@ import ast
 import inspect
 import json
 import os
+import random
 import signal
 import textwrap
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ from scalify_dl.audit.children import Say  # noqa: E402
 from scalify_dl.audit.torch_reader import campaign, one  # noqa: E402
 from scalify_dl.audit.torch_reader.captures import CAPTURES  # noqa: E402
 from scalify_dl.audit.torch_reader.compare import Outcome, outcome  # noqa: E402
+from scalify_dl.audit.torch_reader.ranks import RankProgram, Said  # noqa: E402
+from scalify_dl.audit.torch_reader.recipes_ranks import overloads_of_ranks  # noqa: E402
 from scalify_dl.audit.torch_reader.report import Found, Report  # noqa: E402
 from scalify_dl.audit.torch_reader.world import Program, Step, Var  # noqa: E402
 from scalify_dl.cli import app  # noqa: E402
@@ -221,3 +224,62 @@ def test_every_argument_of_a_lowering_is_read() -> None:
             if parameter not in read and not parameter.startswith("_") and parameter not in WITHOUT_EFFECT | {"c"}:
                 unread.add((name, parameter))
     assert unread == set()
+
+
+def test_a_tensor_that_is_perhaps_one_whose_view_changed_has_no_known_type() -> None:
+    """`contiguous` hands back its operand, which `t_` turns: the other name sees it turned."""
+    steps = [
+        Step(aten.contiguous.default, (Var(-1),), {}, ((0, ()),)),
+        Step(aten.t_.default, (Var(-1),), {}, ((1, ()),)),
+        Step(aten.exp.default, (Var(0),), {}, ((2, ()),)),
+    ]
+    program = Program([torch.ones(2, 3)], steps)
+    text, want, _ = CAPTURES["written"](program)
+    found = outcome(text, program.fresh(), want)
+    assert (found.failure, found.refused, "aten.exp.default" in found.unknown) == (None, None, True)
+
+
+@pytest.mark.parametrize(("second", "wrong"), [(aten.sgn.default, None), (aten.neg.default, "1 of 4 elements differ")])
+def test_what_a_kernel_cancels_counts_as_rounding(second: Any, wrong: str | None, monkeypatch: Any) -> None:
+    """gelu of -7 is -9e-12, or 0 where 1 + erf(-7 / √2) is rounded; a number that is wrong by more is told."""
+    steps = [Step(aten.gelu.default, (Var(-1),), {}, ((0, ()),)), Step(second, (Var(0),), {}, ((1, ()),))]
+    program = Program([torch.tensor([-4.0, -0.875, -7.0, 2.75])], steps)
+    text, want, _ = CAPTURES["written"](program)
+    if wrong is not None:
+        want[1] = want[1] + torch.tensor([0.0, 0.001, 0.0, 0.0])
+    found = outcome(text, program.fresh(), want)
+    assert found.failure is None if wrong is None else wrong in str(found.failure)
+
+
+def _of_ranks(seeds: range) -> list[Found]:
+    allowed = overloads_of_ranks()[0]
+    missing = {o.name: {""} for o in allowed}
+    return [one.of_ranks(lambda text: None, Report(missing), random.Random(n), Found(n)) for n in seeds]
+
+
+def test_programs_of_several_ranks_are_read_as_ranks_compute_them() -> None:
+    found = _of_ranks(range(12))
+    assert [f.failure for f in found if f.failure is not None] == []
+    assert sum(f.checked for f in found) > 100
+
+
+def test_a_wrong_lowering_of_a_collective_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(c: Any, x: Any, src: int, *group: object) -> Any:
+        return LOWERINGS["c10d_functional.all_reduce"](c, x, "max", *group)
+
+    monkeypatch.setitem(LOWERINGS, "_c10d_functional.broadcast", wrong)
+    program = RankProgram(
+        Program(
+            [torch.tensor([1.0, 5.0])],
+            [Step(torch.ops._c10d_functional.broadcast.default, (Var(-1), 1, Said("group")), {}, ((0, ()),))],
+        ),
+        [[0, 2], [1, 3]],
+        [[torch.full((2,), float(n))] for n in (2, 3, 4)],
+    )
+    tried = one.attempt(program, one.RANKS)
+    assert not isinstance(tried, str)
+    assert tried[0].failure is not None
+    monkeypatch.undo()
+    tried = one.attempt(program, one.RANKS)
+    assert not isinstance(tried, str)
+    assert (tried[0].failure, tried[0].refused, tried[0].unknown) == (None, None, {})
