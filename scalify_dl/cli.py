@@ -239,14 +239,14 @@ def audit(
 @_command()
 def check(
     certificate: Annotated[Path, Argument("CERT", help="What --certificate wrote.")],
-    directory: FactsDir,
+    inputs: Annotated[list[Path], Argument("FACTS...", help="The facts directory, or the inputs of a schedule.")],
     rules: Rules = None,
     json: Json = False,
 ) -> int:
-    """Replay a proof against the facts with the independent checker."""
+    """Replay a proof against the facts, or a verdict on a schedule against its files, with the independent checker."""
     from scalify_dl.commands import check as command
 
-    return command.check(certificate, directory, tuple(rules or ()), as_json=json)
+    return command.check(certificate, inputs, tuple(rules or ()), as_json=json)
 
 
 @_command()
@@ -262,6 +262,7 @@ def schedule(
     plot: Annotated[
         Path | None, Option("--plot", metavar="F", help="Draw the timeline: a .svg, or a .html to zoom in.")
     ] = None,
+    certificate: CertificateOut = None,
     timeout: Timeout = None,
     json: Json = False,
 ) -> int:
@@ -269,8 +270,9 @@ def schedule(
     from scalify_dl.commands import schedule as command
 
     status = command.schedule(
-        inputs, sends=sends, streams=streams, durations=durations, timeout=timeout, as_json=json, picture=plot
-    )
+        inputs, sends=sends, streams=streams, durations=durations, timeout=timeout, as_json=json, picture=plot,
+        certificate=certificate,
+    )  # fmt: skip
     return status
 
 

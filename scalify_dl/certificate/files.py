@@ -28,9 +28,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scalify_dl.whole import replacing
+
 FORMAT = "scalify-dl"
 VERSION = 3
 _BLOCK = 1 << 20
+_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 class CertificateError(Exception):
@@ -101,3 +104,16 @@ def read_lines(path: Path) -> Iterator[Any]:
         raise CertificateError(f"the file is damaged: {error}") from None
     if first.get("sha256") != digest.hexdigest():
         raise CertificateError("it was changed after it was written: its lines have another hash")
+
+
+def write_lines(path: Path, lines: Iterable[Any]) -> None:
+    """Write a certificate of these values, which follow the first line; it appears whole or not at all. The same lines
+    give the same file."""
+    import gzip  # where a certificate is written
+    import hashlib
+
+    body = "".join(_dumps(line) + "\n" for line in lines).encode()
+    first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
+    with replacing(path) as draft, draft.open("wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as file:
+        file.write(json.dumps(first).encode() + b"\n")
+        file.write(body)

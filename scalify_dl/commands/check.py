@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+from scalify_dl.certificate import schedules
 from scalify_dl.certificate.check import Checker
 from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
@@ -17,15 +20,18 @@ from .progress import progress
 from .run import load
 
 
-def check(certificate: Path, directory: Path, rules: tuple[Path, ...], *, as_json: bool) -> int:
+def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *, as_json: bool) -> int:
     """Status 0 for an accepted certificate, 3 for one that is rejected; bad input where there is none."""
     if not certificate.is_file():
         raise InputError(
             "no such certificate", file=certificate, hint="`dlverify run FACTS --certificate F` writes one"
         )
-    if not directory.is_dir():
-        raise InputError("no such facts directory", file=directory)
     try:
+        if (said := schedules.settings(certificate)) is not None:
+            return _schedule(certificate, inputs, said, as_json)
+        if len(inputs) != 1 or not inputs[0].is_dir():
+            raise InputError("no such facts directory", file=inputs[0], expected="the directory of the facts")
+        (directory,) = inputs
         facts = load(directory)  # facts that contradict each other are bad input, whatever is proved from them
         with paused(), progress("replaying the proof"):
             found = Checker(rule_files(rules), rules_dir()).replay(certificate, facts)
@@ -46,4 +52,29 @@ def check(certificate: Path, directory: Path, rules: tuple[Path, ...], *, as_jso
         print(f"accepted: {found.steps:,} steps, {len(found.outputs)} outputs, {len(found.assumptions)} assumptions")
         for dist, base, layout in found.outputs:
             print(f"  {dist} = {base}  {layout}")
+    return 0
+
+
+def _schedule(certificate: Path, inputs: Sequence[Path], said: dict[str, Any], as_json: bool) -> int:
+    """A certificate of a schedule: its files are read again, as it says."""
+    from scalify_dl.schedule.certificate import tables_of
+    from scalify_dl.schedule.run import MAIN
+    from scalify_dl.schedule.verdict import name
+
+    from .schedule import read
+
+    streams, times = said.get("streams"), said.get("durations")
+    if not isinstance(streams, str) or not isinstance(times, dict) or not isinstance(said.get("sends"), list):
+        raise CertificateError("it does not say how its files are read")
+    with paused(), progress("replaying the schedule"):
+        facts = read(inputs, streams, times)
+        found = schedules.replay(certificate, rules_dir() / MAIN, rules_dir(), tables_of(facts), facts.assumptions)
+    sends = [name(capacity) for capacity in said["sends"]]
+    if as_json:
+        stated = [{"tensor": "", "text": text, "why": "schedule"} for text in found.assumptions]
+        told = {"accepted": True, "verdict": found.verdict, "sends": sends, "assumptions": stated, "rows": found.rows}
+        print(json.dumps(told, indent=2))
+    else:
+        print(f"accepted: {found.verdict}, {found.rows:,} rows, {len(found.assumptions)} assumptions")
+        print(f"  {' and '.join(sends)}")
     return 0

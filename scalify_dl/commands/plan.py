@@ -44,7 +44,7 @@ def report_on(prepared: Prepared, options: Options) -> Report:
     with progress("running the rules") as say:
         options = replace(options, mend=False)  # edits of the folded program are none of the plan
         analysis = analyse(prepared.facts, options, interruptible=True)
-        report = conclude(analysis, say)
+        report = conclude(analysis, say, prepared.in_time)
         if options.out:
             from scalify_dl.prove.results import write_results
 
@@ -54,6 +54,7 @@ def report_on(prepared: Prepared, options: Options) -> Report:
         outputs += [OutputVerdict("", "", name, "", Verdict.UNKNOWN, reason=why) for name, why in prepared.missing]
         verdict = overall([report.verdict, *(o.verdict for o in outputs)])
         found = prepared.findings + [_missing(prepared, name, why) for name, why in prepared.missing]
+        found += report.findings
         found += value_findings(report.frontier, prepared.origins, prepared.plan, found, report.downstream)
         report = replace(
             report, verdict=verdict, outputs=outputs, findings=found, picture=picture(prepared),

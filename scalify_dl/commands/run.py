@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
+from scalify_dl.ir.origin import Origin, has_order
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
-from scalify_dl.prove.verdict import Report, Verdict, overall
+from scalify_dl.prove.verdict import InTime, Report, Verdict, overall
 from scalify_dl.report.conclude import conclude
 
 from .progress import progress
@@ -26,8 +27,14 @@ def verify(pair: Capture, options: Options) -> int:
     """Export in memory, run, print; the exit status."""
     check_outputs(options)
     with progress("reading the programs"):
-        facts = pair.load()
-    return print_report(_conclude(facts, options), options)
+        origins: list[Origin] = []
+        facts = pair.load(origins)
+        timed = None
+        if has_order(origins):
+            from scalify_dl.schedule.programs import in_time  # where there is an order to be checked
+
+            timed = in_time(origins, len(facts.ranks))
+    return print_report(_conclude(facts, options, timed), options)
 
 
 def run(directory: Path, options: Options) -> int:
@@ -68,10 +75,10 @@ def expected_verdict(directory: Path) -> Verdict | None:
         ) from error
 
 
-def _conclude(facts: Facts, options: Options) -> Report:
+def _conclude(facts: Facts, options: Options, timed: InTime | None = None) -> Report:
     with progress("running the rules") as say:
         analysis = analyse(facts, options, interruptible=True)
-        report = conclude(analysis, say)
+        report = conclude(analysis, say, timed)
         if options.out:
             from scalify_dl.prove.results import write_results
 

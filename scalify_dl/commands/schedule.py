@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
@@ -13,6 +13,7 @@ from scalify_dl.garbage import paused
 from scalify_dl.schedule.plot import check_place, plot
 from scalify_dl.schedule.read import read_schedule
 from scalify_dl.schedule.run import settings
+from scalify_dl.schedule.tables import Schedule
 from scalify_dl.schedule.terminal import render
 from scalify_dl.schedule.verdict import judge
 
@@ -26,23 +27,39 @@ def schedule(
     timeout: float | None,
     as_json: bool,
     picture: Path | None = None,
+    certificate: Path | None = None,
 ) -> int:
     """Read, decide, print; the exit status."""
     capacities = settings(sends)
     times = _durations(durations)
     if picture is not None:
         check_place(picture)
+    if certificate is not None and (not certificate.parent.is_dir() or certificate.is_dir()):
+        raise InputError("cannot write here", file=certificate, expected="a file in an existing directory")
     with paused():
-        facts = read_schedule(inputs, streams=streams, durations=times)
+        facts = read(inputs, streams, times)
         result = judge(facts, capacities, timeout=timeout)
         if picture is not None:
             plot(facts, result.outcomes[0], picture)
+        if certificate is not None:
+            from scalify_dl.schedule.certificate import write
+
+            write(certificate, facts, result, {"sends": capacities, "streams": streams, "durations": times})
     usage = resource.getrusage(resource.RUSAGE_SELF)
     result.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
     print(json.dumps(result.as_object(), indent=2, ensure_ascii=False) if as_json else render(result), end="")
     if as_json:
         print()
     return result.verdict.exit_code
+
+
+def read(inputs: Sequence[Path], streams: str, times: Mapping[str, int]) -> Schedule:
+    """The schedule of files, or of a plan."""
+    if len(inputs) == 1 and inputs[0].is_dir():
+        from scalify_dl.plans.schedule import read_plan
+
+        return read_plan(inputs[0])
+    return read_schedule(inputs, streams=streams, durations=times)
 
 
 def _durations(text: str) -> dict[str, int]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from operator import eq, ge, gt, le, lt, ne
 
+from scalify_dl.ir.origin import SCHEDULE
 from scalify_dl.ir.shapes import Type
 from scalify_dl.ir.vocabulary import words
 
@@ -39,7 +40,7 @@ def check_regions(facts: Facts, types: Types) -> None:
     operands, results = ordered(facts["operand"]), ordered(facts["result"])
     inputs, outputs = ordered(facts["input"]), ordered(facts["output"])
     counter = Counter(facts, types)
-    assumed = {row[0] for row in facts["assume"]}
+    assumed = {row[0] for row in facts["assume"] if row[2] != SCHEDULE}
 
     def typed(tensors: Iterable[str]) -> list[Type]:
         return [types[t] for t in tensors]

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scalify_dl.facts.model import Facts
+from scalify_dl.ir.origin import Origin
 from scalify_dl.readers.sizes import Sizes
 
 
@@ -20,8 +21,8 @@ class Capture:
     facts: Path | None = None
     sizes: Sizes = field(default_factory=Sizes)
 
-    def load(self) -> Facts:
-        """The facts."""
+    def load(self, origins: list[Origin] | None = None) -> Facts:
+        """The facts; the distributed programs are added to `origins`."""
         if self.facts is not None:
             from scalify_dl.facts.files import load
             from scalify_dl.facts.ranks import written_out
@@ -32,4 +33,4 @@ class Capture:
         from scalify_dl.pairing.export import export
 
         assert self.base is not None
-        return export(self.base, self.dist, self.mesh, self.relate, self.sizes)
+        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins)

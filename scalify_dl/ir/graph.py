@@ -146,6 +146,7 @@ class Graph:
     `ignored_inputs` and `ignored_outputs` count non-tensors that were dropped. `aliases` are names of the dump that
     were resolved to a tensor of another name (copies, views that change nothing). `reductions` are names of reductions
     of collectives that the dump does not print. `outside` says what the program does and the dump does not say.
+    `asynchronous` says that the program issues operations for which it waits later.
     """
 
     name: str = ""
@@ -161,6 +162,7 @@ class Graph:
     aliases: dict[str, Tensor] = field(default_factory=dict)
     reductions: set[str] = field(default_factory=set)
     outside: list[str] = field(default_factory=list)
+    asynchronous: bool = False
 
     def input(
         self,

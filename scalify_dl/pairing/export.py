@@ -22,6 +22,7 @@ from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
 from scalify_dl.ir.layout import Layout
 from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.origin import IN_TIME, SCHEDULE, Origin
 from scalify_dl.ir.placement import Placement
 from scalify_dl.ir.shapes import check
 from scalify_dl.ir.vocabulary import GROUPED
@@ -50,12 +51,13 @@ def export(
     mesh: str | Mesh,
     relate: str | Path | Relations | None = None,
     sizes: Sizes | None = None,
+    origins: list[Origin] | None = None,
 ) -> Facts:
     """The facts of a baseline and a distributed program.
 
     `base` and `dist` are dumps (HLO text, StableHLO, FX text); one `dist` file is an SPMD program, several are ranks
     0 … n-1 in row-major order of the mesh. `mesh` is `dp=2,tp=4` text or a `Mesh`; `relate` a relations file; `sizes`
-    are those that the dumps leave open.
+    are those that the dumps leave open. The distributed programs are added to `origins`.
     Raises InputError for bad input.
     """
     mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
@@ -64,6 +66,8 @@ def export(
     with paused():
         base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes)
         facts = tables(base_graph, dist_graphs, mesh, relations, joined=True)
+        if origins is not None:
+            origins += map(Origin.of, dist_graphs)
         check_meaning(facts)  # what describes no program is told here as it is of facts that are read
         return facts
 
@@ -141,6 +145,8 @@ def _written(
     for expected, guessed in zip(paired.expected, paired.guessed, strict=True):
         facts.extend("expect", ((ids[d], ids[b], text) for (d, b), text in expected.items()))
         facts.extend("assume", ((ids[tensor], clean(text), why) for tensor, text, why in guessed))
+    if facts["expect"] and (len(dists) > 1 or any(graph.asynchronous for graph in dists)):
+        facts.add("assume", facts["expect"][0][0], IN_TIME, SCHEDULE)
     for tensor, (lo, hi, why) in paired.bounds.items():
         facts.add("range", ids[tensor], lo, hi, why)
     check_premises(facts)

@@ -9,6 +9,10 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
 from scalify_dl.finding import Finding
 from scalify_dl.garbage import paused
+from scalify_dl.prove.verdict import InTime
+from scalify_dl.schedule.programs import concluded
+from scalify_dl.schedule.run import settings
+from scalify_dl.schedule.verdict import judge
 
 from .check import check
 from .findings import ERROR, about, findings
@@ -16,6 +20,7 @@ from .fold import CannotRun, Fold, Folded
 from .given import NotFolded
 from .model import Op, Side, read_side
 from .outputs import LOSS, Conclusion
+from .schedule import lower_plan
 from .slots import slots
 from .tables import Tables
 from .traits import Traits
@@ -41,6 +46,8 @@ class Prepared:
     origins: dict[str, Op] = field(default_factory=dict)
     """Op of the facts → op of the plan."""
     notes: list[str] = field(default_factory=list)
+    in_time: InTime | None = None
+    """Whether ranks may hang or race, where messages and collectives wait for each other."""
     broken: bool = False
     """Whether the rules found an error, told or explained by what is told."""
 
@@ -79,6 +86,7 @@ def prepare(directory: Path) -> Prepared:
                 out.findings.append(about(plan, [plan.ops[problem.op]], NOT_FOLDED, "difference", str(problem)))
             return out
         out.missing = outputs.missing
+        out.in_time = concluded(judge(lower_plan(plan, named=False), settings("both")))
         out.facts = _facts(out, folded)
         pairs = [(row[0], row[1]) for row in out.facts["expect"]]
         out.names = dict(zip(pairs, outputs.names, strict=True))

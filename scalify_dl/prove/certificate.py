@@ -6,25 +6,20 @@ the recursion of `holds` and what is concluded from it, as far as outputs need i
 
 from __future__ import annotations
 
-import gzip
-import hashlib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scalify_dl.certificate.files import FORMAT, VERSION, own_rules, rule_names, table_hash
+from scalify_dl.certificate.files import own_rules, rule_names, table_hash, write_lines
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.certificate.structure import DECIDED, Structure
 from scalify_dl.certificate.terms import Apply, RuleError, RuleSet, atoms, parts
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import Derivation, Program, rules_dir
-from scalify_dl.whole import replacing
 
 from .pipeline import Analysis, fact_relations, rule_files
 from .verdict import Report
 
-_dumps = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _MANY = 1000
 """Values a line."""
 
@@ -37,7 +32,7 @@ def write(analysis: Analysis, report: Report, path: Path) -> None:
     outputs = [(o.tensor, o.base_tensor, o.layout) for o in report.outputs]
     try:
         rules = read_rules(rule_files(analysis.options.rules))
-        _write_lines(path, map(_dumps, lines_of(program, rules, rules_dir(), tables, outputs)))
+        write_lines(path, lines_of(program, rules, rules_dir(), tables, outputs))
     except RuleError as error:
         raise InputError(
             f"no certificate can be written, for the checker does not understand the rules: {error}",
@@ -116,13 +111,3 @@ def order_of_texts(program: Program, rules: RuleSet) -> dict[str, int]:
             columns |= {(atom.relation, i) for i, term in enumerate(atom.args) if term in asked}
     numbers = {n for relation, i in columns for n in program.array(relation)[:, i].tolist()}
     return {program.symbol(n): n for n in sorted(numbers)}
-
-
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write a certificate of these lines, which follow the first; it appears whole or not at all. The same lines give
-    the same file."""
-    body = "".join(line + "\n" for line in lines).encode()
-    first = {"certificate": FORMAT, "version": VERSION, "sha256": hashlib.sha256(body).hexdigest()}
-    with replacing(path) as draft, draft.open("wb") as raw, gzip.GzipFile("", "wb", 1, raw, mtime=0) as file:
-        file.write(json.dumps(first).encode() + b"\n")
-        file.write(body)

@@ -72,6 +72,15 @@ class Assumption:
 
 
 @dataclass(frozen=True)
+class InTime:
+    """What a check of the order of things says: races, deadlocks, what it assumes."""
+
+    verdict: Verdict
+    findings: tuple[Finding, ...] = ()
+    assumptions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class RootCause:
     """A frontier op: all its operands correspond to baseline tensors and its result does not."""
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from scalify_dl.errors import InputError
+from scalify_dl.ir.origin import SCHEDULE
 from scalify_dl.prove.assumptions import Accepted
 from scalify_dl.prove.own_rules import rules_assumed
 from scalify_dl.prove.pipeline import INTERRUPTED, Analysis
-from scalify_dl.prove.verdict import Assumption, OutputVerdict, Report, Verdict, overall
+from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, Verdict, overall
 from scalify_dl.prove.view import View
 
 from .localisation import root_causes
@@ -129,19 +130,25 @@ def _title(view: View) -> str:
     return f"{named} on mesh {mesh}" if named else f"mesh {mesh}"
 
 
-def _assumptions(view: View, accept: Path | None, rules: Iterable[Path]) -> list[Assumption]:
+def _assumptions(view: View, accept: Path | None, rules: Iterable[Path], in_time: InTime | None) -> list[Assumption]:
     accepted = Accepted.load(accept) if accept else Accepted()
     found = {Assumption(view.name(tensor), text, why) for tensor, text, why in view.results("assumption")}
+    if in_time is not None:
+        found = {a for a in found if a.why != SCHEDULE}
+        found |= {Assumption("", text, SCHEDULE) for text in in_time.assumptions}
     found |= {Assumption(*row) for row in rules_assumed(rules)}
     return [accepted.mark(a) for a in sorted(found, key=lambda a: (a.why, a.tensor, a.text))]
 
 
-def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: None) -> Report:
-    """The report on a run. InputError where the premises contradict each other or nothing was checked."""
+def conclude(
+    analysis: Analysis, progress: Callable[[str], None] = lambda text: None, in_time: InTime | None = None
+) -> Report:
+    """The report on a run; `in_time` takes the place of the assumption that nothing races or hangs. InputError where
+    the premises contradict each other or nothing was checked."""
     view, options = analysis.view, analysis.options
     refuse_contradictions(view)
     outputs = _outputs(view, analysis.stopped)
-    assumptions = _assumptions(view, options.accept, options.rules)
+    assumptions = _assumptions(view, options.accept, options.rules, in_time)
     notes = [analysis.stopped] if analysis.stopped else []
 
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
@@ -167,7 +174,7 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
             notes += stops_elsewhere(causes, mending)
             causes = mended_causes(view, mending, causes)
 
-    verdict = overall([o.verdict for o in outputs])
+    verdict = overall([*(o.verdict for o in outputs), *([in_time.verdict] if in_time else [])])
     fresh = [a for a in assumptions if not a.accepted]
     if options.strict and fresh and verdict is Verdict.PROVED:
         verdict = Verdict.UNKNOWN
@@ -180,6 +187,7 @@ def conclude(analysis: Analysis, progress: Callable[[str], None] = lambda text: 
         downstream=sum(1 for _ in view.results("downstream")),
         unrelated_inputs=_unrelated_inputs(view) if open_outputs and not analysis.stopped else [],
         scope=scope(view),
+        findings=list(in_time.findings) if in_time else [],
         notes=notes,
         assumptions=assumptions,
         counterexample=numbers.example if numbers is not None else None,

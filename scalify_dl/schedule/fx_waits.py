@@ -8,58 +8,149 @@ memory with, is read from the table of torch's own schemas; views touch nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.readers.fx.aliases import Argument, Effect, effect_of
+from scalify_dl.readers.fx.annotation import UNTIMED, Annotations, beside, load_annotations
 from scalify_dl.readers.fx.reader import Module, Statement, parse
 from scalify_dl.readers.fx.syntax import Call, Item, Ref
 
-from .tables import Named, Schedule
+from .tables import APART, Named, Schedule
 
 SPACES = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 """Namespaces of operators that are issued and not waited for."""
+MESSAGES = ("isend", "irecv", "batch_p2p_ops")
+AT_ISSUE = (
+    "collectives and messages are awaited before their results are used, and find each other: the dump does not say"
+)
 AT_ONCE = ("wait_tensor", "_wrap_tensor_autograd")
 
 
-def read_fx(paths: Sequence[Path], texts: Sequence[str]) -> Schedule:
-    """One program a rank; each is looked at by itself."""
-    schedule = Schedule()
-    unknown: set[str] = set()
+Groups = Mapping[str, Sequence[Sequence[int]]]
+"""All groups that a name stands for."""
+
+
+def read_fx(
+    paths: Sequence[Path], texts: Sequence[str], streams: str = "pair", groups: Groups | None = None
+) -> Schedule:
+    """One program for all ranks, or one a rank. Of several, those collectives meet whose groups are known: from
+    `groups`, or from the annotation beside a file."""
+    made = _Ranks(streams == "rank", len(paths) > 1, groups or {})
+    modules: dict[Path, Module] = {}
     for rank, (path, text) in enumerate(zip(paths, texts, strict=True)):
-        module, _ = parse(text, str(path))
-        if module.modules:
+        if path not in modules:
+            modules[path], _ = parse(text, str(path))
+        if modules[path].modules:
             raise InputError(
-                f"the graph calls another one, {next(iter(module.modules))}", file=path,
+                f"the graph calls another one, {next(iter(modules[path].modules))}", file=path,
                 expected="one graph: what collectives do in called ones is not followed",
             )  # fmt: skip
-        unknown |= _Program(schedule, rank, path, module).unknown
-    schedule.assumptions.append("all members of a group call its collectives alike, and inputs share no memory")
-    if unknown:
-        names = ", ".join(sorted(unknown)[:8]) + (" …" if len(unknown) > 8 else "")
-        schedule.assumptions.append(f"operators of which no schema is known write nothing: {names}")
-    return schedule
+        _Program(made, rank, path, modules[path])
+    made.assume()
+    return made.schedule
+
+
+class _Ranks:
+    """What the programs of all ranks share: communicators, and what is assumed."""
+
+    def __init__(self, one_queue: bool, several: bool, groups: Groups) -> None:
+        self.schedule = Schedule()
+        self.one_queue, self.several, self.groups = one_queue, several, groups
+        self.beside: dict[Path, Annotations] = {}
+        self.comms: dict[tuple[tuple[int, ...], str], int] = {}
+        self.channels: dict[tuple[object, ...], int] = {}
+        self.counts: defaultdict[tuple[object, ...], int] = defaultdict(int)
+        self.unknown: dict[str, None] = {}
+        """Operators without a schema that ran while something was in flight."""
+        self.unmet: dict[str, None] = {}
+        """Groups of which nobody says who is in them."""
+        self.inputs_apart = False
+        """Whether it matters that inputs share no memory."""
+
+    def members(self, rank: int, path: Path, group: object) -> tuple[int, ...]:
+        """Ranks of a group; only the rank itself where programs are alike, or nobody knows."""
+        if not self.several:
+            return (rank,)
+        if isinstance(group, list | tuple) and all(isinstance(r, int) for r in group):
+            return tuple(group)
+        said = self.annotations(path).groups
+        known: list[Sequence[int]] = [g for g in self.groups.get(str(group), ()) if rank in g]
+        if not known and rank in said.get(str(group), ()):
+            known = [said[str(group)]]
+        if not known:
+            self.unmet[str(group)] = None
+        return tuple(known[0]) if known else (rank,)
+
+    def annotations(self, path: Path) -> Annotations:
+        """What is said beside a file."""
+        if path not in self.beside:
+            self.beside[path] = load_annotations(beside(path))
+        return self.beside[path]
+
+    def comm(self, members: tuple[int, ...], name: object) -> int:
+        """The communicator of some ranks."""
+        key = (members, "" if len(members) > 1 else str(name))
+        if key not in self.comms:
+            self.comms[key] = len(self.comms)
+            for m, rank in enumerate(members):
+                self.schedule.add("member", self.comms[key], m, rank)
+        return self.comms[key]
+
+    def channel(self, key: tuple[object, ...]) -> int:
+        """The channel of a group and tag between two ranks, which come last."""
+        if key not in self.channels:
+            self.channels[key] = len(self.channels)
+            source, target = key[-2:]
+            assert isinstance(source, int)
+            assert isinstance(target, int)
+            self.schedule.add("channel", self.channels[key], source, target)
+        return self.channels[key]
+
+    def next(self, key: tuple[object, ...]) -> int:
+        """Counts from 0."""
+        self.counts[key] += 1
+        return self.counts[key] - 1
+
+    def assume(self) -> None:
+        """Listed in the report."""
+        add = self.schedule.assumptions.append
+        if self.unmet:
+            add(f"all members of a group call its collectives alike: {_some(self.unmet)}")
+        if self.several and sum(len(members) > 1 for members, _ in self.comms) > 1 and not self.one_queue:
+            add(APART)
+        if self.inputs_apart:
+            add("inputs share no memory")
+        if self.unknown:
+            add(f"operators of which no schema is known write nothing: {_some(self.unknown)}")
+
+
+def _some(names: Iterable[str]) -> str:
+    found = sorted(names)
+    return ", ".join(found[:8]) + (" …" if len(found) > 8 else "")
 
 
 class _Program:
     """One file; memory is followed as sets of buffers that a value may be in."""
 
-    def __init__(self, schedule: Schedule, rank: int, path: Path, module: Module) -> None:
-        self.schedule, self.rank, self.path = schedule, rank, path
+    def __init__(self, ranks: _Ranks, rank: int, path: Path, module: Module) -> None:
+        self.ranks, self.rank, self.path = ranks, rank, path
+        self.schedule = schedule = ranks.schedule
         self.host = schedule.chain(rank, "compute")
-        self.stream = schedule.chain(rank, "collectives")
-        schedule.add("member", rank, 0, rank)
-        self.calls = 0
+        self.at_once = UNTIMED in ranks.annotations(path).outside
+        if self.at_once and AT_ISSUE not in schedule.assumptions:
+            schedule.assumptions.append(AT_ISSUE)
+        self.streams: dict[tuple[str, int], int] = {}
         self.last: int | None = None
+        self.given: set[int] = set()
         self.held: dict[str, frozenset[int]] = {}
         self.parts: defaultdict[str, dict[Any, frozenset[int]]] = defaultdict(dict)
         """Of tuples, by index."""
         self.indices: defaultdict[str, set[Any]] = defaultdict(set)
-        self.pending: dict[int, set[int]] = {}
-        """Collectives not waited for yet, with what they write."""
-        self.unknown: set[str] = set()
+        self.pending: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
+        """Collectives not waited for yet: what they touch, and what of it they write."""
         for parameter in module.parameters:
             self.held[parameter.name] = self.fresh(given=True)
         for statement in module.statements:
@@ -77,6 +168,7 @@ class _Program:
         buffer = self.schedule.buffer()
         if given:
             self.schedule.add("initial", buffer, 0, 1)
+            self.given.add(buffer)
         return frozenset([buffer])
 
     def memory(self, value: Any) -> frozenset[int]:
@@ -124,32 +216,92 @@ class _Program:
             return
         effect = effect_of(function, tuple(value.kwargs)) if "." in function else Effect()
         if effect is None:
-            self.unknown.add(function)
+            if self.pending:
+                self.ranks.unknown[function] = None
             effect = Effect()
-        written = frozenset().union(*(self.memory(self.given(value, a)) for a in effect.written))
+        written = frozenset().union(*(self.memory(self.operand(value, a)) for a in effect.written))
         if effect.metadata:
             written = frozenset()
-        shared = [self.memory(self.given(value, s.argument) if s.argument else list(value.args)) if s else None
+        shared = [self.memory(self.operand(value, s.argument) if s.argument else list(value.args)) if s else None
                   for s in effect.results]  # fmt: skip
         view = bool(shared) and not written and all(s is not None and s.sure for s in effect.results)
         results = self.results(statement, shared, [s is None or not s.sure for s in effect.results])
         if view and not results:
             return
-        apart = space in SPACES and packet not in AT_ONCE
-        e = self.event(self.stream if apart else self.host, named)
         reads = frozenset().union(*(self.memory(part) for part in (*value.args, *value.kwargs.values())))
-        self.touch("reads", e, reads)
-        self.touch("writes", e, written | results)
-        if apart:
-            self.schedule.add("collective", e, self.rank, self.calls, 0)
-            self.calls += 1
-            self.pending[e] = set(written | results)
+        apart = space in SPACES and packet not in AT_ONCE
+        if not apart:
+            issued = [self.event(self.host, named)]
+        elif packet in MESSAGES:
+            issued = self.messages(value, packet, named)
+        else:
+            issued = [self.collective(value, packet, named)]
+        for e in issued:
+            self.touch("reads", e, reads)
+            self.touch("writes", e, written | results)
+        self.distinct(reads | written, written)
+        for e in issued if apart and not self.at_once else ():
+            self.pending[e] = (reads | written | results, written | results)
+
+    def distinct(self, touched: frozenset[int], written: frozenset[int]) -> None:
+        """Notes where it matters that two inputs are not in the same memory."""
+        for others, changed in self.pending.values() if touched & self.given else ():
+            inputs = (touched | others) & self.given
+            if len(inputs) > 1 and ((written & self.given and others & self.given) or changed & self.given):
+                self.ranks.inputs_apart = True
+
+    def collective(self, call: Call, packet: str, named: Named) -> int:
+        """A call on the stream of its communicator."""
+        group = call.kwargs.get("group_name")
+        if group is None:
+            lists = [a for a in call.args[1:] if isinstance(a, list | tuple) and a and isinstance(a[0], int)]
+            names = [a for a in call.args[1:] if isinstance(a, str) and a]
+            group = lists[-1] if lists and not names else names[-1] if names else ""
+        members = self.ranks.members(self.rank, self.path, group)
+        comm = self.ranks.comm(members, group)
+        e = self.flying(("collectives", 0 if self.ranks.one_queue else comm), named)
+        self.schedule.add("collective", e, comm, self.ranks.next((comm, self.rank)), members.index(self.rank))
+        if self.ranks.several:
+            said = [a for a in call.args[1:] if isinstance(a, str | int) and a != group]
+            self.schedule.carries(e, "kind", packet.rstrip("_"))
+            self.schedule.carries(e, "arguments", ", ".join(map(str, said)))
+        return e
+
+    def messages(self, call: Call, packet: str, named: Named) -> list[int]:
+        """Messages: one, or those of a batch. They meet where it is known who is in the group, and when they end."""
+        ways, peers, tags, group = [packet], *[[a] if isinstance(a, int) else a for a in call.args[1:3]], call.args[-1]
+        if packet == "batch_p2p_ops":
+            ways, peers, tags = call.args[:3]
+        members = () if self.at_once else self.ranks.members(self.rank, self.path, group)
+        events = []
+        for way, peer, tag in zip(ways, peers, tags, strict=False):
+            known = isinstance(peer, int) and 0 <= peer < len(members) and len(members) > 1
+            there = members[peer] if known else -1
+            e = self.flying(("messages", 0 if self.ranks.one_queue else there), named)
+            events.append(e)
+            if not known:
+                continue
+            sends = way == "isend"
+            ends = (self.rank, there) if sends else (there, self.rank)
+            channel = self.ranks.channel((str(group), tag, *ends))
+            self.schedule.add("send" if sends else "recv", e, channel, self.ranks.next((channel, sends, "message")))
+        return events
+
+    def flying(self, queue: tuple[str, int], named: Named) -> int:
+        """An event on a queue; on the host where the dump does not say when it is waited for."""
+        if self.at_once:
+            return self.event(self.host, named)
+        if queue not in self.streams:
+            self.streams[queue] = self.schedule.chain(self.rank, f"{queue[0]} {queue[1]}")
+        e = self.event(self.streams[queue], named)
+        self.schedule.add("issue", e, self.ranks.next(("issue", self.rank)))
+        return e
 
     def wait(self, statement: Statement, call: Call, named: Named) -> None:
         """The host goes on when all collectives that write this memory have ended."""
         memory = self.memory(list(call.args))
         e = self.event(self.host, named)
-        ended = [c for c, buffers in self.pending.items() if buffers & memory]
+        ended = [c for c, (_, changed) in self.pending.items() if changed & memory]
         self.schedule.waits(e, *ended)
         for c in ended:
             del self.pending[c]
@@ -182,7 +334,7 @@ class _Program:
             self.held[name] = frozenset().union(*parts) if parts else one(0)
         return frozenset(new)
 
-    def given(self, call: Call, argument: Argument | None) -> Any:
+    def operand(self, call: Call, argument: Argument | None) -> Any:
         """The argument of a call that a parameter of the schema is."""
         if argument is None:
             return None

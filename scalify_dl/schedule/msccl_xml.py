@@ -24,11 +24,6 @@ BUFFERS = "ios"
 LARGEST = 2**20
 
 
-def looks_like_msccl(text: str) -> bool:
-    """Does an `<algo` element come first?"""
-    return "<algo" in text[:2000] and text.lstrip()[:1] == "<"
-
-
 def read_msccl(path: Path, text: str) -> Schedule:
     """The schedule of one algorithm."""
     if "<!" in text.replace("<!--", ""):

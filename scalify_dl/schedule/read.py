@@ -6,20 +6,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
-from scalify_dl.readers.fx.reader import looks_like_fx
 
 from .flight_recorder import read_dump, read_dumps
-from .fx_waits import read_fx
-from .hlo.assignment import looks_like_assignment
-from .hlo.ranks import looks_like_hlo, read_hlo
-from .msccl_xml import looks_like_msccl, read_msccl
+from .marks import looks_like_assignment, looks_like_fx, looks_like_hlo, looks_like_msccl
 from .pipeline import STREAMS, lower
 from .pipeline_csv import looks_like_orders, read_orders
 from .tables import Schedule
 
 LARGEST = 1 << 30
 """Bytes of a file."""
-KINDS = "torch's pipeline CSV, Flight Recorder dumps of all ranks, an XML file of MSCCL, scheduled HLO, or FX graphs"
+KINDS = (
+    "torch's pipeline CSV, Flight Recorder dumps of all ranks, an XML file of MSCCL, scheduled HLO, FX graphs, or a "
+    "directory of plan tables"
+)
 
 
 def read_schedule(
@@ -35,16 +34,22 @@ def read_schedule(
             raise InputError("no dump, but others are", file=paths[dumps.index(None)], expected="dumps of all ranks")
         return read_dumps(paths, [dump for dump in dumps if dump is not None])
     texts = [_text(path, data) for path, data in zip(paths, contents, strict=True)]
-    if any(looks_like_hlo(text) for text in texts):
-        if odd := [p for p, t in zip(paths, texts, strict=True) if not (looks_like_hlo(t) or looks_like_assignment(t))]:
-            raise InputError("no HLO, but others are", file=odd[0], expected="modules and their buffer assignments")
-        return read_hlo(paths, texts, streams)
     if len(paths) == 1 and looks_like_orders(texts[0]):
         return lower(read_orders(paths[0], texts[0]), streams, durations)
     if len(paths) == 1 and looks_like_msccl(texts[0]):
+        from .msccl_xml import read_msccl
+
         return read_msccl(paths[0], texts[0])
+    if any(looks_like_hlo(text) for text in texts):
+        from .hlo.ranks import read_hlo
+
+        if odd := [p for p, t in zip(paths, texts, strict=True) if not (looks_like_hlo(t) or looks_like_assignment(t))]:
+            raise InputError("no HLO, but others are", file=odd[0], expected="modules and their buffer assignments")
+        return read_hlo(paths, texts, streams)
     if all(looks_like_fx(text) for text in texts):
-        return read_fx(paths, texts)
+        from .fx_waits import read_fx
+
+        return read_fx(paths, texts, streams)
     first = next(line for line in [*texts[0].splitlines(), ""] if line.strip() or not texts[0].strip())
     if len(paths) > 1 and all(looks_like_orders(text) for text in texts):
         raise InputError("several schedules", expected="one file, with a line for every rank")

@@ -17,6 +17,9 @@ WIDTHS = {
 ACTIVATIONS, BYTES = 0, 1
 """Units of `holds_memory`."""
 
+APART = "what is in flight goes on independently of all else (--streams rank: on one queue)"
+"""Assumed where ranks run programs of their own, and have several queues."""
+
 
 class Named(NamedTuple):
     """What people call an event: `1SEND_F3`, of kind `SEND_F`, micro-batch 3, on a line of a file (0: unknown)."""

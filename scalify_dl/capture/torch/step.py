@@ -37,6 +37,7 @@ from torch.utils._pytree import keystr, tree_flatten_with_path, tree_map
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.mesh import Mesh
+from scalify_dl.readers.fx.annotation import UNTIMED
 
 from .dumps import placement_of, rank_of, write_dump
 from .layouts import layout_entry
@@ -48,12 +49,13 @@ from .recorder import Recorder
 from .replay import differing
 
 if TYPE_CHECKING:
+    from scalify_dl.ir.origin import Origin
     from scalify_dl.prove.options import Options
     from scalify_dl.prove.verdict import Report
 
 __all__ = ["CapturedStep", "capture_step", "record_step"]
 
-OUTSIDE = ["when a collective is waited for: each takes effect where it is issued"]
+OUTSIDE = [UNTIMED]
 """What a step does that its record does not say."""
 WRAPPERS = ("module.", "_orig_mod.", "_checkpoint_wrapped_module.", "_fsdp_wrapped_module.")
 """What wrappers of modules put into the names of parameters."""
@@ -79,9 +81,11 @@ class CapturedStep:
         from scalify_dl.prove.options import Options
         from scalify_dl.prove.pipeline import analyse
         from scalify_dl.report.conclude import conclude
+        from scalify_dl.schedule.programs import in_time
 
-        facts = export(self.base, self.dist, str(self.mesh), relate)
-        return conclude(analyse(facts, options or Options()))
+        origins: list[Origin] = []
+        facts = export(self.base, self.dist, str(self.mesh), relate, origins=origins)
+        return conclude(analyse(facts, options or Options()), in_time=in_time(origins, self.mesh.size))
 
 
 def capture_step(

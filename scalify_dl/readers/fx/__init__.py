@@ -89,6 +89,7 @@ def _read_text(
         context.spanned = range(mesh.size)
     returned = lower_module(module, context, file)
     graph = context.graph
+    graph.asynchronous = "c10d_functional" in text
     graph.outside = list(known.outside)
     for port in graph.inputs:
         name = port.tensor.name

@@ -34,9 +34,11 @@ from scalify_dl.ir.placement import Inexpressible, Rearranged
 
 from ..rank_files import RankOf
 
-__all__ = ["UNPLACED", "Annotations", "DTensorPlacement", "beside", "descriptor_path", "load_annotations"]
+__all__ = ["UNPLACED", "UNTIMED", "Annotations", "DTensorPlacement", "beside", "descriptor_path", "load_annotations"]
 
 MAX_DESCRIPTOR = 20_000
+UNTIMED = "when a collective is waited for: each takes effect where it is issued"
+"""Outside of dumps whose text has no waits, though what they recorded may have."""
 UNPLACED = "unplaced"
 """The placement of an input that lies in no layout: it corresponds to nothing."""
 _ITEM = re.compile(

@@ -70,6 +70,7 @@ class Lowering:
         self.recognitions: dict[tuple[Callable[[Graph], str | None], str], str | None] = {}
         self.graph = Graph(module.name, file)
         self.asynchronous: dict[str, object] = {}
+        self.starts = False
         self.stack: list[str] = []
         self.call_source: Sequence[Frame] = ()
         self.emitted = 0
@@ -112,6 +113,7 @@ class Lowering:
             else:
                 self.graph.output(tensor)
         self._annotate_outputs(entry.root)
+        self.graph.asynchronous = self.starts
         self.graph.leave_out(self.effects)
         return self.graph
 
@@ -251,6 +253,7 @@ class Lowering:
         """Lowers one instruction, operands already lowered."""
         operands = [values[name] for name in i.operands] if i.opcode != "constant" else []
         before = len(self.graph.ops)
+        self.starts = self.starts or i.opcode.endswith("-start") or i.opcode in ("send", "recv")
         try:
             lower = OPCODES.get(i.opcode) or control.asynchronous(i.opcode) or unknown
             value = lower(self, i, operands)

@@ -17,7 +17,6 @@ _ALLOCATION = re.compile(r"allocation (\d{1,9}): size (\d{1,18}), ?(.*)")
 _VALUE = re.compile(
     r"\s+value: <\d+ (\S+?)(?:\{([\d,\s]*)\})?(?: \(phi\))? @\d+> \(size=(\d{1,18}),\s*offset=(\d{1,18})\).*"
 )
-BEGIN = "BufferAssignment:"
 
 
 class Bytes(NamedTuple):
@@ -36,11 +35,6 @@ class Assignment:
     places: dict[tuple[str, tuple[int, ...]], Bytes] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
     """Of allocations that are no constants."""
-
-
-def looks_like_assignment(text: str) -> bool:
-    """Does the dump's first word stand first?"""
-    return text.startswith(BEGIN)
 
 
 def read_assignment(path: Path, text: str) -> Assignment:

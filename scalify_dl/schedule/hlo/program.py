@@ -83,6 +83,11 @@ class Program:
         for text in ALIAS.findall(module.header.get("input_output_alias", "")):
             self.alias(arguments, *text)
 
+    @property
+    def in_order(self) -> bool:
+        """Whether every step waits for earlier ones only."""
+        return all(w < n for n, step in enumerate(self.steps) for w in step.waits)
+
     def alias(self, arguments: list[Value], output: str, parameter: str, index: str) -> None:
         """An output that is written into a parameter's buffer."""
         if int(parameter) >= len(arguments):

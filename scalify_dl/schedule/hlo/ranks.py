@@ -9,8 +9,9 @@ from pathlib import Path
 from scalify_dl.errors import InputError
 from scalify_dl.readers.hlo.module import Module, parse_module
 
-from ..tables import BYTES, Named, Schedule
-from .assignment import Assignment, looks_like_assignment, read_assignment
+from ..marks import looks_like_assignment
+from ..tables import APART, BYTES, Named, Schedule
+from .assignment import Assignment, read_assignment
 from .exchange import Exchange
 from .memory import Cell, cells
 from .program import HOST, Program, Step
@@ -18,23 +19,16 @@ from .program import HOST, Program, Step
 LARGEST = 20_000_000
 """Events of all ranks."""
 REUSED = "bytes of temporary values are reused only when nothing needs them any more (no buffer assignment is given)"
-APART = "what is in flight goes on independently of all else (--streams rank: on one queue)"
 
 
-def looks_like_hlo(text: str) -> bool:
-    """Does a module's header come first?"""
-    return next((line for line in text[:4096].splitlines() if line.strip() and line[:2] != "//"), "").startswith(
-        "HloModule"
-    )
+def read_hlo(
+    paths: Sequence[Path], texts: Sequence[str], streams: str = "pair", *, world: int = 0, fold: bool = False
+) -> Schedule:
+    """The schedule of one module on all its ranks, or of one module a rank.
 
-
-def is_scheduled(text: str) -> bool:
-    """Whether text order is the order of issue."""
-    return looks_like_hlo(text) and "is_scheduled=true" in text[: text.find("\n", text.find("HloModule"))]
-
-
-def read_hlo(paths: Sequence[Path], texts: Sequence[str], streams: str = "pair") -> Schedule:
-    """The schedule of one module on all its ranks, or of one module a rank."""
+    `world`: how many ranks there are, where no header says. `fold`: of one module only ranks that differ. They cannot
+    hang: all do the same steps, each step waits for earlier ones, and meets the same step of the others.
+    """
     dumps = [(path, text) for path, text in zip(paths, texts, strict=True) if not looks_like_assignment(text)]
     plans = [read_assignment(path, t) for path, t in zip(paths, texts, strict=True) if looks_like_assignment(t)]
     if not dumps or (plans and len(plans) != len(dumps)):
@@ -42,6 +36,8 @@ def read_hlo(paths: Sequence[Path], texts: Sequence[str], streams: str = "pair")
             f"{len(dumps)} modules and {len(plans)} buffer assignments", expected="an assignment for each module"
         )
     modules = [_module(path, text) for path, text in dumps]
+    for module in modules if world > 1 else ():
+        _spread(module, world)
     ranks = modules[0].replicas * modules[0].partitions
     if len(modules) not in (1, ranks):
         raise InputError(
@@ -58,7 +54,10 @@ def read_hlo(paths: Sequence[Path], texts: Sequence[str], streams: str = "pair")
                 )
         except InputError as error:
             raise error.located(str(path)) from None
-        for rank in range(ranks) if len(dumps) == 1 else (n,):
+        chosen: Sequence[int] = range(ranks) if len(dumps) == 1 else (n,)
+        if fold and len(dumps) == 1 and programs[text].in_order:
+            made.alone, chosen = True, _different(programs[text], chosen)
+        for rank in chosen:
             made.rank(rank, programs[text], path, plans[n] if plans else None)
     return made.finished(programs.values())
 
@@ -76,11 +75,30 @@ def _module(path: Path, text: str) -> Module:
     return module
 
 
+def _spread(module: Module, world: int) -> None:
+    """Partitions or replicas of a module whose header says none: partitioned programs have channels."""
+    if module.replicas * module.partitions == 1:
+        lines = (i for computation in module.computations.values() for i in computation.instructions)
+        channels = any(i.opcode == "partition-id" or "channel_id=" in i.attribute_text for i in lines)
+        module.header["num_partitions" if channels else "replica_count"] = str(world)
+        module.__dict__.pop("partitions", None)
+        module.__dict__.pop("replicas", None)
+
+
+def _different(program: Program, ranks: Sequence[int]) -> list[int]:
+    """One of all ranks that do the same."""
+    first: dict[object, int] = {}
+    for rank in ranks:
+        first.setdefault(tuple(tuple(_sides(s, rank)) for s in program.steps if s.exchange is not None), rank)
+    return list(first.values())
+
+
 class _Ranks:
-    """Steps of programs as events of ranks."""
+    """Steps of programs as events of ranks. `alone`: as if nobody else were there, and no event waited for others."""
 
     def __init__(self, ranks: int, *, several: bool) -> None:
         self.ranks, self.several = ranks, several
+        self.alone = False
         self.schedule = Schedule()
         self.groups: dict[tuple[int, ...], int] = {}
         self.channels: dict[tuple[int, int], int] = {}
@@ -138,7 +156,7 @@ class _Ranks:
                     touch("reads", e, step.reads)
                 if side != "send":
                     touch("writes", e, step.writes)
-                if step.exchange is not None and side != "zeros":
+                if step.exchange is not None and side != "zeros" and not self.alone:
                     self.meet(e, rank, step.exchange, side)
                 if lane == HOST:
                     last = e
