@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from math import prod
 from pathlib import Path
 
@@ -31,12 +32,13 @@ from scalify_dl.readers.normalise import normalise
 from scalify_dl.readers.relations import Relations, load_relations
 from scalify_dl.readers.sizes import Sizes
 
-from .correspond import Correspondence, correspond
+from .correspond import Correspondence, Shard, correspond
 from .expectations import expectations, given_by, given_by_some, put_together
 from .joining import Cells, Unjoinable, cells_of, in_joined, join, needs_joining, rows_of
 from .paired import Paired
 from .ranges import ranges
 from .read_pair import read_pair
+from .written_out import written_out
 
 SECTIONS = {
     "constants": "unprinted constant", "groups": "process group", "inputs": "distributed input",
@@ -76,7 +78,7 @@ def tables(
     base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None, *, joined: bool = False
 ) -> Facts:
     """The facts of graphs: what every front end, and programs built by hand, end in. `joined`: several programs become
-    one, where they can."""
+    one, and loops in which ranks do different things are written out, where they can."""
     relations = relations or Relations()
     for graph in (base, *dists):
         check(graph)
@@ -97,10 +99,17 @@ def tables(
             return _of_cells(base, dists, cells, mesh, relations)
         except Unjoinable:
             pass
+    if joined and len(dists) == 1:
+        base, dist = written_out(base, dists[0], mesh, partial(_given, base, dists[0], mesh, relations))
+        dists = [dist]
     paired = _paired(base, dists, dists, mesh, relations)
     several = len(dists) > 1
     names = [(graph, f"dist{n}" if several else "dist", f"r{n}/" if several else "") for n, graph in enumerate(dists)]
     return _written(base, dists, names, paired, mesh)
+
+
+def _given(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Sequence[Shard]:
+    return correspond(base, dist, mesh, relations).shards
 
 
 def _paired(base: Graph, dists: Sequence[Graph], parties: Sequence[Graph], mesh: Mesh, relations: Relations) -> Paired:

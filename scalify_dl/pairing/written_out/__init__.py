@@ -1,0 +1,51 @@
+"""Loops in which each rank does something else, written out: turn by turn, and what each rank does by itself.
+
+    def turn(carry, t):                                   # a pipeline, of which every rank runs one stage
+        received, outputs = carry
+        x = layer(p, jnp.where(rank == 0, fresh(t), received))
+        outputs = jnp.where(rank == last, outputs.at[t - last].set(x), outputs)
+        return (lax.ppermute(x, "pp", to_the_next), outputs), None
+
+On rank r the value of turn t belongs to micro-batch t - r, so no value of the loop is that of one baseline value on all
+ranks. Written out, each value of each rank is one of the baseline's (`values.py`): what a rank receives is a value that
+is there already, what it chooses by its number is chosen, and what ranks add up is a sum of values. Loops of the
+baseline are written out, too.
+
+`written_out` gives programs that compute the same, on inputs that it lists as finite: where a rank multiplies by
+zero what belongs to no micro-batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.layout import Repl
+from scalify_dl.ir.mesh import Mesh
+
+from ..correspond import Shard
+from .values import NotWrittenOut
+from .wanted import axes_of_turns
+from .writer import Writer
+
+__all__ = ["written_out"]
+
+
+def written_out(base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequence[Shard]]) -> tuple[Graph, Graph]:
+    """Both programs, with loops written out where ranks of the distributed one do different things in them; else as
+    they are. `given` tells what its inputs are of the baseline's."""
+    axes = axes_of_turns(dist, mesh)
+    if not axes or not mesh.still.isdisjoint(axes):
+        return base, dist
+    try:
+        return Writer(base, Mesh(()), (), set()).run(), Writer(dist, mesh, axes, _alike(given(), axes)).run()
+    except NotWrittenOut:
+        return base, dist
+
+
+def _alike(given: Sequence[Shard], axes: Sequence[str]) -> set[Tensor]:
+    """Inputs that do not differ along those axes."""
+    wholes = [shard.dist for shard in given if not shard.dist_piece and all(
+        isinstance(entry, Repl) for axis, entries in shard.layout.axes if axis in axes for entry in entries
+    )]  # fmt: skip
+    return {x for x in wholes if sum(shard.dist is x for shard in given) == 1}

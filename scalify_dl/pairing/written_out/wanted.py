@@ -1,0 +1,71 @@
+"""Whether a program has loops in which each rank does something else, and along which mesh axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from scalify_dl.ir.graph import Graph, Op, Tensor
+from scalify_dl.ir.mesh import Mesh
+
+__all__ = ["axes_of_turns"]
+
+MOVES = frozenset(("broadcast", "reshape", "convert", "transpose"))
+
+
+def axes_of_turns(graph: Graph, mesh: Mesh) -> tuple[str, ...]:
+    """The axes along which loops pass on what they carry, where a rank takes that or something else by its number."""
+    numbered = _numbered(graph.ops, set())
+    found: dict[str, None] = {}
+    for op in graph.ops:
+        if op.kind == "while" and "trip_count" in op.numbers:
+            for permute in _takes_by_number(op, numbered):
+                found.update(dict.fromkeys(_axes_along(permute, mesh)))
+    return tuple(axis for axis, _ in mesh.axes if axis in found)
+
+
+def _numbered(ops: Sequence[Op], known: set[Tensor]) -> set[Tensor]:
+    """Integers and truth values that depend on the number of the rank."""
+    found = set(known)
+    for op in ops:
+        if op.kind in ("partition-id", "replica-id") or (
+            op.kind != "while" and any(x in found for x in op.operands) and all(x.dtype[0] in "sup" for x in op.results)
+        ):
+            found.update(op.results)
+    return found
+
+
+def _takes_by_number(loop: Op, numbered: set[Tensor]) -> Iterator[Op]:
+    """Permutes of what the loop carries, whose result is chosen, or not, by the number of the rank."""
+    body = loop.regions[1]
+    inputs = [port.tensor for port in body.inputs]
+    made = {result: op for op in body.ops for result in op.results}
+    known = {x for x, given in zip(inputs, loop.operands, strict=True) if given in numbered}
+    inside = _numbered(body.ops, known)
+    carried = {x: _root(port.tensor, made) for x, port in zip(inputs, body.outputs, strict=True)}
+    for op in body.ops:
+        if op.kind not in ("select", "conditional"):
+            continue
+        number = _root(op.operands[0], made)
+        if number.shape or number not in inside:
+            continue
+        for value in op.operands[1:]:
+            root = _root(value, made)
+            permute = made.get(carried.get(root, root))
+            if permute is None or permute.kind != "collective-permute" or not permute.pairs:
+                continue
+            if root in carried or _root(permute.operands[0], made) in carried:
+                yield permute
+
+
+def _root(tensor: Tensor, made: dict[Tensor, Op]) -> Tensor:
+    """What a value is, before ops that only move or repeat its elements."""
+    while (op := made.get(tensor)) is not None and op.kind in MOVES:
+        tensor = op.operands[0]
+    return tensor
+
+
+def _axes_along(permute: Op, mesh: Mesh) -> Iterator[str]:
+    for source, target in permute.pairs or ():
+        for (axis, _), a, b in zip(mesh.axes, mesh.coordinates[source], mesh.coordinates[target], strict=True):
+            if a != b:
+                yield axis

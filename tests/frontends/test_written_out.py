@@ -1,0 +1,372 @@
+"""Loops in which each rank does something else: what is written out computes the same, and pipelines are proved."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from scalify_dl.facts import Facts
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.placement import AxisPart, Placement
+from scalify_dl.oracle import load_program, run_trial
+from scalify_dl.pairing import export as exporting
+from scalify_dl.pairing.written_out import wanted, written_out
+from scalify_dl.pairing.written_out.signs import Sign, Signs
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.report.conclude import conclude
+
+ROWS, DIM = 2, 3
+
+
+def counted(
+    g: Graph, carried: Sequence[Tensor], turns: int, body: Callable[[Graph, list[Tensor]], list[Tensor]]
+) -> list[Tensor]:
+    """`carried` after so many turns; the body has the turn's number first."""
+    counter = g.constant(0, "s32")
+    cond, inside = Graph("cond"), Graph("body")
+    types = [(x.dtype, x.shape) for x in (counter, *carried)]
+    tests = [cond.input("x", *of) for of in types]
+    cond.output(cond.emit("compare", [tests[0], cond.constant(turns, "s32")], direction="LT"))
+    given = [inside.input("x", *of) for of in types]
+    back = body(inside, given)
+    for x in (inside.emit("add", [given[0], inside.constant(1, "s32")]), *back):
+        inside.output(x)
+    loop = g.add("while", [counter, *carried], types, numbers={"trip_count": [turns]}, regions=[cond, inside])
+    return loop.results[1:]
+
+
+def spread(g: Graph, x: Tensor, shape: Sequence[int]) -> Tensor:
+    return g.emit("broadcast", [x], shape=tuple(shape), dimensions=[])
+
+
+def row(g: Graph, x: Tensor, at: Tensor) -> Tensor:
+    """x[at] of a value of three dims."""
+    zero = g.constant(0, "s32")
+    found = g.emit("dynamic-slice", [x, at, zero, zero], sizes=[1, *x.shape[1:]])
+    return g.emit("reshape", [found], shape=x.shape[1:])
+
+
+def put(g: Graph, x: Tensor, at: Tensor, value: Tensor) -> Tensor:
+    zero = g.constant(0, "s32")
+    block = g.emit("reshape", [value], shape=(1, *value.shape))
+    return g.emit("dynamic-update-slice", [x, block, at, zero, zero])
+
+
+def layer(g: Graph, x: Tensor, w: Tensor) -> Tensor:
+    return g.emit("add", [x, g.emit("tanh", [
+        g.emit("dot", [x, w], lhs_contracting_dims=[1], rhs_contracting_dims=[0])])])  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A pipeline over `pp`; anything but the defaults is wrong, unless it says so."""
+
+    stages: int = 3
+    batches: int = 4
+    data: int = 1
+    """Ranks that share a stage (right)."""
+    step: int = 1
+    """How far values are passed on."""
+    late: int = 0
+    """How many turns too late results are collected."""
+    first: int = 0
+    """The rank that takes fresh micro-batches."""
+    turns: int = 0
+    """More turns than are needed (right), or less."""
+    sharded: bool = False
+    """Every rank is given its own stage only (right)."""
+    gathered: bool = False
+    """Results are gathered, and those of the last rank taken (right)."""
+    branches: bool = False
+    """A branch, not a choice (right)."""
+
+    @property
+    def mesh(self) -> Mesh:
+        return Mesh.parse(f"dp={self.data},pp={self.stages}" if self.data > 1 else f"pp={self.stages}")
+
+    def base(self) -> Graph:
+        g = Graph("base")
+        w = g.input("w", "f32", (self.stages, DIM, DIM), path="w")
+        x = g.input("x", "f32", (self.batches * ROWS * self.data, DIM), path="x")
+        g.output(counted(g, [x, w], self.stages, lambda b, c: [layer(b, c[1], row(b, c[2], c[0])), c[2]])[0], path="y")
+        return g
+
+    def dist(self) -> Graph:
+        g, n = Graph("dist"), self.stages
+        w = g.input("w", "f32", (1 if self.sharded else n, DIM, DIM), path="w")
+        if self.sharded:
+            g.inputs[-1].placement = Placement({0: (AxisPart("pp"),)})
+        x = g.input("x", "f32", (self.batches * ROWS, DIM), path="x")
+        if self.data > 1:
+            g.inputs[-1].placement = Placement({0: (AxisPart("dp"),)})
+        rank = g.emit("remainder", [g.emit("partition-id", [], shape=(), dtype="u32"), g.constant(n, "u32")])
+        rank = g.emit("convert", [rank], dtype="s32")
+        mine = row(g, w, g.constant(0, "s32") if self.sharded else rank)
+        first = g.emit("compare", [rank, g.constant(self.first, "s32")], direction="EQ")
+        last = g.emit("compare", [rank, g.constant(n - 1, "s32")], direction="EQ")
+        fresh = g.emit("reshape", [x], shape=(self.batches, ROWS, DIM))
+        start = g.splat(0.0, "f32", (ROWS, DIM)), g.splat(0.0, "f32", (self.batches, ROWS, DIM))
+        carried = [*start, fresh, mine, first, last]
+        turns = self.batches + n - 1 + self.turns + max(0, self.late)
+        outputs = counted(g, carried, turns, self.turn)[1]
+        groups = [[i * n + j for j in range(n)] for i in range(self.data)]
+        if self.gathered:
+            whole = g.emit("all-gather", [outputs], shape=(self.batches * n, ROWS, DIM), dimension=0, groups=groups)
+            bounds = {"start": [self.batches * (n - 1), 0, 0], "limit": [self.batches * n, ROWS, DIM]}
+            total = g.emit("slice", [whole], stride=[1, 1, 1], **bounds)
+        else:
+            total = g.emit("all-reduce", [outputs], reducer="sum", groups=groups)
+        g.output(g.emit("reshape", [total], shape=x.shape), path="y")
+        return g
+
+    def turn(self, g: Graph, carried: list[Tensor]) -> list[Tensor]:
+        t, received, outputs, fresh, mine, first, last = carried
+        at = g.emit("minimum", [t, g.constant(self.batches - 1, "s32")])
+        new, shape = row(g, fresh, at), (ROWS, DIM)
+        if self.branches:
+            yes, no = Graph("yes"), Graph("no")
+            for branch, n in ((yes, 0), (no, 1)):
+                both = [branch.input("x", "f32", shape) for _ in range(2)]
+                branch.output(both[n])
+            op = g.add("conditional", [first, new, received, new, received], [("f32", shape)], regions=[yes, no])
+            taken = op.result
+        else:
+            taken = g.emit("select", [spread(g, first, shape), new, received])
+        x = layer(g, taken, mine)
+        done = g.emit("subtract", [t, g.constant(self.stages - 1 + self.late, "s32")])
+        zero = g.constant(0, "s32")
+        written = put(g, outputs, g.emit("maximum", [done, zero]), x)
+        there = g.emit("and", [last, g.emit("compare", [done, zero], direction="GE")])
+        outputs = g.emit("select", [spread(g, there, outputs.shape), written, outputs])
+        n = self.stages
+        pairs = [(i * n + j, i * n + (j + self.step) % n) for i in range(self.data) for j in range(n)]
+        return [g.emit("collective-permute", [x], pairs=pairs), outputs, fresh, mine, first, last]
+
+    def facts(self) -> Facts:
+        return exporting.tables(self.base(), [self.dist()], self.mesh, joined=True)
+
+
+RIGHT = {
+    "a stage for each rank": Pipeline(),
+    "two stages": Pipeline(stages=2, batches=3),
+    "as many micro-batches as stages": Pipeline(stages=2, batches=2),
+    "one turn more": Pipeline(turns=1),
+    "stages of several ranks": Pipeline(stages=2, data=2),
+    "stages that are given to their ranks": Pipeline(stages=2, sharded=True),
+    "results that are gathered": Pipeline(stages=2, batches=3, gathered=True),
+    "branches": Pipeline(stages=2, batches=3, branches=True),
+}
+WRONG = {
+    "passed on backwards": Pipeline(step=-1),
+    "collected one turn late": Pipeline(late=1),
+    "collected one turn early": Pipeline(late=-1),
+    "fresh ones taken by another rank": Pipeline(first=1),
+    "one turn less": Pipeline(turns=-1),
+    "kept by each rank": Pipeline(step=0),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_a_pipeline_is_proved(name: str) -> None:
+    report = conclude(analyse(RIGHT[name].facts(), Options()))
+    assert report.verdict is Verdict.PROVED
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_pipeline_is_refuted(name: str) -> None:
+    assert conclude(analyse(WRONG[name].facts(), Options())).verdict is Verdict.REFUTED
+
+
+def same_values(plain: Facts, out: Facts) -> None:
+    """Both compute the same on the same inputs, on each rank."""
+    results = []
+    for facts in (plain, out):
+        trial = run_trial(load_program(facts.tables), 5, "reals")
+        graphs = dict(facts["graph"])
+        found = [(graphs[graph], pos, tensor) for graph, pos, tensor in facts["output"] if graph in ("base", "dist")]
+        results.append({
+            (side, pos): trial.baseline[tensor] if side == "base" else trial.distributed[tensor]
+            for side, pos, tensor in found
+        })  # fmt: skip
+    assert results[0].keys() == results[1].keys()
+    for key, value in results[0].items():
+        other = results[1][key]
+        ranks = value if isinstance(value, dict) else {0: value}
+        for rank, x in ranks.items():
+            np.testing.assert_allclose(other[rank] if isinstance(other, dict) else other, x, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*RIGHT, *WRONG])
+def test_what_is_written_out_computes_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (RIGHT | WRONG)[name]
+    out = program.facts()
+    assert any(kind == "while" for _, _, kind in out["op"]) == (program.step == 0)
+    monkeypatch.setattr(exporting, "written_out", lambda base, dist, mesh, given: (base, dist))
+    same_values(program.facts(), out)
+
+
+AXES = Mesh.parse("dp=2,pp=3")
+
+
+class Random:
+    """A program of random ops, of ranks that do different things."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.g = Graph("dist")
+        g = self.g
+        self.shape = (6, 2)
+        rank = g.emit("partition-id", [], shape=(), dtype="u32")
+        rank = g.emit("convert", [g.emit("remainder", [rank, g.constant(3, "u32")])], dtype="s32")
+        x = g.input("x", "f32", self.shape, path="x")
+        own = g.input("own", "f32", self.shape, path="own")
+        blocks = g.emit("slice", [x], start=[0, 0], limit=[2, 2], stride=[1, 1])
+        for key, more in (("start", 0), ("limit", 2)):
+            g.ops[-1].rank_numbers[key, 0] = {r: 2 * (r % 3) + more for r in range(6)}
+        wide = g.emit("concatenate", [blocks] * 3, dimension=0)
+        zero = g.splat(0.0, "f32", self.shape)
+        carried = [x, own, wide, zero, g.emit("add", [rank, g.constant(self.rng.randrange(2), "s32")])]
+        found = counted(g, carried, self.rng.choice([1, 2, 3]), self.body) if self.rng.random() < 0.8 else self.body(
+            g, [g.constant(1, "s32"), *carried])  # fmt: skip
+        for value in found[:4]:
+            g.output(self.collected(g, value))
+
+    def body(self, g: Graph, carried: list[Tensor]) -> list[Tensor]:
+        t, *values, number = carried
+        for _ in range(self.rng.randrange(4, 10)):
+            values[self.rng.randrange(4)] = self.step(g, t, values, number)
+        return [*values, number]
+
+    def step(self, g: Graph, t: Tensor, values: list[Tensor], number: Tensor) -> Tensor:
+        x, y = self.rng.choice(values), self.rng.choice(values)
+        kind = self.rng.choice(["add", "multiply", "subtract", "tanh", "choice", "permute", "read", "write", "sum",
+                                "product", "gather", "exchange", "scatter"])  # fmt: skip
+        if kind in ("add", "multiply", "subtract"):
+            return g.emit(kind, [x, y])
+        if kind == "tanh":
+            return g.emit("tanh", [x])
+        if kind == "product":
+            square = g.emit("dot", [x, y], lhs_contracting_dims=[0], rhs_contracting_dims=[0])
+            return g.emit("dot", [x, square], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+        if kind in ("choice", "read", "write"):
+            index = g.emit(self.rng.choice(["add", "subtract", "minimum"]), [number, t])
+            if kind == "choice":
+                way = self.rng.choice(["EQ", "LT", "GE", "NE"])
+                mask = g.emit("compare", [index, g.constant(self.rng.randrange(3), "s32")], direction=way)
+                return g.emit("select", [spread(g, mask, self.shape), x, y])
+            zero = g.constant(0, "s32")
+            block = g.emit("dynamic-slice", [x, index, zero], sizes=[2, 2])
+            if kind == "read":
+                return g.emit("concatenate", [block, block, block], dimension=0)
+            return g.emit("dynamic-update-slice", [y, block, index, zero])
+        return self.collected(g, x, kind)
+
+    def collected(self, g: Graph, x: Tensor, kind: str = "") -> Tensor:
+        kind = kind or self.rng.choice(["sum", "gather", "none"])
+        lines = [[0, 1, 2], [3, 4, 5]]
+        groups = self.rng.choice([lines, [[2, 0, 1], [5, 3, 4]], [[0, 3], [1, 4], [2, 5]], [[0, 1, 2, 3, 4, 5]]])
+        if kind == "permute":
+            steps = self.rng.choice([1, 2])
+            pairs = [(i * 3 + j, i * 3 + (j + steps) % 3) for i in range(2) for j in range(3)]
+            pairs = pairs if self.rng.random() < 0.7 else [(a, b) for a, b in pairs if b % 3]
+            pairs = pairs if self.rng.random() < 0.9 else [((a + 3) % 6, b) for a, b in pairs]
+            return g.emit("collective-permute", [x], pairs=pairs)
+        if kind == "sum":
+            reducer = self.rng.choice(["sum", "sum", "max", "min"])
+            return g.emit("all-reduce", [x], reducer=reducer, groups=groups)
+        if kind in ("gather", "exchange", "scatter"):
+            groups = groups if len(groups[0]) < 6 else lines
+            n = len(groups[0])
+            if kind == "exchange":
+                return g.emit("all-to-all", [x], split_dimension=0, concat_dimension=0, groups=groups, shape=x.shape,
+                              dtype="f32")  # fmt: skip
+            if kind == "scatter":
+                small = g.emit("reduce-scatter", [x], dimension=0, reducer="sum", groups=groups, dtype="f32",
+                               shape=(6 // n, 2))  # fmt: skip
+                return g.emit("concatenate", [small] * n, dimension=0)
+            whole = g.emit("all-gather", [x], shape=(6 * n, 2), dimension=0, dtype="f32", groups=groups)
+            at = self.rng.randrange(6 * n - 5)
+            return g.emit("slice", [whole], start=[at, 0], limit=[at + 6, 2], stride=[1, 1])
+        return x
+
+
+WRITTEN: list[bool] = []
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_any_program_that_is_written_out_computes_the_same(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[bool] = []
+
+    def facts(write: bool) -> Facts:
+        program = Random(seed).g
+        program.inputs[1].placement = Placement({0: (AxisPart("pp"),)})
+        base = Graph("base")
+        x, own = base.input("x", "f32", (6, 2), path="x"), base.input("own", "f32", (18, 2), path="own")
+        base.output(base.emit("add", [x, x]))
+        for _ in range(3):
+            base.output(base.emit("multiply", [own, own]))
+        for port in program.outputs[1:]:
+            port.placement = Placement({0: (AxisPart("pp"),)})
+
+        def out(base: Graph, dist: Graph, mesh: Mesh, given: object) -> tuple[Graph, Graph]:
+            if not write:
+                return base, dist
+            monkeypatch.setattr("scalify_dl.pairing.written_out.axes_of_turns", lambda graph, mesh: ("pp",))
+            _, found = written_out(base, dist, mesh, given)  # type: ignore[arg-type]
+            done.append(found is not dist)
+            return base, found
+
+        monkeypatch.setattr(exporting, "written_out", out)
+        return exporting.tables(base, [program], AXES, joined=True)
+
+    same_values(facts(False), facts(True))
+    WRITTEN.extend(done)
+
+
+def test_most_random_programs_are_written_out() -> None:
+    assert not WRITTEN or sum(WRITTEN) > len(WRITTEN) / 2
+
+
+def test_loops_that_every_rank_goes_through_alike_stay_loops() -> None:
+    g = Graph("dist")
+    x = g.input("x", "f32", (2, 2))
+    pairs = [(0, 1), (1, 0)]
+    g.output(counted(g, [x], 2, lambda b, c: [b.emit("collective-permute", [layer(b, c[1], c[1])], pairs=pairs)])[0])
+    assert wanted.axes_of_turns(g, Mesh.parse("pp=2")) == ()
+    assert wanted.axes_of_turns(Pipeline().dist(), Mesh.parse("pp=3")) == ("pp",)
+    assert wanted.axes_of_turns(Pipeline(stages=2, data=2).dist(), Mesh.parse("dp=2,pp=2")) == ("pp",)
+
+
+@pytest.mark.parametrize(("kind", "gone"), [("tanh", True), ("exponential", True), ("log", False), ("rsqrt", False)])
+def test_zero_times_a_value_is_zero_where_finite_inputs_make_numbers(
+    kind: str, gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """… which is assumed then."""
+    monkeypatch.setattr("scalify_dl.pairing.written_out.axes_of_turns", lambda graph, mesh: ("pp",))
+    g = Graph("dist")
+    x = g.input("x", "f32", (2,))
+    g.output(g.emit("multiply", [g.splat(0.0, "f32", (2,)), g.emit(kind, [x])]))
+    _, found = written_out(Graph("base"), g, Mesh.parse("pp=2"), lambda: [])
+    assert (kind not in {op.kind for op in found.ops}) == gone
+    assert [(a.tensor, a.why) for a in found.assumptions] == ([(x, "finite")] if gone else [])
+
+
+def test_a_norm_of_a_number_is_a_number() -> None:
+    """x / sqrt(mean(x²) + ε), and softmax."""
+    g = Graph()
+    x = g.input("x", "f32", (4,))
+    squares = g.emit("reduce", [g.emit("multiply", [x, x])], dimensions=[0], reducer="sum")
+    norm = g.emit("rsqrt", [g.emit("add", [squares, g.constant(1e-5, "f32")])])
+    weights = g.emit("exponential", [x])
+    share = g.emit("divide", [weights, spread(g, g.emit("reduce", [weights], dimensions=[0], reducer="sum"), (4,))])
+    root, bare = g.emit("sqrt", [squares]), g.emit("rsqrt", [squares])
+    signs = Signs({result: op for op in g.ops for result in op.results})
+    found = {value: signs.of(value) for value in (norm, share, root, bare)}
+    assert found == {norm: Sign.POSITIVE, share: Sign.POSITIVE, root: Sign.NOT_NEGATIVE, bare: Sign.UNKNOWN}
