@@ -17,6 +17,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Op, Port, Tensor
 from scalify_dl.ir.vocabulary import RANKED
 
+from .group_names import GroupNames
 from .meetings import check_meetings
 
 __all__ = ["merge"]
@@ -49,7 +50,9 @@ def merge(graphs: Iterable[Graph]) -> list[Graph]:
     dropped. Raises InputError where ranks disagree about a collective.
     """
     programs: list[_Program] = []
+    names = GroupNames()
     for rank, graph in enumerate(graphs):
+        names.see(graph, rank)
         for program in programs:
             if _fold(program, graph, rank):
                 break

@@ -133,3 +133,24 @@ def test_collectives_out_of_order_are_refused_with_both_places(
 def test_collectives_in_order_are_accepted() -> None:
     programs = merge([ordered(["sum", "max"], False)(0), ordered(["sum", "max"], True)(1)])
     assert len(programs) == 2
+
+
+def named(*names: str) -> Graph:
+    """Two numbers, each summed over both ranks, by a group of that name."""
+    g = Graph(f"rank {names}", file="rank.txt")
+    for name in names:
+        x = g.input(f"x{len(g.inputs)}", "f32", (4,))
+        op = g.add("all-reduce", [x], symbols={"reducer": ["sum"]}, groups=[[0, 1]], group_name=name)
+        g.output(op.result)
+    return g
+
+
+@pytest.mark.parametrize("second", [("b", "a"), ("a", "a"), ("c", "d")])
+def test_groups_of_the_same_members_are_told_apart_by_name(second: tuple[str, str]) -> None:
+    with pytest.raises(InputError, match="both names are of the ranks"):
+        merge([named("a", "b"), named(*second)])
+
+
+@pytest.mark.parametrize(("first", "second"), [(("a", "b"), ("a", "b")), (("a", "a"), ("b", "b"))])
+def test_ranks_may_call_their_only_group_what_they_like(first: tuple[str, str], second: tuple[str, str]) -> None:
+    assert len(merge([named(*first), named(*second)])) == 1

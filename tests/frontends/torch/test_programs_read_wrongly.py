@@ -81,6 +81,24 @@ PROGRAMS: dict[str, Program] = {
         (aten.reshape.default, [Var(0), [4, 4]], {}),
         (aten.triu_.default, [Var(1), 1], {}),
     ),
+    "classes that are smoothed by less than nothing": of(
+        [torch.arange(8.0).reshape(4, 2), torch.tensor([0, 1, 1, 0])],
+        (aten.cross_entropy_loss.default, [x(0), x(1)], {"label_smoothing": -0.5}),
+    ),
+    "probabilities of classes that are smoothed by less than nothing": of(
+        [torch.arange(8.0).reshape(4, 2), torch.ones(4, 2) / 2],
+        (aten.cross_entropy_loss.default, [x(0), x(1)], {"label_smoothing": -0.5}),
+    ),
+    "a range of nothing written to a tensor of nothing": of(
+        [torch.ones(2, 0, 3)],
+        (aten.arange.out, [0], {"out": x(0)}),
+        (aten.sum.dim_IntList, [x(0), [1]], {}),
+    ),
+    "a range written to a tensor that is too small": of(
+        [torch.ones(2, 0, 3)],
+        (aten.arange.out, [4], {"out": x(0)}),
+        (aten.add.Tensor, [x(0), 1], {}),
+    ),
 }
 
 

@@ -89,10 +89,13 @@ def cross_entropy_loss(
     c: Context, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1, ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Of classes or of their probabilities; with smoothing, each class has some of the probability."""
+    """Of classes or of their probabilities; with smoothing, each class has some of the probability.
+
+    What is below zero smooths nothing; torch refuses more than all of it.
+    """
     logs = log_softmax(c, x, _class_dim(x))
-    smoothing = exact(label_smoothing)
-    if smoothing is None:
+    smoothing = exact(max(label_smoothing, 0.0))
+    if smoothing is None or smoothing > 1:
         raise Unsupported(f"label smoothing by {label_smoothing}")
     share = smoothing / max(x.shape[_class_dim(x)], 1)
     if is_floating(target.dtype):
