@@ -146,7 +146,8 @@ class Graph:
     `ignored_inputs` and `ignored_outputs` count non-tensors that were dropped. `aliases` are names of the dump that
     were resolved to a tensor of another name (copies, views that change nothing). `reductions` are names of reductions
     of collectives that the dump does not print. `outside` says what the program does and the dump does not say.
-    `asynchronous` says that the program issues operations for which it waits later.
+    `asynchronous` says that the program issues operations for which it waits later. `files` are the dumps of the ranks
+    whose programs were merged into it, which may wait elsewhere; `names` the groups that those name.
     """
 
     name: str = ""
@@ -163,6 +164,8 @@ class Graph:
     reductions: set[str] = field(default_factory=set)
     outside: list[str] = field(default_factory=list)
     asynchronous: bool = False
+    files: dict[int, str | None] = field(default_factory=dict)
+    names: dict[str, list[list[int]]] = field(default_factory=dict)
 
     def input(
         self,

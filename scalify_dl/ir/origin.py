@@ -10,24 +10,27 @@ from .graph import Graph, Op
 
 @dataclass(frozen=True)
 class Origin:
-    """A program: its file, the ranks that run it (None: all), and the process groups that it names."""
+    """A program: its file, the ranks that run it (None: all), and the process groups that it names. `files` are those
+    of its ranks, where each has one: they compute alike, and may wait in other places."""
 
     file: str | None
     ranks: tuple[int, ...] | None
     asynchronous: bool
     groups: Mapping[str, Sequence[Sequence[int]]] = field(default_factory=dict)
+    files: Mapping[int, str | None] = field(default_factory=dict)
 
     @classmethod
     def of(cls, graph: Graph) -> Origin:
         """The origin of a graph."""
-        groups: dict[str, Sequence[Sequence[int]]] = {}
+        groups: dict[str, Sequence[Sequence[int]]] = dict(graph.names)
         pending = list(graph.ops)
         while pending:
             op: Op = pending.pop()
             if op.group_name and op.groups is not None:
                 groups[op.group_name] = [list(group) for group in op.groups]
             pending += [inner for region in op.regions for inner in region.ops]
-        return cls(graph.file, None if graph.ranks is None else tuple(graph.ranks), graph.asynchronous, groups)
+        ranks = None if graph.ranks is None else tuple(graph.ranks)
+        return cls(graph.file, ranks, graph.asynchronous, groups, dict(graph.files))
 
 
 def has_order(origins: Sequence[Origin]) -> bool:

@@ -34,7 +34,7 @@ from scalify_dl.readers.sizes import Sizes
 
 from .correspond import Correspondence, Shard, correspond
 from .expectations import expectations, given_by, given_by_some, put_together
-from .joining import Cells, Unjoinable, cells_of, in_joined, join, needs_joining, rows_of
+from .joining import Cells, NeverComes, Unjoinable, cells_of, in_joined, join, needs_joining, rows_of
 from .paired import Paired
 from .ranges import ranges
 from .read_pair import read_pair
@@ -67,7 +67,7 @@ def export(
     relations = relate if isinstance(relate, Relations) else load_relations(relate) if relate else Relations()
     with paused():
         base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes)
-        facts = tables(base_graph, dist_graphs, mesh, relations, joined=True)
+        facts = tables(base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None)
         if origins is not None:
             origins += map(Origin.of, dist_graphs)
         check_meaning(facts)  # what describes no program is told here as it is of facts that are read
@@ -75,10 +75,12 @@ def export(
 
 
 def tables(
-    base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None, *, joined: bool = False
-) -> Facts:
+    base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None, *, joined: bool = False,
+    timed: bool = False,
+) -> Facts:  # fmt: skip
     """The facts of graphs: what every front end, and programs built by hand, end in. `joined`: several programs become
-    one, and loops in which ranks do different things are written out, where they can."""
+    one, and loops in which ranks do different things are written out, where they can. `timed`: the order of programs
+    is judged, too, so that what waits for ever is no bad input."""
     relations = relations or Relations()
     for graph in (base, *dists):
         check(graph)
@@ -97,6 +99,9 @@ def tables(
     if cells is not None:
         try:
             return _of_cells(base, dists, cells, mesh, relations)
+        except NeverComes as never:
+            if not timed:
+                raise never.error from None
         except Unjoinable:
             pass
     if joined and len(dists) == 1:

@@ -58,7 +58,9 @@ def merge(graphs: Iterable[Graph]) -> list[Graph]:
                 break
         else:
             programs.append(_Program(graph, [rank], _groups(graph, rank)))
+            graph.files[rank] = graph.file
     if len(programs) == 1 and len(programs[0].ranks) == 1:
+        programs[0].graph.files.clear()
         return [programs[0].graph]
     for program in programs:
         program.graph.ranks = program.ranks
@@ -105,6 +107,11 @@ def _fold(program: _Program, graph: Graph, rank: int) -> bool:
     for i, ranks in _groups(graph, rank).items():
         program.groups.setdefault(i, {}).update(ranks)
     program.ranks.append(rank)
+    base.files[rank], base.asynchronous = graph.file, base.asynchronous or graph.asynchronous
+    for op in graph.ops:
+        if op.group_name and op.groups is not None:
+            named = base.names.setdefault(op.group_name, [])
+            named += [group for group in op.groups if group not in named]
     return True
 
 

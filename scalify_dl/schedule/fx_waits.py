@@ -7,8 +7,11 @@ memory with, is read from the table of torch's own schemas; views touch nothing.
 
 from __future__ import annotations
 
+import json
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +30,28 @@ AT_ISSUE = (
     "collectives and messages are awaited before their results are used, and find each other: the dump does not say"
 )
 AT_ONCE = ("wait_tensor", "_wrap_tensor_autograd")
+_ARRAY = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
 Groups = Mapping[str, Sequence[Sequence[int]]]
 """All groups that a name stands for."""
+
+
+def sends(text: str) -> bool:
+    """Whether a program has messages: what one rank sends another one receives, perhaps in another step."""
+    return any(f"c10d_functional.{word}" in text for word in MESSAGES)
+
+
+def alike(texts: Mapping[str, str]) -> bool:
+    """Whether files of ranks are one program word for word, and so is what is said beside them. Then ranks cannot
+    hang: all do the same steps, each waits for earlier ones, and meets the same step of the others."""
+    notes = {_note(beside(Path(file))) for file in texts}
+    return len(set(texts.values())) == 1 and len(notes) == 1 and not any(map(sends, texts.values()))
+
+
+def _note(path: Path) -> str:
+    said = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    return json.dumps({key: said[key] for key in ("groups", "outside") if key in said}, sort_keys=True)
 
 
 def read_fx(
@@ -76,13 +97,11 @@ class _Ranks:
             return (rank,)
         if isinstance(group, list | tuple) and all(isinstance(r, int) for r in group):
             return tuple(group)
-        said = self.annotations(path).groups
-        known: list[Sequence[int]] = [g for g in self.groups.get(str(group), ()) if rank in g]
-        if not known and rank in said.get(str(group), ()):
-            known = [said[str(group)]]
-        if not known:
+        said = self.annotations(path).groups.get(str(group), ())
+        known = {tuple(said)} if rank in said else {tuple(g) for g in self.groups.get(str(group), ()) if rank in g}
+        if len(known) != 1:
             self.unmet[str(group)] = None
-        return tuple(known[0]) if known else (rank,)
+        return next(iter(known)) if len(known) == 1 else (rank,)
 
     def annotations(self, path: Path) -> Annotations:
         """What is said beside a file."""
@@ -233,7 +252,7 @@ class _Program:
         if not apart:
             issued = [self.event(self.host, named)]
         elif packet in MESSAGES:
-            issued = self.messages(value, packet, named)
+            issued = self.messages(value, packet, named, statement.type)
         else:
             issued = [self.collective(value, packet, named)]
         for e in issued:
@@ -267,8 +286,9 @@ class _Program:
             self.schedule.carries(e, "arguments", ", ".join(map(str, said)))
         return e
 
-    def messages(self, call: Call, packet: str, named: Named) -> list[int]:
+    def messages(self, call: Call, packet: str, named: Named, type_: str | None) -> list[int]:
         """Messages: one, or those of a batch. They meet where it is known who is in the group, and when they end."""
+        size = _ARRAY.fullmatch(type_ or "") if packet != "batch_p2p_ops" else None
         ways, peers, tags, group = [packet], *[[a] if isinstance(a, int) else a for a in call.args[1:3]], call.args[-1]
         if packet == "batch_p2p_ops":
             ways, peers, tags = call.args[:3]
@@ -285,6 +305,9 @@ class _Program:
             ends = (self.rank, there) if sends else (there, self.rank)
             channel = self.ranks.channel((str(group), tag, *ends))
             self.schedule.add("send" if sends else "recv", e, channel, self.ranks.next((channel, sends, "message")))
+            if size is not None:
+                count = prod(int(n) for n in size[2].split(",") if n.strip())
+                self.schedule.carries(e, "size", f"{count:,} numbers of {size[1]}")
         return events
 
     def flying(self, queue: tuple[str, int], named: Named) -> int:

@@ -39,11 +39,11 @@ def in_time(origins: Sequence[Origin], ranks: int) -> InTime | None:
                 result.assumptions = [text for text in result.assumptions if text != APART]
         return result
 
-    files = [origin.file for origin in origins]
+    files = _files(origins, ranks)
     if None in files:
         return InTime(Verdict.PROVED, assumptions=(IN_TIME,))
     texts = {file: Path(file).read_text("utf-8", errors="replace") for file in files if file}
-    read = _reader(origins, texts, ranks)
+    read = _reader([str(file) for file in files], texts, origins, ranks)
     if read is None:
         return InTime(Verdict.PROVED, assumptions=(f"{IN_TIME} (the dump is in no order of time)",))
     try:
@@ -64,22 +64,32 @@ Read = Callable[[str], "Schedule"]
 """By the model of streams."""
 
 
-def _reader(origins: Sequence[Origin], texts: dict[str, str], ranks: int) -> Read | None:
-    if len(origins) == 1:
-        order = [str(origins[0].file)]
-    else:
-        by_rank = {rank: str(origin.file) for origin in origins for rank in origin.ranks or ()}
-        if sorted(by_rank) != list(range(ranks)):
-            return None
-        order = [by_rank[rank] for rank in range(ranks)]
-    paths, contents = [Path(file) for file in order], [texts[file] for file in order]
+def _files(origins: Sequence[Origin], ranks: int) -> list[str | None]:
+    """The file of every rank: one that computes what another does may wait in other places. One file alone is the
+    program of all ranks; None where a rank's is not known."""
+    if len(origins) == 1 and not origins[0].files:
+        return [origins[0].file]
+    by_rank: dict[int, str | None] = {}
+    for origin in origins:
+        by_rank |= {rank: origin.files.get(rank, origin.file) for rank in origin.ranks or origin.files}
+    return [by_rank.get(rank) for rank in range(ranks)]
+
+
+def _reader(files: list[str], texts: dict[str, str], origins: Sequence[Origin], ranks: int) -> Read | None:
     if all(map(is_scheduled, texts.values())):
         from .hlo.ranks import read_hlo
 
-        return lambda streams: read_hlo(paths, contents, streams, world=ranks, fold=True)
+        return lambda streams: read_hlo(
+            [Path(file) for file in files], [texts[file] for file in files], streams, world=ranks, fold=True
+        )
     if all(map(looks_like_fx, texts.values())):
-        from .fx_waits import read_fx
+        from .fx_waits import alike, read_fx, sends
 
         groups = {name: members for origin in origins for name, members in origin.groups.items()}
+        if len(files) == 1 or alike(texts):
+            files = files[:1]
+        if len(files) == 1 and sends(texts[files[0]]):
+            files *= ranks
+        paths, contents = [Path(file) for file in files], [texts[file] for file in files]
         return lambda streams: read_fx(paths, contents, streams, groups)
     return None

@@ -12,6 +12,6 @@ from .cells import Cells, cells_of
 from .join import Joined, join, needs_joining
 from .outputs import in_joined
 from .ports import rows_of
-from .values import Unjoinable
+from .values import NeverComes, Unjoinable
 
-__all__ = ["Cells", "Joined", "Unjoinable", "cells_of", "in_joined", "join", "needs_joining", "rows_of"]
+__all__ = ["Cells", "Joined", "NeverComes", "Unjoinable", "cells_of", "in_joined", "join", "needs_joining", "rows_of"]

@@ -17,7 +17,7 @@ from .combined import combined
 from .matching import Match, matched
 from .meetings import Meeting, meetings, peers
 from .ports import One, inputs_alike, same_everywhere
-from .values import Alike, Awaited, Message, Own, Ragged, Unjoinable, Value, Values
+from .values import Alike, Awaited, Message, NeverComes, Own, Ragged, Unjoinable, Value, Values
 
 __all__ = ["Joined", "join", "needs_joining"]
 
@@ -44,7 +44,7 @@ class Joined:
 
 def join(programs: Sequence[Graph], cells: Cells, rows: Sequence[Rows]) -> Joined:
     """One program of several; `rows` is what is given of the inputs, by cell. Unjoinable where there is none,
-    InputError where a message is never sent."""
+    NeverComes where a message is never sent."""
     joining = _Joining(programs, cells, rows)
     joining.run()
     return Joined(joining.made.graph, cells, joining.made, joining.values, joining.inputs, joining.shards)
@@ -157,12 +157,14 @@ class _Joining:
                     value = self.values[cell].get(x)
                     if isinstance(value, Awaited):
                         late = next((m for m in value.messages if not self.there(m)), value.messages[0])
-                        raise InputError(
-                            f"`{value.op.name}`: rank {late.target} waits for message {late.number} of rank"
-                            f" {late.source}, which is not sent before",
-                            file=program.file, line=value.op.at[0],
-                            hint="each message that is received must be sent, in the same order, by a rank that does"
-                            " not wait for the receiver",
+                        raise NeverComes(
+                            InputError(
+                                f"`{value.op.name}`: rank {late.target} waits for message {late.number} of rank"
+                                f" {late.source}, which is not sent before",
+                                file=program.file, line=value.op.at[0],
+                                hint="each message that is received must be sent, in the same order, by a rank that"
+                                " does not wait for the receiver",
+                            )
                         )  # fmt: skip
         raise Unjoinable("the programs wait for each other")
 
@@ -306,8 +308,11 @@ class _Joining:
         x = self.made.at(cell, sent[0], value.op)
         if x.type != value.op.result.type:
             m = value.messages[0]
-            raise InputError(
-                f"`{value.op.name}`: rank {m.target} receives {value.op.result.type}, rank {m.source} sends {x.type}"
+            raise NeverComes(
+                InputError(
+                    f"`{value.op.name}`: rank {m.target} receives {value.op.result.type}, rank {m.source} sends"
+                    f" {x.type}"
+                )
             )
         if any(j != n for n, (_, j) in enumerate(places)):
             if sorted(j for _, j in places) != list(range(self.cells.columns)):

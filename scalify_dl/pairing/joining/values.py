@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
 from .cells import Cells
 
-__all__ = ["Alike", "Awaited", "Message", "Own", "Ragged", "Unjoinable", "Value", "Values", "in_blocks"]
+__all__ = ["Alike", "Awaited", "Message", "NeverComes", "Own", "Ragged", "Unjoinable", "Value", "Values", "in_blocks"]
 
 
 class Unjoinable(Exception):
     """The programs do not become one program; they stay several."""
+
+
+class NeverComes(Unjoinable):
+    """Nor can they be run: somebody waits for what never comes. `error` says who."""
+
+    def __init__(self, error: InputError) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 @dataclass(eq=False, slots=True)

@@ -84,9 +84,12 @@ class Program:
             self.alias(arguments, *text)
 
     @property
-    def in_order(self) -> bool:
-        """Whether every step waits for earlier ones only."""
-        return all(w < n for n, step in enumerate(self.steps) for w in step.waits)
+    def in_lockstep(self) -> bool:
+        """Whether every step waits for earlier ones only, and meets the same step of other ranks."""
+        return all(
+            all(w < n for w in step.waits) and (step.exchange is None or all(step.exchange.sides))
+            for n, step in enumerate(self.steps)
+        )
 
     def alias(self, arguments: list[Value], output: str, parameter: str, index: str) -> None:
         """An output that is written into a parameter's buffer."""

@@ -27,7 +27,8 @@ def read_hlo(
     """The schedule of one module on all its ranks, or of one module a rank.
 
     `world`: how many ranks there are, where no header says. `fold`: of one module only ranks that differ. They cannot
-    hang: all do the same steps, each step waits for earlier ones, and meets the same step of the others.
+    hang: all do the same steps, each step waits for earlier ones, and meets the same step of the others. That is not
+    so where one step sends what another receives.
     """
     dumps = [(path, text) for path, text in zip(paths, texts, strict=True) if not looks_like_assignment(text)]
     plans = [read_assignment(path, t) for path, t in zip(paths, texts, strict=True) if looks_like_assignment(t)]
@@ -55,7 +56,7 @@ def read_hlo(
         except InputError as error:
             raise error.located(str(path)) from None
         chosen: Sequence[int] = range(ranks) if len(dumps) == 1 else (n,)
-        if fold and len(dumps) == 1 and programs[text].in_order:
+        if fold and len(dumps) == 1 and programs[text].in_lockstep:
             made.alone, chosen = True, _different(programs[text], chosen)
         for rank in chosen:
             made.rank(rank, programs[text], path, plans[n] if plans else None)
