@@ -129,8 +129,9 @@ def test_a_message_that_nobody_sends_is_refuted(tmp_path: Path) -> None:
 def test_a_message_of_another_size_is_refuted(tmp_path: Path) -> None:
     steps = ("recv", "send", "wait send", "wait recv")
     texts = [ring(3, r, *steps) for r in range(3)]
-    for old, new in (("s: 'f32[8]'", "s: 'f32[4]'"), ("t: 'f32[8]'", "t: 'f32[4]'"), ("default(x, 2", "default(o, 2"),
-                     ("        b:", "        o: 'f32[4]' = torch.ops.aten.slice.Tensor(x, 0, 0, 4)\n        b:")):  # fmt: skip
+    half = "        o: 'f32[4]' = torch.ops.aten.slice.Tensor(x, 0, 0, 4)\n        b:"
+    edits = {"s: 'f32[8]'": "s: 'f32[4]'", "t: 'f32[8]'": "t: 'f32[4]'", "default(x, 2": "default(o, 2", "        b:": half}
+    for old, new in edits.items():
         texts[1] = texts[1].replace(old, new)
     report = verify(tmp_path, RING, texts, "p")
     assert report["verdict"] == "REFUTED"
