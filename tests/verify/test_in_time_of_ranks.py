@@ -130,7 +130,7 @@ def test_a_message_of_another_size_is_refuted(tmp_path: Path) -> None:
     steps = ("recv", "send", "wait send", "wait recv")
     texts = [ring(3, r, *steps) for r in range(3)]
     half = "        o: 'f32[4]' = torch.ops.aten.slice.Tensor(x, 0, 0, 4)\n        b:"
-    edits = {"s: 'f32[8]'": "s: 'f32[4]'", "t: 'f32[8]'": "t: 'f32[4]'", "default(x, 2": "default(o, 2", "        b:": half}
+    edits = {"s: 'f32[8]'": "s: 'f32[4]'", "t: 'f32[8]'": "t: 'f32[4]'", "(x, 2": "(o, 2", "        b:": half}
     for old, new in edits.items():
         texts[1] = texts[1].replace(old, new)
     report = verify(tmp_path, RING, texts, "p")
