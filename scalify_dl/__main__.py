@@ -1,5 +1,17 @@
-"""`python -m scalify_dl` is `dlverify`."""
+"""`python -m scalify_dl` is `dlverify`: what it imports may be interrupted, too."""
 
-from scalify_dl.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Entry point of the `dlverify` script."""
+    try:
+        from scalify_dl.cli import main as run
+    except KeyboardInterrupt:
+        print("dlverify: interrupted", file=sys.stderr)
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

@@ -57,7 +57,7 @@ Html = Annotated[Path | None, Option("--html", metavar="F", help="Write a single
 
 
 def _above_zero(given: float) -> float:
-    if given <= 0:
+    if not 0 < given < float("inf"):
         raise ValueError("a number above 0 was expected")
     return given
 
@@ -208,7 +208,7 @@ def explain(
 @_command()
 def query(
     directory: FactsDir,
-    text: Annotated[str, Argument("QUERY", help="""A body such as 'corr(D,_,T,_,L), op(D,_,"dot")'.""")],
+    text: Annotated[str, Argument("QUERY", help="""A body such as 'corr(D,_,B,_,L), result(O,_,D), op(O,_,"dot")'.""")],
     rules: Rules = None,
     json: Json = False,
     tsv: Annotated[bool, Option("--tsv", help="Print tab-separated rows.")] = False,

@@ -27,6 +27,8 @@ def query(directory: Path, text: str, rules: tuple[Path, ...], *, as_json: bool,
     """Answer a query: from the tables that `--out` wrote, or by running the rules on a facts directory."""
     with progress("answering"):
         asked, rows = _kept(directory, text) if has_results(directory) else _derived(directory, text, rules)
+    if asked.apart:
+        print(f"dlverify: {asked.apart}", file=sys.stderr)
     rows = sorted(rows)
     if as_json:
         names = [name for name, _ in asked.columns] or ["holds"]

@@ -16,6 +16,7 @@ from scalify_dl.audit.trials import ROUNDED, TRIALS
 from scalify_dl.errors import InputError
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.load import load_meanings
+from scalify_dl.prove.pipeline import rules_program
 from scalify_dl.whole import write_whole
 
 from .progress import progress
@@ -36,6 +37,7 @@ def rules_check(
     for file in files:
         if not file.is_file():
             raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
+    rules_program(files)  # what does not load is said before anything else
     load_meanings(meanings)
     if out is not None:
         _write(out, Report(interrupted=True), files)  # a place that cannot be written is said at once

@@ -49,6 +49,12 @@ def load(directory: Path) -> Facts:
     from scalify_dl.facts.files import load
 
     sets = fact_sets(directory)
+    if directory.is_dir() and not sets and not any(directory.glob("*.facts")):
+        raise InputError(
+            f"{directory} holds no fact tables",
+            expected="tables such as op.facts, or directories of them",
+            hint="`dlverify export BASE DIST --mesh … -o DIRECTORY` writes them; `dlverify verify` does without",
+        )
     if sets:
         raise InputError(f"{directory} holds {len(sets)} fact sets", expected="one of them", hint=f"as in {sets[0]}")
     with progress("reading the facts"):

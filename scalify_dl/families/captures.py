@@ -20,6 +20,7 @@ from typing import Any
 
 import yaml
 
+from scalify_dl import yaml_text
 from scalify_dl.errors import InputError
 
 from .capture import Capture
@@ -50,16 +51,7 @@ def parse_sample(text: str, relate: Path | None) -> Capture:
 
 def load_family(file: Path) -> FamilyFile:
     """Reads a family file; places in it are relative to its folder. InputError with the place of what is wrong."""
-    try:
-        root = yaml.compose(file.read_text("utf-8"))
-    except OSError as error:
-        raise InputError(f"cannot read the family file: {error.strerror}", file=file) from None
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", file=file) from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise InputError(f"not YAML: {error.problem}", file=file, line=line, column=column) from None
+    root = yaml_text.compose(yaml_text.read(file, "the family file"), "the family file", file)
     top = _mapping(root, file, ("symbols", "captures", "relate"), "symbols, captures, perhaps relate")
     for key in ("symbols", "captures"):
         if key not in top:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from math import prod
@@ -70,8 +71,18 @@ def export(
         facts = tables(base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None)
         if origins is not None:
             origins += map(Origin.of, dist_graphs)
+        if mesh.size > 1 and _same_text(Path(base), files):
+            facts.add("meta", "same_text", "every distributed file is the baseline's text, word for word")
         check_meaning(facts)  # what describes no program is told here as it is of facts that are read
         return facts
+
+
+def _same_text(base: Path, files: Sequence[str | Path]) -> bool:
+    """Whether somebody gave one file twice."""
+    size = base.stat().st_size
+    return all(Path(f).stat().st_size == size for f in files) and {base.read_bytes()} == {
+        Path(f).read_bytes() for f in files
+    }
 
 
 def tables(
@@ -90,11 +101,14 @@ def tables(
     if len(dists) > 1:  # merging saw groups only that the dumps name
         check_meetings(dists)
     values = [_name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
-    _all_used("constants", [r.pattern for r in relations.constants], values, relations)
-    _all_used("groups", list(relations.groups), named, relations)
+    known = [op for graph in (base, *dists) for op in graph.ops]
+    constants = [op.result.name for op in known if op.kind == "constant" and op.result.literal is not None]
+    _all_used("constants", [r.pattern for r in relations.constants], values, relations, constants)
+    _all_used("groups", list(relations.groups), named, relations, [op.group_name or "" for op in known])
     asked = [{r.pattern for r in relations.reductions for name in graph.reductions if fnmatchcase(name, r.pattern)}
              for graph in dists]  # fmt: skip
-    _all_used("reductions", [r.pattern for r in relations.reductions], asked, relations)
+    _all_used("reductions", [r.pattern for r in relations.reductions], asked, relations,
+              [name for graph in dists for name in graph.reductions])  # fmt: skip
     cells = cells_of(dists, mesh) if joined and needs_joining(dists) else None
     if cells is not None:
         try:
@@ -120,7 +134,8 @@ def _given(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Sequen
 def _paired(base: Graph, dists: Sequence[Graph], parties: Sequence[Graph], mesh: Mesh, relations: Relations) -> Paired:
     """`parties` are the programs, or several that run one of them."""
     found = [correspond(base, graph, mesh, relations) for graph in parties]
-    _all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations)
+    names = [text for graph in parties for port in graph.inputs for text in (port.tensor.name, port.path or "")]
+    _all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations, names)
     elided = [_pair_elided(base, graph, mesh) for graph in parties]
     for graph in dists:
         put_together(given_by(base, graph, dists), graph, mesh, relations)
@@ -156,6 +171,10 @@ def _written(
     for pairs in paired.elided:
         for d, b, layout in pairs:
             facts.add("shard", ids[d], "", ids[b], "", str(layout), "elided")
+    known = {row[0] for row in facts["shard"]}
+    for tensor, text in _unpaired(base, [graph for graph, _, _ in written]):
+        if ids[tensor] not in known:
+            facts.add("placement_note", ids[tensor], clean(text))
     for expected, guessed in zip(paired.expected, paired.guessed, strict=True):
         facts.extend("expect", ((ids[d], ids[b], text) for (d, b), text in expected.items()))
         facts.extend("assume", ((ids[tensor], clean(text), why) for tensor, text, why in guessed))
@@ -267,33 +286,51 @@ def _name_constants(graph: Graph, relations: Relations, side: str) -> set[str]:
     return used
 
 
-def _all_used(section: str, keys: Sequence[str], used: Sequence[set[str]], relations: Relations) -> None:
-    """InputError for a relation that matches nothing (a typo would otherwise change the question)."""
+def _all_used(
+    section: str, keys: Sequence[str], used: Sequence[set[str]], relations: Relations, known: Sequence[str]
+) -> None:
+    """InputError for a relation that matches nothing (a typo would otherwise change the question); `known` are the
+    names that there are."""
     for n, key in enumerate(keys):
         if not any(key in names for names in used):
             place = relations.groups[key].place if section == "groups" else getattr(relations, section)[n].place
-            raise place.error(f"{section}: no {SECTIONS[section]} matches `{key}`")
+            near = get_close_matches(key, {name for name in known if name}, 3)
+            hint = f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else None
+            raise place.error(f"{section}: no {SECTIONS[section]} matches `{key}`", hint=hint)
+
+
+def _unprinted(graph: Graph) -> dict[tuple[str, tuple[int, ...]], list[Tensor]]:
+    """Constants of which a dump says neither value nor hash, by type."""
+    found: dict[tuple[str, tuple[int, ...]], list[Tensor]] = {}
+    for op in graph.ops:
+        literal = op.result.literal if op.kind == "constant" else None
+        if literal is not None and literal.is_elided and literal.sha256 is None:
+            found.setdefault((op.result.dtype, op.result.shape), []).append(op.result)
+    return found
 
 
 def _pair_elided(base: Graph, dist: Graph, mesh: Mesh) -> list[tuple[Tensor, Tensor, Layout]]:
     """Unprinted constants of one type pair in order of occurrence, where both sides have equally many: assumed."""
-
-    def unprinted(graph: Graph) -> dict[tuple[str, tuple[int, ...]], list[Tensor]]:
-        found: dict[tuple[str, tuple[int, ...]], list[Tensor]] = {}
-        for op in graph.ops:
-            literal = op.result.literal if op.kind == "constant" else None
-            if literal is not None and literal.is_elided and literal.sha256 is None:
-                found.setdefault((op.result.dtype, op.result.shape), []).append(op.result)
-        return found
-
-    base_constants = unprinted(base)
+    base_constants = _unprinted(base)
     pairs = []
-    for key, tensors in unprinted(dist).items():
+    for key, tensors in _unprinted(dist).items():
         partners = base_constants.get(key, [])
         if len(partners) == len(tensors):
             layout = Placement().layout(key[1], mesh)
             pairs += [(d, b, layout) for d, b in zip(tensors, partners, strict=True)]
     return pairs
+
+
+def _unpaired(base: Graph, dists: Sequence[Graph]) -> Iterator[tuple[Tensor, str]]:
+    """Unprinted distributed constants that pair with none of the baseline, and how to say what they are."""
+    base_constants = _unprinted(base)
+    for graph in dists:
+        for key, tensors in _unprinted(graph).items():
+            others = base_constants.get(key, [])
+            if len(others) != len(tensors):
+                for tensor in tensors:
+                    text = f"{len(tensors)} such constants here, {len(others)} in the baseline, and no dump prints them"
+                    yield tensor, f"{text}; say what it is in the relations file: constants: {{{tensor.name}: VALUE}}"
 
 
 def _write_correspondence(facts: Facts, found: Correspondence, ids: dict[Tensor, str]) -> None:

@@ -32,17 +32,9 @@ class Accepted:
     @classmethod
     def load(cls, path: Path) -> Accepted:
         """Read the file; InputError names the entry that is not understood."""
-        import yaml
+        from scalify_dl import yaml_text  # proofs start without
 
-        try:
-            content: Any = yaml.safe_load(path.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"cannot read the accepted assumptions: {error}", file=path) from error
-        except yaml.YAMLError as error:
-            mark = getattr(error, "problem_mark", None)
-            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-            problem = getattr(error, "problem", None) or error
-            raise InputError(f"not YAML: {problem}", file=path, line=line, column=column, hint=_HINT) from error
+        content: Any = yaml_text.load(path, "the accepted assumptions", _HINT)
         if isinstance(content, dict):
             content = content.get("assumptions")
         if not isinstance(content, list):

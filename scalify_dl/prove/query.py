@@ -1,9 +1,9 @@
 """Ad hoc queries: the body of one Datalog rule, turned into a rule whose head lists its variables.
 
-`corr(D,_,T,_,L), op(D,_,"dot")` becomes
+`corr(D,_,B,_,L), result(O,_,D), op(O,_,"dot")` becomes
 
-    .decl query(D:symbol, T:symbol, L:symbol)
-    query(D, T, L) :- corr(D,_,T,_,L), op(D,_,"dot").
+    .decl query(D:symbol, B:symbol, L:symbol, O:symbol)
+    query(D, B, L, O) :- corr(D,_,B,_,L), result(O,_,D), op(O,_,"dot").
 
 The types of the columns are those of the relations' attributes that the variables stand at.
 """
@@ -34,6 +34,8 @@ class Query:
     body: str
     columns: tuple[tuple[str, str], ...]
     relations: frozenset[str]
+    apart: str = ""
+    """A warning, where parts of the body share no variable: every row is then joined with every row."""
 
     @property
     def rule(self) -> str:
@@ -49,7 +51,9 @@ def parse_query(text: str, relations: Mapping[str, Sequence[str]]) -> Query:
     body = text.strip().rstrip(".").removeprefix("?-").strip()
     tokens = [m[0] for m in _TOKEN.finditer(body) if not m[0].isspace() and not m[0].startswith("//")]
     if not tokens:
-        raise InputError("the query is empty", expected='a rule body such as corr(D,_,T,_,L), op(D,_,"dot")')
+        raise InputError(
+            "the query is empty", expected='a rule body such as corr(D,_,B,_,L), result(O,_,D), op(O,_,"dot")'
+        )
     if ":-" in tokens:
         raise InputError(
             "the query is a rule", expected="a rule body only", hint="put rules into a file and use --rules"
@@ -94,8 +98,33 @@ def parse_query(text: str, relations: Mapping[str, Sequence[str]]) -> Query:
     if stack:
         relation = stack[-1][0]
         raise InputError(f"a bracket of `{relation}` is not closed" if relation else "a bracket is not closed",
-                         expected='a rule body such as corr(D,_,T,_,L), op(D,_,"dot")')  # fmt: skip
-    return Query(body, tuple((name, types.get(name, "number")) for name in order), frozenset(used))
+                         expected='a rule body such as corr(D,_,B,_,L), result(O,_,D), op(O,_,"dot")')  # fmt: skip
+    columns = tuple((name, types.get(name, "number")) for name in order)
+    return Query(body, columns, frozenset(used), _apart(tokens, relations))
+
+
+def _apart(tokens: list[str], relations: Mapping[str, Sequence[str]]) -> str:
+    """Which atoms of a body are joined with no others, in words."""
+    if "{" in tokens or ";" in tokens:
+        return ""
+    groups: list[tuple[list[str], set[str]]] = []
+    depth, words, names = 0, [], set()  # type: int, list[str], set[str]
+    for token in [*tokens, ","]:
+        depth += (token in "([") - (token in ")]")
+        if token == "," and depth == 0:
+            joined = [g for g in groups if g[1] & names] if names else []
+            groups = [g for g in groups if g not in joined]
+            if names:
+                groups.append(([w for g in joined for w in g[0]] + words, names.union(*(g[1] for g in joined))))
+            words, names = [], set()
+        elif token in relations and depth == 0:
+            words.append(token)
+        elif re.match(r"[A-Za-z?]", token) and token not in _WORDS and token not in relations:
+            names.add(token)
+    if sum(bool(g[0]) for g in groups) < 2:
+        return ""
+    parts = " and ".join(f"`{', '.join(dict.fromkeys(words))}`" for words, _ in groups if words)
+    return f"{parts} share no variable: every row of one stands with every row of the other"
 
 
 def _whole_argument(tokens: list[str], i: int) -> bool:

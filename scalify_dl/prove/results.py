@@ -16,6 +16,8 @@ from scalify_dl.whole import replace_directory
 from .pipeline import Analysis, fact_relations
 
 DECLARATIONS = RESULTS
+NO_ROWS = "no_rows.csv"
+"""The file of relations of which nothing was derived."""
 
 
 def declaration(name: str, kinds: list[tuple[str, str]], file: str) -> str:
@@ -58,7 +60,8 @@ def _fill(analysis: Analysis, directory: Path) -> None:
             rows = sorted(program.relation(name))
             text = "".join("\t".join(map(str, row)) + "\n" for row in rows)
             (directory / file).write_text(text, "utf-8")
-    declared = [text if (directory / file).exists() else text.splitlines()[0] + "\n" for file, text in tables]
+    (directory / NO_ROWS).write_text("", "utf-8")
+    declared = [t if (directory / file).exists() else t.replace(f'"{file}"', f'"{NO_ROWS}"') for file, t in tables]
     (directory / DECLARATIONS).write_text("".join(declared), "utf-8")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle.schema import Relation
@@ -52,7 +53,9 @@ class _Parser:
         kind, name = self.take()
         relation = self.relations.get(name)
         if kind != "name" or relation is None:
-            raise self.error(f'the program declares no relation "{name}"', at=0)
+            near = get_close_matches(name, self.relations, 3)
+            mean = f"did you mean {' or '.join(near)}?" if near else None
+            raise self.error(f'the program declares no relation "{name}"', at=0, hint=mean)
         self.expect("(")
         values: list[Value] = []
         while self.peek() != ")":
@@ -113,11 +116,11 @@ class _Parser:
         if self.take()[1] != mark:
             raise self.error(f'expected "{mark}"')
 
-    def error(self, message: str, at: int | None = None) -> InputError:
+    def error(self, message: str, at: int | None = None, hint: str | None = None) -> InputError:
         return InputError(
             message,
             file=f"'{self.text[:200]}'",
             line=1,
             column=(self.at if at is None else at) + 1,
-            hint='write it as relation("symbol", 1, [1, nil], $Branch(2))',
+            hint=hint or 'write it as relation("symbol", 1, [1, nil], $Branch(2))',
         )

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from scalify_dl import yaml_text
 from scalify_dl.errors import InputError
 from scalify_dl.ir.placement import AxisPart
 
-DEPTH_LIMIT = 20
 REDUCERS = ("sum", "max", "min", "prod", "and", "or")
 
 
@@ -127,42 +127,15 @@ class Relations:
 
 def load_relations(path: str | Path) -> Relations:
     """Reads a relations file."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"cannot read the relations file: {error.strerror}", file=path) from None
-    except UnicodeDecodeError:
-        raise InputError("the relations file is not UTF-8 text", file=path) from None
-    return parse_relations(text, file=str(path))
+    return parse_relations(yaml_text.read(path, "the relations file"), file=str(path))
 
 
 def parse_relations(text: str, *, file: str | None = None) -> Relations:
     """Reads relations text."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    try:
-        _check_nesting(text, loader, file)
-        root = yaml.compose(text, Loader=loader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise InputError(f"not YAML: {error.problem}", file=file, line=line, column=column) from None
-    except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"not YAML: {str(error).splitlines()[0]}", file=file) from None
+    root = yaml_text.compose(text, "the relations file", file)
     if root is None:
         return Relations()
     return _Reader(file).relations(root)
-
-
-def _check_nesting(text: str, loader: Any, file: str | None) -> None:
-    """Refuses what a relations file has no use for and what would overflow or blow up: deep nesting, aliases."""
-    depth = 0
-    for event in yaml.parse(text, Loader=loader):
-        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-        if depth > DEPTH_LIMIT or isinstance(event, yaml.AliasEvent):
-            what = "an alias" if isinstance(event, yaml.AliasEvent) else f"nesting deeper than {DEPTH_LIMIT}"
-            mark = event.start_mark
-            line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-            raise InputError(f"relations file: {what}", file=file, line=line, column=column)
 
 
 class _Reader:

@@ -100,6 +100,8 @@ def scope(view: View) -> list[str]:
         lines.append(f"outside of the capture: {view.meta['outside']}")
     if view.meta.get("given_by_some"):
         lines.append(f"checked only on the ranks that give them: {view.meta['given_by_some']}")
+    if view.meta.get("same_text"):
+        lines.append(f"is this the file you meant? {view.meta['same_text']}")
     regions = {graph for _, _, graph in view.facts("region")}
     roles: dict[str, str] = dict(view.facts("graph"))
     expected = list(view.facts("expect"))

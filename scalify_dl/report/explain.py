@@ -66,10 +66,11 @@ def tensors_named(view: View, text: str) -> list[str]:
 
 
 def explain(analysis: Analysis, tensor: str, depth: int) -> Explanation:
-    """The proofs of all correspondences of one distributed tensor, at most `depth` statements deep."""
+    """The proofs of all correspondences of one tensor, of whichever side, at most `depth` statements deep."""
     view = analysis.view
     teller = _Teller(analysis, view, depth)
-    rows = sorted(row for row in analysis.rows("corr") if row[0] == tensor)
+    side = 2 if teller.is_base(tensor) else 0
+    rows = sorted(row for row in analysis.rows("corr") if row[side] == tensor)
     statements = []
     for row in rows:
         proof = analysis.program.explain("corr", row)
@@ -104,6 +105,11 @@ class _Teller:
             out.again = True
         return [out]
 
+    def is_base(self, tensor: str) -> bool:
+        """Whether a tensor is of the baseline."""
+        base = {graph for graph, role in self.view.facts("graph") if role == "base"}
+        return any(t == tensor and graph in base for t, graph, _, _ in self.view.facts("tensor"))
+
     def _name(self, value: str) -> str:
         """A tensor, or a piece of one, as people know it."""
         if value not in self.pieces:
@@ -131,6 +137,8 @@ class _Teller:
 
     def obstacles(self, tensor: str) -> list[str]:
         """Why nothing is known of a tensor: its op, and what its operands hold."""
+        if self.is_base(tensor):
+            return ["no tensor of the distributed program is known to hold it"]
         made = [op for op, _, t in self.view.facts("result") if t == tensor]
         if not made:
             notes = [text for t, text in self.view.facts("placement_note") if t == tensor]

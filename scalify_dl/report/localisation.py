@@ -47,13 +47,16 @@ def _placement_notes(view: View, ops: list[str]) -> dict[str, list[str]]:
     if not notes:
         return {}
     maker = {tensor: op for op, _, tensor in view.facts("result")}
+    made: dict[str, list[str]] = defaultdict(list)
+    for tensor, op in maker.items():
+        made[op].append(tensor)
     reads: dict[str, list[str]] = defaultdict(list)
     for op, _, tensor in view.facts("operand"):
         reads[op].append(tensor)
     out = {}
     for op in ops:
         level, seen = [op], {op}
-        found: list[str] = []
+        found = [f"{view.name(t)}: {notes[t]}" for t in made[op] if t in notes]
         while level and not found:
             tensors = [t for o in level for t in reads[o]]
             found = [f"{view.name(t)} was {notes[t]}" for t in dict.fromkeys(tensors) if t in notes]

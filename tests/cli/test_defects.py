@@ -1,0 +1,159 @@
+"""What newcomers ran into: each said in words now, or right."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .test_cli import PROVED, ROOT, Run, dlverify
+
+__all__ = ["dlverify"]
+HLO = ROOT / "examples" / "hlo"
+
+
+def test_a_query_whose_parts_share_no_variable_is_pointed_out(dlverify: Run) -> None:
+    status, _, err = dlverify("query", PROVED, 'corr(D,_,T,_,L), op(O,_,"dot")', "--tsv")
+    assert status == 0
+    assert "`corr` and `op` share no variable" in err
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["corr(D,_,B,_,_), result(O,_,D), op(O,_,K)", 'op(O,_,"dot"), O != "x"', "op(O,_,_), N = count : {op(_,_,_)}"],
+)
+def test_a_query_that_joins_is_not(dlverify: Run, query: str) -> None:
+    assert dlverify("query", PROVED, query, "--tsv").err == ""
+
+
+def test_the_query_of_the_manual_gives_what_dots_hold(dlverify: Run) -> None:
+    manual = (ROOT / "docs" / "cli.md").read_text("utf-8")
+    text = next(line for line in manual.splitlines() if line.startswith("dlverify query   FACTS")).split("'")[1]
+    rows = json.loads(dlverify("query", PROVED, text, "--json").out)
+    assert {row["D"] for row in rows} == {"dot"}
+
+
+def test_a_program_that_goes_on_from_results_is_quiet(dlverify: Run, tmp_path: Path) -> None:
+    dlverify("run", PROVED, "--out", tmp_path / "out")
+    program = tmp_path / "p.dl"
+    program.write_text('#include "out/relations.dl"\n.decl p(d:symbol) .output p\np(d) :- corr(d, "", _, "", _).\n')
+    status, out, err = dlverify("datalog", program, "-F", tmp_path / "out", "-D", "-")
+    assert (status, err) == (0, "")
+    assert "all-reduce" in out
+
+
+def test_explain_of_a_baseline_tensor_tells_who_holds_it(dlverify: Run) -> None:
+    status, out, _ = dlverify("explain", PROVED, "base/add")
+    assert status == 0
+    assert "add holds add" in out
+
+
+def test_an_empty_directory_says_what_should_be_in_it(dlverify: Run, tmp_path: Path) -> None:
+    status, _, err = dlverify("run", tmp_path)
+    assert status == 2
+    assert "holds no fact tables" in err
+    assert "dlverify export" in err
+
+
+def test_an_atom_with_a_typo_is_corrected(dlverify: Run, tmp_path: Path) -> None:
+    program = tmp_path / "p.dl"
+    program.write_text(".decl path(x:number, y:number)\npath(1, 2).\n.output path\n")
+    for option in ("--explain", "--why-not"):
+        status, _, err = dlverify("datalog", program, "-D", "-", option, "pth(1, 2)")
+        assert status == 2
+        assert "did you mean path?" in err
+
+
+def test_one_file_given_as_both_programs_is_pointed_out(dlverify: Run, tmp_path: Path) -> None:
+    shutil.copy(HLO / "base.hlo", tmp_path / "copy.hlo")
+    _, out, _ = dlverify("verify", HLO / "base.hlo", tmp_path / "copy.hlo", "--mesh", "tp=2")
+    assert "is this the file you meant?" in out
+    _, out, _ = dlverify("verify", HLO / "base.hlo", HLO / "dist.hlo", "--mesh", "tp=2")
+    assert "is this the file you meant?" not in out
+
+
+def test_one_input_under_two_keys_is_refused(dlverify: Run, tmp_path: Path) -> None:
+    relations = tmp_path / "r.yaml"
+    relations.write_text("inputs:\n  '#1': {dims: {1: [tp]}}\n  gate_up: {dims: {1: [tp]}}\n")
+    status, _, err = dlverify("verify", *_pair(), "--relate", relations)
+    assert status == 2
+    assert f"{relations}:3" in err
+
+
+def _pair() -> tuple[str | Path, ...]:
+    return HLO / "base.hlo", HLO / "dist.hlo", "--mesh", "tp=2"
+
+
+def test_a_typo_in_relations_is_corrected(dlverify: Run, tmp_path: Path) -> None:
+    relations = tmp_path / "r.yaml"
+    relations.write_text("inputs:\n  gate_upp: {dims: {1: [tp]}}\n")
+    status, _, err = dlverify("verify", *_pair(), "--relate", relations)
+    assert status == 2
+    assert "did you mean `gate_up`?" in err
+
+
+def test_a_constant_that_no_dump_prints_comes_with_the_line_to_write(dlverify: Run, tmp_path: Path) -> None:
+    base = tmp_path / "base.fx.txt"
+    dist = tmp_path / "dist.fx.txt"
+    head = 'class GraphModule(torch.nn.Module):\n    def forward(self, arg0_1: "f32[4, 4]"):\n        '
+    base.write_text(
+        head + 'mul: "f32[4, 4]" = torch.ops.aten.mul.Tensor(arg0_1, 2);  arg0_1 = None\n        return (mul,)\n'
+    )
+    dist.write_text(
+        head + '_tensor_constant0: "f32[]" = self._tensor_constant0\n        '
+        'mul: "f32[4, 4]" = torch.ops.aten.mul.Tensor(arg0_1, _tensor_constant0)\n        return (mul,)\n'
+    )
+    status, out, _ = dlverify("verify", base, dist, "--mesh", "tp=2")
+    assert status != 0
+    assert "constants: {_tensor_constant0: VALUE}" in out
+    relations = tmp_path / "r.yaml"
+    relations.write_text("constants: {_tensor_constant0: 2}\n")
+    assert dlverify("verify", base, dist, "--mesh", "tp=2", "--relate", relations).status == 0
+
+
+def test_rules_check_blames_the_line_of_the_user(dlverify: Run, tmp_path: Path) -> None:
+    rules = tmp_path / "mine.dl"
+    rules.write_text(".decl mine(x:symbol)\nmine(x) :- op(x, _).\n")
+    status, out, err = dlverify("rules", "check", rules, "--seconds", "1")
+    assert (status, out) == (2, "")
+    assert f"{rules}:2:12" in err or f"{rules}:2:" in err
+
+
+def test_progress_goes_nowhere_but_to_a_terminal(dlverify: Run, tmp_path: Path) -> None:
+    _, _, err = dlverify("rules", "check", "--seconds", "0.1", "--json")
+    assert err == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize("command", [["run", str(PROVED)], ["rules", "list"], ["facts", str(PROVED)]])
+def test_a_full_disk_is_told_in_a_line(command: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "scalify_dl", *command], stdout=full, stderr=subprocess.PIPE, text=True,
+            stdin=subprocess.DEVNULL, timeout=60, cwd=ROOT,
+        )  # fmt: skip
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_ctrl_c_during_imports_is_no_traceback() -> None:
+    code = (
+        "import builtins, runpy, sys\n"
+        "own = builtins.__import__\n"
+        "def imported(name, *more, **others):\n"
+        "    if name == 'scalify_dl.cli': raise KeyboardInterrupt\n"
+        "    return own(name, *more, **others)\n"
+        "builtins.__import__ = imported\n"
+        "sys.argv = ['dlverify']\n"
+        "runpy.run_module('scalify_dl', run_name='__main__')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (130, "dlverify: interrupted\n")
