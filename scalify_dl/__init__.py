@@ -2,17 +2,27 @@
 
 __version__ = "0.1.0"
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .earlier import install as _install
+
+if TYPE_CHECKING:
+    from .api import NotEquivalent, Report, assert_equivalent, verify
+
+__all__ = ["NotEquivalent", "Report", "__version__", "assert_equivalent", "capture_step", "verify"]
 
 _install()
 
 
 def __getattr__(name: str) -> Any:
-    """`capture_step` of `scalify_dl.capture.torch`: torch is imported when it is asked for."""
+    """What is imported when it is asked for: `verify` and what belongs to it; `capture_step` of
+    `scalify_dl.capture.torch`."""
     if name == "capture_step":
         from .capture.torch import capture_step
 
         return capture_step
+    if name in __all__:
+        from . import api
+
+        return getattr(api, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

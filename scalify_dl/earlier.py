@@ -43,7 +43,19 @@ class _Earlier:
 
     def exec_module(self, module: ModuleType) -> None:
         name = MOVED[module.__name__.removeprefix(f"{_ROOT}.")]
-        sys.modules[module.__name__] = importlib.import_module(f"{_ROOT}.{name}")
+        found = sys.modules[module.__name__] = importlib.import_module(f"{_ROOT}.{name}")
+        if module.__name__ == f"{_ROOT}.verify":
+            found.__class__ = _Verify
+
+
+class _Verify(ModuleType):
+    """The room that `scalify_dl.verify` once was, where somebody imported it under that name: also the function of
+    today."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        from scalify_dl.api import verify
+
+        return verify(*args, **kwargs)
 
 
 def install() -> None:

@@ -20,6 +20,7 @@ from scalify_dl.pysouffle.values import Row
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pandas
 
     from scalify_dl.pysouffle.proofs import Derivation, Proof, WhyNot
     from scalify_dl.pysouffle.stats import Stats
@@ -263,6 +264,12 @@ class Program:
         array = self.array(name)
         dtypes = {"unsigned": "uint64", "float": "float64"}
         return {a.name: array[:, i].view(dtypes.get(a.kind, "int64")) for i, a in enumerate(declared.attributes)}
+
+    def frame(self, name: str) -> pandas.DataFrame:
+        """The rows as a pandas DataFrame, symbols as texts; InputError where pandas is not installed."""
+        from scalify_dl.pysouffle.frames import frame
+
+        return frame([a.name for a in self._relation(name).attributes], self.relation(name))
 
     def symbol(self, identity: int) -> str:
         """The text of a symbol that `array` or `columns` shows by identity."""

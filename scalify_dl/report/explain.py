@@ -79,6 +79,25 @@ def explain(analysis: Analysis, tensor: str, depth: int) -> Explanation:
     return Explanation(tensor, view.name(tensor), statements, [] if rows else teller.obstacles(tensor))
 
 
+def as_text(found: Explanation) -> str:
+    """An explanation as lines of text."""
+    lines = []
+    if not found.statements:
+        lines = [f"{found.name} corresponds to nothing that is known:", *(f"  {line}" for line in found.obstacles)]
+    for statement in found.statements:
+        lines += _tree(statement, "")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _tree(statement: Statement, pad: str) -> Iterator[str]:
+    yield f"{pad}{statement.text}"
+    yield f"{pad}  by {statement.place}{f': {statement.why}' if statement.why else ''}"
+    if statement.again and not statement.premises:
+        yield f"{pad}  because of what is told above, or lies deeper (--depth)"
+    for premise in statement.premises:
+        yield from _tree(premise, pad + "    ")
+
+
 class _Teller:
     def __init__(self, analysis: Analysis, view: View, depth: int) -> None:
         self.analysis = analysis

@@ -1,0 +1,175 @@
+"""`verify` and `assert_equivalent`: dumps, live torch and JAX programs, captured steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.model import Facts
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.origin import Origin, has_order
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import InTime, Verdict
+from scalify_dl.report.conclude import conclude
+
+from .report import Report
+
+MeshLike = str | Mapping[str, int] | Mesh | Any
+"""`"dp=2,tp=4"`, `{"dp": 2, "tp": 4}`, or a mesh of JAX."""
+
+
+class NotEquivalent(AssertionError):
+    """The distributed program is not proved to compute what the baseline does. `report` says where and why not."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+        super().__init__(report.text())
+
+
+def verify(
+    base: Any,
+    dist: Any = None,
+    *,
+    mesh: MeshLike = None,
+    args: Sequence[Any] | None = None,
+    relate: str | Path | None = None,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
+    gradients: bool = False,
+    rules: Sequence[str | Path] = (),
+    strict: bool = False,
+    accept: str | Path | None = None,
+    timeout: float | None = None,
+    max_memory: int | None = None,
+    refute: bool = True,
+    keep: str | Path | None = None,
+) -> Report:
+    """Whether the distributed program computes what the baseline computes.
+
+    Programs are given as
+
+    - dumps: `base` is a file, `dist` a file or one for each rank, `mesh` text or a mapping; or `base` is a directory
+      of facts, or what a `capture…` function gave, and that is all;
+    - live torch: `base` is a module or a function of tensors, `dist` a function of the device mesh that gives the
+      distributed one (or a tuple with its arguments, or with arguments and a step); `args` are the baseline's
+      arguments. `gradients=True` compares the gradients of all parameters, too (the program returns its loss). Or
+      `base` is a builder as `scalify_dl.capture_step` takes it, `dist` perhaps another one. Ranks are played on this
+      machine;
+    - live JAX: two functions, `args` (arrays or `jax.ShapeDtypeStruct`s), and `mesh`, a mesh of JAX; with
+      `in_shardings` and `out_shardings` the partitioner's program is verified. Or builders, as for
+      `scalify_dl.capture.jax.capture_step`, with `mesh` a mapping.
+
+    `relate` is a relations file; `rules`, `strict`, `accept`, `timeout` (seconds), `max_memory` (MB) as on the
+    command line; `keep` is a directory for the dumps of live programs. Raises InputError for what is no such pair.
+    """
+    options = Options(
+        rules=tuple(map(Path, rules)),
+        strict=strict,
+        accept=None if accept is None else Path(accept),
+        timeout=timeout,
+        max_memory=max_memory,
+        refute=refute,
+    )
+    if isinstance(base, str | Path) and dist is None and Path(base).is_dir():
+        from scalify_dl.facts.files import load
+
+        return _concluded(load(Path(base)), options)
+    if all(hasattr(base, name) for name in ("base", "dist", "mesh")) and not callable(base):
+        base, dist, mesh = base.base, base.dist, base.mesh
+    if isinstance(base, str | Path):
+        return _dumps(base, dist, mesh, relate, options)
+    if not callable(base):
+        raise InputError(
+            f"`base` is a {type(base).__name__}",
+            expected="a file, a module, a function, a directory of facts, or what a capture function gave",
+        )
+    from .live import captured
+
+    with captured(base, dist, mesh, args, in_shardings, out_shardings, gradients, keep) as (files, axes, titles):
+        return _dumps(files[0], files[1], axes, relate, options, titles)
+
+
+def assert_equivalent(
+    base: Any, dist: Any = None, *, mesh: MeshLike = None, allow_unknown: bool = False, **options: Any
+) -> Report:  # fmt: skip
+    """The report of `verify`; raises NotEquivalent, with all of it in words, where the pair is not PROVED.
+
+    `allow_unknown` lets UNKNOWN pass (a lemma is missing), but never REFUTED. Other arguments as for `verify`.
+    """
+    __tracebackhide__ = True
+    report = verify(base, dist, mesh=mesh, **options)
+    if report.verdict is Verdict.PROVED or (allow_unknown and report.verdict is Verdict.UNKNOWN):
+        return report
+    raise NotEquivalent(report)
+
+
+def _dumps(
+    base: str | Path,
+    dist: Any,
+    mesh: MeshLike,
+    relate: str | Path | None,
+    options: Options,
+    called_alike: Callable[[Any, Sequence[Any]], None] | None = None,
+) -> Report:
+    """`called_alike` says of two live functions what their dumps do not."""
+    from scalify_dl.pairing.export import export
+
+    if dist is None or mesh is None:
+        missing = "no distributed program is given" if dist is None else "no mesh is given"
+        raise InputError(missing, expected='verify("base.hlo", "dist.hlo", mesh="tp=2")')
+    files = [dist] if isinstance(dist, str | Path) else list(dist)
+    axes = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh_text(mesh))
+    origins: list[Origin] = []
+    if called_alike is None:
+        facts = export(base, files, axes, relate, origins=origins)
+    else:
+        facts = _called(base, files, axes, relate, origins, called_alike)
+    timed = None
+    if has_order(origins):
+        from scalify_dl.schedule.programs import in_time
+
+        timed = in_time(origins, axes.size)
+    return _concluded(facts, options, timed)
+
+
+def _called(
+    base: str | Path,
+    files: Sequence[Any],
+    mesh: Mesh,
+    relate: str | Path | None,
+    origins: list[Origin],
+    called_alike: Callable[[Any, Sequence[Any]], None],
+) -> Facts:
+    from scalify_dl.pairing.export import tables
+    from scalify_dl.pairing.read_pair import read_pair
+    from scalify_dl.readers.relations import load_relations
+
+    graph, dists = read_pair(base, files, mesh)
+    called_alike(graph, dists)
+    origins += map(Origin.of, dists)
+    return tables(graph, dists, mesh, load_relations(relate) if relate else None, joined=True)
+
+
+def _concluded(facts: Facts, options: Options, timed: InTime | None = None) -> Report:
+    analysis = analyse(facts, options)
+    return Report(conclude(analysis, in_time=timed), analysis)
+
+
+def mesh_text(mesh: MeshLike) -> str:
+    """A mesh as the command line has it."""
+    if isinstance(mesh, str):
+        return mesh
+    if isinstance(mesh, Mapping):
+        return ",".join(f"{axis}={size}" for axis, size in mesh.items())
+    shape = getattr(mesh, "shape", None)
+    if isinstance(shape, Mapping):  # a mesh of JAX
+        return mesh_text(shape)
+    names = getattr(mesh, "mesh_dim_names", None)
+    if names and shape is not None:  # a device mesh of torch
+        return ",".join(f"{axis}={size}" for axis, size in zip(names, shape, strict=True))
+    raise InputError(
+        f"`mesh` is a {type(mesh).__name__}", expected='text ("dp=2,tp=4") or a mapping ({"dp": 2, "tp": 4})'
+    )

@@ -1,0 +1,49 @@
+"""`scalify_dl.verify` on live JAX: `shard_map`, builders of steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax", reason="needs jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.sharding import AbstractMesh  # noqa: E402
+from jax.sharding import PartitionSpec as P  # noqa: E402
+
+import scalify_dl  # noqa: E402
+from scalify_dl.errors import InputError  # noqa: E402
+
+ARGS = (jax.ShapeDtypeStruct((2, 8), jnp.float32), jax.ShapeDtypeStruct((8, 4), jnp.float32))
+
+
+def whole(x: Any, w: Any) -> Any:
+    return x @ w
+
+
+def sharded(mesh: Any, reduce: bool) -> Any:
+    def local(x: Any, w: Any) -> Any:
+        return jax.lax.psum(x @ w, "tp") if reduce else x @ w
+
+    return jax.shard_map(local, mesh=mesh, in_specs=(P(None, "tp"), P("tp")), out_specs=P(), check_vma=False)
+
+
+@pytest.mark.parametrize(("reduce", "verdict"), [(True, "PROVED"), (False, "REFUTED")])
+def test_shard_map_against_a_function(reduce: bool, verdict: str) -> None:
+    mesh = AbstractMesh((2,), ("tp",))
+    report = scalify_dl.verify(whole, sharded(mesh, reduce), mesh=mesh, args=ARGS)
+    assert report.verdict == verdict
+
+
+def test_a_builder_of_a_step() -> None:
+    def build(mesh: Any = None) -> Any:
+        return (whole if mesh is None else sharded(mesh, True)), ARGS
+
+    assert scalify_dl.verify(build, mesh={"tp": 2}).verdict == "PROVED"
+
+
+def test_functions_without_arguments_are_refused() -> None:
+    mesh = AbstractMesh((2,), ("tp",))
+    with pytest.raises(InputError, match="no arguments"):
+        scalify_dl.verify(whole, sharded(mesh, True), mesh=mesh)

@@ -1,0 +1,108 @@
+"""`scalify_dl.verify` on live torch: modules, functions, losses with gradients, whole steps."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="needs torch")
+pytest.importorskip("torch.distributed.tensor", reason="needs torch")
+
+import torch.distributed as dist  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module  # noqa: E402
+
+import scalify_dl  # noqa: E402
+from scalify_dl.errors import InputError  # noqa: E402
+
+
+class MLP(nn.Module):
+    """Up, activation, down."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(4, 8), nn.Linear(8, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.down(torch.relu(self.up(x)))
+
+
+def parallel(model: Any, **plan: Any) -> Any:
+    return lambda mesh: parallelize_module(copy.deepcopy(model), mesh, plan)
+
+
+def test_a_module_and_its_parallel_twin() -> None:
+    torch.manual_seed(0)
+    model, x = MLP(), torch.randn(2, 4)
+    good = parallel(model, up=ColwiseParallel(), down=RowwiseParallel())
+    report = scalify_dl.verify(model, good, mesh={"tp": 2}, args=(x,))
+    assert report.verdict == "PROVED"
+
+
+def test_a_function_and_what_ranks_do_instead(tmp_path: Path) -> None:
+    def whole(x: Any, w: Any) -> Any:
+        return x @ w
+
+    def sharded(reduce: bool) -> Any:
+        def on(mesh: Any) -> Any:
+            rank, n = mesh.get_local_rank("tp"), mesh.size()
+
+            def local(x: Any, w: Any) -> Any:
+                out = x @ w
+                if reduce:
+                    dist.all_reduce(out, group=mesh.get_group("tp"))
+                return out
+
+            return local, (x.chunk(n, 1)[rank].clone(), w.chunk(n, 0)[rank].clone())
+
+        return on
+
+    x, w = torch.randn(2, 4), torch.randn(4, 3)
+    assert scalify_dl.assert_equivalent(whole, sharded(True), mesh={"tp": 2}, args=(x, w)).verdict == "PROVED"
+    with pytest.raises(scalify_dl.NotEquivalent, match="REFUTED"):
+        scalify_dl.assert_equivalent(whole, sharded(False), mesh="tp=2", args=(x, w), keep=tmp_path / "dumps")
+    assert len([*(tmp_path / "dumps").glob("*.fx.txt")]) == 3
+
+
+def test_gradients_of_a_loss() -> None:
+    class Loss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.net = MLP()
+
+        def forward(self, x: Any) -> Any:
+            return self.net(x).square().mean()
+
+    model, x = Loss(), torch.randn(2, 4)
+    good = parallel(model, **{"net.up": ColwiseParallel(), "net.down": RowwiseParallel()})
+    report = scalify_dl.verify(model, good, mesh={"tp": 2}, args=(x,), gradients=True)
+    assert report.verdict == "PROVED"
+    assert any("gradient of net.up.weight" in o.name for o in report.outputs)
+
+
+def test_a_builder_of_a_step() -> None:
+    def build(mesh: Any = None) -> Any:
+        torch.manual_seed(0)
+        model, x = nn.Linear(4, 4), torch.randn(4, 4)
+        if mesh is not None:
+            x = x.chunk(2)[mesh.get_local_rank("dp")].clone()
+
+        def step(model: Any, x: Any) -> Any:
+            loss = model(x).square().mean()
+            if mesh is not None:
+                dist.all_reduce(loss, op=dist.ReduceOp.AVG)
+            return {"loss": loss}
+
+        return model, (x,), step
+
+    assert scalify_dl.verify(build, mesh={"dp": 2}).verdict == "PROVED"
+
+
+@pytest.mark.parametrize(("dist", "said"), [(None, "no distributed program"), (nn.Linear(2, 2), "`dist` is a Linear")])
+def test_what_is_no_distributed_module_is_refused(dist: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        scalify_dl.verify(nn.Linear(2, 2), dist, mesh={"tp": 2}, args=(torch.ones(2, 2),))
