@@ -43,8 +43,8 @@ def load(path: Path, what: str, hint: str | None = None) -> Any:
     if node is None:
         return None
     try:
-        constructor = yaml.constructor.SafeConstructor()  # type: ignore[no-untyped-call]
-        return constructor.construct_document(node)  # type: ignore[no-untyped-call]
+        constructor = yaml.constructor.SafeConstructor()
+        return constructor.construct_document(node)
     except (yaml.YAMLError, ValueError, TypeError) as error:
         raise InputError(f"not YAML: {str(error).splitlines()[0]}", file=path, hint=hint) from None
 
