@@ -7,7 +7,7 @@ of the record made is written as views of a name of the same memory.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import prod
 from typing import Any
 
@@ -64,6 +64,7 @@ class Names:
         self.constants: dict[str, Any] = {}
         self.types: dict[str, torch.dtype] = {}
         self.received: dict[str, torch.Tensor] = {}
+        self.older: dict[int, torch.UntypedStorage] = {}
         self.numbers: dict[str, int] = {}
 
     def fresh(self, stem: str) -> str:
@@ -75,6 +76,10 @@ class Names:
             if n == 0 or name not in self.numbers:
                 self.numbers.setdefault(name, 1)
                 return name
+
+    def older_than_the_step(self, memory: Iterable[torch.UntypedStorage]) -> None:
+        """Memory that was there before the step, or that belongs to what runs it: what it holds is a constant."""
+        self.older.update({held._cdata: held for held in memory})
 
     def storage(self, t: torch.Tensor) -> Storage | None:
         """The memory that a tensor looks at, if the record knows it."""
@@ -156,8 +161,15 @@ class Names:
             self.bind(t, made)
         return geometry(t) in known.views
 
-    def constant(self, t: torch.Tensor) -> str:
-        """A tensor from outside of the step that is no argument: its value."""
+    def constant(self, t: torch.Tensor, written: bool = False) -> str:
+        """A tensor from outside of the step that is no argument: its value. InputError where the step made it without
+        an op of the record: then nobody knows what it depends on. `written`: the program writes its numbers."""
+        if not written and t.numel() and t.untyped_storage()._cdata not in self.older:
+            raise InputError(
+                f"a tensor {typed(t)} was made in the step by no op of torch (of numpy's memory, of a library's):"
+                " it would be recorded as a constant",
+                hint="compute it with torch; or make it before the step, and give it to the step as an argument",
+            )
         if t.numel() > MAX_CONSTANT or t.is_complex():
             raise InputError(
                 f"the step uses a tensor {typed(t)} that is neither an argument nor of the model",
@@ -171,7 +183,7 @@ class Names:
         """A constant of a tensor's value."""
         name = f"_tensor_constant{len(self.constants)}"
         self.numbers[name] = 1
-        self.constants[name], self.types[name] = t.tolist(), t.dtype
+        self.constants[name], self.types[name] = torch._C.TensorBase.tolist(t), t.dtype  # unwatched
         return self.emit(name, f"self.{name}", t)
 
     # --- views that no op made -------------------------------------------------------------------------------------

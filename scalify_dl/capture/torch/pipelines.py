@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .ranks import NeedsRanks
+from .reads import living
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
 
 __all__ = ["stages_apart"]
 
 
 @contextlib.contextmanager
-def stages_apart() -> Iterator[None]:
-    """Stages are initialised outside of the recording. NeedsRanks where the others do not run."""
+def stages_apart(recorder: Recorder) -> Iterator[None]:
+    """Stages are initialised outside of the recording: their buffers are there before. NeedsRanks where the others do not run."""
     if not dist.is_initialized():
         yield
         return
@@ -31,7 +35,9 @@ def stages_apart() -> Iterator[None]:
         if dist.get_backend() == "fake":
             raise NeedsRanks
         with _disable_current_modes():
-            return before(schedule, *args, **kwargs)
+            out = before(schedule, *args, **kwargs)
+        recorder.names.older_than_the_step(living())
+        return out
 
     _PipelineSchedule._initialize_pp_stages = initialise
     try:

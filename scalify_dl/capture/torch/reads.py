@@ -1,23 +1,36 @@
-"""What a program reads of tensors without an op that a dispatch mode sees, or only to check it."""
+"""What a program reads of tensors without an op that a dispatch mode sees, or only to check it.
+
+Numbers that leave the tensors (numpy, DLPack, lists) and come back would be recorded as constants: the methods that give
+them are watched wherever they are called, in hooks and backward passes, too, where no mode for functions is active.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.utils.dlpack
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Reads"]
+__all__ = ["Reads", "living"]
 
 CHECKING = frozenset({torch._C._nn.one_hot})
 """Functions that read values of their arguments only to raise where they make no sense, if `num_classes` is given."""
 
-READING = frozenset({torch.Tensor.tolist, torch.Tensor.numpy, torch.Tensor.__array__})
-"""Methods that give values to the program behind the dispatcher."""
+READING = (
+    (torch.Tensor, "tolist"), (torch.Tensor, "numpy"), (torch.Tensor, "__array__"), (torch.Tensor, "__dlpack__"),
+    (torch.utils.dlpack, "to_dlpack"),
+)  # fmt: skip
+"""Methods and functions that give values to the program behind the dispatcher."""
 
 
 class Reads(TorchFunctionMode):  # type: ignore[misc]
@@ -26,14 +39,27 @@ class Reads(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
         self.recorder = recorder
+        self.watched = contextlib.ExitStack()
+
+    def __enter__(self) -> Any:
+        for owner, name in READING:
+            self.watched.enter_context(_instead(owner, name, self.watch))
+        return super().__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        super().__exit__(*error)
+        self.watched.close()
+
+    def watch(self, name: str, tensor: Any) -> None:
+        """InputError where a tensor that is read depends on inputs."""
+        if any(not self.recorder.names.free(part) for part in _plain(tensor)):
+            self.recorder.move()
+            raise self.recorder.unread(name)
 
     def __torch_function__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        if func in READING and type(args[0]) is torch.Tensor and not self.recorder.names.free(args[0]):
-            self.recorder.move()
-            raise self.recorder.unread(func.__name__)
         if func in CHECKING and len(args) + len(kwargs) > 1:
             before, self.recorder.checking = self.recorder.checking, True
             try:
@@ -41,3 +67,44 @@ class Reads(TorchFunctionMode):  # type: ignore[misc]
             finally:
                 self.recorder.checking = before
         return func(*args, **kwargs)
+
+
+@contextlib.contextmanager
+def _instead(owner: Any, name: str, watch: Callable[[str, Any], None]) -> Iterator[None]:
+    """Whoever calls a function of an owner (a class or a module) is watched."""
+    own, before = vars(owner).get(name), getattr(owner, name)
+
+    @wraps(before)
+    def watched(tensor: Any, *args: Any, **kwargs: Any) -> Any:
+        watch(name, tensor)
+        return before(tensor, *args, **kwargs)
+
+    setattr(owner, name, watched)
+    try:
+        yield
+    finally:
+        if own is None:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, own)
+
+
+def _plain(tensor: Any) -> list[Any]:
+    """The plain tensors that a tensor is made of; none of one that has no values."""
+    if not isinstance(tensor, torch.Tensor) or isinstance(tensor, FakeTensor) or tensor.is_meta:
+        return []
+    if not is_traceable_wrapper_subclass(tensor):
+        return [tensor]
+    names, _ = tensor.__tensor_flatten__()
+    return [part for name in names for part in _plain(getattr(tensor, name))]
+
+
+def living() -> list[torch.UntypedStorage]:
+    """The memory of all tensors that there are."""
+    found = []
+    for value in gc.get_objects():
+        if issubclass(type(value), torch.Tensor):
+            for part in _plain(value):
+                if part.layout is torch.strided:
+                    found.append(part.untyped_storage())
+    return found

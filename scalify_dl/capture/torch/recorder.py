@@ -150,6 +150,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             return out
         if packet_of(name) in SAME and len(tensors) == 1:
             out = func(*args, **kwargs)
+            if packet_of(name) == "aten.lift_fresh" and self.names.storage(tensors[0]) is None:
+                self.names.constant(tensors[0], written=True)  # torch.tensor of numbers
             self.names.bind(out, self.names.name(tensors[0]))
             return out
         if packet_of(name) in BY_STRIDES and self.names.placed(out := func(*args, **kwargs)):

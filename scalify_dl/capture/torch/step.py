@@ -44,7 +44,7 @@ from .layouts import layout_entry
 from .memory import copied
 from .pipelines import stages_apart
 from .ranks import NeedsRanks, apart, fake_rank, real_rank, together
-from .reads import Reads
+from .reads import Reads, living
 from .recorder import Recorder
 from .replay import differing
 
@@ -194,7 +194,8 @@ def record_step(
         if isinstance(value, DTensor):
             placements[path_] = placement_of(path_, value)
     recorder = Recorder(inputs, mesh)
-    with state, torch.random.fork_rng(devices=[]), stages_apart(), recorder, Reads(recorder):
+    recorder.names.older_than_the_step(living())
+    with state, torch.random.fork_rng(devices=[]), stages_apart(recorder), recorder, Reads(recorder):
         returned = step(model, *args)
     if not all(torch.equal(copy, value) for copy, value in copies):
         raise InputError("the step writes an argument that shares memory with another one", hint="clone it")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch", reason="needs torch")
@@ -203,3 +205,89 @@ def test_a_pipeline_is_recorded_on_real_ranks(tmp_path: Path) -> None:
     assert first.count("_c10d_functional.irecv.default") == last.count("_c10d_functional.isend.default") == 4
     assert "layers_0_up_weight" in first
     assert "layers_0_up_weight" not in last
+
+
+class InNumpy(torch.autograd.Function):  # type: ignore[misc]
+    """A square whose gradient numpy computes."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> Any:
+        return torch.from_numpy(2 * ctx.saved_tensors[0].detach().numpy() * grad.numpy())
+
+
+def clipped_in_numpy(w: Any) -> Any:
+    w.register_hook(lambda grad: grad * float((grad.numpy() ** 2).sum()))
+    return w
+
+
+def from_a_thread(w: Any) -> Any:
+    made: list[Any] = []
+    thread = threading.Thread(target=lambda: made.append(w.detach() * 2))
+    thread.start()
+    thread.join(timeout=30)
+    return w * made[0]
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        InNumpy.apply, clipped_in_numpy, from_a_thread,
+        lambda w: w * torch.tensor(w.tolist()),
+        lambda w: w * torch.utils.dlpack.from_dlpack(torch.utils.dlpack.to_dlpack(w.detach())),
+        lambda w: w * float(memoryview(numpy.from_dlpack(w.detach()))[0, 0]),
+    ],
+)  # fmt: skip
+def test_numbers_that_leave_the_tensors_are_no_constants(tmp_path: Path, use: Any) -> None:
+    """Wherever they do: in a backward pass, in a hook, by a method of a parameter, in a thread."""
+    from scalify_dl.capture.torch import record_step
+
+    def step(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        loss = model(x, y) + use(model.up.weight).sum()
+        loss.backward()
+        return {"loss": loss}
+
+    model, args, _ = base()
+    with pytest.raises(InputError, match="value of a tensor that depends on its inputs|by no op of torch"):
+        record_step(model, args, step, tmp_path / "x")
+
+
+def test_constants_of_a_program(tmp_path: Path) -> None:
+    """What was there before the step, and what the program writes as numbers."""
+    from scalify_dl.capture.torch import record_step
+
+    mask = torch.tril(torch.ones(4, 4))
+
+    def step(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        return {"x": x[:4] * mask.t() * torch.tensor([1.0, 2.0, 3.0, 4.0]) * torch.from_numpy(numpy.ones(4, "float32"))}
+
+    model, args, _ = base()
+    record_step(model, args, step, tmp_path / "x")
+    assert len(json.loads((tmp_path / "x.json").read_text())["constants"]) == 3
+    assert not hasattr(torch.Tensor.numpy, "__wrapped__")
+
+
+def test_buffers_of_shards_that_are_padded(tmp_path: Path) -> None:
+    """Those that FSDP makes for itself where ranks do not hold as many rows are no tensors that a program slips in."""
+    from torch.distributed.fsdp import fully_shard
+
+    def build() -> Any:
+        torch.manual_seed(0)
+        return nn.Linear(4, 7), (torch.randn(8, 4), torch.randn(8, 7)), padded
+
+    def padded(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        nn.functional.mse_loss(model(x), y).backward()
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+        return {}
+
+    def build_dist(mesh: Any) -> Any:
+        model, (x, y), _ = build()
+        rank = mesh.get_local_rank()
+        return fully_shard(model, mesh=mesh), (x.chunk(2)[rank], y.chunk(2)[rank]), padded
+
+    captured = capture_step(build_dist, {"dp": 2}, tmp_path / "x", baseline=build)
+    assert ".cat.default([bias, _tensor_constant" in captured.dist[1].read_text()
