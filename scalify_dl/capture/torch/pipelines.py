@@ -23,7 +23,8 @@ __all__ = ["stages_apart"]
 
 @contextlib.contextmanager
 def stages_apart(recorder: Recorder) -> Iterator[None]:
-    """Stages are initialised outside of the recording: their buffers are there before. NeedsRanks where the others do not run."""
+    """Stages are initialised outside of the recording: their buffers are there before. NeedsRanks where the others do
+    not run."""
     if not dist.is_initialized():
         yield
         return

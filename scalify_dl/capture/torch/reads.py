@@ -1,7 +1,7 @@
 """What a program reads of tensors without an op that a dispatch mode sees, or only to check it.
 
-Numbers that leave the tensors (numpy, DLPack, lists) and come back would be recorded as constants: the methods that give
-them are watched wherever they are called, in hooks and backward passes, too, where no mode for functions is active.
+Numbers that leave the tensors (numpy, DLPack, lists) and come back would be recorded as constants: the methods that
+give them are watched wherever they are called, in hooks and backward passes, too, where no function mode is active.
 """
 
 from __future__ import annotations
