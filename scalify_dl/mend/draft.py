@@ -5,7 +5,7 @@ Readers of a changed value keep its name: what makes it gets another name for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -157,9 +157,11 @@ def _finite(factor: Fraction) -> bool:
 
 def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
     """A copy of the facts with these edits. InputError where one cannot be made."""
-    draft = Draft(facts)
+    draft, edits = Draft(facts), list(edits)
+    _skip(draft, {edit.target: edit.num for edit in edits if edit.verb == "skip"})
     for edit in edits:
-        _VERBS[edit.verb](draft, edit)
+        if edit.verb != "skip":
+            _VERBS[edit.verb](draft, edit)
     return draft.facts
 
 
@@ -173,13 +175,16 @@ def _scale_operand(draft: Draft, edit: Edit) -> None:
     draft.read(edit.target, edit.num, draft.multiply(operand, Fraction(1, edit.den), edit.cause))
 
 
-def _skip(draft: Draft, edit: Edit) -> None:
-    kept = draft.operands(edit.target)[edit.num]
+def _skip(draft: Draft, kept: Mapping[str, int]) -> None:
+    """Ops by id that give the operand at this position as it is: often many, one for each layer or parameter."""
+    if not kept:
+        return
+    read = [row for row in draft.facts["operand"] if kept.get(row[0]) == row[1]]
     for table in ("operand", "attr_number", "attr_symbol", "rank_number", "group", "permute_pair"):
-        draft.keep(table, lambda row: row[0] != edit.target)
-    draft.rows("operand").append((edit.target, 0, kept))
+        draft.keep(table, lambda row: row[0] not in kept)
+    draft.rows("operand").extend((op, 0, tensor) for op, _, tensor in read)
     rows = draft.rows("op")
-    rows[:] = [(op, graph, "reshape" if op == edit.target else kind) for op, graph, kind in rows]
+    rows[:] = [(op, graph, "reshape" if op in kept else kind) for op, graph, kind in rows]
 
 
 def _reduce(draft: Draft, edit: Edit) -> None:
@@ -293,7 +298,6 @@ def _as(draft: Draft, edit: Edit) -> None:
 _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "scale": _scale,
     "scale operand": _scale_operand,
-    "skip": _skip,
     "reduce": _reduce,
     "reduce for": _reduce_for,
     "behind": _behind,

@@ -7,6 +7,7 @@ cannot be wrong in the same way as the rules.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ Coords = Mapping[int, Mapping[str, int]]
 Piece = tuple[Window, ...]
 
 
+@lru_cache(maxsize=1 << 16)
 def layout_of(text: str) -> Layout:
     """Reads layout text; InputError where it is malformed."""
     try:
@@ -81,6 +83,12 @@ def _digit_values(digits: Sequence[Digit]) -> Iterator[tuple[Digit, Array]]:
 
 def addresses(layout: Layout, base_rank: int, at: Mapping[str, int]) -> tuple[Array, ...]:
     """Index arrays, one per baseline dim, broadcastable to the local shape, for the rank with coordinates `at`."""
+    return _addresses(layout, base_rank, tuple(at.get(axis, 0) for axis, _ in layout.axes))
+
+
+@lru_cache(maxsize=1 << 12)
+def _addresses(layout: Layout, base_rank: int, at: tuple[int, ...]) -> tuple[Array, ...]:
+    """`addresses`, which layers of a model share; coordinates in the order of the layout's axes."""
     local_rank = len(layout.dims)
     index: list[Array] = [np.zeros((1,) * local_rank, dtype=np.int64) for _ in range(base_rank)]
 
@@ -96,10 +104,12 @@ def addresses(layout: Layout, base_rank: int, at: Mapping[str, int]) -> tuple[Ar
         for digit, value in _digit_values(digits):
             shape[local] = len(value)
             add(digit, value.reshape(shape))
-    for axis, entries in layout.axes:
-        for entry, coord in zip(entries, coordinates(entries, at.get(axis, 0)), strict=True):
+    for (_, entries), place in zip(layout.axes, at, strict=True):
+        for entry, coord in zip(entries, coordinates(entries, place), strict=True):
             if isinstance(entry, Digit):
                 add(entry, np.full((1,) * local_rank, coord, dtype=np.int64))
+    for values in index:
+        values.flags.writeable = False
     return tuple(index)
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.errors import InputError
-from scalify_dl.ir.layout import Pending
+from scalify_dl.ir.layout import Layout, Pending
 
 from .compare import check, default_layouts
 from .program import Shard
@@ -98,6 +98,7 @@ class Readings:
             self._related.setdefault(row.dist, []).append(row)
         self._memo: dict[str, list[Reading]] = {}
         self._lost: dict[str, bool] = {}
+        self._layouts: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Layout]] = {}
 
     @cached_property
     def varying(self) -> set[str]:
@@ -131,8 +132,10 @@ class Readings:
         return self._memo[tensor]
 
     def lost(self, tensor: str) -> bool:
-        """Whether it has numbers of its own that are nothing of the baseline's."""
+        """Whether it has numbers of its own that are nothing of the baseline's; what rules relate has none."""
         if tensor not in self._lost:
+            if any(not row.dist_piece and not row.base_piece for row in self._related.get(tensor, ())):
+                return self._lost.setdefault(tensor, False)
             value = self.trial.distributed.get(tensor)
             says = value is not None and tensor in self.varying and _key(value.values()) is not None
             self._lost[tensor] = says and not self.of(tensor)
@@ -199,11 +202,17 @@ class Readings:
                 break
         return out
 
+    def _placements(self, base: tuple[int, ...], local: tuple[int, ...]) -> list[Layout]:
+        """The default placements between two shapes, which layers of a model share."""
+        if (base, local) not in self._layouts:
+            self._layouts[base, local] = list(islice(default_layouts(base, local, self.program.mesh), _LAYOUTS))
+        return self._layouts[base, local]
+
     def _placed(self, base: Array, value: Mapping[int, Array], scale: Fraction) -> bool | None:
         """Whether elements stand where some default placement has them; None where shapes are none of a placement's."""
         local = next(iter(value.values()))
         compared = False
-        for layout in islice(default_layouts(base.shape, local.shape, self.program.mesh), _LAYOUTS):
+        for layout in self._placements(base.shape, local.shape):
             compared = True
             scaled = value if scale == 1 else {r: x / float(scale) for r, x in value.items()}
             if check(base, (), scaled, (), layout, self.program.coords, MATCH) is None:
