@@ -108,8 +108,6 @@ def _addresses(layout: Layout, base_rank: int, at: tuple[int, ...]) -> tuple[Arr
         for entry, coord in zip(entries, coordinates(entries, place), strict=True):
             if isinstance(entry, Digit):
                 add(entry, np.full((1,) * local_rank, coord, dtype=np.int64))
-    for values in index:
-        values.flags.writeable = False
     return tuple(index)
 
 
