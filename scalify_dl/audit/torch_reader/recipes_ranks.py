@@ -21,6 +21,8 @@ STEPS = (1, 4)
 aten = torch.ops.aten
 BETWEEN = (aten.neg.default, aten.neg_.default, aten.mul.Tensor, aten.add_.Tensor, aten.t.default)
 """What ranks compute between collectives."""
+MESSAGES = ("isend", "irecv")
+"""Between two ranks, which then run programs of their own; here all run one."""
 
 
 class RankWorld:
@@ -106,6 +108,9 @@ def overloads_of_ranks() -> tuple[list[Overload], dict[str, str]]:
         space, _, name = key.partition(".")
         if space in COLLECTIVE:
             packet = getattr(getattr(torch.ops, space), name, None)
+            if name in MESSAGES:
+                left[key] = "of two ranks only; programs of ranks that do not run alike are drawn apart"
+                continue
             if packet is None:
                 left[key] = "this torch has no such op"
                 continue
