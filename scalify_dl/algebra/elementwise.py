@@ -6,7 +6,7 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from . import extended, laws
+from . import extended, laws, truths
 from .cells import as_cell
 from .extended import Cell, Masked, finite
 from .form import Field, Form, Undecided
@@ -72,12 +72,6 @@ def _relu(x: Cell) -> Cell:
     return extended.maximum(x, field.zero)
 
 
-def _absolute(x: Form) -> Form:
-    if x.is_nonnegative():
-        return x
-    return -x if (-x).is_nonnegative() else laws.maximum(x, -x)
-
-
 def _cube_root(x: Form) -> Form:
     return laws.power(x, Fraction(1, 3)) if x.is_positive() else _odd("cbrt")(x)
 
@@ -99,7 +93,7 @@ UNARY: dict[str, Unary] = {
     "rsqrt": _plain(lambda x: laws.power(x, Fraction(-1, 2)), "a root"),
     "cbrt": _plain(_cube_root, "a root"),
     "tanh": _plain(tanh, "tanh"),
-    "abs": _plain(_absolute, "abs"),
+    "abs": _plain(laws.absolute, "abs"),
     "erf": _plain(erf, "erf"),
     "gelu": _plain(_gelu, "gelu"),
     "softplus": _plain(lambda x: laws.logarithm(x.field.one + laws.exponential(x)), "softplus"),
@@ -107,7 +101,7 @@ UNARY: dict[str, Unary] = {
     "sine": _plain(_odd("sine"), "sine"),
     "cosine": _plain(_even("cosine"), "cosine"),
     "erf-inv": _plain(_odd("erf-inv"), "erf-inv"),
-    "sign": _plain(_odd("sign"), "sign"),
+    "sign": _plain(lambda x: truths.greater(x, x.field.zero) - truths.greater(x.field.zero, x), "sign"),
     "tan": _plain(_odd("tan"), "tan"),
     **{
         kind: _plain(_free(kind), kind)
@@ -124,6 +118,8 @@ def _one(x: Cell) -> Form:
 def _power(left: Cell, right: Cell) -> Cell:
     base, exponent = finite(left, "a power"), finite(right, "a power")
     value = exponent.value
+    if value is None and base.is_positive():
+        return laws.exponential(exponent * laws.logarithm(base))
     if value is None:
         return laws.function(base.field, "power", (base, exponent))
     if Fraction(value).denominator != 1:
@@ -157,9 +153,9 @@ BINARY: dict[str, Callable[[Cell, Cell], Cell]] = {
 }
 
 TRUTHS: dict[str, Callable[..., Form]] = {
-    "and": laws.both,
-    "or": laws.either,
-    "xor": lambda x, y: laws.either(x, y) - laws.both(x, y),
+    "and": truths.both,
+    "or": truths.either,
+    "xor": lambda x, y: truths.either(x, y) - truths.both(x, y),
     "not": lambda x: x.field.one - x,
 }
 

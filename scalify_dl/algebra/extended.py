@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import TypeVar
 
-from . import laws
+from . import laws, truths
 from .form import Field, Form, Undecided
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -126,10 +126,10 @@ def maximum(left: Cell, right: Cell) -> Cell:
             raise Undecided("the maximum of values that may be infinite")
         return masked(left.flag, laws.maximum(left.form, right), 1)
     if isinstance(right, Form):
-        return laws.choose(left.flag, laws.maximum(left.form, right), right)
+        return truths.choose(left.flag, laws.maximum(left.form, right), right)
     if right.flag.value == 0 or right.sign > 0:
         return maximum(right, left) if right.sign < 0 else _undecided("the maximum")
-    one, either = left.flag.field.one, laws.either(left.flag, right.flag)
+    one, either = left.flag.field.one, truths.either(left.flag, right.flag)
     value = (
         left.flag * right.flag * laws.maximum(left.form, right.form)
         + left.flag * (one - right.flag) * left.form
@@ -156,7 +156,7 @@ def choose(truth: Form, yes: Cell, no: Cell) -> Cell:
     if isinstance(yes, NotANumber) or isinstance(no, NotANumber):
         raise Undecided("a constant that is not a number")
     if isinstance(yes, Form) and isinstance(no, Form):
-        return laws.choose(truth, yes, no)
+        return truths.choose(truth, yes, no)
     signs = {cell.sign for cell in (yes, no) if isinstance(cell, Masked)}
     if len(signs) > 1:
         raise Undecided("a choice of infinities of both signs")
@@ -167,14 +167,14 @@ def choose(truth: Form, yes: Cell, no: Cell) -> Cell:
             return masked(shown * flag, form, cell.sign)
     flags = [cell.flag if isinstance(cell, Masked) else one for cell in (yes, no)]
     forms = [cell.form if isinstance(cell, Masked) else cell for cell in (yes, no)]
-    return masked(laws.choose(truth, flags[0], flags[1]), laws.choose(truth, forms[0], forms[1]), signs.pop())
+    return masked(truths.choose(truth, flags[0], flags[1]), truths.choose(truth, forms[0], forms[1]), signs.pop())
 
 
 @of_numbers
 def greater(left: Cell, right: Cell) -> Form:
     """1 where left > right."""
     if isinstance(left, Form) and isinstance(right, Form):
-        return laws.greater(left, right)
+        return truths.greater(left, right)
     field = left.field if isinstance(left, Form) else left.flag.field
     for cell, other, above in ((left, right, 1), (right, left, -1)):
         if isinstance(cell, Masked) and cell.flag.value == 0 and isinstance(other, Form):
@@ -186,10 +186,10 @@ def greater(left: Cell, right: Cell) -> Form:
 def equal(left: Cell, right: Cell) -> Form:
     """1 where they are equal."""
     if isinstance(left, Form) and isinstance(right, Form):
-        return laws.equal(left, right)
+        return truths.equal(left, right)
     for cell, other in ((left, right), (right, left)):
         if isinstance(cell, Masked) and cell.flag.value == 0 and isinstance(other, Form):
             return cell.flag.field.zero
         if isinstance(cell, Masked) and isinstance(other, Form):
-            return cell.flag * laws.equal(cell.form, other)
+            return cell.flag * truths.equal(cell.form, other)
     raise Undecided("a comparison of values that may be infinite")

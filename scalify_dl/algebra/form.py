@@ -122,6 +122,12 @@ def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomia
             merged[number] = exponent - whole
             if not merged[number]:
                 del merged[number]
+        elif kind == "maximum" and exponent >= 2 and in_absolute(data) is not None:
+            whole = 2 * (exponent // 2).__floor__()
+            out.append((number, whole))
+            merged[number] = exponent - whole
+            if not merged[number]:
+                del merged[number]
     leaves: dict[Hashable, int] = {}
     for number in merged:
         element = field.elements[number]
@@ -130,6 +136,16 @@ def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomia
             if leaves.setdefault(leaf, number) != number:
                 return 0, (), []
     return factor, tuple(sorted(merged.items())), out
+
+
+def in_absolute(meets: Hashable) -> Form | None:
+    """x where the sets of a maximum are those of max(x, −x)."""
+    sets: list[frozenset[Form]] = list(meets)  # type: ignore[call-overload]
+    if len(sets) == 2 and all(len(meet) == 1 for meet in sets):
+        (left,), (right,) = sets
+        if left == -right:
+            return left
+    return None
 
 
 class Form:
@@ -226,8 +242,9 @@ class Form:
         return self._limited(terms) + rest
 
     def field_power(self, number: int, exponent: int) -> Form:
-        """A whole power of the sum that a `power` element is made of."""
-        base = self.field.elements[number].data
+        """A whole power of the sum that a `power` element is made of, or an even one of x where the element is |x|."""
+        kind, data = self.field.elements[number][:2]
+        base = in_absolute(data) if kind == "maximum" else data
         assert isinstance(base, Form)
         return base.whole_power(exponent)
 

@@ -14,7 +14,7 @@ from scalify_dl.oracle.literals import ELIDED, literal_array
 from scalify_dl.oracle.meaning import MEANINGS, Call
 from scalify_dl.registry import registering
 
-from . import elementwise, extended, laws
+from . import elementwise, extended, laws, truths
 from .cells import Array, as_cell, mapped, number, reals
 from .extended import Cell, Masked
 from .finite import Table, together
@@ -128,6 +128,11 @@ def _bounds(form: Form) -> tuple[int, int]:
             raise Undecided("a formula that need not be a whole number")
         for at, exponent in monomial:
             kind, data = form.field.elements[at][:2]
+            if kind == "maximum" and exponent == 1:
+                members = [_bounds(member) for meet in data for member in meet]  # type: ignore[attr-defined]
+                products = [a * b for a in ends for b in (min(lo for lo, _ in members), max(hi for _, hi in members))]
+                ends = [min(products), max(products)]
+                continue
             if kind not in ("flag", "equals", "integer") or exponent != int(exponent) or exponent < 0:
                 raise Undecided("a formula that need not be a whole number")
             within = integer_limits(data[1]) if kind == "integer" else (0, 1)  # type: ignore[index]
@@ -194,7 +199,7 @@ def _converted(field: Field, x: Array, call: Call) -> Array:
             return _over_tables(lambda values: MEANINGS["convert"](call, [values])[0], (cell,))
         form = extended.finite(cell, "a cast")
         if after == "pred":
-            return form.field.one - laws.equal(form, form.field.zero)
+            return form.field.one - truths.equal(form, form.field.zero)
         if is_integer(after):
             return bounded(form, after)
         raise Undecided(f"a cast to {after}")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,15 @@ from scalify_dl.oracle.dtypes import is_float
 from scalify_dl.oracle.meaning import MEANINGS, Call
 
 from . import extended
-from .cells import Array, is_symbolic, mapped, reals, total
+from .cases import is_zero
+from .cells import Array, as_cell, is_symbolic, mapped, reals, total
 from .extended import Masked
-from .finite import Table, cases, together
+from .finite import Leaf, Table, cases, together
 from .form import Field, Form, Undecided
 from .formulas import formula
+
+MOST_OPTIONS = 600
+"""Most places of all windows of a scatter."""
 
 
 def _start_cases(field: Field, cells: list[Any]) -> list[tuple[list[int], Form]]:
@@ -60,76 +65,135 @@ def dynamic_update_slice(field: Field, call: Call, xs: list[Array]) -> list[Arra
     return [_mixed(field, found)]
 
 
-def _index_cases(field: Field, indices: Array) -> list[tuple[Array, Array]]:
-    """Arrays of numbers that the indices may be, each with the indicators of its elements.
+@dataclass(frozen=True)
+class _Option:
+    """A vector of starts that an access may have: for which values of the leaves, and the indicator of that."""
 
-    Each element of the indices depends on its own input: the n-th array has each one's n-th case.
-    """
-    if not is_symbolic(indices):
-        return [(indices, np.array(True))]
-    by_cell = [_start_cases(field, [cell]) for cell in indices.reshape(-1)]
-    most = max(map(len, by_cell))
+    at: tuple[int, ...]
+    starts: list[int]
+    flag: Form
+
+
+@dataclass(frozen=True)
+class _Access:
+    """Where one window of a gather or scatter may be."""
+
+    leaves: tuple[Leaf, ...]
+    options: list[_Option]
+
+
+def _accesses(field: Field, call: Call, indices: Array) -> list[_Access]:
+    """For each position of the batch dims."""
+    at = call.number("index_vector_dim")
+    vectors = indices[..., None] if at == indices.ndim else np.moveaxis(indices, at, -1)
     found = []
-    for n in range(most):
-        values, flags = np.zeros(indices.size, dtype=np.int64), np.empty(indices.size, dtype=object)
-        for i, options in enumerate(by_cell):
-            values[i], flags[i] = (options[n][0][0], options[n][1]) if n < len(options) else (0, field.zero)
-        found.append((values.reshape(indices.shape), flags.reshape(indices.shape)))
+    for position in np.ndindex(*vectors.shape[:-1]):
+        cells = list(vectors[position])
+        if any(isinstance(cell, (Form, Masked)) for cell in cells):
+            raise Undecided("an access at an index of unknown range")
+        leaves, arrays = together([c if isinstance(c, Table) else Table((), np.asarray(c)) for c in cells])
+        options = [_Option(at, [int(a[at]) for a in arrays], flag) for at, flag in cases(field, leaves)]
+        found.append(_Access(leaves, options))
     return found
+
+
+def _indices(call: Call, indices: Array, rows: list[list[int]]) -> Array:
+    """Indices of the same shape, with these vectors."""
+    at = call.number("index_vector_dim")
+    if at == indices.ndim:
+        return np.array(rows, dtype=np.int64).reshape(indices.shape)
+    shape = [n for d, n in enumerate(indices.shape) if d != at]
+    return np.moveaxis(np.array(rows, dtype=np.int64).reshape([*shape, indices.shape[at]]), -1, at)
 
 
 @formula("gather")
 def gather(field: Field, call: Call, xs: list[Array]) -> list[Array]:
-    """Reads at indices; where these depend on inputs, Σ [index = k] · x[k]."""
+    """Reads at indices; where these depend on inputs, Σ [index = k] · x[k], of integers a table."""
     x, indices = xs
-    options = _index_cases(field, indices)
-    if len(options) == 1:
-        return MEANINGS["gather"](call, [x, options[0][0]])
-    flags = _one_component(call, indices)
-    parts: list[Array] = []
-    for values, indicator in options:
-        found = MEANINGS["gather"](call, [x, values])[0]
-        batch = [d for d in range(found.ndim) if d not in call.numbers("offset_dims", [])]
-        at = indicator.reshape(flags)
-        spread = at.reshape([at.shape[batch.index(d)] if d in batch else 1 for d in range(found.ndim)])
-        parts.append(mapped(extended.multiply, reals(field, found), np.broadcast_to(spread, found.shape)))
-    out = np.empty(parts[0].shape, dtype=object)
+    if not is_symbolic(indices):
+        return MEANINGS["gather"](call, [x, indices])
+    accesses, dtype = _accesses(field, call, indices), call.results[0].dtype
+    shape = [n for d, n in enumerate(indices.shape) if d != call.number("index_vector_dim")]
+    ids = np.arange(x.size).reshape(x.shape)
+    found = []
+    for n in range(max(len(access.options) for access in accesses)):
+        rows = [access.options[min(n, len(access.options) - 1)].starts for access in accesses]
+        found.append(MEANINGS["gather"](call, [ids, _indices(call, indices, rows)])[0])
+    flat = (reals(field, x) if is_float(dtype) else np.asarray(x, dtype=object)).reshape(-1)
+    out = np.empty(found[0].shape, dtype=object)
+    batch = [d for d in range(out.ndim) if d not in call.numbers("offset_dims", [])]
     for place in np.ndindex(*out.shape):
-        out[place] = total(field, list[Any](part[place] for part in parts))
+        access = accesses[int(np.ravel_multi_index([place[d] for d in batch], shape)) if shape else 0]
+        read = [flat[found[n][place]] for n in range(len(access.options))]
+        out[place] = _one_of(field, access, read, real=is_float(dtype))
     return [out]
 
 
-def _one_component(call: Call, indices: Array) -> list[int]:
-    """The shape of the batch dims of indices that have one component."""
-    at = call.number("index_vector_dim")
-    if at < indices.ndim and indices.shape[at] != 1:
-        raise Undecided("an access at several indices that depend on inputs")
-    return [n for d, n in enumerate(indices.shape) if d != at]
+def _one_of(field: Field, access: _Access, cells: list[Any], *, real: bool) -> Any:
+    """What an access reads, of what each of its options does."""
+    if real or any(isinstance(cell, (Form, Masked)) for cell in cells):
+        parts = [(as_cell(field, cell), option.flag) for cell, option in zip(cells, access.options, strict=True)]
+        return total(field, [extended.multiply(cell, flag) if len(parts) > 1 else cell for cell, flag in parts])
+    chosen = np.zeros([leaf.hi - leaf.lo for leaf in access.leaves], dtype=np.int64)
+    for n, option in enumerate(access.options):
+        chosen[option.at] = n
+    tables = [cell if isinstance(cell, Table) else Table((), np.asarray(cell)) for cell in cells]
+    leaves, (places, *arrays) = together([Table(access.leaves, chosen), *tables])
+    table = Table(leaves, np.take_along_axis(np.stack(arrays), np.array(places)[None], 0)[0]).simplified()
+    return table if table.leaves else table.values[()]
 
 
 @formula("scatter")
 def scatter(field: Field, call: Call, xs: list[Array]) -> list[Array]:
-    """Additions at indices; where these depend on inputs, of Σ [index = k] · update."""
+    """Writes or additions at indices; where these depend on inputs, of Σ [index = k] · update."""
     x, indices, updates = xs
-    options = _index_cases(field, indices)
     reducer = call.symbol("reducer", "replace")
-    if reducer not in ("sum", "replace") or (reducer == "replace" and len(options) > 1):
+    if reducer not in ("sum", "replace"):
         raise Undecided(f"a scatter by `{reducer}`")
     x, updates = np.array(reals(field, x)), reals(field, updates)
-    if len(options) == 1:
-        ones = [np.zeros(x.shape), options[0][0], np.ones(updates.shape)]
+    if not is_symbolic(indices):
+        ones = [np.zeros(x.shape), indices, np.ones(updates.shape)]
         if reducer == "replace" and (_added(call, ones) > 1).any():
             raise Undecided("a scatter that writes an element twice")
-        return MEANINGS["scatter"](call, [x, options[0][0], updates])
-    shape = _one_component(call, indices)
-    windows = call.numbers("update_window_dims", [])
-    batch = [d for d in range(updates.ndim) if d not in windows]
-    for values, indicator in options:
-        at = indicator.reshape(shape)
-        spread = at.reshape([at.shape[batch.index(d)] if d in batch else 1 for d in range(updates.ndim)])
-        flagged = mapped(extended.multiply, updates, np.broadcast_to(spread, updates.shape))
-        (x,) = MEANINGS["scatter"](call, [x, values, flagged])
-    return [x]
+        return MEANINGS["scatter"](call, [x, indices, updates])
+    writes = _writes(field, call, xs)
+    out = np.empty(x.size, dtype=object)
+    for i, cell in enumerate(x.reshape(-1)):
+        parts = [extended.multiply(updates.reshape(-1)[source], flag) for source, flag in writes.get(i, [])]
+        if reducer == "replace" and parts:
+            flags = [flag for _, flag in writes[i]]
+            if not all(is_zero(a * b) for a, b in combinations(flags, 2)):
+                raise Undecided("a scatter that may write an element twice")
+            cell = extended.multiply(cell, field.one - sum(flags, field.zero))
+        out[i] = total(field, [cell, *parts])
+    return [out.reshape(x.shape)]
+
+
+def _writes(field: Field, call: Call, xs: list[Array]) -> dict[int, list[tuple[int, Form]]]:
+    """For each element of a result of a scatter which updates may come to it, and the flag of that."""
+    x, indices, updates = xs
+    accesses = _accesses(field, call, indices)
+    away = [[-1] * len(access.options[0].starts) for access in accesses]
+    if sum(len(access.options) for access in accesses) > MOST_OPTIONS:
+        raise Undecided("a scatter to many places")
+    sources = np.arange(1, updates.size + 1).reshape(updates.shape)
+    found: dict[int, list[tuple[int, Form]]] = {}
+    for position, access in enumerate(accesses):
+        flags: dict[tuple[int, int], Form] = {}
+        for option in access.options:
+            rows = [*away[:position], option.starts, *away[position + 1 :]]
+            reached = _replaced(call, [np.zeros(x.shape, dtype=np.int64), _indices(call, indices, rows), sources])
+            for target in np.flatnonzero(reached):
+                key = int(target), int(reached.reshape(-1)[target]) - 1
+                flags[key] = flags.get(key, field.zero) + option.flag
+        for (i, source), flag in flags.items():
+            found.setdefault(i, []).append((source, flag))
+    return found
+
+
+def _replaced(call: Call, xs: list[Array]) -> Array:
+    op = replace(call.op, symbols={**call.op.symbols, "reducer": ["replace"]})
+    return MEANINGS["scatter"](replace(call, op=op), xs)[0]
 
 
 def _added(call: Call, xs: list[Array]) -> Array:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from fractions import Fraction
 from functools import reduce
 from math import gcd, isqrt, lcm
 
 from .form import Field, Form, Monomial, Number, Undecided
+from .quotients import quotient
 
 FEW_MEETS = 16
 """Most sets through which a maximum is also looked at as minus a maximum."""
@@ -27,9 +28,13 @@ def power(form: Form, exponent: Number) -> Form:
     value = form.value
     if value is not None:
         return constant_power(field, value, exponent)
+    whole = exponent.denominator == 1
+    parts = quotient(form)
+    if parts is not None and (whole or all(field.elements[number].positive for number in parts[1])):
+        below = tuple(sorted(parts[1].items()))
+        return power(parts[0], exponent) * _monomial_power(field, below, exponent)
     if exponent < 0:
         field.need("nonzero", form)
-    whole = exponent.denominator == 1
     if not whole:
         field.need("nonnegative", form)
     scale, shared, rest = form.content(positive=not whole)
@@ -46,6 +51,10 @@ def power(form: Form, exponent: Number) -> Form:
             number, inner = monomial[0]  # (qᵃ)ᵇ of a root, which is at least zero
             if Fraction(inner).denominator % 2 == 0:
                 return result * _monomial_power(field, ((number, inner),), exponent)
+        if not whole and coefficient == 1 and all(inner == int(inner) and inner % 2 == 0 for _, inner in monomial):
+            for number, inner in monomial:  # √x² = |x|
+                result = result * power(absolute(field.of(number)), inner * exponent)
+            return result
     base = field.element("power", rest, positive=rest.is_positive(), nonnegative=rest.is_nonnegative())
     return result * field.of(base, exponent)
 
@@ -140,8 +149,14 @@ def exponential(form: Form) -> Form:
 def logarithm(form: Form) -> Form:
     """log of a product of what is above zero is the sum of logs. Needs the form to be above zero."""
     field = form.field
-    field.need("positive", form)
     value = form.value
+    parts = quotient(form)
+    if parts is not None and all(field.elements[number].positive for number in parts[1]):
+        result = logarithm(parts[0])
+        for number, exponent in parts[1].items():
+            result = result + logarithm(field.elements[number].data).scaled(exponent)  # type: ignore[arg-type]
+        return result
+    field.need("positive", form)
     if value is not None:
         return _constant_log(field, Fraction(value))
     scale, shared, rest = form.content(positive=True)
@@ -172,6 +187,37 @@ def _constant_log(field: Field, value: Fraction) -> Form:
 def function(field: Field, name: str, arguments: tuple[Hashable, ...], *, positive: bool = False) -> Form:
     """A function that no law is known of: equal arguments give equal values."""
     return field.of(field.element("function", (name, *arguments), positive=positive))
+
+
+def absolute(form: Form) -> Form:
+    """|x|."""
+    if form.is_nonnegative():
+        return form
+    return -form if (-form).is_nonnegative() else maximum(form, -form)
+
+
+def comparable(form: Form) -> Form:
+    """The simplest form known that is above, at and below zero where this one is."""
+    if form.value is not None:
+        return form
+    field = form.field
+    parts = quotient(form)
+    if parts is not None and all(field.elements[number].positive for number in parts[1]):
+        form = parts[0]
+    if form.value is not None:
+        return form
+    _, _, form = form.content(positive=True)
+    if len(form.terms) == 2 and any(_has_exp(field, monomial) for monomial in form.terms):
+        sides = [Form(field, {monomial: c if c > 0 else -c}) for monomial, c in form.terms.items()]
+        first, second = form.terms.values()
+        if (first > 0) != (second > 0) and all(side.is_positive() for side in sides):
+            left, right = sides if first > 0 else reversed(sides)
+            return comparable(logarithm(left) - logarithm(right))
+    return form
+
+
+def _has_exp(field: Field, monomial: Monomial) -> bool:
+    return any(field.elements[number].kind == "exp" for number, _ in monomial)
 
 
 # ---- maxima and minima: a maximum of minima (disjunctive normal form of a distributive lattice) ----
@@ -206,6 +252,8 @@ def _of_meets(field: Field, meets: Meets) -> Form:
     if shared and len(meets) + len(forms) > 2:
         common = Form(field, shared)
         return common + _of_meets(field, frozenset(frozenset(f - common for f in meet) for meet in meets))
+    if len(meets) + len(forms) > 2 and all(_is_exponential(form) for form in forms):  # exp is monotone
+        return exponential(_of_meets(field, frozenset(frozenset(map(logarithm, meet)) for meet in meets)))
     factor = _common_divisor(field, forms)
     if factor:
         inverse = Form(field, {tuple((number, -exponent) for number, exponent in factor): 1})
@@ -230,6 +278,25 @@ def _of_meets(field: Field, meets: Meets) -> Form:
             return field.of(field.element("maximum", turned)).scaled(-scale)
     positive = any(all(form.is_positive() for form in meet) for meet in normal)
     return field.of(field.element("maximum", normal, positive=positive, nonnegative=nonnegative)).scaled(scale)
+
+
+def _is_exponential(form: Form) -> bool:
+    """Whether it is a number above zero times an exp; at least one exp."""
+    if len(form.terms) != 1:
+        return False
+    ((monomial, coefficient),) = form.terms.items()
+    kinds = {form.field.elements[number].kind for number, _ in monomial}
+    return coefficient > 0 and kinds <= {"exp"} and (bool(kinds) or coefficient == 1)
+
+
+def maximum_and_rest(form: Form) -> tuple[Meets, Form, Number] | None:
+    """A form that is a number times one maximum, and something without maxima: the maximum's sets, that, the number."""
+    elements = form.field.elements
+    found = [m for m in form.terms if any(elements[number].kind == "maximum" for number, _ in m)]
+    if len(found) != 1 or len(found[0]) != 1 or found[0][0][1] != 1:
+        return None
+    meets: Meets = elements[found[0][0][0]].data  # type: ignore[assignment]
+    return meets, form - Form(form.field, {found[0]: form.terms[found[0]]}), form.terms[found[0]]
 
 
 def _reduced(field: Field, meets: Iterable[frozenset[Form]]) -> Meets:
@@ -293,44 +360,3 @@ def most(forms: list[Form]) -> Form:
     """The greatest of many."""
     field = forms[0].field
     return _of_meets(field, reduce(frozenset.union, (_meets(form) for form in forms)))
-
-
-# ---- indicators ----
-def greater(left: Form, right: Form) -> Form:
-    """1 where left > right, else 0."""
-    return _flag("above", left - right, lambda value: value > 0)
-
-
-def equal(left: Form, right: Form) -> Form:
-    """1 where they are equal, else 0."""
-    return _flag("at", left - right, lambda value: value == 0)
-
-
-def _flag(name: str, form: Form, holds: Callable[[Number], bool]) -> Form:
-    field = form.field
-    value = form.value
-    if value is not None:
-        return field.one if holds(value) else field.zero
-    if form.is_positive():
-        return field.one if name == "above" else field.zero
-    if (-form).is_positive():
-        return field.zero
-    _, _, rest = form.content(positive=True)
-    if name == "at" and rest.key > (-rest).key:
-        rest = -rest
-    return field.of(field.element("flag", (name, rest), nonnegative=True))
-
-
-def both(left: Form, right: Form) -> Form:
-    """Of two truths (0 or 1): whether both are so."""
-    return left * right
-
-
-def either(left: Form, right: Form) -> Form:
-    """Of two truths: whether one is so."""
-    return left + right - left * right
-
-
-def choose(truth: Form, yes: Form, no: Form) -> Form:
-    """One or the other, by a truth."""
-    return truth * yes + (truth.field.one - truth) * no

@@ -146,7 +146,7 @@ class SymbolicMachine(Machine):
             return result
         if reducer == "sum":
             result = mapped(lambda *cells: total(self.basis, list(cells)), *parts)
-        elif reducer in ("max", "min") and is_float(dtype):
+        elif reducer in ("max", "min"):
             result = parts[0]
             for part in parts[1:]:
                 result = mapped(extended.maximum if reducer == "max" else extended.minimum, result, part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import elementwise, laws
+from . import elementwise, laws, truths
 from .form import Element, Field, Form, Number
 
 
@@ -66,7 +66,7 @@ class Rebuilt:
             new = self.form(q)
             if new == q:
                 return None
-            return (laws.greater if what == "above" else laws.equal)(new, self.field.zero)
+            return (truths.greater if what == "above" else truths.equal)(new, self.field.zero)
         if kind == "function":
             function: Any = data
             name, *parts = function

@@ -11,12 +11,13 @@ import numpy as np
 
 from scalify_dl.oracle.dtypes import is_float, is_integer, storage
 from scalify_dl.oracle.meaning import MEANINGS, Call
+from scalify_dl.oracle.meaning.windows import Window
 
-from . import elementwise, extended, laws
-from .cells import Array, folded, mapped, over_axes, reals, total
+from . import elementwise, extended, laws, order
+from .cells import Array, as_cell, folded, is_symbolic, mapped, over_axes, reals, total
 from .extended import Cell
-from .finite import Leaf, cases, leaf_table
-from .form import Field, Undecided
+from .finite import Leaf, Table, cases, leaf_table, together
+from .form import Field, Form, Undecided
 from .formulas import bounded, formula, literal
 
 
@@ -33,26 +34,98 @@ def reduce(field: Field, call: Call, xs: list[Array]) -> list[Array]:
 
 
 def _places(call: Call, name: str, x: Array, axis: int) -> Array:
-    """Where the extreme of each row is: an unknown place, the same for equal rows."""
+    """Where the extreme of each row is (the first of equals); where it may be infinite, an unknown place."""
     dtype = storage(call.results[0].dtype)
-    return over_axes(
-        x,
-        (axis,),
-        lambda cells: leaf_table(Leaf((name, tuple(cells)), 0, len(cells)), dtype),  # type: ignore[arg-type, return-value]
-    )
+    return over_axes(x, (axis,), lambda cells: leaf_table(_place(cells, 0, name), dtype))  # type: ignore[arg-type, return-value]
+
+
+def _place(cells: list[Cell], j: int, name: str) -> Leaf:
+    """Where the j-th greatest element of a row is; the j-th least where the name says so."""
+    if all(isinstance(cell, Form) for cell in cells):
+        forms: list[Form] = [extended.finite(cell, name) for cell in cells]
+        return order.place([-form for form in forms] if name == "argmin" else forms, j)
+    return Leaf((name, j, tuple(cells)), 0, len(cells))
+
+
+def _in_order(field: Field, cells: list[Cell], j: int, name: str) -> Cell:
+    """The j-th greatest (or least) element of a row."""
+    if all(isinstance(cell, Form) for cell in cells):
+        forms: list[Form] = [extended.finite(cell, name) for cell in cells]
+        found = order.greatest(forms, len(forms) - 1 - j if name == "argmin" else j)
+        if found is not None:
+            return found
+    return _picked(field, cells, _place(cells, j, name))
+
+
+def _picked(field: Field, cells: list[Cell], leaf: Leaf) -> Cell:
+    return total(field, [extended.multiply(cells[i], flag) for (i,), flag in cases(field, (leaf,))])
 
 
 @formula("top-k")
 def top_k(field: Field, call: Call, xs: list[Array]) -> list[Array]:
-    """The k largest of each row and their places, unknown ones: the n-th of equal rows are the same."""
+    """The k largest of each row and their places."""
     x, k, dtype = reals(field, xs[0]), call.number("k"), storage(call.results[1].dtype)
     values, places = (np.empty((*x.shape[:-1], k), dtype=object) for _ in range(2))
     for at in np.ndindex(*values.shape):
         row = list(x[at[:-1]])
-        leaf = Leaf(("top-k", at[-1], tuple(row)), 0, len(row))
-        places[at] = leaf_table(leaf, dtype)
-        values[at] = total(field, [extended.multiply(row[i], flag) for (i,), flag in cases(field, (leaf,))])
+        places[at] = leaf_table(_place(row, at[-1], "top-k"), dtype)
+        values[at] = _in_order(field, row, at[-1], "top-k")
     return [values, places]
+
+
+@formula("sort")
+def sort(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """All operands in the order of the first; of equals the first comes first."""
+    axis, direction = call.number("dimension"), call.symbol("direction", "region")
+    if direction not in ("ASC", "DESC"):
+        raise Undecided("a sort by a comparator that was not recognised")
+    moved = [np.moveaxis(x, axis, -1) for x in xs]
+    if not is_symbolic(moved[0]) or any(isinstance(cell, Table) for cell in moved[0].reshape(-1)):
+        found = _sorted_integers(field, call, moved)
+    else:
+        name = "top-k" if direction == "DESC" else "argmin"
+        moved = [reals(field, moved[0]), *(np.asarray(x, dtype=object) for x in moved[1:])]
+        found = [np.empty(x.shape, dtype=object) for x in moved]
+        for at in np.ndindex(*moved[0].shape):
+            row = list(moved[0][at[:-1]])
+            found[0][at] = _in_order(field, row, at[-1], name)
+            leaf = _place(row, at[-1], name)
+            for x, out, result in zip(moved[1:], found[1:], call.results[1:], strict=True):
+                out[at] = _element(field, list(x[at[:-1]]), leaf_table(leaf, np.dtype(np.int64)), result.dtype)
+    return [np.moveaxis(x, -1, axis) for x in found]
+
+
+def _sorted_integers(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """A sort by integers of few values: the place that each element comes from is a table of them."""
+    found = [np.empty(x.shape, dtype=object) for x in xs]
+    for at in np.ndindex(*xs[0].shape[:-1]):
+        keys = [k if isinstance(k, Table) else Table((), np.asarray(k)) for k in xs[0][at]]
+        if any(isinstance(k, (Form, extended.Masked)) for k in xs[0][at]):
+            raise Undecided("a sort by integers of unknown range")
+        leaves, arrays = together(keys)
+        stacked = np.stack(arrays, axis=-1)
+        if call.symbol("direction") == "ASC":
+            places = np.argsort(stacked, axis=-1, kind="stable")
+        else:
+            turned = np.argsort(np.flip(stacked, -1), axis=-1, kind="stable")
+            places = np.flip(stacked.shape[-1] - 1 - turned, -1)
+        for j in range(stacked.shape[-1]):
+            place = Table(leaves, places[..., j]).simplified()
+            for x, out, result in zip(xs, found, call.results, strict=True):
+                out[(*at, j)] = _element(field, list(x[at]), place, result.dtype)
+    return found
+
+
+def _element(field: Field, cells: list[object], place: Table, dtype: str) -> object:
+    """The element of a row at a place that a table tells."""
+    if not place.leaves:
+        return cells[int(place.values[()])]
+    if any(isinstance(cell, (Form, extended.Masked)) for cell in cells) or is_float(dtype):
+        options = [(as_cell(field, cells[int(place.values[at])]), flag) for at, flag in cases(field, place.leaves)]
+        return total(field, [extended.multiply(cell, flag) for cell, flag in options])
+    tables = [cell if isinstance(cell, Table) else Table((), np.asarray(cell)) for cell in cells]
+    leaves, (chosen, *arrays) = together([place, *tables])
+    return Table(leaves, np.take_along_axis(np.stack(arrays), chosen[None], 0)[0]).simplified()
 
 
 def _reducer(field: Field, name: str, dtype: str) -> Callable[[list[Cell]], Cell]:
@@ -65,13 +138,31 @@ def _reducer(field: Field, name: str, dtype: str) -> Callable[[list[Cell]], Cell
         return lambda cells: held(total(field, cells))
     if name == "prod":
         return lambda cells: held(folded(extended.multiply, field.one)(cells))
-    if name in ("max", "min") and is_float(dtype):
+    if name in ("max", "min") and dtype != "pred":
         sign = -1 if name == "max" else 1
-        return folded(extended.maximum if name == "max" else extended.minimum, extended.infinite(field, sign))
+        fold = folded(extended.maximum if name == "max" else extended.minimum, extended.infinite(field, sign))
+        return lambda cells: held(fold(cells))
     if name in ("and", "or") and dtype == "pred":
         first = field.one if name == "and" else field.zero
         return folded(lambda x, y: elementwise.TRUTHS[name](x, y), first)
     raise Undecided(f"a reduction by `{name}` of {dtype}")
+
+
+@formula("reduce-window")
+def reduce_window(field: Field, call: Call, xs: list[Array]) -> list[Array]:
+    """The reduction of every window, without its padding."""
+    x = reals(field, xs[0])
+    function = _reducer(field, call.symbol("reducer"), call.results[0].dtype)
+    window = Window(call, x.ndim)
+    places = window.pad(np.arange(1, x.size + 1).reshape(x.shape), 0)
+    out = np.empty(window.count(places.shape), dtype=object)
+    for at in np.ndindex(*out.shape):
+        seen = tuple(
+            slice(a * s, a * s + (n - 1) * d + 1, d)
+            for a, s, n, d in zip(at, window.stride, window.size, window.dilation, strict=True)
+        )
+        out[at] = function([x.reshape(-1)[place - 1] for place in places[seen].reshape(-1) if place])
+    return [out]
 
 
 @formula("cumulative")

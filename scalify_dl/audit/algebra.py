@@ -18,8 +18,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
-from scalify_dl.algebra import elementwise, extended, laws
+from scalify_dl.algebra import elementwise, extended, laws, order
 from scalify_dl.algebra.extended import Cell, Masked
+from scalify_dl.algebra.finite import indicator
 from scalify_dl.algebra.form import Field, Form, Undecided
 from scalify_dl.algebra.same import same
 
@@ -88,6 +89,11 @@ def draw(rng: random.Random, depth: int) -> Tree:
     if kind < 0.95:
         truth = (rng.choice(list(COMPARISONS)), draw(rng, depth - 2 if depth > 1 else 0), draw(rng, 0))
         return ("select", truth, draw(rng, depth - 1), draw(rng, depth - 1))
+    if kind < 0.975:
+        row = tuple(draw(rng, depth - 2 if depth > 1 else 0) for _ in range(rng.randint(2, 3)))
+        if rng.random() < 0.5:
+            return ("ranked", row, rng.randrange(len(row)))
+        return ("picked", row, rng.randrange(len(row)), tuple(draw(rng, 0) for _ in row))
     truth = (rng.choice(list(COMPARISONS)), draw(rng, 0), draw(rng, 0))
     return ("softmax", [(truth, draw(rng, depth - 2 if depth > 1 else 0)) for _ in range(2)], draw(rng, 1))
 
@@ -113,6 +119,17 @@ def formula(basis: Field, tree: Tree) -> Cell:
             top = extended.maximum(top, score)
         weights = [extended.exponential(extended.add(s, extended.negate(top))) for s in scores]
         return laws.divide(weights[0], weights[0] + weights[1] + weights[2])
+    if kind in ("ranked", "picked"):
+        row = [extended.finite(formula(basis, part), kind) for part in tree[1]]
+        if kind == "ranked":
+            found = order.greatest(row, tree[2])
+            assert found is not None
+            return found
+        leaf = order.place(row, tree[2])
+        result = basis.zero
+        for n, part in enumerate(tree[3]):
+            result = result + indicator(basis, leaf, n) * extended.finite(formula(basis, part), kind)
+        return result
     if kind in UNARY:
         return elementwise.UNARY[kind](formula(basis, tree[1]))
     return elementwise.BINARY[kind](formula(basis, tree[1]), formula(basis, tree[2]))
@@ -140,6 +157,10 @@ def value(tree: Tree, at: tuple[float, ...]) -> float:
         scores = [value(s, at) if _holds(t, at) else -math.inf for t, s in tree[1]] + [value(tree[2], at)]
         weights = [math.exp(s - max(scores)) for s in scores]
         return weights[0] / sum(weights)
+    if kind in ("ranked", "picked"):
+        row = [value(part, at) for part in tree[1]]
+        place = _place(row, tree[2], max(map(abs, row)))
+        return row[place] if kind == "ranked" else value(tree[3][place], at)
     arguments = [value(part, at) for part in tree[1:]]
     return _held(UNARY[kind](*arguments) if kind in UNARY else BINARY[kind](*arguments))
 
@@ -148,6 +169,13 @@ def _held(number: float) -> float:
     if math.isfinite(number) and (abs(number) > 1e60 or 0 < abs(number) < 1e-60):
         raise Undefined
     return number
+
+
+def _place(row: list[float], j: int, scale: float) -> int:
+    """Where the j-th greatest is, of equals the first."""
+    if any(0 < abs(a - b) <= 1e-9 * max(scale, abs(a)) for a in row for b in row):
+        raise Undefined  # a tie, but for rounding
+    return sorted(range(len(row)), key=lambda i: (-row[i], i))[j]
 
 
 def _holds(tree: Tree, at: tuple[float, ...]) -> bool:
@@ -204,6 +232,10 @@ class Worth:
             if abs(found) <= 1e-9 * self.scale and found:
                 raise Undefined
             return float(found > 0 if data[0] == "above" else found == 0)
+        if kind == "equals":
+            leaf, wanted = data
+            _, row, j = leaf.name
+            return float(_place([self.form(form) for form in row], j, self.scale) == wanted)
         if kind == "function":
             argument = self.form(data[1])
             if 0 < abs(argument) <= 1e-9 * self.scale:
@@ -247,7 +279,7 @@ def rewritten(rng: random.Random, tree: Tree) -> Tree:
             (parts[0][0], *(rewritten(rng, part) for part in parts[0][1:])),
             *(rewritten(rng, p) for p in parts[1:]),
         ]
-    elif kind != "softmax":
+    elif kind not in ("softmax", "ranked", "picked"):
         parts = [rewritten(rng, part) if isinstance(part, tuple) else part for part in parts]
     ways = _ways(kind, parts)
     return rng.choice(ways) if ways and rng.random() < 0.6 else (kind, *parts)
@@ -280,6 +312,23 @@ def _ways(kind: str, parts: list[Any]) -> list[Tree]:
         turned = {"GT": "LE", "GE": "LT", "LT": "GE", "LE": "GT", "EQ": "NE", "NE": "EQ"}[name]
         looser = {"GT": "GE", "GE": "GT", "LT": "LE", "LE": "LT", "EQ": "LE", "NE": "GT"}[name]
         return [("select", (turned, a, b), no, yes), ("select", (looser, a, b), yes, no)]
+    if kind == "ranked":
+        row, j = parts
+        turned_row = tuple(("negate", part) for part in row)
+        return [
+            ("picked", row, j, row),
+            ("negate", ("ranked", turned_row, len(row) - 1 - j)),
+            ("ranked", tuple(reversed(row)), j),
+            ("ranked", row, (j + 1) % len(row)),
+        ]
+    if kind == "picked":
+        row, j, shown = parts
+        return [
+            ("picked", tuple(("exponential", part) for part in row), j, shown),
+            ("picked", tuple(("add", part, row[0]) for part in row), j, shown),
+            ("picked", tuple(reversed(row)), j, tuple(reversed(shown))),
+            ("picked", tuple(("abs", part) for part in row), j, shown),
+        ]
     if kind == "softplus":
         (a,) = parts
         rest = ("log", ("add", ("c", 1), ("exponential", ("negate", ("abs", a)))))

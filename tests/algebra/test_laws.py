@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from scalify_dl.algebra import elementwise, extended, laws
+from scalify_dl.algebra import elementwise, extended, laws, truths
 from scalify_dl.algebra.extended import Masked, infinite, masked
 from scalify_dl.algebra.finite import Leaf, as_form, indicator, leaf_table
 from scalify_dl.algebra.form import Field, Form, Undecided
@@ -103,7 +103,7 @@ def test_greater_and_at_least_differ_at_ties(basis: Field) -> None:
 
 def test_masks_are_exact_and_infinities_of_both_signs_do_not_meet(basis: Field) -> None:
     x, y = unknowns(basis, 2)
-    shown = laws.greater(y, basis.zero)
+    shown = truths.greater(y, basis.zero)
     low = infinite(basis, -1)
     assert extended.exponential(extended.choose(shown, x, low)) == shown * laws.exponential(x)
     assert extended.maximum(low, x) == x
@@ -150,6 +150,6 @@ def test_the_attack_finds_a_law_that_is_too_wide(law: str, monkeypatch: pytest.M
     elif law == "sign":
         monkeypatch.setattr(Form, "_factor_sign", lambda self, number, exponent: (True, True))
     else:
-        monkeypatch.setattr(laws, "equal", lambda left, right: laws.greater(left, right))
+        monkeypatch.setattr(truths, "equal", lambda left, right: truths.greater(left, right))
     _, _, wrong = campaign(600, seed=5)
     assert wrong

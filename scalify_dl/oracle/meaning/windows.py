@@ -11,7 +11,7 @@ from .base import Array, Call, Unsupported, accumulated, identity, meaning, redu
 from .structural import padded
 
 
-class _Window:
+class Window:
     """The window attributes of an op, with their defaults."""
 
     def __init__(self, call: Call, rank: int) -> None:
@@ -38,7 +38,7 @@ def reduce_window(call: Call, xs: list[Array]) -> list[Array]:
     """The reduction of every window."""
     x = accumulated(xs[0], call.results[0].dtype)
     name = call.symbol("reducer")
-    window = _Window(call, x.ndim)
+    window = Window(call, x.ndim)
     start = identity(name, x.dtype)
     x = window.pad(x, start)
     count = window.count(x.shape)
@@ -62,7 +62,7 @@ def select_and_scatter(call: Call, xs: list[Array]) -> list[Array]:
     )
     if better is None:
         raise Unsupported(f"select-and-scatter of op {call.op.id} selects by `{select}`")
-    window = _Window(call, x.ndim)
+    window = Window(call, x.ndim)
     worst = identity("max" if better is np.greater else "min", x.dtype)
     wide = window.pad(x, worst)
     result = np.full(wide.shape, identity(name, source.dtype), dtype=source.dtype)

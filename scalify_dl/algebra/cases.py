@@ -1,0 +1,375 @@
+"""Whether a form is zero in each case of signs and orders, and what is known in a case."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import reduce
+from itertools import combinations
+from typing import Any
+
+from . import laws
+from .finite import Leaf
+from .form import Element, Field, Form, Monomial, Number
+from .quotients import numerator
+from .rebuilt import Rebuilt
+
+SPLITS = 32
+"""Four for each case inside another one, one where only one case is left."""
+FEW_FACTS = 12
+"""Facts that are added up to find a sign."""
+COMPARED = ("above", "at")
+"""Flags of a form: above zero, or zero; others are inputs."""
+PLUS, ZERO, MINUS = 1, 0, -1
+ANY = frozenset({PLUS, ZERO, MINUS})
+AT_LEAST, AT_MOST = frozenset({PLUS, ZERO}), frozenset({MINUS, ZERO})
+
+Signs = frozenset[int]
+Row = tuple[Form, ...]
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is so in a case: forms that are at least (or, if true, above) zero, forms that are zero, the places of the
+    greatest ones of some rows, and truths that are inputs."""
+
+    facts: tuple[tuple[Form, bool], ...] = ()
+    zeros: tuple[Form, ...] = ()
+    orders: tuple[tuple[Row, tuple[int, ...]], ...] = ()
+    truths: tuple[tuple[Any, int], ...] = ()
+
+    def and_fact(self, form: Form, strict: bool) -> Known:
+        """Also: a form is at least, or above, zero."""
+        return replace(self, facts=(*self.facts, (laws.comparable(form), strict)))
+
+    def signs(self, form: Form, depth: int = 2) -> Signs:
+        """The signs that a form may have."""
+        value = form.value
+        if value is not None:
+            return frozenset({(value > 0) - (value < 0)})
+        form = laws.comparable(form)
+        found = _signs_alone(form) & self._of_members(form, depth)
+        if depth == 0 or len(found) == 1:
+            return found
+        for fact in self.facts[:FEW_FACTS]:
+            fewer = replace(self, facts=tuple(other for other in self.facts if other is not fact))
+            for ratio in _ratios(form, fact[0]):
+                rest = fewer.signs(form - fact[0].scaled(ratio), depth - 1)
+                found &= _added(rest, PLUS if ratio > 0 else MINUS, fact[1])
+        for zero in self.zeros:
+            fewer = replace(self, zeros=tuple(other for other in self.zeros if other is not zero))
+            for ratio in _ratios(form, zero):
+                found &= fewer.signs(form - zero.scaled(ratio), depth - 1)
+        return found
+
+    def _of_members(self, form: Form, depth: int) -> Signs:
+        """Of a maximum and something else: the greatest sign of its members, with that added."""
+        parts = laws.maximum_and_rest(form)
+        if parts is None:
+            return ANY
+        meets, rest, factor = parts
+        added, highs, lows = rest.scaled(1 if factor > 0 else -1), [], []
+        for meet in meets:
+            signs = [self.signs(member.scaled(factor if factor > 0 else -factor) + added, depth) for member in meet]
+            lows.append(min(min(s, default=MINUS) for s in signs))
+            highs.append(min(max(s, default=PLUS) for s in signs))
+        found = frozenset(range(max(lows), max(highs) + 1))
+        return found if factor > 0 else frozenset(-sign for sign in found)
+
+    def places(self, row: Row) -> tuple[int, ...]:
+        """The places of the greatest ones of a row, as far as they are known."""
+        return dict(self.orders).get(row, ())
+
+    # ---- what becomes of forms ----
+    def simplified(self, form: Form) -> Form:
+        """The form without flags, maxima and places that are decided."""
+        if self == Known():
+            return form
+        return Rebuilt(form.field, self._changed(form.field)).form(form)
+
+    def _changed(self, field: Field) -> Any:
+        truths = dict(self.truths)
+
+        def changed(element: Element) -> Form | None:
+            data: Any = element.data
+            if element.kind == "flag":
+                if data[0] not in COMPARED:
+                    return field.constant(truths[data]) if data in truths else None
+                signs = self.signs(data[1])
+                wanted = PLUS if data[0] == "above" else ZERO
+                if wanted not in signs:
+                    return field.zero
+                return field.one if signs == {wanted} else None
+            if element.kind == "equals" and is_place(data[0]):
+                _, row, j = data[0].name
+                places = self.places(row)
+                if j < len(places):
+                    return field.constant(int(places[j] == data[1]))
+                return field.zero if data[1] in places else None
+            if element.kind == "maximum":
+                return self._lesser_ones_gone(data)
+            return None
+
+        return changed
+
+    def _lesser_ones_gone(self, meets: laws.Meets) -> Form | None:
+        """A maximum of minima without what is known not to count; None where nothing is."""
+
+        def at_least(a: Form, b: Form) -> bool:
+            return self.signs(a - b) <= AT_LEAST
+
+        least: list[frozenset[Form]] = []
+        for meet in meets:
+            kept_members = list(meet)
+            for a in list(kept_members):
+                if any(b is not a and at_least(a, b) for b in kept_members):
+                    kept_members.remove(a)
+            least.append(frozenset(kept_members))
+        kept = list(dict.fromkeys(least))
+        for meet in list(kept):
+            others = [other for other in kept if other is not meet]
+            if any(all(any(a == b or at_least(a, b) for b in meet) for a in other) for other in others):
+                kept.remove(meet)
+        if set(kept) == set(meets):
+            return None
+        return laws.most([reduce(laws.minimum, sorted(meet, key=lambda form: form.key)) for meet in kept])
+
+
+def is_place(leaf: Any) -> bool:
+    """Whether a leaf is a place in the order of a row."""
+    return isinstance(leaf, Leaf) and isinstance(leaf.name, tuple) and leaf.name[0] == "order"
+
+
+def _signs_alone(form: Form) -> Signs:
+    if form.is_positive():
+        return frozenset({PLUS})
+    if (-form).is_positive():
+        return frozenset({MINUS})
+    if form.is_nonnegative():
+        return frozenset({PLUS, ZERO})
+    return frozenset({MINUS, ZERO}) if (-form).is_nonnegative() else ANY
+
+
+def _ratios(form: Form, other: Form) -> list[Number]:
+    """Numbers c such that form − c·other has fewer terms."""
+    found: set[Number] = {Fraction(c) / Fraction(other.terms[m]) for m, c in form.terms.items() if m in other.terms}
+    return sorted(found)[:4]
+
+
+def _added(rest: Signs, sign: int, strict: bool) -> Signs:
+    """The signs of a sum of something and what has a sign (or, if not strict, may be zero)."""
+    if not rest:
+        return frozenset()
+    if all(s * sign >= 0 for s in rest):
+        return frozenset({sign}) if strict or ZERO not in rest else frozenset({sign, ZERO})
+    return ANY
+
+
+# ---- whether a form is zero ----
+def is_zero(form: Form, known: Known | None = None, splits: int = SPLITS) -> bool:
+    """Whether a form is zero for all inputs.
+
+    Where it holds a maximum of a and b the cases are a ≥ b and a ≤ b; where it holds a flag of p they are p > 0, p < 0
+    and p = 0, where the rest is to be zero with an unknown put in, or a multiple of p; where it holds the place of the
+    greatest of a row, each of its places.
+    """
+    known = known or Known()
+    form = numerator(known.simplified(form))
+    if not form.terms or _vanishes(form, known.zeros):
+        return True
+    if splits <= 0:
+        return False
+    form.field.tick()
+    branches = _branches(form, known)
+    if not branches:
+        return False
+    left = splits - (4 if len(branches) > 1 else 1)
+    return all(is_zero(part, branch, left) for part, branch in branches)
+
+
+def _branches(form: Form, known: Known) -> list[tuple[Form, Known]]:
+    """The form in each case of something that it holds."""
+    compared: list[tuple[Form, bool]] = []
+    places: list[Leaf] = []
+    truths: list[Any] = []
+    for kind, what in _undecided(form, set()):
+        if kind == "place":
+            places.append(what)
+        elif kind == "truth":
+            truths.append(what)
+        elif kind == "flag" or not any(known.signs(what) <= decided for decided in (AT_LEAST, AT_MOST)):
+            compared.append((what, kind == "flag"))
+    if places:
+        return [(form, branch) for branch in _orders(min(places, key=_plainness), known)]
+    if compared:
+        p = compared[0][0]
+        flagged = any(flag for q, flag in compared if _ratio(q, p) is not None)
+        return list(_by_sign(form, p, known, flagged))
+    return [(form, replace(known, truths=(*known.truths, (truth, n)))) for truth in truths[:1] for n in (0, 1)]
+
+
+def _undecided(form: Form, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """What flags compare with zero, differences of members of maxima, places and truths, however deep."""
+    for monomial in form.terms:
+        for number, _ in monomial:
+            if number in seen:
+                continue
+            seen.add(number)
+            kind, data = form.field.elements[number][:2]
+            parts: list[Form] = []
+            if kind == "flag" and data[0] in COMPARED:  # type: ignore[index]
+                parts = [data[1]]  # type: ignore[index]
+                yield "flag", parts[0]
+            elif kind == "flag":
+                yield "truth", data
+            elif kind == "equals" and is_place(data[0]):  # type: ignore[index]
+                yield "place", data[0]  # type: ignore[index]
+            elif kind == "maximum":
+                meets: Any = data
+                parts = sorted({form for meet in meets for form in meet}, key=lambda form: form.key)
+                for first, second in combinations(parts, 2):
+                    yield "maximum", first - second
+            elif kind == "exp":
+                parts = [Form(form.field, {data: 1})]  # type: ignore[dict-item]
+            elif kind == "function":
+                parts = [part for part in data if isinstance(part, Form)]  # type: ignore[attr-defined]
+            elif isinstance(data, Form):
+                parts = [data]
+            for part in parts:
+                yield from _undecided(part, seen)
+
+
+def _by_sign(form: Form, p: Form, known: Known, flagged: bool) -> Iterator[tuple[Form, Known]]:
+    signs = known.signs(p)
+    if not flagged:
+        for sign in (PLUS, MINUS):
+            if sign in signs:
+                yield form, known.and_fact(p.scaled(sign), False)
+        return
+    for sign in (PLUS, MINUS):
+        if sign in signs:
+            yield form, known.and_fact(p.scaled(sign), True)
+    if ZERO in signs:
+        yield _at_zero(form, laws.comparable(p), known)
+
+
+def _at_zero(form: Form, p: Form, known: Known) -> tuple[Form, Known]:
+    """The form where p is zero: with an unknown put in that p = 0 gives, where there is one."""
+    field = form.field
+    for monomial, coefficient in p.terms.items():
+        if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "input":
+            number = monomial[0][0]
+            rest = (p - Form(field, {monomial: coefficient})).scaled(-1 / Fraction(coefficient))
+            if number in _elements(rest, set()):
+                continue
+            return _with(form, known, field.elements[number], rest)
+    return form, replace(known, zeros=(*known.zeros, p))
+
+
+def _with(form: Form, known: Known, unknown: Element, value: Form) -> tuple[Form, Known]:
+    """The form, and what is known, with a value put in for an unknown."""
+    rebuilt = Rebuilt(form.field, lambda element: value if element == unknown else None)
+    return rebuilt.form(form), replace(
+        known,
+        facts=tuple((rebuilt.form(fact), strict) for fact, strict in known.facts),
+        zeros=tuple(zero for zero in map(rebuilt.form, known.zeros) if zero.terms),
+        orders=(),
+    )
+
+
+def _elements(form: Form, seen: set[int]) -> set[int]:
+    """All elements of a form, however deep."""
+    for monomial in form.terms:
+        for number, _ in monomial:
+            if number not in seen:
+                seen.add(number)
+                for part in parts_of(form.field, number):
+                    _elements(part, seen)
+    return seen
+
+
+def parts_of(field: Field, number: int) -> list[Form]:
+    """The forms that an element is made of."""
+    kind, data = field.elements[number][:2]
+    content: Any = data
+    if kind == "exp":
+        return [Form(field, {content: 1})]
+    if kind == "maximum":
+        return [form for meet in content for form in meet]
+    if kind == "equals":
+        return list(content[0].name[1]) if is_place(content[0]) else []
+    if isinstance(content, Form):
+        return [content]
+    return [part for part in content if isinstance(part, Form)] if isinstance(content, tuple) else []
+
+
+def _plainness(leaf: Leaf) -> tuple[int, int]:
+    """Rows without maxima first, and of these long ones: their order decides that of others."""
+    name: Any = leaf.name
+    return sum(laws.maximum_and_rest(form) is not None for form in name[1]), -len(name[1])
+
+
+def _orders(leaf: Leaf, known: Known) -> Iterator[Known]:
+    """The cases of which element of a row is the greatest of those whose places are not known."""
+    name: Any = leaf.name
+    row: Row = name[1]
+    places = known.places(row)
+    forms = [known.simplified(form) for form in row]
+    free = [i for i in range(len(row)) if i not in places]
+    for i in free:
+        branch: Known | None = known
+        for k in free:
+            if k == i:
+                continue
+            difference, strict = forms[i] - forms[k], k < i
+            signs = known.signs(difference)
+            if not signs & ({PLUS} if strict else {PLUS, ZERO}):
+                branch = None
+                break
+            if signs != {PLUS} and (strict or MINUS in signs):
+                assert branch is not None
+                branch = branch.and_fact(difference, strict)
+        if branch is not None:
+            others = tuple(entry for entry in branch.orders if entry[0] != row)
+            yield replace(branch, orders=(*others, (row, (*places, i))))
+
+
+def _ratio(q: Form, p: Form) -> Number | None:
+    """c where q = c · p, c not 0."""
+    if len(q.terms) != len(p.terms) or not p.terms:
+        return None
+    first = next(iter(p.terms))
+    if first not in q.terms:
+        return None
+    ratio = Fraction(q.terms[first]) / Fraction(p.terms[first])
+    return ratio if q == p.scaled(ratio) else None
+
+
+def _vanishes(form: Form, zeros: tuple[Form, ...]) -> bool:
+    """Whether a form is a sum of multiples of zeros, by forms that are defined wherever they are."""
+    for p in zeros:
+        form = _less_multiples(form, p)
+    return not form.terms
+
+
+def _less_multiples(form: Form, p: Form) -> Form:
+    """What is left of a form by a division by p."""
+    first: Monomial = max(p.terms)
+    inverse = Form(form.field, {tuple((number, -exponent) for number, exponent in first): 1 / Fraction(p.terms[first])})
+    for _ in range(4 * len(form.terms) + 4):
+        whole = [monomial for monomial in form.terms if _holds(form.field, monomial, first)]
+        if not whole:
+            break
+        last = max(whole)
+        form = form - Form(form.field, {last: form.terms[last]}) * inverse * p
+    return form
+
+
+def _holds(field: Field, monomial: Monomial, first: Monomial) -> bool:
+    """Whether a monomial is a multiple of another, by what is not divided by anything that may be zero."""
+    exponents = dict(monomial)
+    return all(
+        exponent < 0 or field.elements[number].positive or exponents.get(number, 0) >= exponent
+        for number, exponent in first
+    )

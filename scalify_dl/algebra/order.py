@@ -1,0 +1,68 @@
+"""Rows in order: which element of a row is its j-th greatest, and how great that is.
+
+The place of the j-th greatest (of equals the first) is an integer of known range, a leaf whose name holds the row.
+Rows that are ordered alike are one row: sums in common, positive factors and exp do not matter.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import reduce
+from itertools import combinations
+from math import comb, gcd, lcm
+
+from . import laws
+from .finite import Leaf
+from .form import Form, Monomial, Number
+
+MOST_SETS = 80
+"""Most sets of elements through which the j-th greatest is followed."""
+
+
+def place(row: list[Form], j: int) -> Leaf:
+    """Where the j-th greatest of a row is."""
+    return Leaf(("order", ordered_alike(tuple(row)), j), 0, len(row))
+
+
+def ordered_alike(row: tuple[Form, ...]) -> tuple[Form, ...]:
+    """The simplest row known that has the same order."""
+    field = row[0].field
+    shared = _common_factor(row)
+    if shared:
+        inverse = Form(field, {tuple((number, -exponent) for number, exponent in shared): 1})
+        row = tuple(form * inverse for form in row)
+    if all(len(form.terms) == 1 and form.is_positive() for form in row) and any(_has_exp(form) for form in row):
+        row = tuple(laws.logarithm(form) for form in row)
+    terms = set.intersection(*(set(form.terms.items()) for form in row))
+    common = Form(field, dict(terms))
+    row = tuple(form - common for form in row)
+    coefficients = [Fraction(c) for form in row for c in form.terms.values()]
+    if not coefficients:
+        return row
+    scale = Fraction(gcd(*(c.numerator for c in coefficients)), lcm(*(c.denominator for c in coefficients)))
+    return tuple(form.scaled(1 / scale) for form in row)
+
+
+def _has_exp(form: Form) -> bool:
+    return any(form.field.elements[number].kind == "exp" for monomial in form.terms for number, _ in monomial)
+
+
+def _common_factor(row: tuple[Form, ...]) -> Monomial:
+    """What is above zero and a factor of every element."""
+    monomials = [dict(monomial) for form in row for monomial in form.terms]
+    if not monomials:
+        return ()
+    common: dict[int, Number] = {}
+    for number in set.intersection(*(set(monomial) for monomial in monomials)):
+        element = row[0].field.elements[number]
+        if element.positive and element.kind != "root":
+            common[number] = min(monomial[number] for monomial in monomials)
+    return tuple(sorted(common.items()))
+
+
+def greatest(row: list[Form], j: int) -> Form | None:
+    """The j-th greatest element: the greatest of the least of j + 1. None where these sets are many."""
+    if comb(len(row), j + 1) > MOST_SETS:
+        return None
+    least = [reduce(laws.minimum, chosen) for chosen in combinations(row, j + 1)]
+    return laws.most(least) if len(least) > 1 else least[0]

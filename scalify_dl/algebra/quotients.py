@@ -1,0 +1,72 @@
+"""Sums over one denominator."""
+
+from __future__ import annotations
+
+from .form import Form, Number
+
+ROUNDS = 8
+"""Times that a sum is multiplied by what divides it."""
+FEW_TERMS, FEW_DENOMINATORS, MOST_AFTER = 24, 3, 160
+"""Terms and denominators of sums that are brought over one denominator wherever they occur, and terms afterwards."""
+
+
+def denominators(form: Form) -> dict[int, Number]:
+    """The sums that the form is divided by, with their lowest exponents."""
+    elements = form.field.elements
+    lowest: dict[int, Number] = {}
+    for monomial in form.terms:
+        for number, exponent in monomial:
+            if exponent < 0 and elements[number].kind == "power":
+                lowest[number] = min(lowest.get(number, 0), exponent)
+    return lowest
+
+
+def times(form: Form, divisors: dict[int, Number]) -> Form:
+    """The form times what divides it."""
+    field = form.field
+    result = field.zero
+    for monomial, coefficient in form.terms.items():
+        exponents = dict(monomial)
+        factors: list[Form] = []
+        for number, lowest in divisors.items():
+            exponent = exponents.pop(number, 0) - lowest
+            base = field.elements[number].data
+            assert isinstance(base, Form)
+            whole = exponent.__floor__()
+            factors.append(base.whole_power(whole))
+            if exponent != whole:
+                exponents[number] = exponent - whole
+        product = Form(field, {tuple(sorted(exponents.items())): coefficient})
+        for factor in factors:
+            product = product * factor
+        result = result + product
+    return result
+
+
+def numerator(form: Form) -> Form:
+    """The form times sums that it is divided by."""
+    for _ in range(ROUNDS):
+        divisors = denominators(form)
+        if not divisors:
+            break
+        form = times(form, divisors)
+    return form
+
+
+def quotient(form: Form) -> tuple[Form, dict[int, Number]] | None:
+    """A small sum with denominators as a numerator and powers (exponents below 0) of sums; None where it is not one."""
+    if not 1 < len(form.terms) <= FEW_TERMS:
+        return None
+    above, below = form, dict[int, Number]()
+    for _ in range(ROUNDS):
+        divisors = denominators(above)
+        if not divisors:
+            return (above, below) if below else None
+        for number, exponent in divisors.items():
+            below[number] = below.get(number, 0) + exponent
+        if len(below) > FEW_DENOMINATORS:
+            return None
+        above = times(above, divisors)
+        if len(above.terms) > MOST_AFTER:
+            return None
+    return None
