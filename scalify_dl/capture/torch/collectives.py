@@ -1,7 +1,7 @@
 """c10d's in-place collectives as functional ones, which name group and reduction, and copies into what they write.
 
-Members of a group read all before anything is written. A collective takes effect where it is issued: that a program
-waits for it before it reads the result is outside of the record.
+Members of a group read all before anything is written. A collective takes effect where it is issued, and the text waits
+for it there: that the program waits for it before it reads the result is outside of the record.
 """
 
 from __future__ import annotations
@@ -69,6 +69,11 @@ def functional(r: Recorder, call: str, x: torch.Tensor, more: str, shape: Sequen
     return r.emit(call, f"{SPACE}.{call}.default({r.text(x)}, {more})", like(x, shape))
 
 
+def waited(r: Recorder, name: str, x: torch.Tensor) -> str:
+    """The result of a collective, a tensor like `x`, that is waited for."""
+    return r.emit("wait_tensor", f"{SPACE}.wait_tensor.default({name})", x)
+
+
 def into(r: Recorder, target: torch.Tensor, value: str, shape: Sequence[int]) -> None:
     """A target of the collective now holds a value of that shape."""
     if list(shape) != list(target.shape):
@@ -103,7 +108,8 @@ def gathered(r: Recorder, x: torch.Tensor, group: Any) -> tuple[str, list[int]]:
     source, shape = (r.text(x), list(x.shape)) if x.dim() else (vector(r, x), [1])
     shape[0] *= size
     call = f"{SPACE}.all_gather_into_tensor.default({source}, {size}, '{name}')"
-    return r.emit("all_gather_into_tensor", call, like(x, shape)), shape
+    whole = like(x, shape)
+    return waited(r, r.emit("all_gather_into_tensor", call, whole), whole), shape
 
 
 def scattered(
@@ -114,7 +120,8 @@ def scattered(
     size = len(r.groups.members[name])
     shape = [shape[0] // size, *shape[1:]]
     call = f"{SPACE}.reduce_scatter_tensor.default({source}, '{reduction(op)}', {size}, '{name}')"
-    return r.emit("reduce_scatter_tensor", call, like(x, shape)), shape
+    mine = like(x, shape)
+    return waited(r, r.emit("reduce_scatter_tensor", call, mine), mine), shape
 
 
 def piece(r: Recorder, whole: str, start: int, rows: int, shape: list[int], target: torch.Tensor) -> None:
@@ -129,7 +136,7 @@ def all_reduce(r: Recorder, tensors: Sequence[torch.Tensor], group: Any, op: Any
         raise InputError("an all-reduce of sparse tensors")
     for x in tensors:
         more = f"'{reduction(op)}', '{r.groups.name(group)}'"
-        r.emit("all_reduce_", f"{SPACE}.all_reduce_.default({r.text(x)}, {more})", x)
+        waited(r, r.emit("all_reduce_", f"{SPACE}.all_reduce_.default({r.text(x)}, {more})", x), x)
         r.taint(x)
 
 
@@ -137,7 +144,8 @@ def broadcast(r: Recorder, tensors: Sequence[torch.Tensor], group: Any, root: in
     if at:
         raise InputError("a broadcast of another than the first tensor")
     for x in tensors:
-        r.emit("broadcast_", f"{SPACE}.broadcast_.default({r.text(x)}, {root}, '{r.groups.name(group)}')", x)
+        call = f"{SPACE}.broadcast_.default({r.text(x)}, {root}, '{r.groups.name(group)}')"
+        waited(r, r.emit("broadcast_", call, x), x)
         r.taint(x)
 
 
@@ -199,15 +207,17 @@ def all_to_all_base(
     shape = out.shape if out.shape[1:] == x.shape[1:] else [x.shape[0], *x.shape[1:]]
     whole = functional(r, "all_to_all_single", x, more, shape)
     r.given.append((whole, [out]))
-    into(r, out, whole, shape)
+    into(r, out, waited(r, whole, like(x, shape)), shape)
 
 
 def all_to_all(r: Recorder, outs: Sequence[torch.Tensor], xs: Sequence[torch.Tensor], group: Any, *_: Any) -> None:
     splits = [[t.numel() for t in tensors] for tensors in (outs, xs)]
     more = f"{splits[0]}, {splits[1]}, '{r.groups.name(group)}'"
     call = f"{SPACE}.all_to_all_single.default({joined(r, xs)}, {more})"
-    whole = r.emit("all_to_all_single", call, like(xs[0], [sum(splits[0])]))
+    received = like(xs[0], [sum(splits[0])])
+    whole = r.emit("all_to_all_single", call, received)
     r.given.append((whole, outs))
+    whole = waited(r, whole, received)
     start = 0
     for out in outs:
         piece(r, whole, start, out.numel(), [0], out)
@@ -218,7 +228,7 @@ def reduce(r: Recorder, tensors: Sequence[torch.Tensor], group: Any, op: Any, ro
     """The root holds the reduction; what others hold then is not known."""
     name = r.groups.name(group)
     (x,) = tensors
-    value = functional(r, "all_reduce", x, f"'{reduction(op)}', '{name}'", x.shape)
+    value = waited(r, functional(r, "all_reduce", x, f"'{reduction(op)}', '{name}'", x.shape), x)
     if r.groups.members[name][root] != dist.get_rank():
         value = r.emit("empty_like", f"torch.ops.aten.empty_like.default({r.text(x)})", x)
     into(r, x, value, x.shape)

@@ -1,4 +1,5 @@
-"""The user's source line of an op; of an op of the backward pass, that of the op which it differentiates."""
+"""The user's source line of an op, and those that it was called from; of an op of the backward pass, that of the op
+which it differentiates."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import torch
 
 from .dumps import short_place
 
-__all__ = ["Lines", "Place", "comment"]
+__all__ = ["Lines", "Place", "comments"]
 
 OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<")
 """Files that are no user's."""
@@ -19,18 +20,25 @@ OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<")
 ENGINE = "_engine_run_backward"
 """The frame from which autograd's engine runs: what stands outside of it did not ask for this op."""
 
-Place = tuple[str, int, str]
+RUNNER = "record_step"
+"""The function of ours that calls the step: what stands outside of it is not of the program."""
+
+MOST = 6
+"""So many lines that an op was called from are written."""
+
+Place = tuple[tuple[str, int, str], ...]
+"""File, line and function: the innermost frame of the user's, and those that called it."""
 
 
 class Lines:
-    """Remembers at which line every node of autograd was made."""
+    """Remembers where every node of autograd was made."""
 
     def __init__(self) -> None:
         self.made: dict[int, Place | None] = {}
 
     def place(self) -> Place | None:
-        """File, line and function of the op that runs now."""
-        found, backward = _frame(sys._getframe(2))
+        """Where the op that runs now is called."""
+        found, backward = _frames(sys._getframe(2))
         node = torch._C._current_autograd_node()
         if node is None:
             self.made.setdefault(torch._C._autograd._get_sequence_nr() - 1, found)
@@ -39,19 +47,26 @@ class Lines:
         return found
 
 
-def comment(place: Place) -> str:
-    """The comment before statements of a line."""
-    file, line, function = place
-    return f"# File: {short_place(file)}:{line} in {function}, code: {linecache.getline(file, line).strip()}"
+def comments(place: Place) -> list[str]:
+    """The comments before statements of a line."""
+    (file, line, function), *outer = place
+    code = linecache.getline(file, line).strip()
+    return [
+        f"# File: {short_place(file)}:{line} in {function}, code: {code}",
+        *(f"# called from {short_place(file)}:{line} in {function}" for file, line, function in outer),
+    ]
 
 
-def _frame(frame: FrameType | None) -> tuple[Place | None, bool]:
-    """The innermost frame of the user, and whether autograd's engine stands between it and the op."""
+def _frames(frame: FrameType | None) -> tuple[Place | None, bool]:
+    """The frames of the user, and whether autograd's engine stands between the innermost one and the op."""
     backward = False
-    while frame is not None:
+    found: list[tuple[str, int, str]] = []
+    while frame is not None and len(found) <= MOST:
         code = frame.f_code
-        backward = backward or code.co_name == ENGINE
+        if code.co_name == RUNNER and code.co_filename.startswith(OWN[1]):
+            break
+        backward = backward or (not found and code.co_name == ENGINE)
         if not code.co_filename.startswith(OWN):
-            return (code.co_filename, frame.f_lineno, code.co_name), backward
+            found.append((code.co_filename, frame.f_lineno, code.co_name))
         frame = frame.f_back
-    return None, backward
+    return tuple(found) or None, backward

@@ -162,14 +162,9 @@ class Names:
         return geometry(t) in known.views
 
     def constant(self, t: torch.Tensor, written: bool = False) -> str:
-        """A tensor from outside of the step that is no argument: its value. InputError where the step made it without
-        an op of the record: then nobody knows what it depends on. `written`: the program writes its numbers."""
+        """A tensor from outside of the step that is no argument: its value. `written`: numbers of the program."""
         if not written and t.numel() and t.untyped_storage()._cdata not in self.older:
-            raise InputError(
-                f"a tensor {typed(t)} was made in the step by no op of torch (of numpy's memory, of a library's):"
-                " it would be recorded as a constant",
-                hint="compute it with torch; or make it before the step, and give it to the step as an argument",
-            )
+            return self.unknown(t)
         if t.numel() > MAX_CONSTANT or t.is_complex():
             raise InputError(
                 f"the step uses a tensor {typed(t)} that is neither an argument nor of the model",
@@ -177,6 +172,16 @@ class Names:
             )
         whole = t.detach() if t.is_contiguous() and t.untyped_storage().nbytes() == t.nbytes else _all_of(t)
         self.bind(whole, self.literal(whole), free=True)
+        return self.name(t)
+
+    def unknown(self, t: torch.Tensor) -> str:
+        """Memory that the step got from no op of the record (a library's buffer, numpy's): nobody knows what its
+        contents depend on, so they may not be used before they are written. Run again, they are no number."""
+        whole = _all_of(t)
+        call = f"torch.ops.aten.empty.memory_format([{whole.numel()}], dtype = {whole.dtype})"
+        name = self.emit("empty", call, whole)
+        self.bind(whole, name)
+        self.received[name] = torch.full(whole.shape, torch.nan if whole.is_floating_point() else 1, dtype=whole.dtype)
         return self.name(t)
 
     def literal(self, t: torch.Tensor) -> str:

@@ -21,7 +21,7 @@ from scalify_dl.readers.fx.aliases import effect_of
 from scalify_dl.readers.fx.compute import EFFECTS, lowering_of, packet_of
 
 from .collectives import COLLECTIVES, Groups
-from .lines import Lines, Place, comment
+from .lines import Lines, Place, comments
 from .memory import Names, copied, typed
 
 __all__ = ["Recorder"]
@@ -98,7 +98,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
 
     def stop(self, why: str, hint: str | None = None) -> InputError:
         """An error at the line of the program that runs now."""
-        file, line = (self.at[0], self.at[1]) if self.at is not None else (None, 0)
+        file, line = self.at[0][:2] if self.at is not None else (None, 0)
         return InputError(f"the step cannot be captured: {why}", file=file, line=line, hint=hint)
 
     def unread(self, name: str) -> InputError:
@@ -140,7 +140,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         place = self.source.place()
         if place is not None and place != self.at:
             self.at = place
-            self.lines += ["", comment(place)]
+            self.lines += ["", *comments(place)]
 
     def op(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[Any]) -> Any:
         """An op as it stands."""

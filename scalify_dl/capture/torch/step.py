@@ -237,8 +237,8 @@ def record_step(
         some = ", ".join(f"`{outputs[n][1]}`" for n in wrong[:4])
         raise InputError(
             f"the step cannot be captured: run again, what was recorded gives something else for {some}",
-            hint="something writes memory without torch's dispatcher (numpy, a compiled kernel), or reads memory that"
-            " nobody wrote",
+            hint="something writes memory without torch's dispatcher (numpy, a thread, a compiled kernel): it would be"
+            " recorded as a constant; or something reads memory that nobody wrote",
         )
     if values is not None:
         torch.save({what: recorder.values[name] for name, what in paths.items()}, values)

@@ -3,6 +3,7 @@
     class GraphModule(torch.nn.Module):
         def forward(self, x: "f32[8, 16]", w: "f32[32, 16]"):
             # File: model.py:12 in forward, code: return self.fc(x)
+            # called from train.py:30 in step
             t: "f32[16, 32]" = torch.ops.aten.t.default(w);  w = None
             mm: "f32[8, 32]" = torch.ops.aten.mm.default(x, t);  x = t = None
             return (mm,)
@@ -41,6 +42,7 @@ MAX_LINE = 4_000_000  # characters; a signature of 100,000 parameters fits
 CLASS = re.compile(r"(\s*)class\s+(<?\w+>?)\s*\(\s*(?:torch\.nn\.)?Module\s*\)\s*:")
 DEF = re.compile(r"\s*def\s+forward\s*\(")
 SOURCE = re.compile(r"#\s*(?:File:\s*)?(\S.*?):(\d+) in ([\w<>.]+)(?:.*?)(?:, code:.*)?$")
+CALLED = re.compile(r"# called from (\S.*?):(\d+) in ([\w<>.]+)$")
 DELETIONS = re.compile(r";\s*(?:[A-Za-z_]\w*\s*=\s*)+None\s*$")
 SIGNATURE = re.compile(r"\s+(\w+): (\w+)(?: target='([^']*)')?(?: persistent=\w+)?\s*$")
 
@@ -242,8 +244,10 @@ class _Reader:
             stripped = line.strip()
             if not stripped or stripped.startswith("#"):
                 if stripped:
-                    match = SOURCE.match(stripped)
-                    frames = (Frame(match[1], int(match[2][:9]), match[3]),) if match else ()
+                    outer = CALLED.match(stripped)
+                    match = outer or SOURCE.match(stripped)
+                    frame = (Frame(match[1], int(match[2][:9]), match[3]),) if match else ()
+                    frames = (*frames, *frame) if outer else frame
                 self.at += 1
                 continue
             if CLASS.match(line) or DEF.match(line):

@@ -252,7 +252,7 @@ def test_numbers_that_leave_the_tensors_are_no_constants(tmp_path: Path, use: An
         return {"loss": loss}
 
     model, args, _ = base()
-    with pytest.raises(InputError, match=r"value of a tensor that depends on its inputs|by no op of torch"):
+    with pytest.raises(InputError, match=r"value of a tensor that depends on its inputs|gives something else"):
         record_step(model, args, step, tmp_path / "x")
 
 
@@ -291,3 +291,41 @@ def test_buffers_of_shards_that_are_padded(tmp_path: Path) -> None:
 
     captured = capture_step(build_dist, {"dp": 2}, tmp_path / "x", baseline=build)
     assert ".cat.default([bias, _tensor_constant" in captured.dist[1].read_text()
+
+
+def test_buckets_of_gradients(tmp_path: Path) -> None:
+    """Memory that DistributedDataParallel made, where no Python object holds it."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    def wrapped(mesh: Any) -> Any:
+        model, (x, y), _ = base()
+        rank = mesh.get_local_rank("dp")
+        return DistributedDataParallel(model), (x.chunk(2)[rank], y.chunk(2)[rank]), weights
+
+    def weights(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        sgd(model, x, y)
+        return {}
+
+    def build() -> Any:
+        return *base()[:2], weights
+
+    assert capture_step(wrapped, {"dp": 2}, tmp_path / "x", baseline=build).verify().verdict == "PROVED"
+
+
+def test_a_text_alone_does_not_race(tmp_path: Path) -> None:
+    """Collectives of c10d work in place; the text waits for each where it is issued."""
+    captured = capture_step(hooked, {"dp": 2}, tmp_path / "x", baseline=base)
+    for file in [captured.base, *captured.dist]:
+        note = file.with_name(file.name.replace(".fx.txt", ".json"))
+        note.write_text(json.dumps({k: v for k, v in json.loads(note.read_text()).items() if k != "outside"}))
+    report = captured.verify()
+    assert report.verdict == "PROVED"
+    assert not report.findings
+
+
+def test_lines_that_called_an_op(tmp_path: Path) -> None:
+    """The innermost line of the program, and those outside of it, not those of who captures."""
+    report = capture_step(unhooked, {"dp": 2}, tmp_path / "wrong", baseline=base).verify()
+    frames = [frame.function for frame in report.frontier[0].source]
+    assert frames[:2] == ["forward", "sgd"]
+    assert not {"play", "test_lines_that_called_an_op"} & {*frames}
