@@ -276,6 +276,21 @@ def schedule(
     return status
 
 
+@_command()
+def lint(
+    dist: Dist,
+    mesh: Mesh,
+    relate: Relate = None,
+    show_baseline: Annotated[bool, Option("--show-baseline", help="Print the program that it is on one device.")] = False,
+    show_types: Annotated[bool, Option("--types", help="Print SPMD types: R, S(dim) or P along every axis.")] = False,
+    json: Json = False,
+) -> int:
+    """Say what is wrong with the placement of a distributed program that has no baseline."""
+    from scalify_dl.commands import lint as command
+
+    return command.run(dist, mesh, relate, as_json=json, show_baseline=show_baseline, show_types=show_types)
+
+
 @_command("list", "rules")
 def rules_list(
     files: Annotated[list[Path] | None, Argument("[FILES]...", help="Else the shipped ones.")] = None,

@@ -96,11 +96,11 @@ def tables(
     for graph in (base, *dists):
         check(graph)
         normalise(graph)
-        _positions(graph)
-    named = [_name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
+        positions(graph)
+    named = [name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
     if len(dists) > 1:  # merging saw groups only that the dumps name
         check_meetings(dists)
-    values = [_name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
+    values = [name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
     known = [op for graph in (base, *dists) for op in graph.ops]
     constants = [op.result.name for op in known if op.kind == "constant" and op.result.literal is not None]
     _all_used("constants", [r.pattern for r in relations.constants], values, relations, constants)
@@ -124,7 +124,7 @@ def tables(
     paired = _paired(base, dists, dists, mesh, relations)
     several = len(dists) > 1
     names = [(graph, f"dist{n}" if several else "dist", f"r{n}/" if several else "") for n, graph in enumerate(dists)]
-    return _written(base, dists, names, paired, mesh)
+    return write_tables(base, dists, names, paired, mesh)
 
 
 def _given(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Sequence[Shard]:
@@ -151,13 +151,15 @@ def _of_cells(base: Graph, dists: Sequence[Graph], cells: Cells, mesh: Mesh, rel
     joined = join(dists, cells, [rows_of(found) for found in paired.found])
     paired, graph = in_joined(paired, joined, dists, mesh)
     check(graph)
-    return _written(base, dists, [(graph, "dist", "")], paired, mesh)
+    return write_tables(base, dists, [(graph, "dist", "")], paired, mesh)
 
 
-def _written(
-    base: Graph, dists: Sequence[Graph], written: Sequence[tuple[Graph, str, str]], paired: Paired, mesh: Mesh
-) -> Facts:
-    """The tables of a baseline and of `written`: graphs, their names and what ids begin with."""
+def write_tables(
+    base: Graph, dists: Sequence[Graph], written: Sequence[tuple[Graph, str, str]], paired: Paired, mesh: Mesh,
+    names: dict[Tensor, str] | None = None, ops: dict[Op, str] | None = None,
+) -> Facts:  # fmt: skip
+    """The tables of a baseline and of `written`: graphs, their names and what ids begin with. The ids of tensors and
+    ops are added to `names` and `ops`."""
     writer = TableWriter(mesh)
     facts = writer.facts
     for key, value in _meta(base, dists, paired.found):
@@ -166,6 +168,10 @@ def _written(
     for graph, name, prefix in written:
         writer.graph(graph, "dist", name, prefix)
     ids = writer.ids
+    if names is not None:
+        names |= ids
+    if ops is not None:
+        ops |= writer.op_ids
     for correspondence in paired.found:
         _write_correspondence(facts, correspondence, ids)
     for pairs in paired.elided:
@@ -204,7 +210,7 @@ def _meta(base: Graph, dists: Sequence[Graph], found: Sequence[Correspondence]) 
         yield "pairing", "; ".join(loud)
 
 
-def _positions(graph: Graph) -> None:
+def positions(graph: Graph) -> None:
     """Ops without a source stack get their place in the dump."""
     if graph.file is None:
         return
@@ -212,7 +218,7 @@ def _positions(graph: Graph) -> None:
         if not op.source and op.at[0]:
             op.source = [Frame(graph.file, op.at[0])]
         for region in op.regions:
-            _positions(region)
+            positions(region)
 
 
 def _all_ops(graph: Graph) -> Iterator[Op]:
@@ -222,7 +228,7 @@ def _all_ops(graph: Graph) -> Iterator[Op]:
             yield from _all_ops(region)
 
 
-def _name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool) -> set[str]:
+def name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool) -> set[str]:
     """Members of process groups that a dump only names; returns the names that the relations file settled."""
     used: set[str] = set()
     sized = {op.group_name for op in _all_ops(graph) if op.group_name and _ways(op) == mesh.size}
@@ -270,7 +276,7 @@ def _ways(op: Op) -> int:
     return large // small if small else 0
 
 
-def _name_constants(graph: Graph, relations: Relations, side: str) -> set[str]:
+def name_constants(graph: Graph, relations: Relations, side: str) -> set[str]:
     """Values of unprinted constants that the relations file states; returns the patterns that matched."""
     used: set[str] = set()
     for op in graph.ops:

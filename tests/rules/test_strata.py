@@ -13,7 +13,7 @@ from scalify_dl.pysouffle import rules_dir
 
 STRATA = ("facts", "lib", "mesh", "ops", "graph", "correspond", "integers", "lemmas", "conclude")
 """Lowest first. A file reads relations declared in its own folder or a lower one."""
-ALONE = ("plans", "schedule")
+ALONE = ("lift", "plans", "schedule")
 """Folders that are programs of their own, `<folder>.dl`, with tables of their own."""
 MAINS = ("mend.dl", "verify.dl", *(f"{name}.dl" for name in ALONE))
 """Programs: what a run derives, what would mend a wrong program (both read the facts), and those that stand alone."""

@@ -1,0 +1,178 @@
+"""Lifting collectives: they change the placement of a value, not the value. What else they do is said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+
+from scalify_dl.ir.graph import Op
+from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
+
+from .blocks import scattered
+from .held import Held, tidy
+from .lift import Lifter, Noted, Stop, lifting
+from .refit import splat_of
+
+
+def _positions(lifter: Lifter, op: Op) -> tuple[int, ...]:
+    """Positions of the mesh along which it runs."""
+    grid = lifter.grid
+    if op.along:
+        names = [axis for axis, _ in op.along]
+        return tuple(p for name in names for p, (axis, _) in enumerate(grid.positions) if axis == name)
+    ranks = list(range(grid.mesh.size))
+    groups = op.groups if op.groups is not None else [ranks] if op.replica_groups_all else None
+    if groups is None:
+        raise Stop("lemma", f"the members of its process group `{op.group_name}` are not known")
+    found = grid.along(groups)
+    if found is None:
+        shown = ", ".join(str(list(group)) for group in groups[:4]) + (", …" if len(groups) > 4 else "")
+        raise Stop("group", f"its groups {shown} run along no axis of the mesh {grid.mesh}")
+    return found
+
+
+def _words(lifter: Lifter, positions: Sequence[int]) -> str:
+    return ", ".join(lifter.grid.axes_of(positions))
+
+
+@lifting("all-reduce")
+def all_reduce(lifter: Lifter, op: Op) -> Sequence[Held | None]:
+    """What is pending along its axes is reduced."""
+    positions = _positions(lifter, op)
+    return [_reduced(lifter, op, n, positions) for n in range(len(op.operands))]
+
+
+def _reduced(lifter: Lifter, op: Op, n: int, positions: Sequence[int]) -> Held:
+    x, name, reducer = lifter.held(op.operands[n]), op.operands[n].name, op.symbols.get("reducer", [""])[0]
+    mesh, scale = list(x.mesh), x.scale
+    number = splat_of(lifter, op.operands[n])
+    again = []
+    for p in positions:
+        entry, axis = mesh[p], lifter.grid.positions[p][0]
+        if isinstance(entry, Digit):
+            raise Stop("reduces-blocks", f"`{name}` is split over {axis}: it reduces different blocks of dim {entry.dim}")
+        if isinstance(entry, Pending) and entry.reducer != reducer:
+            raise Stop("reducer", f"`{name}` is a part of a {entry.reducer} over {axis}, it takes the {reducer}")
+        if isinstance(entry, Repl):
+            again.append(p)
+        mesh[p] = Repl(entry.size)
+    if again:
+        times = prod(lifter.grid.sizes[p] for p in again)
+        if reducer not in ("max", "min", "and", "or"):
+            if reducer != "sum":
+                raise Stop("lemma", f"`{name}` is the same on all ranks of {_words(lifter, again)}: its powers")
+            if number is not None and number.rational is not None and not x.pending:
+                shape = op.results[n].shape
+                made = lifter.splat(type(number).scalar(number.rational * times, op.results[n].dtype),
+                                    op.results[n].dtype, shape, op)  # fmt: skip
+                return Held.whole(made, lifter.grid, range(len(shape)))
+            scale *= times
+        text = f"`{name}` is the same on all ranks of {_words(lifter, again)}: its {reducer} is " + (
+            f"{times} times it" if reducer == "sum" else "itself"
+        )
+        lifter.out.notes.append(Noted(op, "reduces-replicated", text))
+    return replace(x, mesh=tuple(mesh), scale=scale)
+
+
+@lifting("all-gather")
+def all_gather(lifter: Lifter, op: Op) -> Sequence[Held | None]:
+    """Blocks of ranks one after the other along a dim."""
+    dim = op.numbers["dimension"][0]
+    positions = _positions(lifter, op)
+    found: list[Held | None] = []
+    for tensor in op.operands:
+        x = lifter.held(tensor)
+        mesh = list(x.mesh)
+        digits: list[Digit] = []
+        for p in positions:
+            entry, axis = mesh[p], lifter.grid.positions[p][0]
+            if isinstance(entry, Pending):
+                raise Stop("gathers-unreduced", f"`{tensor.name}` is still a part of a {entry.reducer} over {axis}: it puts"
+                           " parts of a sum side by side")  # fmt: skip
+            if isinstance(entry, Repl):
+                raise Stop("gathers-replicated", f"`{tensor.name}` is the same on all ranks of {axis}: it repeats it")
+            digits.append(entry)
+            mesh[p] = Repl(entry.size)
+        if x.along == dim:
+            raise Stop("across-parts", f"`{tensor.name}` holds several values side by side along dim {dim}")
+        local = tuple(tidy([*digits, *s]) if d == dim else s for d, s in enumerate(x.local))
+        held = replace(x, mesh=tuple(mesh), local=local, free=frozenset())
+        strides = [g.stride for g in [*digits, *x.local[dim]] if g.size > 1]
+        if held.aligned and strides != sorted(strides, reverse=True):
+            raise Stop("gather-order", f"the blocks of `{tensor.name}` come in another order than they were cut in")
+        found.append(held)
+    return found
+
+
+@lifting("reduce-scatter")
+def reduce_scatter(lifter: Lifter, op: Op) -> Sequence[Held | None]:
+    """What is pending is reduced, and every rank keeps its block."""
+    dim = op.numbers["dimension"][0]
+    positions = _positions(lifter, op)
+    found: list[Held | None] = []
+    for n, tensor in enumerate(op.operands):
+        held = _reduced(lifter, op, n, positions)
+        found.append(scattered(lifter, held, dim, positions, tensor.name))
+    return found
+
+
+@lifting("all-to-all")
+def all_to_all(lifter: Lifter, op: Op) -> Sequence[Held | None]:
+    """One dim is split, what another was split by is put together."""
+    split, concat = op.numbers["split_dimension"][0], op.numbers["concat_dimension"][0]
+    positions = _positions(lifter, op)
+    found: list[Held | None] = []
+    for tensor in op.operands:
+        x = lifter.held(tensor)
+        digits: list[Digit] = []
+        for p in positions:
+            entry, axis = x.mesh[p], lifter.grid.positions[p][0]
+            if isinstance(entry, Pending):
+                raise Stop("gathers-unreduced", f"`{tensor.name}` is still a part of a {entry.reducer} over {axis}")
+            if isinstance(entry, Repl):
+                raise Stop("gathers-replicated", f"`{tensor.name}` is the same on all ranks of {axis}")
+            digits.append(entry)
+        held = scattered(lifter, x, split, positions, tensor.name)
+        local = tuple(tidy([*digits, *s]) if d == concat else s for d, s in enumerate(held.local))
+        found.append(replace(held, local=local, free=frozenset()))
+    return found
+
+
+@lifting("collective-permute")
+def collective_permute(lifter: Lifter, op: Op) -> Sequence[Held | None]:
+    """What all ranks have alike stays so; blocks change their places where axes are exchanged."""
+    x, name = lifter.held(op.operands[0]), op.operands[0].name
+    source = {target: rank for rank, target in op.pairs or ()}
+    grid = lifter.grid
+    if sorted(source) != list(range(grid.mesh.size)):
+        raise Stop("lemma", "some ranks are sent nothing, and go on with zeros")
+    moves = {p for rank, other in source.items() for p, (a, b) in
+             enumerate(zip(grid.coordinates[rank], grid.coordinates[other], strict=True)) if a != b}  # fmt: skip
+    if all(isinstance(x.mesh[p], Repl) for p in moves):
+        text = f"`{name}` is the same on all ranks of {_words(lifter, sorted(moves))}: nothing changes"
+        lifter.out.notes.append(Noted(op, "permutes-replicated", text))
+        return [x]
+    if all(isinstance(x.mesh[p], Pending | Repl) for p in moves):
+        return [x]
+    mesh = _exchanged(lifter, x, source)
+    if mesh is None:
+        raise Stop("lemma", f"blocks of `{name}` go round: each rank holds that of another one")
+    return [replace(x, mesh=mesh)]
+
+
+def _exchanged(lifter: Lifter, x: Held, source: dict[int, int]) -> tuple[Entry, ...] | None:
+    """Entries of the mesh where the coordinates of the source are the rank's own in another order."""
+    grid = lifter.grid
+    count = len(grid.sizes)
+    order: list[int] = []
+    for p in range(count):
+        same = [q for q in range(count) if grid.sizes[q] == grid.sizes[p] and q not in order and all(
+            grid.coordinates[other][p] == grid.coordinates[rank][q] for rank, other in source.items())]  # fmt: skip
+        if not same:
+            return None
+        order.append(same[0])
+    mesh: list[Entry] = [Repl(size) for size in grid.sizes]
+    for p, q in enumerate(order):
+        mesh[q] = x.mesh[p]
+    return tuple(mesh)

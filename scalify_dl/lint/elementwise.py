@@ -1,0 +1,196 @@
+"""Lifting elementwise ops: all operands in one placement; a pending reduction passes only what is linear in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from scalify_dl.ir.graph import Op, Tensor
+from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
+from scalify_dl.ir.vocabulary import ELEMENTWISE
+
+from .held import Held
+from .lift import Lifter, Stop, lifting
+from .refit import same_place, splat_of
+
+TOGETHER = {
+    "sum": frozenset({"add", "subtract", "complex"}), "max": frozenset({"maximum"}), "min": frozenset({"minimum"}),
+    "and": frozenset({"and"}), "or": frozenset({"or"}),
+}  # fmt: skip
+"""Kinds whose operands may all be parts of such a reduction."""
+ALONE = {
+    "negate": (0,), "real": (0,), "imag": (0,), "convert": (0,), "reduce-precision": (0,), "multiply": (0, 1),
+    "divide": (0,), "select": (1, 2), "gelu-backward": (0,), "gelu-tanh-backward": (0,),
+}  # fmt: skip
+"""Operands that may be parts of a sum while the others are whole."""
+MONOTONE = frozenset(
+    """exponential exponential-minus-one log log-plus-one logistic tanh sqrt cbrt floor ceil trunc sign erf relu convert
+    round-nearest-even round-nearest-afz""".split()  # noqa: SIM905
+)
+"""Kinds that a maximum or a minimum passes."""
+
+
+@lifting(*ELEMENTWISE)
+def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
+    """One op on the values that the operands hold."""
+    odd = [n for n, t in enumerate(op.operands) if lifter.is_odd(t)]
+    firm = [lifter.held(t) for n, t in enumerate(op.operands) if n not in odd]
+    if not firm or any(t in lifter.out.mixed for t in op.operands):
+        return _masked(lifter, op)
+    undone = _times(lifter, op)
+    if undone is not None:
+        return [undone]
+    want = placed_alike(lifter, op, firm)
+    helds: list[Held] = []
+    for tensor in op.operands:
+        have = lifter.out.held.get(tensor)
+        if have is not None and _lies(have, want):
+            helds.append(have)
+            continue
+        fitted = lifter.refit(tensor, want)
+        if fitted is None and tensor not in lifter.out.held:
+            return _masked(lifter, op)
+        if fitted is None:
+            raise Stop("placed-differently", _apart(lifter, op))
+        helds.append(fitted)
+    mesh, scale = _passes(lifter, op, helds)
+    (made,) = lifter.emit(op, [h.base for h in helds])
+    free = frozenset.intersection(*(h.free for h in helds))
+    return [replace(want, base=made, mesh=mesh, scale=scale, free=free)]
+
+
+def _lies(have: Held, want: Held) -> bool:
+    """Whether a value lies as wanted, pending reductions and scales aside."""
+    mesh = tuple(Repl(e.size) if isinstance(e, Pending) else e for e in have.mesh)
+    return same_place(replace(have, mesh=mesh, scale=Fraction(1)), want)
+
+
+def placed_alike(lifter: Lifter, op: Op, helds: Sequence[Held]) -> Held:
+    """The placement that all operands have, or can have: dims that fit any placement lie as those of the others do.
+    Nothing is pending in it. Stop where there is none."""
+    fused = next((h for h in helds if h.along is not None), None)
+    firmest = fused or min(helds, key=lambda h: len(h.free))
+    if len(helds) == 1 or fused is not None or not all(h.aligned for h in helds):
+        mesh = tuple(Repl(e.size) if isinstance(e, Pending) else e for e in firmest.mesh)
+        return replace(firmest, mesh=mesh, scale=Fraction(1), free=frozenset())
+    dims = len(firmest.local)
+    local, shape, owner = [], [], []
+    for d in range(dims):
+        mine = next((h for h in helds if d not in h.free), firmest)
+        owner.append(mine)
+        local.append(mine.local[d])
+        shape.append(mine.base.shape[d])
+    mesh_entries: list[Entry] = []
+    for p, size in enumerate(lifter.grid.sizes):
+        claims = {e for d, h in enumerate(owner) if isinstance(e := h.mesh[p], Digit) and e.dim == d}
+        if len(claims) > 1:
+            raise Stop("placed-differently", _apart(lifter, op))
+        mesh_entries.append(claims.pop() if claims else Repl(size))
+    return Held(Tensor(firmest.base.dtype, tuple(shape)), tuple(local), tuple(mesh_entries))
+
+
+def _passes(lifter: Lifter, op: Op, helds: Sequence[Held]) -> tuple[tuple[Entry, ...], Fraction]:
+    """What is pending in the result, and its scale. Stop where the op is not linear in what is pending."""
+    mesh = list(helds[0].mesh)
+    for p in range(len(mesh)):
+        at = [h.mesh[p] for h in helds]
+        waiting = [n for n, e in enumerate(at) if isinstance(e, Pending)]
+        if not waiting:
+            mesh[p] = at[0]
+            continue
+        entry = at[waiting[0]]
+        assert isinstance(entry, Pending)
+        kinds = {e.reducer for e in at if isinstance(e, Pending)}
+        others = [op.operands[n] for n in range(len(at)) if n not in waiting]
+        if len(kinds) == 1 and not others and (op.kind in TOGETHER.get(entry.reducer, ()) or len(at) == 1 and (
+            op.kind in ALONE and entry.reducer == "sum" or op.kind in MONOTONE and entry.reducer in ("max", "min")
+        )):  # fmt: skip
+            mesh[p] = entry
+            continue
+        if len(kinds) == 1 and _alone(op, entry.reducer, waiting):
+            mesh[p] = entry
+            continue
+        neutral = entry.reducer == "sum" and op.kind in ("add", "subtract") and all(map(_zero(lifter), others))
+        if neutral or (op.kind == "select" and 0 not in waiting and len(waiting) == 1 and all(
+            map(_zero(lifter), op.operands[1:][:waiting[0] - 1] + op.operands[waiting[0] + 1:]))):  # fmt: skip
+            mesh[p] = entry
+            continue
+        raise _unreduced(lifter, op, p, entry, waiting, helds)
+    return tuple(mesh), _scale(op, [h.scale for h in helds], helds)
+
+
+def _alone(op: Op, reducer: str, waiting: Sequence[int]) -> bool:
+    if op.kind == "select":
+        return 0 not in waiting and len(waiting) == 2
+    return reducer == "sum" and len(waiting) == 1 and waiting[0] in ALONE.get(op.kind, ())
+
+
+def _zero(lifter: Lifter):  # type: ignore[no-untyped-def]
+    def is_zero(tensor: Tensor) -> bool:
+        literal = splat_of(lifter, tensor)
+        return literal is not None and literal.rational == 0
+
+    return is_zero
+
+
+def _unreduced(lifter: Lifter, op: Op, p: int, entry: Pending, waiting: Sequence[int], helds: Sequence[Held]) -> Stop:
+    """The violation of an op that reads what is still to be reduced."""
+    axis = lifter.grid.positions[p][0]
+    names = " and ".join(f"`{op.operands[n].name}`" for n in waiting)
+    (probe,) = lifter.emit(op, [h.base for h in helds])
+    made = lifter.base.ops[-1] if lifter.base.ops and probe in lifter.base.ops[-1].results else None
+    holds = f"{names} is still a part of a {entry.reducer} over {axis}"
+    if op.kind == "multiply" and len(waiting) == 2:
+        return Stop("product-of-unreduced", f"{names} are both still parts of a {entry.reducer} over {axis}", made)
+    if op.kind in ("add", "subtract") and entry.reducer == "sum":
+        other = next(t for n, t in enumerate(op.operands) if n not in waiting)
+        text = f"{holds}, `{other.name}` is whole on every rank: the sum over {axis} adds it once per rank"
+        return Stop("added-per-rank", text, made)
+    return Stop("non-linear", f"{holds}, and `{op.kind}` is not linear in it", made)
+
+
+def _scale(op: Op, scales: Sequence[Fraction], helds: Sequence[Held]) -> Fraction:
+    if all(scale == 1 for scale in scales):
+        return scales[0]
+    if op.kind == "multiply":
+        return scales[0] * scales[1]
+    if op.kind == "divide":
+        return scales[0] / scales[1]
+    if op.kind in ("negate", "convert", "real", "imag") or (op.kind in TOGETHER["sum"] and len(set(scales)) == 1):
+        return scales[0]
+    if op.kind == "select" and scales[1] == scales[2] and scales[0] == 1:
+        return scales[1]
+    n = next(n for n, scale in enumerate(scales) if scale != 1)
+    raise Stop("multiple", f"`{op.operands[n].name}` is {scales[n]} times a value of one device: {_why_multiple(scales[n])}")
+
+
+def _why_multiple(scale: Fraction) -> str:
+    return f"a sum over ranks counted the same numbers {scale} times" if scale.denominator == 1 else "it was divided"
+
+
+def _times(lifter: Lifter, op: Op) -> Held | None:
+    """A number that takes a multiple back to the value itself: a mean over ranks that have the same."""
+    if op.kind not in ("multiply", "divide"):
+        return None
+    for n, t in enumerate(op.operands):
+        held = lifter.out.held.get(t)
+        if held is None or held.scale == 1 or (op.kind == "divide" and n == 1):
+            continue
+        literal = splat_of(lifter, op.operands[1 - n])
+        number = literal.rational if literal is not None else None
+        if number is not None and number != 0 and held.scale * (number if op.kind == "multiply" else 1 / number) == 1:
+            return replace(held, scale=Fraction(1))
+    return None
+
+
+def _masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
+    """Values of the rank and of inputs together: what a read under a mask leaves is part of a sum."""
+    from .masked import masked
+
+    return masked(lifter, op)
+
+
+def _apart(lifter: Lifter, op: Op) -> str:
+    texts = [f"`{t.name}` is {lifter.out.held[t].layout(lifter.grid)}" for t in op.operands if t in lifter.out.held]
+    return f"its operands lie differently: {'; '.join(texts)}"

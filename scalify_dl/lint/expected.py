@@ -1,0 +1,79 @@
+"""What the outputs of a program have to be: as they are annotated, or whole or in blocks, with nothing pending."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.graph import Graph, Port, Tensor
+from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.placement import Inexpressible, Placement, Rearranged
+from scalify_dl.pairing.pairing import find, listing
+from scalify_dl.readers.relations import OutputRelation, Relations
+
+from .grid import Grid
+from .held import Held
+from .lift import Lifted
+
+
+@dataclass(frozen=True)
+class Boundary:
+    """An output: what it holds, as far as it was lifted, and the layout that is asked of it."""
+
+    port: Port
+    held: Held | None
+    wanted: str
+    stated: bool
+
+
+def boundaries(dist: Graph, lifted: Lifted, grid: Grid, relations: Relations) -> list[Boundary]:
+    """The outputs that are looked at: those that the relations file names, else all."""
+    said: dict[int, OutputRelation] = {}
+    for relation in relations.outputs:
+        positions = find(dist.outputs, relation.key)
+        if not positions:
+            raise relation.place.error(f"outputs: no distributed output `{relation.key}`",
+                                       expected=f"one of {listing(dist.outputs)}")  # fmt: skip
+        said |= dict.fromkeys(positions, relation)
+    found, seen = [], set[Tensor]()
+    for position, port in enumerate(dist.outputs):
+        if (said and position not in said) or port.tensor in seen:
+            continue
+        seen.add(port.tensor)
+        found.append(_boundary(port, lifted.held.get(port.tensor), grid, said.get(position)))
+    return found
+
+
+def _boundary(port: Port, held: Held | None, grid: Grid, relation: OutputRelation | None) -> Boundary:
+    if held is None:
+        return Boundary(port, None, "", False)
+    mesh, shape = grid.mesh, held.base.shape
+    stated = _stated(port, shape, mesh, relation)
+    if stated is not None:
+        return Boundary(port, held, str(stated), True)
+    plain = held.calm and held.along is None
+    return Boundary(port, held, str(held.layout(grid)) if plain else "", False)
+
+
+def _stated(port: Port, shape: tuple[int, ...], mesh: Mesh, relation: OutputRelation | None) -> Layout | None:
+    if relation is not None and (relation.dims is not None or relation.pending):
+        return Placement(relation.dims or {}, relation.pending).layout(shape, mesh)
+    if port.placement is None or relation is not None:
+        return None
+    try:
+        return port.placement.layout(shape, mesh)
+    except Rearranged:
+        return None
+    except Inexpressible:
+        return None
+    except InputError:
+        return _of_other_shape(port, mesh)
+
+
+def _of_other_shape(port: Port, mesh: Mesh) -> Layout | None:
+    """The placement of a value of another shape than the lifted one: no rank can have it so."""
+    known = getattr(port.placement, "global_shape", None)
+    if port.placement is None or known is None:
+        return None
+    return port.placement.layout(known, mesh)

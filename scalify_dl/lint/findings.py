@@ -1,0 +1,215 @@
+"""What a lift, the rules and a run say of a program, put to `datalog/lift.dl`, and its answers in words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+from scalify_dl.errors import InputError
+from scalify_dl.finding import Finding, Happening
+from scalify_dl.ir.graph import Graph, Op, Tensor
+from scalify_dl.ir.layout import Digit, Layout, Pending
+from scalify_dl.ir.vocabulary import COLLECTIVES
+from scalify_dl.prove.pipeline import Analysis
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.prove.view import user_frames
+from scalify_dl.pysouffle import Program, rules_dir
+
+from .expected import Boundary
+from .given import Given
+from .grid import Grid
+from .judge import Result, computes, held_rows
+from .lift import Lifted, Stopped
+from .numbers import Run
+from .words import holds_words, suggestion
+
+MAIN = "lift.dl"
+Row = tuple[object, ...]
+
+
+@cache
+def _rules() -> Program:
+    text = (rules_dir() / MAIN).read_text("utf-8")
+    return Program.from_source(text, name=MAIN, include_dirs=[rules_dir()])
+
+
+def live(dist: Graph, ends: Iterable[Boundary]) -> set[Op]:
+    """Ops that lead to an output that is looked at."""
+    maker = {t: op for op in dist.ops for t in op.results}
+    found: set[Op] = set()
+    stack = [end.port.tensor for end in ends]
+    while stack:
+        op = maker.get(stack.pop())
+        if op is not None and op not in found:
+            found.add(op)
+            stack += op.operands
+    return found
+
+
+def judged(
+    analysis: Analysis, start: Given, lifted: Lifted, dist: Graph, grid: Grid, ends: Sequence[Boundary],
+    ids: dict[Tensor, str], op_ids: dict[Op, str],
+) -> Result:  # fmt: skip
+    """The result: findings, verdict, what is missing."""
+    alive = live(dist, ends)
+    used = {t for op in alive for t in op.operands} | {end.port.tensor for end in ends}
+    corr = held_rows(analysis)
+    layouts: dict[tuple[str, str], str] = {}
+    for d, b, text in sorted(corr):
+        layouts.setdefault((d, b), text)
+    stops = [stop for stop in lifted.stops if stop.op in alive]
+    placed = {d for d, _, verdict, _ in analysis.rows("output_verdict") if verdict == "PROVED"}
+    open_ends = [e for e in ends if e.held is not None and ids[e.port.tensor] not in placed]
+    run = Run(analysis, layouts)
+    rows: dict[str, list[Row]] = defaultdict(list)
+    for op in alive:
+        rows["lint_op"].append((op_ids[op], op.kind, int(computes(op))))
+        rows["reads"] += [(op_ids[op], pos, ids[t]) for pos, t in enumerate(op.operands)]
+        rows["makes"] += [(op_ids[op], ids[t]) for t in op.results if t in used]
+    for tensor, held in lifted.held.items():
+        d, b = ids[tensor], ids[held.base]
+        rows["supposed"].append((d, b))
+        if (held.free and held.calm) or tensor in lifted.fixed:
+            rows["fits_any"].append((d,))
+        text = layouts.get((d, b))
+        parts = held.along is not None and _by_parts(analysis, d, b)
+        if text is not None or parts:
+            rows["proved"].append((d, b))
+        if text is not None:
+            rows["entry"] += [(d, *entry) for entry in _entries(text)]
+            scale = Layout.parse(text).scale
+            rows["times"].append((d, scale.numerator, scale.denominator))
+    rows["of_rank"] = [(ids[t],) for t in (*lifted.ranked, *lifted.mixed)]
+    rows["stopped"] = [(op_ids[stop.op], stop.kind) for stop in stops]
+    rows["contradicted"] = [(op_ids[s.op],) for s in stops if s.kind != "lemma" and run.contradicts(*_claim(s, lifted, ids))]
+    rows["boundary"] = [(ids[end.port.tensor],) for end in ends]
+    rows["placed"] = [(d,) for d in placed]
+    rows["differs"] = [(d,) for d in run.different([(ids[e.port.tensor], ids[e.held.base]) for e in open_ends if e.held])]
+    rows["guess"] = [(ids[port.tensor],) for port in start.guessed if port.tensor in used]
+    program = _rules().fresh()
+    for relation, facts in rows.items():
+        program.insert(relation, list(dict.fromkeys(facts)))
+    program.run()
+    return _result(program, analysis, start, lifted, dist, grid, ends, ids, op_ids, layouts, stops)
+
+
+def _by_parts(analysis: Analysis, dist: str, base: str) -> bool:
+    """Whether the rules say what the parts of a value hold that has several side by side."""
+    return any(d == dist and b == base and piece for d, piece, b, _, _ in analysis.rows("corr"))
+
+
+def _entries(text: str) -> Iterable[tuple[str, str, int]]:
+    for axis, entries in Layout.parse(text).axes:
+        for entry in entries:
+            if isinstance(entry, Digit):
+                yield axis, "digit", entry.dim
+            elif isinstance(entry, Pending) and entry.size > 1:
+                yield axis, entry.reducer, -1
+
+
+def _claim(stop: Stopped, lifted: Lifted, ids: dict[Tensor, str]) -> tuple[str, list[str]]:
+    """The result of an op that stopped, and the values of one device that it could be."""
+    result = ids[stop.op.results[0]]
+    if stop.probe is not None:
+        return result, [ids[t] for t in stop.probe.results if t in ids]
+    return result, [ids[lifted.held[t].base] for t in stop.op.operands[:1] if t in lifted.held]
+
+
+def _result(
+    program: Program, analysis: Analysis, start: Given, lifted: Lifted, dist: Graph, grid: Grid,
+    ends: Sequence[Boundary], ids: dict[Tensor, str], op_ids: dict[Op, str], layouts: dict[tuple[str, str], str],
+    stops: Sequence[Stopped],
+) -> Result:  # fmt: skip
+    words = {str(kind): str(text) for kind, text in program.relation("violation_kind")}
+    by_op = {op_ids[op]: op for op in dist.ops}
+    reason = {op_ids[stop.op]: stop for stop in stops}
+    position = {op: n for n, op in enumerate(dist.ops)}
+    findings, missing = [], []
+    for name, kind, level in sorted(program.relation("finding"), key=lambda r: (position[by_op[str(r[0])]], r[1])):
+        op, stop = by_op[str(name)], reason.get(str(name))
+        text = stop.text if stop is not None else "the rules do not prove what it was lifted to"
+        if level == "error" and stop is not None:
+            findings.append(_finding(op, str(kind), f"{words[str(kind)]}: {text}", lifted, grid))
+        else:
+            place = f" ({_lines(op)[0]})" if _lines(op) else ""
+            missing.append(f"`{op.name}` ({op.kind}){place}: {text}")
+    ports = {ids[end.port.tensor]: end for end in ends}
+    maker = {t: op for op in dist.ops for t in op.results}
+    for value, kind, level in sorted(program.relation("open_output")):
+        end = ports[str(value)]
+        if level == "error":
+            findings.append(_output(end, str(kind), maker.get(end.port.tensor), grid))
+        elif kind == "guess":
+            missing.append(f"output `{_name(end)}` rests on inputs whose placement nobody says")
+        elif end.held is None or not missing:
+            missing.append(f"output `{_name(end)}`: {_why_open(end, grid)}")
+    missing += [f"input `{t.name}`: {why}" for t, why in start.unplaced.items()]
+    missing += [f"input `{p.tensor.name}` is taken to be whole on every rank: say it under `inputs:` of the relations"
+                " file, `{dims: {}}`" for p in start.guessed]  # fmt: skip
+    ((verdict,),) = list(program.relation("verdict")) or [("UNKNOWN",)]
+    if analysis.stopped:
+        missing.append(analysis.stopped)
+        verdict = "UNKNOWN" if verdict == "PROVED" else verdict
+    if list(analysis.rows("inconsistent")):
+        raise InputError("what is said of the inputs contradicts itself")
+    findings += [
+        Finding(note.kind, "note", note.text, op=op_ids[note.op], name=note.op.name, source=_lines(note.op))
+        for note in lifted.notes
+    ]
+    proved = {str(v) for v, _ in layouts}
+    counted = [op for op in live(dist, ends) if computes(op)]
+    return Result(
+        Verdict(str(verdict)), findings, lifted, lifted.base, grid, list(ends), _assumptions(analysis),
+        missing if verdict != "PROVED" else [], len(counted),
+        sum(all(ids[t] in proved for t in op.results[:1]) for op in counted), analysis.stats(),
+        [p.tensor for p in dist.inputs]
+        + [t for op in dist.ops if op.kind in COLLECTIVES for t in op.results] + [e.port.tensor for e in ends],
+    )  # fmt: skip
+
+
+def _assumptions(analysis: Analysis) -> list[tuple[str, str, str]]:
+    view = analysis.view
+    rows = {(view.name(t), text, why) for t, text, why in view.results("assumption")}
+    return sorted(row for row in rows if row[2] not in ("given", "annotation", "name") or not row[1].startswith("corresponds"))
+
+
+def _lines(op: Op) -> tuple[str, ...]:
+    from scalify_dl.prove.verdict import Frame
+
+    return tuple(str(f) for f in user_frames(Frame(f.file, f.line, f.function) for f in op.source))
+
+
+def _finding(op: Op, kind: str, text: str, lifted: Lifted, grid: Grid) -> Finding:
+    held = [f"`{t.name}` holds {holds_words(lifted.held[t], grid)}" for t in op.operands if t in lifted.held]
+    line = (_lines(op) or ("",))[0]
+    return Finding(
+        kind, "error", "; ".join([text, *held]), (Happening(None, op.name, line),), op=op.name, name=op.name,
+        source=_lines(op), suggestion=suggestion(kind, op, lifted, grid),
+    )  # fmt: skip
+
+
+def _name(end: Boundary) -> str:
+    return end.port.path or end.port.tensor.name
+
+
+def _why_open(end: Boundary, grid: Grid) -> str:
+    if end.held is None:
+        return "what it is of one device's values is not known"
+    asked = f", asked for is {end.wanted}" if end.stated else ""
+    return f"it was lifted to {holds_words(end.held, grid)}, which is not proved{asked}"
+
+
+def _output(end: Boundary, kind: str, op: Op | None, grid: Grid) -> Finding:
+    assert end.held is not None
+    said = {
+        "unreduced-output": "an output that is still to be reduced",
+        "multiple-output": "an output that was counted several times",
+        "misplaced-output": "an output that lies otherwise than it should",
+    }[kind]
+    asked = f"; asked for is {end.wanted}" if end.stated else ""
+    text = f"{said}: `{_name(end)}` holds {holds_words(end.held, grid)}{asked}"
+    lines = _lines(op) if op is not None else ()
+    return Finding(kind, "error", text, (Happening(None, end.port.tensor.name, (lines or ("",))[0]),),
+                   op=op.name if op is not None else None, name=_name(end), source=lines,
+                   suggestion=suggestion(kind, op, None, grid, end.held))  # fmt: skip

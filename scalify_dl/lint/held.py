@@ -1,0 +1,162 @@
+"""What a distributed value holds, as the lift supposes it: a value of the single-device program in a placement.
+
+Nothing here is believed: the rules prove what is supposed, or the verdict says that they do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+
+from scalify_dl.ir.graph import Tensor
+from scalify_dl.ir.layout import Digit, Entry, Layout, Pending, Repl
+
+from .grid import Grid
+
+Local = tuple[tuple[Digit, ...], ...]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a dim: local elements `lo` … `hi` are those of the baseline's part from `base_lo` to `base_hi`, cut at
+    these positions of the mesh (major first)."""
+
+    lo: int
+    hi: int
+    base_lo: int
+    base_hi: int
+    cut: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Held:
+    """Value `base`; digits of every local dim; what stands at every position of the mesh; times a scale.
+
+    Along `free` dims the value is the same everywhere, so that any placement of these dims fits. `parts` are those of
+    dim `along`, each placed by itself: then `local` and `mesh` say nothing of that dim.
+    """
+
+    base: Tensor
+    local: Local
+    mesh: tuple[Entry, ...]
+    scale: Fraction = Fraction(1)
+    free: frozenset[int] = frozenset()
+    along: int | None = None
+    parts: tuple[Piece, ...] = ()
+
+    @classmethod
+    def whole(cls, base: Tensor, grid: Grid, free: Iterable[int] = ()) -> Held:
+        """The value as it is on every rank."""
+        return cls(base, whole_dims(base.shape), tuple(map(Repl, grid.sizes)), free=frozenset(free))
+
+    def layout(self, grid: Grid) -> Layout:
+        """As a layout."""
+        return Layout.of(self.local, grid.joined(self.mesh), self.scale)
+
+    @property
+    def pending(self) -> list[int]:
+        """Positions with a reduction that is still to be done."""
+        return [p for p, entry in enumerate(self.mesh) if isinstance(entry, Pending)]
+
+    @property
+    def calm(self) -> bool:
+        """Nothing pending, scale 1."""
+        return not self.pending and self.scale == 1
+
+    @property
+    def aligned(self) -> bool:
+        """Whether every local dim is of the base's dim of that number."""
+        return len(self.local) == len(self.base.shape) and all(
+            digit.dim == d for d, digits in enumerate(self.local) for digit in digits
+        )
+
+    def is_whole(self, dim: int) -> bool:
+        """Whether a local dim is the whole of the base's, in order."""
+        size = self.base.shape[dim] if dim < len(self.base.shape) else 0
+        return self.aligned and self.along != dim and tidy(self.local[dim]) == tidy([Digit(dim, 1, size)])
+
+    def cut(self, dim: int) -> list[int]:
+        """Positions that split a dim of the base."""
+        return [p for p, entry in enumerate(self.mesh) if isinstance(entry, Digit) and entry.dim == dim]
+
+    def moved(self, where: Sequence[int | None], base: Tensor, local: Local, **more: object) -> Held:
+        """The same placement of another value: base dim d is its dim `where[d]`."""
+        mesh: list[Entry] = []
+        for entry in self.mesh:
+            if isinstance(entry, Digit):
+                to = where[entry.dim]
+                entry = Repl(entry.size) if to is None else Digit(to, entry.stride, entry.size)
+            mesh.append(entry)
+        return replace(self, base=base, local=local, mesh=tuple(mesh), **more)  # type: ignore[arg-type]
+
+
+def tidy(digits: Iterable[Digit]) -> tuple[Digit, ...]:
+    """Digits without those of size 1, neighbours that continue each other as one."""
+    found: list[Digit] = []
+    for digit in digits:
+        if digit.size == 1:
+            continue
+        last = found[-1] if found else None
+        if last is not None and last.dim == digit.dim and last.stride == digit.stride * digit.size:
+            found[-1] = Digit(digit.dim, digit.stride, last.size * digit.size)
+        else:
+            found.append(digit)
+    return tuple(found)
+
+
+def whole_dims(shape: Sequence[int]) -> Local:
+    """Every dim as it is."""
+    return tuple(tidy([Digit(d, 1, n)]) for d, n in enumerate(shape))
+
+
+def renumbered(digits: Iterable[Digit], dim: int) -> tuple[Digit, ...]:
+    """The same digits of another dim."""
+    return tuple(Digit(dim, digit.stride, digit.size) for digit in digits)
+
+
+def split_digits(digits: Sequence[Digit], sizes: Sequence[int]) -> list[tuple[Digit, ...]] | None:
+    """Digits (major first) dealt out to consecutive dims of these sizes; None where a digit would have to be cut
+    unevenly."""
+    left = [d for d in digits if d.size > 1]
+    found: list[tuple[Digit, ...]] = []
+    for size in sizes:
+        mine: list[Digit] = []
+        while size > 1:
+            if not left:
+                return None
+            digit = left.pop(0)
+            if size % digit.size == 0:
+                mine.append(digit)
+                size //= digit.size
+            elif digit.size % size == 0:
+                rest = digit.size // size
+                mine.append(Digit(digit.dim, digit.stride * rest, size))
+                left.insert(0, Digit(digit.dim, digit.stride, rest))
+                size = 1
+            else:
+                return None
+        found.append(tidy(mine))
+    return found if not left else None
+
+
+def readdressed(digit: Digit, sizes: Sequence[int], first: int) -> list[Digit] | None:
+    """A digit of one index (that of dims `sizes`, row-major) as digits of these dims, numbered from `first`."""
+    found: list[Digit] = []
+    stride, size = digit.stride, digit.size
+    bounds = [prod(sizes[d + 1 :]) for d in range(len(sizes))]
+    while size > 1:
+        at = next(d for d, bound in enumerate(bounds) if stride >= bound or d == len(bounds) - 1)
+        if stride % bounds[at]:
+            return None
+        room = sizes[at] * bounds[at] // stride if (sizes[at] * bounds[at]) % stride == 0 else 0
+        if room < 1:
+            return None
+        part = min(size, room)
+        if size % part:
+            return None
+        found.insert(0, Digit(first + at, stride // bounds[at], part))
+        size //= part
+        stride *= part
+    return found

@@ -1,0 +1,187 @@
+"""Lint of a distributed program: it is lifted, and what was lifted is put to the rules that compare two programs.
+
+    result = lint_graph(graph, Mesh.parse("tp=2"))
+    result.verdict, result.findings, result.baseline
+
+PROVED: every op that computes something is one op on values of one device, and every output is one, with nothing
+pending but what is expected. REFUTED: a named violation, which numbers confirm. Else UNKNOWN, with what is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts import Facts
+from scalify_dl.facts.validate import check_meaning
+from scalify_dl.finding import Finding
+from scalify_dl.garbage import paused
+from scalify_dl.ir.graph import Graph, Op, Port, Tensor
+from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.shapes import check
+from scalify_dl.ir.vocabulary import COLLECTIVES
+from scalify_dl.pairing.export import name_constants, name_groups, positions, write_tables
+from scalify_dl.pairing.paired import Paired
+from scalify_dl.pairing.ranges import ranges
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import Analysis, analyse
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.merge import merge
+from scalify_dl.readers.normalise import normalise
+from scalify_dl.readers.read import read
+from scalify_dl.readers.relations import Relations, load_relations
+
+from .expected import Boundary, boundaries
+from .given import Given, given
+from .grid import Grid
+from .kinds import LIFTING
+from .lift import Lifted, Lifter
+
+READINGS = 24
+"""So many ways to read ops that may be read in several are tried."""
+
+
+@dataclass
+class Result:
+    """What a lint says. `proved` are ops of which the rules prove what was lifted."""
+
+    verdict: Verdict
+    findings: list[Finding]
+    lifted: Lifted
+    baseline: Graph
+    grid: Grid
+    boundaries: list[Boundary]
+    assumptions: list[tuple[str, str, str]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """What keeps the verdict from being PROVED or REFUTED."""
+    ops: int = 0
+    proved: int = 0
+    stats: dict[str, float] = field(default_factory=dict)
+    shown: list[Tensor] = field(default_factory=list)
+    """Values whose placement people ask for: inputs, what collectives make, outputs."""
+
+
+def lint(dist: Sequence[Path], mesh: Mesh, relate: Path | None = None, options: Options | None = None) -> Result:
+    """Reads a program and judges it."""
+    relations = load_relations(relate) if relate else Relations()
+    with paused():
+        return lint_graph(load(dist, mesh, relations), mesh, relations, options)
+
+
+def load(dist: Sequence[Path], mesh: Mesh, relations: Relations) -> Graph:
+    """The program of all ranks. InputError where ranks run different ones."""
+    if len(dist) not in (1, mesh.size):
+        raise InputError(f"{len(dist)} files for a mesh of {mesh.size} ranks", expected="one, or one per rank")
+    graphs = [read(path, mesh, relations=relations) for path in dist]
+    merged = merge(iter(graphs)) if len(graphs) > 1 else graphs
+    if len(merged) != 1:
+        raise Several(f"the ranks run {len(merged)} different programs")
+    return merged[0]
+
+
+class Several(Exception):
+    """Ranks that run different programs: there is no one program to lift."""
+
+
+def lint_graph(
+    dist: Graph, mesh: Mesh, relations: Relations | None = None, options: Options | None = None
+) -> Result:
+    """Judges a program."""
+    from .findings import judged
+
+    relations = relations or Relations()
+    check(dist)
+    normalise(dist)
+    positions(dist)
+    name_groups(dist, mesh, relations, is_base=False)
+    name_constants(dist, relations, "dist")
+    grid = Grid(mesh)
+    start, lifted = _lifted(dist, mesh, grid, relations)
+    ends = boundaries(dist, lifted, grid, relations)
+    facts, ids, op_ids = tables(start, lifted, dist, mesh, relations, ends)
+    check_meaning(facts)
+    analysis = analyse(facts, options or Options())
+    return judged(analysis, start, lifted, dist, grid, ends, ids, op_ids)
+
+
+def _lifted(dist: Graph, mesh: Mesh, grid: Grid, relations: Relations) -> tuple[Given, Lifted]:
+    """The lift that stops least, over the ways to read ops that may be read in several."""
+    best: tuple[tuple[int, int], Given, Lifted] | None = None
+    tried: set[frozenset[tuple[object, int]]] = set()
+    queue: list[dict[object, int]] = [{}]
+    while queue and len(tried) < READINGS:
+        choices = queue.pop(0)
+        key = frozenset(choices.items())
+        if key in tried:
+            continue
+        tried.add(key)
+        start = given(dist, mesh, relations)
+        lifted = Lifter(grid, start.base, start.held, choices).run(dist)
+        ends = boundaries(dist, lifted, grid, relations)
+        wrong = sum(end.held is None or (end.held.layout(grid) != Layout.parse(end.wanted) if end.wanted else True) for end in ends)
+        score = (len(lifted.stops), wrong)
+        if best is None or score < best[0]:
+            best = (score, start, lifted)
+        if score == (0, 0):
+            break
+        queue += [choices | {op: n} for op, count in lifted.open_choices.items() if op not in choices for n in range(1, count)]
+    assert best is not None
+    return best[1], best[2]
+
+
+def tables(
+    start: Given, lifted: Lifted, dist: Graph, mesh: Mesh, relations: Relations, ends: Sequence[Boundary]
+) -> tuple[Facts, dict[Tensor, str], dict[Op, str]]:
+    """The program and what was lifted as facts of a pair, with the ids of tensors and ops."""
+    base = lifted.base
+    expected: dict[tuple[Tensor, Tensor], str] = {}
+    for end in ends:
+        if end.held is not None:
+            expected[end.port.tensor, end.held.base] = end.wanted
+    if not expected:  # what was lifted before it stopped
+        known = [t for stop in lifted.stops for t in stop.op.operands if t in lifted.held]
+        for tensor in [*known, *(port.tensor for port in dist.inputs if port.tensor in lifted.held)][:4]:
+            held = lifted.held[tensor]
+            if held.along is None:
+                expected[tensor, held.base] = str(held.layout(Grid(mesh)))
+        more = [Port(tensor) for tensor, _ in expected]
+        dist = replace(dist, outputs=[*dist.outputs, *more])
+    outputs = dict.fromkeys(b for _, b in expected)
+    probes = [t for stop in lifted.stops if stop.probe is not None for t in stop.probe.results]
+    for tensor in dict.fromkeys([*outputs, *probes]):
+        base.output(tensor)
+    _prune(base, [*(h.base for h in lifted.held.values()), *probes])
+    bounds = dict(ranges(base, [dist], [start.found], relations))
+    paired = Paired([start.found], [[]], [expected], [[]], bounds)
+    names: dict[Tensor, str] = {}
+    ops: dict[Op, str] = {}
+    facts = write_tables(base, [dist], [(dist, "dist", "")], paired, mesh, names, ops)
+    return facts, names, ops
+
+
+def _prune(base: Graph, wanted: Sequence[Tensor]) -> None:
+    """Leaves out what was made on the way and is not the counterpart of anything."""
+    maker = {t: op for op in base.ops for t in op.results}
+    kept: set[Op] = set()
+    stack = list(wanted)
+    while stack:
+        op = maker.get(stack.pop())
+        if op is not None and op not in kept:
+            kept.add(op)
+            stack += op.operands
+    base.ops = [op for op in base.ops if op in kept]
+
+
+def computes(op: Op) -> bool:
+    """Whether an op makes numbers of others, so that one device has to do the same."""
+    return op.kind not in COLLECTIVES and op.kind in LIFTING and op.kind not in (
+        "constant", "iota", "broadcast", "reshape", "transpose", "slice", "dynamic-slice", "empty"
+    )  # fmt: skip
+
+
+def held_rows(analysis: Analysis) -> set[tuple[str, str, str]]:
+    """Whole distributed values, whole baseline values, layouts as text: what the rules proved."""
+    return {(d, b, text) for d, piece, b, base_piece, text in analysis.rows("corr") if not piece and not base_piece}

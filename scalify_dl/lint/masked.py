@@ -1,0 +1,60 @@
+"""Lifting reads under a mask: of a table that ranks hold in blocks of rows each keeps what is in its block, and the sum
+over the ranks is the read of the whole table.
+
+Where indices meet the rank's bounds, values are nothing of one device's by themselves; the read is supposed to be that
+of the whole table with the indices that they came from, and its masked result a part of the sum. The rules prove it
+(`dlverify rules show masked-read`), or do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from scalify_dl.ir.graph import Op
+from scalify_dl.ir.layout import Entry, Pending, Repl
+
+from .held import Held, whole_dims
+from .lift import Lifter, Stop
+from .refit import splat_of
+
+
+def masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
+    """An elementwise op on values of the rank: a masked read keeps what it holds, others are nothing by themselves."""
+    parts = [t for t in op.operands if t in lifter.out.reads]
+    pending = [t for t in op.operands if (h := lifter.out.held.get(t)) is not None and h.pending]
+    if not parts and not pending:
+        return [None]
+    (part, *more) = parts or pending
+    held = lifter.out.reads.get(part) or lifter.out.held[part]
+    zero = any((s := splat_of(lifter, t)) is not None and s.rational == 0 for t in op.operands)
+    if not more and (op.kind == "multiply" or (op.kind == "select" and zero and op.operands[0] != part)):
+        return [held]
+    raise Stop("lemma", f"`{part.name}` is read under a mask of the rank, and nothing is known of what `{op.kind}` does")
+
+
+def masked_read(lifter: Lifter, op: Op, table: Held, split: Sequence[int]) -> None:
+    """The read of the whole table, as a sum of what the ranks find in their blocks."""
+    from .indexed import read_rows
+
+    ids = lifter.out.mixed.get(op.operands[1])
+    if ids is None and op.operands[1] in lifter.out.held and split:
+        names = ", ".join(lifter.grid.axes_of(p for d in split for p in table.cut(d)))
+        text = f"the table `{op.operands[0].name}` is split over {names} along the dim that is looked up, the indices"
+        raise Stop("looks-up-blocks", f"{text} are those of the whole table")
+    if ids is None or not split:
+        raise Stop("lemma", "indices that depend on the rank, into a table that does not")
+    positions = [p for d in split for p in table.cut(d)]
+    sizes: list[Entry] = list(table.mesh)
+    for p in positions:
+        sizes[p] = Repl(lifter.grid.sizes[p])
+    full = whole_dims(table.base.shape)
+    local = tuple(full[d] if d in split else s for d, s in enumerate(table.local))
+    found = read_rows(lifter, op, replace(table, mesh=tuple(sizes), local=local), ids,
+                      list(op.numbers["start_index_map"]), list(op.numbers.get("operand_batching_dims", [])))  # fmt: skip
+    mesh = list(found.mesh)
+    for p in positions:
+        if not isinstance(mesh[p], Repl):
+            raise Stop("placed-differently", "indices are split over the axis over which the table is")
+        mesh[p] = Pending("sum", lifter.grid.sizes[p])
+    lifter.out.reads[op.result] = replace(found, mesh=tuple(mesh))
