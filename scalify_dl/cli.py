@@ -281,7 +281,7 @@ def lint(
     dist: Dist,
     mesh: Mesh,
     relate: Relate = None,
-    show_baseline: Annotated[bool, Option("--show-baseline", help="Print the program that it is on one device.")] = False,
+    show_baseline: Annotated[bool, Option("--show-baseline", help="Print the program of one device.")] = False,
     show_types: Annotated[bool, Option("--types", help="Print SPMD types: R, S(dim) or P along every axis.")] = False,
     json: Json = False,
 ) -> int:

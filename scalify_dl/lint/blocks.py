@@ -17,7 +17,7 @@ def own_block(lifter: Lifter, x: Held, dim: int, starts: Sequence[int], size: in
     """Each rank keeps the block of a dim that begins at its start: the value is split there, and nothing else."""
     order = lifter.grid.block_of(starts, size)
     if order is None or not order:
-        raise Stop("rank-dependent", f"the ranks' slices of `{name}` along dim {dim} are no blocks by their coordinates")
+        raise Stop("rank-dependent", f"the ranks' slices of `{name}` along dim {dim} are no blocks")
     for p in order:
         if not isinstance(x.mesh[p], Repl):
             raise Stop("placed-differently", f"`{name}` differs already along {lifter.grid.positions[p][0]}")
@@ -84,7 +84,7 @@ def part_of(lifter: Lifter, op: Op, x: Held, dim: int) -> Held:
         piece = inside[0] if inside else None
         if piece is not None and (piece.lo, piece.hi) == (lo, hi):
             return _taken(lifter, op, x, dim, piece)
-        raise Stop("across-parts", f"it cuts [{lo}:{hi}] of dim {dim} of `{op.operands[0].name}`, of which the parts are "
+        raise Stop("across-parts", f"it cuts [{lo}:{hi}] of dim {dim} of `{op.operands[0].name}`, in parts "
                    + ", ".join(f"[{p.lo}:{p.hi}]" for p in x.parts))  # fmt: skip
     gathered = _gathered(lifter, op, x, dim, lo, hi) if one and x.along is None else None
     if gathered is not None:

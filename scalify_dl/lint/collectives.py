@@ -51,7 +51,7 @@ def _reduced(lifter: Lifter, op: Op, n: int, positions: Sequence[int]) -> Held:
     for p in positions:
         entry, axis = mesh[p], lifter.grid.positions[p][0]
         if isinstance(entry, Digit):
-            raise Stop("reduces-blocks", f"`{name}` is split over {axis}: it reduces different blocks of dim {entry.dim}")
+            raise Stop("reduces-blocks", f"`{name}` is split over {axis}: blocks of dim {entry.dim} are reduced")
         if isinstance(entry, Pending) and entry.reducer != reducer:
             raise Stop("reducer", f"`{name}` is a part of a {entry.reducer} over {axis}, it takes the {reducer}")
         if isinstance(entry, Repl):
@@ -88,8 +88,8 @@ def all_gather(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         for p in positions:
             entry, axis = mesh[p], lifter.grid.positions[p][0]
             if isinstance(entry, Pending):
-                raise Stop("gathers-unreduced", f"`{tensor.name}` is still a part of a {entry.reducer} over {axis}: it puts"
-                           " parts of a sum side by side")  # fmt: skip
+                raise Stop("gathers-unreduced", f"`{tensor.name}` is still a part of a {entry.reducer} over {axis}: it"
+                           " puts parts side by side")  # fmt: skip
             if isinstance(entry, Repl):
                 raise Stop("gathers-replicated", f"`{tensor.name}` is the same on all ranks of {axis}: it repeats it")
             digits.append(entry)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from scalify_dl.ir.graph import Op
-from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
+from scalify_dl.ir.layout import Digit, Entry, Pending
 
 from .held import Held, renumbered
 from .lift import Lifter, Stop, lifting
@@ -88,14 +88,15 @@ def _entry(lifter: Lifter, op: Op, p: int, x: Held, y: Held, to_x: dict[int, int
             if entry.reducer != "sum":
                 raise Stop("non-linear", f"{name} is still a part of a {entry.reducer} over {axis}")
             if isinstance(rest, Digit):
-                raise Stop("placed-differently", f"{name} is still a part of a sum over {axis}, {else_name} is split there")
+                text = f"{name} is still a part of a sum over {axis}, {else_name} is split there"
+                raise Stop("placed-differently", text)
             return entry
     if isinstance(mine, Digit) and mine.dim in contracted:
         if isinstance(other, Digit) and other.dim == contracted[mine.dim] and other.stride == mine.stride:
             return Pending("sum", mine.size)
-        raise Stop("placed-differently", f"{names[0]} is split over {axis} along the dim that is summed, {names[1]} is not")
+        raise Stop("placed-differently", f"{names[0]} is split over {axis} along the summed dim, {names[1]} is not")
     if isinstance(other, Digit) and other.dim in contracted.values():
-        raise Stop("placed-differently", f"{names[1]} is split over {axis} along the dim that is summed, {names[0]} is not")
+        raise Stop("placed-differently", f"{names[1]} is split over {axis} along the summed dim, {names[0]} is not")
     if isinstance(mine, Digit) and isinstance(other, Digit):
         same = to_x[mine.dim] == to_y[other.dim] and mine.stride == other.stride
         if not same:
@@ -103,10 +104,10 @@ def _entry(lifter: Lifter, op: Op, p: int, x: Held, y: Held, to_x: dict[int, int
         return Digit(to_x[mine.dim], mine.stride, mine.size)
     for entry, to in ((mine, to_x), (other, to_y)):
         if isinstance(entry, Digit):
-            if to is to_x and entry.dim in to_x and to_x[entry.dim] in [to_y.get(d) for d in to_y] or (
+            if (to is to_x and entry.dim in to_x and to_x[entry.dim] in [to_y.get(d) for d in to_y]) or (
                 to is to_y and to_y[entry.dim] in to_x.values()
             ):
-                raise Stop("placed-differently", f"one operand is split over {axis} along a batch dim, the other is not")
+                raise Stop("placed-differently", f"over {axis} one operand is split along a batch dim only")
             return Digit(to[entry.dim], entry.stride, entry.size)
     return mine
 
@@ -136,10 +137,10 @@ def reduce(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         axis = lifter.grid.positions[p][0]
         if isinstance(entry, Digit) and entry.dim in gone:
             if reducer not in REDUCERS:
-                raise Stop("whole-dim", f"the {reducer} is along dim {entry.dim} of `{name}`, which is split over {axis}")
+                raise Stop("whole-dim", f"the {reducer} is along dim {entry.dim} of `{name}`, split over {axis}")
             entry = Pending(reducer, entry.size)
         elif isinstance(entry, Pending) and entry.reducer != reducer:
-            raise Stop("non-linear", f"`{name}` is still a part of a {entry.reducer} over {axis}, of which a {reducer} is"
+            raise Stop("non-linear", f"`{name}` is still a part of a {entry.reducer} over {axis}, its {reducer} is"
                        " taken")  # fmt: skip
         mesh.append(entry)
     if x.scale != 1 and reducer != "sum":
@@ -149,9 +150,5 @@ def reduce(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     local = tuple(renumbered(x.local[d], n) for n, d in enumerate(kept))
     free = frozenset(kept.index(d) for d in x.free if d in kept)
     along = None if x.along is None else kept.index(x.along)
-    found = replace(x, mesh=tuple(e if not isinstance(e, Digit) else e for e in mesh))
-    ready = [e for e in found.mesh]
-    moved = replace(found, mesh=tuple(
-        Repl(e.size) if isinstance(e, Digit) and e.dim in gone else e for e in ready
-    )).moved(where, made, local, free=free, along=along)  # fmt: skip
-    return [replace(moved, scale=x.scale if reducer == "sum" else Fraction(1))]
+    found = replace(x, mesh=tuple(mesh)).moved(where, made, local, free=free, along=along)
+    return [replace(found, scale=x.scale if reducer == "sum" else Fraction(1))]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import permutations
+from math import prod
 
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
@@ -42,6 +44,8 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     if undone is not None:
         return [undone]
     want = placed_alike(lifter, op, firm)
+    if odd:
+        want = placed_by_rank(lifter, op, want, firm, odd)
     helds: list[Held] = []
     for tensor in op.operands:
         have = lifter.out.held.get(tensor)
@@ -57,7 +61,39 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     mesh, scale = _passes(lifter, op, helds)
     (made,) = lifter.emit(op, [h.base for h in helds])
     free = frozenset.intersection(*(h.free for h in helds))
+    if odd:
+        free = frozenset()
     return [replace(want, base=made, mesh=mesh, scale=scale, free=free)]
+
+
+def placed_by_rank(lifter: Lifter, op: Op, want: Held, firm: Sequence[Held], odd: Sequence[int]) -> Held:
+    """Where numbers of the ranks (`its first column and up`) meet values that fit any placement: dims of these lie in
+    the blocks that the numbers say."""
+    free = frozenset.intersection(*(h.free for h in firm))
+    known = next((n for n in odd if lifter.numbers(op.operands[n]) is not None), None)
+    if not free or known is None or not want.aligned or want.along is not None:
+        return want
+    values = lifter.numbers(op.operands[known]) or {}
+    varying = lifter.grid.varying(values)
+    for d in sorted(free):
+        for order in permutations(varying) if len(varying) <= 4 else ():
+            if all(isinstance(want.mesh[p], Repl) for p in order):
+                wide = spread(lifter, want, d, order)
+                if lifter.refit(op.operands[known], wide) is not None:
+                    return wide
+    return want
+
+
+def spread(lifter: Lifter, want: Held, dim: int, order: Sequence[int]) -> Held:
+    """The placement with a dim so many times larger, in blocks over these positions (major first)."""
+    block = want.base.shape[dim]
+    size = block * prod(lifter.grid.sizes[p] for p in order)
+    mesh, stride = list(want.mesh), size
+    for p in order:
+        stride //= lifter.grid.sizes[p]
+        mesh[p] = Digit(dim, stride, lifter.grid.sizes[p])
+    shape = tuple(size if d == dim else n for d, n in enumerate(want.base.shape))
+    return replace(want, base=Tensor(want.base.dtype, shape), mesh=tuple(mesh))
 
 
 def _lies(have: Held, want: Held) -> bool:
@@ -103,9 +139,9 @@ def _passes(lifter: Lifter, op: Op, helds: Sequence[Held]) -> tuple[tuple[Entry,
         assert isinstance(entry, Pending)
         kinds = {e.reducer for e in at if isinstance(e, Pending)}
         others = [op.operands[n] for n in range(len(at)) if n not in waiting]
-        if len(kinds) == 1 and not others and (op.kind in TOGETHER.get(entry.reducer, ()) or len(at) == 1 and (
-            op.kind in ALONE and entry.reducer == "sum" or op.kind in MONOTONE and entry.reducer in ("max", "min")
-        )):  # fmt: skip
+        if len(kinds) == 1 and not others and (op.kind in TOGETHER.get(entry.reducer, ()) or (len(at) == 1 and (
+            (op.kind in ALONE and entry.reducer == "sum") or (op.kind in MONOTONE and entry.reducer in ("max", "min"))
+        ))):  # fmt: skip
             mesh[p] = entry
             continue
         if len(kinds) == 1 and _alone(op, entry.reducer, waiting):
@@ -138,8 +174,8 @@ def _unreduced(lifter: Lifter, op: Op, p: int, entry: Pending, waiting: Sequence
     """The violation of an op that reads what is still to be reduced."""
     axis = lifter.grid.positions[p][0]
     names = " and ".join(f"`{op.operands[n].name}`" for n in waiting)
-    (probe,) = lifter.emit(op, [h.base for h in helds])
-    made = lifter.base.ops[-1] if lifter.base.ops and probe in lifter.base.ops[-1].results else None
+    lifter.emit(op, [h.base for h in helds])
+    made = lifter.base.ops[-1]
     holds = f"{names} is still a part of a {entry.reducer} over {axis}"
     if op.kind == "multiply" and len(waiting) == 2:
         return Stop("product-of-unreduced", f"{names} are both still parts of a {entry.reducer} over {axis}", made)
@@ -162,7 +198,8 @@ def _scale(op: Op, scales: Sequence[Fraction], helds: Sequence[Held]) -> Fractio
     if op.kind == "select" and scales[1] == scales[2] and scales[0] == 1:
         return scales[1]
     n = next(n for n, scale in enumerate(scales) if scale != 1)
-    raise Stop("multiple", f"`{op.operands[n].name}` is {scales[n]} times a value of one device: {_why_multiple(scales[n])}")
+    why = _why_multiple(scales[n])
+    raise Stop("multiple", f"`{op.operands[n].name}` is {scales[n]} times a value of one device: {why}")
 
 
 def _why_multiple(scale: Fraction) -> str:

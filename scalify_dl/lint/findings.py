@@ -61,7 +61,7 @@ def judged(
     stops = [stop for stop in lifted.stops if stop.op in alive]
     placed = {d for d, _, verdict, _ in analysis.rows("output_verdict") if verdict == "PROVED"}
     open_ends = [e for e in ends if e.held is not None and ids[e.port.tensor] not in placed]
-    run = Run(analysis, layouts)
+    run = Run(analysis)
     rows: dict[str, list[Row]] = defaultdict(list)
     for op in alive:
         rows["lint_op"].append((op_ids[op], op.kind, int(computes(op))))
@@ -72,20 +72,26 @@ def judged(
         rows["supposed"].append((d, b))
         if (held.free and held.calm) or tensor in lifted.fixed:
             rows["fits_any"].append((d,))
-        text = layouts.get((d, b))
+        found = layouts.get((d, b))
         parts = held.along is not None and _by_parts(analysis, d, b)
-        if text is not None or parts:
+        if found is not None or parts:
             rows["proved"].append((d, b))
-        if text is not None:
-            rows["entry"] += [(d, *entry) for entry in _entries(text)]
-            scale = Layout.parse(text).scale
+        if found is not None:
+            rows["entry"] += [(d, *entry) for entry in _entries(found)]
+            scale = Layout.parse(found).scale
             rows["times"].append((d, scale.numerator, scale.denominator))
     rows["of_rank"] = [(ids[t],) for t in (*lifted.ranked, *lifted.mixed)]
     rows["stopped"] = [(op_ids[stop.op], stop.kind) for stop in stops]
-    rows["contradicted"] = [(op_ids[s.op],) for s in stops if s.kind != "lemma" and run.contradicts(*_claim(s, lifted, ids))]
+    named = [stop for stop in stops if stop.kind != "lemma"]
+    for stop in named:
+        counterparts = _counterparts(stop, lifted, ids)
+        operands = [ids[t] for t in stop.op.operands]
+        if counterparts and all(run.contradicts(ids[stop.op.results[0]], c, operands) for c in counterparts):
+            rows["contradicted"].append((op_ids[stop.op],))
     rows["boundary"] = [(ids[end.port.tensor],) for end in ends]
     rows["placed"] = [(d,) for d in placed]
-    rows["differs"] = [(d,) for d in run.different([(ids[e.port.tensor], ids[e.held.base]) for e in open_ends if e.held])]
+    asked = [(ids[end.port.tensor], ids[end.held.base]) for end in open_ends if end.held is not None]
+    rows["differs"] = [(d,) for d in run.different(asked)]
     rows["guess"] = [(ids[port.tensor],) for port in start.guessed if port.tensor in used]
     program = _rules().fresh()
     for relation, facts in rows.items():
@@ -108,12 +114,12 @@ def _entries(text: str) -> Iterable[tuple[str, str, int]]:
                 yield axis, entry.reducer, -1
 
 
-def _claim(stop: Stopped, lifted: Lifted, ids: dict[Tensor, str]) -> tuple[str, list[str]]:
-    """The result of an op that stopped, and the values of one device that it could be."""
-    result = ids[stop.op.results[0]]
+def _counterparts(stop: Stopped, lifted: Lifted, ids: dict[Tensor, str]) -> list[str]:
+    """The values of one device that the result of an op that stopped could be: what the op makes of the whole values,
+    or, of one that moves values, the value itself."""
     if stop.probe is not None:
-        return result, [ids[t] for t in stop.probe.results if t in ids]
-    return result, [ids[lifted.held[t].base] for t in stop.op.operands[:1] if t in lifted.held]
+        return [ids[t] for t in stop.probe.results[:1] if t in ids]
+    return [ids[lifted.held[t].base] for t in stop.op.operands[:1] if t in lifted.held]
 
 
 def _result(
@@ -171,7 +177,7 @@ def _result(
 def _assumptions(analysis: Analysis) -> list[tuple[str, str, str]]:
     view = analysis.view
     rows = {(view.name(t), text, why) for t, text, why in view.results("assumption")}
-    return sorted(row for row in rows if row[2] not in ("given", "annotation", "name") or not row[1].startswith("corresponds"))
+    return sorted(row for row in rows if row[2] not in ("given", "annotation", "name"))
 
 
 def _lines(op: Op) -> tuple[str, ...]:

@@ -7,10 +7,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import permutations
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 from scalify_dl.ir.mesh import Mesh
@@ -84,6 +87,16 @@ class Grid:
             if all(starts[rank] == block * self.number(at, order) for rank, at in enumerate(self.coordinates)):
                 return order
         return None
+
+    def varying(self, values: Mapping[int, np.ndarray[Any, Any]]) -> list[int]:
+        """The positions on which values of ranks depend."""
+        at = {coordinates: rank for rank, coordinates in enumerate(self.coordinates)}
+        found = []
+        for p in range(len(self.sizes)):
+            firsts = {rank: at[(*c[:p], 0, *c[p + 1 :])] for rank, c in enumerate(self.coordinates)}
+            if any(not np.array_equal(values[rank], values[first]) for rank, first in firsts.items()):
+                found.append(p)
+        return found
 
     def number(self, at: Sequence[int], order: Iterable[int]) -> int:
         """Coordinates at these positions as one number."""

@@ -25,10 +25,10 @@ def gather(lifter: Lifter, op: Op) -> Sequence[Held | None]:
 
         masked_read(lifter, op, table, split)
         return [None]
-    return [read_rows(lifter, op, table, lifter.held(op.operands[1]), list(start), list(batching))]
+    return [read_rows(lifter, op, table, lifter.held(op.operands[1]), list(batching))]
 
 
-def read_rows(lifter: Lifter, op: Op, table: Held, ids: Held, start: list[int], batching: list[int]) -> Held:
+def read_rows(lifter: Lifter, op: Op, table: Held, ids: Held, batching: list[int]) -> Held:
     """A gather of which the table's indexed dims are whole (or will be, in the baseline)."""
     if not table.aligned or not ids.aligned or table.along is not None or ids.along is not None:
         raise Stop("lemma", "an operand lies in another order than its dims")
@@ -87,11 +87,13 @@ def dynamic_slice(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     x = lifter.held(operand)
     sizes = list(op.numbers["sizes"])
     cut = [d for d, size in enumerate(sizes) if size != operand.shape[d]]
-    own = [d for d in cut if (known := lifter.numbers(starts[d])) is not None and len({int(v) for v in known.values()}) > 1]
-    for d in own:
+    own = []
+    for d in cut:
         known = lifter.numbers(starts[d]) or {}
-        at = [int(known[rank]) for rank in range(lifter.grid.mesh.size)]
-        x = own_block(lifter, x, d, at, sizes[d], operand.name)
+        at = [int(known[rank]) for rank in sorted(known)]
+        if len(set(at)) > 1:
+            own.append(d)
+            x = own_block(lifter, x, d, at, sizes[d], operand.name)
     rest = [d for d in cut if d not in own]
     if not rest:
         return [x]

@@ -19,7 +19,6 @@ from scalify_dl.facts.validate import check_meaning
 from scalify_dl.finding import Finding
 from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Graph, Op, Port, Tensor
-from scalify_dl.ir.layout import Layout
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.shapes import check
 from scalify_dl.ir.vocabulary import COLLECTIVES
@@ -121,13 +120,14 @@ def _lifted(dist: Graph, mesh: Mesh, grid: Grid, relations: Relations) -> tuple[
         start = given(dist, mesh, relations)
         lifted = Lifter(grid, start.base, start.held, choices).run(dist)
         ends = boundaries(dist, lifted, grid, relations)
-        wrong = sum(end.held is None or (end.held.layout(grid) != Layout.parse(end.wanted) if end.wanted else True) for end in ends)
+        wrong = sum(end.held is None or str(end.held.layout(grid)) != end.wanted for end in ends)
         score = (len(lifted.stops), wrong)
         if best is None or score < best[0]:
             best = (score, start, lifted)
         if score == (0, 0):
             break
-        queue += [choices | {op: n} for op, count in lifted.open_choices.items() if op not in choices for n in range(1, count)]
+        more = [(sort, n) for sort, count in lifted.open_choices.items() for n in range(1, count)]
+        queue += [choices | {sort: n} for sort, n in more if sort not in choices]
     assert best is not None
     return best[1], best[2]
 

@@ -95,7 +95,7 @@ class Lifted:
 
 
 class Lifter:
-    """One lift of a program, from what its inputs hold. `choices` says which way a sort of ops is read, the first if not."""
+    """One lift of a program from what its inputs hold; `choices` says which way sorts of ops are read."""
 
     def __init__(
         self, grid: Grid, base: Graph, inputs: Mapping[Tensor, Held], choices: Mapping[object, int] | None = None
@@ -129,7 +129,8 @@ class Lifter:
             try:
                 self._op(op)
             except Stop as stop:
-                self.out.stops.append(Stopped(op, stop.kind, stop.text, stop.probe))
+                probe = stop.probe or self._probe(op)
+                self.out.stops.append(Stopped(op, stop.kind, stop.text, probe))
             except InputError as error:
                 self.out.stops.append(Stopped(op, "lemma", f"it is not lifted: {error.message}"))
         return self.out
@@ -137,6 +138,8 @@ class Lifter:
     def _op(self, op: Op) -> None:
         if len(op.operands) == 1 and op.kind in MOVING and self._moved(op):
             return
+        if op.kind not in ELEMENTWISE:
+            self._unmasked(op)
         for result, held in zip(op.results, LIFTING.get(op.kind, as_it_is)(self, op), strict=True):
             if held is None:
                 self.out.mixed[result] = self.integers(op) if op.kind in ELEMENTWISE else None
@@ -145,6 +148,22 @@ class Lifter:
             if held.along is None and local != result.shape:
                 raise Stop("lemma", f"it is {result.type}, what was lifted is {list(local)} on every rank")
             self.out.held[result] = held
+
+    def _unmasked(self, op: Op) -> None:
+        from .masked import unmasked
+
+        unmasked(self, op)
+
+    def _probe(self, op: Op) -> Op | None:
+        """The op on what the operands hold, where their shapes allow it."""
+        helds = [self.out.held.get(t) for t in op.operands]
+        if op.kind in COLLECTIVES or op.kind not in LIFTING or not all(helds):
+            return None
+        try:
+            self.emit(op, [h.base for h in helds if h is not None])
+        except (Stop, InputError):
+            return None
+        return self.base.ops[-1]
 
     def _moved(self, op: Op) -> bool:
         """Whether a value is moved of which is known what stands behind it; then it stands behind the result, too."""
@@ -225,7 +244,7 @@ class Lifter:
             for rank in range(self.grid.mesh.size):
                 call = Call(numeric, rank, [declared], False, 0)
                 found[rank] = np.asarray(meaning(call, [x[rank] for x in known])[0])
-        except Exception:  # noqa: BLE001  (what cannot be computed is not known)
+        except Exception:
             return None
         return found
 

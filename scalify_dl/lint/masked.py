@@ -15,7 +15,7 @@ from scalify_dl.ir.graph import Op
 from scalify_dl.ir.layout import Entry, Pending, Repl
 
 from .held import Held, whole_dims
-from .lift import Lifter, Stop
+from .lift import MOVING, Lifter, Stop
 from .refit import splat_of
 
 
@@ -30,7 +30,18 @@ def masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     zero = any((s := splat_of(lifter, t)) is not None and s.rational == 0 for t in op.operands)
     if not more and (op.kind == "multiply" or (op.kind == "select" and zero and op.operands[0] != part)):
         return [held]
-    raise Stop("lemma", f"`{part.name}` is read under a mask of the rank, and nothing is known of what `{op.kind}` does")
+    raise Stop("lemma", f"`{part.name}` is read under a mask of the rank: nothing is known of this `{op.kind}`")
+
+
+def unmasked(lifter: Lifter, op: Op) -> None:
+    """Stop where a read of a block of a table is used before it is masked."""
+    for tensor in op.operands:
+        if tensor in lifter.out.reads and op.kind not in MOVING:
+            held = lifter.out.reads[tensor]
+            probe = next(made for made in lifter.base.ops if held.base in made.results)
+            axes = ", ".join(lifter.grid.axes_of(held.pending))
+            text = f"`{tensor.name}` is read of the ranks' blocks of a table over {axes}, and not masked"
+            raise Stop("unmasked", text, probe)
 
 
 def masked_read(lifter: Lifter, op: Op, table: Held, split: Sequence[int]) -> None:
@@ -51,7 +62,7 @@ def masked_read(lifter: Lifter, op: Op, table: Held, split: Sequence[int]) -> No
     full = whole_dims(table.base.shape)
     local = tuple(full[d] if d in split else s for d, s in enumerate(table.local))
     found = read_rows(lifter, op, replace(table, mesh=tuple(sizes), local=local), ids,
-                      list(op.numbers["start_index_map"]), list(op.numbers.get("operand_batching_dims", [])))  # fmt: skip
+                      list(op.numbers.get("operand_batching_dims", [])))  # fmt: skip
     mesh = list(found.mesh)
     for p in positions:
         if not isinstance(mesh[p], Repl):

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
+
+import numpy as np
 
 from scalify_dl.errors import InputError
-from scalify_dl.oracle import load_program, relations, run_trial
+from scalify_dl.ir.layout import Layout
+from scalify_dl.oracle import Trial, load_program, relations, run_trial, shrink
+from scalify_dl.oracle.compare import check, default_layouts
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
-from scalify_dl.oracle.readings import Readings
-from scalify_dl.oracle.shrink import shrink
+from scalify_dl.oracle.program import Shard
 from scalify_dl.oracle.shrink.extents import Conflict
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.refute.refute import refute
+
+TOLERANCE = 1e-9
+LAYOUTS = 256
+"""So many placements of one value are compared."""
 
 
 class Run:
     """A run on random inputs, when it is first asked for."""
 
-    def __init__(self, analysis: Analysis, layouts: dict[tuple[str, str], str]) -> None:
+    def __init__(self, analysis: Analysis) -> None:
         self.analysis = analysis
-        self.layouts = layouts
 
     @cached_property
-    def readings(self) -> Readings | None:
-        """What every value of the run is of the lift's; None where the program cannot be run."""
+    def trial(self) -> tuple[Trial, list[Shard]] | None:
+        """All values of a run, and the correspondences that the rules proved, at its sizes; None where the program
+        cannot be run, or only with invented values."""
         try:
             program = load_program(self.analysis.facts.tables)
             rows = relations(self.analysis.rows("corr"))
@@ -34,28 +42,43 @@ class Run:
                 small = shrink(program, rows, 2)
                 rows = [r for row in rows if (r := small.relation(row)) is not None]
                 program = small.program
-            every = {role: [t for g in program.top(role) for t in (*g.inputs, *(r for op in g.ops for r in op.results))]
-                     for role in ("base", "dist")}  # fmt: skip
+            every = {
+                role: [t for g in program.top(role) for t in (*g.inputs, *(r for op in g.ops for r in op.results))]
+                for role in ("base", "dist")
+            }
             trial = run_trial(program, 1, "reals", keep_base=every["base"], keep_dist=every["dist"], relations=rows)
         except (Unsupported, Deadlock, Conflict, InputError, MemoryError):
             return None
-        return Readings(trial, rows)
+        return None if trial.unplaced or trial.unpaired else (trial, rows)
 
-    def contradicts(self, value: str, counterparts: Sequence[str]) -> bool:
-        """Whether a distributed value is none of these, in no placement and no parts of a sum."""
-        readings = self.readings
-        if readings is None or value not in readings.trial.distributed:
+    def contradicts(self, value: str, counterpart: str, operands: Sequence[str]) -> bool:
+        """Whether a distributed value is not the counterpart, in any placement in blocks or any that operands have,
+        nor its parts of a reduction."""
+        if self.trial is None:
             return False
-        if readings.trial.unplaced or readings.trial.unpaired:
+        trial, rows = self.trial
+        base, dist = trial.baseline.get(counterpart), trial.distributed.get(value)
+        if base is None or dist is None:
             return False
-        known = [b for b in counterparts if b in readings.trial.baseline]
-        found = readings.of(value)
-        return not any(r.scale == 1 and self._same(r.base, b, readings) for r in found for b in known)
+        if any(bool(np.isnan(x).any()) for x in (base, *dist.values()) if x.dtype.kind == "f"):
+            return False
+        local = next(iter(dist.values()))
+        for layout in self._layouts(base.shape, local.shape, rows, operands):
+            try:
+                if check(base, (), dist, (), layout, trial.program.coords, TOLERANCE) is None:
+                    return False
+            except (ValueError, IndexError, InputError):
+                continue
+        return True
 
-    @staticmethod
-    def _same(one: str, other: str, readings: Readings) -> bool:
-        x, y = readings.trial.baseline[one], readings.trial.baseline[other]
-        return one == other or (x.shape == y.shape and bool((x == y).all()))
+    def _layouts(
+        self, base: Sequence[int], local: Sequence[int], rows: Sequence[Shard], operands: Sequence[str]
+    ) -> Iterator[Layout]:
+        assert self.trial is not None
+        mesh = self.trial[0].program.mesh
+        yield from {str(row.layout): row.layout for row in rows if row.dist in operands}.values()
+        for pending in (None, "sum", "max", "min"):
+            yield from islice(default_layouts(base, local, mesh, pending), LAYOUTS)
 
     def different(self, outputs: Sequence[tuple[str, str]]) -> list[str]:
         """The outputs among these of which a run shows that they are not as they are asked for."""

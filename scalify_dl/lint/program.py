@@ -53,5 +53,7 @@ class Alone(Program):
 
 def placed(dims: Mapping[int, Axes] | None, pending: Mapping[str, str] | None) -> Placement:
     """A placement of texts."""
-    parts = {d: [AxisPart.parse(a) for a in ([axes] if isinstance(axes, str) else axes)] for d, axes in (dims or {}).items()}
+    parts = {}
+    for d, axes in (dims or {}).items():
+        parts[d] = [AxisPart.parse(axis) for axis in ([axes] if isinstance(axes, str) else axes)]
     return Placement(parts, pending or {})

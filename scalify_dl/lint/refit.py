@@ -145,8 +145,8 @@ def _index_vector(lifter: Lifter, whole: np.ndarray[Any, Any], tensor: Tensor, o
     for dim, size in enumerate(whole.shape):
         line = np.arange(size).reshape([-1 if d == dim else 1 for d in range(whole.ndim)])
         if bool((whole == line).all()):
-            made = lifter.base.add("iota", [], [(tensor.dtype, whole.shape)], name=op.name, numbers={"dimension": [dim]},
-                                   source=op.source)  # fmt: skip
+            kind, types = "iota", [(tensor.dtype, whole.shape)]
+            made = lifter.base.add(kind, [], types, name=op.name, numbers={"dimension": [dim]}, source=op.source)
             return made.result
     return None
 

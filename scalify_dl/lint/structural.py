@@ -258,10 +258,11 @@ def _sized(other: Held, mine: Held, dim: int) -> Tensor:
 def pad(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     """Of dims that no rank splits."""
     x, fill = lifter.held(op.operands[0]), lifter.held(op.operands[1])
-    padded = [d for d in range(len(op.operands[0].shape))
-              if (op.numbers["low"][d], op.numbers["high"][d], (op.numbers.get("interior") or [0] * 99)[d]) != (0, 0, 0)]  # fmt: skip
+    dims = range(len(op.operands[0].shape))
+    padded = [d for d in dims if any(op.numbers[key][d] for key in ("low", "high", "interior") if op.numbers.get(key))]
     _whole_dims(op, x, padded, "pads")
-    if x.pending and (splat_of(lifter, op.operands[1]) is None or splat_of(lifter, op.operands[1]).rational != 0):  # type: ignore[union-attr]
+    number = splat_of(lifter, op.operands[1])
+    if x.pending and (number is None or number.rational != 0):
         raise Stop("added-per-rank", f"`{op.operands[0].name}` is still to be reduced, and is padded by no zeros")
     (made,) = lifter.emit(op, [x.base, fill.base])
     local = tuple(tidy([Digit(d, 1, made.shape[d])]) if d in padded else digits for d, digits in enumerate(x.local))

@@ -1,0 +1,72 @@
+"""Right programs are well placed, wrong ones are not: each is confirmed on numbers of all ranks."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from scalify_dl.lint.judge import Result, lint_graph
+from scalify_dl.oracle import Search, find_counterexample, load_program
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.relations import Relations
+
+from . import programs_data, programs_tensor
+from .zoo import RIGHT, WRONG
+
+MADE = programs_data, programs_tensor
+"""Importing them enters their programs."""
+NOT_YET: dict[str, str] = {}
+"""Right programs of which lint does not know that they are well placed, and why."""
+ACCEPTED: dict[str, str] = {}
+"""Wrong programs that lint accepts: they compute something of one device, which is not what was meant."""
+UNDECIDED = {
+    "gathered_in_front_and_left_there": "an op along a dim of gathered blocks has a meaning, if another one",
+    "neighbour_instead_of_own": "blocks that go round may be those of a ring, of which nothing is lifted yet",
+    "dropout_of_blocks": "draws of ranks and of one device are not compared in numbers",
+}
+"""Wrong programs of which lint says that it does not know."""
+
+
+def linted(pair: Pair) -> Result:
+    """Lint of the distributed side alone."""
+    relations = Relations(inputs=tuple({r.key: r for r in pair.relations}.values()))
+    return lint_graph(pair.dist.graph, pair.mesh, relations)
+
+
+@cache
+def compared(name: str, right: bool) -> Search:
+    pair = (RIGHT if right else WRONG)[name](right)
+    return find_counterexample(load_program(pair.facts().tables), localise=False)
+
+
+@pytest.mark.parametrize("name", sorted(RIGHT))
+def test_a_right_program_is_right(name: str) -> None:
+    assert compared(name, True).status == "agrees"
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_a_wrong_program_is_wrong(name: str) -> None:
+    pair = WRONG[name](False)
+    try:
+        facts = pair.facts()
+    except Exception:
+        return
+    search = find_counterexample(load_program(facts.tables), localise=False)
+    assert search.status in ("refuted", "witness") or search.problems
+
+
+@pytest.mark.parametrize("name", sorted(RIGHT))
+def test_a_right_program_is_well_placed(name: str) -> None:
+    result = linted(RIGHT[name](True))
+    assert result.verdict is (Verdict.UNKNOWN if name in NOT_YET else Verdict.PROVED), (result.findings, result.missing)
+
+
+@pytest.mark.parametrize("name", sorted(WRONG))
+def test_a_wrong_program_is_not(name: str) -> None:
+    result = linted(WRONG[name](False))
+    wanted = Verdict.PROVED if name in ACCEPTED else Verdict.UNKNOWN if name in UNDECIDED else Verdict.REFUTED
+    assert result.verdict is wanted, (result.findings, result.missing)
+    if wanted is Verdict.REFUTED:
+        assert any(finding.level == "error" and finding.source for finding in result.findings)
