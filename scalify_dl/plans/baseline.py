@@ -19,12 +19,12 @@ SHAPE_ONLY = frozenset({"create_mask"})
 
 @dataclass
 class Baseline:
-    """The program, its inputs by name, and what is checked: the loss, and gradients by the names of their weights."""
+    """The program, its inputs by name, and what is checked: losses and gradients, by the names of tensors and weights."""
 
     program: Program
     inputs: dict[str, Tensor] = field(default_factory=dict)
     gradients: dict[str, Tensor] = field(default_factory=dict)
-    loss: Tensor | None = None
+    losses: dict[str, Tensor] = field(default_factory=dict)
     opaque: dict[str, str] = field(default_factory=dict)
     """Kinds without a meaning → what is missing."""
 
@@ -61,13 +61,39 @@ def baseline(side: Side, program: Program, file: Path) -> Baseline:
                 raise side.tables.error("op", op.line - 1, f"`{op.id}`: {problem}") from None
             name_ops(program, count, op, [Frame(str(file), op.line, op.name)])
             values |= dict(zip(op.makes, results, strict=True))
-    for tensor, value in values.items():
-        full, tid = side.full(tensor), side.values[tensor].tid
-        if tid in side.weight_of:
-            out.gradients[side.named(side.weight_of[tid])] = value
-        elif full.loss and not full.gradient:
-            out.loss = value
+    _outputs(side, out, values)
     return out
+
+
+def _outputs(side: Side, out: Baseline, values: dict[str, Tensor]) -> None:
+    """Losses, and the gradients of weights: what nothing makes more of. InputError where one has several values."""
+    further = {x: op for op in side.ops.values() for x in op.reads if any(_same(side, x, y) for y in op.makes)}
+    for op in side.ops.values():
+        for tensor in op.makes:
+            full, tid = side.full(tensor), side.values[tensor].tid
+            if tensor in further:
+                continue
+            if tid in side.weight_of:
+                found, name, what = out.gradients, side.named(side.weight_of[tid]), "gradient"
+            elif full.loss and not full.gradient:
+                found, name, what = out.losses, full.name, "loss"
+            else:
+                continue
+            if name in found:
+                raise side.tables.error(
+                    "op", op.line - 1, f"`{op.id}` makes a second {what} `{name}`",
+                    expected="one: the sum of what several ops make of it, losses by different names",
+                )  # fmt: skip
+            found[name] = values[tensor]
+
+
+def _same(side: Side, x: str, y: str) -> bool:
+    """Whether two tensors are a loss, or a gradient of one weight."""
+    one, other = side.full(x), side.full(y)
+    weight = side.weight_of.get(side.values[x].tid)
+    if weight is not None:
+        return side.weight_of.get(side.values[y].tid) == weight
+    return one == other and one.loss and not one.gradient
 
 
 def _rows(side: Side) -> dict[str, tuple[int, int]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from math import prod
 
 from scalify_dl.ir.graph import Tensor
 
@@ -42,8 +43,8 @@ class Conclusion:
         self._sums: dict[str, Tensor] = {}
 
     def run(self) -> Outputs:
-        """The loss, then gradients in the order of the baseline."""
-        self._loss()
+        """Losses, then gradients in the order of the baseline."""
+        self._losses()
         found: dict[str, list[tuple[Tensor, dict[int, tuple[str, ...]]]]] = defaultdict(list)
         for slot in self._finals():
             start = len(self.dist.graph.ops)
@@ -67,7 +68,13 @@ class Conclusion:
         dims: dict[int, tuple[str, ...]] | None = None,
         pending: dict[str, str] | None = None,
     ) -> None:
-        if value in self.out.tensors:
+        if (name, value) in zip(self.out.names, self.out.tensors, strict=True):
+            return
+        sizes = {axis: self.world.mesh.axis_size(axis) for axes in (dims or {}).values() for axis in axes}
+        cuts = [prod(sizes[axis] for axis in (dims or {}).get(d, ())) for d in range(len(base.shape))]
+        if [n * ways for n, ways in zip(value.shape, cuts, strict=False)] != list(base.shape):
+            text = f"ranks have {list(value.shape)} of it, the single-device step {list(base.shape)}"
+            self.out.missing.append((name, text))
             return
         self.folded.pair.base.output(base)
         self.dist.output(value)
@@ -77,30 +84,55 @@ class Conclusion:
 
     # ---- the loss
 
-    def _loss(self) -> None:
-        base = self.folded.base.loss
-        if base is None:
-            return
-        held: dict[int, dict[Unit, tuple[int, str]]] = defaultdict(dict)
-        for tensor, (op, _) in self.fold.traits.makers.items():
-            full = self.plan.full(tensor)
-            if full.loss and not full.gradient and not self.fold.slots.of[op.id].step:
-                stage, unit = self.world.stage(op.rank), self.world.unit(op.rank, self.fold.slots.mb[op.id])
-                version = self.plan.values[tensor].version
-                held[stage][unit] = max(held[stage].get(unit, (version, tensor)), (version, tensor))
-        pending = {axis: "sum" for axis, size in self.world.mesh.axes if axis in (DP, BLOCK, MB) and size > 1}
-        for stage in sorted({0, self.world.stages - 1, *held}):
-            absent = [unit for unit in self.world.units if unit not in held[stage]]
-            if absent:
-                ranks = sorted({self.world.rank_at[d, stage, t] for d, _, t in absent})
-                self.out.missing.append((LOSS, f"the loss does not reach rank {', '.join(map(str, ranks))}"))
+    def _losses(self) -> None:
+        """Every loss, on the first and the last stage and wherever it is."""
+        wanted = self.folded.base.losses
+        held = self._held()
+        if len(wanted) == 1 and len(held) == 1:  # one on either side: what they are called does not matter
+            held = dict(zip(wanted, held.values(), strict=True))
+        for name in held.keys() - wanted.keys():
+            self.out.missing.append((name, "the single-device step has no such loss"))
+        for name, base in wanted.items():
+            called = LOSS if len(wanted) == 1 else name
+            stages = held.get(name, {})
+            for stage in sorted({0, self.world.stages - 1, *stages}):
+                self._loss(called, base, stage, stages.get(stage, {}))
+
+    def _held(self) -> dict[str, dict[int, dict[Unit, list[str]]]]:
+        """Loss → stage → unit → its tensors of which nothing is made further, as they are made."""
+        plan, makers, slots = self.plan, self.fold.traits.makers, self.fold.slots
+        further: dict[str, set[str]] = defaultdict(set)
+        for tensor, (op, _) in makers.items():
+            for x in op.reads:
+                further[x].add(plan.part(tensor).full)
+        held: dict[str, dict[int, dict[Unit, list[str]]]] = {}
+        for tensor, (op, _) in sorted(makers.items(), key=lambda made: (made[1][0].seq, made[1][1])):
+            full, own = plan.full(tensor), plan.part(tensor).full
+            if not full.loss or full.gradient or own in further[tensor]:
                 continue
-            column = {unit: self.fold.maker(tensor) for unit, (_, tensor) in held[stage].items()}
+            if slots.of[op.id].step:
+                raise NotFolded(f"`{full.name}` is a loss of the whole step", op.id)
+            stage, unit = self.world.stage(op.rank), self.world.unit(op.rank, slots.mb[op.id])
+            held.setdefault(full.name, {}).setdefault(stage, {}).setdefault(unit, []).append(tensor)
+        return held
+
+    def _loss(self, name: str, base: Tensor, stage: int, held: dict[Unit, list[str]]) -> None:
+        pending = {axis: "sum" for axis, size in self.world.mesh.axes if axis in (DP, BLOCK, MB) and size > 1}
+        absent = [unit for unit in self.world.units if unit not in held]
+        if absent:
+            ranks = sorted({self.world.rank_at[d, stage, t] for d, _, t in absent})
+            self.out.missing.append((name, f"the loss does not reach rank {', '.join(map(str, ranks))}"))
+            return
+        if len({len(tensors) for tensors in held.values()}) > 1:
+            self.out.missing.append((name, f"ranks of stage {stage} have it more or less often"))
+            return
+        for n in range(len(next(iter(held.values())))):
+            column = {unit: self.fold.maker(tensors[n]) for unit, tensors in held.items()}
             start = len(self.dist.graph.ops)
             value = self.folded.columns.value(column, self.folded.values)
-            some = self.fold.traits.makers[next(iter(held[stage].values()))[1]][0]
+            some = self.fold.traits.makers[next(iter(held.values()))[n]][0]
             self.fold._name(start, some)
-            self._give(LOSS, value, base, pending=pending)
+            self._give(name, value, base, pending=pending)
 
     # ---- gradients
 

@@ -94,8 +94,9 @@ def prepare(directory: Path) -> Prepared:
 
 
 def _expected(base: Side) -> list[str]:
+    losses = [full.name for full in base.fulls.values() if full.loss and not full.gradient]
     names = [base.named(weight) for weight in base.weight_of.values()]
-    return [LOSS, *dict.fromkeys(names)]
+    return [*(losses if len(losses) > 1 else [LOSS]), *dict.fromkeys(names)]
 
 
 def _facts(out: Prepared, folded: Folded) -> Facts:

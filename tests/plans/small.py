@@ -108,14 +108,18 @@ def whole(*shape: int) -> Spans:
     return [(0, n) for n in shape]
 
 
-def step(w: Writer, rank: int, mb: int, batch: int, t: int, tp: int, stage: int | None, peer: int | None) -> None:
-    """One micro-batch on one rank: both stages where `stage` is None (the single-device step), else one of them."""
+def step(
+    w: Writer, rank: int, mb: int, batch: int, t: int, tp: int, stage: int | None, peer: int | None,
+    losses: int = 1,
+) -> None:  # fmt: skip
+    """One micro-batch on one rank: both stages where `stage` is None (the single-device step), else one of them. A
+    second loss is the sum of what the second stage gets."""
     b, h = batch, HIDDEN // tp
     cut = [(t * h, (t + 1) * h)]
     end = f"@{t}" if tp > 1 else ""
 
     def value(name: str, spans: Spans, shape: Spans, tid: str = "", addend: tuple[int, int] = (0, 1)) -> str:
-        w.full(name, shape, gradient=name.startswith("d"), loss=name in ("loss", "dloss"))
+        w.full(name, shape, gradient=name.startswith("d"), loss="loss" in name)
         return w.tensor(rank, mb, w.part(tid or name, name, spans, addend))
 
     def weight(name: str, spans: Spans) -> str:
@@ -160,15 +164,23 @@ def step(w: Writer, rank: int, mb: int, batch: int, t: int, tp: int, stage: int 
         one = w.tensor(rank, mb, w.part("dloss", "dloss", whole(1)), 0, given=True)
         w.op(rank, mb, 7, "linear", [y, w3], [z], attributes={"bias": None})
         w.op(rank, mb, 8, "sum", [z], [loss])
+        if losses > 1:
+            w.op(rank, mb, 16, "sum", [y], [value("loss2", whole(1), whole(1))])
         w.op(rank, mb, 9, "sum", [one, z], [dz], "bw")
         w.op(rank, mb, 10, "linear", [dz, y, w3], [dy, gradient("w3", whole(OUT, IN))], "bw", attributes={"bias": None})
         if peer is not None:
             w.op(rank, mb, 11, "MovePrim", [dy], [w.tensor(-1 - rank, mb, "dy", 0)], "-", move=(rank, peer))
             w.op(rank, mb, 15, "MovePrim", [loss], [w.tensor(-1 - rank, mb, "loss", 0)], "-", move=(rank, peer))
+        if peer is not None and losses > 1:
+            w.op(rank, mb, 17, "MovePrim", [f"p.r{rank}.m{mb}.loss2.v1"], [w.tensor(-1 - rank, mb, "loss2", 0)], "-",
+                 move=(rank, peer))  # fmt: skip
     if stage in (None, 0):
         if peer is not None:
             w.op(rank, mb, 11, "MovePrim", [w.tensor(-1 - peer, mb, "dy", 0)], [dy], "-", move=(peer, rank))
             w.op(rank, mb, 15, "MovePrim", [w.tensor(-1 - peer, mb, "loss", 0)], [loss], "-", move=(peer, rank))
+        if peer is not None and losses > 1:
+            loss2 = value("loss2", whole(1), whole(1))
+            w.op(rank, mb, 17, "MovePrim", [w.tensor(-1 - peer, mb, "loss2", 0)], [loss2], "-", move=(peer, rank))
         da = value("da", [(0, b), *cut], whole(b, HIDDEN), "da" + end)
         dh = value("dh", [(0, b), *cut], whole(b, HIDDEN), "dh" + end)
         dw1, dw2 = gradient("w1", [*cut, (0, IN)]), gradient("w2", [(0, IN), *cut])
@@ -192,12 +204,12 @@ def finish(w: Writer, rank: int, mbs: int, copies: list[int]) -> None:
             w.rows["grad_of"].append((w.side, tid, weight))
 
 
-def write_small(directory: Path, *, dp: int = 2, mbs: int = 2, unit: bool = False) -> Path:
+def write_small(directory: Path, *, dp: int = 2, mbs: int = 2, unit: bool = False, losses: int = 1) -> Path:
     """Writes both sides; the directory."""
     tp, pp = 2, 2
     base = Writer("s", world(1, 1, 1, 1, 1))
     base.rows["mesh"] = [("s", 0, 0, 0, 0)]
-    step(base, 0, 0, BATCH, 0, 1, None, None)
+    step(base, 0, 0, BATCH, 0, 1, None, None, losses)
     for name in WEIGHTS:
         base.rows["grad_of"].append(("s", f"d{name}", name))
     base.write(directory)
@@ -210,7 +222,7 @@ def write_small(directory: Path, *, dp: int = 2, mbs: int = 2, unit: bool = Fals
         d, s, t = rank // per, rank // tp % pp, rank % tp
         peer = rank + tp if s == 0 else rank - tp
         for mb in range(mbs):
-            step(plan, rank, mb, BATCH // dp // mbs, t, tp, s, peer)
+            step(plan, rank, mb, BATCH // dp // mbs, t, tp, s, peer, losses)
         finish(plan, rank, mbs, [(copy - (0 if unit else d)) * per + rank for copy in range(dp)])
     plan.write(directory)
     return directory
