@@ -19,7 +19,7 @@ SHAPE_ONLY = frozenset({"create_mask"})
 
 @dataclass
 class Baseline:
-    """The program, its inputs by name, and what is checked: losses and gradients, by the names of tensors and weights."""
+    """The program, its inputs by name, and what is checked: losses by name, gradients by the names of their weights."""
 
     program: Program
     inputs: dict[str, Tensor] = field(default_factory=dict)

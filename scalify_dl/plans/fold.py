@@ -22,7 +22,7 @@ from .lowering import lower, name_ops
 from .meanings import IllTyped, NoMeaning
 from .model import BROADCAST, LOADER, LOCAL, MOVE, Op, Side
 from .slots import Slot, Slots
-from .traits import RANGE, Traits, fixed, own_range
+from .traits import RANGE, Traits, fixed, ranged
 from .world import Unit, World
 
 
@@ -165,7 +165,7 @@ class Fold:
         traits = {
             trait: text
             for trait, text in fixed(self.plan, op).items()
-            if trait[1] not in RANGE or not own_range(self.plan, op)
+            if trait[1] not in RANGE or not ranged(self.plan, op)
         }
         return (
             op.kind,
@@ -190,7 +190,7 @@ class Fold:
         if op.kind in LOCAL or op.members:
             return [self._adapter(slot, op, operands[0], units)]
         numbers: dict[str, dict[int, int]] = {}
-        if own_range(self.plan, op) is not None and "start" in op.attributes:
+        if ranged(self.plan, op):
             numbers = {key: self._by_rank({u: int(slot.ops[u].attributes[key]) for u in units}) for key in RANGE}
             at = 1 if not op.backward else 2
             whole = all(

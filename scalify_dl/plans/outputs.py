@@ -46,12 +46,16 @@ class Conclusion:
         """Losses, then gradients in the order of the baseline."""
         self._losses()
         found: dict[str, list[tuple[Tensor, dict[int, tuple[str, ...]]]]] = defaultdict(list)
+        lacking = self._stages_with()
         for slot in self._finals():
             start = len(self.dist.graph.ops)
             name, value, dims = self._gradient(slot)
             self.fold._name(start, slot.some)
             found[name].append((value, dims))
+            lacking[name].discard(slot.stage)
         for name, base in self.folded.base.gradients.items():
+            if name in found and lacking[name]:
+                self.out.missing.append((name, f"stage {min(lacking[name])} reads it and has no gradient of it"))
             if name not in found:
                 self.out.missing.append((name, "no rank has its gradient at the end of the step"))
             for value, dims in found.get(name, ()):
@@ -59,6 +63,15 @@ class Conclusion:
         for name in found.keys() - self.folded.base.gradients.keys():
             self.out.missing.append((name, "the single-device step has no gradient of it"))
         return self.out
+
+    def _stages_with(self) -> dict[str, set[int]]:
+        """Weight → stages whose ops read it: each needs the gradient, or its copy becomes another one."""
+        found: dict[str, set[int]] = defaultdict(set)
+        for op in self.plan.ops.values():
+            for tensor in op.reads:
+                if self.plan.values[tensor].given:
+                    found[self.plan.full(tensor).name].add(self.world.stage(op.rank))
+        return found
 
     def _give(
         self,
@@ -72,7 +85,8 @@ class Conclusion:
             return
         sizes = {axis: self.world.mesh.axis_size(axis) for axes in (dims or {}).values() for axis in axes}
         cuts = [prod(sizes[axis] for axis in (dims or {}).get(d, ())) for d in range(len(base.shape))]
-        if [n * ways for n, ways in zip(value.shape, cuts, strict=False)] != list(base.shape):
+        whole = [n * ways for n, ways in zip(value.shape, cuts, strict=False)]
+        if len(value.shape) != len(base.shape) or whole != list(base.shape):
             text = f"ranks have {list(value.shape)} of it, the single-device step {list(base.shape)}"
             self.out.missing.append((name, text))
             return

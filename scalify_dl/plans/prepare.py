@@ -86,8 +86,12 @@ def prepare(directory: Path) -> Prepared:
                 out.findings.append(about(plan, [plan.ops[problem.op]], NOT_FOLDED, "difference", str(problem)))
             return out
         out.missing = outputs.missing
+        try:
+            out.facts = _facts(out, folded)
+        except InputError as problem:
+            out.notes.append(f"the program into which the plan was folded is malformed: {problem.message}")
+            return out
         out.in_time = concluded(judge(lower_plan(plan, named=False), settings("both")))
-        out.facts = _facts(out, folded)
         pairs = [(row[0], row[1]) for row in out.facts["expect"]]
         out.names = dict(zip(pairs, outputs.names, strict=True))
         return out

@@ -30,6 +30,12 @@ def own_range(plan: Side, op: Op) -> tuple[int, int] | None:
     return plan.part(op.reads[at]).spans[0]
 
 
+def ranged(plan: Side, op: Op) -> bool:
+    """Whether an op says by two numbers which rows of the model's table it reads."""
+    texts = [op.attributes.get(key, "") for key in RANGE]
+    return own_range(plan, op) is not None and all(text.lstrip("-").isdigit() for text in texts)
+
+
 def fixed(plan: Side, op: Op) -> dict[Trait, str]:
     """Traits that one op shows alone: attributes and constants."""
     found = {}

@@ -294,7 +294,8 @@ class _Ranks:
         rows, shape, side = self.rows, self.shape, self.rows.side
         written = 1 if shape.one_micro_batch else shape.nm
         self.mb = 0
-        for gradient, weight in self.step.gradients:
+        place = {name: n for n, name in enumerate(self.step.weights)}  # one order on all stages: they wait for others
+        for gradient, weight in sorted(self.step.gradients, key=lambda pair: place[pair[1].name]):
             if gradient.stage != self.s:
                 continue
             same = [(g, w) for g, w in self.step.gradients if w.name == weight.name]

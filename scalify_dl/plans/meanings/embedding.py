@@ -51,8 +51,14 @@ def is_whole(call: Call, table: Tensor) -> bool:
     return values is None or set(values.values()) == {1}
 
 
+def _indexed(ids: Tensor, table: Tensor) -> None:
+    if not ids.dtype.startswith(("s", "u")) or len(table.shape) != 2:
+        raise IllTyped(f"rows of {list(table.shape)} by ids of type {ids.dtype}")
+
+
 def looked_up(call: Call, ids: Tensor, table: Tensor) -> Tensor:
     """The rows of the ids."""
+    _indexed(ids, table)
     rows, inside = chosen(call, ids, table, is_whole(call, table))
     return cut(call, call.program.embedding(table, rows), inside)
 
@@ -60,6 +66,9 @@ def looked_up(call: Call, ids: Tensor, table: Tensor) -> Tensor:
 def added_up(call: Call, gradient: Tensor, ids: Tensor, table: Tensor) -> Tensor:
     """The gradient of the table: every row's gradients added up."""
     call.must(padding_idx="None")
+    _indexed(ids, table)
+    if tuple(gradient.shape) != (*ids.shape, table.shape[1]):
+        raise IllTyped(f"a gradient of shape {list(gradient.shape)} for rows of ids of shape {list(ids.shape)}")
     p = call.program
     rows, inside = chosen(call, ids, table, is_whole(call, table))
     rank = len(ids.shape)

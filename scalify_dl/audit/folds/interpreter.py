@@ -1,0 +1,234 @@
+"""Runs a plan as it stands: every rank its own program on numpy arrays, all copies, messages and collectives that wait.
+
+Nothing of the fold is used: no slots, no virtual ranks, no meanings. A message is the next one of its channel; a
+collective is the next one of its group, and all its members have to call the same.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.plans.model import BROADCAST, Op, Side
+
+from .kinds import Shape, Unknown, computed
+
+Array = np.ndarray[Any, Any]
+Place = tuple[int, int, int]
+
+
+class Stuck(Exception):
+    """The plan cannot run; the text says where."""
+
+
+class Run:
+    """All ranks of one side, the copies that are only meant included. `fulls`: tensors of the model by name."""
+
+    def __init__(self, side: Side, fulls: Mapping[str, Array]) -> None:
+        self.side, self.fulls = side, fulls
+        self.at: dict[int, Place] = {}
+        self.programs: dict[int, deque[tuple[Op, int]]] = {}
+        self.values: dict[int, dict[str, Array]] = defaultdict(dict)
+        self.channels: dict[tuple[object, ...], deque[Array]] = defaultdict(deque)
+        self.calls: dict[tuple[object, ...], dict[int, tuple[Op, Array]]] = defaultdict(dict)
+        self.counts: dict[tuple[object, ...], int] = defaultdict(int)
+        self.waits: dict[int, tuple[object, ...]] = {}
+        self.done: list[tuple[int, Op]] = []
+        written = 1 + max(d for d, _, _ in side.places.values())
+        shift = side.world["plan_ndevs"]
+        for program in side.programs():
+            for block in range(side.world["num_dp"] // written):
+                for op in program[:1]:
+                    d, s, t = side.places[op.rank]
+                    rank = op.rank + block * shift
+                    self.at[rank] = (d + block * written, s, t)
+                    self.programs[rank] = deque((one, block * shift) for one in program)
+
+    def finish(self) -> Run:
+        """Runs all programs to their ends."""
+        moved = True
+        while moved:
+            moved = False
+            for rank, program in self.programs.items():
+                while program and self._step(rank, *program[0]):
+                    self.done.append((rank, program.popleft()[0]))
+                    moved = True
+        for rank, program in self.programs.items():
+            if program:
+                raise Stuck(f"rank {rank} waits at {program[0][0].id}")
+        return self
+
+    # ---- what it gives
+
+    def gradients(self) -> Iterator[tuple[int, str, tuple[tuple[int, int], ...], Array]]:
+        """(rank, weight, its spans, gradient): what reducers make, or else what no sum adds further."""
+        reduced = {(rank, self.side.named(tid)) for rank, op in self.done for tid in op.weights}
+        read = {tensor for _, op in self.done for tensor in op.reads if op.kind == "local_grad_accumulation"}
+        for rank, op in self.done:
+            for tid in op.weights:
+                part = self.side.parts[tid]
+                yield rank, self.side.named(tid), part.spans, self.values[rank][op.makes[0]]
+            for tensor in op.makes if not op.weights else ():
+                weight = self.side.weight_of.get(self.side.values[tensor].tid)
+                if weight is None or tensor in read or (rank, self.side.named(weight)) in reduced:
+                    continue
+                yield rank, self.side.named(weight), self.side.parts[weight].spans, self.values[rank][tensor]
+
+    def losses(self) -> dict[str, dict[int, list[tuple[int, Array]]]]:
+        """Loss → rank → (micro-batch, value) of all that it holds and makes no other tensor of the loss of."""
+        held: dict[str, dict[int, list[tuple[int, Array]]]] = defaultdict(lambda: defaultdict(list))
+        for rank, op in self.done:
+            for tensor in op.makes:
+                full, value = self.side.full(tensor), self.side.values[tensor]
+                if full.loss and not full.gradient and value.rank >= 0 and tensor not in self._read_further:
+                    held[full.name][rank].append((value.mb, self.values[rank][tensor]))
+        return held
+
+    @cached_property
+    def _read_further(self) -> set[str]:
+        """Tensors that are made into another one of the same tensor of the model."""
+        part, values = self.side.part, self.side.values
+        return {
+            x for op in self.side.ops.values() for x in op.reads for made in op.makes
+            if values[made].rank >= 0 and part(made).full == part(x).full
+        }  # fmt: skip
+
+    # ---- how it runs
+
+    def _read(self, rank: int, op: Op, tensor: str) -> Array:
+        value = self.side.values[tensor]
+        if tensor in self.values[rank]:
+            return self.values[rank][tensor]
+        if not value.given:
+            raise Stuck(f"{op.id} reads {tensor}, which nobody made")
+        full, part = self.side.full(tensor), self.side.part(tensor)
+        if full.loss and full.gradient:
+            return np.ones(part.shape)
+        if full.name not in self.fulls:
+            raise Stuck(f"{op.id} reads {full.name}, which the single-device step has not")
+        return self.fulls[full.name][tuple(slice(lo, hi) for lo, hi in part.spans)]
+
+    def _step(self, rank: int, op: Op, shift: int) -> bool:
+        """Runs an op; False where it has to wait."""
+        if op.move is not None:
+            return self._message(rank, op, [end + shift for end in op.move])
+        if op.kind == BROADCAST and op.members:
+            members = [member + shift for member in op.members]
+            source = op.broadcast_from + shift
+            if rank == source:
+                sent = self._read(rank, op, op.reads[0])
+                for member in members:
+                    if member != rank:
+                        self.channels["broadcast", *members, member].append(sent)
+                self._make(rank, op, [sent] * len(op.makes))
+                return True
+            waiting = self.channels["broadcast", *members, rank]
+            if not waiting:
+                return False
+            self._make(rank, op, [waiting.popleft()])
+            return True
+        if op.kind == "dataloader":
+            for tensor in op.makes:
+                self.values[rank][tensor] = self._loaded(rank, op, tensor)
+            return True
+        if op.kind == "ChunkPrim":
+            members = op.members
+            if op.rank not in members or op.group is None:
+                raise Stuck(f"{op.id} is no member of its group")
+            own = self._read(rank, op, op.reads[0])
+            self._make(rank, op, [np.split(own, len(members), op.group[2])[members.index(op.rank)]])
+            return True
+        if op.members and op.kind != "IdentityPrim":
+            return self._collective(rank, op, 0 if op.kind == "reducer" else shift)
+        x = [self._read(rank, op, tensor) for tensor in op.reads]
+        read = [self.side.values[tensor].tid for tensor in op.reads]
+        weights = [self.side.weight_of.get(self.side.values[tensor].tid) for tensor in op.makes]
+        targets = [read.index(weight) if weight in read else None for weight in weights]
+        try:
+            self._make(rank, op, computed(op, x, self._shapes(op), targets))
+        except (ValueError, IndexError, KeyError) as error:
+            raise Stuck(f"{op.id}: {error}") from None
+        return True
+
+    def _message(self, rank: int, op: Op, ends: list[int]) -> bool:
+        if rank == ends[0] == ends[1] or rank not in ends:
+            raise Stuck(f"{op.id} is at neither end of its message")
+        if rank == ends[0]:
+            self.channels["move", *ends].append(self._read(rank, op, op.reads[0]))
+            return True
+        if not self.channels["move", *ends]:
+            return False
+        self._make(rank, op, [self.channels["move", *ends].popleft()])
+        return True
+
+    def _loaded(self, rank: int, op: Op, tensor: str) -> Array:
+        """The block of the batch of its copy and micro-batch, along the dim that is cut."""
+        whole, part = self.fulls[self.side.full(tensor).name], self.side.part(tensor)
+        cut = [d for d, (n, m) in enumerate(zip(whole.shape, part.shape, strict=True)) if n != m]
+        if not cut:
+            return whole
+        block = self.at[rank][0] * self.side.world["num_mb"] + op.mb
+        n = part.shape[cut[0]]
+        return np.asarray(whole.take(range(block * n, (block + 1) * n), cut[0]))
+
+    def _collective(self, rank: int, op: Op, shift: int) -> bool:
+        members = [member + shift for member in op.members]
+        if op.kind == "reducer" and members == [op.rank]:
+            members = [rank]
+        what = " ".join(self.side.named(tid) for tid in op.weights) if op.kind == "reducer" else ""
+        if rank not in members or len(set(members)) < len(members):
+            raise Stuck(f"{op.id} is no member of its group")
+        if rank not in self.waits:
+            group = (what, *sorted(members))
+            self.waits[rank] = (*group, self.counts[rank, group])
+            self.counts[rank, group] += 1
+            self.calls[self.waits[rank]][rank] = (op, self._read(rank, op, op.reads[0]))
+        arrived = self.calls[self.waits[rank]]
+        if len(arrived) < len(set(members)):
+            return False
+        if len({arrived[member][0].kind for member in members}) > 1:
+            raise Stuck(f"{op.id}: members call different kinds")
+        parts = [arrived[member][1] for member in members]
+        if len({part.shape for part in parts}) > 1:
+            raise Stuck(f"{op.id}: members bring different shapes")
+        del self.waits[rank]
+        try:
+            result = _together(op, parts, members.index(rank))
+        except (ValueError, IndexError, KeyError) as error:
+            raise Stuck(f"{op.id}: {error}") from None
+        self._make(rank, op, [result])
+        return True
+
+    def _shapes(self, op: Op) -> list[Shape]:
+        return [self.side.part(tensor).shape for tensor in op.makes]
+
+    def _make(self, rank: int, op: Op, results: list[Array]) -> None:
+        for tensor, value in zip(op.makes, results, strict=True):
+            shape = self.side.part(tensor).shape
+            if op.kind == "sum" and not op.backward:
+                if prod(shape) != 1:
+                    raise Unknown("a sum over some dims")
+                value = value.reshape(shape)
+            if value.shape != shape:
+                raise Stuck(f"{op.id} makes {list(value.shape)}, declared is {list(shape)}")
+            self.values[rank][tensor] = value
+
+
+def _together(op: Op, parts: list[Array], own: int) -> Array:
+    """What a member of a collective gets."""
+    dim = op.group[2] if op.group else 0
+    if op.kind in ("AllReducePrim", "reducer"):
+        return np.asarray(np.sum(parts, axis=0))
+    if op.kind == "AllGatherPrim":
+        return np.concatenate(parts, axis=dim)
+    if op.kind == "ReduceScatterPrim":
+        return np.split(np.sum(parts, axis=0), len(parts), dim)[own]
+    if op.kind == "AllToAllPrim":
+        split, joined = (int(op.attributes[key]) for key in ("odim", "idim"))
+        return np.concatenate([np.split(part, len(parts), split)[own] for part in parts], joined)
+    raise Stuck(f"no meaning of {op.kind}")
