@@ -3,91 +3,24 @@
 from __future__ import annotations
 
 import sys
-import time
-from dataclasses import replace
 from pathlib import Path
 
-from scalify_dl.finding import Finding
-from scalify_dl.garbage import paused
-from scalify_dl.plans.findings import about, value_findings
-from scalify_dl.plans.prepare import Prepared, picture, prepare
+from scalify_dl.plans.prepare import prepare
+from scalify_dl.plans.verdict import report_on
 from scalify_dl.prove.options import Options
-from scalify_dl.prove.pipeline import analyse, peak_mb
-from scalify_dl.prove.verdict import OutputVerdict, Report, Verdict, overall
+from scalify_dl.prove.verdict import Verdict
 
 from .progress import progress
 from .run import check_outputs, print_report
-
-STRUCTURE = "structure"
-"""Why outputs of a plan that cannot run are refuted."""
 
 
 def plan(path: Path, options: Options) -> int:
     """Read, check, fold, run the rules, print; the exit status."""
     check_outputs(options)
-    with progress("reading the plan"):
+    with progress("reading the plan") as say:
         prepared = prepare(path)
-    report = report_on(prepared, options)
+        say("running the rules")
+        report = report_on(prepared, options, say)
     if options.certificate and report.verdict is not Verdict.PROVED:
         print(f"dlverify: no certificate is written: the verdict is {report.verdict.value}", file=sys.stderr)
     return print_report(report, options)
-
-
-def report_on(prepared: Prepared, options: Options) -> Report:
-    """The verdict on a plan: by its structure where it cannot run, else by its values."""
-    if prepared.cannot_run:
-        return _without_values(prepared, Verdict.REFUTED, STRUCTURE)
-    if prepared.facts is None:
-        return _without_values(prepared, Verdict.UNKNOWN, "; ".join(prepared.notes))
-    from scalify_dl.report.conclude import conclude
-
-    with progress("running the rules") as say:
-        options = replace(options, mend=False)  # edits of the folded program are none of the plan
-        analysis = analyse(prepared.facts, options, interruptible=True)
-        report = conclude(analysis, say, prepared.in_time)
-        if options.out:
-            from scalify_dl.prove.results import write_results
-
-            say("writing the relations")
-            write_results(analysis, options.out)
-        outputs = [replace(o, name=prepared.names.get((o.tensor, o.base_tensor), o.name)) for o in report.outputs]
-        outputs += [OutputVerdict("", "", name, "", Verdict.UNKNOWN, reason=why) for name, why in prepared.missing]
-        verdict = overall([report.verdict, *(o.verdict for o in outputs)])
-        found = prepared.findings + [_missing(prepared, name, why) for name, why in prepared.missing]
-        found += report.findings
-        found += value_findings(report.frontier, prepared.origins, prepared.plan, found, report.downstream)
-        report = replace(
-            report, verdict=verdict, outputs=outputs, findings=found, picture=picture(prepared),
-            notes=report.notes + prepared.notes,
-        )  # fmt: skip
-        if options.certificate and verdict is Verdict.PROVED:
-            from scalify_dl.prove.certificate import write
-
-            say("writing the certificate")
-            with paused():
-                write(analysis, report, options.certificate)
-    return report
-
-
-def _missing(prepared: Prepared, name: str, why: str) -> Finding:
-    """An output that the plan does not give; told at the last op of the first rank."""
-    last = max(prepared.plan.ops.values(), key=lambda op: (-op.rank, op.seq))
-    return about(prepared.plan, [last], "output", "difference", f"{name}: {why}")
-
-
-def _without_values(prepared: Prepared, verdict: Verdict, reason: str) -> Report:
-    """The report on a plan that ends at its structure."""
-    return Report(
-        verdict=verdict,
-        title=f"{prepared.plan.tables.directory.name}: {prepared.world.stages} stages",
-        outputs=[OutputVerdict("", "", name, name, verdict, reason=reason) for name in prepared.expected],
-        findings=prepared.findings,
-        picture=picture(prepared),
-        notes=prepared.notes,
-        stats={
-            "ops": len(prepared.plan.ops),
-            "tuples": 0,
-            "cpu_s": round(time.process_time(), 3),
-            "peak_mb": round(peak_mb(), 1),
-        },
-    )

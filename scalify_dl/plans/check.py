@@ -151,8 +151,6 @@ def _communication(rows: dict[str, list[Row]], plan: Side, world: World) -> None
         rows["begins"] += [(op.id,) for op in program[:1]]
         rows["follows"] += [(op.id, before.id) for before, op in pairwise(program)]
         for op in program:
-            if op.kind == "ChunkPrim":
-                rows["member"] += [(op.id, pos, rank) for pos, rank in enumerate(op.members)]
             if op.members and op.kind not in LOCAL:
                 rows["members"].append((op.id, len(op.members)))
                 rows["member"] += [(op.id, pos, rank) for pos, rank in enumerate(op.members)]

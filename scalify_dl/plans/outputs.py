@@ -41,6 +41,10 @@ class Conclusion:
         self.dist = folded.pair.dist
         self.out = Outputs()
         self._sums: dict[str, Tensor] = {}
+        self._reducers: dict[str, list[Slot]] = defaultdict(list)
+        for slot in fold.slots.slots.values():
+            if slot.some.kind == REDUCER:
+                self._reducers[self.plan.named(slot.some.weights[0])].append(slot)
 
     def run(self) -> Outputs:
         """Losses, then gradients in the order of the baseline."""
@@ -241,9 +245,8 @@ class Conclusion:
         """The reducer's slots of all stages that its members are of: a weight that several stages have."""
         found = {stage for op in slot.ops.values() for _, stage, _ in self._places(op)}
         out = []
-        for other in self.fold.slots.slots.values():
-            some = other.some
-            if some.kind == REDUCER and other.stage in found and self.plan.named(some.weights[0]) == name:
+        for other in self._reducers[name]:
+            if other.stage in found:
                 out.append(other)
                 found.discard(other.stage)
         if found:

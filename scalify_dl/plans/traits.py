@@ -6,6 +6,7 @@ all these texts are equal (lemma L0); datalog/plans/slots.dl compares them and s
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 
 from .model import Op, Side
@@ -14,6 +15,9 @@ from .world import World
 
 Trait = tuple[str, str]
 """What sort of thing, and which: ("constant", "position 0")."""
+
+Slices = frozenset[tuple[tuple[int, int], ...]]
+"""Slices of a weight that a rank has."""
 
 PLACED = frozenset({"ranks", "src", "dst", "__collective_idx"})
 """Attributes that name ranks: members and peers are compared instead."""
@@ -66,6 +70,9 @@ class Traits:
             if plan.values[tensor].rank >= 0
         }
         self._cuts: dict[tuple[str, int], str] = {}
+        self._slices: dict[str, list[tuple[int, Mapping[int, Slices]]]] = defaultdict(list)
+        for (name, _, t), by in world.slices.items():
+            self._slices[name].append((t, by))
         self._shapes = {tid: self._shape(tid) for tid in plan.parts}
 
     def of(self, op: Op) -> Mapping[Trait, str]:
@@ -123,7 +130,7 @@ class Traits:
             found = self._cuts.get((full.name, dim))
             if found is None:
                 spans = [
-                    (at, span) for (name, _, t), by in self.world.slices.items() if name == full.name
+                    (at, span) for t, by in self._slices[full.name]
                     for d, some in by.items() for slices in some for at, span in [((d, 0, t), slices[dim])]
                 ]  # fmt: skip
                 found = self._cuts[full.name, dim] = max(

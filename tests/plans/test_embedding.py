@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from scalify_dl.commands.plan import report_on
 from scalify_dl.plans.prepare import prepare
+from scalify_dl.plans.verdict import report_on
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Report, Verdict
 

@@ -9,9 +9,9 @@ import pytest
 
 from scalify_dl.audit.plan_tables import DeepSeek, Llama, Shape, deepseek, llama, write_plan
 from scalify_dl.audit.plan_tables.plan import Model
-from scalify_dl.commands.plan import report_on
 from scalify_dl.errors import InputError
 from scalify_dl.plans.prepare import prepare
+from scalify_dl.plans.verdict import report_on
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Report, Verdict
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scalify_dl.commands.plan import report_on
 from scalify_dl.plans.prepare import prepare
+from scalify_dl.plans.verdict import report_on
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Report, Verdict
 

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from scalify_dl.commands.plan import report_on
 from scalify_dl.errors import InputError
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.oracle.inputs import baseline_inputs
 from scalify_dl.plans.model import Side, read_side
 from scalify_dl.plans.prepare import Prepared, prepare
 from scalify_dl.plans.tables import Tables
+from scalify_dl.plans.verdict import report_on
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Verdict
 

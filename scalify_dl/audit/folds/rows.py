@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from scalify_dl.commands.plan import report_on
 from scalify_dl.errors import InputError
 from scalify_dl.plans.prepare import prepare
+from scalify_dl.plans.verdict import report_on
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Verdict
 
