@@ -54,6 +54,7 @@ def outcome(directory: Path, seed: int = 0) -> Outcome:
     if prepared.facts is None:
         kinds = [finding.kind for finding in prepared.findings if finding.level == "error"]
         return Outcome(f"cannot run: {kinds[0]}" if kinds else "not folded", _alone(prepared, base, seed))
+    opaque = any("is taken as opaque" in note for note in prepared.notes)  # what it computes is not known
     out = Outcome(report_on(prepared, Options(refute=False)).verdict.value)
     try:
         fulls, values = _folded(prepared, base, seed)
@@ -64,15 +65,15 @@ def outcome(directory: Path, seed: int = 0) -> Outcome:
         return out
     except Stuck as where:
         out.runs = "stuck"
-        in_time = prepared.in_time is None or prepared.in_time.verdict is Verdict.PROVED
-        if out.verdict == Verdict.PROVED.value or in_time:
+        ends = prepared.in_time is None or prepared.in_time.verdict is Verdict.PROVED
+        if out.verdict == Verdict.PROVED.value or (ends and not opaque):
             out.mismatches.append(f"{out.verdict}, and it does not run: {where}")
         return out
     wrong = differences(truth, run)
     out.runs = "wrong" if wrong else "right"
     if wrong and out.verdict == Verdict.PROVED.value:
         out.mismatches.append(f"PROVED, and wrong: {'; '.join(wrong[:5])}")
-    if any("is taken as opaque" in note for note in prepared.notes):
+    if opaque:
         return out
     for compared, text in _against(prepared, run, values):
         out.compared += compared

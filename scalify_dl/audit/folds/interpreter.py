@@ -151,7 +151,7 @@ class Run:
         targets = [read.index(weight) if weight in read else None for weight in weights]
         try:
             self._make(rank, op, computed(op, x, self._shapes(op), targets))
-        except (ValueError, IndexError, KeyError) as error:
+        except (ValueError, IndexError, KeyError, TypeError) as error:
             raise Stuck(f"{op.id}: {error}") from None
         return True
 
@@ -199,7 +199,7 @@ class Run:
         del self.waits[rank]
         try:
             result = _together(op, parts, members.index(rank))
-        except (ValueError, IndexError, KeyError) as error:
+        except (ValueError, IndexError, KeyError, TypeError) as error:
             raise Stuck(f"{op.id}: {error}") from None
         self._make(rank, op, [result])
         return True
