@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scalify_dl.certificate import schedules
-from scalify_dl.certificate.check import Checker
+from scalify_dl.certificate import premises, schedules
+from scalify_dl.certificate.check import Checked, Checker
 from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
 from scalify_dl.prove.pipeline import rule_files
+from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import rules_dir
 
 from .progress import progress
@@ -32,6 +33,8 @@ def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *,
         if len(inputs) != 1 or not inputs[0].is_dir():
             raise InputError("no such facts directory", file=inputs[0], expected="the directory of the facts")
         (directory,) = inputs
+        if (plan := premises.stated(certificate)) is not None:
+            return _plan(certificate, directory, plan, rules, as_json)
         facts = load(directory)  # facts that contradict each other are bad input, whatever is proved from them
         with paused(), progress("replaying the proof"):
             found = Checker(rule_files(rules), rules_dir()).replay(certificate, facts)
@@ -40,19 +43,50 @@ def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *,
             print(json.dumps({"accepted": False, "reason": str(error)}, indent=2))
         print(f"dlverify: the certificate is rejected: {error}", file=sys.stderr)
         return 3
+    return _accepted(found, as_json)
+
+
+def _accepted(found: Checked, as_json: bool, tested: Mapping[str, Any] | None = None) -> int:
+    """Says what was accepted; `tested`: premises of a plan."""
     if as_json:
         outputs = [{"tensor": d, "base_tensor": b, "layout": layout} for d, b, layout in found.outputs]
         assumptions = [{"tensor": t, "text": text, "why": why} for t, text, why in found.assumptions]
         print(
             json.dumps(
-                {"accepted": True, "outputs": outputs, "assumptions": assumptions, "steps": found.steps}, indent=2
+                {"accepted": True, "outputs": outputs, "assumptions": assumptions, "steps": found.steps}
+                | ({"premises": tested} if tested is not None else {}),
+                indent=2,
             )
         )
     else:
         print(f"accepted: {found.steps:,} steps, {len(found.outputs)} outputs, {len(found.assumptions)} assumptions")
         for dist, base, layout in found.outputs:
             print(f"  {dist} = {base}  {layout}")
+        for name, premise in (tested or {}).items():
+            exceptions = f", but for {premise['told']} findings" if premise["told"] else ""
+            print(f"  {name}: {premise['states']}{exceptions}")
     return 0
+
+
+def _plan(certificate: Path, directory: Path, said: dict[str, Any], rules: tuple[Path, ...], as_json: bool) -> int:
+    """A certificate of a training plan: its premises are tested on the tables, which are folded anew."""
+    from scalify_dl.plans.certificate import outputs, texts
+    from scalify_dl.plans.check import MAIN
+    from scalify_dl.plans.prepare import prepare
+
+    with progress("testing the premises of the plan") as say:
+        prepared = prepare(directory)
+        with paused():
+            tested = premises.test(said, rules_dir() / MAIN, rules_dir(), texts(directory), prepared.premises)
+            if prepared.facts is None or prepared.missing or set(prepared.expected) != set(prepared.names.values()):
+                raise CertificateError("the plan does not give all outputs of the single-device step")
+            if prepared.in_time is None or prepared.in_time.verdict is not Verdict.PROVED:
+                raise CertificateError("ranks of the plan may race or hang")
+            if said.get("outputs") != outputs(prepared):
+                raise CertificateError("its outputs are not those of the plan")
+            say("replaying the proof")
+            found = Checker(rule_files(rules), rules_dir()).replay(certificate, prepared.facts)
+    return _accepted(found, as_json, tested)
 
 
 def _schedule(certificate: Path, inputs: Sequence[Path], said: dict[str, Any], as_json: bool) -> int:

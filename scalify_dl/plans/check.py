@@ -43,16 +43,25 @@ def _rules() -> Program:
     return Program.from_source(text, name=MAIN, include_dirs=[rules_dir()])
 
 
-def check(plan: Side, base: Side, world: World, slots: Slots, traits: Traits) -> Checked:
-    """Runs the rules."""
-    rows: dict[str, list[Row]] = defaultdict(list)
+Premises = dict[str, list[Row]]
+"""Facts of `plans.dl`, by relation."""
+
+
+def premises(plan: Side, base: Side, world: World, slots: Slots, traits: Traits) -> Premises:
+    """What the rules judge."""
+    rows: Premises = defaultdict(list)
     _ops(rows, plan, world, slots)
     _values(rows, plan)
     _traits(rows, plan, base, slots, traits)
     _step(rows, plan, base)
     _communication(rows, plan, world)
     rows["contradiction"] = list(contradictions(plan))
-    rows["has_weight"] = list({(name, stage) for name, stage, _ in world.slices})
+    rows["has_weight"] = sorted({(name, stage) for name, stage, _ in world.slices})
+    return rows
+
+
+def check(rows: Premises) -> Checked:
+    """Runs the rules."""
     program = _rules().fresh()
     for relation, facts in rows.items():
         program.insert(relation, facts)

@@ -46,11 +46,14 @@ def report_on(prepared: Prepared, options: Options, say: Callable[[str], None] =
         notes=report.notes + prepared.notes,
     )  # fmt: skip
     if options.certificate and verdict is Verdict.PROVED:
+        from scalify_dl.certificate.premises import KEY
         from scalify_dl.prove.certificate import write
+
+        from .certificate import said
 
         say("writing the certificate")
         with paused():
-            write(analysis, report, options.certificate)
+            write(analysis, report, options.certificate, {KEY: said(prepared)})
     return report
 
 

@@ -7,6 +7,7 @@ the recursion of `holds` and what is concluded from it, as far as outputs need i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,16 @@ _MANY = 1000
 """Values a line."""
 
 
-def write(analysis: Analysis, report: Report, path: Path) -> None:
-    """Write the certificate of a PROVED report; the file appears whole or not at all. InputError where the checker
-    would not understand the rules."""
+def write(analysis: Analysis, report: Report, path: Path, more: Mapping[str, Any] | None = None) -> None:
+    """Write the certificate of a PROVED report; the file appears whole or not at all. `more` is said besides, in its
+    second line. InputError where the checker would not understand the rules."""
     program = analysis.program
     tables = {table: analysis.facts.tables.get(table, ()) for table in fact_relations(program).values()}
     outputs = [(o.tensor, o.base_tensor, o.layout) for o in report.outputs]
     try:
         rules = read_rules(rule_files(analysis.options.rules))
-        write_lines(path, lines_of(program, rules, rules_dir(), tables, outputs))
+        lines = lines_of(program, rules, rules_dir(), tables, outputs)
+        write_lines(path, chain([next(lines) | dict(more or {})], lines))
     except RuleError as error:
         raise InputError(
             f"no certificate can be written, for the checker does not understand the rules: {error}",
