@@ -291,6 +291,28 @@ def lint(
     return command.run(dist, mesh, relate, as_json=json, show_baseline=show_baseline, show_types=show_types)
 
 
+@_command()
+def kernel(
+    file: Annotated[Path, Argument("K.py", help="A kernel as text: TVMScript or TileLang.")],
+    named: Annotated[str | None, Option("--as", metavar="NAME", help="The op that it is to be: matmul.")] = None,
+    spec: Annotated[
+        Path | None, Option("--spec", metavar="F", help="The program that it is to be: a dump, or another kernel.")
+    ] = None,
+    function: Annotated[str | None, Option("--function", metavar="NAME", help="Which one of the file.")] = None,
+    size: Annotated[
+        list[str] | None, Option("--size", metavar="NAME=N", help="A name that the text leaves open.")
+    ] = None,
+    timeout: Timeout = None,
+    json: Json = False,
+) -> int:
+    """Say whether a kernel computes what is stated (see docs/kernels.md). Nothing of it is executed."""
+    from scalify_dl.commands import kernel as command
+
+    return command.kernel(
+        file, named=named, spec=spec, function=function, sizes=size or [], timeout=timeout, as_json=json
+    )
+
+
 @_command("list", "rules")
 def rules_list(
     files: Annotated[list[Path] | None, Argument("[FILES]...", help="Else the shipped ones.")] = None,

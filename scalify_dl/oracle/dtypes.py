@@ -44,6 +44,11 @@ def precision(dtype: str) -> int:
     return _FLOATS[dtype][0] + 1
 
 
+def largest(dtype: str) -> float:
+    """The largest finite number of a real floating-point type."""
+    return float(_FLOATS[dtype][2])
+
+
 def holds_all(dtype: str, other: str) -> bool:
     """Whether every finite number of the other real floating-point type is one of this."""
     (bits, smallest, largest), (others_bits, others_smallest, others_largest) = _FLOATS[dtype], _FLOATS[other]

@@ -1,0 +1,67 @@
+"""`dlverify kernel`: whether a kernel computes an op, a program or what another kernel does."""
+
+from __future__ import annotations
+
+import json
+import resource
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.garbage import paused
+from scalify_dl.kernels.decide import judge
+from scalify_dl.kernels.report import as_object, render
+from scalify_dl.kernels.specs import spec_of
+from scalify_dl.readers.tir import read_kernel
+
+
+def kernel(
+    file: Path,
+    *,
+    named: str | None,
+    spec: Path | None,
+    function: str | None,
+    sizes: Sequence[str],
+    timeout: float | None,
+    as_json: bool,
+) -> int:
+    """Read, run, compare, print; the exit status."""
+    known = _sizes(sizes)
+    if (named is None) == (spec is None):
+        raise InputError(
+            "what the kernel is to compute is not said", expected="--as NAME or --spec FILE, one of them",
+            hint="--as matmul; --spec base.fx.txt, a dump or another kernel",
+        )  # fmt: skip
+    with paused():
+        found = read_kernel(file, known, function)
+        stated = spec_of(found, named, spec, known)
+        judgement = judge(found, stated, timeout or 60.0)
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    judgement.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
+    if as_json:
+        print(json.dumps(as_object(found, stated, judgement), indent=2, ensure_ascii=False))
+    else:
+        print(render(found, stated, judgement), end="")
+    return judgement.verdict.exit_code
+
+
+def _sizes(given: Sequence[str]) -> dict[str, Any]:
+    """`n=64` as numbers, truths and texts."""
+    found: dict[str, Any] = {}
+    for text in given:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier() or not value:
+            raise InputError(f'--size "{text}"', expected="NAME=VALUE: n=64, dtype=float16, causal=True")
+        if value in ("True", "False"):
+            found[name] = value == "True"
+            continue
+        try:
+            found[name] = int(value)
+        except ValueError:
+            try:
+                found[name] = float(value)
+            except ValueError:
+                found[name] = value
+    return found

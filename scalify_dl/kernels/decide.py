@@ -1,0 +1,182 @@
+"""Does a kernel compute what is stated? Run on numbers it may be refuted, on terms proved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from scalify_dl.oracle.dtypes import is_float, is_integer
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.tir.syntax import Buffer, Expr, Kernel
+
+from .bounds import index_bounds
+from .domain import Array, Domain, Undecided
+from .machine import Machine
+from .memory import Flaw
+from .numbers import Numbers
+from .terms import Terms
+
+Meaning = Callable[[Domain, Sequence[Array]], list[Array]]
+"""What is stated: outputs in order, from elements of inputs in order."""
+TOLERANCE = 1e-6
+
+
+@dataclass(slots=True)
+class Spec:
+    """What a kernel is compared with: its name, one or more ways to round, how many inputs it takes."""
+
+    name: str
+    meanings: list[Meaning]
+    inputs: int
+
+
+@dataclass(slots=True)
+class Difference:
+    """An element that is another than stated: in which output, written by which line and tile."""
+
+    output: str
+    index: tuple[int, ...]
+    tile: int | None
+    line: int
+    expected: float
+    actual: float
+
+
+@dataclass(slots=True)
+class Judgement:
+    """The verdict on a kernel, and what it rests on."""
+
+    verdict: Verdict
+    reason: str = ""
+    difference: Difference | None = None
+    flaws: list[Flaw] = field(default_factory=list)
+    assumptions: list[tuple[str, str]] = field(default_factory=list)
+    precision: list[tuple[int, str]] = field(default_factory=list)
+    stats: dict[str, Any] = field(default_factory=dict)
+
+
+def drawn(kernel: Kernel, seed: int) -> dict[str, Array]:
+    """Random arguments: what is used as an index stays within what it indexes."""
+    rng = np.random.default_rng(seed)
+    bounds = index_bounds(kernel)
+    found: dict[str, Array] = {}
+    for buffer in kernel.arguments:
+        if is_float(buffer.dtype):
+            found[buffer.name] = rng.normal(size=buffer.shape)
+        elif buffer.dtype == "pred":
+            found[buffer.name] = rng.integers(0, 2, buffer.shape).astype(float)
+        else:
+            low, high = bounds.get(buffer.name, (0 if buffer.dtype[0] == "u" else -8, 8))
+            if buffer.name not in bounds and is_integer(buffer.dtype) and int(buffer.dtype[1:]) <= 8:
+                bits = int(buffer.dtype[1:])
+                low, high = (0, 1 << bits) if buffer.dtype[0] == "u" else (-(1 << bits - 1), 1 << bits - 1)
+            found[buffer.name] = rng.integers(low, max(high, low + 1), buffer.shape).astype(float)
+    return found
+
+
+def judge(kernel: Kernel, spec: Spec | None, seconds: float = 60.0) -> Judgement:
+    """The verdict."""
+    found = Judgement(Verdict.UNKNOWN)
+    try:
+        _refute(kernel, spec, found, seconds)
+        if found.verdict is not Verdict.REFUTED and spec is not None:
+            _prove(kernel, spec, found, seconds)
+    except Undecided as error:
+        found.verdict = Verdict.UNKNOWN
+        found.reason = f"{kernel.file}:{error.line}: {error}" if error.line else str(error)
+    return found
+
+
+def arguments(kernel: Kernel, spec: Spec) -> list[Buffer]:
+    """The arguments that the stated op takes, in order: those that are not written, or all that it may take."""
+    if spec.inputs == len(kernel.inputs):
+        return kernel.inputs
+    if spec.inputs == len(kernel.arguments):
+        return kernel.arguments
+    raise Undecided(f"{spec.name} has {spec.inputs} inputs, the kernel {len(kernel.inputs)}")
+
+
+def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float) -> None:
+    """Runs it on numbers: flaws, elements that nothing writes, elements that are others than stated."""
+    values = drawn(kernel, 1)
+    numbers = Numbers(values)
+    machine = Machine(kernel, numbers, seconds)
+    outputs = machine.run()
+    found.flaws = list(machine.flaws)
+    found.precision = _precision(machine)
+    found.assumptions += [
+        (f"`{name}` is zero when the kernel starts: atomics add to it", "atomic") for name in sorted(machine.zeroed)
+    ]
+    certain = [flaw for flaw in found.flaws if flaw.certain]
+    for buffer in kernel.outputs:
+        memory = machine.memories[id(buffer)]
+        if not memory.written.all():
+            at = memory.index(int(np.argmin(memory.written)))
+            text = f"nothing writes `{buffer.name}{list(at)}`"
+            certain.append(Flaw("unwritten", kernel.line, text))
+            found.flaws.append(certain[-1])
+    if spec is not None:
+        expected = spec.meanings[0](numbers, [values[b.name] for b in arguments(kernel, spec)])
+        found.difference = _difference(kernel, machine, outputs, expected)
+    if found.difference is not None or certain:
+        found.verdict = Verdict.REFUTED
+        found.reason = certain[0].text if certain else "an element differs"
+
+
+def _difference(
+    kernel: Kernel, machine: Machine, outputs: dict[str, Array], expected: list[Array]
+) -> Difference | None:
+    for buffer, wanted in zip(kernel.outputs, expected, strict=True):
+        actual = outputs[buffer.name]
+        scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(wanted), wanted, 0.0)), initial=0.0)))
+        with np.errstate(all="ignore"):
+            near = np.abs(actual - wanted) <= TOLERANCE * scale
+        near |= (actual == wanted) | (np.isnan(wanted))
+        if near.all():
+            continue
+        at = tuple(int(i) for i in np.argwhere(~near)[0])
+        memory = machine.memories[id(buffer)]
+        place = int(np.ravel_multi_index(at, buffer.shape)) if buffer.shape else 0
+        line = 0 if memory.lines is None else int(memory.lines[place])
+        tile = None if memory.by_block is None else int(memory.by_block[place])
+        return Difference(buffer.name, at, tile, line, float(wanted[at]), float(actual[at]))
+    return None
+
+
+def _precision(machine: Machine) -> list[tuple[int, str]]:
+    found = [(line, f"sums are accumulated in {dtype}") for line, dtype in machine.accumulators]
+    found += [(line, f"a cast from {before} to {after} rounds") for line, before, after in machine.casts]
+    return sorted(found)
+
+
+def _prove(kernel: Kernel, spec: Spec, found: Judgement, seconds: float) -> None:
+    """Runs both on terms and compares them."""
+    from .equal import all_equal
+
+    terms = Terms()
+    machine = Machine(kernel, terms, seconds)
+    outputs = machine.run()
+    doubts = [flaw for flaw in (*machine.flaws, *found.flaws) if flaw.kind != "unwritten"]
+    if doubts:
+        found.flaws = list(dict.fromkeys([*found.flaws, *doubts]))
+        found.reason = doubts[0].text
+        return
+    inputs = [terms.argument(b.name, b.shape, b.dtype) for b in arguments(kernel, spec)]
+    for meaning in spec.meanings:
+        expected = meaning(terms, inputs)
+        pairs = [(outputs[b.name], wanted) for b, wanted in zip(kernel.outputs, expected, strict=True)]
+        answer = all_equal(terms, pairs, seconds)
+        if answer.equal:
+            found.verdict, found.reason = Verdict.PROVED, ""
+            found.assumptions += [("all elements of arguments are finite", "finite")]
+            found.assumptions += [(text, "range") for text in sorted(terms.assumed)]
+            found.assumptions += answer.assumptions
+            found.stats["terms"] = terms.size
+            return
+        found.reason = found.reason or answer.reason
+
+
+__all__ = ["Expr", "Judgement", "Spec", "judge"]

@@ -1,0 +1,90 @@
+"""Races: what lanes of a parallel region, or blocks of a grid, reach of what another one writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .domain import Array
+from .frame import Frame
+from .memory import Memory
+
+if TYPE_CHECKING:
+    from .machine import Machine
+
+_SHIFT = 40
+_MANY = (1 << _SHIFT) - 1
+_ATOMIC = _MANY - 1
+
+
+class Track:
+    """Of each element who wrote it last, and who read it, as region and lane."""
+
+    def __init__(self, size: int) -> None:
+        self.writer = np.full(size, -1, dtype=np.int64)
+        self.reader = np.full(size, -1, dtype=np.int64)
+
+
+def _levels(memory: Memory, frame: Frame) -> list[tuple[str, int, Array]]:
+    """What may race here: lanes of a parallel region, blocks of a grid; region and number of each lane."""
+    found: list[tuple[str, int, Array]] = []
+    if frame.region:
+        kinds = ("block", "parallel") if memory.buffer.scope.startswith("shared") else ("block", "parallel", "thread")
+        result: Array = np.zeros((1,) * len(frame.shape), dtype=np.int64)
+        for at, (size, kind) in enumerate(zip(frame.shape, frame.kinds, strict=True)):
+            if kind in kinds:
+                place = [1] * len(frame.shape)
+                place[at] = size
+                result = result * size + np.arange(size).reshape(place)
+        found.append(("iterations", frame.region, result))
+    if frame.block and memory.buffer.scope == "global":
+        found.append(("blocks", frame.block[0], np.array(frame.block[1])))
+    return found
+
+
+def _track(memory: Memory, level: str) -> Track:
+    found: Track = memory.tracks.setdefault(level, Track(len(memory.cells)))
+    return found
+
+
+def read(machine: Machine, memory: Memory, places: Array, frame: Frame, line: int) -> None:
+    """Notes a read; a flaw where another lane of the region has written there."""
+    if id(memory.buffer) in machine.arguments and id(memory.buffer) not in machine.shared:
+        return
+    for level, region, lanes in _levels(memory, frame):
+        track = _track(memory, level)
+        running = frame.running()
+        at = frame.full(places)[running]
+        code = (region << _SHIFT) | np.broadcast_to(lanes, frame.shape)[running]
+        writer = track.writer[at]
+        bad = (writer >> _SHIFT == region) & (writer != code)
+        if bad.any():
+            index = list(memory.index(int(at[bad][0])))
+            text = f"`{memory.buffer.name}{index}` is read while another of the parallel {level} writes it"
+            certain = level == "blocks"
+            machine.flaws.add("race", line, memory.buffer.name, text, certain=certain)
+        before = track.reader[at]
+        track.reader[at] = code
+        many = ((before >> _SHIFT == region) & (before != code)) | (track.reader[at] != code)
+        track.reader[at[many]] = (region << _SHIFT) | _MANY
+
+
+def write(
+    machine: Machine, memory: Memory, places: Array, running: Array, frame: Frame, line: int, atomic: str
+) -> None:
+    """Notes a write; a flaw where another lane of the region reaches what is written. Atomics do not race."""
+    for level, region, lanes in _levels(memory, frame):
+        track = _track(memory, level)
+        running = np.broadcast_to(running, frame.shape) if frame.shape else running
+        at = np.broadcast_to(places, running.shape)[running]
+        code = (region << _SHIFT) | np.broadcast_to(lanes, running.shape)[running]
+        if atomic:
+            code = np.full_like(code, (region << _SHIFT) | _ATOMIC)
+        writer, reader = track.writer[at], track.reader[at]
+        bad = ((writer >> _SHIFT == region) & (writer != code)) | ((reader >> _SHIFT == region) & (reader != code))
+        if bad.any():
+            index = list(memory.index(int(at[bad][0])))
+            text = f"`{memory.buffer.name}{index}` is written while another of the parallel {level} reaches it"
+            machine.flaws.add("race", line, memory.buffer.name, text, certain=level == "blocks")
+        track.writer[at] = code

@@ -1,0 +1,88 @@
+"""What a kernel is compared with: a named op, a dump of a program, another kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.graph import Graph
+from scalify_dl.readers.tir.syntax import Kernel
+
+from .decide import Meaning, Spec
+from .domain import Array, Domain
+from .graphs import run_graph
+from .machine import Machine
+from .named import graphs_of
+
+
+def spec_of(kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping[str, Any]) -> Spec:
+    """What the kernel is to compute."""
+    if named is not None:
+        graphs = graphs_of(named, kernel)
+        return Spec(named, [_meaning(graph) for graph in graphs], len(graphs[0].inputs))
+    assert file is not None
+    if _is_kernel(file):
+        return _kernel_spec(kernel, file, sizes)
+    from scalify_dl.readers.read import read
+
+    graph = read(file)
+    _fits(kernel, [p.tensor.shape for p in graph.inputs], [p.tensor.shape for p in graph.outputs], file)
+    return Spec(file.name, [_meaning(graph)], len(graph.inputs))
+
+
+def _meaning(graph: Graph) -> Meaning:
+    return lambda domain, inputs: run_graph(graph, domain, inputs)
+
+
+def _is_kernel(file: Path) -> bool:
+    try:
+        head = file.read_bytes()[: 1 << 16]
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror}", file=file) from None
+    return b"prim_func" in head
+
+
+def _kernel_spec(kernel: Kernel, file: Path, sizes: Mapping[str, Any]) -> Spec:
+    from scalify_dl.readers.tir import read_kernel
+
+    other = read_kernel(file, sizes)
+    _fits(kernel, [b.shape for b in other.inputs], [b.shape for b in other.outputs], file)
+
+    def meaning(domain: Domain, inputs: Sequence[Array]) -> list[Array]:
+        machine = Machine(other, Renamed(domain, dict(zip([b.name for b in other.inputs], inputs, strict=True))))
+        found = machine.run()
+        bad = [flaw for flaw in machine.flaws if flaw.kind != "unwritten"]
+        if bad:
+            raise InputError(bad[0].text, file=file, line=bad[0].line, hint="this is what --spec states")
+        return [found[b.name] for b in other.outputs]
+
+    return Spec(f"{file.name}: {other.name}", [meaning], len(other.inputs))
+
+
+class Renamed:
+    """A domain whose arguments are given."""
+
+    def __init__(self, domain: Domain, given: dict[str, Array]) -> None:
+        self.domain, self.given = domain, given
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.domain, name)
+
+    def argument(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
+        """What is given; what outputs hold at first is nothing that is given."""
+        return self.given[name] if name in self.given else self.domain.argument(f"{name} of the spec", shape, dtype)
+
+
+def _fits(kernel: Kernel, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], file: Path) -> None:
+    mine = [b.shape for b in kernel.inputs], [b.shape for b in kernel.outputs]
+    both = [b.shape for b in kernel.arguments]
+    theirs = [tuple(s) for s in inputs], [tuple(s) for s in outputs]
+    if theirs[0] not in (mine[0], both) or theirs[1] != mine[1]:
+        raise InputError(
+            f"the kernel takes {[list(s) for s in mine[0]]} and writes {[list(s) for s in mine[1]]}, what is stated "
+            f"takes {[list(s) for s in theirs[0]]} and gives {[list(s) for s in theirs[1]]}",
+            file=file,
+            expected="the same shapes in the same order",
+        )

@@ -1,0 +1,229 @@
+"""Files of kernels: which function is meant, its sizes, its arguments. Nothing of a file is executed."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.errors import InputError
+
+from .expressions import Names, Open, View
+from .statements import Statements, keywords, language_call
+from .syntax import Buffer, Kernel
+from .tiles import Macro
+from .types import dtype_of
+
+MOST_BYTES = 4 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A function that is a kernel, and the names around it."""
+
+    node: ast.FunctionDef
+    names: Names
+
+
+def read_kernel(path: str | Path, sizes: Mapping[str, Any] | None = None, function: str | None = None) -> Kernel:
+    """The kernel of a file: the only one, the one of that name, or `main`. `sizes` are values of open names."""
+    reader = _File(str(path), dict(sizes or {}))
+    try:
+        found = reader.candidates(_parsed(path))
+        return reader.kernel(_chosen(found, function, path))
+    except RecursionError:
+        raise InputError("the text is nested too deep", file=path) from None
+
+
+def _parsed(path: str | Path) -> ast.Module:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read the file: {error.strerror}", file=path) from None
+    if len(data) > MOST_BYTES:
+        raise InputError(f"a kernel of more than {MOST_BYTES:,} bytes", file=path)
+    try:
+        return ast.parse(data.decode("utf-8"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        line = getattr(error, "lineno", 0) or 0
+        said = getattr(error, "msg", str(error))
+        raise InputError(f"not Python text: {said}", file=path, line=line, expected="TVMScript or TileLang") from None
+
+
+def _chosen(found: list[Found], function: str | None, path: str | Path) -> Found:
+    names = [f.node.name for f in found]
+    wanted = [f for f in found if f.node.name == function] if function else found
+    if len(wanted) > 1 and not function:
+        wanted = [f for f in found if f.node.name == "main"]
+    if len(wanted) == 1:
+        return wanted[0]
+    if not found:
+        raise InputError("no kernel in this file", file=path, line=1, expected="a function under @T.prim_func")
+    raise InputError(
+        f"which kernel is meant? {', '.join(names)}", file=path, line=1, hint=f"--function {names[0]}"
+    )
+
+
+def _decorators(node: ast.FunctionDef | ast.ClassDef) -> set[str]:
+    found = set()
+    for decorator in node.decorator_list:
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        found.add(called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", ""))
+    return found
+
+
+class _File(Statements):
+    """Reads one file."""
+
+    def __init__(self, file: str, sizes: dict[str, Any]) -> None:
+        super().__init__(file)
+        self.sizes = sizes
+        self.extents = {}
+        self.module: ast.Module | None = None
+
+    # ---- which functions there are ----
+    def candidates(self, module: ast.Module) -> list[Found]:
+        """All kernels of a file."""
+        self.module = module
+        return list(self._within_body(module.body, self.names))
+
+    def _within_body(self, body: list[ast.stmt], names: Names) -> Iterator[Found]:
+        self.names, outer = names, self.names
+        for node in body:
+            match node:
+                case ast.FunctionDef():
+                    kinds = _decorators(node)
+                    if "prim_func" in kinds:
+                        yield Found(node, names)
+                    elif "macro" in kinds:
+                        names.known[node.name] = Macro(node, names)
+                    else:
+                        yield from self._factory(node, names)
+                case ast.ClassDef():
+                    yield from self._within_body(node.body, Names(outer=names))
+                case ast.If(test=test, body=yes, orelse=no):
+                    known = self._known(test, names)
+                    if known is not None:
+                        yield from self._within_body(yes if known else no, names)
+                case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                    found = self._known(value, names)
+                    if language_call(value) in ("dynamic", "symbolic"):
+                        found = self.sizes.get(name, Open(name))
+                    if found is not None:
+                        names.known[name] = self.sizes.get(name, found)
+                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
+                    found = self._known(value, names)
+                    if isinstance(found, tuple) and len(found) == len(targets):
+                        for target, item in zip(targets, found, strict=True):
+                            if isinstance(target, ast.Name):
+                                names.known[target.id] = self.sizes.get(target.id, item)
+                case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
+                    both = ast.copy_location(ast.BinOp(ast.Name(name, ast.Load()), op, value), node)
+                    found = self._known(ast.fix_missing_locations(both), names)
+                    names.known[name] = Open(name) if found is None else found
+                case _:
+                    pass
+        self.names = outer
+
+    def _known(self, node: ast.expr, names: Names) -> Any:
+        """What an expression outside of kernels is; None where that is not known."""
+        outer, self.names = self.names, names
+        try:
+            found = self.value(node)
+        except InputError:
+            return None
+        finally:
+            self.names = outer
+        return found if isinstance(found, (bool, int, float, str, tuple)) else None
+
+    def _factory(self, node: ast.FunctionDef, names: Names) -> Iterator[Found]:
+        """Kernels in a function that makes them: its parameters are what --size, a call in the file or defaults say."""
+        if not any(isinstance(inner, ast.FunctionDef) for inner in ast.walk(node) if inner is not node):
+            return
+        arguments = [*node.args.posonlyargs, *node.args.args]
+        every = [a.arg for a in (*arguments, *node.args.kwonlyargs)]
+        values: dict[str, Any] = {}
+        for a, default in zip(reversed(arguments), reversed(node.args.defaults), strict=False):
+            values[a.arg] = self._known(default, names)
+        for a, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
+            if given is not None:
+                values[a.arg] = self._known(given, names)
+        values |= self._called_with(node.name, [a.arg for a in arguments], names)
+        values |= {name: value for name, value in self.sizes.items() if name in every}
+        known = {name: Open(name) if values.get(name) is None else values[name] for name in every}
+        yield from self._within_body(node.body, Names(known, names))
+
+    def _called_with(self, name: str, parameters: list[str], names: Names) -> dict[str, Any]:
+        """The arguments of the first call of a function in the file whose arguments are all known."""
+        assert self.module is not None
+        for call in ast.walk(self.module):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == name:
+                given = dict(zip(parameters, call.args, strict=False)) | keywords(call)
+                values = {key: self._known(value, names) for key, value in given.items()}
+                if values and all(value is not None for value in values.values()):
+                    return values
+        return {}
+
+    # ---- the one that is meant ----
+    def kernel(self, found: Found) -> Kernel:
+        """A function as data."""
+        node = found.node
+        self.names = Names(outer=Names({}, found.names))
+        buffers: list[Buffer] = []
+        handles: list[str] = []
+        for argument in node.args.args:
+            what = argument.annotation
+            if what is None:
+                self.fail(argument, f"the argument `{argument.arg}` has no type", expected="T.Buffer((64, 64), …)")
+            kind = language_call(what)
+            if kind in ("Buffer", "Tensor"):
+                assert isinstance(what, ast.Call)
+                buffers.append(self._argument(argument.arg, what))
+            elif (isinstance(what, ast.Attribute) and what.attr == "handle") or kind == "handle":
+                handles.append(argument.arg)
+                self.names.known[argument.arg] = argument
+            elif (isinstance(what, ast.Attribute) and dtype_of(what.attr)) or dtype_of(kind):
+                self.names.known[argument.arg] = self.sizes.get(argument.arg, Open(argument.arg))
+            else:
+                self.fail(argument, f"the type `{ast.unparse(what)[:60]}` is not understood")
+        self.names.known |= {name: value for name, value in self.sizes.items() if name not in self.names.known}
+        body = self._matched(node.body, handles, buffers)
+        statements = self.statements(body)
+        if not buffers:
+            self.fail(node, "a kernel without arguments")
+        return Kernel(node.name, buffers, statements, self.file, node.lineno)
+
+    def _argument(self, name: str, call: ast.Call) -> Buffer:
+        if "scope" in keywords(call) and self.value(keywords(call)["scope"]) not in ("global", ""):
+            self.fail(call, "an argument that is not in global memory")
+        shape, dtype = self.declared(call)
+        buffer = Buffer(name, shape, dtype, "global", call.lineno)
+        self.names.known[name] = buffer
+        return buffer
+
+    def _matched(self, body: list[ast.stmt], handles: list[str], buffers: list[Buffer]) -> list[ast.stmt]:
+        """The body without the statements that give handles shapes: these are arguments, in order of the handles."""
+        given: dict[str, Buffer] = {}
+        rest = []
+        for node in body:
+            if isinstance(node, ast.Assign) and language_call(node.value) == "match_buffer":
+                assert isinstance(node.value, ast.Call)
+                first = node.value.args[0]
+                if isinstance(first, ast.Name) and first.id in handles:
+                    call = ast.copy_location(ast.Call(node.value.func, node.value.args[1:], node.value.keywords), node)
+                    given[first.id] = self._argument(self._target(node.targets[0]), call)
+                    continue
+            elif isinstance(node, ast.Assign) and dtype_of(language_call(node.value)):
+                self.statement(node)
+                continue
+            rest.append(node)
+        for name in handles:
+            if name not in given:
+                raise InputError(f"the argument `{name}` is matched with no buffer", file=self.file)
+            buffers.append(given[name])
+        return rest
+
+
+__all__ = ["Found", "View", "read_kernel"]

@@ -1,0 +1,440 @@
+"""Statements of kernels: loops, blocks, stores, names, memory; tile statements are in `tiles.py`."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, NoReturn
+
+from . import tiles
+from .calls import MODULES
+from .expressions import EXPRESSIONS, Names, Open, Reader, View
+from .syntax import Alloc, Axis, Block, Buffer, Expr, If, Launch, Let, Load, Loop, Number, Statement, Store, Var
+from .types import dtype_of
+
+_IGNORED = frozenset(
+    """func_attr reads writes sblock_attr block_attr annotate_layout use_swizzle annotate_l2_hit_ratio evaluate
+    sync_threads syncthreads annotate_safe_value no_set_max_nreg set_max_nreg disable_warp_group_reg_alloc print
+    device_assert annotate_padding""".split()  # noqa: SIM905
+) - {"annotate_safe_value"}
+"""Calls that do not change what is computed."""
+_ALLOCATIONS = frozenset(
+    """alloc_buffer sblock_alloc_buffer alloc_shared alloc_fragment alloc_local alloc_var""".split()  # noqa: SIM905
+)
+_LOOPS = {
+    "serial": "serial", "unroll": "serial", "unrolled": "serial", "Pipelined": "serial", "Serial": "serial",
+    "Unroll": "serial", "Parallel": "parallel", "parallel": "parallel", "vectorized": "parallel", "grid": "serial",
+    "Vectorized": "parallel",
+}  # fmt: skip
+
+
+def language_call(node: ast.AST | None) -> str:
+    """The name of a call of the language, as in `T.name(…)`; empty for anything else."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        base = node.func.value
+        if isinstance(base, ast.Name) and base.id in MODULES:
+            return node.func.attr
+        if isinstance(base, ast.Attribute) and base.attr == "axis":
+            return f"axis.{node.func.attr}"
+    return ""
+
+
+def keywords(node: ast.Call) -> dict[str, ast.expr]:
+    """Named arguments."""
+    return {k.arg: k.value for k in node.keywords if k.arg}
+
+
+class Statements(Reader):
+    """Reads bodies of functions."""
+
+    def __init__(self, file: str) -> None:
+        super().__init__(file)
+        self.taken: dict[str, int] = {}
+        self.block: Block | None = None
+        self.depth = 0
+
+    def variable(self, name: str, dtype: str = "int") -> Var:
+        """A new variable; names are unique in a kernel."""
+        count = self.taken.get(name, 0)
+        self.taken[name] = count + 1
+        found = Var(f"{name}.{count}" if count else name, dtype)
+        self.names.known[name] = found
+        return found
+
+    def scoped(self, nodes: list[ast.stmt]) -> list[Statement]:
+        """A body with names of its own."""
+        self.names = Names(outer=self.names)
+        try:
+            return self.statements(nodes)
+        finally:
+            assert self.names.outer is not None
+            self.names = self.names.outer
+
+    def statements(self, nodes: list[ast.stmt]) -> list[Statement]:
+        """Statements in order."""
+        found: list[Statement] = []
+        for at, node in enumerate(nodes):
+            if isinstance(node, ast.Assign) and language_call(node.value) == "launch_thread":
+                assert isinstance(node.value, ast.Call)
+                kind, extent = self._thread(node.value)
+                var = self.variable(self._target(node.targets[0]))
+                rest = self.statements(nodes[at + 1 :])
+                return [*found, Loop(var.name, Number(0, "int"), extent, kind, rest, node.lineno)]  # type: ignore[arg-type]
+            found += self.statement(node)
+        return found
+
+    def statement(self, node: ast.stmt) -> list[Statement]:
+        """One statement; those that do nothing are none."""
+        match node:
+            case ast.Pass() | ast.Import() | ast.ImportFrom():
+                return []
+            case ast.Expr(value=ast.Constant()):
+                return []
+            case ast.Expr(value=ast.Call() as call):
+                return self._call(call)
+            case ast.Assign(targets=[target], value=value):
+                return self._assign(node, target, value)
+            case ast.AnnAssign(target=target, value=value) if value is not None:
+                return self._assign(node, target, value, node.annotation)
+            case ast.AugAssign(target=target, op=op, value=value):
+                left = ast.copy_location(ast.parse(ast.unparse(target), mode="eval").body, node)
+                for inner in ast.walk(left):
+                    ast.copy_location(inner, node)
+                both = ast.copy_location(ast.BinOp(left, op, value), node)
+                return self._assign(node, target, both)
+            case ast.For():
+                return self._for(node)
+            case ast.With(items=items):
+                return self._with(node, items)
+            case ast.If(test=test, body=body, orelse=orelse):
+                condition = self.value(test)
+                if not isinstance(condition, EXPRESSIONS):
+                    return self.statements(body if condition else orelse)
+                yes, no = self.scoped(body), self.scoped(orelse)
+                return [If(self.truth(test, condition), yes, no, node.lineno)]
+        self.fail(node, f"the statement `{ast.unparse(node).splitlines()[0][:60]}` is not understood")
+
+    # ---- names and stores ----
+    def _target(self, node: ast.AST) -> str:
+        return node.id if isinstance(node, ast.Name) else self.fail(node, "a name was expected")
+
+    def _assign(
+        self, node: ast.stmt, target: ast.expr, value: ast.expr, annotation: ast.expr | None = None
+    ) -> list[Statement]:
+        if isinstance(target, ast.Subscript):
+            return self._store(node, target, value)
+        call = language_call(value)
+        if isinstance(target, ast.Tuple):
+            names = [self._target(item) for item in target.elts]
+            if call == "axis.remap":
+                assert isinstance(value, ast.Call)
+                self._remap(value, names)
+                return []
+            found = self.value(value)
+            if not isinstance(found, tuple) or len(found) != len(names):
+                self.fail(node, "as many values as names were expected")
+            return [s for n, item in zip(names, found, strict=True) for s in self._bind(node, n, item)]
+        name = self._target(target)
+        if call:
+            assert isinstance(value, ast.Call)
+            if call.startswith("axis."):
+                self._axis(value, name, call.removeprefix("axis."))
+                return []
+            if call in _ALLOCATIONS:
+                return self.allocate(name, call, value)
+            if call == "match_buffer":
+                return self.match_buffer(name, value)
+            if call.removeprefix("u") in ("int32", "int64", "int16", "int8") and not value.args:
+                if not isinstance(self.names.known.get(name), int):
+                    self.names.known[name] = Open(name)
+                return []
+            if call in ("dynamic", "symbolic"):
+                return []
+        try:
+            held = self.names.get(name)
+        except KeyError:
+            held = None
+        if isinstance(held, Buffer) and held.scope == "variable":
+            x = self.typed(self.expression(value, self.value(value)), held.dtype)
+            return [Store(held, (), x, node.lineno)]
+        found = self.value(value)
+        if annotation is not None and isinstance(found, (*EXPRESSIONS, int, float)):
+            declared = self.value(annotation)
+            if isinstance(declared, str) and declared != "s32":
+                found = self.typed(self.expression(value, found), declared)
+        return self._bind(node, name, found)
+
+    def _bind(self, node: ast.stmt, name: str, found: Any) -> list[Statement]:
+        if not isinstance(found, EXPRESSIONS):
+            if self.depth and name in self._outer() and self._outer()[name] != found:
+                self._again(node, name)
+            self.names.known[name] = found
+            return []
+        if name in self._outer():
+            self._again(node, name)
+        dtype = {"real": "f32"}.get(found.dtype, found.dtype)
+        return [Let(self.variable(name, dtype).name, found, node.lineno)]
+
+    def _again(self, node: ast.stmt, name: str) -> NoReturn:
+        self.fail(node, f"`{name}` is given another value in a loop or branch", hint="T.alloc_var, or a new name")
+
+    def _outer(self) -> dict[str, Any]:
+        """What the scopes of the function around this one name."""
+        result: dict[str, Any] = {}
+        scope = self.names.outer
+        while scope is not None and scope.outer is not None and self.depth:
+            result |= scope.known
+            scope = scope.outer
+        return result
+
+    def _store(self, node: ast.stmt, target: ast.Subscript, value: ast.expr) -> list[Statement]:
+        place = self.value(target)
+        if isinstance(place, View):
+            self.fail(node, "a store into a part of a buffer", expected="one element; T.copy or T.fill for parts")
+        if not isinstance(place, Load):
+            self.fail(node, "a store into what is no buffer")
+        x = self.typed(self.expression(value, self.value(value)), place.dtype)
+        return [Store(place.buffer, place.indices, x, node.lineno)]
+
+    # ---- memory ----
+    def shape(self, node: ast.expr) -> tuple[int, ...]:
+        """A shape whose sizes are known."""
+        value = self.value(node)
+        sizes = value if isinstance(value, tuple) else (value,)
+        known = [s.value if isinstance(s, Number) else s for s in sizes]
+        if not all(isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in known):
+            self.fail(node, f"the shape `{ast.unparse(node)[:60]}` is not known", expected="whole numbers above 0")
+        return tuple(int(s) for s in known)
+
+    def dtype(self, node: ast.expr | None, default: str = "f32") -> str:
+        """An element type."""
+        if node is None:
+            return default
+        value = self.value(node)
+        found = value if isinstance(value, str) and value[:1] in "sufbp" and dtype_of(value) is None else None
+        found = found or (dtype_of(value) if isinstance(value, str) else None)
+        return found or self.fail(node, f"the type `{ast.unparse(node)[:40]}` is not known")
+
+    def declared(self, node: ast.Call) -> tuple[tuple[int, ...], str]:
+        """Shape and type of a declaration; strides and offsets other than the usual ones are not understood."""
+        given = keywords(node)
+        for key in ("strides", "elem_offset", "byte_offset"):
+            if key in given and not (isinstance(given[key], ast.Constant) and given[key].value is None):  # type: ignore[attr-defined]
+                self.fail(node, f"a buffer with `{key}` is not understood")
+        first = node.args[0] if node.args else given.get("shape")
+        if first is None:
+            self.fail(node, "a buffer without a shape")
+        return self.shape(first), self.dtype(node.args[1] if len(node.args) > 1 else given.get("dtype"))
+
+    def allocate(self, name: str, call: str, node: ast.Call) -> list[Statement]:
+        """Fresh memory under a name."""
+        given, default = keywords(node), call.removeprefix("alloc_")
+        if call == "alloc_var":
+            dtype = self.dtype(node.args[0] if node.args else given.get("dtype"))
+            buffer = Buffer(name, (), dtype, "variable", node.lineno)
+            self.names.known[name] = buffer
+            start = given.get("init") or (node.args[1] if len(node.args) > 1 else None)
+            found: list[Statement] = [Alloc(buffer, node.lineno)]
+            if start is not None:
+                x = self.typed(self.expression(start, self.value(start)), dtype)
+                found.append(Store(buffer, (), x, node.lineno))
+            return found
+        shape, dtype = self.declared(node)
+        scope = "global" if call.endswith("alloc_buffer") else default
+        if "scope" in given:
+            said = self.value(given["scope"])
+            scope = said if call.endswith("alloc_buffer") else default
+        buffer = Buffer(name, shape, dtype, scope, node.lineno)
+        self.names.known[name] = buffer
+        return [Alloc(buffer, node.lineno)]
+
+    def match_buffer(self, name: str, node: ast.Call) -> list[Statement]:
+        """An argument, or a part of a buffer, under another name."""
+        what = self.value(node.args[0])
+        if isinstance(what, Load):
+            one = (1,) * len(what.indices)
+            what = View(what.buffer, what.indices, one, (False,) * len(one))
+        if not isinstance(what, (Buffer, View)):
+            self.fail(node, "what is matched is no buffer")
+        given = keywords(node)
+        first = node.args[1] if len(node.args) > 1 else given.get("shape")
+        shape = what.shape if first is None else self.shape(first)
+        if isinstance(what, Buffer):
+            what = View(what, (Number(0, "int"),) * len(what.shape), what.shape, (False,) * len(what.shape))
+        sizes = what.shape
+        extra = len(sizes) - len(shape)
+        if extra < 0 or sizes[extra:] != shape or any(n != 1 for n in sizes[:extra]):
+            self.fail(node, f"a part of shape {sizes} is matched with shape {shape}")
+        seen, dropped = 0, []
+        for gone in what.dropped:
+            dropped.append(gone or seen < extra)
+            seen += not gone
+        self.names.known[name] = View(what.buffer, what.starts, what.extents, tuple(dropped))
+        return []
+
+    # ---- blocks ----
+    def _axis(self, node: ast.Call, name: str, kind: str) -> None:
+        domain, value = self.value(node.args[0]), self.value(node.args[1])
+        low, high = domain if isinstance(domain, tuple) else (0, domain)
+        kind = {"spatial": "S", "reduce": "R"}.get(kind, kind)
+        self._add_axis(node, name, kind, low, high, value)
+
+    def _remap(self, node: ast.Call, names: list[str]) -> None:
+        kinds, values = self.value(node.args[0]), self.value(node.args[1])
+        for name, kind, value in zip(names, kinds, values, strict=True):
+            extent = self.extents.get(value.name) if isinstance(value, Var) else None
+            if extent is None:
+                self.fail(node, "T.axis.remap of what is no loop variable")
+            self._add_axis(node, name, kind, *extent, value)
+
+    def _add_axis(self, node: ast.AST, name: str, kind: str, low: Any, high: Any, value: Any) -> None:
+        if self.block is None:
+            self.fail(node, "an axis outside of a block")
+        low, high = (x.value if isinstance(x, Number) else x for x in (low, high))
+        if kind not in ("S", "R") or not isinstance(low, int) or not isinstance(high, int):
+            self.fail(node, f"this axis of kind `{kind}` is not understood", expected="T.axis.spatial or T.axis.reduce")
+        line = getattr(node, "lineno", 0)
+        x = self.index(node, value)
+        self.block.axes.append(Axis(self.variable(name).name, kind, low, high, x, line))
+
+    def _with(self, node: ast.With, items: list[ast.withitem]) -> list[Statement]:
+        if len(items) != 1:
+            if all(language_call(item.context_expr) == "launch_thread" for item in items):
+                inner = ast.copy_location(ast.With(items[1:], node.body), node)
+                return self._with(ast.copy_location(ast.With(items[:1], [inner]), node), items[:1])
+            self.fail(node, "several contexts in one `with`")
+        call, name = items[0].context_expr, items[0].optional_vars
+        what = language_call(call)
+        if not isinstance(call, ast.Call):
+            self.fail(node, f"`with {ast.unparse(call)[:60]}` is not understood")
+        if what in ("block", "sblock"):
+            return self._block(node, call)
+        if what == "init":
+            if self.block is None:
+                self.fail(node, "T.init outside of a block")
+            self.block.init += self.scoped(node.body)
+            return []
+        if what == "launch_thread":
+            kind, extent = self._thread(call)
+            if name is None:
+                self.fail(node, "T.launch_thread without a name")
+            return self._loops(node, [self._target(name)], [Number(0, "int")], [extent], kind, node.body)
+        if what == "Kernel":
+            return [self._launch(node, call, name)]
+        self.fail(node, f"`with {ast.unparse(call)[:60]}` is not understood")
+
+    def _block(self, node: ast.With, call: ast.Call) -> list[Statement]:
+        title = str(self.value(call.args[0])) if call.args else ""
+        outer, self.block = self.block, Block(title, [], [], [], [], node.lineno)
+        self.depth += 1
+        try:
+            self.block.body = self.scoped(node.body)
+            made = self.block
+        finally:
+            self.block = outer
+            self.depth -= 1
+        return [made] if made.axes or made.conditions or made.init else made.body
+
+    def _launch(self, node: ast.With, call: ast.Call, name: ast.expr | None) -> Launch:
+        extents = [self.index(a, self.value(a)) for a in call.args]
+        names = [] if name is None else [self._target(n) for n in getattr(name, "elts", [name])]
+        if len(names) not in (0, len(extents)):
+            self.fail(node, f"{len(extents)} extents of a grid and {len(names)} names")
+        names = names or [f"block{n}" for n in range(len(extents))]
+        self.names = Names(outer=self.names)
+        self.depth += 1
+        variables = tuple(self.variable(n).name for n in names)
+        body = self.statements(node.body)
+        self.depth -= 1
+        assert self.names.outer is not None
+        self.names = self.names.outer
+        return Launch(variables, tuple(extents), body, node.lineno)
+
+    # ---- loops ----
+    extents: dict[str, tuple[int, int]]
+
+    def _thread(self, call: ast.Call) -> tuple[str, Expr]:
+        given = keywords(call)
+        if language_call(call) == "launch_thread":
+            thread, extent = self.value(call.args[0]), call.args[1]
+        else:
+            if len(call.args) != 1 or "thread" not in given:
+                self.fail(call, "a thread binding other than T.thread_binding(n, thread=…)")
+            thread, extent = self.value(given["thread"]), call.args[0]
+        if not isinstance(thread, str) or not thread.startswith(("blockIdx", "threadIdx", "vthread")):
+            self.fail(call, f"the thread `{thread}` is not known", expected="blockIdx.x …, threadIdx.x …, vthread")
+        kind = "block" if thread.startswith("blockIdx") else "thread"
+        return kind, self.index(extent, self.value(extent))
+
+    def _for(self, node: ast.For) -> list[Statement]:
+        if node.orelse or not isinstance(node.iter, ast.Call):
+            self.fail(node, f"a loop over `{ast.unparse(node.iter)[:60]}` is not understood")
+        call = node.iter
+        names = [self._target(n) for n in getattr(node.target, "elts", [node.target])]
+        what = language_call(call)
+        if what == "thread_binding":
+            kind, extent = self._thread(call)
+            return self._loops(node, names, [Number(0, "int")], [extent], kind, node.body)
+        is_range = isinstance(call.func, ast.Name) and call.func.id == "range"
+        kind = "serial" if is_range else _LOOPS.get(what, "")
+        if not kind:
+            self.fail(node, f"a loop over `{ast.unparse(call)[:60]}` is not understood")
+        args = [self.index(a, self.value(a)) for a in call.args]
+        if what in ("grid", "Parallel"):
+            starts = [Number(0, "int") for _ in args]
+            return self._loops(node, names, starts, args, kind, node.body)
+        if len(args) == 3 and not (isinstance(args[2], Number) and args[2].value == 1):
+            self.fail(node, "a loop with steps is not understood")
+        if not 1 <= len(args) <= 3:
+            self.fail(node, "a loop without bounds")
+        if len(args) == 1:
+            return self._loops(node, names, [Number(0, "int")], args, kind, node.body)
+        extent = self.apply(node, "subtract", args[1], args[0])
+        if isinstance(args[0], Number) and isinstance(args[1], Number):
+            extent = Number(args[1].value - args[0].value, "int")
+        return self._loops(node, names, [args[0]], [extent], kind, node.body)
+
+    def _loops(
+        self, node: ast.stmt, names: list[str], starts: list[Any], extents: list[Any], kind: str, body: list[ast.stmt]
+    ) -> list[Statement]:
+        if len(names) != len(extents):
+            self.fail(node, f"{len(names)} names of {len(extents)} loops")
+        self.names = Names(outer=self.names)
+        self.depth += 1
+        variables = [self.variable(n) for n in names]
+        for var, start, extent in zip(variables, starts, extents, strict=True):
+            if isinstance(start, Number) and isinstance(extent, Number):
+                self.extents[var.name] = (int(start.value), int(start.value + extent.value))
+        inner = self.statements(body)
+        self.depth -= 1
+        assert self.names.outer is not None
+        self.names = self.names.outer
+        for var, start, extent in reversed(list(zip(variables, starts, extents, strict=True))):
+            inner = [Loop(var.name, start, extent, kind, inner, node.lineno)]  # type: ignore[arg-type]
+        return inner
+
+    # ---- calls ----
+    def _call(self, node: ast.Call) -> list[Statement]:
+        name = language_call(node)
+        if name in _IGNORED:
+            if name == "evaluate" and not isinstance(node.args[0], ast.Constant):
+                self.fail(node, f"`{ast.unparse(node)[:60]}` is not understood")
+            return []
+        if name == "where":
+            if self.block is None:
+                self.fail(node, "T.where outside of a block")
+            self.block.conditions.append(self.truth(node, self.value(node.args[0])))
+            return []
+        if name in tiles.TILES:
+            return tiles.TILES[name](self, node)
+        if name == "buffer_store":
+            target = ast.copy_location(ast.Subscript(node.args[0], node.args[2], ast.Store()), node)
+            return self._store(ast.copy_location(ast.Pass(), node), target, node.args[1])
+        if isinstance(node.func, ast.Name):
+            try:
+                found = self.names.get(node.func.id)
+            except KeyError:
+                found = None
+            if isinstance(found, tiles.Macro):
+                return tiles.inlined(self, node, found)
+        called = ast.unparse(node.func)[:60]
+        self.fail(node, f"the call `{called}` is not understood", hint="docs/kernels.md lists what is")
