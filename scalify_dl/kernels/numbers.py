@@ -33,7 +33,9 @@ class Numbers:
         self.inputs = inputs
 
     def argument(self, name: str, shape: tuple[int, ...], dtype: str) -> Array:
-        """The values that were drawn."""
+        """The values that were drawn; what nobody has drawn is anything."""
+        if name not in self.inputs:
+            self.inputs[name] = np.random.default_rng(len(self.inputs)).normal(size=shape)
         return self.inputs[name].astype(np.float64)
 
     def lift(self, values: Array, dtype: str) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -133,7 +134,8 @@ def _update(
         else:
             machine._unwritten(memory, targets, missing, _shrunk(frame, kept), st.line)
     if not st.atomic:
-        races.read(machine, memory, places, frame, st.line)
+        seen = _shrunk(frame, kept)
+        races.read(machine, memory, targets, replace(seen, mask=runs, block=frame.block, region=frame.region), st.line)
     if over and kind == "add" and is_float(dtype):
         machine.accumulators.setdefault((st.line, dtype))
     write(machine, memory, targets, domain.apply(kind, dtype, [first, cells], dtype), runs, frame, st)

@@ -158,6 +158,8 @@ class Statements(Reader):
             return [Store(held, (), x, node.lineno)]
         found = self.value(value)
         if annotation is not None and isinstance(found, (*EXPRESSIONS, int, float)):
+            if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value).endswith(".let"):
+                annotation = annotation.slice
             declared = self.value(annotation)
             if isinstance(declared, str) and declared != "s32":
                 found = self.typed(self.expression(value, found), declared)
@@ -419,6 +421,10 @@ class Statements(Reader):
             if name == "evaluate" and not isinstance(node.args[0], ast.Constant):
                 self.fail(node, f"`{ast.unparse(node)[:60]}` is not understood")
             return []
+        if name == "attr" and len(node.args) == 1 and isinstance(node.args[0], ast.Dict):
+            keys = [self.value(key) for key in node.args[0].keys if key is not None]
+            if all(isinstance(key, str) and key.startswith("pragma_") for key in keys):
+                return []
         if name == "where":
             if self.block is None:
                 self.fail(node, "T.where outside of a block")
