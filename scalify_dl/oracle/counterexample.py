@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from scalify_dl.deadline import OutOfTime
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout
 
@@ -261,14 +262,18 @@ def _try_all(
             search.problems.append(f"the baseline output {program.name(output.base)} is not a number on any draw")
             pending.remove(output)
         for output in list(pending):
-            found = _compare(trial, output)
+            found = _compare(trial, output, pending)
             if found is not None:
                 pending.remove(output)
                 search.counterexamples.append(_counterexample(trial, output, *found, search.sizes))
     for output in pending:
         search.agreed[output.dist] = str(output.candidates[0])
     if localise and search.counterexamples:
-        _localise(program, rows, search)
+        try:
+            _localise(program, rows, search)
+        except OutOfTime:
+            search.problems.append("no time was left (--timeout) to find where the difference begins")
+            search.readings = None
 
 
 def _rounds(program: Program) -> bool:
@@ -288,15 +293,19 @@ def _undefined(trial: Trial, pending: list[_Output]) -> list[_Output]:
     return bad
 
 
-def _compare(trial: Trial, output: _Output) -> tuple[Layout, Mismatch] | None:
-    """Drops the placements that the trial contradicts; the closest one with its worst element where none is left."""
+def _compare(trial: Trial, output: _Output, others: Iterable[_Output]) -> tuple[Layout, Mismatch] | None:
+    """Drops the placements that the trial contradicts; the closest one with its worst element where none is left.
+
+    The noise of `others` is measured with that of the first output that needs it: it takes a run of the baseline.
+    """
     base, dist = trial.baseline[output.base], trial.distributed[output.dist]
     coords = trial.program.coords
     floor = 0.0 if trial.how == "integers" else FLOOR
     if any(check(base, (), dist, (), layout, coords, floor) is None for layout in output.candidates):
         output.candidates = [c for c in output.candidates if check(base, (), dist, (), c, coords, floor) is None]
         return None
-    measure_noise(trial, [output.base])
+    if not trial.measured:
+        measure_noise(trial, [output.base, *(other.base for other in others)])
     tolerance = trial.tolerance(output.base)
     results = [(layout, check(base, (), dist, (), layout, coords, tolerance)) for layout in output.candidates]
     agreeing = [layout for layout, wrong in results if wrong is None]
@@ -335,12 +344,9 @@ def _localise(program: Program, rows: list[Shard], search: Search) -> None:
     best, trial = search.best, search.readings.trial
     assert best is not None
     order = {op.id: i for i, op in enumerate(op for g in program.top("dist") for op in g.ops)}
-    placed = [
-        replace(c, place=locate(trial, c.output, search.readings))
-        if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind)
-        else c
-        for c in search.counterexamples
-    ]
+    alike = [c.output for c in search.counterexamples if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind)]
+    places = locate(trial, alike, search.readings)
+    placed = [replace(c, place=places.get(c.output)) for c in search.counterexamples]
     search.counterexamples = sorted(placed, key=lambda c: order[c.place.op] if c.place else len(order))
 
 

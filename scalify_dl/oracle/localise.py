@@ -4,7 +4,7 @@ does not; where its operands read as multiples of baseline values only, the op a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,6 +13,9 @@ from .meaning import COLLECTIVES
 from .program import Op
 from .readings import MATCH, Readings
 from .trial import Trial
+
+Start = tuple[Op, str]
+"""An op, and which of its results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,32 +31,60 @@ class Place:
     mismatch: Mismatch | None
 
 
-def locate(trial: Trial, output: str, readings: Readings) -> Place | None:
-    """The place from which the wrong output follows; needs a trial that kept all tensors of both sides."""
-    program = trial.program
-    producer = {t: op for g in program.top("dist") for op in g.ops for t in op.results}
-    order = {op.id: i for i, op in enumerate(op for g in program.top("dist") for op in g.ops)}
-    roots: list[tuple[Op, str]] = []
-    seen: set[str] = set()
-    stack = [output]
-    while stack:
-        tensor = stack.pop()
-        op = producer.get(tensor)
-        if tensor in seen or op is None:
+def locate(trial: Trial, outputs: Iterable[str], readings: Readings) -> dict[str, Place | None]:
+    """For each wrong output the place from which it follows; needs a trial that kept all tensors of both sides.
+
+    Linear in the graph, whatever the number of outputs.
+    """
+    ops = [op for g in trial.program.top("dist") for op in g.ops]
+    producer = {t: op for op in ops for t in op.results}
+    order = {op.id: i for i, op in enumerate(ops)}
+    starts = _Starts(readings, producer, order)
+    places: dict[tuple[str, str], Place] = {}
+    found: dict[str, Place | None] = {}
+    for output in outputs:
+        start = starts.of(output)
+        if start is None:
+            found[output] = None
             continue
-        seen.add(tensor)
-        missing = [t for t in op.operands if readings.lost(t)]
-        stack.extend(missing)
-        if not missing:
-            roots.append((op, tensor))
-    if not roots:
-        return None
-    begun = [_where_it_begins(readings, producer, *root) for root in roots]
-    op, tensor = min(begun, key=lambda root: order[root[0].id])
-    return _place(trial, readings, op, tensor)
+        key = (start[0].id, start[1])
+        if key not in places:
+            places[key] = _place(trial, readings, *start)
+        found[output] = places[key]
+    return found
 
 
-def _where_it_begins(readings: Readings, producer: Mapping[str, Op], op: Op, tensor: str) -> tuple[Op, str]:
+class _Starts:
+    """By tensor, the first op upstream, along what is nothing of the baseline's, whose operands are; and its result."""
+
+    def __init__(self, readings: Readings, producer: Mapping[str, Op], order: Mapping[str, int]) -> None:
+        self.readings, self.producer, self.order = readings, producer, order
+        self._memo: dict[str, Start | None] = {}
+
+    def of(self, tensor: str) -> Start | None:
+        """None for what no op makes."""
+        stack = [tensor]
+        while stack:
+            here = stack[-1]
+            op = self.producer.get(here)
+            if here in self._memo or op is None:
+                self._memo.setdefault(here, None)
+                stack.pop()
+                continue
+            missing = [t for t in op.operands if self.readings.lost(t)]
+            waiting = [t for t in missing if t not in self._memo]
+            if waiting:
+                stack += waiting
+                continue
+            above = [start for t in missing if (start := self._memo[t]) is not None]
+            if missing:
+                self._memo[here] = min(above, key=lambda start: self.order[start[0].id], default=None)
+            else:
+                self._memo[here] = _where_it_begins(self.readings, self.producer, op, here)
+        return self._memo[tensor]
+
+
+def _where_it_begins(readings: Readings, producer: Mapping[str, Op], op: Op, tensor: str) -> Start:
     """Upstream along values that are a multiple of the baseline's and nothing else, to the op that makes one."""
     while True:
         scales = _multiples(readings, tensor)

@@ -40,6 +40,8 @@ class Trial:
     unplaced: set[str] = field(default_factory=set)
     unpaired: set[str] = field(default_factory=set)
     noise: dict[str, float] = field(default_factory=dict)
+    measured: bool = False
+    """Whether `measure_noise` ran."""
 
     def tolerance(self, tensor: str) -> float:
         """How far apart equal values of a baseline tensor may be, relative to its largest magnitude.
@@ -125,6 +127,7 @@ def run_trial(
 def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
     """Fills `trial.noise`: how much each baseline tensor moves when every real input moves by 2⁻⁴⁸ of itself,
     and every computed value by one rounding (large terms that cancel leave noise that no input explains)."""
+    trial.measured = True
     if trial.how == "integers":
         return
     program, wanted = trial.program, list(tensors)

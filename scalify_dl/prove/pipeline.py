@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
@@ -82,6 +83,10 @@ class Analysis:
     stopped: str = ""
     """Why the rules could not be run to the end; empty if they were."""
     refuted_obligations: list[Row] = field(default_factory=list)
+    deadline: float | None = None
+    """When all that is done with it has to end, as `time.monotonic()` counts."""
+    notes: list[str] = field(default_factory=list)
+    """What was not tried, and why."""
 
     def rows(self, relation: str) -> Iterable[Row]:
         """Rows of a derived relation; none where the rules do not have it."""
@@ -116,8 +121,8 @@ def analyse(
     program = rules_program(options.rules, more)
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
-    analysis = Analysis(facts, program, options)
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
+    analysis = Analysis(facts, program, options, deadline=deadline)
     memory = None if options.max_memory is None else options.max_memory * 1_000_000
     try:
         for _ in _rounds(analysis, solver):
@@ -137,7 +142,12 @@ def analyse(
 def _rounds(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
     """One run of the engine, and one more whenever something was decided outside that the rules can use."""
     yield from _solved(analysis, solver)
-    proved, needs = equalities(analysis.facts, analysis.rows)
+    try:
+        with until(analysis.deadline):
+            proved, needs = equalities(analysis.facts, analysis.rows)
+    except OutOfTime:
+        analysis.notes.append("no time was left (--timeout) to compare what is written differently by its formulas")
+        return
     if proved:
         analysis.program.insert("proved_equal", proved)
         analysis.program.insert("assumed_equality", needs)

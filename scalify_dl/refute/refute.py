@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
 from scalify_dl.prove.pipeline import Analysis
 
@@ -40,13 +41,16 @@ def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callabl
         for tensor, value in sorted(analysis.rows("failing_value")):
             program.special.setdefault(tensor, []).append(value)
         rows = relations(analysis.rows("corr")) if not analysis.stopped else []
-        search = find_counterexample(
-            program,
-            outputs={dist for dist, _ in outputs},
-            relations=rows,
-            progress=lambda done, total, what: progress(f"looking for a counterexample: {what} {done:,}/{total:,}"),
-        )
-        out.notes += _weigh(search, program, Guesses.of(analysis.view))
+        with until(analysis.deadline):
+            search = find_counterexample(
+                program,
+                outputs={dist for dist, _ in outputs},
+                relations=rows,
+                progress=lambda done, total, what: progress(f"looking for a counterexample: {what} {done:,}/{total:,}"),
+            )
+            out.notes += _weigh(search, program, Guesses.of(analysis.view))
+    except OutOfTime:
+        return Refutation(notes=["the search for a counterexample was stopped (--timeout)"])
     except (InputError, MemoryError) as error:
         return Refutation(notes=[f"no counterexample could be looked for: {str(error) or 'out of memory'}"])
     out.search = search

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
 from scalify_dl.ir.origin import SCHEDULE
 from scalify_dl.prove.assumptions import Accepted
@@ -151,7 +152,7 @@ def conclude(
     refuse_contradictions(view)
     outputs = _outputs(view, analysis.stopped)
     assumptions = _assumptions(view, options.accept, options.rules, in_time)
-    notes = [analysis.stopped] if analysis.stopped else []
+    notes = [*([analysis.stopped] if analysis.stopped else []), *analysis.notes]
 
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
     search = open_outputs and options.refute and analysis.stopped != INTERRUPTED
@@ -171,7 +172,12 @@ def conclude(
 
         from .mended import mended_causes, stops_elsewhere
 
-        mending = mend(analysis.facts, numbers.search, options, progress)
+        mending = None
+        try:
+            with until(analysis.deadline):
+                mending = mend(analysis.facts, numbers.search, options, progress)
+        except OutOfTime:
+            notes.append("no time was left (--timeout) to try edits")
         if mending is not None:
             notes += stops_elsewhere(causes, mending)
             causes = mended_causes(view, mending, causes)

@@ -1,0 +1,48 @@
+"""What runs for as long as there is time: searches that a `--timeout` ends wherever they are."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+__all__ = ["OutOfTime", "until"]
+
+
+class OutOfTime(Exception):
+    """The time is over."""
+
+
+@contextmanager
+def until(deadline: float | None) -> Iterator[None]:
+    """Raises OutOfTime inside the block once `time.monotonic()` is at the deadline; None: never.
+
+    By the timer of the process, which belongs to its main thread: elsewhere, and on systems without one, only a
+    deadline that is over already ends the block.
+    """
+    if deadline is None:
+        yield
+        return
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise OutOfTime
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def over(number: int, frame: FrameType | None) -> None:
+        raise OutOfTime
+
+    begun = time.monotonic()
+    before = signal.signal(signal.SIGALRM, over)
+    others, interval = signal.setitimer(signal.ITIMER_REAL, left)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if others:  # whoever set it before is woken when it wanted to be
+            signal.setitimer(signal.ITIMER_REAL, max(others - (time.monotonic() - begun), 0.001), interval)

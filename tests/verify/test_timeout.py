@@ -1,0 +1,49 @@
+"""`--timeout` ends whatever is being done, wherever it is."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.deadline import OutOfTime, until
+from scalify_dl.facts.files import load
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.report.conclude import conclude
+
+FACTS = Path(__file__).parents[2] / "facts"
+WRONG = FACTS / "megatron_mlp_wrong_group"
+
+
+def test_a_deadline_ends_what_runs() -> None:
+    begun = time.monotonic()
+    with pytest.raises(OutOfTime), until(begun + 0.05):
+        while True:
+            assert time.monotonic() - begun < 30
+
+
+def test_a_deadline_that_is_over_lets_nothing_begin() -> None:
+    with pytest.raises(OutOfTime), until(time.monotonic() - 1):
+        pytest.fail("began")
+
+
+def test_timers_of_others_go_on() -> None:
+    before = signal.setitimer(signal.ITIMER_REAL, 500)
+    try:
+        with until(time.monotonic() + 100):
+            assert signal.getitimer(signal.ITIMER_REAL)[0] <= 100
+        assert 400 < signal.getitimer(signal.ITIMER_REAL)[0] <= 500
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, *before)
+
+
+def test_without_time_nothing_is_refuted() -> None:
+    analysis = analyse(load(WRONG), Options(timeout=1000.0))
+    analysis.deadline = time.monotonic()
+    report = conclude(analysis)
+    assert report.verdict == "UNKNOWN"
+    assert report.frontier
+    assert "the search for a counterexample was stopped (--timeout)" in report.notes
