@@ -7,6 +7,7 @@ from itertools import combinations
 
 from scalify_dl.schedule.run import decide
 
+from .interleavings import all_runs
 from .program import Chains, Piece, put_together
 from .simulator import Machine
 
@@ -116,15 +117,33 @@ def _races_with_fill(found: Found, pieces: list[Piece], e: int) -> bool:
     return any(how != "reads" and b in read for f in others for how, b, *_ in pieces[f].touches)
 
 
-def differences(program: Chains, capacity: int | None, seed: int = 0) -> list[str]:
-    """Where rules and machine disagree, in words; empty where they do not."""
-    rules, machine = by_rules(program, capacity), by_machine(program, capacity, seed)
+def by_trying(program: Chains, capacity: int | None, most: int) -> Found | None:
+    """What is stuck and what races, over all interleavings; None where these are more than `most` states."""
+    tried = all_runs(program, capacity, most)
+    if tried is None:
+        return None
+    pieces = program.pieces()
+    everything = frozenset(range(len(pieces)))
+    return {
+        "stuck": {(e,) for ended in tried.ends for e in everything - ended},
+        "race": {pair for pair in tried.together if _conflict(pieces[pair[0]], pieces[pair[1]])},
+    }
+
+
+def differences(program: Chains, capacity: int | None, seed: int = 0, states: int = 0) -> tuple[list[str], bool]:
+    """Where rules and machine disagree, in words; and whether all interleavings were tried, too."""
+    rules = by_rules(program, capacity)
+    others = {"the machine": by_machine(program, capacity, seed)}
+    if (tried := by_trying(program, capacity, states) if states else None) is not None:
+        others["all interleavings"] = tried
     names = [p.name for p in program.pieces()]
-    return [
+    told = [
         f"{kind}: only {who} {[names[e] for e in row]}"
-        for kind in machine
+        for other, found in others.items()
+        for kind in found
         for who, row in [
-            *(("the rules", row) for row in sorted(rules[kind] - machine[kind])),
-            *(("the machine", row) for row in sorted(machine[kind] - rules[kind])),
+            *(("the rules", row) for row in sorted(rules[kind] - found[kind])),
+            *((other, row) for row in sorted(found[kind] - rules[kind])),
         ]
     ]
+    return told, tried is not None

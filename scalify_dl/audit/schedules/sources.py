@@ -67,25 +67,29 @@ def pipeline(ranks: int, batches: int, placement: str, halves: bool, rule: str, 
 
 def with_messages(orders: Rows) -> Rows:
     """Each send behind what makes its contents, and its receive at the same moment on the other side."""
-    parsed = [[parse(cell)[0] for cell in row] for row in orders]
+    parsed = [[action for cell in row for action in parse(cell)] for row in orders]
     home = {a.stage: r for r, row in enumerate(parsed) for a in row}
+    made = {(a.kind.replace("I", "B"), a.stage, a.micro_batch) for row in parsed for a in row}
     out: Rows = [[] for _ in orders]
-    at, done = [0] * len(orders), set()
-    while any(at[r] < len(row) for r, row in enumerate(parsed)):
+    at, done, moved = [0] * len(orders), set(), True
+    while moved:
+        moved = False
         for r, row in enumerate(parsed):
             if at[r] == len(row):
                 continue
             s, k, m = row[at[r]]
             way, source = ("F", s - 1) if k == "F" else ("B", s + 1) if k in ("B", "I") else ("", -1)
-            if source in home and (way, source, m) not in done:
+            if (way, source, m) in made and (way, source, m) not in done:
                 continue
-            at[r] += 1
+            at[r], moved = at[r] + 1, True
             out[r].append(row[at[r] - 1].name)
             done.add((way, s, m))
             target = s + 1 if way == "F" else s - 1
-            if way and target in home and home[target] != r:
+            if way and (way, target, m) in made and home[target] != r:
                 out[r].append(f"{s}SEND_{way}{m}")
                 out[home[target]].append(f"{target}RECV_{way}{m}")
+    if any(n < len(row) for n, row in zip(at, parsed, strict=True)):
+        raise ValueError("these computations wait for each other")
     return out
 
 
