@@ -18,6 +18,7 @@ import time
 from collections import Counter
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 from scalify_dl.schedule.run import decide
 
@@ -94,7 +95,7 @@ def _rank(script: Script, rank: int, place: Path, pipe: int) -> None:
         groups = [distributed.new_group(list(members), timeout=wait) for members in script.groups]
         distributed.barrier()
         os.write(pipe, READY)
-        handles = {}
+        handles: dict[int, Any] = {}
         for call in script.ranks[rank]:
             if call.name == "wait":
                 handles[call.handle].wait()

@@ -1,7 +1,7 @@
 """`python -m scalify_dl.audit.schedules.orders KIND RANKS BATCHES`: orders of known schedules, as torch's CSV.
 
-1F1B, GPipe, ZB-H1 and DualPipe, rebuilt from their descriptions: which computation a rank takes next. Messages are posted
-one by one behind what makes them, in one order of all ranks; what the authors' own code batches is not batched here.
+1F1B, GPipe, ZB-H1 and DualPipe, rebuilt from their descriptions: which computation a rank takes next. Messages are
+posted one by one behind what makes them, in one order of all ranks; what the authors' code batches is not batched here.
 """
 
 from __future__ import annotations
@@ -20,27 +20,24 @@ def g_pipe(ranks: int, batches: int) -> Rows:
 
 def one_f_one_b(ranks: int, batches: int) -> Rows:
     """Forwards until the first gradient can come back, then a backward and a forward in turn."""
-    return [_in_turn(r, min(batches, ranks - r), batches, lambda m, r=r: [f"{r}B{m}"]) for r in range(ranks)]
+    return [_in_turn(r, min(batches, ranks - r), [[f"{r}B{m}"] for m in range(batches)]) for r in range(ranks)]
 
 
 def zb_h1(ranks: int, batches: int) -> Rows:
-    """1F1B with halves of the backward: rank r does the weights' half r micro-batches later, so that every rank holds as
+    """1F1B with halves of the backward: rank r does the weights' half r micro-batches later, so that all ranks hold as
     many activations as the first, and the halves that are left fill the end."""
-
-    def backward(r: int, m: int) -> list[str]:
-        return [f"{r}I{m}"] + ([f"{r}W{m - r}"] if m >= r else [])
-
-    return [
-        _in_turn(r, min(batches, ranks - r), batches, lambda m, r=r: backward(r, m))
-        + [f"{r}W{m}" for m in range(max(0, batches - r), batches)]
-        for r in range(ranks)
-    ]
+    rows = []
+    for r in range(ranks):
+        halves = [[f"{r}I{m}"] + ([f"{r}W{m - r}"] if m >= r else []) for m in range(batches)]
+        rest = [f"{r}W{m}" for m in range(max(0, batches - r), batches)]
+        rows.append(_in_turn(r, min(batches, ranks - r), halves) + rest)
+    return rows
 
 
-def _in_turn(r: int, warm: int, batches: int, backward: Callable[[int], list[str]]) -> list[str]:
+def _in_turn(r: int, warm: int, backwards: list[list[str]]) -> list[str]:
     row = [f"{r}F{m}" for m in range(warm)]
-    for m in range(batches):
-        row += backward(m) + ([f"{r}F{m + warm}"] if m + warm < batches else [])
+    for m, backward in enumerate(backwards):
+        row += backward + ([f"{r}F{m + warm}"] if m + warm < len(backwards) else [])
     return row
 
 
@@ -61,34 +58,33 @@ def dual_pipe(ranks: int, batches: int) -> Rows:
 
 def _dual(stage: tuple[int, int], begins: tuple[int, int], inner: int, half: int, count: int) -> Iterator[str]:
     """A rank's computations. Direction 0 is the one whose start is nearer; `inner` is how far that is."""
-    done: dict[str, int] = {}
-    waiting: list[str] = []
+    forwards, backwards, waiting = list(begins), list(begins), list[str]()
 
-    def next_(kind: str, way: int) -> str:
-        n = done[key] = done.get(key := f"{kind}{way}", -1) + 1
-        return f"{stage[way]}{kind}{begins[way] + n}"
+    def forward(way: int) -> str:
+        forwards[way] += 1
+        return f"{stage[way]}F{forwards[way] - 1}"
 
     def backward(way: int, halves: bool = False) -> str:
-        n = done[key] = done.get(key := f"B{way}", -1) + 1
+        backwards[way] += 1
         if halves:
-            waiting.append(f"{stage[way]}W{begins[way] + n}")
-        return f"{stage[way]}{'I' if halves else 'B'}{begins[way] + n}"
+            waiting.append(f"{stage[way]}W{backwards[way] - 1}")
+        return f"{stage[way]}{'I' if halves else 'B'}{backwards[way] - 1}"
 
     def both(f: int, b: int) -> str:
-        return f"({next_('F', f)};{backward(b)})OVERLAP_F_B"
+        return f"({forward(f)};{backward(b)})OVERLAP_F_B"
 
     outer = half - inner - 1
     for _ in range(2 * outer):
-        yield next_("F", 0)
+        yield forward(0)
     for _ in range(inner + 1):
-        yield from (next_("F", 0), next_("F", 1))
+        yield from (forward(0), forward(1))
     for _ in range(outer):
         yield backward(1, True)
         yield waiting.pop(0)
-        yield next_("F", 1)
+        yield forward(1)
     for n in range(count - 2 * half + inner + 1):
         if n == 0 and outer == 0:
-            yield from (next_("F", 0), backward(1))
+            yield from (forward(0), backward(1))
         else:
             yield both(0, 1)
         yield both(1, 0)
