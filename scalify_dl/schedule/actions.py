@@ -12,6 +12,8 @@ COMPUTE = ("F", "B", "I", "W")
 MESSAGES = ("SEND_F", "RECV_F", "SEND_B", "RECV_B")
 WHOLE = ("UNSHARD", "RESHARD", "REDUCE_GRAD")
 """Actions of a stage, without a micro-batch."""
+KINDS = (*COMPUTE, "BW", *MESSAGES, *WHOLE)
+"""All kinds, as numbered."""
 EARLIER = {"BW": "B", "B": "I"}
 """The older dialect: `BW` is the full backward, and `B` that of the input."""
 _ACTION = re.compile(r"(\d+)(F|I|W|BW|B|UNSHARD|RESHARD|REDUCE_GRAD|SEND_F|RECV_F|SEND_B|RECV_B)(\d*)", re.ASCII)

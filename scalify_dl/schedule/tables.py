@@ -43,6 +43,19 @@ def _itself(named: Any) -> Named:
     return named
 
 
+def ordinals(keys: Any) -> Any:
+    """How many equal keys stand before each."""
+    import numpy as np
+
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
+    new = np.concatenate([[True], ordered[1:] != ordered[:-1]]) if len(keys) else np.zeros(0, bool)
+    starts = np.flatnonzero(new)
+    places = np.empty(len(keys), np.int64)
+    places[order] = np.arange(len(keys)) - np.repeat(starts, np.diff(np.append(starts, len(keys))))
+    return places
+
+
 class Schedule:
     """Tables that grow row by row. Ids of events, chains, channels and buffers count from 0."""
 
@@ -51,7 +64,7 @@ class Schedule:
         self.rows = {table: array("q") for table in WIDTHS}
         self.chains: list[tuple[int, int, str]] = []
         self.lengths: list[int] = []
-        self.named: list[Any] = []
+        self.named: Any = []
         self.namer: Callable[[Any], Named] = _itself
         self.meaning: Callable[[int], str] = self.texts_at
         self.chain_of = array("q")
@@ -73,6 +86,26 @@ class Schedule:
         self.named.append(named)
         self.chain_of.append(chain)
         return e
+
+    def events(self, chains: Any, ranks: Any, kinds: Callable[[int], str]) -> None:
+        """Events all at once, in the order of every chain: chains are any numbers, by event, each of one rank. `kinds`
+        says what a chain is, by the first of its events. `namer` is given the number of an event."""
+        import numpy as np
+
+        _, first, chain = np.unique(chains, return_index=True, return_inverse=True)
+        self.chains = [(c, int(ranks[e]), kinds(e)) for c, e in enumerate(first.tolist())]
+        places = ordinals(chain)
+        self.lengths = np.bincount(chain).tolist()
+        self.named = range(len(chain))
+        self.chain_of = array("q", chain.astype(np.int64).tobytes())
+        self.extend("event", np.arange(len(chain)), chain, places)
+
+    def extend(self, table: str, *columns: Any) -> None:
+        """Many rows of a table of numbers, by column; a single number stands for all rows."""
+        import numpy as np
+
+        rows = np.stack(np.broadcast_arrays(*(np.asarray(c, np.int64) for c in columns)), axis=-1)
+        self.rows[table].frombytes(rows.tobytes())
 
     def add(self, table: str, *row: int) -> None:
         """One row of a table of numbers."""

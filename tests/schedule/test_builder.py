@@ -237,3 +237,13 @@ def test_what_is_never_issued_cannot_be_waited_for() -> None:
     program.rank(0).wait("h")
     with pytest.raises(InputError, match="never issues"):
         program.build()
+
+
+@pytest.mark.parametrize("wrote", [(0, 8), (0, 4), (4, 8)])
+def test_what_a_reader_waits_for_has_to_write_all_that_is_read(wrote: tuple[int, int]) -> None:
+    program = Builder()
+    rank = program.rank(0)
+    made = rank.compute("half", writes=[("x", *wrote)], stream="side")
+    rank.compute("read", reads=[("x", 0, 8)], after=[made])
+    found = judge(program.build(), settings("both"))
+    assert [f.kind for f in found.findings] == ([] if wrote == (0, 8) else ["unread"])

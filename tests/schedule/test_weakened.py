@@ -19,8 +19,8 @@ WEAKENED = [
     ),
     (
         "completion",
-        "starts(e, t) :- turn(e, t), !wait(e, 0, _).",
-        "starts(e, t) :- turn(e, t).",
+        "starts(e, t) :- previous(e, x), ends(x, t), !wait(e, 0, _).",
+        "starts(e, t) :- previous(e, x), ends(x, t).",
     ),
     (
         "completion",

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from scalify_dl.schedule.actions import Action, parse
 from scalify_dl.schedule.builder import Builder
 from scalify_dl.schedule.pipeline import lower
-from scalify_dl.schedule.pipeline_csv import Orders, completed
+from scalify_dl.schedule.pipeline_csv import orders_of
 from scalify_dl.schedule.tables import Schedule
 
 Rows = list[list[str]]
@@ -66,28 +66,34 @@ def pipeline(ranks: int, batches: int, placement: str, halves: bool, rule: str, 
 
 
 def with_messages(orders: Rows) -> Rows:
-    """Each send behind what makes its contents, and its receive at the same moment on the other side."""
-    parsed = [[action for cell in row for action in parse(cell)] for row in orders]
-    home = {a.stage: r for r, row in enumerate(parsed) for a in row}
-    made = {(a.kind.replace("I", "B"), a.stage, a.micro_batch) for row in parsed for a in row}
+    """Sends behind the cell that makes their contents, and each receive at the same moment on the other side."""
+    parsed = [[parse(cell) for cell in row] for row in orders]
+    home = {a.stage: r for r, row in enumerate(parsed) for cell in row for a in cell}
+    ways = {"F": ("F", -1), "B": ("B", 1), "I": ("B", 1)}
+    made = {(ways[a.kind][0], a.stage, a.micro_batch) for row in parsed for c in row for a in c if a.kind in ways}
     out: Rows = [[] for _ in orders]
     at, done, moved = [0] * len(orders), set(), True
+
+    def needs(s: int, kind: str, m: int) -> tuple[str, int, int] | None:
+        way, step = ways.get(kind, ("", 0))
+        return (way, s + step, m) if (way, s + step, m) in made else None
+
     while moved:
         moved = False
         for r, row in enumerate(parsed):
             if at[r] == len(row):
                 continue
-            s, k, m = row[at[r]]
-            way, source = ("F", s - 1) if k == "F" else ("B", s + 1) if k in ("B", "I") else ("", -1)
-            if (way, source, m) in made and (way, source, m) not in done:
+            cell = row[at[r]]
+            if any((need := needs(*a)) is not None and need not in done for a in cell):
                 continue
+            out[r].append(orders[r][at[r]])
             at[r], moved = at[r] + 1, True
-            out[r].append(row[at[r] - 1].name)
-            done.add((way, s, m))
-            target = s + 1 if way == "F" else s - 1
-            if way and (way, target, m) in made and home[target] != r:
-                out[r].append(f"{s}SEND_{way}{m}")
-                out[home[target]].append(f"{target}RECV_{way}{m}")
+            for s, kind, m in cell:
+                way, step = ways.get(kind, ("", 0))
+                done.add((way, s, m))
+                if way and (way, target := s - step, m) in made and home[target] != r:
+                    out[r].append(f"{s}SEND_{way}{m}")
+                    out[home[target]].append(f"{target}RECV_{way}{m}")
     if any(n < len(row) for n, row in zip(at, parsed, strict=True)):
         raise ValueError("these computations wait for each other")
     return out
@@ -95,10 +101,7 @@ def with_messages(orders: Rows) -> Rows:
 
 def tables(rows: Rows, streams: str) -> Schedule:
     """Rows of actions as a schedule."""
-    orders = Orders("rows")
-    for line, row in enumerate(rows, 1):
-        orders.add(row, line)
-    return lower(completed(orders), streams)
+    return lower(orders_of(rows), streams)
 
 
 def ring(ranks: int, rounds: int) -> Builder:
