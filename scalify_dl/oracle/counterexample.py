@@ -28,7 +28,6 @@ from .program import Program, Shard
 from .readings import Readings
 from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
-from .taint import invented_values
 from .trial import FLOOR, Progress, Trial, is_exact, measure_noise, run_trial
 
 Array = np.ndarray[Any, Any]
@@ -317,8 +316,7 @@ def _compare(trial: Trial, output: _Output, others: Iterable[_Output]) -> tuple[
 
 def _counterexample(trial: Trial, output: _Output, layout: Layout, mismatch: Mismatch, sizes: str) -> Counterexample:
     program = trial.program
-    reasons = invented_values(program, trial.unplaced, trial.unpaired)
-    reason = reasons.get(output.dist) or reasons.get(output.base)
+    reason = trial.invented.get(output.dist) or trial.invented.get(output.base)
     kind = "witness" if reason else "precision" if trial.rounding else "refutation"
     return Counterexample(
         kind,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from .execute import Machine, Values
 from .inputs import baseline_inputs, distributed_inputs
 from .program import Program, Shard
 from .randomness import Draws
+from .taint import invented_values
 
 Array = np.ndarray[Any, Any]
 Progress = Callable[[int, int, str], None]
@@ -42,6 +44,11 @@ class Trial:
     noise: dict[str, float] = field(default_factory=dict)
     measured: bool = False
     """Whether `measure_noise` ran."""
+
+    @cached_property
+    def invented(self) -> dict[str, str]:
+        """Tensors that rest on an invented meaning, input or constant, and why."""
+        return invented_values(self.program, self.unplaced, self.unpaired)
 
     def tolerance(self, tensor: str) -> float:
         """How far apart equal values of a baseline tensor may be, relative to its largest magnitude.

@@ -12,13 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from scalify_dl.ir.layout import Digit, Layout
 from scalify_dl.prove.view import View
 
 if TYPE_CHECKING:
-    from scalify_dl.oracle.program import Program
+    from scalify_dl.oracle.program import Op, Program
 
 FROM_SHAPES = ("shape", "name")
 """Where `why` of a `shard` row says so, nobody said how the input is split."""
@@ -146,6 +148,52 @@ def written(name: str, text: str) -> str:
     return f'inputs: {{"{name}": {{dims: {{{dims}}}}}}}'
 
 
+class Bearing:
+    """Which guesses values depend on; linear in the program, whatever the number of values that are asked for."""
+
+    def __init__(self, program: Program, guesses: Guesses) -> None:
+        self.program, self.guesses = program, guesses
+        self._producer = program.producer()
+        self._guessed = [*guesses.splits, *guesses.assumed, *guesses.groups, *guesses.unprinted]
+        self._bit = {tensor: 1 << n for n, tensor in enumerate(self._guessed)}
+        self._memo: dict[str, int] = {}
+
+    def on(self, tensors: Iterable[str]) -> Guesses:
+        """The guesses that these values depend on."""
+        if not self._guessed:
+            return Guesses()
+        bits = 0
+        for tensor in tensors:
+            bits |= self._bits(tensor)
+        return self.guesses.bear_on(t for n, t in enumerate(self._guessed) if bits >> n & 1)
+
+    def _bits(self, tensor: str) -> int:
+        stack = [tensor]
+        while stack:
+            here = stack[-1]
+            above = read_for(self.program, self._producer, here)
+            waiting = [] if here in self._memo else [t for t in above if t not in self._memo]
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if here not in self._memo:
+                self._memo[here] = reduce(or_, (self._memo[t] for t in above), self._bit.get(here, 0))
+        return self._memo[tensor]
+
+
+def read_for(program: Program, producer: Mapping[str, Op], tensor: str) -> list[str]:
+    """What the op that makes a tensor reads, and all values of its loop body and branches."""
+    op = producer.get(tensor)
+    if op is None:
+        return []
+    above = list(op.operands)
+    for region in op.regions:
+        above += program.graphs[region].inputs
+        above += (result for inner in program.graphs[region].ops for result in inner.results)
+    return above
+
+
 def cone(program: Program, tensors: Iterable[str]) -> set[str]:
     """All tensors that values depend on, themselves and those of loop bodies and branches included."""
     producer = program.producer()
@@ -153,15 +201,9 @@ def cone(program: Program, tensors: Iterable[str]) -> set[str]:
     stack = list(tensors)
     while stack:
         current = stack.pop()
-        if current in seen:
-            continue
-        seen.add(current)
-        if current in producer:
-            op = producer[current]
-            stack += op.operands
-            for region in op.regions:
-                stack += program.graphs[region].inputs
-                stack += (result for inner in program.graphs[region].ops for result in inner.results)
+        if current not in seen:
+            seen.add(current)
+            stack += read_for(program, producer, current)
     return seen
 
 

@@ -10,7 +10,7 @@ from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
 from scalify_dl.prove.pipeline import Analysis
 
-from .guesses import Guesses, alike, cone, regrouped, steady
+from .guesses import Bearing, Guesses, alike, cone, regrouped, steady
 
 if TYPE_CHECKING:
     from scalify_dl.oracle.counterexample import Counterexample, Search
@@ -72,11 +72,12 @@ def _weigh(search: Search, program: Program, guesses: Guesses) -> list[str]:
     """
     notes: dict[str, None] = {}
     weighed = []
+    guessed = Bearing(program, guesses)
     for found in search.counterexamples:
         if found.kind == "refutation":
-            values = cone(program, (found.output, found.base))
-            bearing = guesses.bear_on(values)
+            bearing = guessed.on((found.output, found.base))
             if bearing:
+                values = cone(program, (found.output, found.base))
                 sure = steady(program, values) or not (bearing.splits or bearing.unprinted)
                 certain = _despite(program, found, bearing) if sure else None
                 if certain is None:

@@ -13,6 +13,7 @@ smaller 512.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from math import gcd
@@ -188,15 +189,18 @@ class Extents:
         for i, (a, _, b, _, _) in enumerate(self._links):
             touching.setdefault(self.root(a), []).append(i)
             touching.setdefault(self.root(b), []).append(i)
-        waiting = dict.fromkeys(range(len(self._links)))
+        waiting = deque(range(len(self._links)))
+        queued = set(waiting)
         while waiting:
-            i = next(iter(waiting))
-            del waiting[i]
+            i = waiting.popleft()
+            queued.remove(i)
             a, at, b, bt, length = self._links[i]
             a, b = self.root(a), self.root(b)
             changed = [self._carry(a, at, b, bt, length), self._carry(b, bt, a, at, length)]
             if any(changed):
-                waiting.update(dict.fromkeys([*touching[a], *touching[b]]))
+                again = [link for link in dict.fromkeys([*touching[a], *touching[b]]) if link not in queued]
+                waiting.extend(again)
+                queued.update(again)
 
     def solve(self, least: int) -> Sizes:
         """Closes all constraints and shrinks every free atom to `least` elements."""
@@ -204,8 +208,9 @@ class Extents:
         atoms: dict[tuple[int, int], tuple[int, int]] = {}
 
         def find(atom: tuple[int, int]) -> tuple[int, int]:
-            while atoms.get(atom, atom) != atom:
-                atom = atoms[atom]
+            while (above := atoms.get(atom, atom)) != atom:
+                atoms[atom] = atoms.get(above, above)  # half as long next time
+                atom = above
             return atom
 
         fixed: set[tuple[int, int]] = set()
