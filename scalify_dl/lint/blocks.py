@@ -80,26 +80,30 @@ def part_of(lifter: Lifter, op: Op, x: Held, dim: int) -> Held:
     ]  # fmt: skip
     one = (op.numbers.get("stride") or [1] * (dim + 1))[dim] == 1 and all(whole)
     if x.along == dim and one:
-        inside = [p for p in x.parts if p.lo <= lo and hi <= p.hi]
-        piece = inside[0] if inside else None
-        if piece is not None and (piece.lo, piece.hi) == (lo, hi):
-            return _taken(lifter, op, x, dim, piece)
+        pieces = [p for p in x.parts if lo <= p.lo and p.hi <= hi]
+        if pieces and (pieces[0].lo, pieces[-1].hi) == (lo, hi):
+            return _taken(lifter, op, x, dim, pieces)
         raise Stop("across-parts", f"it cuts [{lo}:{hi}] of dim {dim} of `{op.operands[0].name}`, in parts "
                    + ", ".join(f"[{p.lo}:{p.hi}]" for p in x.parts))  # fmt: skip
     gathered = _gathered(lifter, op, x, dim, lo, hi) if one and x.along is None else None
     if gathered is not None:
         return gathered
     if x.aligned and x.cut(dim):
-        raise Stop("whole-dim", f"it slices dim {dim} of `{op.operands[0].name}`, which ranks hold in blocks")
+        raise Stop("lemma", f"it slices dim {dim} of `{op.operands[0].name}`, which ranks hold in blocks")
     raise Stop("lemma", f"`{op.operands[0].name}` lies in another order than its dims")
 
 
-def _taken(lifter: Lifter, op: Op, x: Held, dim: int, piece: Piece) -> Held:
-    """One of the values side by side."""
+def _taken(lifter: Lifter, op: Op, x: Held, dim: int, pieces: Sequence[Piece]) -> Held:
+    """One of the values side by side, or some."""
     start = [0] * len(x.base.shape)
     limit = list(x.base.shape)
-    start[dim], limit[dim] = piece.base_lo, piece.base_hi
+    piece = pieces[0]
+    start[dim], limit[dim] = piece.base_lo, pieces[-1].base_hi
     (made,) = lifter.emit(op, [x.base], start=start, limit=limit, stride=[1] * len(start))
+    if len(pieces) > 1:
+        parts = [Piece(p.lo - piece.lo, p.hi - piece.lo, p.base_lo - piece.base_lo, p.base_hi - piece.base_lo, p.cut)
+                 for p in pieces]  # fmt: skip
+        return replace(x, base=made, parts=tuple(parts))
     mesh: list[Entry] = list(x.mesh)
     stride = piece.base_hi - piece.base_lo
     for p in piece.cut:
@@ -130,15 +134,18 @@ def _gathered(lifter: Lifter, op: Op, x: Held, dim: int, lo: int, hi: int) -> He
 
 def side_by_side(lifter: Lifter, op: Op, helds: Sequence[Held], along: int) -> Held:
     """Values that ranks split along the dim in which they are put together: each keeps its own placement."""
-    rest = {tuple(e for e in h.mesh if not (isinstance(e, Digit) and e.dim == along)) for h in helds}
-    if len({h.scale for h in helds}) > 1 or len({len(r) for r in rest}) > 1 or any(h.pending for h in helds):
+    rest = {tuple(Repl(e.size) if isinstance(e, Digit) and e.dim == along else e for e in h.mesh) for h in helds}
+    if len({h.scale for h in helds}) > 1 or len(rest) > 1 or any(h.pending for h in helds):
         raise Stop("placed-differently", "its operands lie differently")
     (made,) = lifter.emit(op, [h.base for h in helds])
     parts, lo, base_lo = [], 0, 0
     for tensor, held in zip(op.operands, helds, strict=True):
-        cut = sorted(held.cut(along), key=lambda p: -getattr(held.mesh[p], "stride", 0))
         size, whole = tensor.shape[along], held.base.shape[along]
-        parts.append(Piece(lo, lo + size, base_lo, base_lo + whole, tuple(cut)))
+        if held.along == along:
+            parts += [Piece(p.lo + lo, p.hi + lo, p.base_lo + base_lo, p.base_hi + base_lo, p.cut) for p in held.parts]
+        else:
+            cut = sorted(held.cut(along), key=lambda p: -getattr(held.mesh[p], "stride", 0))
+            parts.append(Piece(lo, lo + size, base_lo, base_lo + whole, tuple(cut)))
         lo, base_lo = lo + size, base_lo + whole
     mesh = tuple(Repl(e.size) if isinstance(e, Digit) and e.dim == along else e for e in helds[0].mesh)
     local = tuple(tidy([Digit(along, 1, lo)]) if d == along else s for d, s in enumerate(helds[0].local))

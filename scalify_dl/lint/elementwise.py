@@ -13,7 +13,7 @@ from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 
 from .held import Held
-from .lift import Lifter, Stop, lifting
+from .lift import Lifter, Stop, lifting, one_value
 from .refit import same_place, splat_of
 
 TOGETHER = {
@@ -38,6 +38,8 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     """One op on the values that the operands hold."""
     odd = [n for n, t in enumerate(op.operands) if lifter.is_odd(t)]
     firm = [lifter.held(t) for n, t in enumerate(op.operands) if n not in odd]
+    if op.kind == "select" and one_value(lifter, op):
+        return [lifter.held(op.operands[1])]
     if not firm or any(t in lifter.out.mixed for t in op.operands):
         return _masked(lifter, op)
     undone = _times(lifter, op)
@@ -56,6 +58,7 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         if fitted is None and tensor not in lifter.out.held:
             return _masked(lifter, op)
         if fitted is None:
+            _read_too_early(lifter, op, tensor)
             raise Stop("placed-differently", _apart(lifter, op))
         helds.append(fitted)
     mesh, scale = _passes(lifter, op, helds)
@@ -64,6 +67,17 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     if odd:
         free = frozenset()
     return [replace(want, base=made, mesh=mesh, scale=scale, free=free)]
+
+
+def _read_too_early(lifter: Lifter, op: Op, tensor: Tensor) -> None:
+    """Stop where an operand is still to be reduced."""
+    have = lifter.out.held.get(tensor)
+    for p in have.pending if have is not None else ():
+        assert have is not None
+        entry, axis = have.mesh[p], lifter.grid.positions[p][0]
+        reducer = getattr(entry, "reducer", "sum")
+        text = f"`{tensor.name}` is still a part of a {reducer} over {axis}, `{op.kind}` reads it as if it were whole"
+        raise Stop("partial-maximum" if reducer in ("max", "min") else "non-linear", text)
 
 
 def placed_by_rank(lifter: Lifter, op: Op, want: Held, firm: Sequence[Held], odd: Sequence[int]) -> Held:
@@ -183,7 +197,8 @@ def _unreduced(lifter: Lifter, op: Op, p: int, entry: Pending, waiting: Sequence
         other = next(t for n, t in enumerate(op.operands) if n not in waiting)
         text = f"{holds}, `{other.name}` is whole on every rank: the sum over {axis} adds it once per rank"
         return Stop("added-per-rank", text, made)
-    return Stop("non-linear", f"{holds}, and `{op.kind}` is not linear in it", made)
+    kind = "partial-maximum" if entry.reducer in ("max", "min") else "non-linear"
+    return Stop(kind, f"{holds}, and `{op.kind}` is not linear in it", made)
 
 
 def _scale(op: Op, scales: Sequence[Fraction], helds: Sequence[Held]) -> Fraction:

@@ -79,8 +79,9 @@ def _said(dist: Graph, relations: Relations) -> dict[int, InputRelation]:
             if position in said and said[position].key == relation.key:
                 continue
             exact = relation.key in (dist.inputs[position].tensor.name, dist.inputs[position].path)
-            if position not in said or exact:  # a name goes before a glob
-                said[position] = relation
+            named = exact or not any(mark in relation.key for mark in "*?[")
+            if named or (position not in said and dist.inputs[position].placement is None):
+                said[position] = relation  # names go before annotations, and these before patterns
     return said
 
 

@@ -127,26 +127,3 @@ def dynamic_update_slice(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     starts = [lifter.held(t) for t in op.operands[2:]]
     (made,) = lifter.emit(op, [x.base, update.base, *(h.base for h in starts)])
     return [replace(x, base=made, free=frozenset())]
-
-
-@lifting("attention")
-def attention(lifter: Lifter, op: Op) -> Sequence[Held | None]:
-    """Batch and heads may be split, as queries may."""
-    helds = [lifter.held(t) for t in op.operands]
-    q = helds[0]
-    last = len(q.local) - 1
-    for tensor, held in zip(op.operands, helds, strict=True):
-        if not held.calm or not held.aligned or held.along is not None:
-            raise Stop("non-linear" if held.pending else "lemma", f"`{tensor.name}` is still to be reduced")
-        if held.cut(len(held.local) - 1):
-            raise Stop("whole-dim", f"head dims of `{tensor.name}` are split over ranks")
-    for held, tensor in zip(helds[1:3], op.operands[1:3], strict=True):
-        if held.cut(last - 1):
-            raise Stop("whole-dim", f"the softmax is along keys, of which ranks hold blocks of `{tensor.name}`")
-        if [q.cut(d) for d in range(last - 1)] != [held.cut(d) for d in range(last - 1)]:
-            raise Stop("placed-differently", f"`{tensor.name}` does not lie as the queries do")
-    types = [(t.dtype, (*q.base.shape[:-1], *t.shape[-1:])) for t in op.results[:1]]
-    if len(op.results) != 1:
-        raise Stop("lemma", "nothing is known of its further results")
-    (made,) = lifter.emit(op, [h.base for h in helds], types)
-    return [replace(q, base=made, local=(*q.local[:last], tidy([Digit(last, 1, made.shape[last])])), free=frozenset())]

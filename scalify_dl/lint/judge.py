@@ -34,6 +34,7 @@ from scalify_dl.readers.read import read
 from scalify_dl.readers.relations import Relations, load_relations
 
 from .expected import Boundary, boundaries
+from .factors import factors_of
 from .given import Given, given
 from .grid import Grid
 from .kinds import LIFTING
@@ -98,7 +99,7 @@ def lint_graph(
     name_groups(dist, mesh, relations, is_base=False)
     name_constants(dist, relations, "dist")
     grid = Grid(mesh)
-    start, lifted = _lifted(dist, mesh, grid, relations)
+    start, lifted = _lifted(dist, mesh, grid, relations, options.rules if options else ())
     ends = boundaries(dist, lifted, grid, relations)
     facts, ids, op_ids = tables(start, lifted, dist, mesh, relations, ends)
     check_meaning(facts)
@@ -106,11 +107,14 @@ def lint_graph(
     return judged(analysis, start, lifted, dist, grid, ends, ids, op_ids)
 
 
-def _lifted(dist: Graph, mesh: Mesh, grid: Grid, relations: Relations) -> tuple[Given, Lifted]:
+def _lifted(
+    dist: Graph, mesh: Mesh, grid: Grid, relations: Relations, more: tuple[Path, ...]
+) -> tuple[Given, Lifted]:
     """The lift that stops least, over the ways to read ops that may be read in several."""
     best: tuple[tuple[int, int], Given, Lifted] | None = None
     tried: set[frozenset[tuple[object, int]]] = set()
     queue: list[dict[object, int]] = [{}]
+    factors = factors_of(dist, mesh, [op for op in dist.ops if op.kind not in LIFTING and not op.regions], more)
     while queue and len(tried) < READINGS:
         choices = queue.pop(0)
         key = frozenset(choices.items())
@@ -118,7 +122,7 @@ def _lifted(dist: Graph, mesh: Mesh, grid: Grid, relations: Relations) -> tuple[
             continue
         tried.add(key)
         start = given(dist, mesh, relations)
-        lifted = Lifter(grid, start.base, start.held, choices).run(dist)
+        lifted = Lifter(grid, start.base, start.held, choices, factors).run(dist)
         ends = boundaries(dist, lifted, grid, relations)
         wrong = sum(end.held is None or str(end.held.layout(grid)) != end.wanted for end in ends)
         score = (len(lifted.stops), wrong)
@@ -126,8 +130,8 @@ def _lifted(dist: Graph, mesh: Mesh, grid: Grid, relations: Relations) -> tuple[
             best = (score, start, lifted)
         if score == (0, 0):
             break
-        more = [(sort, n) for sort, count in lifted.open_choices.items() for n in range(1, count)]
-        queue += [choices | {sort: n} for sort, n in more if sort not in choices]
+        others = [(sort, n) for sort, count in lifted.open_choices.items() for n in range(1, count)]
+        queue += [choices | {sort: n} for sort, n in others if sort not in choices]
     assert best is not None
     return best[1], best[2]
 
@@ -151,7 +155,9 @@ def tables(
         dist = replace(dist, outputs=[*dist.outputs, *more])
     outputs = dict.fromkeys(b for _, b in expected)
     probes = [t for stop in lifted.stops if stop.probe is not None for t in stop.probe.results]
-    for tensor in dict.fromkeys([*outputs, *probes]):
+    stopped = [op for op in dist.ops if any(t not in lifted.held for t in op.results)]
+    read = [lifted.held[t].base for op in stopped for t in op.operands if t in lifted.held]  # else nobody reads it
+    for tensor in dict.fromkeys([*outputs, *probes, *read]):
         base.output(tensor)
     _prune(base, [*(h.base for h in lifted.held.values()), *probes])
     bounds = dict(ranges(base, [dist], [start.found], relations))

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from math import prod
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -31,6 +31,9 @@ from .held import Held
 
 Array = np.ndarray[Any, Any]
 Numbers = dict[int, Array]
+if TYPE_CHECKING:
+    from .factors import Factors
+
 T = TypeVar("T")
 Lifting = Callable[["Lifter", Op], Sequence[Held | None]]
 
@@ -98,15 +101,18 @@ class Lifter:
     """One lift of a program from what its inputs hold; `choices` says which way sorts of ops are read."""
 
     def __init__(
-        self, grid: Grid, base: Graph, inputs: Mapping[Tensor, Held], choices: Mapping[object, int] | None = None
+        self, grid: Grid, base: Graph, inputs: Mapping[Tensor, Held], choices: Mapping[object, int] | None = None,
+        factors: Mapping[Op, Factors] | None = None,
     ) -> None:
         self.grid = grid
         self.out = Lifted(base, dict(inputs))
         self.choices = dict(choices or {})
+        self.factors = dict(factors or {})
         self.maker: dict[Tensor, Op] = {}
         self._numbers: dict[Tensor, Numbers | None] = {}
         self._refitted: dict[object, Held | None] = {}
         self._fixed = self.out.fixed
+        self._cones: dict[Tensor, set[Tensor]] = {}
         self._alike: dict[object, Tensor] = {}
 
     @property
@@ -120,7 +126,8 @@ class Lifter:
             self.maker.update(dict.fromkeys(op.results, op))
             if op.kind not in COLLECTIVES | RANDOM and self._fixed.issuperset(op.operands) and not op.regions:
                 self._fixed.update(op.results)
-                if _of_rank(op) or not self.out.ranked.isdisjoint(op.operands):
+                chosen = op.kind == "select" and self.out.ranked.isdisjoint(op.operands[1:]) and one_value(self, op)
+                if _of_rank(op) or not (chosen or self.out.ranked.isdisjoint(op.operands)):
                     self.out.ranked.update(op.results)
                     continue
             if any(t not in self.out.held and t not in self.out.ranked and t not in self.out.mixed
@@ -131,8 +138,8 @@ class Lifter:
             except Stop as stop:
                 probe = stop.probe or self._probe(op)
                 self.out.stops.append(Stopped(op, stop.kind, stop.text, probe))
-            except InputError as error:
-                self.out.stops.append(Stopped(op, "lemma", f"it is not lifted: {error.message}"))
+            except (InputError, ValueError, KeyError, IndexError) as error:
+                self.out.stops.append(Stopped(op, "lemma", f"it is not lifted: {error}"))
         return self.out
 
     def _op(self, op: Op) -> None:
@@ -140,7 +147,7 @@ class Lifter:
             return
         if op.kind not in ELEMENTWISE:
             self._unmasked(op)
-        for result, held in zip(op.results, LIFTING.get(op.kind, as_it_is)(self, op), strict=True):
+        for result, held in zip(op.results, self._results(op), strict=True):
             if held is None:
                 self.out.mixed[result] = self.integers(op) if op.kind in ELEMENTWISE else None
                 continue
@@ -148,6 +155,16 @@ class Lifter:
             if held.along is None and local != result.shape:
                 raise Stop("lemma", f"it is {result.type}, what was lifted is {list(local)} on every rank")
             self.out.held[result] = held
+
+    def _results(self, op: Op) -> Sequence[Held | None]:
+        handle = LIFTING.get(op.kind)
+        if handle is not None:
+            return handle(self, op)
+        if op in self.factors:
+            from .factors import by_factors
+
+            return by_factors(self, op, self.factors[op])
+        return as_it_is(self, op)
 
     def _unmasked(self, op: Op) -> None:
         from .masked import unmasked
@@ -161,7 +178,7 @@ class Lifter:
             return None
         try:
             self.emit(op, [h.base for h in helds if h is not None])
-        except (Stop, InputError):
+        except (Stop, InputError, ValueError):
             return None
         return self.base.ops[-1]
 
@@ -170,7 +187,7 @@ class Lifter:
         (operand,) = op.operands
         for table in (self.out.reads, self.out.mixed):
             behind = table.get(operand)
-            if behind is None:
+            if behind is None or (op.kind == "convert" and table is self.out.mixed):
                 continue
             self.out.held[operand] = behind
             try:
@@ -187,7 +204,7 @@ class Lifter:
 
     def integers(self, op: Op) -> Held | None:
         """The one value of integers that operands are made of, the rank's numbers aside; None where there are more."""
-        found: dict[Tensor, Held] = {}
+        found: dict[Tensor, Held] = {}  # what others are made of comes first
         for t in op.operands:
             behind = self.out.mixed.get(t)
             held = self.out.held.get(t)
@@ -195,7 +212,22 @@ class Lifter:
                 found[behind.base] = behind
             elif held is not None and t not in self.out.fixed and t.dtype[0] in "su" and held.calm:
                 found[held.base] = held
-        return found.popitem()[1] if len(found) == 1 else None
+        roots = [base for base in found if all(base in self._cone(other) for other in found)]
+        return found[roots[0]] if roots else None
+
+    def _cone(self, tensor: Tensor) -> set[Tensor]:
+        """What a value of the baseline is made of, itself included."""
+        if tensor not in self._cones:
+            maker = {t: op for op in self.base.ops for t in op.results}
+            seen: set[Tensor] = set()
+            stack = [tensor]
+            while stack:
+                one = stack.pop()
+                if one not in seen:
+                    seen.add(one)
+                    stack += maker[one].operands if one in maker else []
+            self._cones[tensor] = seen
+        return self._cones[tensor]
 
     def choose(self, sort: object, ways: Sequence[T]) -> T:
         """One of the ways to read an op; all of one sort are read alike."""
@@ -296,6 +328,15 @@ class Lifter:
         from .refit import refit
 
         return refit(self, tensor, want)
+
+
+def one_value(lifter: Lifter, op: Op) -> bool:
+    """Whether it does not matter which of two a select chooses."""
+    from .refit import splat_of
+
+    _, first, second = op.operands
+    mine, other = splat_of(lifter, first), splat_of(lifter, second)
+    return first is second or (mine is not None and mine == other)
 
 
 def as_it_is(lifter: Lifter, op: Op) -> Sequence[Held | None]:

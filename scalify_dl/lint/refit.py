@@ -71,9 +71,12 @@ def splat_of(lifter: Lifter, tensor: Tensor) -> Literal | None:
             literal = tensor.literal
             one = literal is not None and (literal.rational is not None or not literal.text.startswith("{"))
             return literal if one else None
-        if op.kind not in ("broadcast", "reshape", "transpose"):
+        if op.kind == "select" and op.operands[1] is op.operands[2]:
+            tensor = op.operands[1]
+        elif op.kind in ("broadcast", "reshape", "transpose"):
+            tensor = op.operands[0]
+        else:
             return None
-        tensor = op.operands[0]
 
 
 def _broadcast(lifter: Lifter, op: Op, want: Held) -> Held | None:

@@ -41,14 +41,15 @@ def broadcast(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     if lifter.is_odd(op.operands[0]):
         return [None]
     x, dims = lifter.held(op.operands[0]), op.numbers.get("dimensions", [])
-    if not x.aligned or x.along is not None:
+    if not x.aligned:
         raise Stop("lemma", f"`{op.operands[0].name}` lies in another order than its dims")
+    along = None if x.along is None else dims[x.along]
     shape, local = list(op.result.shape), list(whole_dims(op.result.shape))
     for i, d in enumerate(dims):
         shape[d], local[d] = x.base.shape[i], renumbered(x.local[i], d)
     (made,) = lifter.emit(op, [x.base], [(op.result.dtype, tuple(shape))])
     free = {d for d in range(len(shape)) if d not in dims} | {dims[i] for i in x.free}
-    return [x.moved(dims, made, tuple(local), free=frozenset(free))]
+    return [x.moved(dims, made, tuple(local), free=frozenset(free), along=along)]
 
 
 @lifting("transpose")
@@ -103,12 +104,12 @@ def reshape(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         if local is None:
             raise Stop("lemma", f"`{op.operands[0].name}` lies in another order than its dims")
         return [replace(x, local=tuple(local), free=frozenset())]
-    ways = [way for way in _ways(x, op.operands[0].shape, result.shape) if _regrouped(x, result.shape, way) is not None]
+    ways = [way for way in _ways(x, op.operands[0].shape, result.shape) if regrouped(x, result.shape, way) is not None]
     if not ways:
         raise Stop("lemma", "nothing is known of how its dims are regrouped")
     shape = lifter.choose((op.operands[0].shape, result.shape, x.base.shape, x.mesh), ways)
     (made,) = lifter.emit(op, [x.base], [(result.dtype, tuple(shape))])
-    found = _regrouped(x, result.shape, shape)
+    found = regrouped(x, result.shape, shape)
     assert found is not None
     free = frozenset(
         d for b, a in groups(op.operands[0].shape, result.shape) for d in a
@@ -143,7 +144,7 @@ def _ways(x: Held, before: Sequence[int], after: Sequence[int]) -> Iterator[tupl
         yield tuple(size for part in parts for size in part)
 
 
-def _regrouped(x: Held, after: Sequence[int], shape: Sequence[int]) -> Held | None:
+def regrouped(x: Held, after: Sequence[int], shape: Sequence[int]) -> Held | None:
     """The placement with the base's dims regrouped to `shape` and the local ones likewise; None where a digit would be
     cut unevenly or a local dim would hold parts of several."""
     total = x.base.shape
@@ -222,7 +223,7 @@ def concatenate(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     for t in op.operands:
         helds.append(lifter.held(t))
     mesh = {h.mesh for h in helds}
-    if any(not h.aligned or h.along is not None for h in helds):
+    if any(not h.aligned or h.along not in (None, along) for h in helds):
         raise Stop("lemma", "an operand lies in another order than its dims")
     whole = [h.is_whole(along) or along in h.free for h in helds]
     if not all(whole):
@@ -260,6 +261,8 @@ def pad(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     x, fill = lifter.held(op.operands[0]), lifter.held(op.operands[1])
     dims = range(len(op.operands[0].shape))
     padded = [d for d in dims if any(op.numbers[key][d] for key in ("low", "high", "interior") if op.numbers.get(key))]
+    if any(x.cut(d) for d in padded):
+        raise Stop("lemma", f"it pads a dim of `{op.operands[0].name}` which ranks hold in blocks")
     _whole_dims(op, x, padded, "pads")
     number = splat_of(lifter, op.operands[1])
     if x.pending and (number is None or number.rational != 0):
@@ -302,7 +305,7 @@ def _whole_dims(op: Op, x: Held, dims: Sequence[int], does: str) -> None:
     """Stop where a dim that has to be whole is split."""
     for d in dims:
         if not x.is_whole(d):
-            if x.cut(d):
+            if x.cut(d) and op.kind != "reverse":
                 raise Stop("whole-dim", f"it {does} dim {d} of `{op.operands[0].name}`, which ranks hold in blocks")
             raise Stop("lemma", f"`{op.operands[0].name}` lies in another order than its dims")
 

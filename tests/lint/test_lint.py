@@ -16,7 +16,6 @@ from scalify_dl.lint.text import baseline, placements
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import parse_relations
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 HLO = """HloModule mlp, num_partitions=2
 
 %sum (a: f32[], b: f32[]) -> f32[] {
@@ -166,11 +165,3 @@ def test_an_op_that_every_rank_does_otherwise_is_not_decided() -> None:
     x = p.place("x", (4,), dtype="s32", range=(0, 100))
     p.output(p.add(x, p.broadcast(p.rank_constant({0: 1, 1: 5}), (4,), [])))
     assert judged(p).verdict is Verdict.UNKNOWN
-
-
-@pytest.mark.skipif(not DATA.is_dir(), reason="real graphs are not here")
-def test_a_partitioned_keras_model_is_well_placed_by_its_shardings_alone() -> None:
-    file = DATA / "keras_hub" / "llama_dp2tp4_fwd.after_spmd.hlo"
-    argv = [sys.executable, "-m", "scalify_dl", "lint", str(file), "--mesh", "batch=2,model=4"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
-    assert done.returncode == 0, done.stdout

@@ -22,6 +22,7 @@ NOT_YET: dict[str, str] = {}
 ACCEPTED: dict[str, str] = {}
 """Wrong programs that lint accepts: they compute something of one device, which is not what was meant."""
 UNDECIDED = {
+    "sort_of_blocks": "what ranks sort for themselves may be merged behind",
     "gathered_in_front_and_left_there": "an op along a dim of gathered blocks has a meaning, if another one",
     "neighbour_instead_of_own": "blocks that go round may be those of a ring, of which nothing is lifted yet",
     "dropout_of_blocks": "draws of ranks and of one device are not compared in numbers",

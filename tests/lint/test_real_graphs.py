@@ -1,0 +1,71 @@
+"""Real programs are well placed by their annotations and relations alone; broken ones are not."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.ir.graph import Graph
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.lint.judge import Result, lint_graph, load
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.relations import Relations, load_relations
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+RELATIONS = Path(__file__).parent / "relations"
+GRAPHS = {
+    "neuronx_tp2_layer1": ("neuronx_llama/tp2_layer1.hlo", "tp=2", "neuronx_tp2_layer1.yaml"),
+    "neuronx_tp2_layer2": ("neuronx_llama/tp2_layer2.hlo", "tp=2", "neuronx_tp2_layer2.yaml"),
+    "neuronx_tp4_layer1": ("neuronx_llama/tp4_layer1.hlo", "tp=4", "neuronx_tp4_layer1.yaml"),
+    "megatron_tp2": ("megatron_gpt/paral2_layer1/*", "tp=2", "megatron_layer1.yaml"),
+    "megatron_tp4": ("megatron_gpt/paral4_layer2/*", "tp=4", "megatron_layer2.yaml"),
+    "vllm_tp2": ("vllm_qwen2/paral2_layer1/*", "tp=2", "vllm_qwen2.yaml"),
+    "joint_tp2": ("torch_joint/llama_hf*w2.fx.txt", "tp=2", "torch_joint.yaml"),
+    "joint_tp4": ("torch_joint/llama_hf*w4.fx.txt", "tp=4", "torch_joint.yaml"),
+    "keras_forward": ("keras_hub/llama_dp2tp4_fwd.after_spmd.hlo", "batch=2,model=4", None),
+    "keras_gradient": ("keras_hub/llama_dp2tp4_grad.after_spmd.hlo", "batch=2,model=4", None),
+}
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no dumps of real programs in {DATA}")
+
+
+@cache
+def said(name: str) -> Relations:
+    relations = GRAPHS[name][2]
+    return load_relations(RELATIONS / relations) if relations else Relations()
+
+
+def program(name: str) -> tuple[Graph, Mesh]:
+    pattern, axes, _ = GRAPHS[name]
+    mesh = Mesh.parse(axes)
+    return load(sorted(DATA.glob(pattern)), mesh, said(name)), mesh
+
+
+def judged(name: str, graph: Graph, mesh: Mesh) -> Result:
+    return lint_graph(graph, mesh, said(name))
+
+
+@pytest.mark.slow
+@needs_data
+@pytest.mark.parametrize("name", GRAPHS)
+def test_a_right_program_is_well_placed(name: str) -> None:
+    result = judged(name, *program(name))
+    assert result.verdict is Verdict.PROVED, result.missing
+    assert [f for f in result.findings if f.level == "error"] == []
+
+
+@needs_data
+@pytest.mark.parametrize(("name", "nth"), [("neuronx_tp2_layer1", 0), ("joint_tp2", 1), ("megatron_tp2", 1)])
+def test_without_one_of_its_reductions_it_is_not(name: str, nth: int) -> None:
+    graph, mesh = program(name)
+    op = [o for o in graph.ops if o.kind in ("all-reduce", "reduce-scatter") and "sum" in o.symbols["reducer"]][nth]
+    if op.kind == "reduce-scatter":
+        op.kind, op.groups, op.symbols = "slice", None, {}
+        (x,) = op.operands
+        op.numbers = {"start": [0] * len(x.shape), "limit": list(op.result.shape), "stride": [1] * len(x.shape)}
+    else:
+        op.kind, op.groups, op.symbols = "reshape", None, {}
+    result = judged(name, graph, mesh)
+    assert result.verdict is Verdict.REFUTED, result.missing
+    assert result.findings[0].source
