@@ -125,7 +125,8 @@ def _lifted(
         lifted = Lifter(grid, start.base, start.held, choices, factors).run(dist)
         ends = boundaries(dist, lifted, grid, relations)
         wrong = sum(end.held is None or str(end.held.layout(grid)) != end.wanted for end in ends)
-        score = (len(lifted.stops), wrong)
+        known = lifted.held.keys() | lifted.ranked | lifted.mixed.keys()
+        score = (sum(t not in known for op in dist.ops for t in op.results) + len(lifted.stops), wrong)
         if best is None or score < best[0]:
             best = (score, start, lifted)
         if score == (0, 0):

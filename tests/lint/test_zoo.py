@@ -12,10 +12,10 @@ from scalify_dl.pairing.builder import Pair
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations
 
-from . import programs_data, programs_tensor
+from . import programs_data, programs_joint, programs_tensor
 from .zoo import RIGHT, WRONG
 
-MADE = programs_data, programs_tensor
+MADE = programs_data, programs_joint, programs_tensor
 """Importing them enters their programs."""
 NOT_YET: dict[str, str] = {}
 """Right programs of which lint does not know that they are well placed, and why."""
@@ -23,6 +23,7 @@ ACCEPTED: dict[str, str] = {}
 """Wrong programs that lint accepts: they compute something of one device, which is not what was meant."""
 UNDECIDED = {
     "sort_of_blocks": "what ranks sort for themselves may be merged behind",
+    "fused_query_key_value": "a cut inside of a weight's part may have a meaning, which is not looked for",
     "gathered_in_front_and_left_there": "an op along a dim of gathered blocks has a meaning, if another one",
     "neighbour_instead_of_own": "blocks that go round may be those of a ring, of which nothing is lifted yet",
     "dropout_of_blocks": "draws of ranks and of one device are not compared in numbers",
