@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -17,6 +17,7 @@ from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Shard
 from scalify_dl.oracle.shrink.extents import Conflict
+from scalify_dl.oracle.taint import invented_values
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.refute.refute import refute
 
@@ -34,7 +35,7 @@ class Run:
     @cached_property
     def trial(self) -> tuple[Trial, list[Shard]] | None:
         """All values of a run, and the correspondences that the rules proved, at its sizes; None where the program
-        cannot be run, or only with invented values."""
+        cannot be run."""
         try:
             program = load_program(self.analysis.facts.tables)
             rows = relations(self.analysis.rows("corr"))
@@ -49,12 +50,19 @@ class Run:
             trial = run_trial(program, 1, "reals", keep_base=every["base"], keep_dist=every["dist"], relations=rows)
         except (Unsupported, Deadlock, Conflict, InputError, MemoryError):
             return None
-        return None if trial.unplaced or trial.unpaired else (trial, rows)
+        return trial, rows
+
+    @cached_property
+    def invented(self) -> Mapping[str, str]:
+        """Values of the run that are no more than invented, or follow from such."""
+        assert self.trial is not None
+        trial, _ = self.trial
+        return invented_values(trial.program, trial.unplaced, trial.unpaired)
 
     def contradicts(self, value: str, counterpart: str, operands: Sequence[str]) -> bool:
         """Whether a distributed value is not the counterpart, in any placement in blocks or any that operands have,
         nor its parts of a reduction."""
-        if self.trial is None:
+        if self.trial is None or value in self.invented or counterpart in self.invented:
             return False
         trial, rows = self.trial
         base, dist = trial.baseline.get(counterpart), trial.distributed.get(value)
