@@ -53,7 +53,25 @@ Accept = Annotated[
     Path | None, Option("--accept", metavar="F", help="File of agreed assumptions (see docs/verdicts.md).")
 ]
 Sarif = Annotated[Path | None, Option("--sarif", metavar="F", help="Write SARIF 2.1.0 for code scanning.")]
-Html = Annotated[Path | None, Option("--html", metavar="F", help="Write a single-file HTML report.")]
+Html = Annotated[Path | None, Option("--html", metavar="F", help="Write a page with the report and the graphs.")]
+Junit = Annotated[Path | None, Option("--junit", metavar="F", help="Write JUnit XML: a case for each output.")]
+Baseline = Annotated[
+    Path | None, Option("--baseline", metavar="F", help="SARIF of known findings: they are annotated no more.")
+]
+
+
+FORMATS = ("text", "json", "github", "quiet")
+
+
+def _format(given: str) -> str:
+    if given not in FORMATS:
+        raise ValueError(f"one of {', '.join(FORMATS)} was expected")
+    return given
+
+
+OutputFormat = Annotated[
+    str, Option("--output-format", metavar="|".join(FORMATS), check=_format, help="How the report is printed.")
+]
 
 
 def _above_zero(given: float) -> float:
@@ -94,8 +112,32 @@ def _options(
     return Options(tuple(rules or ()), out, None, strict, accept, timeout, max_memory, not no_refute, json)
 
 
-def _written(certificate: CertificateOut = None, sarif: Sarif = None, html: Html = None) -> dict[str, Any]:
-    return {"certificate": certificate, "sarif": sarif, "html": html}
+def _written(
+    certificate: CertificateOut = None,
+    sarif: Sarif = None,
+    html: Html = None,
+    junit: Junit = None,
+    baseline: Baseline = None,
+    output_format: OutputFormat = "text",
+) -> dict[str, Any]:
+    given = {"certificate": certificate, "sarif": sarif, "html": html, "junit": junit, "baseline": baseline}
+    return {**given, "format": output_format}
+
+
+def _named_pair(
+    base: Annotated[Path | None, Argument("[BASE", help="Dump of the single-device program.")] = None,
+    dist: Annotated[
+        list[Path] | None, Argument("DIST...]", help="One SPMD program, or one per rank in row-major mesh order.")
+    ] = None,
+    mesh: Annotated[
+        str | None, Option("--mesh", help="Mesh axes and sizes, major first: dp=2,tp=4. Without: names of pairs.")
+    ] = None,
+    size: Size = None,
+) -> Any:
+    from scalify_dl.families.capture import Capture
+    from scalify_dl.readers.sizes import Sizes
+
+    return Capture(base, tuple(dist or ()), mesh or "", sizes=Sizes.parse(size or ()))
 
 
 def _pair(base: Base, dist: Dist, mesh: Mesh, size: Size = None) -> Any:
@@ -105,7 +147,7 @@ def _pair(base: Base, dist: Dist, mesh: Mesh, size: Size = None) -> Any:
     return Capture(base, tuple(dist), mesh, sizes=Sizes.parse(size or ()))
 
 
-@_command(pair=_pair, options=_options, written=_written)
+@_command(pair=_named_pair, options=_options, written=_written)
 def verify(
     pair: Any,
     options: Options,
@@ -114,8 +156,16 @@ def verify(
     symbolic: Symbolic = None,
     sample: Sample = None,
 ) -> int:
-    """Read two programs and say whether DIST computes what BASE computes."""
+    """Say whether DIST computes what BASE computes; without --mesh, of pairs named in dlverify.toml (all, or those)."""
     pair, options = replace(pair, relate=relate), replace(options, **written)
+    if not pair.mesh:
+        if relate or symbolic or sample:
+            raise InputError("no --mesh is given", expected="dlverify verify BASE DIST --mesh tp=2")
+        from scalify_dl.commands import several
+
+        return several.verify_named([str(word) for word in (pair.base, *pair.dist) if word], options)
+    if not pair.dist:
+        raise InputError("no distributed program is given", expected="dlverify verify BASE DIST --mesh tp=2")
     if sample and symbolic is None:
         raise InputError("--sample goes with --symbolic", hint="name the sizes that vary: --symbolic tp,batch=tokens:0")
     if symbolic is not None:
@@ -127,6 +177,28 @@ def verify(
     from scalify_dl.commands import run as command
 
     return command.verify(pair, options)
+
+
+@_command()
+def init(
+    dumps: Annotated[list[Path] | None, Argument("[BASE DIST...]", help="A pair; else those that lie here.")] = None,
+    mesh: Annotated[str | None, Option("--mesh", help="Mesh axes and sizes, if no dump says them.")] = None,
+    name: Annotated[str | None, Option("--name", help="What the pair is called.")] = None,
+) -> int:
+    """Draft dlverify.toml, and a relations file where something has to be said, from the dumps of a pair."""
+    from scalify_dl.commands import init as command
+
+    return command.init(dumps or [], mesh, name)
+
+
+@_command()
+def schema(
+    name: Annotated[str, Argument("NAME", help="relations, or proposal.")] = "relations",
+) -> None:
+    """Print the JSON Schema of a file that people or programs write, for editors."""
+    from scalify_dl.commands import schema as command
+
+    command.schema(name)
 
 
 @_command(options=_options)
@@ -406,7 +478,7 @@ def main() -> None:
     try:
         try:
             argv = _spread_rules(sys.argv[1:])
-            plain = read(_COMMANDS, argv)
+            plain = None if "_DLVERIFY_COMPLETE" in os.environ else read(_COMMANDS, argv)
             if plain is None:
                 __getattr__("app")(argv)
             else:

@@ -17,7 +17,6 @@ def typer_app(commands: Sequence[Command], name: str, help: str, groups: Mapping
         name=name,
         help=help,
         no_args_is_help=True,
-        add_completion=False,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

@@ -13,6 +13,7 @@ from scalify_dl.ir.origin import Origin, has_order
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import InTime, Verdict
+from scalify_dl.readers.sizes import Sizes
 from scalify_dl.report.conclude import conclude
 
 from .report import Report
@@ -36,6 +37,7 @@ def verify(
     mesh: MeshLike = None,
     args: Sequence[Any] | None = None,
     relate: str | Path | None = None,
+    sizes: Sequence[str] = (),
     in_shardings: Any = None,
     out_shardings: Any = None,
     gradients: bool = False,
@@ -62,8 +64,9 @@ def verify(
       `in_shardings` and `out_shardings` the partitioner's program is verified. Or builders, as for
       `scalify_dl.capture.jax.capture_step`, with `mesh` a mapping.
 
-    `relate` is a relations file; `rules`, `strict`, `accept`, `timeout` (seconds), `max_memory` (MB) as on the
-    command line; `keep` is a directory for the dumps of live programs. Raises InputError for what is no such pair.
+    `relate` is a relations file; `sizes` are those that dumps leave open (`"tokens:0=8"`); `rules`, `strict`, `accept`,
+    `timeout` (seconds), `max_memory` (MB) and `refute` are as on the command line; `keep` is a directory for the dumps
+    of live programs. Raises InputError for what is no such pair.
     """
     options = Options(
         rules=tuple(map(Path, rules)),
@@ -80,7 +83,7 @@ def verify(
     if all(hasattr(base, name) for name in ("base", "dist", "mesh")) and not callable(base):
         base, dist, mesh = base.base, base.dist, base.mesh
     if isinstance(base, str | Path):
-        return _dumps(base, dist, mesh, relate, options)
+        return _dumps(base, dist, mesh, relate, options, sizes=sizes)
     if not callable(base):
         raise InputError(
             f"`base` is a {type(base).__name__}",
@@ -113,6 +116,7 @@ def _dumps(
     relate: str | Path | None,
     options: Options,
     called_alike: Callable[[Any, Sequence[Any]], None] | None = None,
+    sizes: Sequence[str] = (),
 ) -> Report:
     """`called_alike` says of two live functions what their dumps do not."""
     from scalify_dl.pairing.export import export
@@ -124,7 +128,7 @@ def _dumps(
     axes = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh_text(mesh))
     origins: list[Origin] = []
     if called_alike is None:
-        facts = export(base, files, axes, relate, origins=origins)
+        facts = export(base, files, axes, relate, Sizes.parse(sizes), origins)
     else:
         facts = _called(base, files, axes, relate, origins, called_alike)
     timed = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ from scalify_dl.garbage import paused
 from scalify_dl.ir.origin import Origin, has_order
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
-from scalify_dl.prove.verdict import InTime, Report, Verdict, overall
+from scalify_dl.prove.verdict import InTime, Report, Verdict
 from scalify_dl.report.conclude import conclude
 
 from .progress import progress
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 def verify(pair: Capture, options: Options) -> int:
     """Export in memory, run, print; the exit status."""
     check_outputs(options)
+    return print_report(conclude_pair(pair, options), options)
+
+
+def conclude_pair(pair: Capture, options: Options) -> Report:
+    """Read two programs; the report."""
     with progress("reading the programs"):
         origins: list[Origin] = []
         facts = pair.load(origins)
@@ -34,14 +39,18 @@ def verify(pair: Capture, options: Options) -> int:
             from scalify_dl.schedule.programs import in_time  # where there is an order to be checked
 
             timed = in_time(origins, len(facts.ranks))
-    return print_report(_conclude(facts, options, timed), options)
+    return conclude_facts(facts, options, timed)
 
 
 def run(directory: Path, options: Options) -> int:
     """Load, run, print; the exit status. A directory of fact sets is run set by set."""
     check_outputs(options)
     sets = fact_sets(directory)
-    return _run_all(directory, sets, options) if sets else print_report(_conclude(load(directory), options), options)
+    if not sets:
+        return print_report(conclude_facts(load(directory), options), options)
+    from .several import run_sets
+
+    return run_sets(directory, sets, options)
 
 
 def load(directory: Path) -> Facts:
@@ -81,7 +90,8 @@ def expected_verdict(directory: Path) -> Verdict | None:
         ) from error
 
 
-def _conclude(facts: Facts, options: Options, timed: InTime | None = None) -> Report:
+def conclude_facts(facts: Facts, options: Options, timed: InTime | None = None) -> Report:
+    """Run the rules; the report, and what is to be kept of the run."""
     with progress("running the rules") as say:
         analysis = analyse(facts, options, interruptible=True)
         report = conclude(analysis, say, timed)
@@ -106,7 +116,7 @@ def _conclude(facts: Facts, options: Options, timed: InTime | None = None) -> Re
 
 def check_outputs(options: Options) -> None:
     """Refuse places that cannot be written to before any work is done."""
-    for file in (options.sarif, options.html, options.certificate):
+    for file in (options.sarif, options.html, options.junit, options.certificate):
         if file is not None and (not file.parent.is_dir() or file.is_dir()):
             raise InputError("cannot write here", file=file, expected="a file in an existing directory")
     out = options.out
@@ -121,53 +131,50 @@ def check_outputs(options: Options) -> None:
 
 def print_report(report: Report, options: Options) -> int:
     """Print a report, in all formats that are asked for; the exit status."""
+    return told([(Path(report.file).name or "dlverify", report)], options) or report.verdict.exit_code
+
+
+def told(rows: Sequence[tuple[str, Report]], options: Options) -> int:
+    """Write reports, by name, to the files that are asked for, and print the only one of them; 0."""
+    from scalify_dl.whole import write_whole
+
+    reports = [report for _, report in rows]
+    known = None
+    if options.baseline:
+        from scalify_dl.report.annotations import known as read_known
+
+        known = read_known(options.baseline)
     if options.sarif:
         from scalify_dl.report import sarif
-        from scalify_dl.whole import write_whole
 
-        write_whole(options.sarif, sarif.render(report))
+        write_whole(options.sarif, sarif.render(reports, baseline=known))
     if options.html:
         from scalify_dl.report import html
-        from scalify_dl.whole import write_whole
 
-        write_whole(options.html, html.render(report))
-    if options.json:
+        write_whole(options.html, html.render(reports[0]))
+    if options.junit:
+        from scalify_dl.report import junit
+
+        write_whole(options.junit, junit.render(rows))
+    if len(rows) == 1:
+        _print(reports[0], options)
+    if options.format == "github":
+        from scalify_dl.report import github
+        from scalify_dl.report.annotations import annotate
+
+        found = [a for report in reports for a in annotate(report)]
+        print("".join(f"{line}\n" for line in github.lines(found, known or frozenset())), end="")
+    return 0
+
+
+def _print(report: Report, options: Options) -> None:
+    if options.json or options.format == "json":
         from scalify_dl.report import json as format_json
 
         print(format_json.render(report))
+    elif options.format == "quiet":
+        print(f"{report.verdict.value}  {report.title}")
     else:
         from scalify_dl.report import terminal
 
         terminal.render(report)
-    return report.verdict.exit_code
-
-
-def _run_all(directory: Path, sets: list[Path], options: Options) -> int:
-    """Every fact set, then a table. Status 0 if each verdict is the stated one (PROVED where none is stated)."""
-    if options.sarif or options.html or options.certificate:
-        raise InputError(f"{directory} holds several fact sets", hint="--sarif, --html and --certificate take one set")
-    rows: list[tuple[Path, Report, Verdict | None]] = []
-    for path in sets:
-        one = replace(options, out=options.out / path.name) if options.out else options
-        expected = expected_verdict(path)
-        report = _conclude(load(path), one)
-        rows.append((path, report, expected))
-        print(f"{path.name}: {report.verdict.value}", file=sys.stderr)
-    surprises = [report.verdict for _, report, expected in rows if report.verdict is not (expected or Verdict.PROVED)]
-    verdict = overall([report.verdict for _, report, _ in rows])
-    if options.json:
-        from scalify_dl.report.json import as_object
-
-        found = [
-            {"set": p.name, "expected": e.value if e else None, "as_expected": r.verdict is (e or Verdict.PROVED)}
-            | as_object(r)
-            for p, r, e in rows
-        ]
-        print(json.dumps({"verdict": verdict.value, "as_expected": not surprises, "sets": found}, indent=2))
-    else:
-        from scalify_dl.report.terminal import render_table
-
-        render_table([(p.name, r, e) for p, r, e in rows])
-    if not surprises:
-        return 0
-    return overall(surprises).exit_code or Verdict.UNKNOWN.exit_code

@@ -27,5 +27,10 @@ class Options:
     """Print one JSON object."""
     sarif: Path | None = None
     html: Path | None = None
+    junit: Path | None = None
+    baseline: Path | None = None
+    """A SARIF file of findings that are known: they are annotated no more, and count as before."""
+    format: str = "text"
+    """How a report is printed: `text`, `json`, `github` (text and annotations) or `quiet` (one line)."""
     mend: bool = True
     """Try edits of the distributed program where an output is wrong."""

@@ -110,6 +110,8 @@ class Report:
     verdict: Verdict
     title: str
     outputs: list[OutputVerdict]
+    file: str = field(default="", kw_only=True)
+    """The distributed program: where what has no source line is told."""
     frontier: list[RootCause] = field(default_factory=list)
     downstream: int = 0
     """Ops that are unproved only because an operand is."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -164,7 +165,11 @@ class _Reader:
         found = {}
         for text, key, value in self.mapping(node, what):
             if text not in keys:
-                raise self.place(key).error(f"{what}: unknown key `{text}`", expected=f"one of {', '.join(keys)}")
+                near = get_close_matches(text, keys, 1)
+                hint = f"did you mean `{near[0]}`?" if near else None
+                raise self.place(key).error(
+                    f"{what}: unknown key `{text}`", expected=f"one of {', '.join(keys)}", hint=hint
+                )
             found[text] = keys[text](value)
         return found
 

@@ -133,6 +133,12 @@ def _title(view: View) -> str:
     return f"{named} on mesh {mesh}" if named else f"mesh {mesh}"
 
 
+def _file(view: View) -> str:
+    """The first file of the distributed program."""
+    said = view.meta.get("dist_file", "")
+    return said if Path(said).is_file() else said.split(" ")[0]
+
+
 def _assumptions(view: View, accept: Path | None, rules: Iterable[Path], in_time: InTime | None) -> list[Assumption]:
     accepted = Accepted.load(accept) if accept else Accepted()
     found = {Assumption(view.name(tensor), text, why) for tensor, text, why in view.results("assumption")}
@@ -190,6 +196,7 @@ def conclude(
     return Report(
         verdict=verdict,
         title=_title(view),
+        file=_file(view),
         outputs=outputs,
         frontier=causes,
         downstream=sum(1 for _ in view.results("downstream")),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import IO, Any
 
 from rich.console import Console
@@ -182,26 +183,25 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
     _stats(page, report.stats)
 
 
-def render_table(rows: list[tuple[str, Report, Verdict | None]], file: IO[str] | None = None) -> None:
-    """Print the verdicts of several fact sets: name, report and the verdict that the set states, if it does."""
+def render_table(rows: Sequence[tuple[str, Report, Verdict]], file: IO[str] | None = None) -> None:
+    """Print the verdicts of several pairs: name, report and the verdict that is right."""
     from rich.table import Table
 
     console = Console(file=file or sys.stdout, highlight=False, emoji=False, markup=False)
     if not console.is_terminal:
-        console.width = 200
+        console.width = 10_000
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("set", "verdict", "expected", "outputs", "root causes"):
         table.add_column(heading, overflow="fold")
     for name, report, expected in rows:
-        wanted = expected or Verdict.PROVED
         table.add_row(
             name,
             Text(report.verdict.value, STYLE[report.verdict]),
-            Text(wanted.value, "" if report.verdict is wanted else "bold red"),
+            Text(expected.value, "" if report.verdict is expected else "bold red"),
             f"{sum(o.verdict is Verdict.PROVED for o in report.outputs)}/{len(report.outputs)} proved",
             ", ".join(f"{c.name} ({c.kind})" for c in report.frontier[:3])
             + (f" and {len(report.frontier) - 3} more" if len(report.frontier) > 3 else ""),
         )
     console.print(table)
-    wrong = [name for name, report, expected in rows if report.verdict is not (expected or Verdict.PROVED)]
-    console.print(f"\n{_count(len(rows), 'fact set')}, {len(rows) - len(wrong)} as expected")
+    wrong = [name for name, report, expected in rows if report.verdict is not expected]
+    console.print(f"\n{_count(len(rows), 'pair')}, {len(rows) - len(wrong)} as expected")

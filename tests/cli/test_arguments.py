@@ -94,7 +94,6 @@ def test_what_is_read_is_what_typer_reads(monkeypatch: pytest.MonkeyPatch) -> No
         (),
         ("--help",),
         ("verify", "--help"),
-        ("verify", "a", "b"),
         ("run",),
         ("run", "a", "b"),
         ("run", "a", "--jsn"),

@@ -73,7 +73,7 @@ def test_a_directory_of_fact_sets_runs_them_all(dlverify: Run) -> None:
     _, out, err = dlverify("run", ROOT / "facts")
     sets = sorted(p.name for p in (ROOT / "facts").iterdir() if p.is_dir())
     assert [line.split()[0] for line in out.splitlines()[1 : 1 + len(sets)]] == sets
-    assert out.rstrip().splitlines()[-1].startswith(f"{len(sets)} fact sets, ")
+    assert out.rstrip().splitlines()[-1].startswith(f"{len(sets)} pairs, ")
     assert [line.split(":")[0] for line in err.splitlines()] == sets
 
 

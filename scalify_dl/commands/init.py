@@ -1,0 +1,139 @@
+"""`dlverify init`: a configuration and relations files, drafted from dumps. Nothing that was guessed is written as
+given: what a relations file would have to say stands there as comments, for people to confirm."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.project import NAME
+from scalify_dl.whole import write_whole
+
+from .progress import progress
+
+_BASE = re.compile(r"(?P<stem>.+)\.base(?P<suffix>(\.fx\.txt|\.mlir|\.hlo|\.stablehlo|\.txt))")
+_DIST = re.compile(r"\.(dist|r\d+)(\.fx\.txt|\.mlir|\.hlo|\.stablehlo|\.txt)")
+_SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__"})
+_HEAD = """\
+# Relations of {name}: what the dumps do not say. Nothing is said yet: what follows is inferred anew each time,
+# and every verdict lists it as an assumption (why = shape, name or annotation). Take the `#` away from what you know to
+# be so; a line that is right as it stands need not be said. docs/relations.md
+"""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A pair of dumps, and their mesh (empty: not said)."""
+
+    name: str
+    base: Path
+    dist: tuple[Path, ...]
+    mesh: str
+
+
+def init(dumps: Sequence[Path], mesh: str | None, name: str | None) -> int:
+    """Write `dlverify.toml` here, and a relations file for each pair that has something to be said."""
+    target = Path(NAME)
+    if target.exists():
+        raise InputError("this file exists", file=target, hint="it is edited by hand, and not overwritten")
+    pairs = [_given(dumps, mesh, name)] if dumps else _lying_here(Path(), mesh)
+    if not pairs:
+        raise InputError(
+            "no pair of dumps lies here",
+            expected="NAME.base.fx.txt with NAME.r0.fx.txt …; NAME.base.mlir or .hlo with NAME.dist.mlir or .hlo",
+            hint="dlverify init BASE DIST… --mesh tp=2 takes files of any name",
+        )
+    lines = ["# Pairs that `dlverify verify` (all) and `dlverify verify NAME` verify. docs/cli.md", ""]
+    for pair in pairs:
+        lines += _table(pair, _relations(pair))
+    write_whole(target, "\n".join(lines))
+    print(f"{target}: {', '.join(pair.name for pair in pairs)}")
+    for pair in pairs:
+        if not pair.mesh:
+            text = f"{pair.name}: no dump says the mesh; write it in {target} before `dlverify verify`"
+            print(f"dlverify: {text}", file=sys.stderr)
+    return 0
+
+
+def _given(dumps: Sequence[Path], mesh: str | None, name: str | None) -> Found:
+    if len(dumps) < 2:
+        raise InputError("no distributed program is given", expected="dlverify init BASE DIST…")
+    for file in dumps:
+        if not file.is_file():
+            raise InputError("no such file", file=file, expected="a dump")
+    stem = (m := _BASE.fullmatch(dumps[0].name)) and m["stem"]
+    called = name or stem or dumps[0].name.split(".")[0]
+    return Found(called, dumps[0], tuple(dumps[1:]), mesh or _mesh(dumps[1:], called))
+
+
+def _lying_here(folder: Path, mesh: str | None) -> list[Found]:
+    """Pairs of dumps in a folder and three levels below, by their names."""
+    found: list[Found] = []
+    for pattern in ("*", "*/*", "*/*/*", "*/*/*/*"):
+        for base in sorted(folder.glob(pattern)):
+            match = _BASE.fullmatch(base.name)
+            if not match or _SKIPPED.intersection(base.parts) or any(part[0] == "." for part in base.parts):
+                continue
+            stem = match["stem"]
+            dist = [
+                f for f in base.parent.iterdir() if f.name.startswith(stem) and _DIST.fullmatch(f.name[len(stem) :])
+            ]
+            dist.sort(key=lambda f: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", f.name)])
+            if dist:
+                taken = {pair.name for pair in found}
+                name = stem if stem not in taken else f"{base.parent.name}-{stem}"
+                found.append(Found(name, base, tuple(dist), mesh or _mesh(dist, name)))
+    return found
+
+
+def _mesh(dist: Sequence[Path], name: str) -> str:
+    """What the first rank's JSON says; else asked at a terminal; else empty."""
+    notes = dist[0].with_name(re.sub(r"\.fx\.txt$", "", dist[0].name) + ".json")
+    if notes.is_file():
+        try:
+            said = json.loads(notes.read_text("utf-8")).get("mesh")
+        except (ValueError, AttributeError, OSError, RecursionError):
+            said = None
+        if isinstance(said, dict) and all(isinstance(size, int) for size in said.values()):
+            return ",".join(f"{axis}={size}" for axis, size in said.items())
+    if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
+        print(f"mesh of {name} (such as dp=2,tp=4; empty: later): ", end="", file=sys.stderr, flush=True)
+        return sys.stdin.readline().strip()
+    return ""
+
+
+def _relations(pair: Found) -> Path | None:
+    """A relations file beside us, all of it comments; None where there is nothing to be said, or no mesh yet."""
+    if not pair.mesh:
+        return None
+    from scalify_dl.pairing.relate import HEAD, relations_template
+
+    with progress("reading the programs"):
+        text = relations_template(pair.base, pair.dist, pair.mesh).removeprefix(HEAD)
+    if "guessed" not in text and "ambiguous" not in text and "no partner" not in text and "\n# " not in text:
+        return None
+    target = Path(f"{re.sub(r'[^A-Za-z0-9_.-]', '_', pair.name)}.relations.yaml")
+    if target.exists():
+        raise InputError("this file exists", file=target, hint="it is edited by hand, and not overwritten")
+    drafted = "".join(line if line.startswith("#") else f"# {line}" for line in text.splitlines(keepends=True))
+    write_whole(target, _HEAD.format(name=pair.name) + drafted)
+    return target
+
+
+def _table(pair: Found, relations: Path | None) -> list[str]:
+    def text(value: str) -> str:
+        return json.dumps(value, ensure_ascii=False)
+
+    name = pair.name if re.fullmatch(r"[A-Za-z0-9_-]+", pair.name) else text(pair.name)
+    files = [text(file.as_posix()) for file in pair.dist]
+    lines = [f"[pairs.{name}]", f"base = {text(pair.base.as_posix())}"]
+    lines.append(f"dist = {files[0]}" if len(files) == 1 else f"dist = [{', '.join(files)}]")
+    lines.append(f"mesh = {text(pair.mesh)}" if pair.mesh else '# mesh = "dp=2,tp=4"   # no dump says it')
+    if relations is not None:
+        lines.append(f"relate = {text(relations.as_posix())}")
+    return [*lines, ""]

@@ -1,0 +1,106 @@
+"""Several pairs at once: fact sets in a directory, pairs that a configuration names. Of each the verdict is known."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from scalify_dl.errors import InputError
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.verdict import Report, Verdict, overall
+
+from .run import check_outputs, conclude_facts, conclude_pair, expected_verdict, load, told
+
+Row = tuple[str, Report, Verdict]
+"""A name, what was found, and the verdict that is right."""
+
+
+def run_sets(directory: Path, sets: Sequence[Path], options: Options) -> int:
+    """Every fact set, then a table. Status 0 if each verdict is the stated one (PROVED where none is stated)."""
+    _whole(options, f"{directory} holds several fact sets")
+    rows: list[Row] = []
+    for path in sets:
+        one = replace(options, out=options.out / path.name) if options.out else options
+        expected = expected_verdict(path) or Verdict.PROVED
+        rows.append((path.name, conclude_facts(load(path), one), expected))
+        print(f"{path.name}: {rows[-1][1].verdict.value}", file=sys.stderr)
+    return _summed_up(rows, options)
+
+
+def verify_named(names: Sequence[str], options: Options) -> int:
+    """Pairs of the configuration: these, or all. Of one pair the report, of several a table."""
+    from scalify_dl.families.capture import Capture
+    from scalify_dl.project import find
+    from scalify_dl.readers.sizes import Sizes
+
+    check_outputs(options)
+    project = find()
+    if project is None or not project.pairs:
+        raise InputError(
+            "no --mesh is given, and no configuration names pairs",
+            file=project.file if project else None,
+            expected="dlverify verify BASE DIST --mesh tp=2; or dlverify.toml here or above, with [pairs.NAME]",
+            hint="`dlverify init BASE DIST` drafts one",
+        )
+    pairs = [project.pair(name) for name in names] or list(project.pairs.values())
+    if len(pairs) > 1:
+        _whole(options, "several pairs are verified")
+    rows: list[Row] = []
+    for pair in pairs:
+        own = replace(
+            options,
+            rules=(*pair.rules, *options.rules),
+            strict=options.strict or pair.strict,
+            accept=options.accept or pair.accept,
+            timeout=options.timeout or pair.timeout,
+            max_memory=options.max_memory or pair.max_memory,
+            out=options.out / pair.name if options.out and len(pairs) > 1 else options.out,
+        )
+        if pair.facts is not None:
+            report = conclude_facts(load(pair.facts), own)
+        else:
+            capture = Capture(pair.base, pair.dist, pair.mesh, pair.relate, sizes=Sizes.parse(pair.sizes))
+            report = conclude_pair(capture, own)
+        rows.append((pair.name, report, Verdict(pair.expect)))
+        if len(pairs) > 1:
+            print(f"{pair.name}: {report.verdict.value}", file=sys.stderr)
+    if len(rows) > 1:
+        return _summed_up(rows, options)
+    ((name, report, expected),) = rows
+    told([(name, report)], options)
+    if report.verdict is expected:
+        return 0
+    print(f"dlverify: {name} is {report.verdict.value}, expected {expected.value}", file=sys.stderr)
+    return report.verdict.exit_code or Verdict.UNKNOWN.exit_code
+
+
+def _whole(options: Options, why: str) -> None:
+    """InputError for what is asked of one pair only."""
+    if options.html or options.certificate:
+        raise InputError(why, hint="--html and --certificate take one of them")
+
+
+def _summed_up(rows: Sequence[Row], options: Options) -> int:
+    """The table of all, in all formats; the status."""
+    surprises = [report.verdict for _, report, expected in rows if report.verdict is not expected]
+    verdict = overall([report.verdict for _, report, _ in rows])
+    if options.json or options.format == "json":
+        from scalify_dl.report.json import as_object
+
+        found = [
+            {"set": name, "expected": e.value, "as_expected": r.verdict is e} | as_object(r) for name, r, e in rows
+        ]
+        print(json.dumps({"verdict": verdict.value, "as_expected": not surprises, "sets": found}, indent=2))
+    elif options.format == "quiet":
+        print("".join(f"{report.verdict.value}  {name}\n" for name, report, _ in rows), end="")
+    else:
+        from scalify_dl.report.terminal import render_table
+
+        render_table(rows)
+    told([(name, report) for name, report, _ in rows], options)
+    if not surprises:
+        return 0
+    return overall(surprises).exit_code or Verdict.UNKNOWN.exit_code

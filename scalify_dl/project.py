@@ -1,0 +1,179 @@
+"""`dlverify.toml`, or `[tool.dlverify]` of `pyproject.toml`: named pairs, and how they are verified.
+
+    strict = true                         # for all pairs: strict, accept, rules, timeout, max_memory
+
+    [pairs.attention]
+    base = "dumps/attention.base.fx.txt"
+    dist = "dumps/attention.r*.fx.txt"    # a file, a glob, or a list of them
+    mesh = "tp=4"
+    relate = "attention.yaml"
+    expect = "PROVED"                     # the verdict that is right, PROVED unless said
+
+Paths are relative to the file. `dlverify verify attention` verifies one, `dlverify verify` all of them.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.errors import InputError
+
+NAME = "dlverify.toml"
+_SHARED: dict[str, tuple[type, ...]] = {
+    "strict": (bool,), "accept": (str,), "rules": (str, list), "timeout": (int, float), "max_memory": (int,),
+}  # fmt: skip
+_PAIR: dict[str, tuple[type, ...]] = {
+    "base": (str,), "dist": (str, list), "mesh": (str, dict), "relate": (str,), "sizes": (str, list), "expect": (str,),
+    "facts": (str,), **_SHARED,
+}  # fmt: skip
+VERDICTS = ("PROVED", "REFUTED", "UNKNOWN")
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A named pair, with paths resolved."""
+
+    name: str
+    mesh: str = ""
+    base: Path | None = None
+    dist: tuple[Path, ...] = ()
+    facts: Path | None = None
+    relate: Path | None = None
+    sizes: tuple[str, ...] = ()
+    rules: tuple[Path, ...] = ()
+    accept: Path | None = None
+    strict: bool = False
+    timeout: float | None = None
+    max_memory: int | None = None
+    expect: str = "PROVED"
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a configuration says: its file, and pairs by name."""
+
+    file: Path
+    pairs: Mapping[str, Pair]
+
+    def pair(self, name: str) -> Pair:
+        """A pair by name; InputError with those that there are."""
+        if name in self.pairs:
+            return self.pairs[name]
+        near = get_close_matches(name, self.pairs, 3) or sorted(self.pairs)[:8]
+        raise InputError(f"no pair `{name}`", file=self.file, expected=f"one of {', '.join(near)}" if near else None)
+
+
+def find(start: Path | None = None) -> Project | None:
+    """The configuration in a folder or the nearest one above it; None if there is none."""
+    here = (start or Path.cwd()).resolve()
+    for folder in (here, *here.parents):
+        if (folder / NAME).is_file():
+            return load(folder / NAME)
+        file = folder / "pyproject.toml"
+        if file.is_file() and "[tool.dlverify" in file.read_text("utf-8", errors="replace"):
+            return load(file)
+    return None
+
+
+def load(file: Path) -> Project:
+    """Read a configuration; InputError names the key that is not understood."""
+    try:
+        content: Any = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        line = re.search(r"\(at line (\d+), column (\d+)\)", str(error))
+        text = re.sub(r" \(at .*\)", "", str(error))
+        at = (int(line[1]), int(line[2])) if line else (0, 0)
+        raise InputError(f"not TOML: {text}", file=file, line=at[0], column=at[1]) from None
+    if file.name == "pyproject.toml":
+        content = content.get("tool", {}).get("dlverify", {})
+    shared = _checked(content, {**_SHARED, "pairs": (dict,)}, file, "")
+    listed = shared.pop("pairs", {})
+    pairs = {
+        name: _pair(name, _checked(said, _PAIR, file, f"pairs.{name}"), shared, file) for name, said in listed.items()
+    }
+    return Project(file, pairs)
+
+
+def _checked(said: Any, allowed: Mapping[str, tuple[type, ...]], file: Path, where: str) -> dict[str, Any]:
+    name = f"[{where}]" if where else "the file"
+    if not isinstance(said, dict):
+        raise InputError(f"{name} is no table", file=file, expected=f"[{where}] with {', '.join(allowed)}")
+    for key, value in said.items():
+        if key not in allowed:
+            near = get_close_matches(key, allowed, 1)
+            hint = f"did you mean `{near[0]}`?" if near else None
+            raise InputError(f"unknown key `{key}` in {name}", file=file, line=_line(file, key), hint=hint,
+                             expected=", ".join(allowed))  # fmt: skip
+        if not isinstance(value, allowed[key]) or (isinstance(value, bool) and bool not in allowed[key]):
+            kinds = " or ".join({str: "text", list: "a list", dict: "a table", bool: "true or false"}.get(t, "a number")
+                                for t in allowed[key])  # fmt: skip
+            raise InputError(f"`{key}` in {name} is {value!r}", file=file, line=_line(file, key), expected=kinds)
+    return dict(said)
+
+
+def _line(file: Path, key: str) -> int:
+    """The first line that says a key."""
+    lines = file.read_text("utf-8").splitlines()
+    return next((n for n, line in enumerate(lines, 1) if re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line)), 0)
+
+
+def _pair(name: str, own: dict[str, Any], shared: Mapping[str, Any], file: Path) -> Pair:
+    said = {**shared, **own}
+    folder = file.parent
+
+    def error(message: str, expected: str) -> InputError:
+        return InputError(f"[pairs.{name}]: {message}", file=file, expected=expected)
+
+    def path(text: Any) -> Path:
+        if not isinstance(text, str):
+            raise error(f"{text!r} is no path", "text")
+        return folder / text
+
+    expect = said.get("expect", "PROVED")
+    if expect not in VERDICTS:
+        raise error(f"expect = {expect!r}", " or ".join(VERDICTS))
+    rules = said.get("rules", [])
+    pair = Pair(
+        name,
+        relate=path(said["relate"]) if "relate" in said else None,
+        sizes=tuple(map(str, _list(said.get("sizes", [])))),
+        rules=tuple(path(one) for one in _list(rules)),
+        accept=path(said["accept"]) if "accept" in said else None,
+        strict=said.get("strict", False),
+        timeout=said.get("timeout"),
+        max_memory=said.get("max_memory"),
+        expect=expect,
+    )
+    if "facts" in said:
+        return replace(pair, facts=path(said["facts"]))
+    for key in ("base", "dist", "mesh"):
+        if key not in said:
+            raise error(f"no `{key}`", "base, dist and mesh; or facts, a directory")
+    mesh = said["mesh"]
+    text = mesh if isinstance(mesh, str) else ",".join(f"{axis}={size}" for axis, size in mesh.items())
+    dist = [file for one in _list(said["dist"]) for file in _files(path(one), error)]
+    return replace(pair, base=path(said["base"]), dist=tuple(dist), mesh=text)
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list) else [value]
+
+
+def _files(path: Path, error: Any) -> list[Path]:
+    """A file, or those that a glob matches, numbers in order."""
+    if not any(mark in path.name for mark in "*?["):
+        return [path]
+    found = sorted(
+        path.parent.glob(path.name), key=lambda p: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", p.name)]
+    )
+    if not found:
+        raise error(f"`{path}` matches no file", "the dumps of the distributed program")
+    return found

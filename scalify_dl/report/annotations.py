@@ -1,0 +1,158 @@
+"""What is to be said at lines of files: one record for SARIF, for GitHub's log and for a baseline of known findings.
+
+Every annotation has a place in the repository: the innermost frame that lies in it, else the dump. Its fingerprint says
+what is wrong and not in which line, so that it stays as code above it grows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
+
+from scalify_dl.errors import InputError
+from scalify_dl.finding import Finding
+from scalify_dl.prove.verdict import Frame, Report, RootCause, Verdict
+
+FINGERPRINT = "dlverify/v1"
+RULES = {
+    "frontier": "An operation whose operands all correspond to the baseline and whose result does not",
+    "missing-lemma": "An operation of a kind that no rule speaks about",
+    "output": "An output that is not proved, for no reason at a single operation",
+    "finding": "Something wrong with the structure of the program",
+    "unrelated-input": "An input of the distributed program that is related to no baseline input",
+}
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """One thing to be said, at a line of a file (relative to the repository)."""
+
+    rule: str
+    level: str
+    """`error` or `warning`."""
+    title: str
+    text: str
+    file: str
+    line: int
+    function: str = ""
+    stack: tuple[tuple[str, Frame], ...] = ()
+    """Frames from the innermost on, each with its path as above."""
+    related: tuple[str, Frame] | None = None
+    """The baseline's place, in the same way."""
+    related_text: str = ""
+    fingerprint: str = ""
+
+
+def repository(start: Path | None = None) -> Path:
+    """The folder that paths are relative to: that of the repository around us, else where we are."""
+    here = (start or Path.cwd()).resolve()
+    return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
+
+
+class _Places:
+    def __init__(self, root: Path, dump: str) -> None:
+        self.root = root
+        self.dump = self.inside(dump) or PurePosixPath(dump.replace("\\", "/")).name or "dlverify"
+
+    def inside(self, file: str) -> str | None:
+        """A path relative to the repository; None for what lies elsewhere."""
+        path = PurePosixPath(file.replace("\\", "/"))
+        if not file or re.match(r"[A-Za-z]:|<", file):
+            return None
+        if not path.is_absolute():
+            here = Path.cwd().resolve() / path
+            if here.exists() and here.is_relative_to(self.root):
+                return here.relative_to(self.root).as_posix()
+            return None if ".." in path.parts else path.as_posix()
+        resolved = Path(path)
+        return resolved.relative_to(self.root).as_posix() if resolved.is_relative_to(self.root) else None
+
+    def stack(self, frames: Iterable[Frame]) -> tuple[tuple[str, Frame], ...]:
+        """Those frames that lie in the repository."""
+        return tuple((inside, f) for f in frames if (inside := self.inside(f.file)) is not None)
+
+
+def annotate(report: Report, root: Path | None = None) -> list[Annotation]:
+    """All that is to be said of a report, each thing once."""
+    places = _Places(root or repository(), report.file)
+    level = "error" if report.verdict is Verdict.REFUTED else "warning"
+    found = list(dict.fromkeys(_all(report, places, level)))
+    seen: Counter[str] = Counter()
+    out = []
+    for one in found:
+        what = "|".join((one.rule, one.file, one.function, re.sub(r"\d+", "#", one.title + one.text)))
+        digest = hashlib.sha256(what.encode()).hexdigest()[:32]
+        seen[digest] += 1
+        out.append(replace(one, fingerprint=f"{digest}:{seen[digest]}"))
+    return out
+
+
+def _all(report: Report, places: _Places, level: str) -> Iterator[Annotation]:
+    for finding in report.findings:
+        yield _finding(finding, places)
+    for cause in report.frontier:
+        yield _cause(cause, places, level)
+    for name, text in report.unrelated_inputs:
+        yield Annotation("unrelated-input", "warning", f"{name} is related to nothing", text, places.dump, 1)
+    for o in report.outputs:
+        if o.verdict is not Verdict.PROVED and (o.reason or not report.frontier):
+            reason = o.reason or "nothing was derived about it"
+            yield Annotation("output", level, f"{o.name} is {o.verdict.value}", reason, places.dump, 1)
+
+
+def _cause(cause: RootCause, places: _Places, level: str) -> Annotation:
+    text = []
+    for label, lines in (
+        ("Expected", cause.expected),
+        ("Found", cause.found),
+        ("Try", cause.suggestion),
+        ("Tried", cause.tried),
+    ):
+        text += [f"{label}: {line}." for line in lines]
+    if cause.lemma_missing:
+        text.append(f"No lemma: {cause.lemma_missing}.")
+    stack = places.stack(cause.source)
+    base = places.stack(cause.base_source)
+    file, frame = stack[0] if stack else (places.dump, Frame("", 1))
+    return Annotation(
+        "missing-lemma" if cause.lemma_missing else "frontier",
+        level,
+        f"{cause.name} ({cause.kind}) is not what the baseline computes, or it cannot be proved",
+        " ".join(text),
+        file,
+        max(frame.line, 1),
+        frame.function,
+        stack,
+        base[0] if base else None,
+        f"the baseline's {cause.base_name}",
+    )
+
+
+def _finding(finding: Finding, places: _Places) -> Annotation:
+    level = "error" if finding.level == "error" else "warning"
+    file, line = places.dump, 1
+    for source in finding.source[:1]:
+        name, _, rest = source.partition(":")
+        number = rest.partition(":")[0]
+        file, line = places.inside(name) or file, int(number) if number.isdigit() and places.inside(name) else 1
+    name = finding.name or finding.op or finding.kind
+    return Annotation("finding", level, f"{name} ({finding.kind})", finding.text, file, max(line, 1))
+
+
+def known(file: Path) -> frozenset[str]:
+    """The fingerprints in a SARIF file of an earlier run."""
+    try:
+        log = json.loads(file.read_text("utf-8"))
+        results = [result for run in log["runs"] for result in run["results"]]
+        return frozenset(result["partialFingerprints"][FINGERPRINT] for result in results)
+    except OSError as error:
+        raise InputError(f"cannot read the baseline: {error.strerror}", file=file) from None
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(
+            "no baseline of known findings", file=file, expected="what --sarif wrote in an earlier run"
+        ) from None

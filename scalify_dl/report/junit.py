@@ -1,0 +1,51 @@
+"""JUnit XML: a suite for each report, a case for each output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from io import StringIO
+from xml.sax.saxutils import escape, quoteattr
+
+from scalify_dl.prove.verdict import Report, Verdict
+
+from .terminal import render as words
+
+_FORBIDDEN = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def _text(text: str) -> str:
+    return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def render(reports: Sequence[tuple[str, Report]]) -> str:
+    """Reports by name as one XML document."""
+    suites, total, failed = [], 0, 0
+    for name, report in reports:
+        out = StringIO()
+        words(report, out)
+        cases = []
+        wrong = [o for o in report.outputs if o.verdict is not Verdict.PROVED]
+        whole = report.verdict is not Verdict.PROVED and not wrong  # a race, or an assumption that is not accepted
+        for o in report.outputs:
+            inner = ""
+            if o.verdict is not Verdict.PROVED:
+                what = quoteattr(_text(o.reason or f"{o.verdict.value}: see the report"))
+                inner = f"<failure type={quoteattr(o.verdict.value)} message={what}/>"
+            cases.append(_case(name, o.name, inner))
+        if whole:
+            what = quoteattr(_text("; ".join([*(f.text for f in report.findings), *report.notes])))
+            inner = f"<failure type={quoteattr(report.verdict.value)} message={what}/>"
+            cases.append(_case(name, "verdict", inner))
+        failures = len(wrong) + whole
+        total, failed = total + len(cases), failed + failures
+        head = f"<testsuite name={quoteattr(_text(name))} tests={quoteattr(str(len(cases)))}"
+        head += f' failures="{failures}" errors="0" time="{report.stats.get("cpu_s", 0):.3f}">'
+        body = "".join(f"    {case}\n" for case in cases)
+        suites.append(f"  {head}\n{body}    <system-out>{escape(_text(out.getvalue()))}</system-out>\n  </testsuite>\n")
+    head = f'<testsuites name="dlverify" tests="{total}" failures="{failed}" errors="0">'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n{"".join(suites)}</testsuites>\n'
+
+
+def _case(suite: str, name: str, inner: str) -> str:
+    return f"<testcase classname={quoteattr(_text(suite))} name={quoteattr(_text(name))}>{inner}</testcase>"

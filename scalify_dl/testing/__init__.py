@@ -1,0 +1,1 @@
+"""What test suites use: the pytest plugin (`scalify_dl.testing.plugin`)."""

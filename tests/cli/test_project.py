@@ -1,0 +1,209 @@
+"""`dlverify.toml`, `dlverify init`, and the verdicts of named pairs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalify_dl import project
+from scalify_dl.errors import InputError
+from scalify_dl.readers.relations import Relations, load_relations
+
+from .test_cli import ROOT, Run, dlverify
+
+__all__ = ["dlverify"]
+HLO = ROOT / "examples" / "hlo"
+LLAMA = ROOT / "examples" / "hf_llama" / "dump"
+
+TOML = """\
+strict = false
+
+[pairs.mlp]
+base = "base.hlo"
+dist = "dist.hlo"
+mesh = "tp=2"
+relate = "relations.yaml"
+
+[pairs.wrong]
+base = "base.hlo"
+dist = ["dist_gate_for_up.hlo"]
+mesh = {tp = 2}
+relate = "relations.yaml"
+expect = "REFUTED"
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for file in HLO.iterdir():
+        shutil.copy(file, tmp_path)
+    (tmp_path / "dlverify.toml").write_text(TOML)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_named_pair_gives_its_report(dlverify: Run, here: Path) -> None:
+    status, out, err = dlverify("verify", "mlp")
+    assert (status, err) == (0, "")
+    assert out.startswith("PROVED")
+
+
+def test_what_is_expected_to_be_wrong_is_as_expected(dlverify: Run, here: Path) -> None:
+    status, out, _ = dlverify("verify", "wrong", "--json")
+    assert (status, json.loads(out)["verdict"]) == (0, "REFUTED")
+    status, out, _ = dlverify("verify")
+    assert status == 0
+    assert out.rstrip().endswith("2 pairs, 2 as expected")
+
+
+def test_another_verdict_than_the_expected_one_is_told(dlverify: Run, here: Path) -> None:
+    (here / "dlverify.toml").write_text(TOML.replace('expect = "REFUTED"', ""))
+    assert dlverify("verify", "wrong").status == 1
+    assert dlverify("verify", "--output-format", "json").status == 1
+    (here / "dlverify.toml").write_text(
+        TOML.replace('"relations.yaml"\n\n', '"relations.yaml"\nexpect = "UNKNOWN"\n\n')
+    )
+    status, _, err = dlverify("verify", "mlp")
+    assert status == 3
+    assert "mlp is PROVED, expected UNKNOWN" in err
+
+
+def test_the_file_is_found_from_below_and_paths_are_its_own(
+    dlverify: Run, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    below = here / "a" / "b"
+    below.mkdir(parents=True)
+    monkeypatch.chdir(below)
+    assert dlverify("verify", "mlp", "--output-format", "quiet").status == 0
+
+
+def test_a_table_of_pyproject_serves_as_well(dlverify: Run, here: Path) -> None:
+    text = TOML.replace("[pairs.", "[tool.dlverify.pairs.").replace("strict", "[tool.dlverify]\nstrict")
+    (here / "dlverify.toml").unlink()
+    (here / "pyproject.toml").write_text(text)
+    assert dlverify("verify", "mlp", "--output-format", "quiet").status == 0
+
+
+def test_options_of_a_pair_hold(dlverify: Run, here: Path) -> None:
+    (here / "dlverify.toml").write_text(TOML.replace("strict = false", "strict = true"))
+    assert dlverify("verify", "mlp", "--output-format", "quiet").status == 3
+    _, out, _ = dlverify("verify", "mlp", "--json")
+    (here / "agreed.json").write_text(out)
+    agreed = TOML.replace("strict = false", 'strict = true\naccept = "agreed.json"')
+    (here / "dlverify.toml").write_text(agreed)
+    assert dlverify("verify", "mlp", "--output-format", "quiet").status == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("relate =", "relat ="), "did you mean `relate`?"),
+        (("[pairs.mlp]", "[pair.mlp]"), "did you mean `pairs`?"),
+        (('mesh = "tp=2"', "mesh = 2"), "text or a table"),
+        (('mesh = "tp=2"\n', ""), "no `mesh`"),
+        (('"REFUTED"', '"refuted"'), "PROVED or REFUTED or UNKNOWN"),
+        (("strict = false", "strict = 1"), "true or false"),
+        (('"dist.hlo"', '"none*.hlo"'), "matches no file"),
+        (("[pairs.mlp]", "[pairs.mlp"), "not TOML"),
+    ],
+)
+def test_a_wrong_file_is_bad_input_with_its_name(dlverify: Run, here: Path, change: tuple[str, str], said: str) -> None:
+    assert change[0] in TOML
+    (here / "dlverify.toml").write_text(TOML.replace(*change))
+    status, out, err = dlverify("verify", "mlp")
+    assert (status, out) == (2, "")
+    assert "dlverify.toml" in err
+    assert said in err
+
+
+def test_an_unknown_pair_and_no_file_at_all(dlverify: Run, here: Path) -> None:
+    status, _, err = dlverify("verify", "mpl")
+    assert status == 2
+    assert "one of mlp" in err
+    (here / "dlverify.toml").unlink()
+    status, _, err = dlverify("verify", "mlp")
+    assert status == 2
+    assert "dlverify init" in err
+
+
+def test_ranks_of_a_glob_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
+    for n in (0, 1, 2, 10):
+        (tmp_path / f"m.r{n}.fx.txt").write_text("")
+    (tmp_path / "dlverify.toml").write_text('[pairs.m]\nbase = "b"\ndist = "m.r*.fx.txt"\nmesh = "tp=4"\n')
+    pair = project.load(tmp_path / "dlverify.toml").pair("m")
+    assert [f.name for f in pair.dist] == ["m.r0.fx.txt", "m.r1.fx.txt", "m.r2.fx.txt", "m.r10.fx.txt"]
+
+
+def test_init_drafts_from_what_lies_here(dlverify: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(LLAMA, tmp_path / "dump")
+    monkeypatch.chdir(tmp_path)
+    status, out, err = dlverify("init")
+    assert (status, out, err) == (0, "dlverify.toml: llama\n", "") or "mesh" in err
+    if "mesh" in err:
+        text = (tmp_path / "dlverify.toml").read_text()
+        (tmp_path / "dlverify.toml").write_text(text.replace('# mesh = "dp=2,tp=4"', 'mesh = "tp=2"'))
+    assert dlverify("verify", "llama", "--output-format", "quiet").status == 0
+
+
+def test_init_writes_no_guess_as_given(dlverify: Run, here: Path) -> None:
+    (here / "dlverify.toml").unlink()
+    assert dlverify("init", "base.hlo", "dist_gate_for_up.hlo", "--mesh", "tp=2", "--name", "mlp").status == 0
+    drafted = here / "mlp.relations.yaml"
+    assert "guessed" in drafted.read_text()
+    assert load_relations(drafted) == Relations()
+    status, out, _ = dlverify("verify", "mlp", "--json")
+    assert {a["why"] for a in json.loads(out)["assumptions"]} <= {"shape", "name"}
+    assert json.loads(out)["verdict"] == "UNKNOWN"  # nothing is refuted on a guess
+    assert status == 3
+
+
+def test_init_overwrites_nothing(dlverify: Run, here: Path) -> None:
+    status, _, err = dlverify("init")
+    assert status == 2
+    assert "not overwritten" in err
+    assert (here / "dlverify.toml").read_text() == TOML
+
+
+def test_init_asks_nothing_without_a_terminal(here: Path) -> None:
+    (here / "dlverify.toml").unlink()
+    done = subprocess.run(
+        [sys.executable, "-m", "scalify_dl", "init", "base.hlo", "dist.hlo"],
+        stdin=subprocess.PIPE, capture_output=True, text=True, timeout=60, cwd=here, env={"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert "no dump says the mesh" in done.stderr
+    assert "# mesh =" in (here / "dlverify.toml").read_text()
+    with pytest.raises(InputError, match="no `mesh`"):
+        project.load(here / "dlverify.toml")
+
+
+def test_init_says_what_it_looks_for(dlverify: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, _, err = dlverify("init")
+    assert status == 2
+    assert "NAME.base.fx.txt" in err
+
+
+def test_the_schema_of_relations_knows_what_the_reader_knows(dlverify: Run) -> None:
+    schema = json.loads(dlverify("schema", "relations").out)
+    assert set(schema["properties"]) == set(Relations.__dataclass_fields__)
+    assert dlverify("schema", "nosuch").status == 2
+
+
+def test_relations_files_of_the_examples_fit_the_schema(dlverify: Run) -> None:
+    jsonschema = pytest.importorskip("jsonschema", reason="needs jsonschema")
+    import yaml
+
+    schema = json.loads(dlverify("schema", "relations").out)
+    files = [*ROOT.glob("examples/**/relations*.yaml")]
+    assert files
+    for file in files:
+        content = json.loads(json.dumps(yaml.safe_load(file.read_text("utf-8"))))  # keys as texts
+        jsonschema.validate(content, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"inptus": {}}, schema)
