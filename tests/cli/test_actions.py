@@ -29,7 +29,7 @@ def test_the_action_writes_its_files(tmp_path: Path, arguments: str, status: int
     (commands / "dlverify").chmod(0o755)
     inputs = {name.upper(): given.get("default", "") for name, given in action["inputs"].items()}
     inputs["ARGUMENTS"] = arguments
-    assert {value.split()[2] for value in step["env"].values()} <= {f"inputs.{name}" for name in action["inputs"]}
+    assert {value.split()[1] for value in step["env"].values()} <= {f"inputs.{name}" for name in action["inputs"]}
     path = f"{commands}:{os.environ['PATH']}"
     done = subprocess.run(
         ["bash", "-e", "-c", step["run"]], cwd=tmp_path, capture_output=True, text=True, timeout=60,
