@@ -73,7 +73,8 @@ class TableWriter:
             self.op(op, graph_id, role, prefix)
         for position, port in enumerate(graph.outputs):
             facts.add("output", graph_id, position, self.ids[port.tensor])
-        paths = {self.ids[port.tensor]: port.path for port in reversed(graph.outputs) if port.path}
+        paths = {self.ids[p.tensor]: p.path for p in graph.inputs if p.path and p.path != p.tensor.name}
+        paths |= {self.ids[port.tensor]: port.path for port in reversed(graph.outputs) if port.path}
         facts.extend("output_name", ((tensor, clean(_in_words(path))) for tensor, path in paths.items()))
         for tensor, text, why in graph.assumptions:
             facts.add("assume", self.ids[tensor], clean(text), why)

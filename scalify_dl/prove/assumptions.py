@@ -19,7 +19,7 @@ from scalify_dl.errors import InputError
 from .verdict import Assumption
 
 _KEYS = ("tensor", "text", "why")
-_IGNORED = ("accepted",)
+_IGNORED = ("accepted", "label", "words")
 _HINT = "copy entries from `assumptions` of a --json report"
 
 

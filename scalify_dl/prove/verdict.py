@@ -69,6 +69,10 @@ class Assumption:
     text: str
     why: str
     accepted: bool = False
+    label: str = field(default="", compare=False)
+    """What people call the tensor, beside its name; empty where that is the name."""
+    words: str = field(default="", compare=False)
+    """The text with names that people know, and layouts as patterns."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ class RootCause:
     """What it makes, by id."""
     tried: tuple[str, ...] = ()
     """What became of the program with the suggested edit."""
+    called: str = ""
+    """What people call its result, where that is an output: `gradient of up.weight`."""
 
 
 @dataclass(frozen=True)

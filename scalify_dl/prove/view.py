@@ -73,7 +73,7 @@ class View:
 
     @cached_property
     def output_names(self) -> dict[str, str]:
-        """Tensor id → what people call that output."""
+        """Tensor id → what people call that input or output."""
         return {row[0]: row[1] for row in self.facts("output_name")}
 
     def output_name(self, tensor: str) -> str:
@@ -83,6 +83,11 @@ class View:
     def name(self, tensor: str) -> str:
         """The name that people know, else the id (of what only the rules have: in words)."""
         return self.names.get(tensor) or readable(tensor)
+
+    def label(self, tensor: str) -> str:
+        """What people call an input or output, and its name as a tensor: `up.weight (primals_3)`."""
+        called, name = self.output_names.get(tensor), self.name(tensor)
+        return f"{called} ({name})" if called and called != name else name
 
     def ops(self, wanted: set[str]) -> dict[str, OpView]:
         """These ops, with everything that reports say about them."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
@@ -56,10 +58,10 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
             if rows:
                 layout = rows[0]
                 words = f"placed as {pattern(wanted, rank)}" if wanted else "each dim whole or cut in contiguous blocks"
-                reason = f"it holds {holds(layout, view.name(base), '', rank)}; expected: {words}"
+                reason = f"it holds {holds(layout, view.label(base), '', rank)}; expected: {words}"
             elif held[dist]:
-                others = sorted({view.name(b) for _, b, _, _ in held[dist]})
-                reason = f"it corresponds to {', '.join(others[:3])}, not to {view.name(base)}"
+                others = sorted({view.label(b) for _, b, _, _ in held[dist]})
+                reason = f"it corresponds to {', '.join(others[:3])}, not to {view.label(base)}"
         out.append(
             OutputVerdict(
                 tensor=dist,
@@ -83,7 +85,11 @@ def _unrelated_inputs(view: View) -> list[tuple[str, str]]:
     used = {row[2] for row in view.facts("operand")} | {row[0] for row in view.facts("expect")}
     notes: dict[str, str] = dict(view.facts("placement_note"))
     return [
-        (view.name(t), notes.get(t, "no relation to a baseline input is given or could be inferred"))
+        (
+            view.name(t),
+            f"{view.output_names[t]}: " * (t in view.output_names)
+            + notes.get(t, "no relation to a baseline input is given or could be inferred"),
+        )
         for graph, _, t in view.facts("input")
         if graph in dist_graphs and graph not in regions and t not in placed and t in used
     ]
@@ -125,6 +131,11 @@ def scope(view: View) -> list[str]:
     return lines
 
 
+def _example(view: View, found: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A counterexample with the name that people know of the output."""
+    return found and {**found, "called": view.label(found["output"])}
+
+
 def _title(view: View) -> str:
     meta = view.meta
     axes = sorted(view.facts("mesh_axis"), key=lambda row: row[1])
@@ -139,9 +150,29 @@ def _file(view: View) -> str:
     return said if Path(said).is_file() else said.split(" ")[0]
 
 
+_PLACED = re.compile(r"corresponds to (.+) as (\[.*|\|.*)")
+
+
+def _for_people(tensor: str, text: str, view: View) -> str:
+    """An assumption with the names that people know, and its layout as a pattern."""
+    placed = _PLACED.fullmatch(text)
+    if not placed:
+        return text
+    base, layout = placed[1], placed[2]
+    try:
+        called = view.output_names.get(tensor)
+        what = "the baseline's" if called and called == view.output_names.get(base) else view.label(base)
+        return f"corresponds to {what} as {pattern(layout, view.ranks.get(base, 0))}"
+    except ValueError:  # a piece, or no layout
+        return text
+
+
 def _assumptions(view: View, accept: Path | None, rules: Iterable[Path], in_time: InTime | None) -> list[Assumption]:
     accepted = Accepted.load(accept) if accept else Accepted()
-    found = {Assumption(view.name(tensor), text, why) for tensor, text, why in view.results("assumption")}
+    found = {
+        Assumption(view.name(tensor), text, why, label=view.label(tensor), words=_for_people(tensor, text, view))
+        for tensor, text, why in view.results("assumption")
+    }
     if in_time is not None:
         found = {a for a in found if a.why != SCHEDULE}
         found |= {Assumption("", text, SCHEDULE) for text in in_time.assumptions}
@@ -205,6 +236,6 @@ def conclude(
         findings=list(in_time.findings) if in_time else [],
         notes=notes,
         assumptions=assumptions,
-        counterexample=numbers.example if numbers is not None else None,
+        counterexample=None if numbers is None else _example(view, numbers.example),
         stats=analysis.stats(),
     )

@@ -55,12 +55,17 @@ def tensors_named(view: View, text: str) -> list[str]:
     """Tensors of this id or name, those of the distributed side first. InputError where there are none."""
     dist = {graph for graph, role in view.facts("graph") if role == "dist"}
     wanted = text.removeprefix("%")
-    found = [(g not in dist, t) for t, g, _, _ in view.facts("tensor") if t == wanted or view.name(t) == wanted]
+    found = [
+        (g not in dist, t)
+        for t, g, _, _ in view.facts("tensor")
+        if wanted in (t, view.name(t), view.output_names.get(t))
+    ]
     exact = [pair for pair in found if pair[1] == wanted]
     if not found:
         import difflib
 
-        near = difflib.get_close_matches(wanted, {view.name(t) for t, *_ in view.facts("tensor")}, 3)
+        known = {view.name(t) for t, *_ in view.facts("tensor")} | set(view.output_names.values())
+        near = difflib.get_close_matches(wanted, known, 3)
         raise InputError(f"no tensor `{text}`", hint=f"did you mean {' or '.join(near)}?" if near else None)
     return [t for _, t in sorted(exact or found)]
 
@@ -76,7 +81,7 @@ def explain(analysis: Analysis, tensor: str, depth: int) -> Explanation:
         proof = analysis.program.explain("corr", row)
         if proof is not None:
             statements += teller.tell(proof, 0)
-    return Explanation(tensor, view.name(tensor), statements, [] if rows else teller.obstacles(tensor))
+    return Explanation(tensor, view.label(tensor), statements, [] if rows else teller.obstacles(tensor))
 
 
 def as_text(found: Explanation) -> str:
@@ -132,7 +137,7 @@ class _Teller:
     def _name(self, value: str) -> str:
         """A tensor, or a piece of one, as people know it."""
         if value not in self.pieces:
-            return self.view.name(value)
+            return self.view.label(value)
         tensor, dim, lo, hi = self.pieces[value]
         return f"{self._name(tensor)} (dim {dim} from {lo} to {hi})"
 
@@ -167,7 +172,7 @@ class _Teller:
         out = [f"it is made by {op.name}, a {op.kind}"]
         for i, operand in enumerate(op.operands):
             rows = held.get(operand, [])
-            words = [holds(x, self.view.name(b), bp, self.view.ranks.get(b, 0)) for _, b, bp, x in rows[:_NEAR]]
+            words = [holds(x, self.view.label(b), bp, self.view.ranks.get(b, 0)) for _, b, bp, x in rows[:_NEAR]]
             out.append(
                 f"operand {i}, {self.view.name(operand)}, "
                 + (f"holds {'; '.join(words)}" if words else "corresponds to nothing")

@@ -17,6 +17,7 @@ def _cause(cause: RootCause) -> dict[str, Any]:
         "op": cause.name,
         "id": cause.op,
         "kind": cause.kind,
+        "called": cause.called or None,
         "source": [str(f) for f in cause.source],
         "operands": list(cause.operands),
         "expected": _text(cause.expected),
@@ -54,7 +55,15 @@ def as_object(report: Report) -> dict[str, Any]:
         "unrelated_inputs": [{"name": n, "text": t} for n, t in report.unrelated_inputs],
         "notes": report.notes,
         "assumptions": [
-            {"tensor": a.tensor, "text": a.text, "why": a.why, "accepted": a.accepted} for a in report.assumptions
+            {
+                "tensor": a.tensor,
+                "text": a.text,
+                "why": a.why,
+                "accepted": a.accepted,
+                "label": a.label or a.tensor,
+                "words": a.words or a.text,
+            }
+            for a in report.assumptions
         ],
         "counterexample": report.counterexample,
         "stats": report.stats,

@@ -98,11 +98,11 @@ def _operand_words(view: View, op: OpView, base: OpView | None, held: Correspond
         texts = []
         for piece, base_tensor, base_piece, layout in rows[:_MOST]:
             mine = f"({piece_words(piece)}) " if piece else ""
-            what = holds(layout, view.name(base_tensor), base_piece, view.ranks.get(base_tensor, 0))
+            what = holds(layout, view.label(base_tensor), base_piece, view.ranks.get(base_tensor, 0))
             texts.append(f"{mine}holds {what}")
         if len(rows) > _MOST:
             texts.append(f"and {len(rows) - _MOST} more")
-        words.append(f"{i}: {view.name(tensor)} " + ("; ".join(texts) or "holds nothing that is known"))
+        words.append(f"{i}: {view.label(tensor)} " + ("; ".join(texts) or "holds nothing that is known"))
     return words
 
 
@@ -151,6 +151,7 @@ def root_causes_of(view: View, wanted: Iterable[str], counterparts: Mapping[str,
                 base_name=base.name if base else "",
                 base_source=base.source if base else (),
                 results=op.results,
+                called=next((view.output_names[t] for t in op.results if t in view.output_names), ""),
             )
         )
     return out

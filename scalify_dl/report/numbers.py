@@ -19,7 +19,8 @@ def _shape(sizes: list[int]) -> str:
 
 def counterexample_lines(found: dict[str, Any]) -> tuple[str, list[tuple[str, str]]]:
     """What `Counterexample.as_dict` of the oracle says, for people."""
-    lines = [("output", f"{found['name']}, element {_shape(found['index'])} of {_shape(found['local_shape'])}")]
+    name = found.get("called", found["name"])
+    lines = [("output", f"{name}, element {_shape(found['index'])} of {_shape(found['local_shape'])}")]
     lines.append(("on rank", str(found["rank"])))
     lines += [("expected", str(found["expected"])), ("actual", str(found["actual"]))]
     lines.append(("placed as", pattern(found["layout"], len(found["base_shape"]))))

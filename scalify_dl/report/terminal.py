@@ -72,7 +72,8 @@ def _outputs(page: _Page, report: Report) -> None:
 
 
 def _cause(page: _Page, number: int, cause: RootCause) -> None:
-    page.line(f"{number}. ", (cause.name, "bold"), f" ({cause.kind})", indent=2, hang=3)
+    called = f", {cause.called}" if cause.called and cause.called != cause.name else ""
+    page.line(f"{number}. ", (cause.name, "bold"), f" ({cause.kind}){called}", indent=2, hang=3)
     for i, frame in enumerate(cause.source[:_SHOWN]):
         page.field("source" if i == 0 else "", f"{frame}" + (f"  in {frame.function}" if frame.function else ""))
     if len(cause.source) > _SHOWN:
@@ -139,7 +140,8 @@ def _assumptions(page: _Page, assumptions: list[Assumption]) -> None:
     for why, rows in sorts.items():
         page.line((why, "dim"), indent=2)
         for a in rows[:_SHOWN]:
-            page.line(f"{a.tensor}: {a.text}" + (" (accepted)" if a.accepted else ""), indent=4, hang=2)
+            accepted = " (accepted)" if a.accepted else ""
+            page.line(f"{a.label or a.tensor}: {a.words or a.text}{accepted}", indent=4, hang=2)
         if len(rows) > _SHOWN:
             page.line(f"and {len(rows) - _SHOWN:,} more (--json lists all)", indent=4)
 

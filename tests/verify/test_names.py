@@ -1,0 +1,62 @@
+"""Reports speak of parameters, arguments and outputs by the names that people know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import scalify_dl
+from tests.cli.test_cli import Run, dlverify
+
+__all__ = ["dlverify"]
+ROOT = Path(__file__).parents[2]
+LLAMA = ROOT / "examples" / "hf_llama" / "dump"
+STEP = ROOT / "examples" / "steps" / "tensor_parallel_mlp"
+
+
+@pytest.fixture(scope="module")
+def proved() -> scalify_dl.Report:
+    return scalify_dl.verify(LLAMA / "llama.base.fx.txt", sorted(LLAMA.glob("llama.r*.fx.txt")), mesh="tp=2")
+
+
+@pytest.fixture(scope="module")
+def wrong() -> scalify_dl.Report:
+    return scalify_dl.verify(STEP / "base.fx.txt", sorted(STEP.glob("wrong.r*.fx.txt")), mesh="tp=2")
+
+
+def test_assumptions_name_parameters_and_draw_layouts(proved: scalify_dl.Report) -> None:
+    text = proved.text()
+    assert "embed_tokens.weight (primals_1): corresponds to the baseline's as (tp a) b -> a b" in text
+    (one,) = (a for a in proved.to_dict()["assumptions"] if a["tensor"] == "primals_1")
+    assert one["text"].startswith("corresponds to base/primals_1 as [0:")  # canonical, for programs
+    assert one["label"].endswith("embed_tokens.weight (primals_1)")
+
+
+def test_a_counterexample_names_the_output(wrong: scalify_dl.Report) -> None:
+    assert "output      loss (mse_loss)" in wrong.text()
+
+
+def test_causes_say_what_operands_are_to_people(wrong: scalify_dl.Report) -> None:
+    assert any("blocks.0.down.bias (blocks_0_down_bias)" in text for text in wrong.frontier[0].operands)
+    assert "test_names" not in wrong.text()
+
+
+def test_explain_takes_the_path_of_a_parameter(dlverify: Run, tmp_path: Path) -> None:
+    files = sorted(LLAMA.glob("llama.r*.fx.txt"))
+    assert dlverify("export", LLAMA / "llama.base.fx.txt", *files, "--mesh", "tp=2", "-o", tmp_path / "f").status == 0
+    status, out, _ = dlverify("explain", tmp_path / "f", "model.lm_head.weight", "--depth", "1")
+    assert status == 0
+    assert out.startswith("model.lm_head.weight (primals_")
+    status, _, err = dlverify("explain", tmp_path / "f", "model.lm_head.wieght")
+    assert status == 2
+    assert "did you mean model.lm_head.weight" in err
+
+
+def test_what_is_accepted_is_still_told_by_canonical_text(proved: scalify_dl.Report, tmp_path: Path) -> None:
+    agreed = tmp_path / "agreed.json"
+    agreed.write_text(json.dumps(proved.to_dict()))
+    files = sorted(LLAMA.glob("llama.r*.fx.txt"))
+    again = scalify_dl.verify(LLAMA / "llama.base.fx.txt", files, mesh="tp=2", strict=True, accept=agreed)
+    assert again.verdict == "PROVED"
