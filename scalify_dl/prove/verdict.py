@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.finding import Finding
+
+if TYPE_CHECKING:
+    from .view import View
 
 
 class Verdict(StrEnum):
@@ -132,3 +135,5 @@ class Report:
     assumptions: list[Assumption] = field(default_factory=list)
     counterexample: dict[str, Any] | None = None
     stats: dict[str, float] = field(default_factory=dict)
+    view: View | None = field(default=None, compare=False, repr=False)
+    """Facts and results behind it, for what is drawn."""

@@ -238,4 +238,5 @@ def conclude(
         assumptions=assumptions,
         counterexample=None if numbers is None else _example(view, numbers.example),
         stats=analysis.stats(),
+        view=view,
     )

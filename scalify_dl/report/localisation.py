@@ -92,9 +92,8 @@ def _differences(op: OpView, base: OpView) -> list[str]:
 def _operand_words(view: View, op: OpView, base: OpView | None, held: Correspondences) -> list[str]:
     words = []
     for i, tensor in enumerate(op.operands):
-        rows = held.get(tensor, [])
-        if base is not None:  # what the counterpart reads comes first
-            rows = sorted(rows, key=lambda r: (r[1] not in base.operands, r))
+        read = base.operands if base is not None else ()  # what the counterpart reads comes first
+        rows = sorted(held.get(tensor, []), key=lambda r: (r[1] not in read, r))
         texts = []
         for piece, base_tensor, base_piece, layout in rows[:_MOST]:
             mine = f"({piece_words(piece)}) " if piece else ""
