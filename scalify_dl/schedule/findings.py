@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from scalify_dl.finding import Finding
 
+from .blame import Customs
 from .run import Outcome
 from .tables import Schedule
 
@@ -52,11 +53,16 @@ def _alike(found: Iterable[Finding]) -> list[Finding]:
 class _Words:
     def __init__(self, schedule: Schedule, outcome: Outcome) -> None:
         self.schedule, self.outcome = schedule, outcome
+        self.customs = Customs(schedule)
 
     def one(self, e: int) -> str:
         """An event with its rank and place."""
         named = self.schedule.called(e)
         return f"rank {self.schedule.rank(e)}'s {named.name}" + (f" ({named.source})" if named.source else "")
+
+    def name(self, e: int) -> str:
+        """An event's name alone."""
+        return self.schedule.called(e).name
 
     def finding(self, kind: str, text: str, events: list[int], suggestion: str | None = None,
                 level: str = "error", explains: str | None = None) -> Finding:  # fmt: skip
@@ -78,52 +84,88 @@ class _Words:
             yield Finding("malformed", "error", f"the facts of this schedule have {what}{about}")
 
     def wrong_messages(self) -> Iterator[Finding]:
-        """The first message of each channel that is not what the receiver wants."""
+        """The first message of each channel that is not what the receiver wants: is one lost, or are two exchanged?"""
         said = {(s, r): (a, x, y) for s, r, a, x, y in reversed(self.outcome.ints("wrong_message"))}
         wrong = len({(s, r) for s, r, *_ in self.outcome.ints("wrong_message")})
         texts, said_by = self.schedule.texts, self.schedule.meaning
         for s, r in self.outcome.ints("first_wrong"):
             aspect, sent, wanted = said[s, r]
+            events, why, edit = self.exchanged(s, r, said_by(sent), said_by(wanted))
             yield self.finding(
                 "wrong-message",
                 f"{self.one(s)} is received by {self.one(r)}: the {texts[aspect]} sent is {said_by(sent)}, "
-                f"what is wanted is {said_by(wanted)}",
-                [r, s],
-                "post both sides of this channel in the same order",
-                explains=f"{wrong} messages do not fit" if wrong > 1 else None,
-            )
+                f"what is wanted is {said_by(wanted)}{why}",
+                events, edit, explains=f"{wrong} messages do not fit" if wrong > 1 else None,
+            )  # fmt: skip
+
+    def exchanged(self, s: int, r: int, sent: str, wanted: str) -> tuple[list[int], str, str]:
+        """What is behind a wrong message: events to look at, words, an edit of the side that is odd."""
+        number = self.customs.channel_of[s]
+        channel = self.customs.channels[number]
+        here, there = f"rank {self.schedule.rank(s)}", f"rank {self.schedule.rank(r)}"
+        never_sent, never_wanted = r in channel.lost("wanted"), s in channel.lost("sent")
+        if never_sent and never_wanted:
+            return [r, s], ", and neither is on the other side", f"let {self.name(s)} and {self.name(r)} mean the same"
+        if never_sent:
+            return [r, s], f", which {here} never sends", f"on {here}, send {wanted} before {self.name(s)}"
+        if never_wanted:
+            return [s, r], f"; {there} never receives {sent}", f"on {there}, receive {sent} before {self.name(r)}"
+        late, other = channel.partner(r, "sent"), channel.partner(s, "wanted")
+        if late is None or other is None:
+            return [r, s], "", "post both sides of this channel in the same order"
+        mine = f"on {here}, exchange {self.name(s)} and {self.name(late)}"
+        theirs = f"on {there}, exchange {self.name(r)} and {self.name(other)}"
+        odd: float = self.customs.disorder(channel.sent) - self.customs.disorder(channel.wanted)
+        odd = odd or self.customs.oddness(s, late) - self.customs.oddness(r, other)
+        edit = mine if odd > 0 else theirs if odd < 0 else f"{mine}; or {theirs}"
+        events = [s, late, r, other] if odd > 0 else [r, other, s, late]
+        return events, ", which comes in another order" if late != s else "", edit
 
     def mismatches(self) -> Iterator[Finding]:
-        """Members of a collective that do not mean the same."""
+        """Members of a collective that do not mean the same, the one that differs from most first."""
         said = {(e, f): (a, x, y) for e, f, a, x, y in reversed(self.outcome.ints("mismatch"))}
         texts, said_by = self.schedule.texts, self.schedule.meaning
-        for e, f in self.outcome.ints("first_mismatch"):
+        pairs = self.outcome.ints("first_mismatch")
+        against = Counter(e for e, _ in pairs)
+        members = Counter(g for g, _, _ in self.schedule.tuples("member"))
+        of = {e: g for e, g, _, _ in self.schedule.tuples("collective")} if pairs else {}
+        for e, f in pairs:
             aspect, x, y = said[e, f]
+            odd, other = (e, f) if 2 * against[e] > members[of[e]] else (f, e)
+            mine, theirs = (x, y) if odd == e else (y, x)
+            who = f"on rank {self.schedule.rank(odd)}, " if members[of[e]] > 2 else ""
             yield self.finding(
                 "mismatch",
-                f"{self.one(f)} meets {self.one(e)} in one collective: the {texts[aspect]} is {said_by(y)} here, "
-                f"{said_by(x)} there",
-                [f, e],
-                "call the collectives of a group in the same order, and alike, on all of its ranks",
+                f"{self.one(odd)} meets {self.one(other)} in one collective: the {texts[aspect]} is {said_by(mine)} "
+                f"here, {said_by(theirs)} there",
+                [odd, other],
+                f"{who}call the collectives of a group in the same order, and alike, as on its other ranks",
             )
 
     def unmatched(self) -> Iterator[Finding]:
-        """Messages that nobody sends or receives: the first of each channel."""
+        """Messages that nobody sends or receives: by what they carry, where that tells, else by their number."""
         first: dict[tuple[str, int], tuple[int, int, int]] = {}
-        channel = {e: c for table in ("send", "recv") for e, c, _ in self.schedule.tuples(table)} if (
-            self.outcome.rows["unmatched"]
-        ) else {}  # fmt: skip
+        channel = self.customs.channel_of if self.outcome.rows["unmatched"] else {}
         for e, what, n in sorted(self.outcome.rows["unmatched"], key=lambda row: row[2]):
             begun = first.get((what, channel[e]), (e, n, 0))
             first[what, channel[e]] = (*begun[:2], begun[2] + 1)
-        for (what, _), (e, n, count) in sorted(first.items(), key=lambda item: item[1]):
+        for (what, number), (e, n, count) in sorted(first.items(), key=lambda item: item[1]):
             other = "receives" if what == "send" else "sends"
             more = f" (and {count - 1} more on this channel)" if count > 1 else ""
+            missing = "receive" if what == "send" else "send"
+            lost = self.customs.channels[number].lost("sent" if what == "send" else "wanted")
+            if lost:
+                ends = next((s, t) for c, s, t in self.schedule.tuples("channel") if c == number)
+                peer = f"rank {ends[1] if what == 'send' else ends[0]}"
+                text = f"{self.one(lost[0])} has no partner: {peer} never {other} what it carries{more}"
+                edit = f"on {peer}, add the {missing} of {self.name(lost[0])}, or drop this one"
+                yield self.finding("unmatched", text, [lost[0], e], edit)
+                continue
             yield self.finding(
                 "unmatched",
                 f"{self.one(e)} is number {n} of its channel, and the other side {other} only {n} messages{more}",
                 [e],
-                f"add the {'receive' if what == 'send' else 'send'} on the other side, or drop this one",
+                f"add the {missing} on the other side, or drop this one",
             )
         told = set()
         for e, g, n, m in sorted(self.outcome.ints("unmatched_member"), key=lambda row: row[2]):
@@ -154,11 +196,14 @@ class _Words:
                     late.append((f, h))
             edit = None
             if late:
-                f, h = late[0]
-                edit = (
-                    f"on rank {self.schedule.rank(f)}, post {self.schedule.called(f).name} before "
-                    f"{self.schedule.called(h).name}, or both in one group"
-                )
+                odd = {pair: self.customs.oddness(pair[1], pair[0]) for pair in late}
+                most = max(odd.values())
+                edits = [
+                    f"on rank {self.schedule.rank(f)}, post {self.name(f)} before {self.name(h)}, or both in one group"
+                    for f, h in late
+                    if odd[f, h] == most
+                ]
+                edit = "; or ".join(edits[:3])
             yield self.finding("deadlock", "in a circle, " + "; ".join(parts), events, edit, explains=stuck)
         others = defaultdict(list)
         for _, e, _, _, h, _ in sorted(self.outcome.rows["blocked"]):
@@ -188,10 +233,22 @@ class _Words:
 
     def unread(self) -> Iterator[Finding]:
         """Reads of what nobody has written."""
-        for e in sorted({e for e, _ in self.outcome.ints("unread")}):
+        buffers: dict[int, int] = {}
+        for e, b in self.outcome.ints("unread"):
+            buffers.setdefault(e, b)
+        wanted, fills = set(buffers.values()), defaultdict[int, list[int]](list)
+        for table in ("writes", "takes", "adds") if wanted else ():
+            for e, b, *_ in self.schedule.tuples(table):
+                if b in wanted:
+                    fills[b].append(e)
+        for e, b in buffers.items():
+            late = next((f for f in fills[b] if f != e and self.schedule.rank(f) == self.schedule.rank(e)), None)
+            made = self.name(late) if late is not None else self.schedule.maker(b)
+            what = f"what {made} would leave, and nothing" if made else "what nothing"
             yield self.finding(
-                "unread", f"{self.one(e)} reads what nothing before it has written",
-                [e], "put what makes its input before it, and let it wait for that",
+                "unread", f"{self.one(e)} reads {what} before it has written",
+                [e] if late is None else [e, late],
+                f"put {made or 'what makes its input'} before it, and let it wait for that",
             )  # fmt: skip
 
     def too_early(self) -> Iterator[Finding]:

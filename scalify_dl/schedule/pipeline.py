@@ -47,7 +47,7 @@ class _Lowering:
         self.orders, self.host = orders, streams == "host"
         self.batches = orders.batches
         self.schedule = schedule = Schedule()
-        schedule.namer, schedule.meaning = self.name, self.payload
+        schedule.namer, schedule.meaning, schedule.maker = self.name, self.payload, self.maker
         self.aspect = schedule.text("payload")
         ranks = len(orders.lines)
         steps = np.bincount(orders.rank, minlength=ranks)
@@ -85,6 +85,14 @@ class _Lowering:
         """What a buffer holds, in words."""
         (stage, batch), what = divmod(number // 8, self.batches), number % 8
         return f"{'output' if what == OUT_F else 'input gradient'} of stage {stage}, micro-batch {batch}"
+
+    def maker(self, buffer: int) -> str:
+        """The action that fills a buffer."""
+        (stage, batch), what = divmod(buffer // 8, self.batches), buffer % 8
+        kinds = {OUT_F: "F", KEPT: "F", IN_F: "RECV_F", IN_B: "RECV_B", FOR_W: "I", OUT_B: "BI"}.get(what, "")
+        if what == OUT_B:
+            return " or ".join(f"{stage}{kind}{batch}" for kind in kinds if self.of(kind).any())
+        return f"{stage}{kinds}{batch}" if kinds else ""
 
     def chains(self, streams: str) -> None:
         """Events of every rank: on its host, or in a queue of messages."""

@@ -67,6 +67,7 @@ class Schedule:
         self.named: Any = []
         self.namer: Callable[[Any], Named] = _itself
         self.meaning: Callable[[int], str] = self.texts_at
+        self.maker: Callable[[int], str] = lambda buffer: ""
         self.chain_of = array("q")
         self.assumptions: list[str] = []
         self._numbers: dict[str, int] = {}

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from scalify_dl.audit.schedules import sites
 from scalify_dl.audit.schedules.campaign import campaign
 from scalify_dl.audit.schedules.interleavings import all_runs
 from scalify_dl.audit.schedules.mutants import mutate
@@ -49,3 +50,8 @@ def test_every_interleaving_ends_alike(capacity: int | None) -> None:
         stuck += len(ended) < len(program.pieces())
     assert checked > 30
     assert stuck > 3
+
+
+def test_what_was_broken_is_among_the_first_three_findings() -> None:
+    broke, found, told = sites.campaign(60, seed=2)
+    assert 10 * found.total() >= 9 * broke.total(), told
