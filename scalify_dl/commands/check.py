@@ -70,14 +70,14 @@ def _accepted(found: Checked, as_json: bool, tested: Mapping[str, Any] | None = 
 
 def _plan(certificate: Path, directory: Path, said: dict[str, Any], rules: tuple[Path, ...], as_json: bool) -> int:
     """A certificate of a training plan: its premises are tested on the tables, which are folded anew."""
-    from scalify_dl.plans.certificate import outputs, texts
+    from scalify_dl.plans.certificate import judged, outputs, texts
     from scalify_dl.plans.check import MAIN
     from scalify_dl.plans.prepare import prepare
 
     with progress("testing the premises of the plan") as say:
         prepared = prepare(directory)
         with paused():
-            tested = premises.test(said, rules_dir() / MAIN, rules_dir(), texts(directory), prepared.premises)
+            tested = premises.test(said, rules_dir() / MAIN, rules_dir(), texts(directory), judged(directory))
             if prepared.facts is None or prepared.missing or set(prepared.expected) != set(prepared.names.values()):
                 raise CertificateError("the plan does not give all outputs of the single-device step")
             if prepared.in_time is None or prepared.in_time.verdict is not Verdict.PROVED:

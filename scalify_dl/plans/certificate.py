@@ -6,18 +6,31 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from scalify_dl.certificate.premises import follows, hashes, premises
+from scalify_dl.certificate.premises import follows, hashes
+from scalify_dl.certificate.premises import premises as summary
 from scalify_dl.pysouffle import rules_dir
 
-from .check import MAIN
+from .check import MAIN, Premises, premises
+from .model import read_side
 from .prepare import Prepared
-from .tables import SIDES, TABLES
+from .slots import slots
+from .tables import SIDES, TABLES, Tables
+from .traits import Traits
+from .world import World
 
 
 def texts(directory: Path) -> dict[str, str]:
     """The texts of all tables, by file."""
     files = [directory / f"{side}_{name}.tsv" for side in SIDES for name in TABLES]
     return {file.name: file.read_bytes().decode("utf-8", "surrogateescape") for file in files if file.is_file()}
+
+
+def judged(directory: Path) -> Premises:
+    """What the rules judge of a plan."""
+    base, plan = (read_side(Tables(directory, side)) for side in "sp")
+    world = World(plan)
+    named = slots(plan, world)
+    return premises(plan, base, world, named, Traits(plan, world, named))
 
 
 def outputs(prepared: Prepared) -> dict[str, list[list[str]]]:
@@ -30,10 +43,10 @@ def outputs(prepared: Prepared) -> dict[str, list[list[str]]]:
 
 def said(prepared: Prepared) -> dict[str, Any]:
     """What is said of a plan that is PROVED."""
-    rules = rules_dir() / MAIN
-    tables, files = hashes(rules, rules_dir(), texts(prepared.plan.tables.directory))
-    derived = dict(follows(rules, prepared.premises))
+    rules, directory = rules_dir() / MAIN, prepared.plan.tables.directory
+    tables, files = hashes(rules, rules_dir(), texts(directory))
+    derived = dict(follows(rules, judged(directory)))
     return {
         "tables": tables, "rules": files, "outputs": outputs(prepared),
-        "premises": premises(derived["raw"], derived["absent"]), **derived,
+        "premises": summary(derived["raw"], derived["absent"]), **derived,
     }  # fmt: skip

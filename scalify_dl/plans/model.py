@@ -7,13 +7,13 @@ input, told with its file and line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 
 from scalify_dl.errors import InputError
 
-from .tables import Row, Tables
+from .tables import Row, Rows, Tables
 
 STEP = -1
 """The micro-batch of what belongs to the whole step: weights, sums over micro-batches."""
@@ -194,6 +194,7 @@ def read_side(tables: Tables) -> Side:
             if tid not in parts:
                 raise tables.error("grad_of", n, f"no row of `sub_slice` has tid {tid}")
         side.weight_of[gradient] = weight
+    tables.close()
     return side
 
 
@@ -299,17 +300,26 @@ def _op(side: Side, table: str, n: int, row: Row) -> Op:
 
 def _ordered(side: Side, table: str) -> Iterator[tuple[int, Op, Row]]:
     """Rows of a table with positions, in their order for every op, numbered from 0 without a gap."""
-    by_op: dict[str, list[tuple[int, int, Row]]] = {}
-    for n, row in enumerate(side.tables[table]):
-        by_op.setdefault(row[0], []).append((row[1], n, row))
-    for rows in by_op.values():
-        if len(rows) > 1:
-            rows.sort()
-        for expected, (pos, n, row) in enumerate(rows):
-            op = _op(side, table, n, row)
-            if pos != expected:
-                raise side.tables.error(table, n, f"position {pos} of `{row[0]}`", expected=f"{expected}")
-            yield n, op, row
+    rows: Iterable[tuple[int, Row]] = enumerate(side.tables[table])
+    if not _in_order(side.tables[table]):
+        rows = sorted(rows, key=lambda row: row[1][:2])
+    expected: dict[str, int] = {}
+    for n, row in rows:
+        op, at = _op(side, table, n, row), expected.get(row[0], 0)
+        if row[1] != at:
+            raise side.tables.error(table, n, f"position {row[1]} of `{row[0]}`", expected=f"{at}")
+        expected[row[0]] = at + 1
+        yield n, op, row
+
+
+def _in_order(rows: Rows) -> bool:
+    """Whether positions of every op come one after the other."""
+    expected: dict[str, int] = {}
+    for op, pos in zip(rows.columns[0], rows.columns[1], strict=True):
+        if expected.get(op, 0) != pos:
+            return False
+        expected[op] = pos + 1
+    return True
 
 
 def _operands(side: Side) -> None:

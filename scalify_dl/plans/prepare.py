@@ -14,7 +14,7 @@ from scalify_dl.schedule.programs import concluded
 from scalify_dl.schedule.run import settings
 from scalify_dl.schedule.verdict import judge
 
-from .check import Premises, check, premises
+from .check import check, premises
 from .findings import ERROR, about, findings
 from .fold import CannotRun, Fold, Folded
 from .given import NotFolded
@@ -38,8 +38,6 @@ class Prepared:
     findings: list[Finding]
     expected: list[str]
     """Names of all outputs: the loss, and gradients by the names of their weights."""
-    premises: Premises
-    """What the rules judged."""
     facts: Facts | None = None
     names: dict[tuple[str, str], str] = field(default_factory=dict)
     """(distributed tensor, baseline tensor) → name of the output."""
@@ -68,9 +66,8 @@ def prepare(directory: Path) -> Prepared:
         world = World(plan)
         named = slots(plan, world)
         traits = Traits(plan, world, named)
-        facts = premises(plan, base, world, named, traits)
-        checked = check(facts)
-        out = Prepared(plan, world, findings(plan, named, checked), _expected(base), facts)
+        checked = check(premises(plan, base, world, named, traits))
+        out = Prepared(plan, world, findings(plan, named, checked), _expected(base))
         out.broken = any(level == ERROR for _, _, level, *_ in checked.findings)
         if out.cannot_run:
             return out

@@ -1,12 +1,16 @@
 """The tables of a plan on disk: one tab-separated file a table, `s_*` for the single-device step, `p_*` for the plan.
 
 docs/plans.md says what every column means. Here rows are read, counted and turned into numbers; what they refer to is
-checked where the model is made (model.py). Row n of a table is line n + 1 of its file.
+checked where the model is made (model.py). Row n of a table is line n + 1 of its file. Tables are held by column: a
+plan that is written out has millions of rows.
 """
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from sys import intern
 from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
@@ -55,16 +59,37 @@ TABLES = _parse(_TABLES)
 SIDES = {"s": "the single-device step", "p": "the plan"}
 
 
+BLOCK = 1 << 22
+"""Characters that are cut at once."""
+
+
+class Rows:
+    """The rows of a table; columns of numbers are arrays, texts are kept once."""
+
+    def __init__(self, columns: Sequence[Sequence[Any]]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[Row]:
+        return zip(*self.columns, strict=True)
+
+
 class Tables:
-    """The rows of one side, by table."""
+    """The tables of one side."""
 
     def __init__(self, directory: Path, side: str) -> None:
         self.directory = directory
         self.side = side
         self.rows = {name: self._read(table) for name, table in TABLES.items()}
 
-    def __getitem__(self, table: str) -> list[Row]:
+    def __getitem__(self, table: str) -> Rows:
         return self.rows[table]
+
+    def close(self) -> None:
+        """Forgets the rows, once a model is made of them."""
+        self.rows.clear()
 
     def file(self, table: str) -> Path:
         """Where a table stands."""
@@ -74,7 +99,7 @@ class Tables:
         """Bad input at a row (counted from 0)."""
         return InputError(message, file=self.file(table), line=row + 1, **more)
 
-    def _read(self, table: Table) -> list[Row]:
+    def _read(self, table: Table) -> Rows:
         file = self.file(table.name)
         try:
             text = file.read_bytes().decode("utf-8")
@@ -86,40 +111,60 @@ class Tables:
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the table: {error}", file=file) from None
-        lines = text.removesuffix("\n").split("\n") if text else []
-        split = [line.split("\t") for line in lines]
-        width = len(table.columns)
-        for n, words in enumerate(split):
-            if len(words) != width:
-                raise self.error(
-                    table.name, n, f"{len(words)} column{'s' * (len(words) != 1)}",
-                    expected=f"{width}, tab-separated: {', '.join(table.columns)}",
-                    hint="is the file cut off?" if n == len(split) - 1 else None,
-                )  # fmt: skip
-        if not split:
-            return []
-        columns: list[Any] = list(zip(*split, strict=True))
-        for at in table.numbers:
-            try:
-                columns[at] = list(map(int, columns[at]))
-            except ValueError:
-                columns[at] = [self._number(table, n, at, words[at]) for n, words in enumerate(split)]
-        rows = list(zip(*columns, strict=True))
+        width, start = len(table.columns), 0
+        columns: list[Any] = [array("q") if n in table.numbers else [] for n in range(width)]
+        while start < len(text):
+            end = text.find("\n", start + BLOCK)
+            lines = text[start : end + 1 if end >= 0 else len(text)]
+            start += len(lines)
+            cells = lines.removesuffix("\n").replace("\n", "\t\n\t").split("\t")
+            cells.append("\n")
+            marks = cells[width :: width + 1]
+            if len(marks) * (width + 1) != len(cells) or marks.count("\n") != len(marks):
+                raise self._ragged(table, text)
+            for n, column in enumerate(columns):
+                found = cells[n :: width + 1]
+                if n in table.numbers:
+                    try:
+                        column.extend(map(int, found))
+                    except (ValueError, OverflowError):
+                        raise self._no_number(table, text) from None
+                else:
+                    column.extend(map(intern, found))
         if "side" in table.columns:
-            at = table.columns.index("side")
-            for n, row in enumerate(rows):
-                if row[at] != self.side:
-                    raise self.error(table.name, n, f"a row of side `{row[at]}`", expected=f"side `{self.side}`")
-        return rows
+            for n, side in enumerate(columns[table.columns.index("side")]):
+                if side != self.side:
+                    raise self.error(table.name, n, f"a row of side `{side}`", expected=f"side `{self.side}`")
+        return Rows(columns)
 
-    def _number(self, table: Table, n: int, at: int, text: str) -> int:
-        try:
-            return int(text)
-        except ValueError:
-            raise InputError(
-                f"`{text}` is no number",
-                file=self.file(table.name),
-                line=n + 1,
-                column=at + 1,
-                expected=f"a whole number for `{table.columns[at]}`",
-            ) from None
+    def _ragged(self, table: Table, text: str) -> InputError:
+        """The first line with another number of columns."""
+        lines, width = text.removesuffix("\n").split("\n"), len(table.columns)
+        n, found = next((n, line.count("\t") + 1) for n, line in enumerate(lines) if line.count("\t") + 1 != width)
+        return self.error(
+            table.name, n, f"{found} column{'s' * (found != 1)}",
+            expected=f"{width}, tab-separated: {', '.join(table.columns)}",
+            hint="is the file cut off?" if n == len(lines) - 1 else None,
+        )  # fmt: skip
+
+    def _no_number(self, table: Table, text: str) -> InputError:
+        """The first cell that should be a number and is none."""
+        for n, line in enumerate(text.split("\n")):
+            words = line.split("\t")
+            for at in table.numbers:
+                if not _is_number(words[at]):
+                    return InputError(
+                        f"`{words[at]}` is no number",
+                        file=self.file(table.name),
+                        line=n + 1,
+                        column=at + 1,
+                        expected=f"a whole number for `{table.columns[at]}`, below 2^63",
+                    )
+        raise AssertionError("all are numbers")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return -(2**63) <= int(text) < 2**63
+    except ValueError:
+        return False
