@@ -21,6 +21,8 @@ Axes = str | Sequence[str]
 Attribute = int | str | Sequence[int] | Sequence[str]
 
 _HERE = os.path.abspath(__file__)
+_SHARED = frozenset({"broadcast", "compare", "convert", "imag", "iota", "negate", "real", "reshape", "slice"})
+"""Kinds of which equal ops are one, where a program shares ops."""
 
 
 class Program:
@@ -31,6 +33,12 @@ class Program:
         self.graph = graph or Graph(name)
         self._names: dict[str, int] = {}
         self._groups: dict[tuple[str, ...], list[list[int]]] = {}
+        self._shared: dict[object, Op] | None = None
+
+    def share(self) -> None:
+        """From now on equal constants, and equal ops that only arrange or compare, are one op: what thousands of layers
+        have in common is there once."""
+        self._shared = {}
 
     def op(
         self,
@@ -49,6 +57,16 @@ class Program:
         **more: Attribute,
     ) -> Op:
         """Appends an op of any kind; attributes are keywords or a mapping (numbers or symbols, single or lists)."""
+        if self._shared is not None and kind in _SHARED and not rank_numbers and types is None:
+            said = repr(sorted({**(attributes or {}), **more}.items()))
+            key = (kind, tuple(map(id, operands)), dtype, shape and tuple(shape), said)
+            if key not in self._shared:
+                shared, self._shared = self._shared, None
+                shared[key] = self.op(
+                    kind, *operands, dtype=dtype, shape=shape, name=name, attributes=attributes, **more
+                )
+                self._shared = shared
+            return self._shared[key]
         numbers: dict[str, list[int]] = {}
         symbols: dict[str, list[str]] = {}
         for key, value in {**(attributes or {}), **more}.items():
@@ -123,9 +141,14 @@ class Program:
 
     def constant(self, value: Scalar | Literal, dtype: str = "f32", shape: Sequence[int] = ()) -> Tensor:
         """A constant (scalar or splat, or a literal)."""
-        op = self.op("constant", dtype=dtype, shape=shape)
-        op.result.literal = value if isinstance(value, Literal) else Literal.scalar(value, dtype)
-        return op.result
+        key = ("constant", str(value), dtype, tuple(shape))
+        found = self._shared.get(key) if self._shared is not None and not isinstance(value, Literal) else None
+        if found is None:
+            found = self.op("constant", dtype=dtype, shape=shape)
+            found.result.literal = value if isinstance(value, Literal) else Literal.scalar(value, dtype)
+            if self._shared is not None and not isinstance(value, Literal):
+                self._shared[key] = found
+        return found.result
 
     def full(self, value: Scalar, shape: Sequence[int], dtype: str = "f32") -> Tensor:
         """A scalar constant broadcast to a shape."""

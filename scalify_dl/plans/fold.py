@@ -56,6 +56,8 @@ class Fold:
     ) -> None:
         self.plan, self.world, self.slots, self.traits, self.delivered = plan, world, slots, traits, delivered
         pair = Pair(world.mesh)
+        for program in (pair.base, pair.dist):
+            program.share()
         file = plan.tables.file("op")
         self.source = str(file)
         start = baseline(base, pair.base, Path(base.tables.file("op")))

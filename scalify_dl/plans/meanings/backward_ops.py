@@ -69,7 +69,7 @@ def mean(call: Call) -> Tensors:
     (gradient, x), p = call.operands, call.program
     dims, share = averaged(call, x)
     gradient = recut(p, gradient, [1 if d in dims else n for d, n in enumerate(x.shape)])
-    return [p.multiply(spread(p, gradient, x.shape), share)]
+    return [spread(p, p.multiply(gradient, share), x.shape)]
 
 
 @backward("sum")
