@@ -58,15 +58,7 @@ class Program:
     ) -> Op:
         """Appends an op of any kind; attributes are keywords or a mapping (numbers or symbols, single or lists)."""
         if self._shared is not None and kind in _SHARED and not rank_numbers and types is None:
-            said = repr(sorted({**(attributes or {}), **more}.items()))
-            key = (kind, tuple(map(id, operands)), dtype, shape and tuple(shape), said)
-            if key not in self._shared:
-                shared, self._shared = self._shared, None
-                shared[key] = self.op(
-                    kind, *operands, dtype=dtype, shape=shape, name=name, attributes=attributes, **more
-                )
-                self._shared = shared
-            return self._shared[key]
+            return self._once(kind, operands, dtype, shape, name, {**(attributes or {}), **more})
         numbers: dict[str, list[int]] = {}
         symbols: dict[str, list[str]] = {}
         for key, value in {**(attributes or {}), **more}.items():
@@ -102,6 +94,20 @@ class Program:
             op.rank_numbers[key, position] = dict(by_rank)
         check_op(op)
         return op
+
+    def _once(
+        self, kind: str, operands: Sequence[Tensor], dtype: str | None, shape: Sequence[int] | None,
+        name: str | None, attributes: Mapping[str, Attribute],
+    ) -> Op:  # fmt: skip
+        shared, self._shared = self._shared, None
+        assert shared is not None
+        said = (kind, tuple(map(id, operands)), dtype, shape and tuple(shape), repr(sorted(attributes.items())))
+        try:
+            if said not in shared:
+                shared[said] = self.op(kind, *operands, dtype=dtype, shape=shape, name=name, attributes=attributes)
+        finally:
+            self._shared = shared
+        return shared[said]
 
     def _name(self, name: str) -> str:
         count = self._names.get(name, 0)
