@@ -22,6 +22,8 @@ from .terms import Terms
 Meaning = Callable[[Domain, Sequence[Array]], list[Array]]
 """What is stated: outputs in order, from elements of inputs in order."""
 TOLERANCE = 1e-6
+MANY_PRODUCTS = 1_000_000
+"""Above so many products of elements, products of matrices are kept as dots."""
 
 
 @dataclass(slots=True)
@@ -105,6 +107,7 @@ def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float)
     numbers = Numbers(values)
     machine = Machine(kernel, numbers, seconds)
     outputs = machine.run()
+    found.stats["products"] = machine.multiplied
     found.flaws = list(machine.flaws)
     found.precision = _precision(machine)
     found.assumptions += [
@@ -157,6 +160,7 @@ def _prove(kernel: Kernel, spec: Spec, found: Judgement, seconds: float) -> None
     from .equal import all_equal
 
     terms = Terms()
+    terms.large = found.stats.get("products", 0) > MANY_PRODUCTS
     machine = Machine(kernel, terms, seconds)
     outputs = machine.run()
     doubts = [flaw for flaw in (*machine.flaws, *found.flaws) if flaw.kind != "unwritten"]

@@ -220,6 +220,10 @@ def _sum(terms: Terms, family: str, dtype: str, values: list[Value], rest: Array
         total = Fraction(wrapped(int(total), dtype))
     if not dtype and len(rest) > 1:
         rest = _cancelled(terms, rest)
+    dot = terms.codes[rest] == terms.code("dot" if not dtype else f"dot:{dtype}")
+    if dot.sum() > 1:
+        one = terms.dots.merged(rest[dot].tolist(), dtype or "f32")
+        rest = np.sort(np.append(rest[~dot], one))
     if isinstance(total, float) and bool(terms.finite[rest].all()):
         return terms.number(total)
     if total != 0:

@@ -51,9 +51,7 @@ class _Runner:
         """The op as the oracle sees it."""
         if op.regions or op.rank_numbers:
             raise Undecided(f"the op `{op.kind}` ({op.name}) is not followed")
-        types = [
-            program.Tensor(t.name or "t", t.dtype, t.shape, *_literal(t)) for t in op.results
-        ]
+        types = [program.Tensor(t.name or "t", t.dtype, t.shape, *_literal(t)) for t in op.results]
         names = [t.name or "x" for t in op.operands]
         return Call(program.Op(op.name, op.kind, names, [t.id for t in types], op.numbers, op.symbols), 0, types)
 
@@ -156,9 +154,7 @@ def _dot(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
         xs.append(x if plain else runner.domain.apply("convert", dtype, [x], t.dtype))
     batch = call.numbers("lhs_batch_dims", []), call.numbers("rhs_batch_dims", [])
     inner = call.numbers("lhs_contracting_dims", []), call.numbers("rhs_contracting_dims", [])
-    free = [
-        [d for d in range(x.ndim) if d not in b and d not in c] for x, b, c in zip(xs, batch, inner, strict=True)
-    ]
+    free = [[d for d in range(x.ndim) if d not in b and d not in c] for x, b, c in zip(xs, batch, inner, strict=True)]
     depth = int(np.prod([xs[0].shape[d] for d in inner[0]], dtype=int))
     sides = []
     for x, b, c, f in zip(xs, batch, inner, free, strict=True):
@@ -183,8 +179,10 @@ def _gather(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
     vector = call.number("index_vector_dim")
     plain = start == collapsed == [0] and sizes[1:] == list(table.shape[1:]) and len(start) == 1
     shape = [n for d, n in enumerate(ids.shape) if d != vector]
-    if not plain or offsets != list(range(len(shape), len(shape) + len(sizes) - 1)) or call.numbers(
-        "operand_batching_dims", []
+    if (
+        not plain
+        or offsets != list(range(len(shape), len(shape) + len(sizes) - 1))
+        or call.numbers("operand_batching_dims", [])
     ):
         raise Undecided("a gather other than of rows")
     cells, at = runner.cells(table), runner.cells(ids).reshape(shape)

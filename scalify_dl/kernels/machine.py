@@ -51,7 +51,9 @@ class Machine:
         self.casts: dict[tuple[int, str, str], None] = {}
         self.accumulators: dict[tuple[int, str], None] = {}
         self.memories: dict[int, Memory] = {}
-        self.regions = 0
+        self.steps = self.regions = 0
+        self.multiplied = 0
+        """Products that contractions add up."""
         self.zeroed: set[str] = set()
         """Arguments that an atomic adds to what they hold when the kernel starts: zero."""
         self.deadline = time.process_time() + seconds
@@ -83,7 +85,8 @@ class Machine:
         """One statement."""
         if frame.idle:
             return
-        if time.process_time() > self.deadline:
+        self.steps += 1
+        if self.steps % 128 == 0 and time.process_time() > self.deadline:
             raise Undecided("the kernel is too large to be followed in the time given", statement.line)
         match statement:
             case Loop():

@@ -50,11 +50,25 @@ class Memory:
         self.buffer, self.lanes, self.axes = buffer, lanes, axes
         self.shape = (*lanes, *buffer.shape)
         size = int(np.prod(self.shape, dtype=np.int64))
-        self.cells = np.full(size, domain.undefined, dtype=domain.dtype)
+        self.domain = domain
+        self.held = np.full(size, domain.undefined, dtype=domain.dtype)
         self.written = np.zeros(size, dtype=bool)
+        self.pending: list[tuple[Array, Array]] = []
+        """Products of matrices that are still to be added to what is held."""
         self.tracks: dict[str, Any] = {}
         self.lines: Array | None = None
         self.by_block: Array | None = None
+
+    @property
+    def cells(self) -> Array:
+        """The elements, with all that was to be added."""
+        if self.pending:
+            left, right = (np.concatenate(parts, axis=1) for parts in zip(*self.pending, strict=True))
+            self.pending = []
+            dtype = self.buffer.dtype
+            product = self.domain.contract(left, right, dtype).reshape(-1)
+            self.held = np.array(self.domain.apply("add", dtype, [self.held, product], dtype))
+        return self.held
 
     def places(self, indices: Sequence[Array], lanes: Sequence[Array]) -> Array:
         """Row-major places of indices, that broadcast."""

@@ -10,11 +10,15 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph
 from scalify_dl.readers.tir.syntax import Kernel
 
+from . import named_more
 from .decide import Meaning, Spec
 from .domain import Array, Domain
 from .graphs import run_graph
 from .machine import Machine
 from .named import graphs_of
+
+MODULES = (named_more,)
+"""What they define is entered in `named.NAMED`."""
 
 
 def spec_of(kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping[str, Any]) -> Spec:

@@ -198,6 +198,7 @@ def contracted(
 ) -> Array:
     """Σ a·b over axes, of arrays that have size 1 along axes which they do not see."""
     rest = [d for d in range(len(shape)) if d not in over]
+    machine.multiplied += int(np.prod([max(a.shape[d], b.shape[d]) for d in range(len(shape))], dtype=np.int64))
     batch = [d for d in rest if a.shape[d] > 1 and b.shape[d] > 1]
     rows = [d for d in rest if d not in batch and a.shape[d] > 1]
     columns = [d for d in rest if d not in batch and d not in rows]

@@ -17,6 +17,7 @@ from scalify_dl.oracle.dtypes import holds_all, integer_limits, is_float, larges
 
 from . import folding
 from .domain import Array, Undecided
+from .dots import Dots
 
 MOST_NODES = 12_000_000
 ZERO, ONE, UNDEFINED = 0, 1, 2
@@ -46,6 +47,9 @@ class Terms:
         self.tables: dict[Any, dict[Any, int]] = {}
         self.leaves: list[tuple[int, int, str, tuple[int, ...], str]] = []
         self.assumed: set[str] = set()
+        self.dots = Dots(self)
+        self.large = False
+        """Whether products of matrices are kept as dots of rows and columns."""
         for value in (0, 1):
             self.number(Fraction(value))
         self._new(1, 1)
@@ -237,7 +241,7 @@ class Terms:
     def args(self, node: int) -> tuple[int, ...]:
         """The operands of a node; of one that is kept as a list, these."""
         if node in self.children:
-            return tuple(int(c) for c in self.children[node])
+            return tuple(np.asarray(self.children[node]).tolist())
         if self.codes[node] <= 2:
             return ()
         left, right = int(self.left[node]), int(self.right[node])
@@ -362,7 +366,10 @@ class Terms:
         return table[key]
 
     def contract(self, left: Array, right: Array, dtype: str) -> Array:
-        """Sums of products."""
+        """Sums of products, or dots."""
+        left, right = self.canonical(left), self.canonical(right)
+        if self.large:
+            return self.dots.contract(left, right, dtype)
         out = np.empty((left.shape[0], right.shape[0]), dtype=np.int64)
         step = max(1, 2_000_000 // max(1, right.size))
         for start in range(0, len(left), step):

@@ -56,9 +56,7 @@ class Tile:
         inside: Array = np.ones((1,) * len(region.starts), dtype=bool)
         indices = []
         rank = len(region.starts)
-        for d, (start, extent, size) in enumerate(
-            zip(region.starts, region.extents, region.buffer.shape, strict=True)
-        ):
+        for d, (start, extent, size) in enumerate(zip(region.starts, region.extents, region.buffer.shape, strict=True)):
             first = int(self.machine.whole(start, self.frame, self.line, "where a tile starts").reshape(-1)[0])
             at = (first + np.arange(extent)).reshape([extent if i == d else 1 for i in range(rank)])
             inside = inside & (at >= 0) & (at < size)
@@ -137,6 +135,12 @@ class Tile:
         dtype = gemm.c.buffer.dtype
         a, b = (x.reshape(x.shape[-2:]) for x in (self._operand(gemm.a, dtype), self._operand(gemm.b, dtype)))
         a, b = a.T if gemm.transpose_a else a, b if gemm.transpose_b else b.T
+        self.machine.multiplied += a.shape[0] * b.shape[0] * a.shape[1]
+        memory = self.machine.memory(gemm.c.buffer, self.line)
+        if not gemm.clear and self._whole(gemm.c) and memory.written.all() and not memory.lanes:
+            self.machine.accumulators.setdefault((self.line, dtype))
+            memory.pending.append((np.array(a), np.array(b)))
+            return
         cells = self.machine.domain.contract(np.ascontiguousarray(a), np.ascontiguousarray(b), dtype)
         if not gemm.clear:
             old = self.read(gemm.c).reshape(cells.shape)
@@ -144,6 +148,11 @@ class Tile:
         if is_float(dtype):
             self.machine.accumulators.setdefault((self.line, dtype))
         self.write(gemm.c, cells.reshape(gemm.c.shape))
+
+    def _whole(self, region: Region) -> bool:
+        """Whether a box is all of a tile of two dims, that no other block sees."""
+        buffer = region.buffer
+        return buffer.scope != "global" and len(buffer.shape) == 2 and region.extents == buffer.shape
 
     def reduce(self, reduce: Reduce) -> None:
         """A reduction over one dim."""

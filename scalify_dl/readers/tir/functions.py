@@ -61,9 +61,7 @@ def _chosen(found: list[Found], function: str | None, path: str | Path) -> Found
         return wanted[0]
     if not found:
         raise InputError("no kernel in this file", file=path, line=1, expected="a function under @T.prim_func")
-    raise InputError(
-        f"which kernel is meant? {', '.join(names)}", file=path, line=1, hint=f"--function {names[0]}"
-    )
+    raise InputError(f"which kernel is meant? {', '.join(names)}", file=path, line=1, hint=f"--function {names[0]}")
 
 
 def _decorators(node: ast.FunctionDef | ast.ClassDef) -> set[str]:

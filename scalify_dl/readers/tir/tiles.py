@@ -133,7 +133,7 @@ def _reduction(reducer: str) -> Reading:
         if not 0 <= dim < len(source.shape):
             reader.fail(node, f"dim {dim} of a tile of {len(source.shape)} dims")
         kept = source.shape[:dim] + source.shape[dim + 1 :]
-        if target.shape not in (kept or (1,), (*source.shape[:dim], 1, *source.shape[dim + 1:])):
+        if target.shape not in (kept or (1,), (*source.shape[:dim], 1, *source.shape[dim + 1 :])):
             reader.fail(node, f"a reduction of {source.shape} over dim {dim} into {target.shape}", expected=f"{kept}")
         return [Reduce(reducer, source, target, dim, flag(reader, given, "clear", True), node.lineno)]
 
