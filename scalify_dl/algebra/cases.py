@@ -12,7 +12,8 @@ from typing import Any
 from . import laws
 from .finite import Leaf
 from .form import Element, Field, Form, Monomial, Number
-from .quotients import numerator
+from .huge import settled
+from .quotients import multiplied_out, numerator
 from .rebuilt import Rebuilt
 
 SPLITS = 32
@@ -38,10 +39,31 @@ class Known:
     zeros: tuple[Form, ...] = ()
     orders: tuple[tuple[Row, tuple[int, ...]], ...] = ()
     truths: tuple[tuple[Any, int], ...] = ()
+    values: tuple[tuple[Element, Form], ...] = ()
+    """What unknowns are."""
 
     def and_fact(self, form: Form, strict: bool) -> Known:
         """Also: a form is at least, or above, zero."""
         return replace(self, facts=(*self.facts, (laws.comparable(form), strict)))
+
+    def where_zero(self, p: Form) -> Known:
+        """Also: a form is zero, so that an unknown in it is known, where it has one by itself."""
+        field = p.field
+        for monomial, coefficient in p.terms.items():
+            if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "input":
+                number = monomial[0][0]
+                rest = (p - Form(field, {monomial: coefficient})).scaled(-1 / Fraction(coefficient))
+                if number in _elements(rest, set()):
+                    continue
+                unknown = field.elements[number]
+                rebuilt = Rebuilt(field, lambda element, u=unknown, r=rest: r if element == u else None)  # type: ignore[misc]
+                return replace(
+                    self,
+                    facts=tuple((rebuilt.form(fact), strict) for fact, strict in self.facts),
+                    zeros=tuple(zero for zero in map(rebuilt.form, self.zeros) if zero.terms),
+                    values=(*self.values, (unknown, rest)),
+                )
+        return replace(self, zeros=(*self.zeros, p))
 
     def signs(self, form: Form, depth: int = 2) -> Signs:
         """The signs that a form may have."""
@@ -89,10 +111,12 @@ class Known:
         return Rebuilt(form.field, self._changed(form.field)).form(form)
 
     def _changed(self, field: Field) -> Any:
-        truths = dict(self.truths)
+        truths, values = dict(self.truths), dict(self.values)
 
         def changed(element: Element) -> Form | None:
             data: Any = element.data
+            if element.kind == "input":
+                return values.get(element)
             if element.kind == "flag":
                 if data[0] not in COMPARED:
                     return field.constant(truths[data]) if data in truths else None
@@ -175,7 +199,7 @@ def is_zero(form: Form, known: Known | None = None, splits: int = SPLITS) -> boo
     greatest of a row, each of its places.
     """
     known = known or Known()
-    form = numerator(known.simplified(form))
+    form = numerator(multiplied_out(known.simplified(settled(form))))
     if not form.terms or _vanishes(form, known.zeros):
         return True
     if splits <= 0:
@@ -185,11 +209,11 @@ def is_zero(form: Form, known: Known | None = None, splits: int = SPLITS) -> boo
     if not branches:
         return False
     left = splits - (4 if len(branches) > 1 else 1)
-    return all(is_zero(part, branch, left) for part, branch in branches)
+    return all(is_zero(form, branch, left) for branch in branches)
 
 
-def _branches(form: Form, known: Known) -> list[tuple[Form, Known]]:
-    """The form in each case of something that it holds."""
+def _branches(form: Form, known: Known) -> list[Known]:
+    """What is known in each case of something that a form holds."""
     compared: list[tuple[Form, bool]] = []
     places: list[Leaf] = []
     truths: list[Any] = []
@@ -201,12 +225,12 @@ def _branches(form: Form, known: Known) -> list[tuple[Form, Known]]:
         elif kind == "flag" or not any(known.signs(what) <= decided for decided in (AT_LEAST, AT_MOST)):
             compared.append((what, kind == "flag"))
     if places:
-        return [(form, branch) for branch in _orders(min(places, key=_plainness), known)]
+        return list(_orders(min(places, key=_plainness), known))
     if compared:
         p = compared[0][0]
         flagged = any(flag for q, flag in compared if _ratio(q, p) is not None)
-        return list(_by_sign(form, p, known, flagged))
-    return [(form, replace(known, truths=(*known.truths, (truth, n)))) for truth in truths[:1] for n in (0, 1)]
+        return list(_by_sign(p, known, flagged))
+    return [replace(known, truths=(*known.truths, (truth, n))) for truth in truths[:1] for n in (0, 1)]
 
 
 def _undecided(form: Form, seen: set[int]) -> Iterator[tuple[str, Any]]:
@@ -240,42 +264,18 @@ def _undecided(form: Form, seen: set[int]) -> Iterator[tuple[str, Any]]:
                 yield from _undecided(part, seen)
 
 
-def _by_sign(form: Form, p: Form, known: Known, flagged: bool) -> Iterator[tuple[Form, Known]]:
+def _by_sign(p: Form, known: Known, flagged: bool) -> Iterator[Known]:
     signs = known.signs(p)
     if not flagged:
         for sign in (PLUS, MINUS):
             if sign in signs:
-                yield form, known.and_fact(p.scaled(sign), False)
+                yield known.and_fact(p.scaled(sign), False)
         return
     for sign in (PLUS, MINUS):
         if sign in signs:
-            yield form, known.and_fact(p.scaled(sign), True)
+            yield known.and_fact(p.scaled(sign), True)
     if ZERO in signs:
-        yield _at_zero(form, laws.comparable(p), known)
-
-
-def _at_zero(form: Form, p: Form, known: Known) -> tuple[Form, Known]:
-    """The form where p is zero: with an unknown put in that p = 0 gives, where there is one."""
-    field = form.field
-    for monomial, coefficient in p.terms.items():
-        if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "input":
-            number = monomial[0][0]
-            rest = (p - Form(field, {monomial: coefficient})).scaled(-1 / Fraction(coefficient))
-            if number in _elements(rest, set()):
-                continue
-            return _with(form, known, field.elements[number], rest)
-    return form, replace(known, zeros=(*known.zeros, p))
-
-
-def _with(form: Form, known: Known, unknown: Element, value: Form) -> tuple[Form, Known]:
-    """The form, and what is known, with a value put in for an unknown."""
-    rebuilt = Rebuilt(form.field, lambda element: value if element == unknown else None)
-    return rebuilt.form(form), replace(
-        known,
-        facts=tuple((rebuilt.form(fact), strict) for fact, strict in known.facts),
-        zeros=tuple(zero for zero in map(rebuilt.form, known.zeros) if zero.terms),
-        orders=(),
-    )
+        yield known.where_zero(laws.comparable(p))
 
 
 def _elements(form: Form, seen: set[int]) -> set[int]:
@@ -307,7 +307,11 @@ def parts_of(field: Field, number: int) -> list[Form]:
 def _plainness(leaf: Leaf) -> tuple[int, int]:
     """Rows without maxima first, and of these long ones: their order decides that of others."""
     name: Any = leaf.name
-    return sum(laws.maximum_and_rest(form) is not None for form in name[1]), -len(name[1])
+    return sum(_has_maximum(form) for form in name[1]), -len(name[1])
+
+
+def _has_maximum(form: Form) -> bool:
+    return any(form.field.elements[number].kind == "maximum" for monomial in form.terms for number, _ in monomial)
 
 
 def _orders(leaf: Leaf, known: Known) -> Iterator[Known]:
@@ -323,12 +327,16 @@ def _orders(leaf: Leaf, known: Known) -> Iterator[Known]:
             if k == i:
                 continue
             difference, strict = forms[i] - forms[k], k < i
-            signs = known.signs(difference)
-            if not signs & ({PLUS} if strict else {PLUS, ZERO}):
-                branch = None
+            if branch is None:
                 break
-            if signs != {PLUS} and (strict or MINUS in signs):
-                assert branch is not None
+            difference = branch.simplified(difference)
+            signs = branch.signs(difference)
+            possible = signs & ({PLUS} if strict else AT_LEAST)
+            if not possible:
+                branch = None
+            elif possible == {ZERO} and difference.terms:
+                branch = branch.where_zero(difference)
+            elif signs != possible:
                 branch = branch.and_fact(difference, strict)
         if branch is not None:
             others = tuple(entry for entry in branch.orders if entry[0] != row)

@@ -58,6 +58,8 @@ def as_cell(field: Field, element: Any) -> Cell:
         return as_form(field, element)
     if isinstance(element, (bool, np.bool_, int, np.integer)):
         return field.constant(int(element))
+    if not isinstance(element, (Fraction, float, np.floating)):
+        raise Undecided(f"a number of another sort than reals ({type(element).__name__})")
     return number(field, element if isinstance(element, Fraction) else float(element))
 
 

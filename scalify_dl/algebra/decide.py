@@ -16,6 +16,7 @@ import numpy as np
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.literals import rational
 from scalify_dl.oracle.addressing import addresses, digit_coordinates, layout_of, pending_kind, piece_index, piece_of
 from scalify_dl.oracle.compare import check, default_layouts
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
@@ -26,11 +27,14 @@ from scalify_dl.oracle.program import Graph, Op, Program, Shard, load_program
 from scalify_dl.oracle.trial import Trial, run_trial
 
 from .cells import Array, mapped
+from .complexes import Complex, is_complex
 from .extended import multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Undecided
 from .machine import MOST_ELEMENTS, SymbolicMachine
+from .numbers import MASK
 from .same import same
+from .worth import met_somewhere
 
 ROUGHLY = 1e-6
 """How far apart values of an execution may be that are worth comparing as formulas."""
@@ -78,18 +82,29 @@ class Decider:
             if whole and values <= once and values <= sound:
                 self.by_dist.setdefault(shard.dist, []).append(shard)
 
+    @cached_property
+    def has_masks(self) -> bool:
+        """Whether there are constants that may be masks, below zero and large."""
+        texts = {tensor.literal for tensor in self.program.tensors.values() if tensor.literal}
+        words = {word for text in texts for word in text.replace("{", "").replace("}", "").split(",")}
+        values = (rational(word) for word in words if word[:1] == "-" and "/" not in word)
+        return any(value is not None and value <= -MASK for value in values)
+
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
         """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
         layouts = self._agreeing(dist, base, text)
         if not layouts:
             return None
         tried = None
-        for whole in (False, True):
+        for whole, masks in ((False, False), (True, False), (True, True)):
+            if masks and not self.has_masks:
+                break
             try:
-                pair = _Pair(self, dist, base, whole)
-                if pair.cuts == tried:
-                    break
-                tried = pair.cuts
+                pair = _Pair(self, dist, base, whole, masks=masks)
+                ends = (pair.cuts, pair.dist_part.inputs, masks)
+                if ends == tried:
+                    continue
+                tried = ends
                 answer = pair.answer(layouts)
             except (Undecided, Unsupported, Deadlock) as error:
                 self.reasons.append(str(error))
@@ -131,10 +146,11 @@ class Decider:
 class _Pair:
     """One pair with one choice of cuts: as near as possible, or (`whole`) the inputs."""
 
-    def __init__(self, decider: Decider, dist: str, base: str, whole: bool) -> None:
+    def __init__(self, decider: Decider, dist: str, base: str, whole: bool, *, masks: bool) -> None:
         self.decider, self.dist, self.base = decider, dist, base
         self.program = decider.program
         self.basis = Field(deadline=decider.deadline)
+        self.basis.huge = set() if masks else None
         graphs = self.program.top("dist")
         if len(graphs) != 1 or graphs[0].ranks != self.program.ranks:
             raise Undecided("several distributed programs")
@@ -191,6 +207,9 @@ class _Pair:
         for i, at in enumerate(np.ndindex(*declared.shape)):
             if is_float(declared.dtype):
                 out[at] = basis.of(basis.element("input", (tensor, i)))
+            elif is_complex(declared.dtype):
+                parts = (basis.of(basis.element("input", (tensor, i, part))) for part in ("real", "imaginary"))
+                out[at] = Complex(*parts)
             elif declared.dtype == "pred":
                 out[at] = basis.of(basis.element("flag", ("input", tensor, i), nonnegative=True))
             elif bounds is not None and 0 < bounds[1] - bounds[0] <= MOST_VALUES:
@@ -229,6 +248,8 @@ class _Pair:
         base = machine.run([self.base_part], base_inputs)[self.base][0]
         for layout in layouts:
             if self._fits(base, found, layout):
+                if not met_somewhere(self.basis):
+                    raise Undecided("no inputs were found that meet all that the steps need")
                 needs = sorted({(machine.where[need], need.what) for need in self.basis.needs})
                 given = tuple(t for t in self.base_part.inputs if t in self.base_graph.inputs)
                 return Answer(self.dist, self.base, str(layout), self.cuts, given, tuple(needs))

@@ -10,6 +10,7 @@ from . import extended, laws, truths
 from .cells import as_cell
 from .extended import Cell, Masked, finite
 from .form import Field, Form, Undecided
+from .numbers import pi
 
 Unary = Callable[[Cell], Cell]
 
@@ -66,6 +67,13 @@ def _gelu(x: Form) -> Form:
     return (x * (x.field.one + erf(x * half))).scaled(Fraction(1, 2))
 
 
+def gelu_tanh(x: Form) -> Form:
+    """x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))."""
+    scale = laws.constant_power(x.field, 2, Fraction(1, 2)) * laws.power(pi(x.field), Fraction(-1, 2))
+    inner = (x + (x * x * x).scaled(Fraction("0.044715"))) * scale
+    return (x * (x.field.one + tanh(inner))).scaled(Fraction(1, 2))
+
+
 @extended.of_numbers
 def _relu(x: Cell) -> Cell:
     field = x.field if isinstance(x, Form) else x.flag.field
@@ -96,6 +104,7 @@ UNARY: dict[str, Unary] = {
     "abs": _plain(laws.absolute, "abs"),
     "erf": _plain(erf, "erf"),
     "gelu": _plain(_gelu, "gelu"),
+    "gelu-tanh": _plain(gelu_tanh, "gelu"),
     "softplus": _plain(lambda x: laws.logarithm(x.field.one + laws.exponential(x)), "softplus"),
     "is-finite": lambda x: finite(x, "is-finite").field.one,
     "sine": _plain(_odd("sine"), "sine"),

@@ -21,6 +21,9 @@ Number = int | Fraction
 Monomial = tuple[tuple[int, Number], ...]
 """Basis elements with exponents, ascending, none of them 0."""
 
+MOST_FACTORS = 64
+"""Most times that a form is multiplied by itself."""
+
 
 class Undecided(Exception):
     """The algebra has no law for this, or a limit was reached; the message says which."""
@@ -52,6 +55,8 @@ class Field:
         self.most_terms = most_terms
         self.needs: dict[Need, None] = {}
         self.deadline = deadline
+        self.huge: set[int] | None = None
+        """Elements that are greater than all others; None where large numbers are what they are."""
         self.ticks = 0
         self.zero = Form(self, {})
         self.one = Form(self, {(): 1})
@@ -84,7 +89,7 @@ class Field:
         if what in known and known[what]():
             return
         value = form.value
-        if value is not None:
+        if value is not None and what != "masked":
             raise Undecided(f"{value} is not {what}")
         self.needs[Need(what, form)] = None
 
@@ -251,6 +256,8 @@ class Form:
     def whole_power(self, exponent: int) -> Form:
         """The form multiplied by itself."""
         result = self.field.one
+        if exponent > MOST_FACTORS:
+            raise Undecided(f"a power of {exponent:,}")
         for _ in range(exponent):
             result = result * self
         return result
@@ -274,13 +281,55 @@ class Form:
         even = exponent % 2 == 0 or Fraction(exponent).denominator % 2 == 0
         return exponent < 0 and even, element.nonnegative or even
 
+    def outweighed(self) -> int:
+        """The sign (1 or −1) of a form in which one huge number decides, else 0."""
+        huge = self.field.huge
+        if not huge:
+            return 0
+        found = [m for m in self.terms if any(number in huge for number, _ in m)]
+        if len(found) != 1 or len(found[0]) != 1 or found[0][0][1] != 1:
+            return 0
+        if not self._beside(found[0]):
+            return 0
+        return 1 if self.terms[found[0]] > 0 else -1
+
+    def _beside(self, huge: Monomial) -> bool:
+        """Whether what stands beside a huge number has none in it, except as exp of minus it."""
+        return all(
+            not self._holds_huge(number) or (exponent < 0 and self._is_size(number))
+            for monomial in self.terms
+            if monomial != huge
+            for number, exponent in monomial
+        )
+
+    def _is_size(self, number: int) -> bool:
+        kind, data = self.field.elements[number][:2]
+        return kind == "exp" and len(data) == 1 and data[0][1] == 1 and data[0][0] in self.field.huge  # type: ignore
+
+    def _holds_huge(self, number: int) -> bool:
+        kind, data = self.field.elements[number][:2]
+        if number in self.field.huge:  # type: ignore[operator]
+            return True
+        if kind == "exp":
+            return any(self._holds_huge(n) for n, _ in data)  # type: ignore[attr-defined]
+        if isinstance(data, Form):
+            return any(self._holds_huge(n) for m in data.terms for n, _ in m)
+        if kind == "maximum":
+            return any(self._holds_huge(n) for meet in data for f in meet for m in f.terms for n, _ in m)  # type: ignore[attr-defined]
+        parts = [part for part in data if isinstance(part, Form)] if isinstance(data, tuple) else []
+        return any(self._holds_huge(n) for part in parts for m in part.terms for n, _ in m)
+
     def is_positive(self) -> bool:
         """Known to be above zero, where it is defined."""
+        if self.field.huge and (sign := self.outweighed()):
+            return sign > 0
         signs = list(self._signs())
         return all(c > 0 and n for c, _, n in signs) and any(p for _, p, _ in signs)
 
     def is_nonnegative(self) -> bool:
         """Known to be at least zero."""
+        if self.field.huge and (sign := self.outweighed()):
+            return sign > 0
         return all(c > 0 and n for c, _, n in self._signs())
 
     def is_nonzero(self) -> bool:

@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from scalify_dl.ir.literals import rational
 from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, precision
 from scalify_dl.oracle.literals import ELIDED, literal_array
 from scalify_dl.oracle.meaning import MEANINGS, Call
 from scalify_dl.registry import registering
 
 from . import elementwise, extended, laws, truths
-from .cells import Array, as_cell, mapped, number, reals
+from .cells import Array, as_cell, mapped, reals
 from .extended import Cell, Masked
 from .finite import Table, together
 from .form import Field, Form, Undecided
+from .numbers import literal
 
 Formula = Callable[[Field, Call, list[Array]], list[Array]]
 FORMULAS: dict[str, Formula] = {}
@@ -59,23 +59,6 @@ def constants(field: Field, call: Call) -> Array:
     if not tensor.literal.startswith("{"):
         return np.broadcast_to(cells.reshape(()), tensor.shape)
     return cells.reshape(tensor.shape)
-
-
-def literal(field: Field, text: str, dtype: str) -> Cell:
-    """The number that a literal text names: roots of small ratios, rounded to the type, are the roots."""
-    if text in ("inf", "-inf", "nan"):
-        return number(field, float(text))
-    value = Fraction(text) if "/" in text else rational(text)
-    if value is None:
-        raise Undecided(f"the constant {text}")
-    if value.denominator < 4096 or "/" in text:
-        return field.constant(value)
-    square = value * value
-    ratio = square.limit_denominator(1024)
-    if ratio and ratio.numerator < 4096 and abs(square / ratio - 1) < Fraction(1, 1 << precision(dtype)):
-        root = laws.constant_power(field, ratio, Fraction(1, 2))
-        return root if value > 0 else -root
-    return field.constant(value)
 
 
 # ---- elementwise ----

@@ -8,8 +8,10 @@ from functools import reduce
 from math import gcd, isqrt, lcm
 
 from .form import Field, Form, Monomial, Number, Undecided
-from .quotients import quotient
+from .quotients import multiplied_out, quotient
 
+MOST_EXPONENT = 4096
+"""Greatest exponent of a number that is computed."""
 FEW_MEETS = 16
 """Most sets through which a maximum is also looked at as minus a maximum."""
 MOST_MEETS = 256
@@ -94,6 +96,8 @@ def constant_power(field: Field, value: Number, exponent: Fraction) -> Form:
         if exponent > 0:
             return field.zero
         raise Undecided("a division by zero")
+    if abs(exponent) > MOST_EXPONENT and abs(value) != 1:
+        raise Undecided(f"a number to the power of {float(exponent)}")
     if exponent.denominator == 1:
         return field.constant(Fraction(value) ** int(exponent))
     if value < 0:
@@ -201,6 +205,7 @@ def comparable(form: Form) -> Form:
     if form.value is not None:
         return form
     field = form.field
+    form = multiplied_out(form)
     parts = quotient(form)
     if parts is not None and all(field.elements[number].positive for number in parts[1]):
         form = parts[0]
@@ -302,7 +307,7 @@ def maximum_and_rest(form: Form) -> tuple[Meets, Form, Number] | None:
 def _reduced(field: Field, meets: Iterable[frozenset[Form]]) -> Meets:
     """Of constants the one that counts; no set that another makes superfluous."""
     reduced = set()
-    for meet in meets:
+    for meet in _outweighed(meets) if field.huge else meets:
         values = [form.value for form in meet if form.value is not None]
         least = {field.constant(min(values))} if values else set()
         reduced.add(frozenset({form for form in meet if form.value is None} | least))
@@ -312,6 +317,16 @@ def _reduced(field: Field, meets: Iterable[frozenset[Form]]) -> Meets:
         kept = {meet for meet in reduced if not any(f.value is not None and f.value <= top for f in meet)}
         reduced = kept | {frozenset({field.constant(top)})}
     return frozenset(meet for meet in reduced if not any(other < meet for other in reduced))
+
+
+def _outweighed(meets: Iterable[frozenset[Form]]) -> Iterable[frozenset[Form]]:
+    """A maximum of minima without members that a huge number decides not to count."""
+
+    def less(a: Form, b: Form) -> bool:
+        return (b - a).outweighed() > 0
+
+    least = [frozenset(a for a in meet if not any(less(b, a) for b in meet)) for meet in meets]
+    return [meet for meet in least if not any(all(any(less(b, a) for b in meet) for a in other) for other in least)]
 
 
 def _turned(field: Field, meets: Meets) -> Meets | None:

@@ -17,6 +17,7 @@ from scalify_dl.oracle.program import Op
 
 from . import extended, indexed, reductions
 from .cells import Array, is_symbolic, mapped, reals, total
+from .complexes import complex_cells, is_complex
 from .elementwise import TRUTHS, truth
 from .extended import Cell
 from .form import Field, Need, Undecided
@@ -78,6 +79,9 @@ class SymbolicMachine(Machine):
         if kind in MOVES:
             xs = [reals(self.basis, x) for x in xs] if symbolic and is_float(dtype) else xs
             return MEANINGS[kind](call, xs)
+        types = [dtype, *(self.program.tensors[t].dtype for t in call.op.operands)]
+        if kind in ELEMENTWISE and any(map(is_complex, types)):
+            return [complex_cells(self.basis, kind, xs)]
         if kind == "convert":
             before = self.program.tensors[call.op.operands[0]].dtype
             if is_float(before) and is_float(dtype):

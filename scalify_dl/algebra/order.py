@@ -33,9 +33,7 @@ def ordered_alike(row: tuple[Form, ...]) -> tuple[Form, ...]:
         row = tuple(form * inverse for form in row)
     if all(len(form.terms) == 1 and form.is_positive() for form in row) and any(_has_exp(form) for form in row):
         row = tuple(laws.logarithm(form) for form in row)
-    terms = set.intersection(*(set(form.terms.items()) for form in row))
-    common = Form(field, dict(terms))
-    row = tuple(form - common for form in row)
+    row = tuple(form - row[0] for form in row)
     coefficients = [Fraction(c) for form in row for c in form.terms.values()]
     if not coefficients:
         return row

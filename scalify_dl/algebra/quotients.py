@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .form import Form, Number
+from .form import Field, Form, Number
 
 ROUNDS = 8
 """Times that a sum is multiplied by what divides it."""
@@ -70,3 +70,28 @@ def quotient(form: Form) -> tuple[Form, dict[int, Number]] | None:
         if len(above.terms) > MOST_AFTER:
             return None
     return None
+
+
+def multiplied_out(form: Form) -> Form:
+    """The form with whole powers of sums multiplied out (members of maxima keep them)."""
+    elements = form.field.elements
+    if not any(e >= 1 and elements[n].kind == "power" for monomial in form.terms for n, e in monomial):
+        return form
+    result = form.field.zero
+    for monomial, coefficient in form.terms.items():
+        product = Form(form.field, {(): coefficient})
+        for n, e in monomial:
+            product = product * _power(form.field, n, e)
+        result = result + product
+    return result
+
+
+def _power(field: Field, number: int, exponent: Number) -> Form:
+    """A power of an element, multiplied out where it is one of a sum."""
+    base = field.elements[number].data
+    whole = exponent.__floor__()
+    if field.elements[number].kind != "power" or whole < 1:
+        return field.of(number, exponent)
+    assert isinstance(base, Form)
+    rest = exponent - whole
+    return base.whole_power(whole) * (field.of(number, rest) if rest else field.one)

@@ -18,7 +18,8 @@ from .cells import Array, as_cell, folded, is_symbolic, mapped, over_axes, reals
 from .extended import Cell
 from .finite import Leaf, Table, cases, leaf_table, together
 from .form import Field, Form, Undecided
-from .formulas import bounded, formula, literal
+from .formulas import bounded, formula
+from .numbers import literal
 
 
 @formula("reduce")

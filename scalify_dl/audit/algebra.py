@@ -14,7 +14,6 @@ import math
 import random
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
@@ -23,30 +22,13 @@ from scalify_dl.algebra.extended import Cell, Masked
 from scalify_dl.algebra.finite import indicator
 from scalify_dl.algebra.form import Field, Form, Undecided
 from scalify_dl.algebra.same import same
+from scalify_dl.algebra.worth import FUNCTIONS, Undefined, Worth, place
 
 Tree = tuple[Any, ...]
 VARIABLES = 3
 POINTS = ((0.5, -1.5, 2.0), (0.0, 1.0, -1.0), (1.0, 1.0, 1.0), (-0.7, -0.7, 0.3), (2.5, 0.0, 0.0), (-1.2, 3.1, -0.4))
 CONSTANTS = (0, 1, -1, 2, Fraction(1, 2), 3, Fraction(-3, 2), 4)
-UNARY: dict[str, Callable[[float], float]] = {
-    "negate": lambda x: -x,
-    "exponential": math.exp,
-    "log": lambda x: -math.inf if x == 0 else math.log(x),
-    "log-plus-one": lambda x: -math.inf if x == -1 else math.log(1 + x),
-    "sqrt": math.sqrt,
-    "rsqrt": lambda x: 1 / math.sqrt(x),
-    "logistic": lambda x: 1 / (1 + math.exp(-x)),
-    "tanh": math.tanh,
-    "abs": abs,
-    "relu": lambda x: max(x, 0.0),
-    "erf": math.erf,
-    "sine": math.sin,
-    "cosine": math.cos,
-    "softplus": lambda x: math.log1p(math.exp(x)),
-    "sign": lambda x: math.copysign(1.0, x) if x else 0.0,
-    "cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x),
-    "gelu": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
-}
+UNARY = FUNCTIONS
 BINARY: dict[str, Callable[[float, float], float]] = {
     "add": lambda x, y: x + y,
     "subtract": lambda x, y: x - y,
@@ -63,10 +45,6 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "EQ": lambda x, y: x == y,
     "NE": lambda x, y: x != y,
 }
-
-
-class Undefined(Exception):
-    """A point at which an expression has no value that could be compared."""
 
 
 def draw(rng: random.Random, depth: int) -> Tree:
@@ -159,8 +137,8 @@ def value(tree: Tree, at: tuple[float, ...]) -> float:
         return weights[0] / sum(weights)
     if kind in ("ranked", "picked"):
         row = [value(part, at) for part in tree[1]]
-        place = _place(row, tree[2], max(map(abs, row)))
-        return row[place] if kind == "ranked" else value(tree[3][place], at)
+        at_place = place(row, tree[2], max(map(abs, row)))
+        return row[at_place] if kind == "ranked" else value(tree[3][at_place], at)
     arguments = [value(part, at) for part in tree[1:]]
     return _held(UNARY[kind](*arguments) if kind in UNARY else BINARY[kind](*arguments))
 
@@ -171,77 +149,11 @@ def _held(number: float) -> float:
     return number
 
 
-def _place(row: list[float], j: int, scale: float) -> int:
-    """Where the j-th greatest is, of equals the first."""
-    if any(0 < abs(a - b) <= 1e-9 * max(scale, abs(a)) for a in row for b in row):
-        raise Undefined  # a tie, but for rounding
-    return sorted(range(len(row)), key=lambda i: (-row[i], i))[j]
-
-
 def _holds(tree: Tree, at: tuple[float, ...]) -> bool:
     left, right = value(tree[1], at), value(tree[2], at)
     if left != right and abs(left - right) <= 1e-9 * max(abs(left), abs(right)):
         raise Undefined  # a tie, but for rounding
     return COMPARISONS[tree[0]](left, right)
-
-
-@dataclass
-class Worth:
-    """What forms are worth at a point; `scale` bounds what was added up, for the tolerance."""
-
-    basis: Field
-    at: tuple[float, ...]
-    known: dict[int, float] = field(default_factory=dict)
-    scale: float = 1.0
-
-    def form(self, form: Form) -> float:
-        """A sum of products."""
-        total = 0.0
-        for monomial, coefficient in form.terms.items():
-            part = float(coefficient)
-            for number, exponent in monomial:
-                base = self.element(number)
-                part *= base ** (int(exponent) if exponent == int(exponent) else float(exponent))
-            if isinstance(part, complex) or not math.isfinite(part) or abs(part) > 1e60:
-                raise Undefined
-            self.scale = max(self.scale, abs(part))
-            total += part
-        return total
-
-    def element(self, number: int) -> float:
-        """A basis element."""
-        if number not in self.known:
-            self.known[number] = float(self._element(*self.basis.elements[number][:2]))
-        return self.known[number]
-
-    def _element(self, kind: str, data: Any) -> float:
-        if kind == "input":
-            return float(self.at[data])
-        if kind == "root":
-            return float(data)
-        if kind == "power":
-            return self.form(data)
-        if kind == "exp":
-            return math.exp(self.form(Form(self.basis, {data: 1})))
-        if kind == "log":
-            return math.log(self.form(data))
-        if kind == "maximum":
-            return max(min(self.form(form) for form in meet) for meet in data)
-        if kind == "flag":
-            found = self.form(data[1])
-            if abs(found) <= 1e-9 * self.scale and found:
-                raise Undefined
-            return float(found > 0 if data[0] == "above" else found == 0)
-        if kind == "equals":
-            leaf, wanted = data
-            _, row, j = leaf.name
-            return float(_place([self.form(form) for form in row], j, self.scale) == wanted)
-        if kind == "function":
-            argument = self.form(data[1])
-            if 0 < abs(argument) <= 1e-9 * self.scale:
-                raise Undefined  # zero, but for rounding, where functions are steep
-            return float(UNARY[data[0]](argument))
-        raise Undefined
 
 
 def disagreement(tree: Tree) -> str | None:
@@ -251,11 +163,9 @@ def disagreement(tree: Tree) -> str | None:
     if isinstance(cell, Masked):
         raise Undecided("it may be infinite")
     for at in POINTS:
-        worth = Worth(basis, at)
+        worth = Worth(basis, at.__getitem__)
         try:
-            needs = [(need.what, worth.form(need.form)) for need in basis.needs]
-            small = 1e-9 * worth.scale
-            if any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in needs):
+            if not worth.allows():
                 continue
             claimed = worth.form(cell)
             try:
@@ -350,11 +260,9 @@ def false_equality(rng: random.Random) -> tuple[bool, str | None]:
     if not same(basis, formula(basis, tree), formula(basis, other)):
         return False, None
     for at in POINTS:
-        worth = Worth(basis, at)
+        worth = Worth(basis, at.__getitem__)
         try:
-            needs = [(need.what, worth.form(need.form)) for need in basis.needs]
-            small = 1e-9 * worth.scale
-            if any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in needs):
+            if not worth.allows():
                 continue
             left, right = value(tree, at), value(other, at)
         except (Undefined, OverflowError, ZeroDivisionError, ValueError):

@@ -13,6 +13,7 @@ WORDS = {
     "finite": "its values are finite",
     "nonzero": "it is not zero where it is divided by",
     "positive": "it is above zero where its logarithm is taken",
+    "masked": "what stands beside this mask is small: exp of the mask less that is nothing",
     "nonnegative": "it is not below zero where its root is taken",
 }
 
@@ -45,7 +46,7 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
         proved.append((dist, base, answer.layout))
         needs.update(dict.fromkeys((t, WORDS["finite"], "finite") for t in answer.inputs if is_float(types[t])))
         for op, what in answer.needs:
-            if what == "finite":
+            if what in ("finite", "masked"):
                 needs[made[op], WORDS[what], what] = None
                 continue
             divides = kinds.get(op) in ("divide", "power") and (op, 1) in operands

@@ -6,11 +6,13 @@ from fractions import Fraction
 
 import pytest
 
-from scalify_dl.algebra import elementwise, extended, laws, truths
+from scalify_dl.algebra import elementwise, extended, laws, order, truths
 from scalify_dl.algebra.extended import Masked, infinite, masked
 from scalify_dl.algebra.finite import Leaf, as_form, indicator, leaf_table
 from scalify_dl.algebra.form import Field, Form, Undecided
+from scalify_dl.algebra.numbers import literal, pi
 from scalify_dl.algebra.same import same
+from scalify_dl.algebra.worth import met_somewhere
 from scalify_dl.audit.algebra import campaign
 
 
@@ -153,3 +155,93 @@ def test_the_attack_finds_a_law_that_is_too_wide(law: str, monkeypatch: pytest.M
         monkeypatch.setattr(truths, "equal", lambda left, right: truths.greater(left, right))
     _, _, wrong = campaign(600, seed=5)
     assert wrong
+
+
+def literal_of(basis: Field, text: str, dtype: str = "f32") -> Form:
+    found = literal(basis, text, dtype)
+    assert isinstance(found, Form)
+    return found
+
+
+def test_a_constant_is_the_root_or_logarithm_that_it_rounds_and_not_one_next_to_it(basis: Field) -> None:
+    log = laws.logarithm(basis.constant(2))
+    assert literal_of(basis, "0.693147182") == literal_of(basis, "0.6931472") == log
+    assert literal_of(basis, "1.442695") * log == basis.one
+    assert literal_of(basis, "1.4142135") == laws.constant_power(basis, 2, HALF)
+    assert literal_of(basis, "0.7978845608") == laws.constant_power(basis, 2, HALF) * laws.power(pi(basis), -HALF)
+    for text in ("0.6931473", "1.4426952", "1.4142139", "0.797885"):
+        assert literal_of(basis, text).value == Fraction(text)
+    assert literal_of(basis, "0.693147182", "f64").value is not None
+
+
+def test_places_in_rows_that_are_ordered_alike_are_the_same(basis: Field) -> None:
+    x, y, z = unknowns(basis, 3)
+    row = [x, y, z]
+    total = laws.exponential(x) + laws.exponential(y) + laws.exponential(z)
+    assert order.place(row, 0) == order.place([laws.divide(laws.exponential(v), total) for v in row], 0)
+    assert order.place(row, 1) == order.place([(v - x).scaled(3) for v in row], 1)
+    assert order.place(row, 0) != order.place([v * v for v in row], 0)
+    assert order.place(row, 0) != order.place([-v for v in row], 0)
+
+
+def test_the_element_at_the_place_of_the_greatest_is_the_greatest_and_ties_go_to_the_first(basis: Field) -> None:
+    x, y, z = unknowns(basis, 3)
+
+    def picked(row: list[Form], j: int, shown: list[Form]) -> Form:
+        leaf = order.place(row, j)
+        parts = [indicator(basis, leaf, n) * form for n, form in enumerate(shown)]
+        return parts[0] + parts[1] + parts[2]
+
+    row, places = [x, y, z], [basis.constant(n) for n in range(3)]
+    for j in range(3):
+        assert same(basis, picked(row, j, row), order.greatest(row, j))
+    assert not same(basis, picked(row, 0, row), order.greatest(row, 1))
+    turned = [z, y, x]
+    assert same(basis, picked(turned, 1, turned), picked(row, 1, row))
+    assert not same(basis, picked(turned, 0, places[::-1]), picked(row, 0, places))
+
+
+def test_what_a_case_knows_decides_other_signs(basis: Field) -> None:
+    x, y = unknowns(basis, 2)
+    one, zero = basis.one, basis.zero
+    above, below = truths.greater(x, one), truths.greater(-one, x)
+    assert same(basis, above * below, zero)
+    assert not same(basis, truths.greater(x, -one) * truths.greater(one, x), zero)
+    grown = laws.exponential(x) - one
+    assert same(basis, truths.greater(grown, zero), truths.greater(x, zero))
+    assert not same(basis, truths.greater(grown, one), truths.greater(x, one))
+    assert same(basis, truths.greater(laws.maximum(x, y), one), truths.either(above, truths.greater(y, one)))
+
+
+def test_a_mask_is_nothing_only_beside_what_is_not_masked(basis: Field) -> None:
+    x, y = unknowns(basis, 2)
+    assert literal_of(basis, "-1e30").value is not None
+    basis.huge = set()
+    low, lower = literal_of(basis, "-1e9"), literal_of(basis, "-1e30")
+    assert laws.maximum(low + x, y) == y
+    hidden, shown = laws.exponential(x + low), laws.exponential(y)
+    assert same(basis, laws.divide(shown, shown + hidden), basis.one)
+    assert same(basis, laws.divide(hidden, shown + hidden), basis.zero)
+    everything = laws.divide(hidden, hidden + laws.exponential(y + low))
+    assert same(basis, everything, laws.divide(laws.exponential(x), laws.exponential(x) + shown))
+    assert not same(basis, everything, basis.zero)
+    assert not same(basis, low, lower)
+    assert not same(basis, hidden.scaled(2) * laws.power(hidden, -1), basis.one)
+
+
+def test_what_can_never_be_so_is_no_condition(basis: Field) -> None:
+    x, y = unknowns(basis, 2)
+    laws.logarithm(x)
+    laws.power(y, -1)
+    assert met_somewhere(basis)
+    laws.logarithm(-x)
+    assert not met_somewhere(basis)
+
+
+def test_powers_without_end_are_not_computed(basis: Field) -> None:
+    x, y = unknowns(basis, 2)
+    for form in (x + y, basis.constant(3)):
+        with pytest.raises(Undecided):
+            laws.power(form, 10**9)
+        with pytest.raises(Undecided):
+            laws.power(basis.constant(3), -(10**9))

@@ -1,0 +1,159 @@
+"""What forms are worth: at points that attacks try, and to see that what steps need can be so."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .form import Field, Form
+
+ALWAYS = ("finite", "masked")
+"""Needs that no draw decides."""
+TRIES = 3
+DRAWS: list[Callable[[random.Random], float]] = [
+    lambda rng: rng.gauss(0, 1),
+    lambda rng: rng.uniform(0.2, 1.5),
+    lambda rng: rng.uniform(0.01, 0.2),
+    lambda rng: rng.uniform(2, 9),
+    lambda rng: rng.uniform(-1.5, -0.2),
+]
+"""Ways to draw inputs."""
+FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "negate": lambda x: -x,
+    "exponential": math.exp,
+    "log": lambda x: -math.inf if x == 0 else math.log(x),
+    "log-plus-one": lambda x: -math.inf if x == -1 else math.log(1 + x),
+    "sqrt": math.sqrt,
+    "rsqrt": lambda x: 1 / math.sqrt(x),
+    "logistic": lambda x: 1 / (1 + math.exp(-x)),
+    "tanh": math.tanh,
+    "abs": abs,
+    "relu": lambda x: max(x, 0.0),
+    "erf": math.erf,
+    "sine": math.sin,
+    "cosine": math.cos,
+    "softplus": lambda x: math.log1p(math.exp(x)),
+    "sign": lambda x: math.copysign(1.0, x) if x else 0.0,
+    "cbrt": lambda x: math.copysign(abs(x) ** (1 / 3), x),
+    "gelu": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
+}
+"""Functions of one number."""
+
+
+class Undefined(Exception):
+    """A point at which an expression has no value that could be compared."""
+
+
+def place(row: list[float], j: int, scale: float) -> int:
+    """Where the j-th greatest is, of equals the first."""
+    if any(0 < abs(a - b) <= 1e-9 * max(scale, abs(a)) for a in row for b in row):
+        raise Undefined  # a tie, but for rounding
+    return sorted(range(len(row)), key=lambda i: (-row[i], i))[j]
+
+
+@dataclass
+class Worth:
+    """What forms are worth at a point; `scale` bounds what was added up, for the tolerance."""
+
+    basis: Field
+    at: Callable[[Any], float]
+    """What an input, by the data of its element, is worth."""
+    known: dict[int, float] = field(default_factory=dict)
+    scale: float = 1.0
+
+    def form(self, form: Form) -> float:
+        """A sum of products."""
+        total = 0.0
+        for monomial, coefficient in form.terms.items():
+            part = float(coefficient)
+            for number, exponent in monomial:
+                base = self.element(number)
+                part *= base ** (int(exponent) if exponent == int(exponent) else float(exponent))
+            if isinstance(part, complex) or not math.isfinite(part) or abs(part) > 1e60:
+                raise Undefined
+            self.scale = max(self.scale, abs(part))
+            total += part
+        return total
+
+    def element(self, number: int) -> float:
+        """A basis element."""
+        if number not in self.known:
+            self.known[number] = float(self._element(*self.basis.elements[number][:2]))
+        return self.known[number]
+
+    def _element(self, kind: str, data: Any) -> float:
+        if kind == "input":
+            return float(self.at(data))
+        if kind == "root":
+            return float(data)
+        if kind == "huge":
+            return 1e4
+        if kind == "number":
+            return math.pi
+        if kind in ("integer", "constant"):
+            return float(self.at(data))
+        if kind == "power":
+            return self.form(data)
+        if kind == "exp":
+            return math.exp(self.form(Form(self.basis, {data: 1})))
+        if kind == "log":
+            return math.log(self.form(data))
+        if kind == "maximum":
+            return max(min(self.form(form) for form in meet) for meet in data)
+        if kind == "flag" and data[0] == "input":
+            return float(self.at(data) > 0.5)
+        if kind == "flag":
+            found = self.form(data[1])
+            if abs(found) <= 1e-9 * self.scale and found:
+                raise Undefined
+            return float(found > 0 if data[0] == "above" else found == 0)
+        if kind == "equals":
+            leaf, wanted = data
+            if leaf.name[0] != "order":
+                return float(leaf.lo + int(abs(self.at(leaf.name)) * 7919) % (leaf.hi - leaf.lo) == wanted)
+            _, row, j = leaf.name
+            return float(place([self.form(form) for form in row], j, self.scale) == wanted)
+        if kind == "function":
+            argument = self.form(data[1])
+            if 0 < abs(argument) <= 1e-9 * self.scale:
+                raise Undefined  # zero, but for rounding, where functions are steep
+            return float(FUNCTIONS[data[0]](argument))
+        raise Undefined
+
+    def allows(self) -> bool:
+        """Whether all that steps need is so."""
+        needs = [(need.what, self.form(need.form)) for need in self.basis.needs if need.what not in ALWAYS]
+        small = 1e-9 * self.scale
+        return not any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in needs)
+
+
+@dataclass
+class _Drawn:
+    """Inputs drawn when they are asked for."""
+
+    draw: Callable[[random.Random], float]
+    rng: random.Random
+    known: dict[Any, float] = field(default_factory=dict)
+
+    def __call__(self, data: Any) -> float:
+        if data not in self.known:
+            self.known[data] = self.draw(self.rng)
+        return self.known[data]
+
+
+def met_somewhere(basis: Field) -> bool:
+    """Whether some inputs were found for which all that steps need is so; a proof from what is never so is none."""
+    if all(need.what in ALWAYS for need in basis.needs):
+        return True
+    for n, draw in enumerate(DRAWS * TRIES):
+        rng = random.Random(n)
+        worth = Worth(basis, _Drawn(draw, rng))
+        try:
+            if worth.allows():
+                return True
+        except (Undefined, OverflowError, ZeroDivisionError, ValueError, KeyError, TypeError):
+            continue
+    return False
