@@ -11,6 +11,7 @@ from scalify_dl.certificate.premises import premises as summary
 from scalify_dl.pysouffle import rules_dir
 
 from .check import MAIN, Premises, premises
+from .meanings.declared import FILE
 from .model import read_side
 from .prepare import Prepared
 from .slots import slots
@@ -22,6 +23,7 @@ from .world import World
 def texts(directory: Path) -> dict[str, str]:
     """The texts of all tables, by file."""
     files = [directory / f"{side}_{name}.tsv" for side in SIDES for name in TABLES]
+    files.append(directory / FILE)
     return {file.name: file.read_bytes().decode("utf-8", "surrogateescape") for file in files if file.is_file()}
 
 

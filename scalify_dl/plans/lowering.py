@@ -29,7 +29,10 @@ def lower(
     read = [side.values[tensor].tid for tensor in op.reads]
     weights = [side.weight_of.get(side.values[tensor].tid) for tensor in op.makes]
     targets = [read.index(weight) if weight in read else None for weight in weights]
-    call = Call(program, op.kind, op.backward, operands, types, attributes, op.constants, by_rank or {}, targets)
+    call = Call(
+        program, op.kind, op.backward, operands, types, attributes, op.constants, by_rank or {}, targets,
+        side.functions,
+    )  # fmt: skip
     if op.kind == SUM:
         if any(tuple(x.shape) != types[0][1] for x in operands):
             raise IllTyped(f"a sum of {' and '.join(str(list(x.shape)) for x in operands)}")

@@ -13,6 +13,8 @@ from math import prod
 
 from scalify_dl.errors import InputError
 
+from .meanings.declared import Function
+from .meanings.declared import read as read_functions
 from .tables import Row, Rows, Tables
 
 STEP = -1
@@ -131,6 +133,8 @@ class Side:
     fulls: dict[str, Full]
     weight_of: dict[str, str]
     """Tid of a gradient → tid of its weight."""
+    functions: dict[str, Function] = field(default_factory=dict)
+    """Functions of the model that are declared beside the tables."""
 
     def part(self, tensor: str) -> Part:
         """The part of the model's tensors that a tensor is."""
@@ -185,7 +189,7 @@ def read_side(tables: Tables) -> Side:
         ops[op] = Op(op, rank, mb, seq, cid, name, kind, direction, n + 1)
     if not ops:
         raise InputError("no ops", file=tables.file("op"), expected="at least one row")
-    side = Side(tables, world, places, ops, values, parts, fulls, {})
+    side = Side(tables, world, places, ops, values, parts, fulls, {}, read_functions(tables.directory))
     _operands(side)
     _details(side)
     _communication(side)

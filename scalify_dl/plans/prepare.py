@@ -18,6 +18,7 @@ from .check import check, premises
 from .findings import ERROR, about, findings
 from .fold import CannotRun, Fold, Folded
 from .given import NotFolded
+from .meanings.declared import FILE
 from .model import Op, Side, read_side
 from .outputs import LOSS, Conclusion
 from .schedule import lower_plan
@@ -118,6 +119,10 @@ def _facts(out: Prepared, folded: Folded) -> Facts:
             " gradients of all are added up"
         )
         facts.add("assume", facts["expect"][0][0], text, "unit form")
+    used = {op.kind for op in out.plan.ops.values()}
+    for name in sorted(out.plan.functions.keys() & used):
+        text = f"`{name}` computes what {FILE} says, forwards and backwards"
+        facts.add("assume", facts["expect"][0][0], text, "declared function")
     ops = [op for op, graph, _ in facts["op"] if graph == "dist"]
     out.origins = dict(zip(ops, folded.origins, strict=True))
     for kind, text in folded.opaque.items():

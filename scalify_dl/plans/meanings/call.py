@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import Protocol
 
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.programs import Program
@@ -37,6 +38,13 @@ def dtype(name: str) -> str:
     return found
 
 
+class Declared(Protocol):
+    """A function that somebody declared."""
+
+    def results(self, call: Call) -> Sequence[Tensor]:
+        """The results of a call of it, or of its backward op."""
+
+
 @dataclass
 class Call:
     """An op to lower. `types` are the declared results; `by_rank` replaces attributes that depend on the rank."""
@@ -51,6 +59,8 @@ class Call:
     by_rank: Mapping[str, RankNumbers] = field(default_factory=dict)
     targets: Sequence[int | None] = ()
     """Of every result, which operand's gradient it is, where that is said."""
+    declared: Mapping[str, Declared] = field(default_factory=dict)
+    """Functions of the model, by kind."""
 
     @property
     def shapes(self) -> list[Shape]:
@@ -109,14 +119,19 @@ forward = registering(FORWARD)
 backward = registering(BACKWARD)
 
 
+def enter_all() -> None:
+    """Fills the tables."""
+    from . import backward_ops, experts, forward_ops, shape_ops  # noqa: F401  (they enter themselves)
+
+
 def meaning(call: Call) -> list[Tensor]:
     """Lowers an op; its results have the declared types.
 
     Raises IllTyped where they cannot, NoMeaning where the kind, or the kind with such arguments, is not known.
     """
-    from . import backward_ops, experts, forward_ops, shape_ops  # noqa: F401  (they enter themselves in the tables)
-
-    found = (BACKWARD if call.backward else FORWARD).get(call.kind)
+    enter_all()
+    declared = call.declared.get(call.kind)
+    found = declared.results if declared else (BACKWARD if call.backward else FORWARD).get(call.kind)
     if found is None:
         raise NoMeaning(f"no meaning of `{'BW.' if call.backward else ''}{call.kind}`")
     try:
