@@ -7,7 +7,7 @@
         x: g0 * logistic(gate * scale)
         gate: g0 * x * scale * logistic(gate * scale) * (1 - logistic(gate * scale))
 
-`g0`, `g1` … are gradients of results, `c0`, `c1` … constants; other names are operands, and attributes that are numbers.
+`g0`, `g1` … are gradients of results, `c0`, `c1` … constants; other names are operands, or attributes (numbers).
 Shapes are broadcast as torch does it, and a gradient is summed over dims along which its operand was repeated.
 """
 
