@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,10 @@ def verify(
     from .live import captured
 
     with captured(base, dist, mesh, args, in_shardings, out_shardings, gradients, keep) as (files, axes, titles):
-        return _dumps(files[0], files[1], axes, relate, options, titles)
+        report = _dumps(files[0], files[1], axes, relate, options, titles)
+    where = f" (dumps in {keep})" if keep is not None else ""
+    title = f"{_called_so(dist or base)} against {_called_so(base)} on mesh {axes}, live{where}"
+    return Report(replace(report.found, title=title), report.analysis)
 
 
 def assert_equivalent(
@@ -160,6 +164,12 @@ def _called(
 def _concluded(facts: Facts, options: Options, timed: InTime | None = None) -> Report:
     analysis = analyse(facts, options)
     return Report(conclude(analysis, in_time=timed), analysis)
+
+
+def _called_so(program: Any) -> str:
+    while not hasattr(program, "__name__") and hasattr(program, "func"):
+        program = program.func  # functools.partial
+    return f"`{getattr(program, '__name__', type(program).__name__)}`"
 
 
 def mesh_text(mesh: MeshLike) -> str:

@@ -25,7 +25,7 @@ Correspondences = dict[str, list[tuple[str, str, str, str]]]
 """Distributed tensor → what it holds: (its piece, baseline tensor, piece of that, layout text)."""
 
 _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", "<string>")
-_CAPTURE = "scalify_dl/capture/"
+_OURS = ("scalify_dl/capture/", "scalify_dl/api/")
 """Frames from here on outwards are those of who captured the step."""
 
 
@@ -45,7 +45,7 @@ class OpView:
 def user_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     """The frames of the user's own files, innermost first; all of them where there are no such frames."""
     given = tuple(frames)
-    every = tuple(takewhile(lambda frame: _CAPTURE not in frame.file, given)) or given
+    every = tuple(takewhile(lambda frame: not any(mark in frame.file for mark in _OURS), given)) or given
     return tuple(f for f in every if not any(mark in f.file for mark in _LIBRARY)) or every
 
 
@@ -72,6 +72,11 @@ class View:
         return {t: rank for t, _, _, rank in self.facts("tensor")}
 
     @cached_property
+    def inputs(self) -> set[str]:
+        """Tensors that are inputs."""
+        return {tensor for _, _, tensor in self.facts("input")}
+
+    @cached_property
     def output_names(self) -> dict[str, str]:
         """Tensor id → what people call that input or output."""
         return {row[0]: row[1] for row in self.facts("output_name")}
@@ -87,6 +92,8 @@ class View:
     def label(self, tensor: str) -> str:
         """What people call an input or output, and its name as a tensor: `up.weight (primals_3)`."""
         called, name = self.output_names.get(tensor), self.name(tensor)
+        if called and tensor in self.inputs:  # the program gives back what it got
+            called = called.removesuffix(" as written")
         return f"{called} ({name})" if called and called != name else name
 
     def ops(self, wanted: set[str]) -> dict[str, OpView]:

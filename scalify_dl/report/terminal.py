@@ -141,7 +141,8 @@ def _assumptions(page: _Page, assumptions: list[Assumption]) -> None:
         page.line((why, "dim"), indent=2)
         for a in rows[:_SHOWN]:
             accepted = " (accepted)" if a.accepted else ""
-            page.line(f"{a.label or a.tensor}: {a.words or a.text}{accepted}", indent=4, hang=2)
+            about = f"{a.label or a.tensor}: " if a.label or a.tensor else ""
+            page.line(f"{about}{a.words or a.text}{accepted}", indent=4, hang=2)
         if len(rows) > _SHOWN:
             page.line(f"and {len(rows) - _SHOWN:,} more (--json lists all)", indent=4)
 

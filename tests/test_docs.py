@@ -1,0 +1,72 @@
+"""What the pages say can be done as they say it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def blocks(page: str) -> list[tuple[str, str]]:
+    """Fenced blocks of a page: language and text."""
+    return re.findall(r"^```(\w+)\n(.*?)^```$", (DOCS / page).read_text("utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("page", "needs"), [("five_minutes_pytorch.md", "torch"), ("five_minutes_jax.md", "jax")])
+def test_a_page_of_five_minutes_followed_literally(page: str, needs: str, tmp_path: Path) -> None:
+    pytest.importorskip(needs, reason=f"needs {needs}")
+    found = blocks(page)
+    script = tmp_path / "mine.py"
+    script.write_text("\n\n".join(text for language, text in found if language == "python"), "utf-8")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL,
+        env=env,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = iter(done.stdout.splitlines())
+    for line in [line for language, text in found if language == "text" for line in text.splitlines()]:
+        assert line in lines, f"`{line}` is not printed, or not in this order"
+
+
+def commands(page: str) -> list[str]:
+    """Commands of tables and text: what stands in backquotes and begins with dlverify, of files that are here."""
+    text = (DOCS / page).read_text("utf-8")
+    found = [line for line in re.findall(r"`(dlverify [^`]+)`", text) if re.search(r"(facts|examples)/\w+", line)]
+    return [line for line in found if "|" not in line]
+
+
+@pytest.mark.parametrize("line", commands("bugs.md"))
+def test_a_bug_of_the_gallery_is_refuted(line: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "scalify_dl", *shlex.split(line)[1:]], cwd=ROOT, capture_output=True, text=True,
+        timeout=120, stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "root cause" in done.stdout
+
+
+def test_pages_of_the_site_are_there() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    listed = {page for part in site["nav"] for pages in part.values() for entry in pages for page in entry.values()}
+    assert listed <= {file.name for file in DOCS.glob("*.md")}
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    broken = []
+    for file in [*DOCS.glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        text = re.sub(r"^```.*?^```$", "", file.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            if "://" not in target and not (file.parent / target).exists():
+                broken.append(f"{file.name}: {target}")
+    assert broken == []
