@@ -385,6 +385,14 @@ def kernel(
     )
 
 
+@_command()
+def fix(dist: Dist, mesh: Mesh, relate: Relate = None, json: Json = False) -> int:
+    """Print edits after which a program that lint refutes is proved, cheapest first."""
+    from scalify_dl.commands import fix as command
+
+    return command.run(dist, mesh, relate, as_json=json)
+
+
 @_command("list", "rules")
 def rules_list(
     files: Annotated[list[Path] | None, Argument("[FILES]...", help="Else the shipped ones.")] = None,

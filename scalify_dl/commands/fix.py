@@ -1,0 +1,67 @@
+"""`dlverify fix`: edits after which a refuted program is proved, cheapest first."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.garbage import paused
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.lint.fix import Fixed, fix
+from scalify_dl.lint.judge import Several, load
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.relations import Relations, load_relations
+
+from .progress import progress
+
+
+def run(dist: Sequence[Path], mesh: str, relate: Path | None, *, as_json: bool) -> int:
+    """Read, judge, try edits, print; the exit status is that of the program as it is."""
+    axes = Mesh.parse(mesh)
+    relations = load_relations(relate) if relate else Relations()
+    try:
+        with progress("trying edits"), paused():
+            found = fix(load(dist, axes, relations), axes, relations)
+    except Several as several:
+        print(json.dumps({"verdict": "UNKNOWN", "fixes": [], "missing": [str(several)]}) if as_json
+              else f"UNKNOWN\n  {several}: one program that all ranks run can be mended")  # fmt: skip
+        return Verdict.UNKNOWN.exit_code
+    if as_json:
+        print(json.dumps(as_object(found), indent=2, ensure_ascii=False))
+    else:
+        _print(found)
+    return found.before.verdict.exit_code
+
+
+def as_object(found: Fixed) -> dict[str, Any]:
+    """Plain JSON values."""
+    return {
+        "verdict": found.before.verdict.value,
+        "findings": [f.as_object() for f in found.before.findings],
+        "tried": found.tried,
+        "fixes": [
+            {"bytes": sum(e.cost for e in way), "edits": [{"text": e.text, "line": e.line} for e in way]}
+            for way in found.ways
+        ],
+    }
+
+
+def _print(found: Fixed) -> None:
+    verdict = found.before.verdict
+    print(verdict.value)
+    if verdict is not Verdict.REFUTED:
+        print("  nothing to mend" if verdict is Verdict.PROVED else "  what is not decided is not mended")
+        return
+    for finding in found.before.findings:
+        if finding.level == "error":
+            print(f"  {finding.kind} at {finding.name}" + (f" ({finding.source[0]})" if finding.source else ""))
+    if not found.ways:
+        print(f"\nnone of {found.tried} edits makes it PROVED")
+    for n, way in enumerate(found.ways, 1):
+        moved = sum(edit.cost for edit in way)
+        print(f"\nfix {n}: PROVED, {abs(moved):,} bytes per rank {'more' if moved >= 0 else 'less'}")
+        for edit in way:
+            print(f"  {edit.text}")
+            print(f"    {edit.line}")

@@ -1,0 +1,93 @@
+"""Edits that mend wrong programs are proved, compute what was meant, and stand in the order of what they move."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.lint.edits import edited
+from scalify_dl.lint.fix import Fixed, fix
+from scalify_dl.lint.judge import lint_graph
+from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.pairing.export import tables
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.relations import Relations
+
+from . import programs_data, programs_joint, programs_tensor
+from .test_lint import HLO
+from .zoo import WRONG
+
+MADE = programs_data, programs_joint, programs_tensor
+MENDED = (
+    "gradient_of_a_batch",
+    "gradient_reduced_over_two_axes",
+    "sharded_update",
+    "bias_behind_the_reduction",
+    "mlp",
+    "row_parallel_of_replicated_input",
+    "softmax_over_a_split_dim",
+    "accumulated_twice",
+    "group_of_no_axis",
+    "shared_rotary_key_counted_twice",
+    "expert_gradients_undercounted",
+    "index_of_the_largest",
+)
+
+
+def said(pair: Pair) -> Relations:
+    return Relations(inputs=tuple({r.key: r for r in pair.relations}.values()))
+
+
+def mended(pair: Pair) -> Fixed:
+    return fix(pair.dist.graph, pair.mesh, said(pair))
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_a_fix_is_proved_and_computes_what_was_meant(name: str) -> None:
+    pair = WRONG[name](False)
+    found = mended(pair)
+    assert found.ways
+    meant = []
+    for way in found.ways[:2]:
+        graph = pair.dist.graph
+        for edit in way:
+            graph = edited(graph, edit)
+        assert lint_graph(graph, pair.mesh, said(pair)).verdict is Verdict.PROVED
+        facts = tables(pair.base.graph, [graph], pair.mesh, said(pair))
+        meant.append(find_counterexample(load_program(facts.tables), localise=False).status == "agrees")
+    assert any(meant)
+
+
+def test_what_moves_less_comes_first() -> None:
+    found = mended(WRONG["sharded_update"](False))
+    assert "reduce-scatter" in found.ways[0][0].text
+    assert [sum(e.cost for e in way) for way in found.ways] == sorted(sum(e.cost for e in way) for way in found.ways)
+
+
+def test_the_program_itself_stays_as_it_is() -> None:
+    pair = WRONG["gradient_of_a_batch"](False)
+    before = [op.kind for op in pair.dist.graph.ops]
+    mended(pair)
+    assert [op.kind for op in pair.dist.graph.ops] == before
+
+
+def test_a_right_program_is_left_alone() -> None:
+    pair = WRONG["gradient_of_a_batch"](True)
+    found = mended(pair)
+    assert (found.before.verdict, found.ways, found.tried) == (Verdict.PROVED, [], 0)
+
+
+def test_the_command_prints_edits_and_the_status_of_the_program_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "dist.hlo"
+    file.write_text(HLO.replace("%sum", "%max").replace("add(", "maximum("))
+    argv = [sys.executable, "-m", "scalify_dl", "fix", str(file), "--mesh", "tp=2", "--json"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == 1, done.stderr
+    said = json.loads(done.stdout)
+    assert said["findings"][0]["kind"] == "reducer"
+    assert "take the sum" in said["fixes"][0]["edits"][0]["text"]
