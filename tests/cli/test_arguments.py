@@ -77,7 +77,7 @@ def test_what_is_read_is_what_typer_reads(monkeypatch: pytest.MonkeyPatch) -> No
     app = cli.app
     rng = random.Random(0)
     plain = dict.fromkeys([command.name for command in COMMANDS], 0)
-    for _ in range(700):
+    for _ in range(1400):
         argv = argument_list(rng, rng.choice(COMMANDS))
         found = read(COMMANDS, argv)
         if found is not None:
