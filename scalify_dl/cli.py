@@ -374,6 +374,7 @@ def kernel(
     size: Annotated[
         list[str] | None, Option("--size", metavar="NAME=N", help="A name that the text leaves open.")
     ] = None,
+    reals: Annotated[bool, Option("--reals", help="Take casts of reals for exact, and list that.")] = False,
     timeout: Timeout = None,
     json: Json = False,
 ) -> int:
@@ -381,7 +382,7 @@ def kernel(
     from scalify_dl.commands import kernel as command
 
     return command.kernel(
-        file, named=named, spec=spec, function=function, sizes=size or [], timeout=timeout, as_json=json
+        file, named=named, spec=spec, function=function, sizes=size or [], timeout=timeout, as_json=json, reals=reals
     )
 
 

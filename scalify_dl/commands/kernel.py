@@ -26,6 +26,7 @@ def kernel(
     sizes: Sequence[str],
     timeout: float | None,
     as_json: bool,
+    reals: bool = False,
 ) -> int:
     """Read, run, compare, print; the exit status."""
     known = _sizes(sizes)
@@ -37,7 +38,7 @@ def kernel(
     with paused():
         found = read_kernel(file, known, function)
         stated = spec_of(found, named, spec, known)
-        judgement = judge(found, stated, timeout or 60.0)
+        judgement = judge(found, stated, timeout or 60.0, reals=reals)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     judgement.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
     if as_json:

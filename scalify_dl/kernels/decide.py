@@ -33,6 +33,8 @@ class Spec:
     name: str
     meanings: list[Meaning]
     inputs: int
+    ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Of which inputs what is stated uses elements as indices, and of how many elements."""
 
 
 @dataclass(slots=True)
@@ -60,10 +62,14 @@ class Judgement:
     stats: dict[str, Any] = field(default_factory=dict)
 
 
-def drawn(kernel: Kernel, seed: int) -> dict[str, Array]:
+def drawn(kernel: Kernel, spec: Spec | None, seed: int) -> dict[str, Array]:
     """Random arguments: what is used as an index stays within what it indexes."""
     rng = np.random.default_rng(seed)
     bounds = index_bounds(kernel)
+    for at, (low, high) in (spec.ranges if spec else {}).items():
+        buffer = arguments(kernel, spec)[at]  # type: ignore[arg-type]
+        known = bounds.get(buffer.name, (low, high))
+        bounds[buffer.name] = max(low, known[0]), min(high, known[1])
     found: dict[str, Array] = {}
     for buffer in kernel.arguments:
         if is_float(buffer.dtype):
@@ -79,13 +85,15 @@ def drawn(kernel: Kernel, seed: int) -> dict[str, Array]:
     return found
 
 
-def judge(kernel: Kernel, spec: Spec | None, seconds: float = 60.0) -> Judgement:
+def judge(kernel: Kernel, spec: Spec | None, seconds: float = 60.0, *, reals: bool = False) -> Judgement:
     """The verdict."""
     found = Judgement(Verdict.UNKNOWN)
     try:
         _refute(kernel, spec, found, seconds)
         if found.verdict is not Verdict.REFUTED and spec is not None:
-            _prove(kernel, spec, found, seconds)
+            _prove(kernel, spec, found, seconds, reals)
+            if found.verdict is Verdict.UNKNOWN and not reals and any("rounds" in text for _, text in found.precision):
+                found.reason += "; casts round (--reals takes them for exact, and says so)"
     except Undecided as error:
         found.verdict = Verdict.UNKNOWN
         found.reason = f"{kernel.file}:{error.line}: {error}" if error.line else str(error)
@@ -103,7 +111,7 @@ def arguments(kernel: Kernel, spec: Spec) -> list[Buffer]:
 
 def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float) -> None:
     """Runs it on numbers: flaws, elements that nothing writes, elements that are others than stated."""
-    values = drawn(kernel, 1)
+    values = drawn(kernel, spec, 1)
     numbers = Numbers(values)
     machine = Machine(kernel, numbers, seconds)
     outputs = machine.run()
@@ -155,11 +163,12 @@ def _precision(machine: Machine) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-def _prove(kernel: Kernel, spec: Spec, found: Judgement, seconds: float) -> None:
+def _prove(kernel: Kernel, spec: Spec, found: Judgement, seconds: float, reals: bool) -> None:
     """Runs both on terms and compares them."""
     from .equal import all_equal
 
     terms = Terms()
+    terms.exact_casts = reals
     terms.large = found.stats.get("products", 0) > MANY_PRODUCTS
     machine = Machine(kernel, terms, seconds)
     outputs = machine.run()

@@ -9,6 +9,7 @@ import numpy as np
 from scalify_dl.oracle.dtypes import is_float
 
 from .domain import Array
+from .folding import UNDEFINED
 
 if TYPE_CHECKING:
     from .terms import Terms
@@ -35,18 +36,22 @@ class Dots:
 
     def contract(self, left: Array, right: Array, dtype: str) -> Array:
         """Dots of all rows of [m, k] and [n, k], in an order of k that the left rows give where they give one."""
-        kept = (left != 0).any(axis=0) & (right != 0).any(axis=0)
+        lost = (left == UNDEFINED).any(axis=1)[:, None] | (right == UNDEFINED).any(axis=1)[None, :]
+        finite = self.terms.finite[left].all(axis=0) & self.terms.finite[right].all(axis=0)
+        kept = (left != 0).any(axis=0) & (right != 0).any(axis=0) | ~finite
         left, right = left[:, kept], right[:, kept]
         if not kept.any():
-            return np.zeros((len(left), len(right)), dtype=np.int64)
+            return np.where(lost, UNDEFINED, np.zeros((len(left), len(right)), dtype=np.int64))
         first = left[int(np.argmax((left != 0).all(axis=1)))]
         order = np.argsort(first, kind="stable")
         left, right = np.ascontiguousarray(left[:, order]), np.ascontiguousarray(right[:, order])
         a = np.array([self.vector(row) for row in left], dtype=np.int64)
         b = np.array([self.vector(row) for row in right], dtype=np.int64)
         found = self._nodes(a[:, None], b[None, :], dtype)
-        found[~(left != 0).any(axis=1)] = 0
-        found[:, ~(right != 0).any(axis=1)] = 0
+        sure = self.terms.finite[left].all(axis=1)[:, None] & self.terms.finite[right].all(axis=1)[None, :]
+        nothing = ~(left != 0).any(axis=1)[:, None] | ~(right != 0).any(axis=1)[None, :]
+        found[nothing & sure] = 0
+        found[lost] = UNDEFINED
         return found
 
     def _nodes(self, a: Array, b: Array, dtype: str) -> Array:

@@ -16,7 +16,7 @@ from scalify_dl.algebra.same import same
 
 from .domain import Array
 from .formulas import Formulas
-from .terms import Terms
+from .terms import UNDEFINED, Terms
 
 MOST_UNKNOWNS = 100_000
 """Unknowns of one element, each time that it comes."""
@@ -38,6 +38,8 @@ def all_equal(terms: Terms, pairs: Sequence[tuple[Array, Array]], seconds: float
     left = np.concatenate([terms.canonical(a).reshape(-1) for a, _ in pairs])
     right = np.concatenate([terms.canonical(b).reshape(-1) for _, b in pairs])
     different = np.flatnonzero(left != right)
+    if UNDEFINED in _reached(terms, left):
+        return Answer(False, "the outputs rest on memory that nothing has written")
     if len(different) == 0:
         return Answer(True)
     todo = dict.fromkeys(zip(left[different].tolist(), right[different].tolist(), strict=True))
@@ -47,8 +49,6 @@ def all_equal(terms: Terms, pairs: Sequence[tuple[Array, Array]], seconds: float
             break
         at -= ours.size
     place = [int(i) for i in np.unravel_index(at, ours.shape)]
-    if any(1 in pair for pair in todo):
-        return Answer(False, f"element {place} rests on memory that nothing has written")
     deadline = time.process_time() + seconds
     said = ""
     shared = _reached(terms, left[different]) & _reached(terms, right[different])

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .domain import Array
     from .terms import Terms
 
+ZERO, ONE, UNDEFINED = 0, 1, 2
+"""Nodes that are always there."""
 LOOKED_INTO: dict[str, tuple[str, ...]] = {"multiply": ("multiply",), "not": ("not",), "inverse": ("inverse",)}
 """Operands of which kinds laws of a kind look into, beside numbers."""
 ALWAYS = frozenset(["power", "convert", "gather"])
@@ -47,8 +49,8 @@ def simplified(terms: Terms, kind: str, code: int, dtype: str, row: tuple[int, .
     """The node of an op on nodes of which some are numbers, or that a law looks into."""
     if kind == "select":
         return _selected(terms, code, row)
-    if 1 in row:
-        return 1
+    if UNDEFINED in row:
+        return UNDEFINED
     if kind == "multiply":
         return _product(terms, code, dtype, row)
     values = [terms.values.get(node) for node in row]
@@ -163,7 +165,7 @@ def _product(terms: Terms, code: int, dtype: str, row: tuple[int, ...]) -> int:
                 factors.append(part)
             elif isinstance(known, float) or isinstance(value, float):
                 if known == 0 or value == 0:
-                    return 1  # zero times infinity
+                    return UNDEFINED  # zero times infinity
                 value = INFINITY if (known > 0) == (value > 0) else -INFINITY
             else:
                 value = value * known
@@ -191,8 +193,8 @@ def _product(terms: Terms, code: int, dtype: str, row: tuple[int, ...]) -> int:
 
 def combined(terms: Terms, family: str, row: Array) -> int:
     """The node of a sum, maximum or minimum of nodes that are none of that kind."""
-    if np.any(row == 1):
-        return 1
+    if np.any(row == UNDEFINED):
+        return UNDEFINED
     kind, _, dtype = family.partition(":")
     numbers = terms.codes[row] == 0
     values = [terms.values[node] for node in row[numbers].tolist()]
@@ -214,7 +216,7 @@ def _sum(terms: Terms, family: str, dtype: str, values: list[Value], rest: Array
     total: Value = Fraction(0)
     for value in values:
         if isinstance(value, float) and isinstance(total, float) and value != total:
-            return 1  # infinity minus infinity
+            return UNDEFINED  # infinity minus infinity
         total = total if isinstance(total, float) else value if isinstance(value, float) else total + value
     if dtype and isinstance(total, Fraction):
         total = Fraction(wrapped(int(total), dtype))

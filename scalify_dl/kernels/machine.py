@@ -33,6 +33,7 @@ from scalify_dl.readers.tir.syntax import (
 )  # fmt: skip
 
 from . import races, stores, tiled
+from .alone import one_store
 from .domain import Array, Cells, Domain, Undecided
 from .evaluate import as_cells, evaluate
 from .frame import Frame, Value
@@ -165,7 +166,7 @@ class Machine:
         if loop.kind != "serial":
             self.body(loop.body, self._along(loop, start, extent, most, frame))
             return
-        if self._one_store(loop.body) and most * int(np.prod(frame.shape, dtype=np.int64)) <= BATCH:
+        if one_store(loop.body) and most * int(np.prod(frame.shape, dtype=np.int64)) <= BATCH:
             try:
                 self.body(loop.body, self._along(loop, start, extent, most, frame))
                 return
@@ -189,23 +190,6 @@ class Machine:
         if extent.size > 1:
             found = found.where(np.asarray(steps < frame.spread(extent)[..., None]))
         return found
-
-    def _one_store(self, body: Sequence[Statement]) -> bool:
-        """Whether there is one store below, in loops, conditions and a block that is no more than that."""
-        if len(body) != 1:
-            return False
-        match body[0]:
-            case Store():
-                return True
-            case Loop(body=inner):
-                return self._one_store(inner)
-            case Block(init=first, body=inner):
-                if len(first) > 1 or (first and not isinstance(first[0], Store)):
-                    return False
-                return len(inner) == 1 and isinstance(inner[0], Store)
-            case If(then=inner, otherwise=other):
-                return not other and self._one_store(inner)
-        return False
 
     def launch(self, launch: Launch, frame: Frame) -> None:
         """A grid: block by block, each with fresh memory; a race where blocks reach what one of them writes."""
@@ -248,6 +232,7 @@ class Machine:
                 stores.store(self, block.body[0], frame, None if first is None else (first, starts), reduces=True)
                 return
         if block.init:
+            stores.in_turn(frame)
             self.body(block.init, frame.where(starts))
         self.body(block.body, frame)
 

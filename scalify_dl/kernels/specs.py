@@ -11,6 +11,7 @@ from scalify_dl.ir.graph import Graph
 from scalify_dl.readers.tir.syntax import Kernel
 
 from . import named_more
+from .bounds import index_bounds
 from .decide import Meaning, Spec
 from .domain import Array, Domain
 from .graphs import run_graph
@@ -62,7 +63,9 @@ def _kernel_spec(kernel: Kernel, file: Path, sizes: Mapping[str, Any]) -> Spec:
             raise InputError(bad[0].text, file=file, line=bad[0].line, hint="this is what --spec states")
         return [found[b.name] for b in other.outputs]
 
-    return Spec(f"{file.name}: {other.name}", [meaning], len(other.inputs))
+    bounds = index_bounds(other)
+    ranges = {at: bounds[b.name] for at, b in enumerate(other.inputs) if b.name in bounds}
+    return Spec(f"{file.name}: {other.name}", [meaning], len(other.inputs), ranges)
 
 
 class Renamed:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer
-from scalify_dl.readers.tir.syntax import Apply, Buffer, Expr, Load, Store
+from scalify_dl.readers.tir.syntax import Apply, Expr, Load, Store
 
 from . import races
+from .alone import loads
 from .domain import IDENTITY, Array, Cells, Undecided
 from .evaluate import as_cells, evaluate
 from .frame import Frame, Value
@@ -33,8 +33,9 @@ def store(machine: Machine, st: Store, frame: Frame, start: Start | None, *, red
     if frame.idle:
         return
     memory = machine.memory(st.buffer, st.line)
-    if start is not None and (start[0].buffer is not st.buffer or start[0].indices != st.indices):
-        _in_turn(frame)
+    other = start is not None and (start[0].buffer is not st.buffer or start[0].indices != st.indices)
+    if start is not None and (other or any(True for _ in loads(start[0].value, st.buffer))):
+        in_turn(frame)
         store(machine, start[0], frame.where(start[1]), None)
         store(machine, st, frame, None)
         return
@@ -50,27 +51,15 @@ def store(machine: Machine, st: Store, frame: Frame, start: Start | None, *, red
         _update(machine, st, memory, places, frame, start, reduces, *update)
         return
     if start is not None:
-        _in_turn(frame)
+        in_turn(frame)
         store(machine, start[0], frame.where(start[1]), None)
     _plain(machine, st, memory, places, frame)
 
 
-def _in_turn(frame: Frame) -> None:
+def in_turn(frame: Frame) -> None:
     """NeedsOrder where lanes are iterations of serial loops."""
     if any(n > 1 and kind == "serial" for n, kind in zip(frame.shape, frame.kinds, strict=True)):
         raise NeedsOrder
-
-
-def loads(x: Expr, buffer: Buffer) -> Iterator[Load]:
-    """Where an expression reads a buffer."""
-    if isinstance(x, Load):
-        if x.buffer is buffer:
-            yield x
-        for index in x.indices:
-            yield from loads(index, buffer)
-    elif isinstance(x, Apply):
-        for argument in x.args:
-            yield from loads(argument, buffer)
 
 
 def updated(st: Store) -> tuple[str, Expr] | None:
@@ -233,7 +222,7 @@ def _scattered(
 ) -> None:
     """Updates whose targets meet in no regular way: those of one target are combined."""
     if start is not None:
-        _in_turn(frame)
+        in_turn(frame)
         raise Undecided("a reduction that starts in no one iteration", st.line)
     domain, dtype = machine.domain, st.buffer.dtype
     running = frame.running()
@@ -274,7 +263,7 @@ def _plain(machine: Machine, st: Store, memory: Memory, places: Array, frame: Fr
     unique = len(np.unique(at)) == len(at)
     if own and len(at) > 1:
         if not unique:
-            _in_turn(frame)
+            in_turn(frame)
         lane_of = np.full(len(memory.cells), -1, dtype=np.int64)
         lane_of[at] = np.arange(len(at))
         for load in own:
@@ -283,7 +272,7 @@ def _plain(machine: Machine, st: Store, memory: Memory, places: Array, frame: Fr
             there, _ = machine.places(memory, [quiet.spread(i) for i in indices], quiet, load.line, "read")
             reached = lane_of[np.broadcast_to(quiet.spread(there), frame.shape)[running]]
             if np.any((reached >= 0) & (reached != np.arange(len(at)))):
-                _in_turn(frame)
+                in_turn(frame)
                 text = f"`{st.buffer.name}` is read by a parallel iteration while another writes it"
                 machine.flaws.add("race", st.line, st.buffer.name, text)
     cells = frame.spread(as_cells(machine, evaluate(machine, st.value, frame), st.buffer.dtype))
@@ -291,7 +280,7 @@ def _plain(machine: Machine, st: Store, memory: Memory, places: Array, frame: Fr
         old = memory.cells[places]
         guard = frame.spread(frame.guard.array)
         if not unique:
-            _in_turn(frame)
+            in_turn(frame)
         cells = machine.domain.apply("select", st.buffer.dtype, [guard, cells, old], st.buffer.dtype)
     values = np.broadcast_to(cells, frame.shape)
     if not unique:

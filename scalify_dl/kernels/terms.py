@@ -18,9 +18,9 @@ from scalify_dl.oracle.dtypes import holds_all, integer_limits, is_float, larges
 from . import folding
 from .domain import Array, Undecided
 from .dots import Dots
+from .folding import ONE, UNDEFINED, ZERO
 
 MOST_NODES = 12_000_000
-ZERO, ONE, UNDEFINED = 0, 1, 2
 COMBINED = ("add", "maximum", "minimum")
 """Kinds that are kept as pairs while they grow, and as one list once something else uses them."""
 _SAFE = frozenset(["add", "multiply", "maximum", "minimum", "exponential", "tanh", "logistic", "abs", "select", "erf"])
@@ -48,6 +48,8 @@ class Terms:
         self.leaves: list[tuple[int, int, str, tuple[int, ...], str]] = []
         self.assumed: set[str] = set()
         self.dots = Dots(self)
+        self.exact_casts = False
+        """Whether casts of reals are taken for exact, which is then assumed."""
         self.large = False
         """Whether products of matrices are kept as dots of rows and columns."""
         for value in (0, 1):
@@ -161,6 +163,9 @@ class Terms:
         x = self.canonical(x)
         if is_float(before) and is_float(after):
             name = "" if holds_all(after, before) else f"round:{after}"
+            if name and self.exact_casts:
+                self.assumed.add(f"casts from {before} to {after} do not round")
+                name = ""
         elif is_float(after):
             bits = 1 if before == "pred" else int(before[1:])
             x = x if before == "pred" else self._interned(self.code("real"), "convert", after, [x])
