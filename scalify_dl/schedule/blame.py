@@ -92,6 +92,12 @@ class Customs:
                     votes.append(b < a)
         return sum(votes) / len(votes) if votes else 0.5
 
+    def may_move(self, e: int, before: int) -> bool:
+        """Whether nothing that an event waits for itself comes behind the place where it would go."""
+        mine = self.schedule.rank(e)
+        waits = (d for x, _, d in self.schedule.tuples("wait") if x == e)
+        return not any(d > before and self.schedule.rank(d) == mine for d in waits)
+
     def disorder(self, events: tuple[int, ...]) -> int:
         """How often a later micro-batch comes before an earlier one of the same kind of action."""
         last: dict[str, int] = {}

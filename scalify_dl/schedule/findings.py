@@ -196,6 +196,7 @@ class _Words:
                     late.append((f, h))
             edit = None
             if late:
+                late = [pair for pair in late if self.customs.may_move(*pair)] or late
                 odd = {pair: self.customs.oddness(pair[1], pair[0]) for pair in late}
                 most = max(odd.values())
                 edits = [

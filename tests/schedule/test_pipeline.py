@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from scalify_dl.audit.schedules import orders as known
+from scalify_dl.schedule.pipeline import lower
+from scalify_dl.schedule.pipeline_csv import orders_of
 from scalify_dl.schedule.read import read_schedule
 from scalify_dl.schedule.run import settings
 from scalify_dl.schedule.verdict import Result, judge
@@ -37,6 +40,46 @@ def test_time_and_memory_of_1f1b_are_the_closed_forms(tmp_path: Path, rows: Rows
     assert found.makespan == (4 - 1 + 8) * 30
     assert found.idle == dict.fromkeys(range(4), (4 - 1) * 30)
     assert found.peak == {r: {"activations": 4 - r} for r in range(4)}
+
+
+@pytest.mark.parametrize(("ranks", "batches"), [(4, 8), (16, 64)])
+def test_time_and_memory_of_known_schedules_are_the_closed_forms(ranks: int, batches: int) -> None:
+    """F takes 10, B 20, each half 10: bubbles and activations held at once, as their authors state them."""
+    forms = {
+        known.one_f_one_b: (30 * (ranks - 1), ranks), known.g_pipe: (30 * (ranks - 1), batches),
+        known.zb_h1: ((10 + 20 - 2 * 10) * (ranks - 1), ranks),
+        known.dual_pipe: ((30 + 20 - 3 * 10) * (ranks // 2 - 1), ranks + 1),
+    }  # fmt: skip
+    for make, (bubble, peak) in forms.items():
+        rows = known.with_messages(make(ranks, batches))
+        result = judge(lower(orders_of(rows)), settings("both"))
+        assert (result.verdict, set(result.idle.values())) == ("PROVED", {bubble}), make
+        assert max(units["activations"] for units in result.peak.values()) == peak, make
+        assert result.makespan == 30 * batches + bubble
+
+
+def test_stages_that_share_no_micro_batch_are_of_two_pipelines() -> None:
+    """Unless they send each other messages."""
+    result = judge(lower(orders_of([["0F0", "1F1", "1B1", "0B0"]])), settings("both"))
+    assert (result.verdict, len(result.assumptions)) == ("PROVED", 1)
+    result = judge(lower(orders_of([["0F0", "1F0", "0B0", "1B0"]])), settings("both"))
+    assert [f.kind for f in result.findings] == ["unread"]
+    rows = [["0F0", "0SEND_F0", "0B0"], ["1RECV_F1", "1F1", "1B1"]]
+    assert judge(lower(orders_of(rows)), settings("both")).findings[0].kind == "wrong-message"
+
+
+def test_the_edit_is_on_the_rank_that_can_make_it() -> None:
+    rows = [["0F0", "0SEND_F0", "0F1", "0RECV_B0", "0SEND_F1", "0B0", "0RECV_B1", "0B1"],
+            ["1RECV_F0", "1F0", "1RECV_F1", "1B0", "1SEND_B0", "1F1", "1B1", "1SEND_B1"]]  # fmt: skip
+    (finding,) = judge(lower(orders_of(rows)), settings("both")).findings
+    assert finding.suggestion == "on rank 0, post 0SEND_F1 before 0RECV_B0, or both in one group"
+
+
+def test_a_message_that_is_lost_is_named_by_what_it_carries(rows: Rows) -> None:
+    rows[0].remove("0SEND_F1")
+    found = judge(lower(orders_of(rows)), settings("both")).findings
+    assert "output of stage 0, micro-batch 1, which rank 0 never sends" in found[0].text
+    assert found[0].suggestion == "on rank 0, send output of stage 0, micro-batch 1 before 0SEND_F2"
 
 
 def test_a_receive_posted_before_what_it_answers_hangs_and_both_sides_are_named(tmp_path: Path, rows: Rows) -> None:
