@@ -54,6 +54,19 @@ def _attention(s: Step, name: str, x: Value, mask: Value) -> Value:
     return attention(s, SIZE, name, x, mask)
 
 
+def _across(s: Step, name: str, x: Value, mask: Value) -> Value:
+    """Weights that lie over the copies of an expert-parallel group, each of which computes its part for all tokens."""
+    inside = s.ep > 1
+    tokens = s.gather(x, 0) if inside else x
+    one, two = ((INNER, HIDDEN), 0), ((HIDDEN, INNER), 1)
+    w1, w2 = (s.weight(f"{name}.{n}", *w, cut=dim, expert=inside) for n, (w, dim) in (("one", one), ("two", two)))
+    shape = (*tokens.shape[:2], INNER)
+    y = s.op("linear", [tokens, w1], shape, cut=2 if inside else None, expert=inside, bias=None)
+    y = s.op("silu", [y], shape, cut=2 if inside else None, expert=inside, inplace=False)
+    y = s.op("linear", [y, w2], tokens.shape, partial=inside, expert=inside, bias=None)
+    return _added(s, x, s.scatter(y, 0) if inside else y)
+
+
 def _added(s: Step, x: Value, y: Value) -> Value:
     found: Value = s.op("add", [x, y], x.shape, alpha=1)
     return found
@@ -92,8 +105,11 @@ def write_random(directory: Path, rng: random.Random) -> tuple[Path, str]:
     count = rng.choice((1, 2, 2, 3, 3, 4))
     blocks = rng.choices([b for b, _ in BLOCKS], [w for _, w in BLOCKS], k=count)
     head = rng.choice((None, "head", "tok_embeddings.weight"))
+    ep = 2 if rng.random() < 0.2 else 1
+    if ep > 1:
+        blocks[rng.randrange(len(blocks))] = _across
     shape = Shape(
-        dp=rng.choice((1, 1, 2, 2, 3)), tp=rng.choice((1, 2, 2)), pp=rng.choice((1, 2, 2, 3)),
+        dp=rng.choice((2, 2, 4) if ep > 1 else (1, 1, 2, 2, 3)), ep=ep, tp=rng.choice((1, 2, 2)), pp=rng.choice((1, 2, 2, 3)),
         nm=rng.choice((1, 2, 2, 3)), batch=rng.choice((1, 2)), unit=rng.random() < 0.3,
     )  # fmt: skip
     text = f"{' '.join(b.__name__ for b in blocks)}, head {head}, {shape}"
