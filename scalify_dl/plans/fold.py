@@ -7,7 +7,7 @@ Whatever a plan does that this does not cover is told (NotFolded) and never gues
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import ChainMap, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -216,10 +216,8 @@ class Fold:
                 column[unit] = (_given(slot, pos, self.plan.full(tensor).name), unit)
             else:
                 column[unit] = source
-        values = dict(self.out.values) if given else self.out.values
-        for name, tensors in given.items():
-            values[_given(slot, pos, name)] = self.out.given.value(tensors)
-        return self.out.columns.value(column, values)
+        own = {_given(slot, pos, name): self.out.given.value(tensors) for name, tensors in given.items()}
+        return self.out.columns.value(column, ChainMap(own, self.out.values))
 
     def _by_rank(self, numbers: dict[Unit, int]) -> dict[int, int]:
         """A number for every virtual rank; where an op does not run, any."""

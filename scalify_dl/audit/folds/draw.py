@@ -109,8 +109,8 @@ def write_random(directory: Path, rng: random.Random) -> tuple[Path, str]:
     if ep > 1:
         blocks[rng.randrange(len(blocks))] = _across
     shape = Shape(
-        dp=rng.choice((2, 2, 4) if ep > 1 else (1, 1, 2, 2, 3)), ep=ep, tp=rng.choice((1, 2, 2)), pp=rng.choice((1, 2, 2, 3)),
-        nm=rng.choice((1, 2, 2, 3)), batch=rng.choice((1, 2)), unit=rng.random() < 0.3,
+        dp=rng.choice((2, 2, 4) if ep > 1 else (1, 1, 2, 2, 3)), ep=ep, tp=rng.choice((1, 2, 2)),
+        pp=rng.choice((1, 2, 2, 3)), nm=rng.choice((1, 2, 2, 3)), batch=rng.choice((1, 2)), unit=rng.random() < 0.3,
     )  # fmt: skip
     text = f"{' '.join(b.__name__ for b in blocks)}, head {head}, {shape}"
     return write_plan(directory, model(blocks, head), shape), text
