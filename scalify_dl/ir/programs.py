@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import cache
 from types import FrameType
 
 from scalify_dl.errors import InputError
@@ -383,13 +384,23 @@ class Program:
 def _caller() -> list[Frame]:
     """The line outside of this module that asked for the op."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and os.path.abspath(frame.f_code.co_filename) == _HERE:
+    while frame is not None and _absolute(frame.f_code.co_filename) == _HERE:
         frame = frame.f_back
     if frame is None:
         return []
-    path = os.path.abspath(frame.f_code.co_filename)
-    inside = os.path.relpath(path)
-    return [Frame(path if inside.startswith("..") else inside, frame.f_lineno, frame.f_code.co_name)]
+    path = _absolute(frame.f_code.co_filename)
+    return [Frame(_seen_from(os.getcwd(), path), frame.f_lineno, frame.f_code.co_name)]
+
+
+@cache
+def _absolute(path: str) -> str:
+    return os.path.abspath(path)
+
+
+@cache
+def _seen_from(here: str, path: str) -> str:
+    inside = os.path.relpath(path, here)
+    return path if inside.startswith("..") else inside
 
 
 def _names(axes: Axes) -> list[str]:
