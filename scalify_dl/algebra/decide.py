@@ -28,12 +28,14 @@ from scalify_dl.oracle.trial import Trial, run_trial
 
 from .cells import Array, mapped
 from .complexes import Complex, is_complex
+from .diagnosis import first_difference
 from .extended import multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Undecided
 from .machine import MOST_ELEMENTS, SymbolicMachine
 from .numbers import MASK
 from .same import same
+from .text import element_name, written
 from .worth import met_somewhere
 
 ROUGHLY = 1e-6
@@ -67,6 +69,8 @@ class Decider:
     """Values that are derived to be numbers, never infinite or NaN: only these, and inputs, are cuts."""
     reasons: list[str] = field(default_factory=list)
     """Why pairs were not decided."""
+    differences: dict[tuple[str, str], str] = field(default_factory=dict)
+    """For pairs whose formulas are not known to be one, where they part."""
 
     def __post_init__(self) -> None:
         self.deadline = time.process_time() + self.seconds
@@ -110,6 +114,7 @@ class Decider:
                 self.reasons.append(str(error))
                 continue
             if answer is not None:
+                self.differences.pop((dist, base), None)
                 return answer
             self.reasons.append(f"the formulas of {self.program.name(dist)} differ")
         return None
@@ -171,6 +176,8 @@ class _Pair:
         self.base_part = self._slice(self.base_graph, base, wanted - {base})
         self.cuts = tuple(sorted(wanted))
         self.cells: dict[str, Array] = {}
+        self.difference: tuple[Any, Any] | None = None
+        """The last elements that were compared and have not one formula."""
 
     def _slice(self, graph: Graph, target: str, stops: Iterable[str]) -> Graph:
         """The ops that a value is made by, back to where the walk stops."""
@@ -241,19 +248,39 @@ class _Pair:
 
     def answer(self, layouts: Iterable[Layout]) -> Answer | None:
         """The layout in which the output is the baseline's; None where it is in none of these."""
-        machine = SymbolicMachine(self.program, _no_random, basis=self.basis)
+        values = [[r for op in part.ops for r in op.results] for part in (self.dist_part, self.base_part)]
+        machine = SymbolicMachine(self.program, _no_random, basis=self.basis, keep=frozenset().union(*values))
         inputs = {t: self.held(shard) for t, shard in self.shards.items()}
-        found = machine.run([self.dist_part], inputs)[self.dist]
+        found = {**inputs, **machine.run([self.dist_part], inputs)}
         base_inputs = {t: {0: self.unknowns(t)} for t in self.base_part.inputs}
-        base = machine.run([self.base_part], base_inputs)[self.base][0]
+        base = {**base_inputs, **machine.run([self.base_part], base_inputs)}
         for layout in layouts:
-            if self._fits(base, found, layout):
+            if self._fits(base[self.base][0], found[self.dist], layout):
                 if not met_somewhere(self.basis):
                     raise Undecided("no inputs were found that meet all that the steps need")
                 needs = sorted({(machine.where[need], need.what) for need in self.basis.needs})
                 given = tuple(t for t in self.base_part.inputs if t in self.base_graph.inputs)
                 return Answer(self.dist, self.base, str(layout), self.cuts, given, tuple(needs))
+        self._diagnose(found, base, values)
         return None
+
+    def _diagnose(self, found: Mapping[str, Any], base: Mapping[str, Any], values: list[list[str]]) -> None:
+        """Notes the first values of both sides that agree when run and have not one formula."""
+        ours, theirs = ([t for t in part if t in kept] for part, kept in zip(values, (found, base), strict=True))
+
+        def fits(t: str, b: str, layout: Layout) -> bool:
+            return self._fits(base[b][0], found[t], layout)
+
+        parted = first_difference(self.program, ours, [*self.base_part.inputs, *theirs], fits, ROUGHLY)
+        if parted is None or self.difference is None:
+            return
+        t, b, _ = parted
+        names = element_name(lambda t: self.program.tensors[t].shape, self.program.name)
+        left, right = (written(self.basis, cell, names) for cell in self.difference)
+        self.decider.differences[self.dist, self.base] = (
+            f"`{self.program.name(t)}` should be the baseline's `{self.program.name(b)}`, and no law is known by which"
+            f" {left} is {right}"
+        )
 
     def _fits(self, base: Array, found: Mapping[int, Array], layout: Layout) -> bool:
         if pending_kind(layout) is not None or layout.gaps(base.shape) is not None:
@@ -275,6 +302,7 @@ class _Pair:
             for ours, theirs in zip(part.reshape(-1), found[rank].reshape(-1), strict=True):
                 wanted = ours if layout.scale == 1 else multiply(ours, scale)
                 if not same(self.basis, theirs, wanted):
+                    self.difference = theirs, wanted
                     return False
         return True
 

@@ -20,11 +20,11 @@ WORDS = {
 Row = tuple[Any, ...]
 
 
-def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list[Row], list[Row]]:
-    """Rows of `proved_equal` and of `assumed_equality` for outputs that are not proved."""
+def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list[Row], list[Row], list[str]]:
+    """Rows of `proved_equal` and of `assumed_equality` for outputs that are not proved; where formulas part."""
     wanted = {row[:2] for row in rows("output_verdict") if row[2] != "PROVED"}
     if not wanted:
-        return [], []
+        return [], [], []
     from scalify_dl.algebra.decide import decider  # imported where something is left to decide
     from scalify_dl.oracle.dtypes import is_float
 
@@ -52,4 +52,4 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
             divides = kinds.get(op) in ("divide", "power") and (op, 1) in operands
             tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))
             needs[tensor or op, WORDS[what], what] = None
-    return proved, list(needs)
+    return proved, list(needs), list(decide.differences.values())

@@ -144,7 +144,8 @@ def _rounds(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
     yield from _solved(analysis, solver)
     try:
         with until(analysis.deadline):
-            proved, needs = equalities(analysis.facts, analysis.rows)
+            proved, needs, parted = equalities(analysis.facts, analysis.rows)
+            analysis.notes += parted
     except OutOfTime:
         analysis.notes.append("no time was left (--timeout) to compare what is written differently by its formulas")
         return

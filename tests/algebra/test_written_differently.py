@@ -269,3 +269,21 @@ def test_a_value_in_a_loop_is_no_unknown() -> None:
     program = load_program(pair.tables())
     inside = Shard(program.top("dist")[0].outputs[0], (), "of a loop", (), program.shards[0].layout)
     assert "of a loop" not in {s.base for found in Decider(program, [inside]).by_dist.values() for s in found}
+
+
+def test_where_no_law_is_known_both_formulas_are_shown() -> None:
+    """The first value that is the baseline's when run and not by a law, not what is made of it."""
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((2,))
+    g = pair.base
+    squares = [g.emit("multiply", [y, y]) for y in (g.emit("sine", [x]), g.emit("cosine", [x]))]
+    one = g.emit("add", squares)
+    pair.outputs(
+        g.emit("exponential", [g.emit("add", [one, x])]),
+        pair.dist.emit("exponential", [pair.dist.emit("add", [dx, pair.dist.splat(1.0, "f32", (2,))])]),
+    )
+    analysis = analysed(pair)
+    assert {row[2] for row in analysis.rows("output_verdict")} == {"UNKNOWN"}
+    (note,) = [note for note in analysis.notes if "no law is known" in note]
+    assert "sine(" in note
+    assert "exp" not in note
