@@ -41,6 +41,12 @@ class Program:
         have in common is there once."""
         self._shared = {}
 
+    def take_back(self, count: int) -> None:
+        """Forgets all ops but the first so many, whose values nothing else has."""
+        del self.graph.ops[count:]
+        if self._shared is not None:
+            self._shared = {}
+
     def op(
         self,
         kind: str,

@@ -31,6 +31,8 @@ def asked(call: Call, gradients: Sequence[Tensor]) -> Tensors:
 
 @backward("multiref")
 def multiref(call: Call) -> Tensors:
+    if len({tuple(x.shape) for x in call.operands}) != 1:
+        raise IllTyped(f"a sum of {' and '.join(str(list(x.shape)) for x in call.operands) or 'nothing'}")
     return [reduce(call.program.add, call.operands)]
 
 

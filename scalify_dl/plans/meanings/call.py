@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Protocol
 
+from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.programs import Program
 from scalify_dl.registry import registering
@@ -134,10 +135,13 @@ def meaning(call: Call) -> list[Tensor]:
     found = declared.results if declared else (BACKWARD if call.backward else FORWARD).get(call.kind)
     if found is None:
         raise NoMeaning(f"no meaning of `{'BW.' if call.backward else ''}{call.kind}`")
+    start = len(call.program.graph.ops)
     try:
         results = list(found(call))
-    except (IndexError, ValueError) as error:
-        raise NoMeaning(f"{call.kind} of {len(call.operands)} operands ({error})") from None
+    except (ArithmeticError, IndexError, InputError, TypeError, ValueError) as error:
+        call.program.take_back(start)
+        text = error.message if isinstance(error, InputError) else error
+        raise NoMeaning(f"{call.kind} of {len(call.operands)} operands ({text})") from None
     if len(results) != len(call.types):
         raise NoMeaning(f"{call.kind} makes {len(results)} values, {len(call.types)} are declared")
     out = []
