@@ -1,4 +1,4 @@
-"""Kinds with any operands, attributes and constants: a meaning, none, or an op that cannot run; never something else."""
+"""Kinds with any operands, attributes and constants: a meaning, none, or an op that cannot run."""
 
 from __future__ import annotations
 
