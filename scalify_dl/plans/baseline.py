@@ -35,11 +35,18 @@ def baseline(side: Side, program: Program, file: Path) -> Baseline:
     values: dict[str, Tensor] = {}
 
     rows = _rows(side)
+    named: dict[str, str] = {}
 
     def given(tensor: str) -> Tensor:
         full = side.full(tensor)
         if full.loss and full.gradient:
             return program.full(1, side.part(tensor).shape, dtype(full.dtype))
+        own = side.part(tensor).full
+        if named.setdefault(full.name, own) != own:
+            raise side.tables.error(
+                "full", list(side.fulls).index(own), f"another tensor is called `{full.name}`, too",
+                expected="names by which weights and batches are told apart",
+            )  # fmt: skip
         if full.name not in out.inputs:
             out.inputs[full.name] = program.input(full.name, full.shape, dtype(full.dtype), range=rows.get(tensor))
         return out.inputs[full.name]

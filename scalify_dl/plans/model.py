@@ -197,6 +197,8 @@ def read_side(tables: Tables) -> Side:
         for tid in (gradient, weight):
             if tid not in parts:
                 raise tables.error("grad_of", n, f"no row of `sub_slice` has tid {tid}")
+        if side.weight_of.get(gradient, weight) != weight:
+            raise tables.error("grad_of", n, f"tid {gradient} is the gradient of {side.weight_of[gradient]} as well")
         side.weight_of[gradient] = weight
     tables.close()
     return side
@@ -212,6 +214,8 @@ def _world(tables: Tables) -> dict[str, int]:
         if key not in world:
             raise InputError(f"no row says `{key}`", file=tables.file("world"), expected="a number")
     for n, (_, key, value) in enumerate(tables["world"]):
+        if world[key] != value:
+            raise tables.error("world", n, f"`{key}` is {value} here and {world[key]} elsewhere")
         if value < 1:
             raise tables.error("world", n, f"`{key}` is {value}", expected="a number from 1")
         if key == "written_mb" and value not in (1, world["num_mb"]):
@@ -260,6 +264,8 @@ def _fulls(tables: Tables) -> dict[str, Full]:
             sizes = tuple(map(int, shape.split("x"))) if shape not in ("", "()") else ()
         except ValueError:
             raise tables.error("full", n, f"`{shape}` is no shape", expected="sizes such as 16x64") from None
+        if full in fulls:
+            raise tables.error("full", n, f"tensor {full} of the model a second time")
         fulls[full] = Full(name, dtype, sizes, gradient == 1, parameter == 1, loss == 1)
     return fulls
 

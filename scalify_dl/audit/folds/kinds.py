@@ -28,6 +28,8 @@ def computed(op: Op, x: list[Array], shapes: Sequence[Shape], targets: Sequence[
     table = BACKWARD if op.backward else FORWARD
     if op.kind not in table or op.attributes.get("alpha", "1") != "1":
         raise Unknown(f"{'BW.' if op.backward else ''}{op.kind}")
+    if not op.backward and op.kind in _OF_ONE and len(x) != 1:
+        raise Unknown(f"{op.kind} of {len(x)} operands")
     found = table[op.kind](op, x)
     if len(shapes) == len(found):
         return found
@@ -144,6 +146,11 @@ def _whole_sum(x: Array) -> Array:
     return np.asarray(x.sum())
 
 
+_OF_ONE = frozenset(
+    """silu sigmoid sum multiref pow rsqrt mean softmax transpose unsqueeze expand view reshape identity contiguous float
+    to div""".split()  # noqa: SIM905
+)
+"""Forward kinds of one operand."""
 Kind = Callable[[Op, list[Array]], list[Array]]
 FORWARD: dict[str, Kind] = {
     "linear": lambda op, x: [x[0] @ x[1].T],
