@@ -147,8 +147,8 @@ def _whole_sum(x: Array) -> Array:
 
 
 _OF_ONE = frozenset(
-    """silu sigmoid sum multiref pow rsqrt mean softmax transpose unsqueeze expand view reshape identity contiguous float
-    to div""".split()  # noqa: SIM905
+    """silu sigmoid sum multiref pow rsqrt mean softmax transpose unsqueeze expand view reshape identity contiguous
+    float to div""".split()  # noqa: SIM905
 )
 """Forward kinds of one operand."""
 Kind = Callable[[Op, list[Array]], list[Array]]
