@@ -62,7 +62,7 @@ def as_object(result: Result) -> dict[str, Any]:
 def _print(result: Result, show_baseline: bool, show_types: bool) -> None:
     words = {
         Verdict.PROVED: "well placed",
-        Verdict.REFUTED: "it is wrong whatever its baseline is",
+        Verdict.REFUTED: "not well placed",
         Verdict.UNKNOWN: "not decided",
     }
     print(f"{result.verdict.value}: {words[result.verdict]}; {result.proved} of {result.ops} computing ops lifted and"

@@ -47,7 +47,10 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         return [undone]
     want = placed_alike(lifter, op, firm)
     if odd:
-        want = placed_by_rank(lifter, op, want, firm, odd)
+        spread_out = placed_by_rank(lifter, op, want, firm, odd)
+        if spread_out is not want:
+            want = spread_out
+            lifter.out.one_way.add(op.result)
     helds: list[Held] = []
     for tensor in op.operands:
         have = lifter.out.held.get(tensor)

@@ -92,6 +92,7 @@ def judged(
     rows["placed"] = [(d,) for d in placed]
     asked = [(ids[end.port.tensor], ids[end.held.base]) for end in open_ends if end.held is not None]
     rows["differs"] = [(d,) for d in run.different(asked)]
+    rows["one_way"] = [(ids[t],) for t in lifted.one_way]
     rows["guess"] = [(ids[port.tensor],) for port in start.guessed if port.tensor in used]
     program = _rules().fresh()
     for relation, facts in rows.items():

@@ -89,6 +89,8 @@ class Lifted:
     mixed: dict[Tensor, Held | None] = field(default_factory=dict)
     """Values of the rank and of an input together, which are nothing of one device's by themselves; with the integers
     that they are made of, moved as they were (`masked`)."""
+    one_way: set[Tensor] = field(default_factory=set)
+    """Values that were read in one of several ways: numbers of the ranks as blocks of one device's."""
     reads: dict[Tensor, Held] = field(default_factory=dict)
     """Reads of blocks of a table before they are masked; and the parts of a sum that they are once they are."""
     fixed: set[Tensor] = field(default_factory=set)

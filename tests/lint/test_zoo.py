@@ -12,16 +12,18 @@ from scalify_dl.pairing.builder import Pair
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations
 
-from . import programs_data, programs_joint, programs_tensor
-from .zoo import RIGHT, WRONG
+from . import programs_data, programs_joint, programs_merged, programs_tensor
+from .zoo import MERGED, RIGHT, WRONG
 
-MADE = programs_data, programs_joint, programs_tensor
+MADE = programs_data, programs_joint, programs_merged, programs_tensor
 """Importing them enters their programs."""
 NOT_YET: dict[str, str] = {}
 """Right programs of which lint does not know that they are well placed, and why."""
 ACCEPTED: dict[str, str] = {}
 """Wrong programs that lint accepts: they compute something of one device, which is not what was meant."""
 UNDECIDED = {
+    "labels_compared_with_a_split_vocabulary": "numbers of the ranks may be read in more than one way",
+    "logarithms_of_a_split_softmax_with_another_reader": "logarithms of parts may be put together behind",
     "sort_of_blocks": "what ranks sort for themselves may be merged behind",
     "fused_query_key_value": "a cut inside of a weight's part may have a meaning, which is not looked for",
     "gathered_in_front_and_left_there": "an op along a dim of gathered blocks has a meaning, if another one",
@@ -46,6 +48,12 @@ def compared(name: str, right: bool) -> Search:
 @pytest.mark.parametrize("name", sorted(RIGHT))
 def test_a_right_program_is_right(name: str) -> None:
     assert compared(name, True).status == "agrees"
+
+
+@pytest.mark.parametrize("name", sorted(MERGED))
+def test_a_program_that_puts_right_what_ranks_do_for_themselves_is_not_refuted(name: str) -> None:
+    assert find_counterexample(load_program(MERGED[name](True).facts().tables), localise=False).status == "agrees"
+    assert linted(MERGED[name](True)).verdict is not Verdict.REFUTED
 
 
 @pytest.mark.parametrize("name", sorted(WRONG))

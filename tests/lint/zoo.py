@@ -12,9 +12,13 @@ from scalify_dl.pairing.builder import Distributed, Pair
 Make = Callable[[bool], Pair]
 RIGHT: dict[str, Make] = {}
 WRONG: dict[str, Make] = {}
+MERGED: dict[str, Make] = {}
+"""Right programs in which ranks do something for themselves and put it right behind."""
 
 
-def program(mesh: str, *, right: bool = True, wrong: bool = True) -> Callable[[Callable[[Pair, bool], None]], None]:
+def program(
+    mesh: str, *, right: bool = True, wrong: bool = True, into: dict[str, Make] = RIGHT
+) -> Callable[[Callable[[Pair, bool], None]], None]:
     """Enters a program, which is told whether to be right: with its wrong twin, or one of them alone."""
 
     def enter(build: Callable[[Pair, bool], None]) -> None:
@@ -24,7 +28,7 @@ def program(mesh: str, *, right: bool = True, wrong: bool = True) -> Callable[[C
             return pair
 
         if right:
-            RIGHT[build.__name__] = make
+            into[build.__name__] = make
         if wrong:
             WRONG[build.__name__] = make
 
