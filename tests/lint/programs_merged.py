@@ -1,5 +1,5 @@
-"""Right programs in which ranks first do something for themselves and put it right behind: whatever lint says of them, it
-is not that they are wrong."""
+"""Right programs in which ranks first do something for themselves and put it right behind: whatever lint says of
+them, it is not that they are wrong."""
 
 from __future__ import annotations
 
