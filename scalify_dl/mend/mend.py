@@ -25,7 +25,7 @@ from scalify_dl.pysouffle import EvaluationError
 from .draft import apply
 from .propose import Proposal, Proposals, cone, propose
 
-SECONDS = 20.0
+SECONDS = 40.0
 """CPU time for trying edits; runs of the rules on what agrees come on top."""
 ROUNDS = 6
 TRIED = 24
@@ -78,6 +78,8 @@ class _State:
     facts: Facts
     search: Search
     tried: list[Tried]
+    proved: int = 0
+    """How many outputs the rules prove, where that was asked for."""
 
     @property
     def wrong(self) -> list[Output]:
@@ -114,13 +116,13 @@ def mend(
     }  # fmt: skip
     proposals = first
     for number in range(ROUNDS):
-        ways = _round(state, proposals.proposals, deadline, progress, f"trying edits, round {number + 1}")
-        if not ways:
+        what = f"trying edits, round {number + 1}"
+        best = _round(state, proposals.proposals, deadline, options, progress, what)
+        if best is None:
             break
-        if not ways[0].wrong:
-            state, found.proved = _proved(ways, options, progress)
+        state, found.proved = best, best.proved
+        if not state.wrong:
             break
-        state = ways[0]
         if state.search.readings is None or time.process_time() > deadline:
             break
         proposals = propose(state.facts, state.search.readings, state.wrong)
@@ -131,9 +133,9 @@ def mend(
 
 
 def _round(
-    state: _State, proposals: Iterable[Proposal], deadline: float, progress: Progress, what: str
-) -> list[_State]:
-    """Ways to make more right than now: all that mend everything, else the best."""
+    state: _State, proposals: Iterable[Proposal], deadline: float, options: Options, progress: Progress, what: str
+) -> _State | None:
+    """The best way to make more right than now: of those that mend all, the one of which the rules prove most."""
     complete: list[_State] = []
     best, least = None, state.score()
     outputs = {dist for dist, _ in state.wrong}
@@ -157,24 +159,20 @@ def _round(
         after = _State(facts, search, [])
         after.tried = [*state.tried, Tried(proposal, len(after.wrong))]
         if not after.wrong:
+            progress(f"{what}: proving the program with edit {number + 1}")
+            after.proved = _proved(after.facts, options)
             complete.append(after)
+            if after.proved == len(after.facts["expect"]):
+                break
         elif not complete and after.score() < least:
             best, least = after, after.score()
-    return complete or ([best] if best else [])
+    return max(complete, key=lambda way: way.proved, default=best)
 
 
-def _proved(ways: list[_State], options: Options, progress: Progress) -> tuple[_State, int]:
-    """The way of which the rules prove most outputs, and how many."""
-    best, most = ways[0], -1
-    for number, way in enumerate(ways):
-        progress(f"proving the program with edits, {number + 1} of {len(ways)}")
-        try:
-            analysis = analyse(way.facts, replace(options, timeout=min(options.timeout or 60.0, 60.0)))
-        except (InputError, EvaluationError):
-            continue
-        count = sum(row[2] == "PROVED" for row in analysis.rows("output_verdict")) if not analysis.stopped else 0
-        if count > most:
-            best, most = way, count
-        if count == len(way.facts["expect"]):
-            break
-    return best, max(most, 0)
+def _proved(facts: Facts, options: Options) -> int:
+    """How many outputs the rules prove."""
+    try:
+        analysis = analyse(facts, replace(options, timeout=min(options.timeout or 60.0, 60.0)))
+    except (InputError, EvaluationError):
+        return 0
+    return 0 if analysis.stopped else sum(row[2] == "PROVED" for row in analysis.rows("output_verdict"))

@@ -12,7 +12,6 @@ from functools import cache
 from itertools import combinations
 
 from scalify_dl.facts import Facts
-from scalify_dl.ir.vocabulary import GROUPED
 from scalify_dl.oracle.readings import Readings
 from scalify_dl.prove.pipeline import fact_relations
 from scalify_dl.prove.verdict import Frame
@@ -23,8 +22,8 @@ from .draft import Edit
 
 MAIN = "mend.dl"
 ORDER = (
-    "again", "before", "axis", "reducer", "every rank", "constant", "attributes", "operand", "unreduced", "factor",
-    "enters", "direction", "order", "block", "turned",
+    "again", "gathered", "origin", "before", "axis", "reducer", "every rank", "constant", "attributes",
+    "operand", "unreduced", "scaled", "factor", "enters", "direction", "order", "block", "other block", "turned",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 VAGUE = ("operand", "parts")
@@ -89,6 +88,7 @@ def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) 
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
     seen, lost = [], []
+    reals = {tensor for tensor, _, dtype, _ in facts["tensor"] if dtype.startswith(("f", "bf", "c"))}
     for tensor in cone(facts, [dist for dist, _ in wrong]):
         found = readings.of(tensor)
         seen += [
@@ -96,7 +96,7 @@ def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) 
             for r in found
             if r.scale == 1 or tensor in readings.varying  # a constant is no multiple of another one
         ]
-        if readings.lost(tensor):
+        if readings.lost(tensor) and tensor in reals:  # a rank's own offsets and masks are nothing of the baseline's
             lost.append((tensor,))
     mesh = [(axis, size) for axis, size in readings.program.mesh.items() if size > 1]
     named = []
@@ -106,8 +106,7 @@ def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) 
             for _, extent in some:
                 size *= extent
             named += [(",".join(a for a, _ in some), axis, size) for axis, _ in some]
-    collectives = {op for op, _, kind in facts["op"] if kind in GROUPED}
-    lines = [(op, line) for op, line in _lines(facts, collectives).items() if line != op]
+    lines = [(op, line) for op, line in _lines(facts, {row[0] for row in facts["op"]}).items() if line != op]
     for relation, rows in (
         ("seen", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named), ("written_at", lines),
     ):  # fmt: skip
@@ -139,7 +138,7 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
     lines = _lines(facts, {edit.cause for edit in edits})
     bundles: dict[tuple[object, ...], dict[tuple[object, ...], Edit]] = defaultdict(dict)
     for edit in edits:
-        how = edit.how.split(";")[0] if edit.verb in ("reduce", "reduce for", "regroup", "reducer") else ""
+        how = edit.how.split(";")[0] if edit.verb in ("reduce", "reduce for", "regroup", "reducer", "own block") else ""
         key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
         bundles[key if edit.why != "before" else (edit.why, lines[edit.cause])].setdefault(
             (edit.verb, edit.target, edit.how if edit.verb == "reduce for" else ""), edit

@@ -181,6 +181,27 @@ def default_layouts(
                 yield layout
 
 
+def interleaved(layout: Layout, local_shape: Sequence[int]) -> Iterator[Layout]:
+    """The layouts that a default one becomes where cut dims are merged with dims around them: local elements are in
+    several equal blocks. Example: rows of [batch, seq/2] as one dim are `batch` blocks of seq/2 rows."""
+    cuts = [(axis, e) for axis, entries in layout.axes for e in entries if isinstance(e, Digit)]
+    for chosen, digit in cuts:
+        local = local_shape[digit.dim]
+        if digit.stride != local:
+            continue
+        for block in range(1, local):
+            if local % block == 0:
+                dims = [list(entries) for entries in layout.dims]
+                blocks = Digit(digit.dim, block * digit.size, local // block)
+                dims[digit.dim] = [blocks, Digit(digit.dim, 1, block)]
+                moved = Digit(digit.dim, block, digit.size)
+                axes = [
+                    (axis, [moved if (axis, e) == (chosen, digit) else e for e in entries])
+                    for axis, entries in layout.axes
+                ]
+                yield Layout.of(dims, axes)
+
+
 Cut = dict[str, list[int]]
 """Each mesh axis as positions, major to minor: whole, or its prime factors in some order."""
 

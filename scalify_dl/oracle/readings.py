@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from itertools import combinations, islice, product
+from itertools import chain, combinations, islice, product
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,16 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout, Pending
 
-from .compare import check, default_layouts
+from .compare import check, default_layouts, interleaved
+from .meaning import COLLECTIVES
 from .program import Shard
 from .trial import Trial
 
 Array = np.ndarray[Any, Any]
 MATCH = 1e-9
 """Relative difference up to which numbers are taken for equal."""
+_PLACING = {*COLLECTIVES, "slice", "dynamic-slice", "gather", "concatenate"}
+"""Kinds of ops that put elements where they belong: what they make is in contiguous blocks, or it is elsewhere."""
 _POWERS = (0, 1, -1, 2, -2)
 _LAYOUTS = 64
 """So many placements of one value are compared."""
@@ -101,6 +104,12 @@ class Readings:
         self._layouts: dict[tuple[tuple[int, ...], tuple[int, ...]], list[Layout]] = {}
 
     @cached_property
+    def _merging(self) -> set[str]:
+        """Distributed tensors whose dims may be merged ones, of which a cut dim is a part."""
+        ops = [op for graph in self.program.top("dist") for op in graph.ops]
+        return {t for op in ops if op.kind not in _PLACING for t in op.results}
+
+    @cached_property
     def varying(self) -> set[str]:
         """Distributed tensors that depend on inputs or on random draws: what constants make has no reading."""
         found: set[str] = set()
@@ -142,13 +151,13 @@ class Readings:
         return self._lost[tensor]
 
     def _found(self, tensor: str, value: Mapping[int, Array]) -> list[Reading]:
-        found = self._as_sum(value, ()) or list(dict.fromkeys(self._confirmed(tensor, value)))
+        found = self._as_sum(tensor, value, ()) or list(dict.fromkeys(self._confirmed(tensor, value)))
         if found or tensor not in self.varying:
             return found
         axes = [axis for axis, size in self.program.mesh.items() if size > 1]
         if next(iter(value.values())).dtype.kind == "f":
             for count in range(1, len(axes) + 1):
-                found = [r for summed in combinations(axes, count) for r in self._as_sum(value, summed)]
+                found = [r for summed in combinations(axes, count) for r in self._as_sum(tensor, value, summed)]
                 if found:
                     return found
         return []
@@ -163,12 +172,12 @@ class Readings:
             try:
                 if check(base, (), value, (), row.layout, self.program.coords, MATCH) is None:
                     axes = tuple(a for a, es in row.layout.axes if any(isinstance(e, Pending) for e in es))
-                    placed = bool(axes) or self._placed(base, value, row.layout.scale) is not False
+                    placed = bool(axes) or self._placed(tensor, base, value, row.layout.scale) is not False
                     yield Reading(row.base, row.layout.scale, axes, placed)
             except (ValueError, IndexError, InputError):
                 continue
 
-    def _as_sum(self, value: Mapping[int, Array], axes: tuple[str, ...]) -> list[Reading]:
+    def _as_sum(self, tensor: str, value: Mapping[int, Array], axes: tuple[str, ...]) -> list[Reading]:
         """Baseline values that the sum over these axes is, up to a scale."""
         coords = self.program.coords
         groups: dict[tuple[int, ...], list[int]] = {}
@@ -179,7 +188,7 @@ class Readings:
                 for ranks in groups.values()}  # fmt: skip
         whole = {rank: sums[ranks[0]] for ranks in groups.values() for rank in ranks}
         found = [(base, scale, placed) for base, scale in self._alike(sums.values())
-                 if (placed := self._placed(self.trial.baseline[base], whole, scale))
+                 if (placed := self._placed(tensor, self.trial.baseline[base], whole, scale))
                  or _same_numbers(self.trial.baseline[base], whole.values(), scale)]  # fmt: skip
         stands = {placed for _, _, placed in found}
         if None in stands and False in stands and True not in stands:  # what could be compared is elsewhere
@@ -208,13 +217,14 @@ class Readings:
             self._layouts[base, local] = list(islice(default_layouts(base, local, self.program.mesh), _LAYOUTS))
         return self._layouts[base, local]
 
-    def _placed(self, base: Array, value: Mapping[int, Array], scale: Fraction) -> bool | None:
-        """Whether elements stand where some default placement has them; None where shapes are none of a placement's."""
-        local = next(iter(value.values()))
-        compared = False
-        for layout in self._placements(base.shape, local.shape):
-            compared = True
-            scaled = value if scale == 1 else {r: x / float(scale) for r, x in value.items()}
+    def _placed(self, tensor: str, base: Array, value: Mapping[int, Array], scale: Fraction) -> bool | None:
+        """Whether elements stand where some default placement has them, dims merged perhaps; None where shapes are none
+        of a placement's."""
+        local = next(iter(value.values())).shape
+        scaled = value if scale == 1 else {r: x / float(scale) for r, x in value.items()}
+        plain = self._placements(base.shape, local)
+        merged = (m for layout in plain for m in interleaved(layout, local)) if tensor in self._merging else ()
+        for layout in chain(plain, islice(merged, _LAYOUTS)):
             if check(base, (), scaled, (), layout, self.program.coords, MATCH) is None:
                 return True
-        return False if compared else None
+        return False if plain else None

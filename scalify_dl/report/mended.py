@@ -5,6 +5,8 @@ What the rules could not prove and an execution found right is no cause of a wro
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import replace
 
 from scalify_dl.mend.mend import Mending
@@ -53,7 +55,9 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         texts = mending.faults.get(op, [])
         telling = [text for why, text in texts if why in kinds] or [text for _, text in texts]
         if telling:
-            cause = replace(cause, found=tuple(named(telling, view)), expected=() if proposal else cause.expected)
+            cause = replace(
+                cause, found=tuple(_folded(named(telling, view))), expected=() if proposal else cause.expected
+            )
         if proposal:
             others = proposal.causes[1:]
             cause = replace(
@@ -63,6 +67,16 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
                 cause = replace(cause, found=(*cause.found, f"likewise {_listed(others, view)}"))
         out.append(cause)
     return out
+
+
+_FACTOR = re.compile(r"a factor \S+ enters here")
+
+
+def _folded(texts: Iterable[str]) -> list[str]:
+    """Of all the values that a factor reaches, the first is enough."""
+    texts = list(texts)
+    factors = [text for text in texts if _FACTOR.match(text)]
+    return [text for text in texts if text not in factors[1:]]
 
 
 def _listed(ops: list[str], view: View) -> str:

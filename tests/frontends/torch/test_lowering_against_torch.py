@@ -211,6 +211,12 @@ CASES: list[Case] = [
         lambda g, q, k, v, m: aten._scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, *aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, attn_mask=m), 0.0, False, attn_mask=m),
         lambda: [real(2, 3, 5, 4), real(2, 3, 5, 4), real(2, 3, 6, 4), real(2, 3, 6, 4), real(2, 1, 5, 6)],
     ),
+    case("flash_shared_keys", lambda q, k, v: aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, True), lambda: [real(2, 6, 5, 4), real(2, 2, 5, 4), real(2, 2, 5, 4)]),
+    case(
+        "flash_shared_keys_backward",
+        lambda g, q, k, v: aten._scaled_dot_product_flash_attention_for_cpu_backward(g, q, k, v, *aten._scaled_dot_product_flash_attention_for_cpu(q, k, v), 0.0, False),
+        lambda: [real(2, 6, 5, 4), real(2, 6, 5, 4), real(2, 2, 7, 4), real(2, 2, 7, 4)],
+    ),
 ]  # fmt: skip
 
 

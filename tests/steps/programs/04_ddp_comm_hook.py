@@ -31,7 +31,7 @@ def average(group, bucket):
 
 
 def add(group, bucket):
-    work = dist.all_reduce(bucket.buffer(), group=group, async_op=True)
+    work = dist.all_reduce(bucket.buffer(), group=group, async_op=True)  # BUG wrong1
     return work.get_future().then(lambda done: done.value()[0])  # BUG wrong1
 
 

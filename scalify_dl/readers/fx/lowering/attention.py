@@ -25,6 +25,24 @@ def _bias(c: Context, mask: Tensor | None, q: Tensor, k: Tensor) -> list[Tensor]
     return [c.broadcast(c.convert(mask, q.dtype), shape)]
 
 
+def _repeated(c: Context, x: Tensor, q: Tensor) -> Tensor:
+    """Keys or values with as many heads as there are queries: each is shared by neighbouring query heads."""
+    if len(q.shape) < 4 or len(x.shape) != len(q.shape) or x.shape[-3] == q.shape[-3]:
+        return x
+    if not x.shape[-3] or q.shape[-3] % x.shape[-3]:
+        raise InputError(f"{q.shape[-3]} query heads over {x.shape[-3]} key heads")
+    return repeat_interleave(c, x, q.shape[-3] // x.shape[-3], len(x.shape) - 3)
+
+
+def _added_up(c: Context, grad: Tensor, x: Tensor) -> Tensor:
+    """The gradient of keys or values: those of the query heads that share them."""
+    if grad.shape == x.shape:
+        return grad
+    heads = x.shape[-3]
+    shape = (*x.shape[:-3], heads, grad.shape[-3] // heads, *x.shape[-2:])
+    return c.reduce(c.reshape(grad, shape), (len(x.shape) - 2,), "sum")
+
+
 def _symbols(q: Tensor, scale: float | None) -> dict[str, list[str]]:
     return {"scale": [repr(float(scale) if scale is not None else 1 / sqrt(q.shape[-1]))]}
 
@@ -43,9 +61,7 @@ def forward(
     if dropout_p:
         raise Unsupported("attention with dropout inside")
     if k.shape[:-2] != q.shape[:-2] or v.shape[:-2] != q.shape[:-2]:
-        if len(q.shape) > 3 and q.shape[-3] != k.shape[-3]:
-            raise Unsupported("attention with fewer key heads than query heads, not expanded")
-        lead = q.shape[:-2]
+        k, v, lead = _repeated(c, k, q), _repeated(c, v, q), q.shape[:-2]
         k, v = c.broadcast(k, (*lead, *k.shape[-2:])), c.broadcast(v, (*lead, *v.shape[-2:]))
     operands = [q, k, v, *_bias(c, mask, q, k)]
     types = ((q.dtype, (*q.shape[:-1], v.shape[-1])), ("f64" if q.dtype == "f64" else "f32", q.shape[:-1]))
@@ -65,13 +81,15 @@ def backward(
     """(dq, dk, dv); `saved` is q, k, v, out, logsumexp"""
     if dropout_p:
         raise Unsupported("attention with dropout inside")
-    q, k, v = saved[:3]
+    q, *shared = saved[:3]
+    k, v = (_repeated(c, x, q) for x in shared)
     if any(x.shape[:-2] != q.shape[:-2] for x in (k, v)):
-        raise Unsupported("attention backward with fewer key heads than query heads")
-    operands = [grad, *saved, *_bias(c, mask, q, k)]
+        raise Unsupported("attention backward whose keys are broadcast")
+    operands = [grad, q, k, v, *saved[3:], *_bias(c, mask, q, k)]
     types = [(x.dtype, x.shape) for x in (q, k, v)]
     op = c.op("attention-backward", operands, types, {"causal": [int(is_causal)]}, _symbols(q, scale))
-    return op.results[0], op.results[1], op.results[2]
+    dk, dv = (_added_up(c, g, x) for g, x in zip(op.results[1:3], shared, strict=True))
+    return op.results[0], dk, dv
 
 
 def _nothing() -> Tensor:
@@ -83,11 +101,8 @@ def sdpa(
     c: Context, q: Tensor, k: Tensor, v: Tensor, attn_mask: Tensor | None = None, dropout_p: float = 0.0,
     is_causal: bool = False, *, scale: float | None = None, enable_gqa: bool = False,
 ) -> Tensor:  # fmt: skip
-    if enable_gqa and q.shape[-3] != k.shape[-3]:
-        if q.shape[-3] % k.shape[-3]:
-            raise InputError(f"{q.shape[-3]} query heads over {k.shape[-3]} key heads")
-        count = q.shape[-3] // k.shape[-3]
-        k, v = (repeat_interleave(c, x, count, len(x.shape) - 3) for x in (k, v))
+    if enable_gqa:
+        k, v = _repeated(c, k, q), _repeated(c, v, q)
     return forward(c, q, k, v, attn_mask, dropout_p, is_causal, scale)[0]
 
 
