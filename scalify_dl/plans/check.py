@@ -21,6 +21,8 @@ from .world import World
 
 MAIN = "plans.dl"
 Row = tuple[object, ...]
+ORDERED = frozenset({"AllGatherPrim", "ReduceScatterPrim", "AllToAllPrim"})
+"""Collectives for which the order of members decides who gets what."""
 
 
 @dataclass
@@ -168,7 +170,7 @@ def _communication(rows: dict[str, list[Row]], plan: Side, world: World) -> None
             elif op.kind == "ChunkPrim" and op.group is not None and op.rank in op.members:
                 rows["chunk"].append((op.id, op.group[2], op.members.index(op.rank), len(op.members)))
             elif op.group is not None and op.members and op.kind not in LOCAL and op.kind != BROADCAST:
-                name = f"{op.kind} {op.members}"
+                name = f"{op.kind} {op.members if op.kind in ORDERED else sorted(op.members)}"
                 rows["call"].append((op.id, name, calls[name], op.group[2]))
                 calls[name] += 1
             for channel, source, target in _messages(op):
@@ -187,7 +189,7 @@ def _reducer(rows: dict[str, list[Row]], op: Op, world: World) -> None:
     rows["reaches"] += [(op.id, stage) for stage in {place[1] for place in places if place is not None}]
     if reached - sharing:
         rows["beyond"].append((op.id, min(reached - sharing)))
-    rows["call"].append((op.id, f"reducer of {name} {op.members}", 0, -1))
+    rows["call"].append((op.id, f"reducer of {name} {sorted(op.members)}", 0, -1))
 
 
 def _messages(op: Op) -> Iterator[tuple[str, int, int]]:

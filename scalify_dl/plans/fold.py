@@ -16,6 +16,7 @@ from scalify_dl.ir.graph import Frame, Tensor
 from scalify_dl.pairing.builder import Pair
 
 from .baseline import Baseline, baseline
+from .check import ORDERED
 from .columns import Columns, Home
 from .given import Given, NotFolded
 from .lowering import lower, name_ops
@@ -301,7 +302,8 @@ class Fold:
                 if other not in slot.ops or other not in units:
                     raise NotFolded(f"rank {rank} calls it otherwise", op.id)
                 members.append(other)
-            group = tuple(map(self.world.virtual, members))
+            listed = map(self.world.virtual, members)
+            group = tuple(listed if op.kind in ORDERED else sorted(listed))
             if group not in found:
                 if taken & set(group):
                     raise NotFolded("groups that overlap", op.id)

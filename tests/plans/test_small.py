@@ -176,3 +176,10 @@ def test_a_broadcast_loss_is_a_message_to_every_member(tmp_path: Path, listed: b
             tables.tables["p_coll_member"] += [[op, "0", source], [op, "1", target]]
     report = verified(tables.write(tmp_path / "broadcast"))
     assert (report.verdict, report.findings) == (Verdict.PROVED, [])
+
+
+def test_in_which_order_a_rank_lists_the_members_of_a_sum_does_not_matter(tmp_path: Path) -> None:
+    tables = Edited(write_small(tmp_path / "right"))
+    for op in tables.ops(rank=0, kind="reducer") + tables.ops(rank=1, cid=5):
+        tables.members(op, [int(row[2]) for row in tables.of("p_coll_member", op)][::-1])
+    assert verified(tables.write(tmp_path / "turned")).verdict is Verdict.PROVED

@@ -17,7 +17,7 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.oracle.inputs import baseline_inputs
-from scalify_dl.plans.model import Side, read_side
+from scalify_dl.plans.model import LOADER, Side, read_side
 from scalify_dl.plans.prepare import Prepared, prepare
 from scalify_dl.plans.tables import Tables
 from scalify_dl.plans.verdict import report_on
@@ -103,9 +103,10 @@ def draw(base: Side, seed: int = 0) -> dict[str, Array]:
     rng = np.random.default_rng(seed)
     out: dict[str, Array] = {}
     tables = [base.full(op.reads[1]).shape[0] for op in base.ops.values() if op.kind == "embedding" and op.reads[1:]]
+    loaded = {tensor for op in base.ops.values() if op.kind == LOADER for tensor in op.makes}
     for tensor, value in base.values.items():
         full = base.full(tensor)
-        if value.given and full.name not in out:
+        if (value.given or tensor in loaded) and full.name not in out:
             if full.dtype.startswith("int"):
                 out[full.name] = rng.integers(0, min(tables, default=4), full.shape)
             elif full.dtype.startswith("complex"):
