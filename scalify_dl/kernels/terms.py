@@ -286,7 +286,7 @@ class Terms:
     def _unbounded(self, family: str, dtype: str, a: Array, b: Array) -> Array:
         """The end of a type's range is as good as an infinity beside a value that lies within the range."""
         sign = -1 if family == "maximum" else 1
-        end = self.number(Fraction(sign * largest(dtype)))
+        end = self.number(constant(sign * largest(dtype), dtype))
         found = (a == end) & (self.codes[b] != 0)
         if not found.any():
             return a

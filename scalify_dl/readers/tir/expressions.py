@@ -226,8 +226,10 @@ class Reader:
 
     def region(self, node: ast.AST) -> Region:
         """A buffer, a box of one or a view as a box; of one element (indices alone), a box of extent 1."""
-        found = self.value(node)
         line = getattr(node, "lineno", 0)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "region":
+            return self._printed_region(node)
+        found = self.value(node)
         if isinstance(found, Buffer):
             zero = tuple(Number(0, "int") for _ in found.shape)
             return Region(found, zero, found.shape, (False,) * len(found.shape), line)
@@ -236,6 +238,14 @@ class Reader:
         if isinstance(found, Load):
             return Region(found.buffer, found.indices, (1,) * len(found.indices), (True,) * len(found.indices), line)
         self.fail(node, f"`{ast.unparse(node)[:60]}` is no buffer or part of one")
+
+    def _printed_region(self, node: ast.Call) -> Region:
+        """`T.region(x[i, j], access, 32, 16)`: where it starts, and how long its last dims are."""
+        first = self.value(node.args[0])
+        extents = tuple(self.whole(a, "an extent") for a in node.args[2:])
+        if not isinstance(first, Load) or len(extents) != len(first.indices):
+            self.fail(node, f"`{ast.unparse(node)[:60]}` is not understood")
+        return Region(first.buffer, first.indices, extents, (False,) * len(extents), node.lineno)
 
     def index(self, node: ast.AST, value: Any) -> Expr:
         """A value as an index."""

@@ -11,7 +11,8 @@ from typing import Any
 from scalify_dl.errors import InputError
 
 from .expressions import Names, Open, View
-from .statements import Statements, keywords, language_call
+from .memories import keywords, language_call
+from .statements import Statements
 from .syntax import Buffer, Kernel
 from .tiles import Macro
 from .types import dtype_of

@@ -10,7 +10,24 @@ from typing import TYPE_CHECKING, Any
 from scalify_dl.registry import registering
 
 from .expressions import Names, View
-from .syntax import Apply, Buffer, Copy, Fill, Gemm, Load, Number, Reduce, Region, Scan, Statement, Store
+from .syntax import (
+    Apply,
+    Block,
+    Buffer,
+    Copy,
+    Fill,
+    Gemm,
+    If,
+    Launch,
+    Load,
+    Loop,
+    Number,
+    Reduce,
+    Region,
+    Scan,
+    Statement,
+    Store,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from .statements import Statements
@@ -52,6 +69,7 @@ def flag(reader: Statements, given: dict[str, ast.expr], name: str, default: boo
     if name not in given:
         return default
     value = reader.value(given[name])
+    value = value.value if isinstance(value, Number) else value
     return bool(value) if isinstance(value, (bool, int)) else reader.fail(given[name], f"`{name}` is not known")
 
 
@@ -104,7 +122,10 @@ def _fill(reader: Statements, node: ast.Call) -> list[Statement]:
 
 @tile("gemm", "gemm_v1", "gemm_v2", "wgmma_gemm")
 def _gemm(reader: Statements, node: ast.Call) -> list[Statement]:
-    given = arguments(reader, node, "A", "B", "C", "transpose_A", "transpose_B", "policy", "clear_accum")
+    names = ["A", "B", "C", "transpose_A", "transpose_B", "policy", "clear_accum"]
+    if len(node.args) > len(names):  # as it is printed: sizes, and how it is done
+        names[5:] = ["M", "N", "K", "policy", "clear_accum", "s", "t", "u", "v", "w", "x", "y", "z"]
+    given = arguments(reader, node, *names)
     a, b, c = (reader.region(given[name]) for name in ("A", "B", "C"))
     ta, tb = flag(reader, given, "transpose_A", False), flag(reader, given, "transpose_B", False)
     shapes = [_matrix(reader, node, region) for region in (a, b, c)]
@@ -145,6 +166,44 @@ for _name, _reducer in {
     "reduce_absmax": "abs-max",
 }.items():  # fmt: skip
     TILES[_name] = _reduction(_reducer)
+
+
+@tile("reduce")
+def _reduce(reader: Statements, node: ast.Call) -> list[Statement]:
+    """As it is printed: the reducer is an argument."""
+    name = reader.value(node.args[2]) if len(node.args) == 5 else ""
+    reducer = {"sum": "sum", "max": "max", "min": "min", "abssum": "abs-sum", "absmax": "abs-max"}.get(name)
+    if reducer is None:
+        reader.fail(node, f"`{ast.unparse(node)[:60]}` is not understood")
+    keywords = [ast.keyword("dim", node.args[3]), ast.keyword("clear", node.args[4])]
+    return _reduction(reducer)(reader, ast.copy_location(ast.Call(node.func, node.args[:2], keywords), node))
+
+
+def launched(made: list[Statement]) -> list[Statement]:
+    """Blocks of a launch around tile statements, as a grid; those around plain statements as they are."""
+    if len(made) != 1 or not isinstance(made[0], Loop):
+        return made
+    loop = made[0]
+    if len(loop.body) == 1 and isinstance(loop.body[0], Launch):
+        inner = loop.body[0]
+        return [Launch((loop.var, *inner.vars), (loop.extent, *inner.extents), inner.body, loop.line)]
+    return [Launch((loop.var,), (loop.extent,), loop.body, loop.line)] if _tiled(loop.body) else made
+
+
+def _tiled(body: list[Statement]) -> bool:
+    for statement in body:
+        match statement:
+            case Copy() | Fill() | Gemm() | Reduce() | Scan():
+                return True
+            case Loop(body=inner) | Block(body=inner):
+                if _tiled(inner):
+                    return True
+            case If(then=yes, otherwise=no):
+                if _tiled(yes) or _tiled(no):
+                    return True
+            case _:
+                pass
+    return False
 
 
 @tile("cumsum")
