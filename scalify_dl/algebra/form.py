@@ -127,7 +127,7 @@ def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomia
             merged[number] = exponent - whole
             if not merged[number]:
                 del merged[number]
-        elif kind == "maximum" and exponent >= 2 and in_absolute(data) is not None:
+        elif exponent >= 2 and _has_square(kind, data):
             whole = 2 * (exponent // 2).__floor__()
             out.append((number, whole))
             merged[number] = exponent - whole
@@ -141,6 +141,13 @@ def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomia
             if leaves.setdefault(leaf, number) != number:
                 return 0, (), []
     return factor, tuple(sorted(merged.items())), out
+
+
+def _has_square(kind: str, data: Hashable) -> bool:
+    """Whether the square of an element is something simpler: of |x|, and of sines."""
+    if kind == "function":
+        return data[0] == "sine"  # type: ignore[index, no-any-return]
+    return kind == "maximum" and in_absolute(data) is not None
 
 
 def in_absolute(meets: Hashable) -> Form | None:
@@ -247,8 +254,11 @@ class Form:
         return self._limited(terms) + rest
 
     def field_power(self, number: int, exponent: int) -> Form:
-        """A whole power of the sum that a `power` element is made of, or an even one of x where the element is |x|."""
+        """A whole power of the sum that a `power` element is made of, or an even one of |x| or a sine."""
         kind, data = self.field.elements[number][:2]
+        if kind == "function":  # sin² = 1 − cos²
+            cosine = self.field.of(self.field.element("function", ("cosine", data[1])))  # type: ignore[index]
+            return (self.field.one - cosine * cosine).whole_power(exponent // 2)
         base = in_absolute(data) if kind == "maximum" else data
         assert isinstance(base, Form)
         return base.whole_power(exponent)

@@ -127,6 +127,7 @@ def best(x: Any) -> Any:
     return jnp.take_along_axis(x, jnp.argmax(x, -1)[:, None], 1)[:, 0]
 
 
+SHOWN = jnp.tril(jnp.ones((3, 3), bool))
 X, XY = [(2, 3)], [(2, 3), (2, 3)]
 QKV = [(2, 4), (6, 4), (6, 3)]
 EXPERTS = [(3, 2), (2, 2), (2, 2, 2)]
@@ -201,6 +202,23 @@ PAIRS: dict[str, tuple[Function, Function, Function, dict[str, Any]]] = {
     "any": (
         lambda x: jnp.any(x > 0, -1), lambda x: (x > 0).astype(jnp.float32).sum(-1) > 0,
         lambda x: x.max(-1) >= 0, {"args": X},
+    ),
+    "masks that are large numbers": (
+        lambda x: softmax(jnp.where(SHOWN, x, -jnp.inf)), lambda x: softmax(jnp.where(SHOWN, x, -1e30)),
+        lambda x: softmax(jnp.where(SHOWN, x, -1.0)), {"args": [(3, 3)]},
+    ),
+    "a row that is masked altogether": (
+        lambda x: jnp.ones((2, 3)) / 3, lambda x: softmax(jnp.where(jnp.zeros((2, 3), bool), x, -1e30)),
+        lambda x: softmax(x + -1e30), {"args": X},
+    ),
+    "rotation by complex numbers": (
+        lambda a, b, t: a * jnp.cos(t) - b * jnp.sin(t),
+        lambda a, b, t: jnp.real(lax.complex(a, b) * jnp.exp(1j * t)),
+        lambda a, b, t: jnp.real(lax.complex(a, b) * jnp.exp(-1j * t)), {"args": [(3,), (3,), (3,)]},
+    ),
+    "powers of two": (
+        softmax, lambda x: softmax(jnp.log2(jnp.exp2(x * 1.4426950408889634)) * 0.6931471805599453),
+        lambda x: softmax(jnp.log2(jnp.exp2(x * 1.4426))), {"args": X},
     ),
     "root of a square": (abs, lambda x: jnp.sqrt(x * x), lambda x: x, {"args": X}),
     "fractions in fractions": (

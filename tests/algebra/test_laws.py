@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from scalify_dl.algebra import elementwise, extended, laws, order, truths
-from scalify_dl.algebra.extended import Masked, infinite, masked
+from scalify_dl.algebra.extended import Masked, finite, infinite, masked
 from scalify_dl.algebra.finite import Leaf, as_form, indicator, leaf_table
 from scalify_dl.algebra.form import Field, Form, Undecided
 from scalify_dl.algebra.numbers import literal, pi
@@ -236,6 +236,16 @@ def test_what_can_never_be_so_is_no_condition(basis: Field) -> None:
     assert met_somewhere(basis)
     laws.logarithm(-x)
     assert not met_somewhere(basis)
+
+
+def test_the_squares_of_sine_and_cosine_add_up_to_one(basis: Field) -> None:
+    x, y = unknowns(basis, 2)
+    sine, cosine = (finite(elementwise.UNARY[kind](x - y), kind) for kind in ("sine", "cosine"))
+    turned = finite(elementwise.UNARY["sine"](y - x), "sine")
+    assert sine * sine + cosine * cosine == basis.one
+    assert sine * turned == cosine * cosine - basis.one
+    assert sine * cosine != basis.one
+    assert same(basis, sine.whole_power(3) + sine * cosine * cosine, sine)
 
 
 def test_powers_without_end_are_not_computed(basis: Field) -> None:

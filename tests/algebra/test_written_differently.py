@@ -275,13 +275,14 @@ def test_where_no_law_is_known_both_formulas_are_shown() -> None:
     """The first value that is the baseline's when run and not by a law, not what is made of it."""
     pair = Pair({"tp": 1})
     x, dx = pair.input((2,))
-    g = pair.base
-    squares = [g.emit("multiply", [y, y]) for y in (g.emit("sine", [x]), g.emit("cosine", [x]))]
-    one = g.emit("add", squares)
-    pair.outputs(
-        g.emit("exponential", [g.emit("add", [one, x])]),
-        pair.dist.emit("exponential", [pair.dist.emit("add", [dx, pair.dist.splat(1.0, "f32", (2,))])]),
-    )
+    made = []
+    for g, y in ((pair.base, x), (pair.dist, dx)):
+        if g is pair.base:
+            double = g.emit("sine", [g.emit("add", [y, y])])
+        else:
+            double = scaled(g, g.emit("multiply", [g.emit("sine", [y]), g.emit("cosine", [y])]), 2.0)
+        made.append(g.emit("exponential", [g.emit("add", [double, y])]))
+    pair.outputs(*made)
     analysis = analysed(pair)
     assert {row[2] for row in analysis.rows("output_verdict")} == {"UNKNOWN"}
     (note,) = [note for note in analysis.notes if "no law is known" in note]
