@@ -33,6 +33,10 @@ Place = str | tuple[str, int, int]
 """A buffer of the rank, or half-open bytes of it."""
 
 
+def _places(buffer: Place | Sequence[Place]) -> Sequence[Place]:
+    return [buffer] if isinstance(buffer, str) or (isinstance(buffer, tuple) and isinstance(buffer[0], str)) else buffer  # type: ignore
+
+
 class Builder:
     """A schedule under construction."""
 
@@ -79,6 +83,8 @@ class Rank:
         self.handles: dict[str, int] = {}
         self.issued = 0
         self.ended = False
+        self.at: tuple[str, int] | None = None
+        """File and line of what comes next, where it is not the caller's."""
 
     def compute(
         self, name: str, *, reads: Iterable[Place] = (), writes: Iterable[Place] = (), adds: Iterable[Place] = (),
@@ -97,18 +103,20 @@ class Rank:
                 self.schedule.add("holds_memory", e, unit, delta)
         return e
 
-    def send(self, to: int, buffer: Place, *, handle: str | None = None, stream: str | None = "", tag: str = "",
-             name: str = "", **carries: str) -> int:  # fmt: skip
-        """Sends a buffer; `stream=None` blocks the host. `carries`: payload, shape, dtype."""
-        e = self._message("send", to, name or f"send to {to}", stream, tag, carries)
-        self._touch("reads", e, buffer)
+    def send(self, to: int, buffer: Place | Sequence[Place], *, handle: str | None = None, stream: str | None = "",
+             tag: str = "", name: str = "", after: Iterable[str | int] = (), **carries: str) -> int:  # fmt: skip
+        """Sends a buffer, or several as one; `stream=None` blocks the host. `carries`: payload, shape, dtype."""
+        e = self._message("send", to, name or f"send to {to}", stream, tag, carries, after)
+        for place in _places(buffer):
+            self._touch("reads", e, place)
         return self._handle(handle, e)
 
-    def recv(self, source: int, buffer: Place, *, handle: str | None = None, stream: str | None = "", tag: str = "",
-             name: str = "", **carries: str) -> int:  # fmt: skip
-        """Receives into a buffer."""
-        e = self._message("recv", source, name or f"receive from {source}", stream, tag, carries)
-        self._touch("writes", e, buffer)
+    def recv(self, source: int, buffer: Place | Sequence[Place], *, handle: str | None = None, stream: str | None = "",
+             tag: str = "", name: str = "", after: Iterable[str | int] = (), **carries: str) -> int:  # fmt: skip
+        """Receives into a buffer, or several."""
+        e = self._message("recv", source, name or f"receive from {source}", stream, tag, carries, after)
+        for place in _places(buffer):
+            self._touch("writes", e, place)
         return self._handle(handle, e)
 
     def collective(self, kind: str, group: str, *, reads: Iterable[Place] = (), writes: Iterable[Place] = (),
@@ -171,9 +179,11 @@ class Rank:
             self.waiting.append((e, wanted, dict(self.handles)))
         return e
 
-    def _message(self, table: str, peer: int, name: str, stream: str | None, tag: str, carries: dict[str, str]) -> int:
+    def _message(self, table: str, peer: int, name: str, stream: str | None, tag: str, carries: dict[str, str],
+                 after: Iterable[str | int]) -> int:  # fmt: skip
         sends = table == "send"
-        e = self._event(Named(name, table, *self._line()), f"messages with {peer}" if stream == "" else stream)
+        e = self._event(Named(name, table, *self._line()), f"messages with {peer}" if stream == "" else stream,
+                        after)  # fmt: skip
         ends = (tag, self.number, peer) if sends else (tag, peer, self.number)
         channels = self.builder.channels
         if ends not in channels:
@@ -201,7 +211,9 @@ class Rank:
         return self.buffers[name], lo, hi
 
     def _line(self) -> tuple[None, str, int]:
-        """Where the program that builds this is."""
+        """Where the program that builds this is, unless it says another place."""
+        if self.at is not None:
+            return None, *self.at
         frame = sys._getframe(1)
         while frame.f_back is not None and frame.f_code.co_filename == __file__:
             frame = frame.f_back

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from scalify_dl.errors import InputError
 
+from .marks import looks_like_run
 from .tables import Named, Schedule
 
 VERSIONS = ("1.", "2.")
@@ -45,7 +46,7 @@ def read_dump(path: Path, data: bytes) -> dict[str, Any] | None:
             raise error.located(path) from None
         except Exception as error:
             raise InputError(f"not a whole pickle: {error}", file=path, expected=EXPECTED) from None
-    elif data.lstrip()[:1] == b"{":
+    elif data.lstrip()[:1] == b"{" and not looks_like_run(data[:200].decode(errors="replace")):
         try:
             found = json.loads(data)
         except (ValueError, RecursionError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 ASSIGNMENT = "BufferAssignment:"
+_RUN = re.compile(r'\s*\{\s*"format":\s*"scalify-dl run"')
 _FX = re.compile(r"^\s*class\s[^\n]*Module[\s\S]*?^\s*def forward\(", re.MULTILINE)
 
 
@@ -27,6 +28,11 @@ def looks_like_assignment(text: str) -> bool:
 def looks_like_fx(text: str) -> bool:
     """Is there a module with a `forward`?"""
     return _FX.search(text, 0, 1_000_000) is not None
+
+
+def looks_like_run(text: str) -> bool:
+    """Does the format of recorded runs come first?"""
+    return _RUN.match(text[:200]) is not None
 
 
 def looks_like_msccl(text: str) -> bool:

@@ -8,16 +8,17 @@ from pathlib import Path
 from scalify_dl.errors import InputError
 
 from .flight_recorder import read_dump, read_dumps
-from .marks import looks_like_assignment, looks_like_fx, looks_like_hlo, looks_like_msccl
+from .marks import looks_like_assignment, looks_like_fx, looks_like_hlo, looks_like_msccl, looks_like_run
 from .pipeline import STREAMS, lower
 from .pipeline_csv import looks_like_orders, read_orders
+from .recorded import read_runs
 from .tables import Schedule
 
 LARGEST = 1 << 30
 """Bytes of a file."""
 KINDS = (
-    "torch's pipeline CSV, Flight Recorder dumps of all ranks, an XML file of MSCCL, scheduled HLO, FX graphs, or a "
-    "directory of plan tables"
+    "torch's pipeline CSV, Flight Recorder dumps or recorded runs of all ranks, an XML file of MSCCL, scheduled HLO, "
+    "FX graphs, or a directory of plan tables"
 )
 
 
@@ -40,6 +41,10 @@ def read_schedule(
         from .msccl_xml import read_msccl
 
         return read_msccl(paths[0], texts[0])
+    if any(looks_like_run(text) for text in texts):
+        if odd := [p for p, t in zip(paths, texts, strict=True) if not looks_like_run(t)]:
+            raise InputError("no recorded run, but others are", file=odd[0], expected="a run of every rank")
+        return read_runs(paths, texts, streams)
     if any(looks_like_hlo(text) for text in texts):
         from .hlo.ranks import read_hlo
 
