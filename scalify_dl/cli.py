@@ -192,6 +192,28 @@ def init(
 
 
 @_command()
+def propose(
+    kind: Annotated[str, Argument("KIND", help="relations, meaning, lemma or explain.")],
+    inputs: Annotated[list[Path], Argument("FACTS|BASE DIST...", help="Facts, or a pair with --mesh.")],
+    mesh: Annotated[str | None, Option("--mesh", help="Mesh axes and sizes of a pair.")] = None,
+    op: Annotated[str | None, Option("--op", metavar="KIND", help="Whose meaning: custom:my_op.")] = None,
+    source: Annotated[Path | None, Option("--source", metavar="F", help="Source of the kernel, for a meaning.")] = None,
+    reply: Annotated[list[Path] | None, Option("--reply", metavar="F", help="Answers without an endpoint.")] = None,
+    dry_run: Annotated[bool, Option("--dry-run", help="Print what would be asked.")] = False,
+    rounds: Annotated[int, Option("--rounds", least=1, help="How often to ask at most.")] = 3,
+    seconds: Annotated[float, Option("--seconds", check=_above_zero, help="CPU seconds to try rules for.")] = 30.0,
+    out: Annotated[Path | None, Option("-o", metavar="F", help="Write the draft that passed here.")] = None,
+) -> int:
+    """Draft relations, a meaning, a lemma or an explanation by a language model; what does not pass is not shown."""
+    from scalify_dl.commands import propose as command
+
+    return command.propose(
+        kind, inputs, mesh=mesh, op=op, source=source, replies=reply or [], dry_run=dry_run, rounds=rounds,
+        seconds=seconds, out=out,
+    )  # fmt: skip
+
+
+@_command()
 def schema(
     name: Annotated[str, Argument("NAME", help="relations, or proposal.")] = "relations",
 ) -> None:

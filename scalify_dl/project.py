@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ _SHARED: dict[str, tuple[type, ...]] = {
 _PAIR: dict[str, tuple[type, ...]] = {
     "base": (str,), "dist": (str, list), "mesh": (str, dict), "relate": (str,), "sizes": (str, list), "expect": (str,),
     "facts": (str,), **_SHARED,
+}  # fmt: skip
+_PROPOSE: dict[str, tuple[type, ...]] = {
+    "url": (str,), "model": (str,), "key_env": (str,), "timeout": (int, float), "max_tokens": (int,),
 }  # fmt: skip
 VERDICTS = ("PROVED", "REFUTED", "UNKNOWN")
 
@@ -60,6 +63,8 @@ class Project:
 
     file: Path
     pairs: Mapping[str, Pair]
+    propose: Mapping[str, Any] = field(default_factory=dict)
+    """Where `dlverify propose` asks."""
 
     def pair(self, name: str) -> Pair:
         """A pair by name; InputError with those that there are."""
@@ -94,12 +99,13 @@ def load(file: Path) -> Project:
         raise InputError(f"not TOML: {text}", file=file, line=at[0], column=at[1]) from None
     if file.name == "pyproject.toml":
         content = content.get("tool", {}).get("dlverify", {})
-    shared = _checked(content, {**_SHARED, "pairs": (dict,)}, file, "")
+    shared = _checked(content, {**_SHARED, "pairs": (dict,), "propose": (dict,)}, file, "")
     listed = shared.pop("pairs", {})
+    endpoint = _checked(shared.pop("propose", {}), _PROPOSE, file, "propose")
     pairs = {
         name: _pair(name, _checked(said, _PAIR, file, f"pairs.{name}"), shared, file) for name, said in listed.items()
     }
-    return Project(file, pairs)
+    return Project(file, pairs, endpoint)
 
 
 def _checked(said: Any, allowed: Mapping[str, tuple[type, ...]], file: Path, where: str) -> dict[str, Any]:

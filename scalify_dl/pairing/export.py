@@ -69,6 +69,10 @@ def export(
     with paused():
         base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes)
         facts = tables(base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None)
+        if relations.why != "given":
+            for table in ("shard", "range", "assume"):
+                rows = facts.tables[table]
+                rows[:] = [(*row[:-1], relations.why) if row[-1] == "given" else row for row in rows]
         if origins is not None:
             origins += map(Origin.of, dist_graphs)
         if mesh.size > 1 and _same_text(Path(base), files):

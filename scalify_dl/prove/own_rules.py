@@ -17,6 +17,8 @@ from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import Program, rules_dir
 
 OPEN = "open_to_users"
+PROPOSED = "// proposed"
+"""Begins a file of rules that nobody has reviewed; its assumption says so."""
 DEMAND = "want"
 """Begins the names of relations that only ask."""
 _HINT = "docs/adding_an_op.md lists the relations that such a file may have rules for"
@@ -129,4 +131,6 @@ def _takes_away(text: str) -> bool:
 
 def rules_assumed(files: Iterable[Path]) -> list[tuple[str, str, str]]:
     """The assumption that each of these files is, and each that they include: (file name, text, "rules")."""
-    return own_rules(read_own(files, rules_dir()), rules_dir())
+    files = read_own(files, rules_dir())
+    drafts = {file.name for file in files if file.read_text("utf-8").startswith(PROPOSED)}
+    return [(name, text, "proposed" if name in drafts else why) for name, text, why in own_rules(files, rules_dir())]

@@ -124,6 +124,8 @@ class Relations:
     reductions: tuple[ReductionRelation, ...] = ()
     ranges: tuple[RangeRelation, ...] = ()
     outputs: tuple[OutputRelation, ...] = ()
+    why: str = "given"
+    """`given`, or `proposed`: nobody has confirmed it."""
 
 
 def load_relations(path: str | Path) -> Relations:
@@ -201,9 +203,16 @@ class _Reader:
                 "reductions": self.reductions,
                 "ranges": self.ranges,
                 "outputs": self.outputs,
+                "why": self.why,
             },
         )
         return Relations(**found)
+
+    def why(self, node: yaml.Node) -> str:
+        text = self.text(node, "why")
+        if text not in ("given", "proposed"):
+            raise self.place(node).error(f"why: `{text}`", expected="given or proposed")
+        return text
 
     def inputs(self, node: yaml.Node) -> tuple[InputRelation, ...]:
         found = []

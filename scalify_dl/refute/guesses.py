@@ -22,7 +22,7 @@ from scalify_dl.prove.view import View
 if TYPE_CHECKING:
     from scalify_dl.oracle.program import Op, Program
 
-FROM_SHAPES = ("shape", "name")
+FROM_SHAPES = ("shape", "name", "proposed")
 """Where `why` of a `shard` row says so, nobody said how the input is split."""
 
 GROUPINGS = 16
