@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from scalify_dl.ir.graph import Graph
+from scalify_dl.ir.graph import Graph, Port
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.lint.judge import Result, lint_graph, load
+from scalify_dl.pairing.export import tables
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.read import read
 from scalify_dl.readers.relations import Relations, load_relations
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -69,3 +73,25 @@ def test_without_one_of_its_reductions_it_is_not(name: str, nth: int) -> None:
     result = judged(name, graph, mesh)
     assert result.verdict is Verdict.REFUTED, result.missing
     assert result.findings[0].source
+
+
+@pytest.mark.slow
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [
+        ("neuronx_tp2_layer1", "neuronx_llama/tp1_layer1.hlo"),
+        ("neuronx_tp4_layer1", "neuronx_llama/tp1_layer1.hlo"),
+        ("keras_forward", "keras_hub/llama_single_fwd.before_optimizations.hlo"),
+        ("keras_gradient", "keras_hub/llama_single_grad.before_optimizations.hlo"),
+    ],
+)
+def test_the_recovered_program_is_the_one_that_was_distributed(name: str, base: str) -> None:
+    """Without a baseline a program was recovered; with the real one at hand, the rules prove them equal."""
+    result = judged(name, *program(name))
+    recovered = result.baseline
+    recovered.outputs = [Port(end.held.base, end.port.path) for end in result.boundaries if end.held is not None]
+    facts = tables(read(DATA / base), [recovered], Mesh.parse("dp=1"))
+    rows = list(analyse(facts, Options()).rows("output_verdict"))
+    assert len(rows) == len(result.boundaries)
+    assert {row[2] for row in rows} == {"PROVED"}
