@@ -19,7 +19,7 @@ ZERO, ONE, UNDEFINED = 0, 1, 2
 """Nodes that are always there."""
 LOOKED_INTO: dict[str, tuple[str, ...]] = {"multiply": ("multiply",), "not": ("not",), "inverse": ("inverse",)}
 """Operands of which kinds laws of a kind look into, beside numbers."""
-ALWAYS = frozenset(["power", "convert", "gather"])
+ALWAYS = frozenset(["power", "gather"])
 """Kinds that are looked at one by one."""
 COMPARED: dict[str, Callable[[Any, Any], bool]] = {
     "LT": lambda a, b: a < b, "LE": lambda a, b: a <= b, "EQ": lambda a, b: a == b, "NE": lambda a, b: a != b,

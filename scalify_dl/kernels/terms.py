@@ -223,11 +223,16 @@ class Terms:
 
     def _plain(self, kind: str, code: int, nodes: Array) -> Array:
         """Operands that no law looks into."""
+        if kind in folding.ALWAYS:
+            return np.zeros(len(nodes), dtype=bool)
         codes = self.codes[nodes]
         special = codes <= 1
-        for other in (code, *(self.code(name) for name in folding.LOOKED_INTO.get(kind, ()))):
+        looked_into = [code, *(self.code(name) for name in folding.LOOKED_INTO.get(kind, ()))]
+        if kind == "convert":  # what is rounded already
+            looked_into += [2, *(at for at, name in enumerate(self.names) if name.startswith("round:"))]
+        for other in looked_into:
             special |= codes == other
-        return ~special if kind not in folding.ALWAYS else np.zeros(len(nodes), dtype=bool)
+        return np.asarray(~special)
 
     def node(self, code: int, args: tuple[int, ...], kind: str) -> int:
         """A node as it is, equal ones once."""
