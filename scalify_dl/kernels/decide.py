@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from scalify_dl.readers.tir.syntax import Buffer, Expr, Kernel
 from .bounds import index_bounds
 from .domain import Array, Domain, Undecided
 from .machine import Machine
-from .memory import Flaw
+from .memory import MOST_ELEMENTS, Flaw
 from .numbers import Numbers
 from .terms import Terms
 
@@ -88,6 +89,10 @@ def drawn(kernel: Kernel, spec: Spec | None, seed: int) -> dict[str, Array]:
 def judge(kernel: Kernel, spec: Spec | None, seconds: float = 60.0, *, reals: bool = False) -> Judgement:
     """The verdict."""
     found = Judgement(Verdict.UNKNOWN)
+    big = [b for b in kernel.arguments if prod(b.shape) > MOST_ELEMENTS]
+    if big:
+        found.reason = f"`{big[0].name}` has more than {MOST_ELEMENTS:,} elements: give smaller sizes"
+        return found
     try:
         _refute(kernel, spec, found, seconds)
         if found.verdict is not Verdict.REFUTED and spec is not None:

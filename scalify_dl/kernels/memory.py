@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from scalify_dl.readers.tir.syntax import Buffer
 
-from .domain import Array, Domain
+from .domain import Array, Domain, Undecided
 
 NOBODY = -1
+MOST_ELEMENTS = 1 << 25
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ class Memory:
     def __init__(self, buffer: Buffer, domain: Domain, lanes: tuple[int, ...], axes: tuple[int, ...]) -> None:
         self.buffer, self.lanes, self.axes = buffer, lanes, axes
         self.shape = (*lanes, *buffer.shape)
-        size = int(np.prod(self.shape, dtype=np.int64))
+        size = prod(self.shape)
+        if size > MOST_ELEMENTS:
+            raise Undecided(f"`{buffer.name}` has more than {MOST_ELEMENTS:,} elements", buffer.line)
         self.domain = domain
         self.held = np.full(size, domain.undefined, dtype=domain.dtype)
         self.written = np.zeros(size, dtype=bool)

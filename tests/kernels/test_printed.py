@@ -130,6 +130,7 @@ def test_a_program_of_torch_states_what_a_kernel_is(kernel: Run) -> None:
         ("C[v0, v1] =", "D[v0, v1] =", 42),
         ("v0, v1] = A[v0, v1]", "v0, v1] = A[v0]", 29),
         ("class Module:", "class Module", 6),
+        ("v0 = T.axis.spatial(10,", "v0, v2 = T.axis.remap('S', [i_0, i_0]) #", 26),
     ],
 )
 def test_what_is_not_understood_is_named_with_its_line(kernel: Run, old: str, new: str, line: int) -> None:

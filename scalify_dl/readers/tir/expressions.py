@@ -76,6 +76,8 @@ class Reader:
     def __init__(self, file: str) -> None:
         self.file = file
         self.names = Names()
+        self.line = 0
+        """Of the statement that is read."""
 
     def fail(self, node: ast.AST, message: str, expected: str | None = None, hint: str | None = None) -> NoReturn:
         """Bad input at a node."""

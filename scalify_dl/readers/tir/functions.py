@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,9 @@ def read_kernel(path: str | Path, sizes: Mapping[str, Any] | None = None, functi
         return reader.kernel(_chosen(found, function, path))
     except RecursionError:
         raise InputError("the text is nested too deep", file=path) from None
+    except (TypeError, ValueError, IndexError, KeyError, AttributeError, AssertionError) as error:
+        said = f"this is not written as kernels are: {error}"
+        raise InputError(said, file=path, line=reader.line, expected="TVMScript or TileLang") from None
 
 
 def _parsed(path: str | Path) -> ast.Module:
@@ -46,7 +50,9 @@ def _parsed(path: str | Path) -> ast.Module:
     if len(data) > MOST_BYTES:
         raise InputError(f"a kernel of more than {MOST_BYTES:,} bytes", file=path)
     try:
-        return ast.parse(data.decode("utf-8"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(data.decode("utf-8"))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 0) or 0
         said = getattr(error, "msg", str(error))

@@ -67,6 +67,7 @@ class Statements(Memories):
 
     def statement(self, node: ast.stmt) -> list[Statement]:
         """One statement; those that do nothing are none."""
+        self.line = node.lineno
         match node:
             case ast.Pass() | ast.Import() | ast.ImportFrom():
                 return []
