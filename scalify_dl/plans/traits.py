@@ -113,7 +113,8 @@ class Traits:
         if value.rank < 0:
             return "a message"
         if value.given:
-            return self._weight(tensor, self.plan.places[op.rank])
+            other = f" of micro-batch {value.mb - mb:+d}" if 0 <= value.mb != mb else ""
+            return self._weight(tensor, self.plan.places[op.rank]) + other
         maker = self.makers.get(tensor)
         if maker is None:
             return "nothing"
