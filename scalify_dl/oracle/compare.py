@@ -146,6 +146,23 @@ def check(
     return Mismatch(worst.rank, worst.index, worst.expected, worst.actual, max(bad_count / max(total, 1), worst.share))
 
 
+def stands(base: Array, value: PerRank, layout: Layout, coords: Coords, tolerance: float) -> bool:
+    """Whether `check` finds no mismatch, of whole values in a layout without pending positions and scale: ends at the
+    first rank that holds something else."""
+    finite = np.abs(base[np.isfinite(base)]) if base.dtype.kind in "fc" else np.zeros(0)
+    scale = float(finite.max()) if finite.size else 0.0
+    done = set()
+    for rank, actual in value.items():
+        key = (digit_coordinates(layout, coords[rank]), id(actual))
+        if key not in done:
+            done.add(key)
+            if actual.shape != layout.local_shape:
+                return False
+            if wrong(actual, local_part(base, layout, coords[rank]), tolerance, scale).any():
+                return False
+    return True
+
+
 def _unlike(parts: PerRank, layout: Layout, here: Coords, tolerance: float, extended: bool) -> Mismatch | None:
     """Ranks that hold the same part of a pending value, but differ."""
     first: dict[tuple[Any, ...], Array] = {}

@@ -19,7 +19,7 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout, Pending
 
-from .compare import check, default_layouts, interleaved
+from .compare import check, default_layouts, interleaved, stands
 from .meaning import COLLECTIVES
 from .program import Shard
 from .trial import Trial
@@ -225,6 +225,6 @@ class Readings:
         plain = self._placements(base.shape, local)
         merged = (m for layout in plain for m in interleaved(layout, local)) if tensor in self._merging else ()
         for layout in chain(plain, islice(merged, _LAYOUTS)):
-            if check(base, (), scaled, (), layout, self.program.coords, MATCH) is None:
+            if stands(base, scaled, layout, self.program.coords, MATCH):
                 return True
         return False if plain else None
