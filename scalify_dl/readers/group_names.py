@@ -57,7 +57,8 @@ class GroupNames:
 
 
 def _one(calls: list[_Call]) -> bool:
-    return len({call.group for call in calls}) == 1
+    """Whether at most one name is said; a group that a text holds as an object, or lists, has none."""
+    return len({call.group for call in calls} - {None}) <= 1
 
 
 def _collectives(graph: Graph) -> Iterator[Op]:

@@ -135,7 +135,7 @@ def test_collectives_in_order_are_accepted() -> None:
     assert len(programs) == 2
 
 
-def named(*names: str) -> Graph:
+def named(*names: str | None) -> Graph:
     """Two numbers, each summed over both ranks, by a group of that name."""
     g = Graph(f"rank {names}", file="rank.txt")
     for name in names:
@@ -151,6 +151,10 @@ def test_groups_of_the_same_members_are_told_apart_by_name(second: tuple[str, st
         merge([named("a", "b"), named(*second)])
 
 
-@pytest.mark.parametrize(("first", "second"), [(("a", "b"), ("a", "b")), (("a", "a"), ("b", "b"))])
-def test_ranks_may_call_their_only_group_what_they_like(first: tuple[str, str], second: tuple[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("first", "second"), [(("a", "b"), ("a", "b")), (("a", "a"), ("b", "b")), ((None, "a"), (None, "b"))]
+)
+def test_ranks_may_call_their_only_group_what_they_like(
+    first: tuple[str | None, ...], second: tuple[str | None, ...]
+) -> None:
     assert len(merge([named(*first), named(*second)])) == 1
