@@ -2,7 +2,7 @@
 
 A group of the same members under another name is another communicator: calls over one never meet calls over the other.
 Programs of ranks are compared by the members of groups, in the order of the calls, so that has to be the order by name,
-too. A rank that names the members in one way only may call them what it likes.
+too. Where all but one of the names are the same, the other one is the same group, whatever each rank calls it.
 """
 
 from __future__ import annotations
@@ -42,10 +42,11 @@ class GroupNames:
                     calls.setdefault(tuple(group), []).append(_Call(op.name, op.at, op.group_name))
         for members, ours in calls.items():
             file, theirs = self.called.setdefault(members, (str(graph.file), ours))
-            if _one(ours) and _one(theirs):
-                continue
+            known, said = ({call.group for call in calls} for calls in (theirs, ours))
+            both = known & said
+            sure = len(known - both) <= 1 and len(said - both) <= 1  # what only one of them says is one group
             for mine, other in zip(ours, theirs, strict=False):
-                if mine.group != other.group:
+                if mine.group != other.group and not (sure and mine.group not in both and other.group not in both):
                     raise InputError(
                         f"`{mine.name}` is over the group `{mine.group}` on rank {rank}, but the call that other ranks"
                         f" make there, `{other.name}` ({file}:{other.at[0]}), is over `{other.group}`; both names are"
@@ -54,11 +55,6 @@ class GroupNames:
                         expected="calls over groups of the same members in one order, by name, on all of them",
                         hint="groups of the same members are different communicators: use one, or the same names",
                     )  # fmt: skip
-
-
-def _one(calls: list[_Call]) -> bool:
-    """Whether at most one name is said; a group that a text holds as an object, or lists, has none."""
-    return len({call.group for call in calls} - {None}) <= 1
 
 
 def _collectives(graph: Graph) -> Iterator[Op]:

@@ -152,7 +152,8 @@ def test_groups_of_the_same_members_are_told_apart_by_name(second: tuple[str, st
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [(("a", "b"), ("a", "b")), (("a", "a"), ("b", "b")), ((None, "a"), (None, "b"))]
+    ("first", "second"),
+    [(("a", "b"), ("a", "b")), (("a", "a"), ("b", "b")), ((None, "a"), (None, "b")), (("g", "0"), ("g", "1"))],
 )
 def test_ranks_may_call_their_only_group_what_they_like(
     first: tuple[str | None, ...], second: tuple[str | None, ...]
