@@ -112,6 +112,7 @@ class Formulas:
         square = value * value
         ratio = square.limit_denominator(1024)
         if ratio and ratio.numerator < 4096 and abs(square / ratio - 1) < Fraction(1, 1 << 23):
+            self.stands_for[f"the constant {float(value)!r} stands for the root of {ratio}"] = None
             root = laws.constant_power(self.field, ratio, Fraction(1, 2))
             return root if value > 0 else -root
         return self.field.constant(value)
