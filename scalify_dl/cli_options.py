@@ -72,6 +72,10 @@ Size = Annotated[
     list[str] | None,
     Option("--size", metavar="INPUT:DIM=N", help="A size that the dumps leave open: tokens:0=8, or s77=8."),
 ]
+Kernel = Annotated[
+    list[str] | None,
+    Option("--kernel", metavar="OP=K.py[,as=NAME]", help="The kernel that an opaque call runs; it is proved, too."),
+]
 NoRefute = Annotated[bool, Option("--no-refute", help="Do not look for a counterexample.")]
 
 
@@ -111,17 +115,19 @@ def named_pair(
         str | None, Option("--mesh", help="Mesh axes and sizes, major first: dp=2,tp=4. Without: names of pairs.")
     ] = None,
     size: Size = None,
+    kernel: Kernel = None,
 ) -> Any:
     """A pair, or names of pairs."""
     from scalify_dl.families.capture import Capture
     from scalify_dl.readers.sizes import Sizes
 
-    return Capture(base, tuple(dist or ()), mesh or "", sizes=Sizes.parse(size or ()))
+    kernels = tuple(kernel or ())
+    return Capture(base, tuple(dist or ()), mesh or "", sizes=Sizes.parse(size or ()), kernels=kernels)
 
 
-def pair(base: Base, dist: Dist, mesh: Mesh, size: Size = None) -> Any:
+def pair(base: Base, dist: Dist, mesh: Mesh, size: Size = None, kernel: Kernel = None) -> Any:
     """A pair of programs."""
     from scalify_dl.families.capture import Capture
     from scalify_dl.readers.sizes import Sizes
 
-    return Capture(base, tuple(dist), mesh, sizes=Sizes.parse(size or ()))
+    return Capture(base, tuple(dist), mesh, sizes=Sizes.parse(size or ()), kernels=tuple(kernel or ()))

@@ -39,6 +39,7 @@ def verify(
     args: Sequence[Any] | None = None,
     relate: str | Path | None = None,
     sizes: Sequence[str] = (),
+    kernels: Sequence[str] = (),
     in_shardings: Any = None,
     out_shardings: Any = None,
     gradients: bool = False,
@@ -65,7 +66,8 @@ def verify(
       `in_shardings` and `out_shardings` the partitioner's program is verified. Or builders, as for
       `scalify_dl.capture.jax.capture_step`, with `mesh` a mapping.
 
-    `relate` is a relations file; `sizes` are those that dumps leave open (`"tokens:0=8"`); `rules`, `strict`, `accept`,
+    `relate` is a relations file; `sizes` are those that dumps leave open (`"tokens:0=8"`); `kernels` say which
+    kernels opaque calls run (`"mylib.gemm=gemm.py,as=matmul"`); `rules`, `strict`, `accept`,
     `timeout` (seconds), `max_memory` (MB) and `refute` are as on the command line; `keep` is a directory for the dumps
     of live programs. Raises InputError for what is no such pair.
     """
@@ -84,7 +86,7 @@ def verify(
     if all(hasattr(base, name) for name in ("base", "dist", "mesh")) and not callable(base):
         base, dist, mesh = base.base, base.dist, base.mesh
     if isinstance(base, str | Path):
-        return _dumps(base, dist, mesh, relate, options, sizes=sizes)
+        return _dumps(base, dist, mesh, relate, options, sizes=sizes, kernels=kernels)
     if not callable(base):
         raise InputError(
             f"`base` is a {type(base).__name__}",
@@ -93,7 +95,7 @@ def verify(
     from .live import captured
 
     with captured(base, dist, mesh, args, in_shardings, out_shardings, gradients, keep) as (files, axes, titles):
-        report = _dumps(files[0], files[1], axes, relate, options, titles)
+        report = _dumps(files[0], files[1], axes, relate, options, titles, kernels=kernels)
     where = f" (dumps in {keep})" if keep is not None else ""
     title = f"{_called_so(dist or base)} against {_called_so(base)} on mesh {axes}, live{where}"
     return Report(replace(report.found, title=title), report.analysis)
@@ -121,6 +123,7 @@ def _dumps(
     options: Options,
     called_alike: Callable[[Any, Sequence[Any]], None] | None = None,
     sizes: Sequence[str] = (),
+    kernels: Sequence[str] = (),
 ) -> Report:
     """`called_alike` says of two live functions what their dumps do not."""
     from scalify_dl.pairing.export import export
@@ -132,9 +135,9 @@ def _dumps(
     axes = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh_text(mesh))
     origins: list[Origin] = []
     if called_alike is None:
-        facts = export(base, files, axes, relate, Sizes.parse(sizes), origins)
+        facts = export(base, files, axes, relate, Sizes.parse(sizes), origins, kernels)
     else:
-        facts = _called(base, files, axes, relate, origins, called_alike)
+        facts = _called(base, files, axes, relate, origins, called_alike, kernels)
     timed = None
     if has_order(origins):
         from scalify_dl.schedule.programs import in_time
@@ -150,12 +153,13 @@ def _called(
     relate: str | Path | None,
     origins: list[Origin],
     called_alike: Callable[[Any, Sequence[Any]], None],
+    kernels: Sequence[str],
 ) -> Facts:
     from scalify_dl.pairing.export import tables
     from scalify_dl.pairing.read_pair import read_pair
     from scalify_dl.readers.relations import load_relations
 
-    graph, dists = read_pair(base, files, mesh)
+    graph, dists = read_pair(base, files, mesh, kernels=kernels)
     called_alike(graph, dists)
     origins += map(Origin.of, dists)
     return tables(graph, dists, mesh, load_relations(relate) if relate else None, joined=True)

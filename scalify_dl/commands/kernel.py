@@ -12,6 +12,7 @@ from typing import Any
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
 from scalify_dl.kernels.decide import judge
+from scalify_dl.kernels.inside import number
 from scalify_dl.kernels.report import as_object, render
 from scalify_dl.kernels.specs import spec_of
 from scalify_dl.readers.tir import read_kernel
@@ -55,14 +56,5 @@ def _sizes(given: Sequence[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name.isidentifier() or not value:
             raise InputError(f'--size "{text}"', expected="NAME=VALUE: n=64, dtype=float16, causal=True")
-        if value in ("True", "False"):
-            found[name] = value == "True"
-            continue
-        try:
-            found[name] = int(value)
-        except ValueError:
-            try:
-                found[name] = float(value)
-            except ValueError:
-                found[name] = value
+        found[name] = number(value)
     return found

@@ -20,6 +20,8 @@ class Capture:
     relate: Path | None = None
     facts: Path | None = None
     sizes: Sizes = field(default_factory=Sizes)
+    kernels: tuple[str, ...] = ()
+    """Kernels that opaque calls run, as `--kernel` says them."""
 
     def load(self, origins: list[Origin] | None = None) -> Facts:
         """The facts; the distributed programs are added to `origins`."""
@@ -33,4 +35,4 @@ class Capture:
         from scalify_dl.pairing.export import export
 
         assert self.base is not None
-        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins)
+        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins, self.kernels)

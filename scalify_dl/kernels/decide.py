@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from scalify_dl.ir.graph import Graph
 from scalify_dl.oracle.dtypes import is_float, is_integer
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.tir.syntax import Buffer, Expr, Kernel
@@ -34,6 +35,8 @@ class Spec:
     name: str
     meanings: list[Meaning]
     inputs: int
+    graphs: list[Graph] = field(default_factory=list)
+    """The meanings as programs; none of another kernel."""
     ranges: dict[int, tuple[int, int]] = field(default_factory=dict)
     """Of which inputs what is stated uses elements as indices, and of how many elements."""
 
@@ -61,6 +64,8 @@ class Judgement:
     assumptions: list[tuple[str, str]] = field(default_factory=list)
     precision: list[tuple[int, str]] = field(default_factory=list)
     stats: dict[str, Any] = field(default_factory=dict)
+    proved: int = 0
+    """Which of the meanings is proved."""
 
 
 def drawn(kernel: Kernel, spec: Spec | None, seed: int) -> dict[str, Array]:
@@ -183,12 +188,12 @@ def _prove(kernel: Kernel, spec: Spec, found: Judgement, seconds: float, reals: 
         found.reason = doubts[0].text
         return
     inputs = [terms.argument(b.name, b.shape, b.dtype) for b in arguments(kernel, spec)]
-    for meaning in spec.meanings:
+    for at, meaning in enumerate(spec.meanings):
         expected = meaning(terms, inputs)
         pairs = [(outputs[b.name], wanted) for b, wanted in zip(kernel.outputs, expected, strict=True)]
         answer = all_equal(terms, pairs, seconds)
         if answer.equal:
-            found.verdict, found.reason = Verdict.PROVED, ""
+            found.verdict, found.reason, found.proved = Verdict.PROVED, "", at
             found.assumptions += [("all elements of arguments are finite", "finite")]
             found.assumptions += [(text, "range") for text in sorted(terms.assumed)]
             found.assumptions += answer.assumptions

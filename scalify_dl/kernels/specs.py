@@ -26,7 +26,7 @@ def spec_of(kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping
     """What the kernel is to compute."""
     if named is not None:
         graphs = graphs_of(named, kernel)
-        return Spec(named, [_meaning(graph) for graph in graphs], len(graphs[0].inputs))
+        return Spec(named, [_meaning(graph) for graph in graphs], len(graphs[0].inputs), graphs)
     assert file is not None
     if _is_kernel(file):
         return _kernel_spec(kernel, file, sizes)
@@ -34,7 +34,7 @@ def spec_of(kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping
 
     graph = read(file)
     _fits(kernel, [p.tensor.shape for p in graph.inputs], [p.tensor.shape for p in graph.outputs], file)
-    return Spec(file.name, [_meaning(graph)], len(graph.inputs))
+    return Spec(file.name, [_meaning(graph)], len(graph.inputs), [graph])
 
 
 def _meaning(graph: Graph) -> Meaning:
@@ -65,7 +65,7 @@ def _kernel_spec(kernel: Kernel, file: Path, sizes: Mapping[str, Any]) -> Spec:
 
     bounds = index_bounds(other)
     ranges = {at: bounds[b.name] for at, b in enumerate(other.inputs) if b.name in bounds}
-    return Spec(f"{file.name}: {other.name}", [meaning], len(other.inputs), ranges)
+    return Spec(f"{file.name}: {other.name}", [meaning], len(other.inputs), ranges=ranges)
 
 
 class Renamed:

@@ -42,6 +42,12 @@ def read_kernel(path: str | Path, sizes: Mapping[str, Any] | None = None, functi
         raise InputError(said, file=path, line=reader.line, expected="TVMScript or TileLang") from None
 
 
+def chosen(path: str | Path, function: str | None) -> tuple[ast.Module, ast.FunctionDef]:
+    """The text of a file as a tree, and in it the kernel that `read_kernel` would read."""
+    module = _parsed(path)
+    return module, _chosen(_File(str(path), {}).candidates(module), function, path).node
+
+
 def _parsed(path: str | Path) -> ast.Module:
     try:
         data = Path(path).read_bytes()
