@@ -151,7 +151,7 @@ def _arguments(op: Op, use: Use, program: Graph) -> dict[str, Any]:
             **_place(op, program), expected="tensors by their places, numbers and results",
         )  # fmt: skip
     names, found = names_of(use.file, use.function), {}
-    given = {key: [str(x) for x in values] for key, values in (op.numbers | op.symbols).items()}  # type: ignore[operator]
+    given = {key: [str(x) for x in values] for key, values in (op.numbers | op.symbols).items()}
     for key, values in given.items():
         if key in ABOUT_THE_CALL:
             continue
@@ -209,7 +209,7 @@ def _judged(use: Use, kernel: Kernel, sizes: dict[str, Any], place: dict[str, An
                 hint="`dlverify kernel` says more",
             )  # fmt: skip
         return spec, found
-    tried = {}
+    tried: dict[object, str] = {}
     for name, make in NAMED.items():
         tried.setdefault(make, name)
     for name in tried.values():
