@@ -115,6 +115,20 @@ def test_an_asynchronous_result_that_is_read_before_its_wait_races(tmp_path: Pat
     assert [f.kind for f in judged(tmp_path, step).findings] == ["race"]
 
 
+def test_what_is_overwritten_is_not_read_and_what_is_added_to_is(tmp_path: Path) -> None:
+    def fills(rank: int) -> None:
+        a, b = torch.empty(4), torch.empty(4)
+        a.uniform_()
+        b.copy_(a)
+        torch.add(a, b, out=torch.empty(4))
+        torch.ones_like(torch.empty(4)).add_(b)
+        torch.nn.Linear(4, 4)
+
+    assert judged(tmp_path, fills).findings == []
+    (finding,) = judged(tmp_path, lambda rank: torch.empty(4).add_(1)).findings
+    assert finding.kind == "unread"
+
+
 def test_bad_files_are_told(tmp_path: Path) -> None:
     judged(tmp_path, passed())
     files = [tmp_path / "run_0.json", tmp_path / "run_1.json"]

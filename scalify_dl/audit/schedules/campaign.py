@@ -50,7 +50,7 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=5000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float)
-    parser.add_argument("--states", type=int, default=3000, help="try all interleavings up to so many states")
+    parser.add_argument("--states", type=int, default=1_000_000, help="try all interleavings up to so many states")
     given = parser.parse_args()
     numbers, told = campaign(given.count, given.seed, given.seconds, given.states)
     print("\n".join(told[:50]))

@@ -38,6 +38,9 @@ OUT_IN = (
 )  # fmt: skip
 EMPTY = ("empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided")
 """Operators whose results have no contents."""
+FILLS = ("copy", "fill", "zero", "uniform", "normal", "random", "bernoulli", "exponential", "geometric", "cauchy",
+         "log_normal")  # fmt: skip
+"""Operators that, in place, write their first argument without reading it."""
 RUNS = 1024
 """Pieces of a strided tensor that are told apart; beyond them it is all bytes that it spans."""
 Piece = tuple[int, int, int]
@@ -182,15 +185,21 @@ class _Computations(TorchDispatchMode):  # type: ignore[misc]
         view = any(a.alias_info is not None and not a.alias_info.is_write for a, _ in pairs)
         written = [value for a, value in pairs if a.alias_info is not None and a.alias_info.is_write]
         run, packet = self.run, func._overloadpacket.__name__
-        reads = run.pieces([value for _, value in pairs])
+        blind = 1 if _blind(packet) else 0
+        reads = run.pieces([value for a, value in pairs[blind:] if not a.is_out])
         changed = run.pieces(written)
         out = func(*args, **named)
         known = len(run.buffers)
         made = [piece for piece in run.pieces(out, fresh=True) if piece[0] >= known]
         if changed or not view:
-            hollow = packet in EMPTY
-            run.add("compute", name=packet, reads=[] if hollow else reads, writes=changed + ([] if hollow else made))
+            run.add("compute", name=packet, reads=reads, writes=changed + ([] if packet in EMPTY else made))
         return out
+
+
+def _blind(operator: str) -> bool:
+    """Whether an operator takes no contents of its first argument: it overwrites it, or asks for its shape only."""
+    in_place = operator.removeprefix("_foreach_")
+    return operator.endswith("_like") or operator.startswith("new_") or in_place in [f"{name}_" for name in FILLS]
 
 
 @contextlib.contextmanager
