@@ -147,6 +147,23 @@ def run(facts: FactsDir, options: Options, written: dict[str, Any]) -> int:
     return command.run(facts, replace(options, **written))
 
 
+@_command()
+def sweep(
+    file: Annotated[Path, Argument("SWEEP.yaml", help="Runs by name (see docs/sweep.md).")],
+    out: Annotated[
+        Path | None, Option("--out", metavar="DIR", help="Keep results here; what is there is not done again.")
+    ] = None,
+    jobs: Annotated[
+        int | None, Option("--jobs", metavar="N", least=1, help="Processes at once; else one for each core.")
+    ] = None,
+    json: Json = False,
+) -> int:
+    """Verify many pairs, several at once, and end with a table; started again, it does what is lacking."""
+    from scalify_dl.commands import sweep as command
+
+    return command.sweep(file, out, jobs, as_json=json)
+
+
 @_command(options=_options, written=_written)
 def plan(
     path: Annotated[Path, Argument("PATH", help="Directory of plan tables (see docs/plans.md).")],

@@ -25,12 +25,12 @@ from typing import Any
 from scalify_dl.errors import InputError
 
 NAME = "dlverify.toml"
-_SHARED: dict[str, tuple[type, ...]] = {
+SHARED: dict[str, tuple[type, ...]] = {
     "strict": (bool,), "accept": (str,), "rules": (str, list), "timeout": (int, float), "max_memory": (int,),
 }  # fmt: skip
 _PAIR: dict[str, tuple[type, ...]] = {
     "base": (str,), "dist": (str, list), "mesh": (str, dict), "relate": (str,), "sizes": (str, list), "expect": (str,),
-    "facts": (str,), **_SHARED,
+    "facts": (str,), **SHARED,
 }  # fmt: skip
 _PROPOSE: dict[str, tuple[type, ...]] = {
     "url": (str,), "model": (str,), "key_env": (str,), "timeout": (int, float), "max_tokens": (int,),
@@ -99,16 +99,20 @@ def load(file: Path) -> Project:
         raise InputError(f"not TOML: {text}", file=file, line=at[0], column=at[1]) from None
     if file.name == "pyproject.toml":
         content = content.get("tool", {}).get("dlverify", {})
-    shared = _checked(content, {**_SHARED, "pairs": (dict,), "propose": (dict,)}, file, "")
+    shared = checked(content, {**SHARED, "pairs": (dict,), "propose": (dict,)}, file, "")
     listed = shared.pop("pairs", {})
-    endpoint = _checked(shared.pop("propose", {}), _PROPOSE, file, "propose")
-    pairs = {
-        name: _pair(name, _checked(said, _PAIR, file, f"pairs.{name}"), shared, file) for name, said in listed.items()
-    }
+    endpoint = checked(shared.pop("propose", {}), _PROPOSE, file, "propose")
+    pairs = {name: named_pair(name, said, shared, file) for name, said in listed.items()}
     return Project(file, pairs, endpoint)
 
 
-def _checked(said: Any, allowed: Mapping[str, tuple[type, ...]], file: Path, where: str) -> dict[str, Any]:
+def named_pair(name: str, said: Any, shared: Mapping[str, Any], file: Path, where: str = "pairs.") -> Pair:
+    """A pair from what a file says of it, and of all; InputError."""
+    return _pair(name, checked(said, _PAIR, file, where + name), shared, file, where)
+
+
+def checked(said: Any, allowed: Mapping[str, tuple[type, ...]], file: Path, where: str) -> dict[str, Any]:
+    """A table with none but these keys, whose values are of their types; InputError."""
     name = f"[{where}]" if where else "the file"
     if not isinstance(said, dict):
         raise InputError(f"{name} is no table", file=file, expected=f"[{where}] with {', '.join(allowed)}")
@@ -128,15 +132,15 @@ def _checked(said: Any, allowed: Mapping[str, tuple[type, ...]], file: Path, whe
 def _line(file: Path, key: str) -> int:
     """The first line that says a key."""
     lines = file.read_text("utf-8").splitlines()
-    return next((n for n, line in enumerate(lines, 1) if re.match(rf"\s*\"?{re.escape(key)}\"?\s*=", line)), 0)
+    return next((n for n, line in enumerate(lines, 1) if re.match(rf"\s*\"?{re.escape(key)}\"?\s*[=:]", line)), 0)
 
 
-def _pair(name: str, own: dict[str, Any], shared: Mapping[str, Any], file: Path) -> Pair:
+def _pair(name: str, own: dict[str, Any], shared: Mapping[str, Any], file: Path, where: str) -> Pair:
     said = {**shared, **own}
     folder = file.parent
 
     def error(message: str, expected: str) -> InputError:
-        return InputError(f"[pairs.{name}]: {message}", file=file, expected=expected)
+        return InputError(f"[{where}{name}]: {message}", file=file, expected=expected)
 
     def path(text: Any) -> Path:
         if not isinstance(text, str):
