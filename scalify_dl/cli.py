@@ -28,6 +28,7 @@ from scalify_dl.cli_options import (
     Timeout,
 )
 from scalify_dl.cli_options import above_zero as _above_zero
+from scalify_dl.cli_options import alone as _alone
 from scalify_dl.cli_options import named_pair as _named_pair
 from scalify_dl.cli_options import options as _options
 from scalify_dl.cli_options import pair as _pair
@@ -292,19 +293,19 @@ def schedule(
     return status
 
 
-@_command()
+@_command(options=_alone)
 def lint(
     dist: Dist,
     mesh: Mesh,
+    options: Options,
     relate: Relate = None,
     show_baseline: Annotated[bool, Option("--show-baseline", help="Print the program of one device.")] = False,
     show_types: Annotated[bool, Option("--types", help="Print SPMD types: R, S(dim) or P along every axis.")] = False,
-    json: Json = False,
 ) -> int:
     """Say what is wrong with the placement of a distributed program that has no baseline."""
     from scalify_dl.commands import lint as command
 
-    return command.run(dist, mesh, relate, as_json=json, show_baseline=show_baseline, show_types=show_types)
+    return command.run(dist, mesh, relate, options, show_baseline=show_baseline, show_types=show_types)
 
 
 @_command()

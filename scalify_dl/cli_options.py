@@ -106,6 +106,23 @@ def written(
     return {**given, "format": output_format}
 
 
+def alone(
+    rules: Rules = None,
+    json: Json = False,
+    timeout: Timeout = None,
+    sarif: Sarif = None,
+    html: Html = None,
+    junit: Junit = None,
+    baseline: Baseline = None,
+    output_format: OutputFormat = "text",
+) -> Options:
+    """What is asked of a run on one program, and written of it."""
+    return Options(
+        tuple(rules or ()), timeout=timeout, json=json, sarif=sarif, html=html, junit=junit, baseline=baseline,
+        format=output_format,
+    )  # fmt: skip
+
+
 def named_pair(
     base: Annotated[Path | None, Argument("[BASE", help="Dump of the single-device program.")] = None,
     dist: Annotated[

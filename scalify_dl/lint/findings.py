@@ -143,8 +143,10 @@ def _result(
             missing.append(f"`{op.name}` ({op.kind}){place}: {text}")
     ports = {ids[end.port.tensor]: end for end in ends}
     maker = {t: op for op in dist.ops for t in op.results}
+    open_ends: dict[Tensor, Verdict] = {}
     for value, kind, level in sorted(program.relation("open_output")):
         end = ports[str(value)]
+        open_ends[end.port.tensor] = Verdict.REFUTED if level == "error" else Verdict.UNKNOWN
         if level == "error":
             findings.append(_output(end, str(kind), maker.get(end.port.tensor), grid))
         elif kind == "guess":
@@ -172,6 +174,7 @@ def _result(
         sum(all(ids[t] in proved for t in op.results[:1]) for op in counted), analysis.stats(),
         [p.tensor for p in dist.inputs]
         + [t for op in dist.ops if op.kind in COLLECTIVES for t in op.results] + [e.port.tensor for e in ends],
+        open_ends, analysis.view,
     )  # fmt: skip
 
 

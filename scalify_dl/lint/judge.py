@@ -28,6 +28,7 @@ from scalify_dl.pairing.ranges import ranges
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
 from scalify_dl.prove.verdict import Verdict
+from scalify_dl.prove.view import View
 from scalify_dl.readers.merge import merge
 from scalify_dl.readers.normalise import normalise
 from scalify_dl.readers.read import read
@@ -62,6 +63,10 @@ class Result:
     stats: dict[str, float] = field(default_factory=dict)
     shown: list[Tensor] = field(default_factory=list)
     """Values whose placement people ask for: inputs, what collectives make, outputs."""
+    ends: dict[Tensor, Verdict] = field(default_factory=dict)
+    """The verdict of outputs that are not proved."""
+    view: View | None = None
+    """Both programs as facts, for what is drawn."""
 
 
 def lint(dist: Sequence[Path], mesh: Mesh, relate: Path | None = None, options: Options | None = None) -> Result:

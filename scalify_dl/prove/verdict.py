@@ -135,5 +135,9 @@ class Report:
     assumptions: list[Assumption] = field(default_factory=list)
     counterexample: dict[str, Any] | None = None
     stats: dict[str, float] = field(default_factory=dict)
+    sections: list[tuple[str, list[str]]] = field(default_factory=list)
+    """What a command shows besides: titles and lines."""
+    more: dict[str, Any] = field(default_factory=dict)
+    """What its JSON has besides."""
     view: View | None = field(default=None, compare=False, repr=False)
     """Facts and results behind it, for what is drawn."""

@@ -34,7 +34,7 @@ class Annotation:
 
     rule: str
     level: str
-    """`error` or `warning`."""
+    """`error`, `warning` or `note`."""
     title: str
     text: str
     file: str
@@ -99,8 +99,9 @@ def _all(report: Report, places: _Places, level: str) -> Iterator[Annotation]:
         yield _cause(cause, places, level)
     for name, text in report.unrelated_inputs:
         yield Annotation("unrelated-input", "warning", f"{name} is related to nothing", text, places.dump, 1)
+    told = {finding.name for finding in report.findings if finding.level == "error"}
     for o in report.outputs:
-        if o.verdict is not Verdict.PROVED and (o.reason or not report.frontier):
+        if o.verdict is not Verdict.PROVED and (o.reason or not report.frontier) and o.name not in told:
             reason = o.reason or "nothing was derived about it"
             yield Annotation("output", level, f"{o.name} is {o.verdict.value}", reason, places.dump, 1)
 
@@ -134,7 +135,7 @@ def _cause(cause: RootCause, places: _Places, level: str) -> Annotation:
 
 
 def _finding(finding: Finding, places: _Places) -> Annotation:
-    level = "error" if finding.level == "error" else "warning"
+    level = finding.level if finding.level in ("error", "note") else "warning"
     file, line = places.dump, 1
     for source in finding.source[:1]:
         name, _, rest = source.partition(":")

@@ -21,14 +21,14 @@ def _property(text: str) -> str:
 def lines(found: Sequence[Annotation], known: frozenset[str] = frozenset()) -> list[str]:
     """One line each for what is not known yet, then a count of what is."""
     out = []
-    for level in ("error", "warning"):
+    for level, command in (("error", "error"), ("warning", "warning"), ("note", "notice")):
         fresh = [a for a in found if a.level == level and a.fingerprint not in known]
         shown = fresh if len(fresh) <= MOST else fresh[: MOST - 1]
         for a in shown:
             where = f"file={_property(a.file)},line={a.line},title={_property('dlverify: ' + a.title)}"
-            out.append(f"::{level} {where}::{_data(a.text or a.title)}")
+            out.append(f"::{command} {where}::{_data(a.text or a.title)}")
         if len(shown) < len(fresh):
-            out.append(f"::{level} title=dlverify::{len(fresh) - len(shown)} more, in the log and in --sarif")
+            out.append(f"::{command} title=dlverify::{len(fresh) - len(shown)} more, in the log and in --sarif")
     old = sum(a.fingerprint in known for a in found)
     if old:
         out.append(f"::notice title=dlverify::{old} findings are in the baseline; the verdict counts them all the same")

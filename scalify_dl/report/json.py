@@ -67,6 +67,7 @@ def as_object(report: Report) -> dict[str, Any]:
         ],
         "counterexample": report.counterexample,
         "stats": report.stats,
+        **report.more,
     }
 
 

@@ -179,6 +179,10 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
         if len(report.unrelated_inputs) > _SHOWN:
             page.line(f"and {len(report.unrelated_inputs) - _SHOWN:,} more (--json lists all)", indent=2)
     _assumptions(page, report.assumptions)
+    for title, lines in report.sections:
+        page.title(title)
+        for line in lines:
+            page.line(line, indent=2, hang=2)
     if report.notes:
         page.title("Notes")
         for note in report.notes:

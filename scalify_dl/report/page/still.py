@@ -82,6 +82,9 @@ def sections(report: Report) -> str:
         )
         body = f'<table id="assumption-rows">{head}{rows_}</table>'
         parts.append(_section(f"Assumptions ({len(report.assumptions)})", body, "assumptions"))
+    for number, (title, lines) in enumerate(report.sections):
+        body = "<pre>" + escape("\n".join(lines)) + "</pre>"
+        parts.append(_section(title, body, f"section-{number}"))
     if report.notes:
         notes = "<ul>" + "".join(f"<li>{escape(n)}</li>" for n in report.notes) + "</ul>"
         parts.append(_section("Notes", notes, "notes"))
