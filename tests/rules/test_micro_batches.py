@@ -112,3 +112,38 @@ def test_wrong_means_of_micro_batches_are_not_proved(pair: Pair) -> None:
     tables = pair.tables()
     assert derive(tables).unproved
     assert find_counterexample(load_program(tables)).best is not None
+
+
+def tensor_parallel(*, odd: str = "") -> Pair:
+    """Two micro-batches of a layer of which every rank has some columns: what ranks add up within each, joined.
+    `odd` is what the second one does otherwise."""
+    pair = Pair({"dp": 2, "tp": 2})
+    (x, own), (w, columns) = pair.input((8, 4), {1: "tp"}), pair.input((4, 6), {0: "tp"})
+    b, d = pair.base, pair.dist
+    total = None
+    for n in range(2):
+        rows = d.emit("slice", [own], start=[n * 4, 0], limit=[n * 4 + 4, 2], stride=[1, 1])
+        part = d.emit("dot", [rows, columns], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+        if n == 0 or odd != "nobody":
+            axis, reducer = ("dp", "sum") if n and odd == "others" else ("tp", "max" if n and odd == "max" else "sum")
+            part = d.emit("all-reduce", [part], reducer=reducer, groups=pair.groups(axis))
+        row = d.emit("reduce", [d.emit("tanh", [part])], dimensions=[0], reducer="sum")
+        total = row if total is None else d.emit("add", [total, row])
+    whole = b.emit("tanh", [b.emit("dot", [x, w], lhs_contracting_dims=[1], rhs_contracting_dims=[0])])
+    assert total is not None
+    pair.outputs(b.emit("reduce", [whole], dimensions=[0], reducer="sum"), total)
+    return pair
+
+
+def test_collectives_within_micro_batches_are_of_one_micro_batch() -> None:
+    tables = tensor_parallel().tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+@pytest.mark.parametrize("odd", ["others", "max", "nobody"])
+def test_micro_batches_that_meet_otherwise_are_not_joined(odd: str) -> None:
+    tables = tensor_parallel(odd=odd).tables()
+    assert derive(tables).unproved
+    assert find_counterexample(load_program(tables)).best is not None

@@ -69,6 +69,40 @@ def loop_over_blocks(w: World) -> None:
     w.add(body(w, w.base, form, q.base, k.base, v.base), joined(w, form, turns))
 
 
+@step("loop-of-exchanges", 0.4)
+def loop_of_exchanges(w: World) -> None:
+    """In every turn ranks add up, or gather, what each has made of the block: micro-batches of a tensor parallel layer."""
+    axis, size, _ = ring_axis(w)
+    count, kind = w.rng.choice([2, 2, 3]), w.rng.choice(["all-reduce", "all-gather"])
+    dim = 1 if kind == "all-reduce" else 0  # of q: columns that are summed over, or rows
+    shape = [4 * size, 4] if dim == 0 else [4, 2 * size]
+    q = w.input("f32", shape=shape, layout=w.pair.layout(shape, {dim: axis}))
+    shape = [2 * count, shape[1]]
+    k = w.input("f32", shape=shape, layout=w.pair.layout(shape, {1: axis} if dim else {}))
+    v = w.input("f32", shape=[2 * count, 3], layout=w.pair.layout([2 * count, 3], {}))
+    over = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [1]}
+    then = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [0]}
+    odd = w.rng.randrange(count) if w.slip() else None  # this turn meets others, or nobody
+    turns = []
+    for n in range(count):
+        mine, values = (part(w.dist, x.dist, 0, 2 * n, 2 * n + 2) for x in (k, v))
+        scores = w.emit(w.dist, "dot", [q.dist, mine], **over)
+        groups = w.groups() if n == odd else w.pair.groups(axis)
+        if n == odd and w.chance(0.3):
+            pass
+        elif kind == "all-reduce":
+            scores = w.emit(w.dist, kind, [scores], reducer="max" if w.slip() else "sum", groups=groups)
+        else:
+            if w.slip():
+                groups = [group[::-1] for group in groups]
+            scores = w.emit(w.dist, kind, [scores], dimension=0, groups=groups)
+        turns.append(w.emit(w.dist, "dot", [w.emit(w.dist, "exponential", [scores]), values], **then))
+    if len({turn.shape for turn in turns}) > 1:
+        raise Retry
+    whole = w.emit(w.base, "exponential", [w.emit(w.base, "dot", [q.base, k.base], **over)])
+    w.add(w.emit(w.base, "dot", [whole, v.base], **then), joined(w, "product", turns))
+
+
 @step("loop-in-a-row", 0.3)
 def loop_in_a_row(w: World) -> None:
     """What the turns give is put side by side, and all of it added up (losses of micro-batches, averaged)."""
