@@ -1,6 +1,7 @@
 """Per-rank graphs → programs: graphs that differ only in numbers become one program with rank-dependent values.
 
-Rank r's graph folds into a program when both run the same ops on the same operands, op for op; numbers that differ
+Rank r's graph folds into a program when both run the same ops on the same operands, op for op or with independent ones
+in another order (`reordered`); numbers that differ
 (slice bounds, scalar constants) are kept per rank in `Op.rank_numbers`. Ranks that really differ stay programs of
 their own, whose collectives must meet (`meetings`).
 
@@ -19,6 +20,7 @@ from scalify_dl.ir.vocabulary import RANKED
 
 from .group_names import GroupNames
 from .meetings import check_meetings
+from .reordered import reordered
 
 __all__ = ["merge"]
 
@@ -54,7 +56,7 @@ def merge(graphs: Iterable[Graph]) -> list[Graph]:
     for rank, graph in enumerate(graphs):
         names.see(graph, rank)
         for program in programs:
-            if _fold(program, graph, rank):
+            if _fold(program, graph, rank) or _fold_reordered(program, graph, rank):
                 break
         else:
             programs.append(_Program(graph, [rank], _groups(graph, rank)))
@@ -113,6 +115,18 @@ def _fold(program: _Program, graph: Graph, rank: int) -> bool:
             named = base.names.setdefault(op.group_name, [])
             named += [group for group in op.groups if group not in named]
     return True
+
+
+def _fold_reordered(program: _Program, graph: Graph, rank: int) -> bool:
+    """As `_fold`, where the rank does independent ops in another order."""
+    ops, order = reordered(program.graph, graph), graph.ops
+    if ops is None:
+        return False
+    graph.ops = ops
+    if _fold(program, graph, rank):
+        return True
+    graph.ops = order
+    return False
 
 
 def _same_ports(ours: Sequence[Port], theirs: Sequence[Port]) -> bool:

@@ -159,3 +159,25 @@ def test_ranks_may_call_their_only_group_what_they_like(
     first: tuple[str | None, ...], second: tuple[str | None, ...]
 ) -> None:
     assert len(merge([named(*first), named(*second)])) == 1
+
+
+def two_sums(*, turned: bool, meeting: bool) -> Graph:
+    """tanh and sine of an input, in either order, perhaps each summed over all ranks where it is made."""
+    g = Graph("r", file="rank.txt")
+    x = g.input("x", "f32", (4,))
+    found = {}
+    for kind in ("sine", "tanh") if turned else ("tanh", "sine"):
+        y = g.emit(kind, [x])
+        found[kind] = g.emit("all-reduce", [y], reducer="sum", groups=[[0, 1]]) if meeting else y
+    for kind in ("tanh", "sine"):
+        g.output(found[kind])
+    return g
+
+
+def test_independent_ops_may_stand_in_another_order() -> None:
+    (program,) = merge([two_sums(turned=False, meeting=False), two_sums(turned=True, meeting=False)])
+    assert list(program.ranks or ()) == [0, 1]
+
+
+def test_collectives_keep_their_order() -> None:
+    assert len(merge([two_sums(turned=False, meeting=True), two_sums(turned=True, meeting=True)])) == 2
