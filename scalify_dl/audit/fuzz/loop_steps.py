@@ -71,7 +71,7 @@ def loop_over_blocks(w: World) -> None:
 
 @step("loop-of-exchanges", 0.4)
 def loop_of_exchanges(w: World) -> None:
-    """In every turn ranks add up, or gather, what each has made of the block: micro-batches of a tensor parallel layer."""
+    """In every turn ranks add up, or gather, what each has made of the block (tensor parallel micro-batches)."""
     axis, size, _ = ring_axis(w)
     count, kind = w.rng.choice([2, 2, 3]), w.rng.choice(["all-reduce", "all-gather"])
     dim = 1 if kind == "all-reduce" else 0  # of q: columns that are summed over, or rows
