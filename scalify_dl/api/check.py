@@ -9,6 +9,7 @@ from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
+from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.origin import Origin, has_order
 from scalify_dl.prove.options import Options
@@ -134,10 +135,15 @@ def _dumps(
     files = [dist] if isinstance(dist, str | Path) else list(dist)
     axes = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh_text(mesh))
     origins: list[Origin] = []
+    follow = None
+    if kernels:
+        from scalify_dl.kernels.inside import following
+
+        follow = following(kernels)
     if called_alike is None:
-        facts = export(base, files, axes, relate, Sizes.parse(sizes), origins, kernels)
+        facts = export(base, files, axes, relate, Sizes.parse(sizes), origins, follow)
     else:
-        facts = _called(base, files, axes, relate, origins, called_alike, kernels)
+        facts = _called(base, files, axes, relate, origins, called_alike, follow)
     timed = None
     if has_order(origins):
         from scalify_dl.schedule.programs import in_time
@@ -153,13 +159,13 @@ def _called(
     relate: str | Path | None,
     origins: list[Origin],
     called_alike: Callable[[Any, Sequence[Any]], None],
-    kernels: Sequence[str],
+    follow: Callable[[Sequence[Graph]], None] | None,
 ) -> Facts:
     from scalify_dl.pairing.export import tables
     from scalify_dl.pairing.read_pair import read_pair
     from scalify_dl.readers.relations import load_relations
 
-    graph, dists = read_pair(base, files, mesh, kernels=kernels)
+    graph, dists = read_pair(base, files, mesh, follow=follow)
     called_alike(graph, dists)
     origins += map(Origin.of, dists)
     return tables(graph, dists, mesh, load_relations(relate) if relate else None, joined=True)

@@ -11,10 +11,9 @@ from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
-from scalify_dl.kernels.decide import judge
 from scalify_dl.kernels.inside import number
 from scalify_dl.kernels.report import as_object, render
-from scalify_dl.kernels.specs import spec_of
+from scalify_dl.kernels.specs import decided
 from scalify_dl.readers.tir import read_kernel
 
 
@@ -38,8 +37,7 @@ def kernel(
         )  # fmt: skip
     with paused():
         found = read_kernel(file, known, function)
-        stated = spec_of(found, named, spec, known)
-        judgement = judge(found, stated, timeout or 60.0, reals=reals)
+        stated, judgement = decided(found, named, spec, known, timeout or 60.0, reals=reals)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     judgement.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
     if as_json:

@@ -35,4 +35,9 @@ class Capture:
         from scalify_dl.pairing.export import export
 
         assert self.base is not None
-        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins, self.kernels)
+        follow = None
+        if self.kernels:
+            from scalify_dl.kernels.inside import following
+
+            follow = following(self.kernels)
+        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins, follow)

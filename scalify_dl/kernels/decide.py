@@ -19,6 +19,7 @@ from .domain import Array, Domain, Undecided
 from .machine import Machine
 from .memory import MOST_ELEMENTS, Flaw
 from .numbers import Numbers
+from .one_block import Cut
 from .terms import Terms
 
 Meaning = Callable[[Domain, Sequence[Array]], list[Array]]
@@ -66,6 +67,8 @@ class Judgement:
     stats: dict[str, Any] = field(default_factory=dict)
     proved: int = 0
     """Which of the meanings is proved."""
+    alike: list[Cut] = field(default_factory=list)
+    """Grid variables of which one block was judged for all."""
 
 
 def drawn(kernel: Kernel, spec: Spec | None, seed: int) -> dict[str, Array]:

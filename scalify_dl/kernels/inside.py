@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from scalify_dl.readers.tir import read_kernel
 from scalify_dl.readers.tir.called import names_of, sizes_of_call
 from scalify_dl.readers.tir.syntax import Kernel
 
-from .decide import Judgement, Spec, judge
+from .decide import Judgement, Spec
 from .named import NAMED
-from .specs import spec_of
+from .specs import decided
 
 SECONDS = 60.0
 """CPU seconds for the proof of a kernel at the sizes of one call."""
@@ -86,6 +86,11 @@ class Proved:
 
     graph: Graph
     assumptions: list[tuple[str, str]]
+
+
+def following(kernels: Sequence[str]) -> Callable[[Sequence[Graph]], None] | None:
+    """What `export` is to do with programs, for kernels as `--kernel` says them."""
+    return Kernels([Use.parse(text) for text in kernels]).follow if kernels else None
 
 
 @dataclass
@@ -193,10 +198,9 @@ def _decided(use: Use, types: Sequence[Any], inputs: int, said: dict[str, Any], 
 def _judged(use: Use, kernel: Kernel, sizes: dict[str, Any], place: dict[str, Any]) -> tuple[Spec, Judgement]:
     """What the kernel is stated to be, or the first op that it is proved to be."""
     if use.named or use.spec:
-        spec = spec_of(kernel, use.named, use.spec, sizes)
+        spec, found = _proved(kernel, use.named, use.spec, sizes)
         if not spec.graphs:
             raise InputError(f"{use.spec} is a kernel", expected="a program (FX, HLO or StableHLO text), or as=NAME")
-        found = _proved(kernel, spec)
         if found.verdict is not Verdict.PROVED:
             difference = found.difference
             where = "" if difference is None else (
@@ -214,10 +218,9 @@ def _judged(use: Use, kernel: Kernel, sizes: dict[str, Any], place: dict[str, An
         tried.setdefault(make, name)
     for name in tried.values():
         try:
-            spec = spec_of(kernel, name, None, sizes)
+            spec, found = _proved(kernel, name, None, sizes)
         except InputError:
             continue
-        found = _proved(kernel, spec)
         if found.verdict is Verdict.PROVED:
             return spec, found
     raise InputError(
@@ -226,12 +229,12 @@ def _judged(use: Use, kernel: Kernel, sizes: dict[str, Any], place: dict[str, An
     )  # fmt: skip
 
 
-def _proved(kernel: Kernel, spec: Spec) -> Judgement:
+def _proved(kernel: Kernel, named: str | None, file: Path | None, sizes: dict[str, Any]) -> tuple[Spec, Judgement]:
     """With casts as they are, else as exact, which is listed."""
-    found = judge(kernel, spec, SECONDS)
+    spec, found = decided(kernel, named, file, sizes, SECONDS)
     if found.verdict is Verdict.UNKNOWN and found.precision:
-        found = judge(kernel, spec, SECONDS, reals=True)
-    return found
+        return decided(kernel, named, file, sizes, SECONDS, reals=True)
+    return spec, found
 
 
 def _types(kernel: Kernel) -> list[Any]:

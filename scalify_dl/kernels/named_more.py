@@ -175,9 +175,8 @@ def _attention(causal: bool, heads_inside: bool) -> Make:
         q, k, v = (p.transpose(x, 0, 2, 1, 3) for x in xs) if heads_inside else xs
         if q.shape[:-2] != k.shape[:-2] or k.shape[:-1] != v.shape[:-1] or q.shape[-1] != k.shape[-1]:
             raise Misfit(expected)
-        attributes = {"causal": 1} if causal else {}
         types = [(q.dtype, (*q.shape[:-1], v.shape[-1]))]
-        found = p.op("attention", q, k, v, types=types, attributes={**attributes, "scale": ""}).result
+        found = p.op("attention", q, k, v, types=types, attributes={"causal": int(causal), "scale": ""}).result
         return p.transpose(found, 0, 2, 1, 3) if heads_inside else found
 
     return make

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from scalify_dl.prove.verdict import Verdict
@@ -29,6 +30,10 @@ def render(kernel: Kernel, spec: Spec | None, found: Judgement) -> str:
         if d.line:
             lines.append(f"    written at {kernel.file}:{d.line}")
     lines += [f"  {kernel.file}:{f.line}: {f.kind}: {f.text}" for f in found.flaws]
+    if found.alike:
+        number = prod(cut.count for cut in found.alike)
+        names = ", ".join(cut.var for cut in found.alike)
+        lines.append(f"  one block stands for {number} that do the same ({names})")
     lines += [f"  precision: {kernel.file}:{line}: {text}" for line, text in found.precision]
     lines += [f"  assumed: {text}" for text, _ in found.assumptions]
     return "\n".join(lines) + "\n"
@@ -55,6 +60,7 @@ def as_object(kernel: Kernel, spec: Spec | None, found: Judgement) -> dict[str, 
         "flaws": [{"kind": f.kind, "line": f.line, "text": f.text, "certain": f.certain} for f in found.flaws],
         "precision": [{"line": line, "text": text} for line, text in found.precision],
         "assumptions": [{"text": text, "why": why} for text, why in found.assumptions],
+        "alike": [{"variable": cut.var, "blocks": cut.count} for cut in found.alike],
         "stats": found.stats,
     }  # fmt: skip
 

@@ -12,11 +12,13 @@ from scalify_dl.readers.tir.syntax import Kernel
 
 from . import named_more
 from .bounds import index_bounds
-from .decide import Meaning, Spec
+from .decide import Judgement, Meaning, Spec, judge
 from .domain import Array, Domain
 from .graphs import run_graph
 from .machine import Machine
 from .named import graphs_of
+from .one_block import one_block
+from .parts import splits
 
 MODULES = (named_more,)
 """What they define is entered in `named.NAMED`."""
@@ -35,6 +37,27 @@ def spec_of(kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping
     graph = read(file)
     _fits(kernel, [p.tensor.shape for p in graph.inputs], [p.tensor.shape for p in graph.outputs], file)
     return Spec(file.name, [_meaning(graph)], len(graph.inputs), [graph])
+
+
+def decided(
+    kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping[str, Any], seconds: float = 60.0, *,
+    reals: bool = False,
+) -> tuple[Spec, Judgement]:  # fmt: skip
+    """What is stated, and whether the kernel computes it: judged on one block of its grid where that stands for all."""
+    spec = spec_of(kernel, named, file, sizes)
+    kernels, cuts = one_block(kernel)
+    if named is None or not cuts:
+        return spec, judge(kernel, spec, seconds, reals=reals)
+    try:
+        found = judge(kernels[-1], spec_of(kernels[-1], named, None, sizes), seconds, reals=reals)
+        rests = splits(kernel, cuts, [graphs_of(named, one)[found.proved] for one in kernels])
+    except InputError:
+        rests = None
+    if rests is None:
+        return spec, judge(kernel, spec, seconds, reals=reals)
+    found.alike = cuts
+    found.assumptions = list(dict.fromkeys([*found.assumptions, *rests]))
+    return spec, found
 
 
 def _meaning(graph: Graph) -> Meaning:

@@ -5,7 +5,7 @@ facts = export("base.hlo", ["dist.hlo"], "tp=2", "relations.yaml")
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
@@ -55,21 +55,21 @@ def export(
     relate: str | Path | Relations | None = None,
     sizes: Sizes | None = None,
     origins: list[Origin] | None = None,
-    kernels: Sequence[str] = (),
+    follow: Callable[[Sequence[Graph]], None] | None = None,
 ) -> Facts:
     """The facts of a baseline and a distributed program.
 
     `base` and `dist` are dumps (HLO text, StableHLO, FX text); one `dist` file is an SPMD program, several are ranks
     0 … n-1 in row-major order of the mesh. `mesh` is `dp=2,tp=4` text or a `Mesh`; `relate` a relations file; `sizes`
-    are those that the dumps leave open. The distributed programs are added to `origins`. `kernels` say which
-    kernels opaque calls run (`custom:my_op=kernel.py,as=matmul`).
+    are those that the dumps leave open. The distributed programs are added to `origins`. `follow` may change the
+    programs as they are read (opaque calls become what they are known to compute).
     Raises InputError for bad input.
     """
     mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
     files = [dist] if isinstance(dist, str | Path) else list(dist)
     relations = relate if isinstance(relate, Relations) else load_relations(relate) if relate else Relations()
     with paused():
-        base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes, kernels)
+        base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes, follow)
         facts = tables(base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None)
         if relations.why != "given":
             for table in ("shard", "range", "assume"):

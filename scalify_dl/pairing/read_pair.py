@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
@@ -32,13 +32,13 @@ def read_pair(
     mesh: Mesh,
     relations: Relations | None = None,
     sizes: Sizes | None = None,
-    kernels: Sequence[str] = (),
+    follow: Callable[[Sequence[Graph]], None] | None = None,
 ) -> tuple[Graph, list[Graph]]:
     """The baseline and the distributed programs; per-rank files are merged where they agree.
 
     `sizes` are those that the dumps leave open. A rank's follow from the baseline's and from the placement of inputs
-    that `relations` states (or the dump itself): without one an input is taken to be whole on every rank. `kernels` say
-    which kernels opaque calls run.
+    that `relations` states (or the dump itself): without one an input is taken to be whole on every rank. `follow` may
+    change the programs that were read.
     """
     if not dist:
         raise InputError("no distributed program given")
@@ -69,8 +69,6 @@ def read_pair(
     if odd is not None:
         names = ", ".join(dict.fromkeys(name for dump in seen for name in dump.symbols))
         raise InputError(f"--size {odd}: no such size is open", expected=f"one of {names}" if names else None)
-    if kernels:
-        from scalify_dl.kernels.inside import Kernels, Use
-
-        Kernels([Use.parse(text) for text in kernels]).follow([base_graph, *graphs])
+    if follow is not None:
+        follow([base_graph, *graphs])
     return base_graph, graphs
