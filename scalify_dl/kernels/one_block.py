@@ -1,6 +1,6 @@
 """One block of a grid that stands for all: a kernel whose blocks do the same, each on its own part of the arguments.
 
-Outermost loops count as a grid, but for threads, which share memory. A variable `b` of it with n values says no more than
+Outermost loops count as a grid, but for threads, which share memory. A variable `b` of it with n values only says
 where a block works if
 
 - it occurs in indices of arguments alone, as c · b + rest with 0 ≤ rest < c, along one dim of size c · n (so block b
