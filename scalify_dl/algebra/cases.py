@@ -41,6 +41,8 @@ class Known:
     truths: tuple[tuple[Any, int], ...] = ()
     values: tuple[tuple[Element, Form], ...] = ()
     """What unknowns are."""
+    nonzero: tuple[Form, ...] = ()
+    """What both sides need to be other than zero, in all cases."""
 
     def and_fact(self, form: Form, strict: bool) -> Known:
         """Also: a form is at least, or above, zero."""
@@ -106,7 +108,7 @@ class Known:
     # ---- what becomes of forms ----
     def simplified(self, form: Form) -> Form:
         """The form without flags, maxima and places that are decided."""
-        if self == Known():
+        if self == Known(nonzero=self.nonzero):
             return form
         return Rebuilt(form.field, self._changed(form.field)).form(form)
 
@@ -274,7 +276,7 @@ def _by_sign(p: Form, known: Known, flagged: bool) -> Iterator[Known]:
     for sign in (PLUS, MINUS):
         if sign in signs:
             yield known.and_fact(p.scaled(sign), True)
-    if ZERO in signs:
+    if ZERO in signs and all(_ratio(needed, p) is None for needed in known.nonzero):
         yield known.where_zero(laws.comparable(p))
 
 

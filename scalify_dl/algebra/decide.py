@@ -252,8 +252,12 @@ class _Pair:
         machine = SymbolicMachine(self.program, _no_random, basis=self.basis, keep=frozenset().union(*values))
         inputs = {t: self.held(shard) for t, shard in self.shards.items()}
         found = {**inputs, **machine.run([self.dist_part], inputs)}
+        others, self.basis.needs = self.basis.needs, {}
         base_inputs = {t: {0: self.unknowns(t)} for t in self.base_part.inputs}
         base = {**base_inputs, **machine.run([self.base_part], base_inputs)}
+        if any(need.what == "shown" and need not in self.basis.needs for need in others):
+            raise Undecided("a part of a row that may be masked altogether, where the baseline's row is not")
+        self.basis.needs |= others
         for layout in layouts:
             if self._fits(base[self.base][0], found[self.dist], layout):
                 if not met_somewhere(self.basis):

@@ -36,6 +36,10 @@ def _even(name: str) -> Callable[[Form], Form]:
     return lambda x: laws.function(x.field, name, (min(x, -x, key=lambda form: form.key),))
 
 
+def _cosine(x: Form) -> Form:
+    return x.field.one if x.value == 0 else _even("cosine")(x)
+
+
 def _free(name: str) -> Callable[[Form], Form]:
     return lambda x: laws.function(x.field, name, (x,))
 
@@ -106,9 +110,9 @@ UNARY: dict[str, Unary] = {
     "gelu": _plain(_gelu, "gelu"),
     "gelu-tanh": _plain(gelu_tanh, "gelu"),
     "softplus": _plain(lambda x: laws.logarithm(x.field.one + laws.exponential(x)), "softplus"),
-    "is-finite": lambda x: finite(x, "is-finite").field.one,
+    "is-finite": lambda x: x.flag if isinstance(x, Masked) else _one(x),
     "sine": _plain(_odd("sine"), "sine"),
-    "cosine": _plain(_even("cosine"), "cosine"),
+    "cosine": _plain(_cosine, "cosine"),
     "erf-inv": _plain(_odd("erf-inv"), "erf-inv"),
     "sign": _plain(lambda x: truths.greater(x, x.field.zero) - truths.greater(x.field.zero, x), "sign"),
     "tan": _plain(_odd("tan"), "tan"),

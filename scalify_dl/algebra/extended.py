@@ -69,13 +69,15 @@ def negate(cell: Cell) -> Cell:
 
 @of_numbers
 def add(left: Cell, right: Cell) -> Cell:
-    """x + y. Undecided where it may be ∞ − ∞."""
+    """x + y. Where one may be −∞ and the other +∞, needs the latter to be a number."""
     if isinstance(left, Form):
         return left + right if isinstance(right, Form) else masked(right.flag, right.form + left, right.sign)
     if isinstance(right, Form):
         return masked(left.flag, left.form + right, left.sign)
     if left.sign != right.sign:
-        raise Undecided("the sum of infinities of both signs")
+        low, high = (left, right) if left.sign < 0 else (right, left)
+        high.flag.field.need("shown", high.flag)  # as that of a row less its greatest
+        return masked(low.flag, low.form + high.form, -1)
     return masked(left.flag * right.flag, left.form + right.form, left.sign)
 
 
@@ -170,26 +172,25 @@ def choose(truth: Form, yes: Cell, no: Cell) -> Cell:
     return masked(truths.choose(truth, flags[0], flags[1]), truths.choose(truth, forms[0], forms[1]), signs.pop())
 
 
+def _shown(cell: Cell) -> tuple[Form, Form, int]:
+    """The flag, form and sign of any cell."""
+    return (cell.field.one, cell, 0) if isinstance(cell, Form) else (cell.flag, cell.form, cell.sign)
+
+
 @of_numbers
 def greater(left: Cell, right: Cell) -> Form:
     """1 where left > right."""
-    if isinstance(left, Form) and isinstance(right, Form):
-        return truths.greater(left, right)
-    field = left.field if isinstance(left, Form) else left.flag.field
-    for cell, other, above in ((left, right, 1), (right, left, -1)):
-        if isinstance(cell, Masked) and cell.flag.value == 0 and isinstance(other, Form):
-            return field.one if cell.sign == above else field.zero
-    raise Undecided("a comparison of values that may be infinite")
+    (f, a, above), (g, b, below) = _shown(left), _shown(right)
+    one = f.field.one
+    result = f * g * truths.greater(a, b) if (f * g).terms else f.field.zero
+    result = result + (f * (one - g) if below < 0 else f.field.zero) + ((one - f) * g if above > 0 else f.field.zero)
+    return result + (one - f) * (one - g) if above > below else result
 
 
 @of_numbers
 def equal(left: Cell, right: Cell) -> Form:
     """1 where they are equal."""
-    if isinstance(left, Form) and isinstance(right, Form):
-        return truths.equal(left, right)
-    for cell, other in ((left, right), (right, left)):
-        if isinstance(cell, Masked) and cell.flag.value == 0 and isinstance(other, Form):
-            return cell.flag.field.zero
-        if isinstance(cell, Masked) and isinstance(other, Form):
-            return cell.flag * truths.equal(cell.form, other)
-    raise Undecided("a comparison of values that may be infinite")
+    (f, a, above), (g, b, below) = _shown(left), _shown(right)
+    one = f.field.one
+    result = f * g * truths.equal(a, b) if (f * g).terms else f.field.zero
+    return result + (one - f) * (one - g) if above == below else result

@@ -40,7 +40,8 @@ class Element(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """Something that must be so for a step to be an equality: a form is nonzero, positive, nonnegative or finite."""
+    """Something that must be so for a step to be an equality: a form is nonzero, positive, nonnegative or finite;
+    a flag that says that a value is shown, not masked, is 1."""
 
     what: str
     form: Form
@@ -85,7 +86,12 @@ class Field:
 
     def need(self, what: str, form: Form) -> None:
         """Notes that a step is right only where this is so, if it is not known."""
-        known = {"nonzero": form.is_nonzero, "positive": form.is_positive, "nonnegative": form.is_nonnegative}
+        known = {
+            "shown": form.is_positive,
+            "nonzero": form.is_nonzero,
+            "positive": form.is_positive,
+            "nonnegative": form.is_nonnegative,
+        }
         if what in known and known[what]():
             return
         value = form.value
@@ -356,9 +362,11 @@ class Form:
         common: dict[int, Number] = {}
         for number in {number for monomial in monomials for number, _ in monomial}:
             element = self.field.elements[number]
-            if element.kind in ("flag", "equals") or (positive and not element.positive):
+            exponents = {dict(monomial).get(number, 0) for monomial in monomials}
+            least = min(exponents)
+            divides = element.nonnegative and least < 0 and len(exponents) == 1  # so it is above zero
+            if element.kind in ("flag", "equals") or (positive and not element.positive and not divides):
                 continue
-            least = min(dict(monomial).get(number, 0) for monomial in monomials)
             if element.kind == "root":
                 least = max(least, 0)  # what is rational is in the coefficient
             if least:

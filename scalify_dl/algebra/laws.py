@@ -32,13 +32,20 @@ def power(form: Form, exponent: Number) -> Form:
         return constant_power(field, value, exponent)
     whole = exponent.denominator == 1
     parts = quotient(form)
-    if parts is not None and (whole or all(field.elements[number].positive for number in parts[1])):
+    if parts is not None and (whole or all(field.elements[number].nonnegative for number in parts[1])):
         below = tuple(sorted(parts[1].items()))
         return power(parts[0], exponent) * _monomial_power(field, below, exponent)
     if exponent < 0:
         field.need("nonzero", form)
     if not whole:
         field.need("nonnegative", form)
+    squares = () if whole else _common_squares(form)
+    if squares:
+        inverse = Form(field, {tuple((number, -inner) for number, inner in squares): 1})
+        result = power(form * inverse, exponent)
+        for number, inner in squares:  # √(x²·y) = |x|·√y
+            result = result * power(absolute(field.of(number)), inner * exponent)
+        return result
     scale, shared, rest = form.content(positive=not whole)
     result = constant_power(field, scale, exponent) * _monomial_power(field, shared, exponent)
     if rest.terms == {(): 1}:
@@ -53,12 +60,23 @@ def power(form: Form, exponent: Number) -> Form:
             number, inner = monomial[0]  # (qᵃ)ᵇ of a root, which is at least zero
             if Fraction(inner).denominator % 2 == 0:
                 return result * _monomial_power(field, ((number, inner),), exponent)
-        if not whole and coefficient == 1 and all(inner == int(inner) and inner % 2 == 0 for _, inner in monomial):
-            for number, inner in monomial:  # √x² = |x|
-                result = result * power(absolute(field.of(number)), inner * exponent)
-            return result
     base = field.element("power", rest, positive=rest.is_positive(), nonnegative=rest.is_nonnegative())
     return result * field.of(base, exponent)
+
+
+def _common_squares(form: Form) -> Monomial:
+    """Even powers that all terms have in common, of what is not known to be at least zero; negative ones, too."""
+    field = form.field
+    monomials = [dict(monomial) for monomial in form.terms]
+    found: dict[int, Number] = {}
+    for number in {number for monomial in monomials for number in monomial}:
+        element = field.elements[number]
+        if element.kind in ("flag", "equals", "root", "power") or element.positive:
+            continue
+        exponents = [monomial.get(number, 0) for monomial in monomials]
+        if all(exponent == int(exponent) for exponent in exponents) and (even := 2 * (int(min(exponents)) // 2)):
+            found[number] = even
+    return tuple(sorted(found.items()))
 
 
 def _inverted(field: Field, number: int) -> Form | None:

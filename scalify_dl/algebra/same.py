@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .cases import is_zero
+from .angles import added
+from .cases import Known, is_zero
 from .cells import as_cell
 from .extended import Masked, NotANumber
 from .form import Field, Form, Undecided
@@ -30,7 +31,8 @@ def differs_by_nothing(field: Field, left: Form, right: Form) -> bool:
     """Whether a difference is zero. What its cases need is so where what the two sides need is: they are equals."""
     needs = dict(field.needs)
     try:
-        return is_zero(left - right)
+        nonzero = tuple(need.form for need in needs if need.what in ("nonzero", "positive"))
+        return is_zero(added(left - right), Known(nonzero=nonzero))
     except Undecided:
         return False
     finally:

@@ -72,6 +72,9 @@ def draw(rng: random.Random, depth: int) -> Tree:
         if rng.random() < 0.5:
             return ("ranked", row, rng.randrange(len(row)))
         return ("picked", row, rng.randrange(len(row)), tuple(draw(rng, 0) for _ in row))
+    if kind > 0.99:
+        truths = [(rng.choice(list(COMPARISONS)), draw(rng, 0), draw(rng, 0)) for _ in range(2)]
+        return ("guarded", [(t, draw(rng, depth - 2 if depth > 1 else 0)) for t in truths], rng.choice(["top", "none"]))
     truth = (rng.choice(list(COMPARISONS)), draw(rng, 0), draw(rng, 0))
     return ("softmax", [(truth, draw(rng, depth - 2 if depth > 1 else 0)) for _ in range(2)], draw(rng, 1))
 
@@ -97,6 +100,14 @@ def formula(basis: Field, tree: Tree) -> Cell:
             top = extended.maximum(top, score)
         weights = [extended.exponential(extended.add(s, extended.negate(top))) for s in scores]
         return laws.divide(weights[0], weights[0] + weights[1] + weights[2])
+    if kind == "guarded":  # exp(s₀ − m) of masked scores; m of a row that is masked altogether is 0, or no number
+        low = extended.infinite(basis, -1)
+        scores = [extended.choose(_truth(basis, t), formula(basis, s), low) for t, s in tree[1]]
+        top = extended.maximum(*scores)
+        if tree[2] == "top":
+            top = extended.choose(extended.equal(top, low), basis.zero, top)
+        shown = [extended.greater(score, low) for score in scores]
+        return extended.exponential(extended.add(scores[0], extended.negate(top))) + shown[1]
     if kind in ("ranked", "picked"):
         row = [extended.finite(formula(basis, part), kind) for part in tree[1]]
         if kind == "ranked":
@@ -135,6 +146,11 @@ def value(tree: Tree, at: tuple[float, ...]) -> float:
         scores = [value(s, at) if _holds(t, at) else -math.inf for t, s in tree[1]] + [value(tree[2], at)]
         weights = [math.exp(s - max(scores)) for s in scores]
         return weights[0] / sum(weights)
+    if kind == "guarded":
+        scores = [value(s, at) if _holds(t, at) else -math.inf for t, s in tree[1]]
+        if max(scores) == -math.inf and tree[2] == "none":
+            raise ValueError("a row that is masked altogether")
+        return math.exp(scores[0] - max(scores) if max(scores) > -math.inf else -math.inf) + (scores[1] > -math.inf)
     if kind in ("ranked", "picked"):
         row = [value(part, at) for part in tree[1]]
         at_place = place(row, tree[2], max(map(abs, row)))
@@ -189,7 +205,7 @@ def rewritten(rng: random.Random, tree: Tree) -> Tree:
             (parts[0][0], *(rewritten(rng, part) for part in parts[0][1:])),
             *(rewritten(rng, p) for p in parts[1:]),
         ]
-    elif kind not in ("softmax", "ranked", "picked"):
+    elif kind not in ("softmax", "guarded", "ranked", "picked"):
         parts = [rewritten(rng, part) if isinstance(part, tuple) else part for part in parts]
     ways = _ways(kind, parts)
     return rng.choice(ways) if ways and rng.random() < 0.6 else (kind, *parts)
@@ -239,6 +255,21 @@ def _ways(kind: str, parts: list[Any]) -> list[Tree]:
             ("picked", tuple(reversed(row)), j, tuple(reversed(shown))),
             ("picked", tuple(("abs", part) for part in row), j, shown),
         ]
+    if kind in ("sine", "cosine"):
+        (a,) = parts
+        b: Tree = ("x", 0)
+        rest = ("subtract", a, b)
+        cosines = ("multiply", ("cosine", rest), ("cosine", b))
+        sines = ("multiply", ("sine", rest), ("sine", b))
+        mixed = (("multiply", ("sine", rest), ("cosine", b)), ("multiply", ("cosine", rest), ("sine", b)))
+        return (
+            [("add", *mixed), ("subtract", *mixed)]
+            if kind == "sine"
+            else [
+                ("subtract", cosines, sines),
+                ("add", cosines, sines),
+            ]
+        )
     if kind == "softplus":
         (a,) = parts
         rest = ("log", ("add", ("c", 1), ("exponential", ("negate", ("abs", a)))))

@@ -14,6 +14,7 @@ WORDS = {
     "nonzero": "it is not zero where it is divided by",
     "positive": "it is above zero where its logarithm is taken",
     "masked": "what stands beside this mask is small: exp of the mask less that is nothing",
+    "shown": "no row of it is masked altogether: it is nowhere ∞ − ∞",
     "nonnegative": "it is not below zero where its root is taken",
 }
 
@@ -46,7 +47,7 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
         proved.append((dist, base, answer.layout))
         needs.update(dict.fromkeys((t, WORDS["finite"], "finite") for t in answer.inputs if is_float(types[t])))
         for op, what in answer.needs:
-            if what in ("finite", "masked"):
+            if what in ("finite", "masked", "shown"):
                 needs[made[op], WORDS[what], what] = None
                 continue
             divides = kinds.get(op) in ("divide", "power") and (op, 1) in operands
