@@ -278,13 +278,13 @@ def test_where_no_law_is_known_both_formulas_are_shown() -> None:
     made = []
     for g, y in ((pair.base, x), (pair.dist, dx)):
         if g is pair.base:
-            double = g.emit("sine", [g.emit("add", [y, y])])
+            steep = g.emit("tan", [y])
         else:
-            double = scaled(g, g.emit("multiply", [g.emit("sine", [y]), g.emit("cosine", [y])]), 2.0)
-        made.append(g.emit("exponential", [g.emit("add", [double, y])]))
+            steep = g.emit("divide", [g.emit("sine", [y]), g.emit("cosine", [y])])
+        made.append(g.emit("exponential", [g.emit("add", [steep, y])]))
     pair.outputs(*made)
     analysis = analysed(pair)
     assert {row[2] for row in analysis.rows("output_verdict")} == {"UNKNOWN"}
     (note,) = [note for note in analysis.notes if "no law is known" in note]
-    assert "sine(" in note
+    assert "tan(" in note
     assert "exp" not in note
