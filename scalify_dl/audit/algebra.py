@@ -211,6 +211,15 @@ def rewritten(rng: random.Random, tree: Tree) -> Tree:
     return rng.choice(ways) if ways and rng.random() < 0.6 else (kind, *parts)
 
 
+def _turned(kind: str, a: Tree) -> list[Tree]:
+    """The sine or cosine of a sum."""
+    shift: Tree = ("x", 0)
+    left = ("subtract", a, shift)
+    first, second = ("sine", "cosine") if kind == "sine" else ("cosine", "sine")
+    parts = ("multiply", (first, left), ("cosine", shift)), ("multiply", (second, left), ("sine", shift))
+    return [("add", *parts), ("subtract", *parts)]
+
+
 def _ways(kind: str, parts: list[Any]) -> list[Tree]:
     """Other ways to write an op, right ones and wrong ones."""
     zero: Tree = ("c", 0)
@@ -256,20 +265,7 @@ def _ways(kind: str, parts: list[Any]) -> list[Tree]:
             ("picked", tuple(("abs", part) for part in row), j, shown),
         ]
     if kind in ("sine", "cosine"):
-        (a,) = parts
-        b: Tree = ("x", 0)
-        rest = ("subtract", a, b)
-        cosines = ("multiply", ("cosine", rest), ("cosine", b))
-        sines = ("multiply", ("sine", rest), ("sine", b))
-        mixed = (("multiply", ("sine", rest), ("cosine", b)), ("multiply", ("cosine", rest), ("sine", b)))
-        return (
-            [("add", *mixed), ("subtract", *mixed)]
-            if kind == "sine"
-            else [
-                ("subtract", cosines, sines),
-                ("add", cosines, sines),
-            ]
-        )
+        return _turned(kind, parts[0])
     if kind == "softplus":
         (a,) = parts
         rest = ("log", ("add", ("c", 1), ("exponential", ("negate", ("abs", a)))))
