@@ -1,11 +1,12 @@
 """Causal language models of `transformers` that bring a tensor-parallel plan, small and with random weights.
 
-What a family computes and how it is split is its own code: only the sizes are ours.
+What a family computes and how it is split is its own code: only the sizes are ours, and that embeddings are not tied
+(plans name the weights of both).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -28,6 +29,7 @@ SIZES: dict[str, Any] = {
     "mamba_d_head": 16, "mamba_d_state": 8, "mamba_expand": 2, "vocab_size_per_layer_input": 128,
     "hidden_size_per_layer_input": 8, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "use_cache": False,
     "attention_dropout": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "hidden_dropout": 0.0, "attention_hidden_size": 64,
+    "tie_word_embeddings": False,
 }  # fmt: skip
 """By the name of a field; what a family has no field for is left out."""
 
@@ -50,23 +52,29 @@ def small(family: str) -> PretrainedConfig:
 
 
 class Loss(nn.Module):
-    """The training loss as a function of tokens, positions and mask."""
+    """The training loss as a function of tokens: their sum by their number, as the Trainer of the library has it."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
 
-    def forward(self, ids: torch.Tensor, positions: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        out = self.model(input_ids=ids, position_ids=positions, attention_mask=mask, labels=ids, use_cache=False)
-        return out.loss
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        count = BATCH * (SEQUENCE - 1)
+        return self.model(input_ids=ids, labels=ids, use_cache=False, num_items_in_batch=count).loss
 
 
-def build(family: str, mesh: DeviceMesh | None) -> tuple[nn.Module, Sequence[Any], dict[str, Any]]:
-    """The model with its loss, whole or split by its plan over axis `tp` of a mesh, and its inputs."""
+def step(model: nn.Module, ids: torch.Tensor) -> dict[str, torch.Tensor]:
+    """Forward and backward, hooks on gradients included: the loss and every gradient."""
+    loss = model(ids)
+    loss.backward()
+    return {"loss": loss} | {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+
+
+def build(family: str, mesh: DeviceMesh | None) -> tuple[nn.Module, tuple[torch.Tensor], Callable[..., Any]]:
+    """The model with its loss, whole or split by its plan over axis `tp` of a mesh; tokens; the step."""
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(small(family))
     if mesh is not None:
         plan, _, _ = model._resolve_parallel_plans(DistributedConfig(tp_size=mesh["tp"].size()))
         apply_tensor_parallelism(model, mesh["tp"], plan)
-    ids = torch.randint(3, 128, (BATCH, SEQUENCE))
-    return Loss(model), (ids, torch.arange(SEQUENCE).repeat(BATCH, 1), torch.ones_like(ids)), {}
+    return Loss(model).train(), (torch.randint(3, 128, (BATCH, SEQUENCE)),), step

@@ -43,7 +43,8 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
             expected="rows in the table `expect` (distributed output, baseline value, layout)",
             hint="name the outputs to check under `outputs:` of the relations file",
         )
-    held = view.correspondences({dist for dist, _, _ in expected})
+    unproved = {dist for dist, base, _ in expected if not found[dist, base].get("PROVED")}
+    held = view.correspondences(unproved) if unproved else {}
     out = []
     for dist, base, wanted in expected:
         rank = view.ranks.get(base, 0)
@@ -54,12 +55,13 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
         elif stopped:
             reason = stopped
         else:
-            rows = sorted(layout for piece, b, base_piece, layout in held[dist] if b == base and not piece + base_piece)
+            whole = [(b, layout) for piece, b, base_piece, layout in held.get(dist, ()) if not piece + base_piece]
+            rows = sorted(layout for b, layout in whole if b == base)
             if rows:
                 layout = rows[0]
                 words = f"placed as {pattern(wanted, rank)}" if wanted else "each dim whole or cut in contiguous blocks"
                 reason = f"it holds {holds(layout, view.label(base), '', rank)}; expected: {words}"
-            elif held[dist]:
+            elif held.get(dist):
                 others = sorted({view.label(b) for _, b, _, _ in held[dist]})
                 reason = f"it corresponds to {', '.join(others[:3])}, not to {view.label(base)}"
         out.append(

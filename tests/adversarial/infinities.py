@@ -12,8 +12,10 @@ from scalify_dl.audit.trials.infinite import (
     log,
     masked,
     on_one_rank,
+    over_chosen,
     positive,
     strictly_causal,
+    times_attention,
 )
 from scalify_dl.audit.trials.layers import gather, reduce_all, softmax, spread, total
 from scalify_dl.ir.graph import Graph, Tensor
@@ -107,3 +109,19 @@ def a_masked_value_that_is_gathered() -> Pair:
     mine = pair.dist.emit("log", [dx])
     pair.outputs(log(pair.base, x), gather(pair.dist, mine, 0, pair.groups("tp")))
     return pair
+
+
+@right
+def a_partial_sum_over_the_largest_of_a_softmax() -> Pair:
+    """The weights of the experts of a token are divided by their sum."""
+    return over_chosen(2, "LT", (1, 2))
+
+
+@right
+def a_partial_sum_times_attention_with_a_mask() -> Pair:
+    return times_attention(0, causal)
+
+
+@right
+def a_partial_sum_times_attention_that_may_see_nothing() -> Pair:
+    return times_attention(0, strictly_causal)

@@ -310,3 +310,60 @@ def exponentials_less_the_maximum_of_another_row() -> Pair:
 def exponentials_summed_over_another_dim() -> Pair:
     """Every row has a number; what is summed up has none where the second index is 0 and the third 1."""
     return over_exponentials(crossed=False, summed=0, mask=(1, 2))
+
+
+def over_chosen(along: int, direction: str, mask: tuple[int, int], *, bounded: bool = True) -> Pair:
+    """A pending sum over sums, along a dim, of the two largest (along dim 2) of a softmax, along the first dim, of
+    u[2,2,2] with -inf where the indices compare so. Not `bounded`: divided by sums that may be infinite."""
+    pair = Pair({"tp": 2})
+    (x, dx), (c, dc) = pair.input((2, 2, 8), {2: "tp"}), pair.input((2, 2, 2))
+
+    def quotient(g: Graph, t: Tensor, u: Tensor) -> Tensor:
+        first, second = (g.emit("iota", [], dimension=d, shape=u.shape, dtype="s32") for d in mask)
+        out = g.emit("compare", [first, second], direction=direction, dtype="pred")
+        u = g.emit("select", [out, g.splat(float("-inf"), "f32", u.shape), u])
+        kept = [d for d in range(3) if d != along]
+        e = g.emit("exponential", [g.emit("subtract", [u, spread(g, reduced(g, u, [along], "max"), u.shape, kept)])])
+        summed = e if bounded else g.emit("exponential", [g.emit("negate", [u])])
+        p = g.emit("divide", [e, spread(g, reduced(g, summed, [along]), u.shape, kept)])
+        largest = g.add("top-k", [p], [("f32", (2, 2, 2)), ("s32", (2, 2, 2))], numbers={"k": [2]}).results[0]
+        return g.emit("divide", [reduced(g, t, [2]), reduced(g, largest, [along])])
+
+    pair.outputs(quotient(pair.base, x, c), all_reduced(pair, quotient(pair.dist, dx, dc)))
+    return pair
+
+
+@trial
+def the_largest_along_another_dim_than_a_softmax() -> Pair:
+    """A softmax over dim 0 of a diagonal is 1 and 0: the second largest along dim 2 are all 0."""
+    return over_chosen(0, "NE", (0, 2))
+
+
+@trial
+def the_largest_of_what_is_divided_by_infinities() -> Pair:
+    return over_chosen(2, "LT", (1, 2), bounded=False)
+
+
+def times_attention(result: int, mask: Callable[[Graph, tuple[int, ...]], Tensor], left_out: float = -1.0) -> Pair:
+    """A pending sum times attention of c over itself (or, `result` 1, the logarithm of its sums of exponentials), where
+    the mask has that times infinity."""
+
+    def body(g: Graph, y: Tensor, c: Tensor) -> Tensor:
+        lines = g.emit("reshape", [c], shape=(1, 4, 8))
+        scores = g.splat(0.0, "f32", (4, 4)), g.splat(left_out * float("inf"), "f32", (4, 4))
+        added = g.emit("reshape", [g.emit("select", [mask(g, (4, 4)), *scores])], shape=(1, 4, 4))
+        types = [("f32", (1, 4, 8)), ("f32", (1, 4))]
+        numbers, symbols = {"causal": [0]}, {"scale": ["0.5"]}
+        op = g.add("attention", [lines, lines, lines, added], types, numbers=numbers, symbols=symbols)
+        if result:
+            rows = spread(g, g.emit("reshape", [op.results[1]], shape=(4,)), (4, 8), [0])
+        else:
+            rows = g.emit("reshape", [op.results[0]], shape=(4, 8))
+        return g.emit("multiply", [y, rows])
+
+    return before_and_after_the_sum(body)
+
+
+@trial
+def logarithms_of_attention_that_sees_nothing() -> Pair:
+    return times_attention(1, strictly_causal)
