@@ -272,6 +272,9 @@ def schedule(
     sends: Annotated[
         str, Option("--sends", metavar="blocking|buffered|N|both", help="How many messages a channel holds.")
     ] = "both",
+    check: Annotated[
+        str, Option("--check", metavar="all|deadlock", help="What to look for: deadlock is what hangs, and no more.")
+    ] = "all",
     streams: Annotated[
         str, Option("--streams", metavar="pair|direction|rank|host", help="How a rank's messages are queued.")
     ] = "pair",
@@ -287,8 +290,8 @@ def schedule(
     from scalify_dl.commands import schedule as command
 
     status = command.schedule(
-        inputs, sends=sends, streams=streams, durations=durations, timeout=timeout, as_json=json, picture=plot,
-        certificate=certificate,
+        inputs, sends=sends, check=check, streams=streams, durations=durations, timeout=timeout, as_json=json,
+        picture=plot, certificate=certificate,
     )  # fmt: skip
     return status
 

@@ -12,7 +12,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
 from scalify_dl.schedule.plot import check_place, plot
 from scalify_dl.schedule.read import read_schedule
-from scalify_dl.schedule.run import settings
+from scalify_dl.schedule.run import CHECKS, settings
 from scalify_dl.schedule.tables import Schedule
 from scalify_dl.schedule.terminal import render
 from scalify_dl.schedule.verdict import judge
@@ -22,6 +22,7 @@ def schedule(
     inputs: Sequence[Path],
     *,
     sends: str,
+    check: str,
     streams: str,
     durations: str,
     timeout: float | None,
@@ -32,13 +33,17 @@ def schedule(
     """Read, decide, print; the exit status."""
     capacities = settings(sends)
     times = _durations(durations)
+    if check not in CHECKS:
+        raise InputError(f'--check "{check}"', expected=" or ".join(CHECKS))
+    if check != "all" and (asked := "--plot" if picture else "--certificate" if certificate else ""):
+        raise InputError(f"{asked} shows what all checks find", expected=f"no --check {check} beside it")
     if picture is not None:
         check_place(picture)
     if certificate is not None and (not certificate.parent.is_dir() or certificate.is_dir()):
         raise InputError("cannot write here", file=certificate, expected="a file in an existing directory")
     with paused():
-        facts = read(inputs, streams, times)
-        result = judge(facts, capacities, timeout=timeout)
+        facts = read(inputs, streams, times, check)
+        result = judge(facts, capacities, check=check, timeout=timeout)
         if picture is not None:
             plot(facts, result.outcomes[0], picture)
         if certificate is not None:
@@ -53,13 +58,13 @@ def schedule(
     return result.verdict.exit_code
 
 
-def read(inputs: Sequence[Path], streams: str, times: Mapping[str, int]) -> Schedule:
+def read(inputs: Sequence[Path], streams: str, times: Mapping[str, int], check: str = "all") -> Schedule:
     """The schedule of files, or of a plan."""
     if len(inputs) == 1 and inputs[0].is_dir():
         from scalify_dl.plans.schedule import read_plan
 
         return read_plan(inputs[0])
-    return read_schedule(inputs, streams=streams, durations=times)
+    return read_schedule(inputs, streams=streams, durations=times, check=check)
 
 
 def _durations(text: str) -> dict[str, int]:

@@ -31,9 +31,12 @@ HELD = {"F": 1, "B": -1, "W": -1}
 """Activations of a micro-batch, held from its forward until the last of its backwards."""
 
 
-def lower(orders: Orders, streams: str = "pair", durations: Mapping[str, int] | None = None) -> Schedule:
-    """The schedule that orders describe."""
-    return _Lowering(orders, streams, {**DURATIONS, **(durations or {})}).schedule
+def lower(
+    orders: Orders, streams: str = "pair", durations: Mapping[str, int] | None = None, *, ends_wait: bool = True
+) -> Schedule:
+    """The schedule that orders describe; that the end of a rank waits for its sends matters to what nobody awaits, and
+    not to what hangs."""
+    return _Lowering(orders, streams, {**DURATIONS, **(durations or {})}, ends_wait).schedule
 
 
 class _Lowering:
@@ -43,8 +46,8 @@ class _Lowering:
     What a message carries is the number of the buffer that its sender sends.
     """
 
-    def __init__(self, orders: Orders, streams: str, durations: dict[str, int]) -> None:
-        self.orders, self.host = orders, streams == "host"
+    def __init__(self, orders: Orders, streams: str, durations: dict[str, int], ends_wait: bool) -> None:
+        self.orders, self.host, self.ends_wait = orders, streams == "host", ends_wait
         self.batches = orders.batches
         self.schedule = schedule = Schedule()
         schedule.namer, schedule.meaning, schedule.maker = self.name, self.payload, self.maker
@@ -141,8 +144,9 @@ class _Lowering:
         before = np.maximum.accumulate(np.where(some, -1, np.arange(len(some))))
         behind = some & (before >= 0) & (here[np.maximum(before, 0)] == here)
         schedule.extend("wait", self.e[behind], 0, self.e[before[behind]])
-        ranks = here[some][sends]
-        schedule.extend("wait", self.ends[ranks], ordinals(ranks), e[sends])
+        if self.ends_wait:
+            ranks = here[some][sends]
+            schedule.extend("wait", self.ends[ranks], ordinals(ranks), e[sends])
 
     def computations(self) -> None:
         """What computations read and write."""

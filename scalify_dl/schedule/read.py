@@ -23,9 +23,10 @@ KINDS = (
 
 
 def read_schedule(
-    paths: Sequence[Path], *, streams: str = "pair", durations: Mapping[str, int] | None = None
+    paths: Sequence[Path], *, streams: str = "pair", durations: Mapping[str, int] | None = None, check: str = "all"
 ) -> Schedule:
-    """The schedule that files describe; InputError with a place for what is not understood."""
+    """The schedule that files describe, or what of it a check needs (`run.CHECKS`); InputError with a place for what is
+    not understood."""
     if streams not in STREAMS:
         raise InputError(f'--streams "{streams}"', expected=", ".join(STREAMS))
     contents = [_content(path) for path in paths]
@@ -36,7 +37,7 @@ def read_schedule(
         return read_dumps(paths, [dump for dump in dumps if dump is not None])
     texts = [_text(path, data) for path, data in zip(paths, contents, strict=True)]
     if len(paths) == 1 and looks_like_orders(texts[0]):
-        return lower(read_orders(paths[0], texts[0]), streams, durations)
+        return lower(read_orders(paths[0], texts[0]), streams, durations, ends_wait=check == "all")
     if len(paths) == 1 and looks_like_msccl(texts[0]):
         from .msccl_xml import read_msccl
 

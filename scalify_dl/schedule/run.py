@@ -10,9 +10,11 @@ from typing import Any
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import Program, rules_dir
 
-from .tables import Schedule
+from .tables import ORDER, WIDTHS, Schedule
 
 MAIN = "schedule.dl"
+CHECKS = {"all": (MAIN, tuple(WIDTHS)), "deadlock": ("deadlock.dl", ORDER)}
+"""What may be asked: the rules that answer it, and the tables that they need."""
 ROWS = 20_000_000
 """Rows that deciding pairs across ranks may cost; pairs beyond stay undecided."""
 RESULTS = (
@@ -45,27 +47,29 @@ class Outcome:
 
 
 @cache
-def rules() -> Program:
-    """The rules of `schedule.dl`, parsed once."""
-    text = (rules_dir() / MAIN).read_text("utf-8")
-    return Program.from_source(text, name=MAIN, include_dirs=[rules_dir()])
+def rules(main: str = MAIN) -> Program:
+    """The rules of a file, parsed once."""
+    text = (rules_dir() / main).read_text("utf-8")
+    return Program.from_source(text, name=main, include_dirs=[rules_dir()])
 
 
-def decide(schedule: Schedule, capacity: int | None, *, timeout: float | None = None) -> Outcome:
+def decide(schedule: Schedule, capacity: int | None, *, check: str = "all", timeout: float | None = None) -> Outcome:
     """Runs the rules; pairs whose order only other ranks could tell are then asked about, as many as `ROWS` allows."""
-    program = rules().fresh()
-    schedule.insert(program)
+    main, tables = CHECKS[check]
+    program = rules(main).fresh()
+    schedule.insert(program, tables)
     if capacity is not None:
         program.insert("capacity", [(capacity,)])
     program.run(timeout=timeout)
-    suspects = sorted(program.relation("suspect"))
+    suspects = sorted(program.relation("suspect")) if check == "all" else []
     if suspects:
         afford = max(8, ROWS // max(1, 3 * len(schedule.named)))
         program.insert("examine", _first_of_each_rank(schedule, suspects)[:afford])
         program.run(timeout=timeout)
     outcome = Outcome(capacity, program=program, crossing=bool(suspects), tuples=program.total_tuples)
     for relation in RESULTS:
-        outcome.rows[relation] = list(program.relation(relation))
+        if relation in program.relations:
+            outcome.rows[relation] = list(program.relation(relation))
     return outcome
 
 

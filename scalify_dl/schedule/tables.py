@@ -14,6 +14,8 @@ WIDTHS = {
     "carries": 3, "initial": 3, "reads": 4, "writes": 4, "adds": 4, "takes": 4, "duration": 2, "holds_memory": 3,
 }  # fmt: skip
 """Columns of the tables that hold numbers only."""
+ORDER = ("event", "wait", "issue", "last", "channel", "send", "recv", "member", "collective")
+"""Those that say who waits for whom."""
 ACTIVATIONS, BYTES = 0, 1
 """Units of `holds_memory`."""
 
@@ -161,11 +163,11 @@ class Schedule:
         flat, width = self.rows[table], WIDTHS[table]
         return zip(*(flat[k::width] for k in range(width)), strict=True)
 
-    def insert(self, program: Program) -> None:
-        """Put all rows into a program."""
+    def insert(self, program: Program, tables: Iterable[str] = tuple(WIDTHS)) -> None:
+        """Put all rows of some tables into a program."""
         import numpy as np
 
         program.insert("chain", self.chains)
-        for table, width in WIDTHS.items():
+        for table in tables:
             if self.rows[table]:
-                program.insert(table, np.frombuffer(self.rows[table], dtype=np.int64).reshape(-1, width))
+                program.insert(table, np.frombuffer(self.rows[table], dtype=np.int64).reshape(-1, WIDTHS[table]))

@@ -53,12 +53,17 @@ def name(capacity: int | None) -> str:
     return "sends that wait for their receive" if capacity == 0 else f"channels that hold {capacity} messages"
 
 
-def judge(schedule: Schedule, capacities: list[int | None], *, timeout: float | None = None) -> Result:
-    """Decides for each capacity, least room first."""
+ONLY_DEADLOCKS = "nothing races, is read too early, or carries what is not wanted (--check deadlock asks what hangs)"
+
+
+def judge(
+    schedule: Schedule, capacities: list[int | None], *, check: str = "all", timeout: float | None = None
+) -> Result:
+    """Decides for each capacity, least room first; `check` is what is asked (`run.CHECKS`)."""
     outcomes: list[Outcome] = []
     found: list[list[Finding]] = []
     for capacity in capacities:
-        outcomes.append(decide(schedule, capacity, timeout=timeout))
+        outcomes.append(decide(schedule, capacity, check=check, timeout=timeout))
         found.append(findings(schedule, outcomes[-1]))
         if capacity == 0 and not found[-1] and not outcomes[-1].crossing:
             break  # all complete, and no order rests on messages: more room changes nothing
@@ -73,8 +78,10 @@ def judge(schedule: Schedule, capacities: list[int | None], *, timeout: float | 
         shown = max(found, key=len)
         verdict = Verdict.UNKNOWN if shown else Verdict.PROVED
     best = min(outcomes, key=lambda o: len(o.rows["head"]))
-    return Result(verdict, shown, *_cost(best), stats=_stats(schedule, outcomes), assumptions=schedule.assumptions,
-                  outcomes=outcomes)  # fmt: skip
+    assumed = [*schedule.assumptions, *([ONLY_DEADLOCKS] if check == "deadlock" else [])]
+    return Result(
+        verdict, shown, *_cost(best), stats=_stats(schedule, outcomes), assumptions=assumed, outcomes=outcomes
+    )
 
 
 def _depending(capacities: list[int | None], found: list[list[Finding]], bad: list[bool]) -> list[Finding]:

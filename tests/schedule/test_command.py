@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from scalify_dl.schedule.read import read_schedule
+from scalify_dl.schedule.run import decide, settings
 
 from .orders import moved, one_f_one_b, with_messages, written
 
@@ -53,7 +57,6 @@ def test_the_exit_status_and_the_json_keys_are_a_contract(tmp_path: Path) -> Non
 )
 def test_bad_files_are_told_with_their_place(tmp_path: Path, text: str, said: str) -> None:
     from scalify_dl.errors import InputError
-    from scalify_dl.schedule.read import read_schedule
 
     (tmp_path / "s.csv").write_text(text)
     with pytest.raises(InputError) as error:
@@ -61,11 +64,44 @@ def test_bad_files_are_told_with_their_place(tmp_path: Path, text: str, said: st
     assert said in str(error.value)
 
 
+def test_asked_about_deadlocks_only_it_says_the_same_of_these(tmp_path: Path) -> None:
+    rng, hung = random.Random(5), 0
+    for n in range(40):
+        rows = [list(row) for row in with_messages(one_f_one_b(3, 3))]
+        row = rng.choice(rows)
+        one = row.pop(rng.randrange(len(row)))
+        if n % 3:
+            row.insert(rng.randrange(len(row) + 1), one)
+        file = written(tmp_path / f"{n}.csv", rows)
+        for capacity in settings("both"):
+            everything = decide(read_schedule([file]), capacity)
+            alone = decide(read_schedule([file], check="deadlock"), capacity, check="deadlock")
+            for relation in ("malformed", "unmatched", "circle", "root"):
+                assert alone.ints(relation) == everything.ints(relation)
+            ends = {e for _, e in read_schedule([file]).tuples("last")}
+            stuck = [{e for (e,) in outcome.rows["stuck"]} - ends for outcome in (alone, everything)]
+            assert stuck[0] == stuck[1]
+            hung += bool(stuck[0])
+    assert hung > 10
+
+
+def test_what_was_not_looked_at_is_assumed(tmp_path: Path) -> None:
+    rows = with_messages(one_f_one_b(2, 2))
+    moved(rows[0], "0SEND_F0", "0F0")
+    file = written(tmp_path / "early.csv", rows)
+    assert dlverify(file).returncode == 1
+    done = dlverify(file, "--check", "deadlock")
+    assert done.returncode == 0, done.stderr
+    assert "assumed: nothing races" in done.stdout
+
+
 def test_bad_options_are_bad_input(tmp_path: Path) -> None:
     file = written(tmp_path / "s.csv", [["0F0"]])
     assert dlverify(file, "--sends", "some").returncode == 2
     assert dlverify(file, "--streams", "none").returncode == 2
     assert dlverify(file, "--durations", "F=-1").returncode == 2
+    assert dlverify(file, "--check", "races").returncode == 2
+    assert dlverify(file, "--check", "deadlock", "--plot", tmp_path / "p.svg").returncode == 2
     assert dlverify(tmp_path / "absent.csv").returncode == 2
 
 

@@ -55,8 +55,21 @@ def all_runs(program: Chains, capacity: int | None, most: int) -> Tried | None:
 
 
 def _distinct(layer: States) -> States:
-    rows = np.ascontiguousarray(layer).view(np.dtype((np.void, layer.itemsize * layer.shape[1]))).ravel()
-    return layer[np.unique(rows, return_index=True)[1]]
+    """Each state once. States that fit into a number are compared as one."""
+    bits = [int(n).bit_length() for n in layer.max(axis=0, initial=0)]
+    if sum(bits) >= 63:
+        rows = np.ascontiguousarray(layer).view(np.dtype((np.void, layer.itemsize * layer.shape[1]))).ravel()
+        return layer[np.unique(rows, return_index=True)[1]]
+    keys = np.zeros(len(layer), np.int64)
+    for column, width in zip(layer.T, bits, strict=True):
+        keys = (keys << width) | column
+    return layer[np.unique(keys, return_index=True)[1]]
+
+
+def _places(column: npt.NDArray[np.int16]) -> list[int]:
+    """How far a chain has come in some state."""
+    places: list[int] = np.flatnonzero(np.bincount(column)).tolist()
+    return places
 
 
 class _Steps:
@@ -103,7 +116,7 @@ class _Steps:
     def possible(self, layer: States, c: int) -> npt.NDArray[np.bool_]:
         """States in which a chain can go on."""
         able = np.zeros(len(layer), bool)
-        for n in np.unique(layer[:, c]).tolist():
+        for n in _places(layer[:, c]):
             need = self.needs[c][n] if n < self.lengths[c] else None
             if need is None:
                 continue
@@ -123,7 +136,7 @@ class _Steps:
         """Adds the pairs that touch their bytes at once in one of these states."""
         flying: list[tuple[int, Any]] = []
         for c, some in enumerate(self.chains):
-            for n in np.unique(layer[:, c]).tolist():
+            for n in _places(layer[:, c]):
                 if n & 1:
                     e = some[n >> 1]
                     touching = layer[:, c] == n
