@@ -14,7 +14,7 @@ from .finite import Leaf
 from .form import Element, Field, Form, Monomial, Number
 from .huge import settled
 from .quotients import multiplied_out, numerator
-from .rebuilt import Rebuilt
+from .rebuilt import BOUND, Rebuilt
 
 SPLITS = 32
 """Four for each case inside another one, one where only one case is left."""
@@ -301,6 +301,8 @@ def parts_of(field: Field, number: int) -> list[Form]:
         return [form for meet in content for form in meet]
     if kind == "equals":
         return list(content[0].name[1]) if is_place(content[0]) else []
+    if kind in BOUND:
+        return list(content[1:])
     if isinstance(content, Form):
         return [content]
     return [part for part in content if isinstance(part, Form)] if isinstance(content, tuple) else []

@@ -17,6 +17,7 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout
 from scalify_dl.ir.literals import rational
+from scalify_dl.ir.vocabulary import ELEMENTWISE
 from scalify_dl.oracle.addressing import addresses, digit_coordinates, layout_of, pending_kind, piece_index, piece_of
 from scalify_dl.oracle.compare import check, default_layouts
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
@@ -26,22 +27,33 @@ from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Graph, Op, Program, Shard, load_program
 from scalify_dl.oracle.trial import Trial, run_trial
 
+from . import contracting  # noqa: F401  (registers its rules)
 from .cells import Array, mapped
 from .complexes import Complex, is_complex
 from .diagnosis import first_difference
 from .extended import multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Undecided
+from .formulas import MOVES
+from .indexing import SpreadMachine
 from .machine import MOST_ELEMENTS, SymbolicMachine
 from .numbers import MASK
 from .same import same
+from .spread import Spread, spread, variables
 from .text import element_name, written
+from .variables import Renamed
 from .worth import met_somewhere
 
 ROUGHLY = 1e-6
 """How far apart values of an execution may be that are worth comparing as formulas."""
+FEW_ELEMENTS = 20_000
+"""Elements of programs that are followed one by one at once; in larger ones variables are tried first."""
 MOST_VALUES = 64
 """Integer inputs with more values than these are unknowns, not tables."""
+
+
+Way = tuple[bool, bool, Spread | None]
+"""From the inputs on; large numbers as masks; with variables in the place of sizes."""
 
 
 @dataclass(frozen=True)
@@ -96,19 +108,34 @@ class Decider:
 
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
         """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
-        layouts = self._agreeing(dist, base, text)
-        if not layouts:
-            return None
-        tried = None
-        for whole, masks in ((False, False), (True, False), (True, True)):
-            if masks and not self.has_masks:
-                break
+        if self.elements > FEW_ELEMENTS:
+            tensors = self.program.tensors
+            shapes = tensors[base].shape, tensors[dist].shape
+            layouts = [layout_of(text)] if text else list(default_layouts(*shapes, self.program.mesh))
+            spreads = [parts for parts in self.spreads if parts is not None]
+            found = self._first(
+                dist, base, layouts, [(whole, False, parts) for parts in spreads for whole in (False, True)]
+            )
+            if found is not None or self.elements > DIRECT_ELEMENTS:
+                return found
+        agreeing = self._agreeing(dist, base, text)
+        ways = [
+            (False, False, None),
+            (True, False, None),
+            *([(True, True, None)] if agreeing and self.has_masks else []),
+        ]
+        return self._first(dist, base, agreeing, ways) if agreeing else None
+
+    def _first(self, dist: str, base: str, layouts: list[Layout], ways: Iterable[Way]) -> Answer | None:
+        """The first way in which formulas are equal."""
+        tried: list[object] = []
+        for whole, masks, parts in ways:
             try:
-                pair = _Pair(self, dist, base, whole, masks=masks)
-                ends = (pair.cuts, pair.dist_part.inputs, masks)
-                if ends == tried:
+                pair = _Pair(self, dist, base, whole, masks=masks, spread=parts)
+                ends = (pair.cuts, pair.dist_part.inputs, masks, parts and parts.parts)
+                if ends in tried:
                     continue
-                tried = ends
+                tried.append(ends)
                 answer = pair.answer(layouts)
             except (Undecided, Unsupported, Deadlock) as error:
                 self.reasons.append(str(error))
@@ -118,6 +145,23 @@ class Decider:
                 return answer
             self.reasons.append(f"the formulas of {self.program.name(dist)} differ")
         return None
+
+    @cached_property
+    def fixed(self) -> set[str]:
+        """Values that depend on no input: they are better computed than unknown."""
+        found: set[str] = set()
+        for graph in self.program.top("dist"):
+            for op in graph.ops:
+                if op.kind in ELEMENTWISE | MOVES | {"constant", "iota"} and found.issuperset(op.operands):
+                    found.update(op.results)
+        return found
+
+    @cached_property
+    def spreads(self) -> tuple[Spread | None, Spread | None]:
+        """The program with variables in the place of sizes: cut by ops, and also where positions are compared."""
+        shards = [shard for found in self.by_dist.values() for shard in found]
+        loose, tight = (spread(self.program, shards, MOST_ELEMENTS, counted=counted) for counted in (False, True))
+        return loose, tight if loose and tight and loose.parts != tight.parts else None
 
     def _agreeing(self, dist: str, base: str, text: str) -> list[Layout]:
         """Layouts in which the values of one execution agree, of those that may be expected."""
@@ -137,13 +181,15 @@ class Decider:
         return kept
 
     @cached_property
+    def elements(self) -> int:
+        """How many elements of all tensors there are on all ranks."""
+        return sum(prod(t.shape) for t in self.program.tensors.values()) * len(self.program.ranks)
+
+    @cached_property
     def trial(self) -> Trial | None:
         """One execution of both sides, which tells what is not worth comparing; None where there is none."""
-        program = self.program
-        if sum(prod(t.shape) for t in program.tensors.values()) * len(program.ranks) > DIRECT_ELEMENTS:
-            return None
         try:
-            return run_trial(program, 1, "reals", keep_dist=[dist for dist, _, _ in program.expects])
+            return run_trial(self.program, 1, "reals", keep_dist=[dist for dist, _, _ in self.program.expects])
         except (Unsupported, Deadlock, InputError):
             return None
 
@@ -151,9 +197,11 @@ class Decider:
 class _Pair:
     """One pair with one choice of cuts: as near as possible, or (`whole`) the inputs."""
 
-    def __init__(self, decider: Decider, dist: str, base: str, whole: bool, *, masks: bool) -> None:
-        self.decider, self.dist, self.base = decider, dist, base
-        self.program = decider.program
+    def __init__(
+        self, decider: Decider, dist: str, base: str, whole: bool, *, masks: bool, spread: Spread | None = None
+    ) -> None:
+        self.decider, self.dist, self.base, self.spread = decider, dist, base, spread
+        self.program = spread.program if spread else decider.program
         self.basis = Field(deadline=decider.deadline)
         self.basis.huge = set() if masks else None
         graphs = self.program.top("dist")
@@ -161,13 +209,17 @@ class _Pair:
             raise Undecided("several distributed programs")
         (self.base_graph,), self.dist_graph = self.program.top("base"), graphs[0]
         inputs = {*self.dist_graph.inputs}
-        stops = {t for t in decider.by_dist if t != dist and (not whole or t in inputs)}
+        known = decider.by_dist
+        if spread:  # a variable stands for all of a dim, not for a piece of it
+            known = {t: [s for s in known[t] if not s.base_piece] for t in known.keys() - decider.fixed}
+            known = {t: found for t, found in known.items() if found}
+        stops = {t for t in known if t != dist and (not whole or t in inputs)}
         self.dist_part = self._slice(self.dist_graph, dist, stops)
         given = {*self.base_graph.inputs}
         self.shards = {
-            t: min(decider.by_dist[t], key=lambda shard: (shard.base not in given and whole, shard.layout.scale != 1))
+            t: min(known[t], key=lambda shard: (shard.base not in given and whole, shard.layout.scale != 1))
             for t in self.dist_part.inputs
-            if t in decider.by_dist
+            if t in known
         }
         missing = [t for t in self.dist_part.inputs if t not in self.shards]
         if missing:
@@ -211,18 +263,21 @@ class _Pair:
             raise Undecided(f"{tensor} has more than {MOST_ELEMENTS:,} elements")
         out = np.empty(declared.shape, dtype=object)
         bounds = self.program.ranges.get(tensor)
+        along = tuple(variables(self.spread.parts[tensor])) if self.spread else ()
         for i, at in enumerate(np.ndindex(*declared.shape)):
             if is_float(declared.dtype):
-                out[at] = basis.of(basis.element("input", (tensor, i)))
+                out[at] = basis.of(basis.element("input", (tensor, i, *along)))
+            elif along and is_complex(declared.dtype):
+                raise Undecided(f"unknowns of type {declared.dtype}")
             elif is_complex(declared.dtype):
                 parts = (basis.of(basis.element("input", (tensor, i, part))) for part in ("real", "imaginary"))
                 out[at] = Complex(*parts)
             elif declared.dtype == "pred":
-                out[at] = basis.of(basis.element("flag", ("input", tensor, i), nonnegative=True))
-            elif bounds is not None and 0 < bounds[1] - bounds[0] <= MOST_VALUES:
+                out[at] = basis.of(basis.element("flag", ("input", tensor, i, *along), nonnegative=True))
+            elif not along and bounds is not None and 0 < bounds[1] - bounds[0] <= MOST_VALUES:
                 out[at] = leaf_table(Leaf((tensor, i), *bounds), storage(declared.dtype))
             elif declared.dtype[0] in "su" and declared.dtype[1:].isdigit():
-                out[at] = basis.of(basis.element("integer", ((tensor, i), declared.dtype)))
+                out[at] = basis.of(basis.element("integer", ((tensor, i, *along), declared.dtype)))
             else:
                 raise Undecided(f"unknowns of type {declared.dtype}")
         self.cells[tensor] = out
@@ -232,24 +287,37 @@ class _Pair:
         """What each rank holds of a cut."""
         base = self.unknowns(shard.base)
         base = base[piece_index(shard.base_piece, base.ndim)] if shard.base_piece else base
+        layout, names = self._spread_layout(shard.dist, shard.base, shard.layout)
         parts: dict[Any, Array] = {}
         found: dict[int, Array] = {}
         for rank, at in self.program.coords.items():
-            key = digit_coordinates(shard.layout, at)
+            key = digit_coordinates(layout, at)
             if key not in parts:
-                part = base[addresses(shard.layout, base.ndim, at)] if base.ndim else base
-                part = np.broadcast_to(part, shard.layout.local_shape)
-                if shard.layout.scale != 1:
-                    scale = self.basis.constant(shard.layout.scale)
+                part = base[addresses(layout, base.ndim, at)] if base.ndim else base
+                part = np.broadcast_to(part, layout.local_shape)
+                if layout.scale != 1:
+                    scale = self.basis.constant(layout.scale)
                     part = mapped(lambda cell, scale=scale: multiply(cell, scale), part)
-                parts[key] = part
+                parts[key] = mapped(names.cell, part) if names else part
             found[rank] = parts[key]
         return found
+
+    def _spread_layout(self, dist: str, base: str, layout: Layout) -> tuple[Layout, Renamed | None]:
+        """A layout at the sizes of the program, and what variables become by it."""
+        if self.spread is None:
+            return layout, None
+        layout, names = self.spread.layout(dist, base, layout)
+        return layout, Renamed(self.basis, names)
 
     def answer(self, layouts: Iterable[Layout]) -> Answer | None:
         """The layout in which the output is the baseline's; None where it is in none of these."""
         values = [[r for op in part.ops for r in op.results] for part in (self.dist_part, self.base_part)]
-        machine = SymbolicMachine(self.program, _no_random, basis=self.basis, keep=frozenset().union(*values))
+        keep = frozenset().union(*values)
+        machine = (
+            SpreadMachine(self.program, _no_random, basis=self.basis, keep=keep, spread=self.spread)
+            if self.spread
+            else SymbolicMachine(self.program, _no_random, basis=self.basis, keep=keep)
+        )
         inputs = {t: self.held(shard) for t, shard in self.shards.items()}
         found = {**inputs, **machine.run([self.dist_part], inputs)}
         others, self.basis.needs = self.basis.needs, {}
@@ -265,7 +333,8 @@ class _Pair:
                 needs = sorted({(machine.where[need], need.what) for need in self.basis.needs})
                 given = tuple(t for t in self.base_part.inputs if t in self.base_graph.inputs)
                 return Answer(self.dist, self.base, str(layout), self.cuts, given, tuple(needs))
-        self._diagnose(found, base, values)
+        if self.spread is None:
+            self._diagnose(found, base, values)
         return None
 
     def _diagnose(self, found: Mapping[str, Any], base: Mapping[str, Any], values: list[list[str]]) -> None:
@@ -287,8 +356,13 @@ class _Pair:
         )
 
     def _fits(self, base: Array, found: Mapping[int, Array], layout: Layout) -> bool:
-        if pending_kind(layout) is not None or layout.gaps(base.shape) is not None:
+        if pending_kind(layout) is not None:
             return False
+        layout, names = self._spread_layout(self.dist, self.base, layout)
+        if layout.gaps(base.shape) is not None:
+            return False
+        if names:
+            base = mapped(names.cell, base)
         checked: set[Any] = set()
         for rank, at in self.program.coords.items():
             key = (digit_coordinates(layout, at), id(found[rank]))

@@ -15,7 +15,7 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Number = int | Fraction
 Monomial = tuple[tuple[int, Number], ...]
@@ -59,6 +59,12 @@ class Field:
         self.huge: set[int] | None = None
         """Elements that are greater than all others; None where large numbers are what they are."""
         self.ticks = 0
+        self.variables: dict[int, frozenset[Any]] = {}
+        """The index variables of elements, as far as they are known (`variables.py`)."""
+        self.levels: dict[int, int] = {}
+        """How deep sums stand in one another in elements (`sums.py`)."""
+        self.made = 0
+        """How often variables were made."""
         self.zero = Form(self, {})
         self.one = Form(self, {(): 1})
 

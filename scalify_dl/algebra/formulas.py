@@ -95,14 +95,14 @@ def _whole(kind: str, dtype: str, cells: tuple[Cell, ...]) -> Form:
 
 def bounded(form: Form, dtype: str) -> Form:
     """A formula whose values are whole numbers that an integer type holds; Undecided where they may not be."""
-    lo, hi = _bounds(form)
+    lo, hi = integer_bounds(form)
     least, most = integer_limits(dtype)
     if lo < least or hi > most:
         raise Undecided(f"integers of {dtype} that may wrap round")
     return form
 
 
-def _bounds(form: Form) -> tuple[int, int]:
+def integer_bounds(form: Form) -> tuple[int, int]:
     """The least and the greatest value of a sum of products of integers and truths."""
     low = high = 0
     for monomial, coefficient in form.terms.items():
@@ -112,13 +112,17 @@ def _bounds(form: Form) -> tuple[int, int]:
         for at, exponent in monomial:
             kind, data = form.field.elements[at][:2]
             if kind == "maximum" and exponent == 1:
-                members = [_bounds(member) for meet in data for member in meet]  # type: ignore[attr-defined]
+                members = [integer_bounds(member) for meet in data for member in meet]  # type: ignore[attr-defined]
                 products = [a * b for a in ends for b in (min(lo for lo, _ in members), max(hi for _, hi in members))]
                 ends = [min(products), max(products)]
                 continue
-            if kind not in ("flag", "equals", "integer") or exponent != int(exponent) or exponent < 0:
+            if kind not in ("flag", "equals", "integer", "position") or exponent != int(exponent) or exponent < 0:
                 raise Undecided("a formula that need not be a whole number")
-            within = integer_limits(data[1]) if kind == "integer" else (0, 1)  # type: ignore[index]
+            within = (0, 1)
+            if kind == "integer":
+                within = integer_limits(data[1])  # type: ignore[index]
+            elif kind == "position":
+                within = (0, data[0].size - 1)  # type: ignore[index]
             for _ in range(int(exponent)):
                 products = [a * b for a in ends for b in within]
                 ends = [min(products), max(products)]

@@ -89,7 +89,7 @@ class SymbolicMachine(Machine):
             if is_float(before):
                 return elementwise_cells(self.basis, call, [reals(self.basis, xs[0])])
         if kind == "attention" and len(xs) > 3 and self.program.tensors[call.op.operands[3]].dtype == "pred":
-            xs = [*xs[:3], mapped(self._hidden, xs[3])]
+            xs = [*xs[:3], mapped(self.hidden, xs[3])]
         if not symbolic and not is_float(dtype):
             return MEANINGS[kind](call, xs)
         if kind in FORMULAS:
@@ -100,7 +100,7 @@ class SymbolicMachine(Machine):
             return [reals(self.basis, x) for x in MEANINGS[kind](call, xs)]
         raise Undecided(f"no law is known of `{kind}`")
 
-    def _hidden(self, shown: object) -> Cell:
+    def hidden(self, shown: object) -> Cell:
         """What a mask of truths adds to a score."""
         return extended.choose(truth(self.basis, shown), self.basis.zero, extended.infinite(self.basis, -1))
 

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from scalify_dl.registry import registering
+
 from . import elementwise, laws, truths
 from .form import Element, Field, Form, Number
+
+BOUND: dict[str, Callable[[Field, Any, tuple[Form, ...]], Form]] = {}
+bound_by = registering(BOUND)
+"""Registers how an element of variables of its own is made of new parts (`sums.py`)."""
 
 
 class Rebuilt:
@@ -44,6 +50,11 @@ class Rebuilt:
         if found is not None:
             return self.form(found)
         kind, data = element.kind, element.data
+        if kind in BOUND:
+            content: Any = data
+            bound, *parts = content
+            remade = tuple(map(self.form, parts))
+            return None if remade == tuple(parts) else BOUND[kind](self.field, bound, remade)
         if kind == "exp":
             inner = Form(self.field, {data: 1})  # type: ignore[dict-item]
             new = self.form(inner)

@@ -6,13 +6,17 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 from .form import Field, Form
+from .variables import BINDING, Renamed, Variable, free
 
 ALWAYS = ("finite", "masked")
 """Needs that no draw decides."""
 TRIES = 3
+MOST_CLASSES = 4
+"""Values of a variable that are told apart, each by itself."""
 DRAWS: list[Callable[[random.Random], float]] = [
     lambda rng: rng.gauss(0, 1),
     lambda rng: rng.uniform(0.2, 1.5),
@@ -41,6 +45,13 @@ FUNCTIONS: dict[str, Callable[[float], float]] = {
     "gelu": lambda x: 0.5 * x * (1 + math.erf(x / math.sqrt(2))),
 }
 """Functions of one number."""
+
+
+def classes(size: int) -> int:
+    """Of how many sorts the values of a variable are: all values of one sort are worth the same, of each as many."""
+    if size <= MOST_CLASSES:
+        return size
+    return 2 if size % 2 == 0 else 1
 
 
 class Undefined(Exception):
@@ -87,6 +98,11 @@ class Worth:
     def _element(self, kind: str, data: Any) -> float:
         if kind == "input":
             return float(self.at(data))
+        if kind == "position":
+            (_, n), size = data[0]
+            return float(n * (size // classes(size)))
+        if kind in BINDING:
+            return self._over(kind, *data)
         if kind == "root":
             return float(data)
         if kind == "huge":
@@ -123,9 +139,27 @@ class Worth:
             return float(FUNCTIONS[data[0]](argument))
         raise Undefined
 
+    def _over(self, kind: str, bound: tuple[Variable, ...], form: Form, *shown: Form) -> float:
+        """A sum or a maximum over variables: of the classes of their values, which are equally many."""
+        values: list[float] = []
+        for at in product(*(range(classes(v.size)) for v in bound)):
+            names = {v: Variable(("value", n), v.size) for v, n in zip(bound, at, strict=True)}
+            renamed = Renamed(self.basis, names)
+            if all(self.form(renamed.form(part)) for part in shown):
+                values.append(self.form(renamed.form(form)))
+        if kind == "most":
+            return max(values)
+        return sum(values) * math.prod(v.size // classes(v.size) for v in bound)
+
+    def at_a_place(self, form: Form) -> float:
+        """What a form is worth where all its variables are 0."""
+        return self.form(
+            Renamed(self.basis, {v: v._replace(name=("value", 0)) for v in free(self.basis, form)}).form(form)
+        )
+
     def allows(self) -> bool:
         """Whether all that steps need is so."""
-        needs = [(need.what, self.form(need.form)) for need in self.basis.needs if need.what not in ALWAYS]
+        needs = [(need.what, self.at_a_place(need.form)) for need in self.basis.needs if need.what not in ALWAYS]
         small = 1e-9 * self.scale
         return not any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in needs)
 

@@ -14,62 +14,9 @@ from . import indexed  # noqa: F401  (registers its rules)
 from .constraints import RULES, Shapes
 from .counts import keep_counted
 from .extents import Conflict, Sizes
+from .rows import expected_rows, fits, relate
 
 __all__ = ["Shrunk", "shrink"]
-
-
-def _piece_dims(s: Shapes, tensor: str, piece: Piece) -> list[int]:
-    """Extents of a piece: runs of those of the tensor."""
-    dims = list(s.dims(tensor))
-    for window in piece:
-        part = s.extents.new(window.hi - window.lo)
-        s.extents.units(dims[window.dim], part, window.lo, window.hi)
-        dims[window.dim] = part
-    return dims
-
-
-def _relate(s: Shapes, row: Shard) -> tuple[list[int], list[int]] | None:
-    """Digits of the layout are the same on both sides; what lies on mesh axes stays."""
-    shapes = [s.program.tensors[t].shape for t in (row.dist, row.base)]
-    for shape, piece in zip(shapes, (row.dist_piece, row.base_piece), strict=True):
-        if any(w.dim >= len(shape) or w.hi > shape[w.dim] for w in piece):
-            return None
-    dist, base = _piece_dims(s, row.dist, row.dist_piece), _piece_dims(s, row.base, row.base_piece)
-    for dim, digits in zip(dist, row.layout.dims, strict=True):
-        stride = 1
-        for digit in reversed(digits):
-            if digit.stride:
-                s.extents.link(dim, stride, base[digit.dim], digit.stride, digit.size)
-            else:  # equal elements: a digit of the local dim alone
-                s.extents.link(dim, stride, s.extents.new(digit.size), 1, digit.size)
-            stride *= digit.size
-    for _, entries in row.layout.axes:
-        for entry in entries:
-            if isinstance(entry, Digit):
-                s.extents.keep(base[entry.dim], entry.stride, entry.stride * entry.size)
-    s.same_counts([row.dist, row.base])
-    return dist, base
-
-
-def _fits(program: Program, row: Shard) -> bool:
-    """Whether the layout addresses existing dims within their sizes, and has the local shape."""
-    try:
-        shapes = []
-        for tensor, piece in ((row.dist, row.dist_piece), (row.base, row.base_piece)):
-            sizes = list(program.tensors[tensor].shape)
-            for window in piece:
-                sizes[window.dim] = window.hi - window.lo
-            shapes.append(sizes)
-        if tuple(shapes[0]) != row.layout.local_shape:
-            return False
-        return all(
-            digit.stride * digit.size <= shapes[1][digit.dim]
-            and shapes[1][digit.dim] % (digit.stride * digit.size) == 0
-            for digit in row.layout.digits()
-            if digit.stride
-        )
-    except (KeyError, IndexError):
-        return False
 
 
 class Shrunk:
@@ -98,8 +45,8 @@ class Shrunk:
                 s.extents.literal(count, hi)
         self._rows: dict[Shard, tuple[list[int], list[int]]] = {}
         for row in [*program.shards, *expected_rows(program), *relations]:
-            if row not in self._rows and _fits(program, row):
-                related = _relate(s, row)
+            if row not in self._rows and fits(program, row):
+                related = relate(s, row)
                 if related is not None:
                     self._rows[row] = related
         self._shapes = s
@@ -228,11 +175,6 @@ class Shrunk:
         """Elements of all tensors before and after."""
         before = sum(prod(t.shape) for t in self._shapes.program.tensors.values())
         return before, sum(prod(t.shape) for t in self.program.tensors.values())
-
-
-def expected_rows(program: Program) -> list[Shard]:
-    """Correspondences that outputs must satisfy, where a layout is given."""
-    return [Shard(dist, (), base, (), layout_of(text)) for dist, base, text in program.expects if text]
 
 
 def shrink(program: Program, relations: Iterable[Shard] = (), least: int = 2) -> Shrunk:
