@@ -1,7 +1,7 @@
 """Which pairs of elements are one pair but for the names of their unknowns: what is so of the one is so of the other.
 
-All pairs are walked beside one of them, node by node: a node of the one pair stands beside one node of each other pair, of
-the same kind, and unknowns of the one beside as many different unknowns of the other.
+All pairs are walked beside one of them, node by node: a node of the one pair stands beside one node of each other pair,
+of the same kind, and unknowns of the one beside as many different unknowns of the other.
 """
 
 from __future__ import annotations
