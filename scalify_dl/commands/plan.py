@@ -15,12 +15,17 @@ from .run import check_outputs, print_report
 
 
 def plan(path: Path, options: Options) -> int:
-    """Read, check, fold, run the rules, print; the exit status."""
+    """Read, check, fold, run the rules, print; the exit status. A file is a plan that is described by its dumps."""
     check_outputs(options)
     with progress("reading the plan") as say:
-        prepared = prepare(path)
-        say("running the rules")
-        report = report_on(prepared, options, say)
+        if path.is_file():
+            from scalify_dl.plans.described import read_described, report_on_described
+
+            report = report_on_described(read_described(path), options, say)
+        else:
+            prepared = prepare(path)
+            say("running the rules")
+            report = report_on(prepared, options, say)
     if options.certificate and report.verdict is not Verdict.PROVED:
         print(f"dlverify: no certificate is written: the verdict is {report.verdict.value}", file=sys.stderr)
     return print_report(report, options)

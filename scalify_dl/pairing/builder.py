@@ -23,7 +23,8 @@ from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import AxisPart, Placement
 from scalify_dl.ir.programs import Axes, Program
-from scalify_dl.readers.relations import InputRelation, OutputRelation, Parts, Place, Relations
+from scalify_dl.readers.relations import InputRelation, OutputRelation, Parts, Relations
+from scalify_dl.yaml_nodes import Place
 
 from .export import tables
 

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Port, Tensor
-from scalify_dl.readers.relations import Place
+from scalify_dl.yaml_nodes import Place
 
 
 def find(ports: Sequence[Port], key: str) -> list[int]:

@@ -42,7 +42,7 @@ from scalify_dl.readers.fx.annotation import UNTIMED
 from .dumps import placement_of, rank_of, write_dump
 from .layouts import layout_entry
 from .memory import copied
-from .pipelines import stages_apart
+from .pipelines import note_of, stages_apart, write_plan
 from .ranks import NeedsRanks, apart, fake_rank, real_rank, together
 from .reads import Reads, living
 from .recorder import Recorder
@@ -94,7 +94,8 @@ def capture_step(
     path: str | Path,
     baseline: Callable[..., Any] | None = None,
 ) -> CapturedStep:
-    """Records a step on one device and on every rank of a mesh, to `<path>.base` and `<path>.r0`, `<path>.r1`, ….
+    """Records a step on one device and on every rank of a mesh, to `<path>.base` and `<path>.r0`, `<path>.r1`, …;
+    that of a pipeline also as a plan, `<path>.plan.yaml`, which `dlverify plan` reads.
 
     `build` gives model, arguments and step; if it takes an argument, that is the device mesh (None for the baseline,
     unless `baseline` builds that one). It must give the same values on all ranks and on the baseline, cut as the ranks
@@ -122,7 +123,9 @@ def capture_step(
             together(play_really, ranks)
         place_by_values(Path(folder), [f"{path}.r{rank}.json" for rank in ranks], Mesh(tuple(mesh.items())))
     files = [Path(f"{path}.r{rank}.fx.txt") for rank in ranks]
-    return CapturedStep(Path(f"{path}.base.fx.txt"), files, Mesh(tuple(mesh.items())))
+    captured = CapturedStep(Path(f"{path}.base.fx.txt"), files, Mesh(tuple(mesh.items())))
+    write_plan(path, captured.base, files, captured.mesh)
+    return captured
 
 
 def place_by_values(folder: Path, files: Sequence[str], mesh: Mesh) -> None:
@@ -195,7 +198,7 @@ def record_step(
             placements[path_] = placement_of(path_, value)
     recorder = Recorder(inputs, mesh)
     recorder.names.older_than_the_step(living())
-    with state, torch.random.fork_rng(devices=[]), stages_apart(recorder), recorder, Reads(recorder):
+    with state, torch.random.fork_rng(devices=[]), stages_apart(recorder) as schedules, recorder, Reads(recorder):
         returned = step(model, *args)
     if not all(torch.equal(copy, value) for copy, value in copies):
         raise InputError("the step writes an argument that shares memory with another one", hint="clone it")
@@ -224,6 +227,7 @@ def record_step(
         **recorder.rank_values(),
         "outside": OUTSIDE,
         **rank_of(mesh),
+        **note_of(schedules),
     }
     text = _text(recorder, [name for name, _ in outputs])
     constants = {

@@ -1,0 +1,301 @@
+"""What every rank runs, put together from the graphs of stages as the schedule says: a program for every line of it.
+
+An action runs the part of its stage's graph that it is for, on the values of its micro-batch: F what is sent on and
+the loss, I what is sent back, W the gradients, B both. Messages are those of the schedule; where it has none, each is
+sent where it is made and received where it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+
+from scalify_dl.ir.graph import Frame, Graph, Op, Port, Tensor
+from scalify_dl.pairing.export import positions
+from scalify_dl.schedule.actions import MESSAGES, Action
+from scalify_dl.schedule.pipeline_csv import Orders
+
+from .file import Described, Stage
+
+__all__ = ["CannotPlay", "played"]
+
+BACKWARDS = {"B": ("to_previous", "gradients"), "I": ("to_previous",), "W": ("gradients",)}
+
+
+class CannotPlay(Exception):
+    """An action that cannot run where it stands; the text says why."""
+
+    def __init__(self, text: str, action: str, rank: int, line: int, cell: int) -> None:
+        super().__init__(text)
+        self.action, self.rank, self.line, self.cell = action, rank, line, cell
+
+
+def played(plan: Described, orders: Orders, graphs: Sequence[Graph]) -> list[Graph]:
+    """The programs of all places of the pipeline, in its order."""
+    for stage, graph in zip(plan.stages, graphs, strict=True):
+        positions(graph)
+        _names_known(stage, graph)
+    return [_Player(plan, orders, graphs, place).run() for place in range(len(orders.lines))]
+
+
+def _names_known(stage: Stage, graph: Graph) -> None:
+    inputs, outputs = _ports(graph.inputs), _ports(graph.outputs)
+    for known, what, names in (
+        (inputs, "input", (*stage.from_previous, *stage.from_next, *stage.batch)),
+        (outputs, "output", (*stage.to_next, *stage.to_previous, *stage.gradients, *stage.losses)),
+    ):
+        for name in names:
+            if name not in known:
+                raise stage.place.error(
+                    f"{stage.program.name} has no {what} `{name}`", expected=f"one of {', '.join(known)}"
+                )
+
+
+def _ports(ports: Sequence[Port]) -> dict[str, Port]:
+    """By path, and by name."""
+    return {port.tensor.name: port for port in ports} | {port.path: port for port in ports if port.path}
+
+
+class _Player:
+    """One place of the pipeline: all ranks that have it run one program."""
+
+    def __init__(self, plan: Described, orders: Orders, graphs: Sequence[Graph], place: int) -> None:
+        self.plan, self.orders, self.graphs, self.place = plan, orders, graphs, place
+        axes = [name for name, _ in plan.mesh.axes]
+        self.axis = axes.index(plan.pipeline)
+        self.rank_at = {c: r for r, c in enumerate(plan.mesh.coordinates)}
+        self.out = Graph(f"{plan.pipeline}{place}", str(plan.file))
+        self.out.ranks = [r for c, r in self.rank_at.items() if c[self.axis] == place]
+        self.mine = sorted(stage for stage, rank in orders.rank_of.items() if rank == place)
+        self.given: dict[tuple[int, str], Tensor] = {}
+        self.values: dict[tuple[int, int], dict[Tensor, Tensor]] = {}
+        self.sums: dict[tuple[int, str], Tensor] = {}
+        self.losses: dict[tuple[int, str], Tensor] = {}
+        self.source: Frame | None = None
+
+    def run(self) -> Graph:
+        """Plays all actions, then reduces."""
+        for stage in self.mine:
+            self.take_inputs(stage)
+        for step in (n for n, rank in enumerate(self.orders.rank.tolist()) if rank == self.place):
+            action, cell = self.orders.action(step), int(self.orders.cell[step])
+            self.source = Frame(self.orders.file, self.orders.lines[self.place], action.name)
+            try:
+                self.act(action)
+            except _Lacking as problem:
+                line = self.orders.lines[self.place]
+                raise CannotPlay(str(problem), action.name, self.place, line, cell) from None
+        self.source = None
+        self.reduce()
+        return self.out
+
+    def take_inputs(self, n: int) -> None:
+        """Parameters of a stage, and all of the batch."""
+        stage, graph = self.plan.stages[n], self.graphs[n]
+        own = _ports(graph.inputs)
+        passed = {own[name].tensor for name in (*stage.from_previous, *stage.from_next)}
+        cut = {own[name].tensor for name in stage.batch}
+        for port in graph.inputs:
+            tensor = port.tensor
+            if tensor in passed:
+                continue
+            what = port.path or tensor.name
+            shape = tensor.shape
+            if tensor in cut:
+                if not shape:
+                    raise stage.place.error(f"`{what}` is a single number", expected="a micro-batch along dim 0")
+                shape = (shape[0] * self.orders.batches, *shape[1:])
+            known = next((t for (_, name), t in self.given.items() if name == what), None)
+            if known is not None and (known.shape, known.dtype) != (shape, tensor.dtype):
+                raise stage.place.error(f"`{what}` is of one shape in one stage and of another in another")
+            if known is None:
+                new = copy(port)
+                known = new.tensor = Tensor(tensor.dtype, shape, what)
+                new.path = what
+                self.out.inputs.append(new)
+            self.given[n, what] = known
+
+    # ---- actions
+
+    def act(self, action: Action) -> None:
+        """One action of the schedule."""
+        stage, kind, batch = action
+        if kind in MESSAGES:
+            self.message(stage, kind, batch)
+        elif kind == "F":
+            self.forward(stage, batch)
+        elif kind in BACKWARDS:
+            self.backward(stage, kind, batch)
+
+    def message(self, n: int, kind: str, batch: int, channel: str = "pipeline") -> None:
+        """Sends or receives what a stage passes on, as many values as it has."""
+        stage, there = self.plan.stages[n], n + (1 if kind in ("SEND_F", "RECV_B") else -1)
+        peer = self.orders.rank_of[there]
+        if kind.startswith("SEND"):
+            for name in stage.to_next if kind == "SEND_F" else stage.to_previous:
+                self.meet("send", [self.value(n, batch, name)], (), peer, channel)
+            return
+        for name in stage.from_previous if kind == "RECV_F" else stage.from_next:
+            tensor = _ports(self.graphs[n].inputs)[name].tensor
+            op = self.meet("recv", [], ((tensor.dtype, tensor.shape),), peer, channel)
+            self.env(n, batch)[tensor] = op.result
+
+    def meet(
+        self, kind: str, operands: list[Tensor], types: Sequence[tuple[str, tuple[int, ...]]], peer: int, channel: str
+    ) -> Op:
+        """A message to or from the same place of another stage."""
+        op = self.out.add(kind, operands, types, symbols={"channel": [channel]}, source=self.frames())
+        coordinates = {r: c for c, r in self.rank_at.items()}
+        peers = {}
+        for rank in self.out.ranks or ():
+            at = list(coordinates[rank])
+            at[self.axis] = peer
+            peers[rank] = self.rank_at[tuple(at)]
+        op.numbers["peer"] = [next(iter(peers.values()))]
+        if len(set(peers.values())) > 1:
+            op.rank_numbers["peer", 0] = peers
+        return op
+
+    def frames(self) -> Sequence[Frame]:
+        """Where in the schedule an op comes from."""
+        return [self.source] if self.source else []
+
+    def forward(self, n: int, batch: int) -> None:
+        """What a stage sends on, and its losses."""
+        stage = self.plan.stages[n]
+        self.arrive(n, batch, "RECV_F", stage.from_previous)
+        for name in (*stage.to_next, *stage.losses):
+            self.value(n, batch, name)
+        for name, what in stage.losses.items():
+            self.add(self.losses, (n, what), self.value(n, batch, name))
+        self.pass_on(n, batch, "SEND_F", n + 1, stage.to_next)
+
+    def backward(self, n: int, kind: str, batch: int) -> None:
+        """What a stage sends back, its gradients, or both."""
+        stage = self.plan.stages[n]
+        if kind != "W":
+            self.arrive(n, batch, "RECV_B", stage.from_next)
+        if "to_previous" in BACKWARDS[kind]:
+            for name in stage.to_previous:
+                self.value(n, batch, name)
+            self.pass_on(n, batch, "SEND_B", n - 1, stage.to_previous)
+        if "gradients" in BACKWARDS[kind]:
+            for name, what in stage.gradients.items():
+                self.add(self.sums, (n, what), self.value(n, batch, name))
+
+    def arrive(self, n: int, batch: int, kind: str, names: Sequence[str]) -> None:
+        """What comes from a neighbour is there: handed over on this rank, received before, or now."""
+        if not names:
+            return
+        there = n - 1 if kind == "RECV_F" else n + 1
+        if there in self.mine:
+            other = self.plan.stages[there]
+            sent = other.to_next if kind == "RECV_F" else other.to_previous
+            for name, what in zip(names, sent, strict=True):
+                self.env(n, batch)[_ports(self.graphs[n].inputs)[name].tensor] = self.value(there, batch, what)
+        elif not self.orders.has_messages:
+            self.message(n, kind, batch, f"{kind[-1]} of {min(n, there)}, micro-batch {batch}")
+
+    def pass_on(self, n: int, batch: int, kind: str, there: int, names: Sequence[str]) -> None:
+        if names and there not in self.mine and not self.orders.has_messages:
+            self.message(n, kind, batch, f"{kind[-1]} of {min(n, there)}, micro-batch {batch}")
+
+    # ---- values
+
+    def env(self, n: int, batch: int) -> dict[Tensor, Tensor]:
+        """What values of a stage's graph are, for a micro-batch."""
+        found = self.values.get((n, batch))
+        if found is None:
+            found = self.values[n, batch] = {}
+            stage = self.plan.stages[n]
+            own = _ports(self.graphs[n].inputs)
+            cut = {own[name].tensor for name in stage.batch}
+            for port in self.graphs[n].inputs:
+                whole = self.given.get((n, port.path or port.tensor.name))
+                if whole is None:
+                    continue
+                if port.tensor in cut:
+                    size = port.tensor.shape[0]
+                    ends = [size * batch, *(0 for _ in whole.shape[1:])], [size * (batch + 1), *whole.shape[1:]]
+                    whole = self.out.emit(
+                        "slice", [whole], start=ends[0], limit=ends[1], stride=[1] * len(whole.shape),
+                        source=self.frames(),
+                    )  # fmt: skip
+                found[port.tensor] = whole
+        return found
+
+    def value(self, n: int, batch: int, name: str) -> Tensor:
+        """An output of a stage, for a micro-batch; what it needs is computed now."""
+        target, env = _ports(self.graphs[n].outputs)[name].tensor, self.env(n, batch)
+        wanted, needed = [target], set()
+        makers = {t: op for op in self.graphs[n].ops for t in op.results}
+        while wanted:
+            tensor = wanted.pop()
+            if tensor in env or tensor in needed:
+                continue
+            needed.add(tensor)
+            if tensor not in makers:
+                raise _Lacking(f"`{tensor.name}` of micro-batch {batch} is not there: it was not received before")
+            wanted += makers[tensor].operands
+        for op in self.graphs[n].ops:
+            if needed.intersection(op.results):
+                self.copy(op, env, f"{n}.{batch}/")
+        return env[target]
+
+    def copy(self, op: Op, env: dict[Tensor, Tensor], prefix: str) -> None:
+        """An op of a stage once more."""
+        new = copy(op)
+        new.operands, new.name = [env[x] for x in op.operands], prefix + op.name
+        new.results = [Tensor(t.dtype, t.shape, prefix + t.name, t.literal) for t in op.results]
+        new.numbers, new.symbols = dict(op.numbers), dict(op.symbols)
+        new.rank_numbers = {key: dict(values) for key, values in op.rank_numbers.items()}
+        self.out.ops.append(new)
+        env.update(zip(op.results, new.results, strict=True))
+
+    def add(self, sums: dict[tuple[int, str], Tensor], key: tuple[int, str], value: Tensor) -> None:
+        """Adds a value to a sum."""
+        before = sums.get(key)
+        sums[key] = value if before is None else self.out.emit("add", [before, value], source=self.frames())
+
+    # ---- the end of the step
+
+    def reduce(self) -> None:
+        """Gradients and losses of all micro-batches: scaled, added up over tied stages and over copies."""
+        found: dict[str, list[Tensor]] = {}
+        for (_, what), value in [*self.losses.items(), *self.sums.items()]:
+            found.setdefault(what, []).append(value)
+        for what, values in sorted(found.items()):
+            places = {rank for n, rank in self.orders.rank_of.items() if what in self.plan.stages[n].gradients.values()}
+            tied = what in self.plan.tied
+            if tied:
+                total = values[0]
+                for value in values[1:]:
+                    total = self.out.emit("add", [total, value])
+                values = [total]
+            for value in values:
+                value = self.scaled(value, self.plan.micro_batches, self.orders.batches)
+                if tied and len(places) > 1:
+                    value = self.summed(value, self.axis, places)
+                if self.plan.copies:
+                    at = [name for name, _ in self.plan.mesh.axes].index(self.plan.copies)
+                    size = self.plan.mesh.axes[at][1]
+                    value = self.scaled(self.summed(value, at, set(range(size))), self.plan.over_copies, size)
+                self.out.output(value, path=what)
+
+    def scaled(self, value: Tensor, way: str, count: int) -> Tensor:
+        """A sum of so many, or their mean."""
+        if way == "sum" or count == 1:
+            return value
+        return self.out.emit("divide", [value, self.out.splat(count, value.dtype, value.shape)])
+
+    def summed(self, value: Tensor, axis: int, at: set[int]) -> Tensor:
+        """An all-reduce along a mesh axis, of the ranks at some of its coordinates."""
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for coordinates, rank in self.rank_at.items():
+            if coordinates[axis] in at:
+                groups.setdefault((*coordinates[:axis], *coordinates[axis + 1 :]), []).append(rank)
+        return self.out.emit("all-reduce", [value], reducer="sum", groups=list(groups.values()))
+
+
+class _Lacking(Exception):
+    """A value that is not there."""

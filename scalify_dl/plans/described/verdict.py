@@ -1,0 +1,145 @@
+"""A described plan to a report: what was recorded as it is, stages as the schedule runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.model import Facts
+from scalify_dl.facts.validate import check_meaning
+from scalify_dl.finding import Finding, Happening
+from scalify_dl.garbage import paused
+from scalify_dl.ir.origin import Origin
+from scalify_dl.pairing.export import export, tables
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse, peak_mb
+from scalify_dl.prove.verdict import InTime, OutputVerdict, Report, Verdict
+from scalify_dl.readers.read import read
+from scalify_dl.readers.relations import GroupRelation, Relations, load_relations
+from scalify_dl.schedule.pipeline import lower
+from scalify_dl.schedule.pipeline_csv import Orders, read_orders
+from scalify_dl.schedule.programs import concluded, in_time
+from scalify_dl.schedule.run import settings
+from scalify_dl.schedule.verdict import judge
+
+from ..findings import ERROR
+from .file import Described
+from .played import CannotPlay, played
+
+STRUCTURE = "structure"
+
+
+def report_on_described(plan: Described, options: Options, say: Callable[[str], None] = lambda text: None) -> Report:
+    """The verdict on a plan file."""
+    orders = _orders(plan)
+    timed = concluded(judge(lower(orders), settings("both"))) if orders is not None else None
+    picture = _picture(plan, orders)
+    if timed is not None and timed.verdict is Verdict.REFUTED:
+        return _without_values(plan, list(timed.findings), picture)
+    try:
+        with paused():
+            facts, found = _facts(plan, orders)
+    except CannotPlay as problem:
+        return _without_values(plan, [_cannot(plan, problem)], picture)
+    from scalify_dl.report.conclude import conclude
+
+    say("running the rules")
+    analysis = analyse(facts, replace(options, mend=False), interruptible=True)
+    report = conclude(analysis, say, found or timed)
+    if options.out:
+        from scalify_dl.prove.results import write_results
+
+        write_results(analysis, options.out)
+    if options.certificate and report.verdict is Verdict.PROVED:
+        from scalify_dl.prove.certificate import write
+
+        say("writing the certificate")
+        with paused():
+            write(analysis, report, options.certificate)
+    return replace(report, picture=picture)
+
+
+def _orders(plan: Described) -> Orders | None:
+    if plan.schedule is None:
+        return None
+    try:
+        text = plan.schedule.read_text("utf-8")
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", file=plan.schedule, expected="a CSV file as torch writes it") from None
+    orders = read_orders(plan.schedule, text)
+    ranks = plan.mesh.axis_size(plan.pipeline)
+    if len(orders.lines) != ranks:
+        raise InputError(
+            f"{len(orders.lines)} lines", file=plan.schedule, line=len(orders.lines),
+            expected=f"{ranks}: one for every rank along `{plan.pipeline}`", hint="was the file cut off?",
+        )  # fmt: skip
+    stages = max(orders.rank_of) + 1
+    if plan.stages and stages != len(plan.stages):
+        raise plan.place.error(
+            f"{plan.schedule.name} has actions of {stages} stages, and `stages` lists {len(plan.stages)}",
+            expected="the same stages in both",
+        )
+    return orders
+
+
+def _facts(plan: Described, orders: Orders | None) -> tuple[Facts, InTime | None]:
+    """The facts, and what their own order of time says."""
+    relations = load_relations(plan.relations) if plan.relations else Relations()
+    if plan.ranks:
+        origins: list[Origin] = []
+        facts = export(plan.baseline, plan.ranks, plan.mesh, relations, origins=origins)
+        return facts, in_time(origins, plan.mesh.size)
+    assert orders is not None
+    named = replace(relations, groups={**_axes(plan), **relations.groups})
+    graphs = [read(stage.program, plan.mesh, relations=named) for stage in plan.stages]
+    facts = tables(read(plan.baseline), played(plan, orders, graphs), plan.mesh, relations, joined=True, timed=True)
+    for name in sorted({op.group_name for graph in graphs for op in graph.ops if op.group_name} & _axes(plan).keys()):
+        facts.add("assume", facts["expect"][0][0], f"process group `{name}` is the axis `{name}` of the mesh", "given")
+    check_meaning(facts)
+    return facts, None
+
+
+def _axes(plan: Described) -> dict[str, GroupRelation]:
+    """Groups along mesh axes, by the names of the axes."""
+    found = {}
+    for at, (name, _) in enumerate(plan.mesh.axes):
+        groups: dict[tuple[int, ...], list[int]] = {}
+        for rank, coordinates in enumerate(plan.mesh.coordinates):
+            groups.setdefault((*coordinates[:at], *coordinates[at + 1 :]), []).append(rank)
+        found[name] = GroupRelation(name, plan.place, tuple(map(tuple, groups.values())))
+    return found
+
+
+def _picture(plan: Described, orders: Orders | None) -> list[str]:
+    """Stages and the ranks that run them."""
+    if orders is None:
+        return []
+    at = [name for name, _ in plan.mesh.axes].index(plan.pipeline)
+    lines = []
+    for stage, place in sorted(orders.rank_of.items()):
+        ranks = [str(r) for r, c in enumerate(plan.mesh.coordinates) if c[at] == place]
+        shown = " ".join(ranks[:8]) + (f" … {len(ranks)} ranks" if len(ranks) > 8 else "")
+        lines.append(f"stage {stage}   ranks {shown}")
+    return lines
+
+
+def _cannot(plan: Described, problem: CannotPlay) -> Finding:
+    where = f"{plan.schedule}:{problem.line}:{problem.cell}"
+    return Finding(
+        "undefined", ERROR, str(problem), (Happening(problem.rank, problem.action, where),), rank=problem.rank,
+        op=problem.action, name=problem.action, source=(where,), suggestion="receive it before",
+    )  # fmt: skip
+
+
+def _without_values(plan: Described, findings: Sequence[Finding], picture: list[str]) -> Report:
+    """A schedule that cannot run as it stands has no values."""
+    outputs = [port.path or port.tensor.name for port in read(plan.baseline).outputs]
+    return Report(
+        verdict=Verdict.REFUTED,
+        title=f"{plan.file.name}: {plan.mesh}",
+        outputs=[OutputVerdict("", "", name, name, Verdict.REFUTED, reason=STRUCTURE) for name in outputs],
+        findings=list(findings),
+        picture=picture,
+        stats={"ops": 0, "tuples": 0, "cpu_s": 0.0, "peak_mb": round(peak_mb(), 1)},
+    )

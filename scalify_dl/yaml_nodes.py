@@ -1,0 +1,84 @@
+"""YAML nodes of files that people write, read strictly: every key is known, every mistake is told with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
+from typing import Any, NamedTuple
+
+import yaml
+
+from scalify_dl.errors import InputError
+
+
+class Place(NamedTuple):
+    """Where in the file something is said."""
+
+    file: str | None
+    line: int
+    column: int
+
+    def error(self, message: str, *, expected: str | None = None, hint: str | None = None) -> InputError:
+        """An error at this place."""
+        return InputError(message, file=self.file, line=self.line, column=self.column, expected=expected, hint=hint)
+
+    def twice(self, message: str, other: Place, *, hint: str | None = None) -> InputError:
+        """An error at this place: it says again, or otherwise, what another place says."""
+        where = "in the same entry" if other == self else f"in line {other.line}, column {other.column}"
+        return self.error(f"{message} here and {where}", expected="each thing said once", hint=hint)
+
+
+class Nodes:
+    """Reads nodes of a file."""
+
+    def __init__(self, file: str | None) -> None:
+        self.file = file
+
+    def place(self, node: yaml.Node) -> Place:
+        """Where a node begins."""
+        return Place(self.file, node.start_mark.line + 1, node.start_mark.column + 1)
+
+    def mapping(self, node: yaml.Node, what: str) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
+        """Key text, key node, value node; each key once."""
+        if not isinstance(node, yaml.MappingNode):
+            raise self.place(node).error(f"{what}: a mapping was expected", expected="`key: value` lines")
+        seen: set[str] = set()
+        for key, value in node.value:
+            text = self.text(key, f"a key of {what}")
+            if text in seen:
+                raise self.place(key).error(f"{what}: key `{text}` stands twice")
+            seen.add(text)
+            yield text, key, value
+
+    def known(self, node: yaml.Node, what: str, keys: Mapping[str, Callable[[yaml.Node], Any]]) -> dict[str, Any]:
+        """A mapping with a fixed set of keys."""
+        found = {}
+        for text, key, value in self.mapping(node, what):
+            if text not in keys:
+                near = get_close_matches(text, keys, 1)
+                hint = f"did you mean `{near[0]}`?" if near else None
+                raise self.place(key).error(
+                    f"{what}: unknown key `{text}`", expected=f"one of {', '.join(keys)}", hint=hint
+                )
+            found[text] = keys[text](value)
+        return found
+
+    def text(self, node: yaml.Node, what: str) -> str:
+        """A word."""
+        if not isinstance(node, yaml.ScalarNode):
+            raise self.place(node).error(f"{what}: a word was expected")
+        return str(node.value)
+
+    def integer(self, node: yaml.Node, what: str) -> int:
+        """A whole number."""
+        text = self.text(node, what)
+        if not re.fullmatch(r"-?\d{1,12}", text):
+            raise self.place(node).error(f"{what}: `{text}` is not an integer")
+        return int(text)
+
+    def sequence(self, node: yaml.Node, what: str) -> list[yaml.Node]:
+        """The nodes of a list."""
+        if not isinstance(node, yaml.SequenceNode):
+            raise self.place(node).error(f"{what}: a list was expected", expected="[a, b]")
+        return list(node.value)
