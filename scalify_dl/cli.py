@@ -167,7 +167,7 @@ def sweep(
 
 @_command(options=_options, written=_written)
 def plan(
-    path: Annotated[Path, Argument("PATH", help="Directory of plan tables (see docs/plans.md).")],
+    path: Annotated[Path, Argument("PATH", help="Directory of plan tables, or a plan.yaml (see docs/plans.md).")],
     options: Options,
     written: dict[str, Any],
 ) -> int:

@@ -93,11 +93,30 @@ def _facts(plan: Described, orders: Orders | None) -> tuple[Facts, InTime | None
     assert orders is not None
     named = replace(relations, groups={**_axes(plan), **relations.groups})
     graphs = [read(stage.program, plan.mesh, relations=named) for stage in plan.stages]
-    facts = tables(read(plan.baseline), played(plan, orders, graphs), plan.mesh, relations, joined=True, timed=True)
+    base = read(plan.baseline)
+    for port in (*base.inputs, *base.outputs):  # stages have some of them each, so only names can pair them
+        port.path = port.path or port.tensor.name
+    _all_given(plan, [str(port.path) for port in base.outputs])
+    facts = tables(base, played(plan, orders, graphs), plan.mesh, relations, joined=True, timed=True)
     for name in sorted({op.group_name for graph in graphs for op in graph.ops if op.group_name} & _axes(plan).keys()):
         facts.add("assume", facts["expect"][0][0], f"process group `{name}` is the axis `{name}` of the mesh", "given")
     check_meaning(facts)
     return facts, None
+
+
+def _all_given(plan: Described, wanted: Sequence[str]) -> None:
+    """Every output of the baseline is one of some stage, and these are outputs of the baseline."""
+    named = [(stage, what) for stage in plan.stages for what in (*stage.losses.values(), *stage.gradients.values())]
+    for stage, what in named:
+        if what not in wanted:
+            raise stage.place.error(f"the baseline has no output `{what}`", expected=f"one of {', '.join(wanted)}")
+    for what in (what for what in wanted if what not in {what for _, what in named}):
+        raise plan.place.error(
+            f"no stage gives the baseline's output `{what}`", expected="it among `losses` or `gradients` of a stage"
+        )
+    for what in plan.tied:
+        if sum(what == other for _, other in named) < 2:
+            raise plan.place.error(f"tied: fewer than two stages give `{what}`", expected="gradients of several stages")
 
 
 def _axes(plan: Described) -> dict[str, GroupRelation]:

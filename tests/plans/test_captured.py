@@ -1,0 +1,47 @@
+"""Live schedules of torch, captured with their plan files: right ones are proved, wrong ones refuted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.plans.described import read_described, report_on_described
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.verdict import Report, Verdict
+
+pytestmark = pytest.mark.slow
+
+SCHEDULES = (
+    "ScheduleGPipe", "Schedule1F1B", "ScheduleInterleaved1F1B", "ScheduleLoopedBFS", "ScheduleInterleavedZeroBubble",
+    "ScheduleZBVZeroBubble", "ScheduleDualPipeV",
+)  # fmt: skip
+ERRORS = (
+    "gradients not scaled", "no accumulation", "stages in the wrong order", "a stale activation",
+    "a gradient not reduced", "copies added up", "loss averaged twice", "targets in another order", "the last loss only",
+    "a micro-batch twice",
+)  # fmt: skip
+
+
+def captured(folder: Path, name: str, mesh: dict[str, int], batches: int, error: str = "") -> Report:
+    pytest.importorskip("torch.distributed.pipelining")
+    from scalify_dl import capture_step
+
+    from .captured import builders
+
+    build, baseline = builders(name, mesh, batches, error)
+    capture_step(build, mesh, folder / "net", baseline=baseline)
+    return report_on_described(read_described(folder / "net.plan.yaml"), Options())
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_a_live_schedule_is_proved(tmp_path: Path, name: str) -> None:
+    report = captured(tmp_path, name, {"pp": 2, "dp": 2, "tp": 2}, 4)
+    assert report.verdict is Verdict.PROVED
+    assert report.picture
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_a_wrong_pipeline_is_refuted(tmp_path: Path, error: str) -> None:
+    report = captured(tmp_path, "ScheduleGPipe", {"pp": 2, "dp": 2, "tp": 1}, 2, error)
+    assert report.verdict is Verdict.REFUTED
