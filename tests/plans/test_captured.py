@@ -18,8 +18,8 @@ SCHEDULES = (
 )  # fmt: skip
 ERRORS = (
     "gradients not scaled", "no accumulation", "stages in the wrong order", "a stale activation",
-    "a gradient not reduced", "copies added up", "loss averaged twice", "targets in another order", "the last loss only",
-    "a micro-batch twice",
+    "a gradient not reduced", "copies added up", "loss averaged twice", "targets in another order",
+    "the last loss only", "a micro-batch twice",
 )  # fmt: skip
 
 
