@@ -1,4 +1,5 @@
 """Runs a plan as it stands: every rank its own program on numpy arrays, all copies, messages and collectives that wait.
+Reducers run beside, and a rank goes on: it waits for them where it reads what they make, and at its end.
 
 Nothing of the fold is used: no slots, no virtual ranks, no meanings. A message is the next one of its channel; a
 collective is the next one of its group, and all its members have to call the same.
@@ -37,7 +38,9 @@ class Run:
         self.channels: dict[tuple[object, ...], deque[Array]] = defaultdict(deque)
         self.calls: dict[tuple[object, ...], dict[int, tuple[Op, Array]]] = defaultdict(dict)
         self.counts: dict[tuple[object, ...], int] = defaultdict(int)
-        self.waits: dict[int, tuple[object, ...]] = {}
+        self.waits: dict[tuple[int, str], tuple[object, ...]] = {}
+        """Collectives that were called and have not ended, by rank and op."""
+        self.beside: dict[int, list[Op]] = defaultdict(list)
         self.done: list[tuple[int, Op]] = []
         written = 1 + max(d for d, _, _ in side.places.values())
         shift = side.world["plan_ndevs"]
@@ -55,12 +58,18 @@ class Run:
         while moved:
             moved = False
             for rank, program in self.programs.items():
-                while program and self._step(rank, *program[0]):
-                    self.done.append((rank, program.popleft()[0]))
+                for op in [op for op in self.beside[rank] if self._collective(rank, op, 0)]:
+                    self.beside[rank].remove(op)
+                    self.done.append((rank, op))
+                    moved = True
+                while program and (done := self._goes_on(rank, *program[0])) is not None:
+                    op, _ = program.popleft()
+                    if done:
+                        self.done.append((rank, op))
                     moved = True
         for rank, program in self.programs.items():
-            if program:
-                raise Stuck(f"rank {rank} waits at {program[0][0].id}")
+            for op in [*self.beside[rank], *(op for op, _ in program)][:1]:
+                raise Stuck(f"rank {rank} waits at {op.id}")
         return self
 
     # ---- what it gives
@@ -112,6 +121,17 @@ class Run:
         if full.name not in self.fulls:
             raise Stuck(f"{op.id} reads {full.name}, which the single-device step has not")
         return self.fulls[full.name][tuple(slice(lo, hi) for lo, hi in part.spans)]
+
+    def _goes_on(self, rank: int, op: Op, shift: int) -> bool | None:
+        """Whether an op has run (True), or runs beside (False); None where the rank has to wait."""
+        if any(tensor in waited.makes for waited in self.beside[rank] for tensor in op.reads):
+            return None
+        if self._step(rank, op, shift):
+            return True
+        if op.kind != "reducer":
+            return None
+        self.beside[rank].append(op)
+        return False
 
     def _step(self, rank: int, op: Op, shift: int) -> bool:
         """Runs an op; False where it has to wait."""
@@ -183,12 +203,13 @@ class Run:
         what = " ".join(self.side.named(tid) for tid in op.weights) if op.kind == "reducer" else ""
         if rank not in members or len(set(members)) < len(members):
             raise Stuck(f"{op.id} is no member of its group")
-        if rank not in self.waits:
+        call = rank, op.id
+        if call not in self.waits:
             group = (what, *sorted(members))
-            self.waits[rank] = (*group, self.counts[rank, group])
+            self.waits[call] = (*group, self.counts[rank, group])
             self.counts[rank, group] += 1
-            self.calls[self.waits[rank]][rank] = (op, self._read(rank, op, op.reads[0]))
-        arrived = self.calls[self.waits[rank]]
+            self.calls[self.waits[call]][rank] = (op, self._read(rank, op, op.reads[0]))
+        arrived = self.calls[self.waits[call]]
         if len(arrived) < len(set(members)):
             return False
         if len({arrived[member][0].kind for member in members}) > 1:
@@ -196,7 +217,7 @@ class Run:
         parts = [arrived[member][1] for member in members]
         if len({part.shape for part in parts}) > 1:
             raise Stuck(f"{op.id}: members bring different shapes")
-        del self.waits[rank]
+        del self.waits[call]
         try:
             result = _together(op, parts, members.index(rank))
         except (ValueError, IndexError, KeyError, TypeError) as error:

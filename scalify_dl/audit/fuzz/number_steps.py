@@ -149,6 +149,10 @@ def folded_number(w: World) -> None:
             operands.reverse()
             values.reverse()
         number, exact = w.emit(g, kind, operands), _folded(kind, *values)
+    if w.chance(0.2):  # every rank brings it
+        groups = w.pair.groups(w.rng.choice(w.axes()))
+        row = w.emit(g, "all-gather", [w.emit(g, "reshape", [number], shape=(1,))], dimension=0, groups=groups)
+        number = w.emit(g, "reshape", [w.emit(g, "slice", [row], start=[0], limit=[1], stride=[1])], shape=())
     if dtype != "f32" or w.chance(0.3):
         near = max(-LIMIT["s32"], min(LIMIT["s32"], math.floor(exact)))
         bound, way = w.rng.choice([near, near + (near < 0), 0, w.rng.choice(numbers)]), w.rng.choice(list(ORDERED))
