@@ -12,9 +12,10 @@ from scalify_dl.pairing.export import tables
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Verdict
-from scalify_dl.readers.relations import InputRelation, OutputRelation, Place, Relations
+from scalify_dl.readers.relations import InputRelation, OutputRelation, Relations
 from scalify_dl.readers.tir.syntax import Kernel
 from scalify_dl.report.conclude import conclude
+from scalify_dl.yaml_nodes import Place
 
 from .one_block import Cut
 
