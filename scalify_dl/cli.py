@@ -304,11 +304,14 @@ def lint(
     relate: Relate = None,
     show_baseline: Annotated[bool, Option("--show-baseline", help="Print the program of one device.")] = False,
     show_types: Annotated[bool, Option("--types", help="Print SPMD types: R, S(dim) or P along every axis.")] = False,
+    show_costs: Annotated[bool, Option("--costs", help="Print what collectives move, by axis and op.")] = False,
 ) -> int:
     """Say what is wrong with the placement of a distributed program that has no baseline."""
     from scalify_dl.commands import lint as command
 
-    return command.run(dist, mesh, relate, options, show_baseline=show_baseline, show_types=show_types)
+    return command.run(
+        dist, mesh, relate, options, show_baseline=show_baseline, show_types=show_types, show_costs=show_costs
+    )  # fmt: skip
 
 
 @_command()

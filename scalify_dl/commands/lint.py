@@ -15,14 +15,15 @@ from .run import check_outputs, print_report
 
 
 def run(
-    dist: Sequence[Path], mesh: str, relate: Path | None, options: Options, *, show_baseline: bool, show_types: bool
+    dist: Sequence[Path], mesh: str, relate: Path | None, options: Options, *, show_baseline: bool, show_types: bool,
+    show_costs: bool,
 ) -> int:
     """Read, lift, decide, print; the exit status."""
     check_outputs(options)
     try:
         with progress("lifting the program"):
             result = lint(dist, Mesh.parse(mesh), relate, options)
-        report = reported(result, dist[0], show_baseline=show_baseline, show_types=show_types)
+        report = reported(result, dist[0], show_baseline=show_baseline, show_types=show_types, show_costs=show_costs)
     except Several as several:
         report = undecided(f"{several}: lint lifts one program that all ranks run", dist[0])
     return print_report(report, options)

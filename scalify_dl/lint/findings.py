@@ -11,17 +11,20 @@ from scalify_dl.finding import Finding, Happening
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.layout import Digit, Layout, Pending
 from scalify_dl.ir.vocabulary import COLLECTIVES
+from scalify_dl.oracle.program import Shard
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.prove.view import user_frames
 from scalify_dl.pysouffle import Program, rules_dir
 
+from .costs import cost_rows, read_costs
 from .expected import Boundary
 from .given import Given
 from .grid import Grid
 from .judge import Result, computes, held_rows
 from .lift import Lifted, Stopped
 from .numbers import Run
+from .origins import Origins
 from .words import holds_words, suggestion
 
 MAIN = "lift.dl"
@@ -61,7 +64,9 @@ def judged(
     stops = [stop for stop in lifted.stops if stop.op in alive]
     placed = {d for d, _, verdict, _ in analysis.rows("output_verdict") if verdict == "PROVED"}
     open_ends = [e for e in ends if e.held is not None and ids[e.port.tensor] not in placed]
-    run = Run(analysis)
+    asked_of = {t for stop in stops if stop.kind != "lemma" for t in stop.op.operands}
+    asked_of |= {end.port.tensor for end in ends}
+    run = Run(analysis, _supposed(asked_of, lifted, grid, ids, layouts))
     rows: dict[str, list[Row]] = defaultdict(list)
     for op in alive:
         rows["lint_op"].append((op_ids[op], op.kind, int(computes(op))))
@@ -73,8 +78,13 @@ def judged(
         if (held.free and held.calm) or tensor in lifted.fixed:
             rows["fits_any"].append((d,))
         found = layouts.get((d, b))
+        if found is None and tensor in asked_of and run.agrees(d):
+            found = str(held.layout(grid))
+            rows["agrees"].append((d,))
+        elif found is not None:
+            rows["proved"].append((d, b))
         parts = held.along is not None and _by_parts(analysis, d, b)
-        if found is not None or parts:
+        if parts:
             rows["proved"].append((d, b))
         if found is not None:
             rows["entry"] += [(d, *entry) for entry in _entries(found)]
@@ -94,11 +104,24 @@ def judged(
     rows["differs"] = [(d,) for d in run.different(asked)]
     rows["one_way"] = [(ids[t],) for t in lifted.one_way]
     rows["guess"] = [(ids[port.tensor],) for port in start.guessed if port.tensor in used]
+    rows |= cost_rows(dist, grid, ids, op_ids)
     program = _rules().fresh()
     for relation, facts in rows.items():
         program.insert(relation, list(dict.fromkeys(facts)))
     program.run()
     return _result(program, analysis, start, lifted, dist, grid, ends, ids, op_ids, layouts, stops)
+
+
+def _supposed(
+    tensors: Iterable[Tensor], lifted: Lifted, grid: Grid, ids: dict[Tensor, str], proved: dict[tuple[str, str], str]
+) -> list[Shard]:
+    """What is supposed of values and not proved, as correspondences that a run may bear out."""
+    found = []
+    for tensor in dict.fromkeys(tensors):
+        held = lifted.held.get(tensor)
+        if held is not None and held.along is None and (ids[tensor], ids[held.base]) not in proved:
+            found.append(Shard(ids[tensor], (), ids[held.base], (), held.layout(grid)))
+    return found
 
 
 def _by_parts(analysis: Analysis, dist: str, base: str) -> bool:
@@ -132,14 +155,14 @@ def _result(
     by_op = {op_ids[op]: op for op in dist.ops}
     reason = {op_ids[stop.op]: stop for stop in stops}
     position = {op: n for n, op in enumerate(dist.ops)}
-    findings, missing = [], []
+    findings, missing, origins = [], [], Origins(dist, lifted)
     for name, kind, level in sorted(program.relation("finding"), key=lambda r: (position[by_op[str(r[0])]], r[1])):
         op, stop = by_op[str(name)], reason.get(str(name))
         text = stop.text if stop is not None else "the rules do not prove what it was lifted to"
         if level == "error" and stop is not None:
-            findings.append(_finding(op, str(kind), f"{words[str(kind)]}: {text}", lifted, grid))
+            findings.append(_finding(op, str(kind), f"{words[str(kind)]}: {text}", lifted, grid, origins))
         else:
-            place = f" ({_lines(op)[0]})" if _lines(op) else ""
+            place = f" ({lines(op)[0]})" if lines(op) else ""
             missing.append(f"`{op.name}` ({op.kind}){place}: {text}")
     ports = {ids[end.port.tensor]: end for end in ends}
     maker = {t: op for op in dist.ops for t in op.results}
@@ -148,7 +171,7 @@ def _result(
         end = ports[str(value)]
         open_ends[end.port.tensor] = Verdict.REFUTED if level == "error" else Verdict.UNKNOWN
         if level == "error":
-            findings.append(_output(end, str(kind), maker.get(end.port.tensor), grid))
+            findings.append(_output(end, str(kind), maker.get(end.port.tensor), grid, origins))
         elif kind == "guess":
             missing.append(f"output `{_name(end)}` rests on inputs whose placement nobody says")
         elif end.held is None or not missing:
@@ -163,9 +186,11 @@ def _result(
     if list(analysis.rows("inconsistent")):
         raise InputError("what is said of the inputs contradicts itself")
     findings += [
-        Finding(note.kind, "note", note.text, op=op_ids[note.op], name=note.op.name, source=_lines(note.op))
+        Finding(note.kind, "note", note.text, op=op_ids[note.op], name=note.op.name, source=lines(note.op))
         for note in lifted.notes
     ]
+    costs, moved = read_costs(program, dist, op_ids)
+    findings += moved
     proved = {str(v) for v, _ in layouts}
     counted = [op for op in live(dist, ends) if computes(op)]
     return Result(
@@ -174,7 +199,7 @@ def _result(
         sum(all(ids[t] in proved for t in op.results[:1]) for op in counted), analysis.stats(),
         [p.tensor for p in dist.inputs]
         + [t for op in dist.ops if op.kind in COLLECTIVES for t in op.results] + [e.port.tensor for e in ends],
-        open_ends, analysis.view,
+        open_ends, analysis.view, costs,
     )  # fmt: skip
 
 
@@ -184,18 +209,31 @@ def _assumptions(analysis: Analysis) -> list[tuple[str, str, str]]:
     return sorted(row for row in rows if row[2] not in ("given", "annotation", "name"))
 
 
-def _lines(op: Op) -> tuple[str, ...]:
+def lines(op: Op) -> tuple[str, ...]:
+    """The user's frames of an op, innermost first."""
     from scalify_dl.prove.verdict import Frame
 
     return tuple(str(f) for f in user_frames(Frame(f.file, f.line, f.function) for f in op.source))
 
 
-def _finding(op: Op, kind: str, text: str, lifted: Lifted, grid: Grid) -> Finding:
+def _happened(first: str, at: str, ops: Iterable[Op]) -> tuple[Happening, ...]:
+    """Where it shows, and where it came from."""
+    return (Happening(None, first, at), *(Happening(None, op.name, (lines(op) or ("",))[0]) for op in ops))
+
+
+def _from(events: Sequence[Happening]) -> str:
+    """Where it came from, in words."""
+    places = dict.fromkeys(f"`{e.name}`" + (f" ({e.source})" if e.source else "") for e in events[1:])
+    return f"it is so since {', '.join(list(places)[:3])}" if places else ""
+
+
+def _finding(op: Op, kind: str, text: str, lifted: Lifted, grid: Grid, origins: Origins) -> Finding:
     held = [f"`{t.name}` holds {holds_words(lifted.held[t], grid)}" for t in op.operands if t in lifted.held]
-    line = (_lines(op) or ("",))[0]
+    events = _happened(op.name, (lines(op) or ("",))[0], origins.of(op.operands))
+    text = "; ".join(filter(None, [text, *held, _from(events)]))
     return Finding(
-        kind, "error", "; ".join([text, *held]), (Happening(None, op.name, line),), op=op.name, name=op.name,
-        source=_lines(op), suggestion=suggestion(kind, op, lifted, grid),
+        kind, "error", text, events, op=op.name, name=op.name, source=lines(op),
+        suggestion=suggestion(kind, op, lifted, grid),
     )  # fmt: skip
 
 
@@ -210,7 +248,7 @@ def _why_open(end: Boundary, grid: Grid) -> str:
     return f"it was lifted to {holds_words(end.held, grid)}, which is not proved{asked}"
 
 
-def _output(end: Boundary, kind: str, op: Op | None, grid: Grid) -> Finding:
+def _output(end: Boundary, kind: str, op: Op | None, grid: Grid, origins: Origins) -> Finding:
     assert end.held is not None
     said = {
         "unreduced-output": "an output that is still to be reduced",
@@ -219,7 +257,8 @@ def _output(end: Boundary, kind: str, op: Op | None, grid: Grid) -> Finding:
     }[kind]
     asked = f"; asked for is {end.wanted}" if end.stated else ""
     text = f"{said}: `{_name(end)}` holds {holds_words(end.held, grid)}{asked}"
-    lines = _lines(op) if op is not None else ()
-    return Finding(kind, "error", text, (Happening(None, end.port.tensor.name, (lines or ("",))[0]),),
-                   op=op.name if op is not None else None, name=_name(end), source=lines,
+    places = lines(op) if op is not None else ()
+    events = _happened(end.port.tensor.name, (places or ("",))[0], origins.of([end.port.tensor]))
+    text = "; ".join(filter(None, [text, _from(events)]))
+    return Finding(kind, "error", text, events, op=op.name if op is not None else None, name=_name(end), source=places,
                    suggestion=suggestion(kind, op, None, grid, end.held))  # fmt: skip

@@ -34,6 +34,7 @@ from scalify_dl.readers.normalise import normalise
 from scalify_dl.readers.read import read
 from scalify_dl.readers.relations import Relations, load_relations
 
+from .costs import Costs
 from .expected import Boundary, boundaries
 from .factors import factors_of
 from .given import Given, given
@@ -67,6 +68,7 @@ class Result:
     """The verdict of outputs that are not proved."""
     view: View | None = None
     """Both programs as facts, for what is drawn."""
+    costs: Costs = field(default_factory=Costs)
 
 
 def lint(dist: Sequence[Path], mesh: Mesh, relate: Path | None = None, options: Options | None = None) -> Result:
@@ -98,18 +100,33 @@ def lint_graph(
     from .findings import judged
 
     relations = relations or Relations()
+    made = prepared(dist, mesh, relations, options.rules if options else ())
+    facts, ids, op_ids = tables(made.start, made.lifted, dist, mesh, relations, made.ends)
+    check_meaning(facts)
+    analysis = analyse(facts, options or Options())
+    return judged(analysis, made.start, made.lifted, dist, Grid(mesh), made.ends, ids, op_ids)
+
+
+@dataclass
+class Prepared:
+    """A program, what is given of its inputs, what it was lifted to, its outputs."""
+
+    dist: Graph
+    start: Given
+    lifted: Lifted
+    ends: list[Boundary]
+
+
+def prepared(dist: Graph, mesh: Mesh, relations: Relations, rules: tuple[Path, ...] = ()) -> Prepared:
+    """Lifts a program."""
     check(dist)
     normalise(dist)
     positions(dist)
     name_groups(dist, mesh, relations, is_base=False)
     name_constants(dist, relations, "dist")
     grid = Grid(mesh)
-    start, lifted = _lifted(dist, mesh, grid, relations, options.rules if options else ())
-    ends = boundaries(dist, lifted, grid, relations)
-    facts, ids, op_ids = tables(start, lifted, dist, mesh, relations, ends)
-    check_meaning(facts)
-    analysis = analyse(facts, options or Options())
-    return judged(analysis, start, lifted, dist, grid, ends, ids, op_ids)
+    start, lifted = _lifted(dist, mesh, grid, relations, rules)
+    return Prepared(dist, start, lifted, boundaries(dist, lifted, grid, relations))
 
 
 def _lifted(

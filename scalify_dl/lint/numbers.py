@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -27,10 +27,13 @@ LAYOUTS = 256
 
 
 class Run:
-    """A run on random inputs, when it is first asked for."""
+    """A run on random inputs, when it is first asked for. `supposed` says in which placements values are compared that
+    the rules prove nothing of."""
 
-    def __init__(self, analysis: Analysis) -> None:
+    def __init__(self, analysis: Analysis, supposed: Iterable[Shard] = ()) -> None:
         self.analysis = analysis
+        self.supposed = list(supposed)
+        self._small: dict[str, Shard] = {row.dist: row for row in self.supposed}
 
     @cached_property
     def trial(self) -> tuple[Trial, list[Shard]] | None:
@@ -40,8 +43,9 @@ class Run:
             program = load_program(self.analysis.facts.tables)
             rows = relations(self.analysis.rows("corr"))
             if elements(program) > DIRECT_ELEMENTS:
-                small = shrink(program, rows, 2)
+                small = shrink(program, [*rows, *self.supposed], 2)
                 rows = [r for row in rows if (r := small.relation(row)) is not None]
+                self._small = {row.dist: r for row in self.supposed if (r := small.relation(row)) is not None}
                 program = small.program
             every = {
                 role: [t for g in program.top(role) for t in (*g.inputs, *(r for op in g.ops for r in op.results))]
@@ -78,6 +82,21 @@ class Run:
             except (ValueError, IndexError, InputError):
                 continue
         return True
+
+    def agrees(self, value: str) -> bool:
+        """Whether a value is what is supposed, on all ranks."""
+        if self.trial is None or value not in self._small or value in self.invented:
+            return False
+        trial, row = self.trial[0], self._small[value]
+        base, dist = trial.baseline.get(row.base), trial.distributed.get(value)
+        if base is None or dist is None or row.base in self.invented:
+            return False
+        if base.dtype.kind in "fc" and not bool(np.isfinite(base).all()):
+            return False
+        try:
+            return check(base, (), dist, (), row.layout, trial.program.coords, TOLERANCE) is None
+        except (ValueError, IndexError, InputError):
+            return False
 
     def _layouts(
         self, base: Sequence[int], local: Sequence[int], rows: Sequence[Shard], operands: Sequence[str]

@@ -21,7 +21,9 @@ def undecided(text: str, file: Path) -> Report:
     return Report(Verdict.UNKNOWN, text, [], file=str(file), notes=[text], more={"missing": [text]})
 
 
-def reported(result: Result, file: Path, *, show_baseline: bool = False, show_types: bool = False) -> Report:
+def reported(
+    result: Result, file: Path, *, show_baseline: bool = False, show_types: bool = False, show_costs: bool = False
+) -> Report:
     """The report of a program in a file."""
     sections = []
     if result.missing:
@@ -31,6 +33,8 @@ def reported(result: Result, file: Path, *, show_baseline: bool = False, show_ty
         sections.append((title, [*result.missing[:MISSING], *([f"and {left} more"] if left > 0 else [])]))
     if show_types:
         sections.append(("SPMD types", list(placements(result))))
+    if show_costs:
+        sections.append(("Bytes that a rank sends", list(result.costs.lines())))
     program = list(baseline(result.baseline))
     if show_baseline:
         sections.append(("The program on one device", program))
@@ -50,6 +54,10 @@ def reported(result: Result, file: Path, *, show_baseline: bool = False, show_ty
             "types": {_name(end): types(end.held, result.grid) for end in result.boundaries if end.held},
             "holds": {_name(end): holds_words(end.held, result.grid) for end in result.boundaries if end.held},
             "baseline": program,
+            "bytes": {
+                "axes": result.costs.by_axes,
+                "ops": [{"name": n, "kind": k, "axes": a, "bytes": b} for n, k, a, b in result.costs.by_op],
+            },
         },
     )
 

@@ -1,0 +1,182 @@
+"""Misplacement campaign: breaks a program that lint proves in every way of `edits.py`, and asks lint of each mutant.
+
+    python benchmarks/misplaced.py DIST… --mesh tp=2 [--relate F] [--sorts S] [--limit N] [--fix] [--journal FILE]
+
+What is right is said by numbers: a mutant is *wrong* if a run on all ranks differs from the single-device program that
+was recovered of the program as it is. Of the wrong ones: *refuted*, *unknown*, or *accepted*, because the mutant is another
+single-device program; such ones are listed. The line is right if the edited op, or one that it reads or that reads it
+(values that are only moved in between aside), stands there. With `--fix` every refuted mutant is put to `fix`, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from scalify_dl.errors import InputError
+from scalify_dl.finding import Finding
+from scalify_dl.garbage import paused
+from scalify_dl.ir.graph import Graph, Op
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.lint.findings import lines
+from scalify_dl.lint.fix import fix
+from scalify_dl.lint.judge import Prepared, lint_graph, load, prepared, tables
+from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.relations import Relations, load_relations
+
+from .edits import Broken, ways
+
+MOVES = frozenset(("reshape", "transpose", "broadcast", "convert", "slice", "concatenate"))
+
+
+class Outcome(NamedTuple):
+    """What became of a mutant: `wrong` or not, what lint says, whether a line is right, what mends it, seconds."""
+
+    said: str
+    line: bool | None
+    kinds: str
+    mended: int | None
+    seconds: float
+
+
+def near(graph: Graph, at: int) -> set[Op]:
+    """An op, those that it reads and those that read it, through ops that only move values."""
+    found = {graph.ops[at]}
+    maker = {t: op for op in graph.ops for t in op.results}
+    readers: dict[object, list[Op]] = {}
+    for op in graph.ops:
+        for t in op.operands:
+            readers.setdefault(t, []).append(op)
+    for down in (False, True):
+        front = [graph.ops[at]]
+        while front:
+            op = front.pop()
+            step = [r for t in op.results for r in readers.get(t, ())] if down else [
+                maker[t] for t in op.operands if t in maker
+            ]  # fmt: skip
+            front += [o for o in step if o.kind in MOVES and o not in found]
+            found.update(step)
+    return found
+
+
+def is_wrong(start: Prepared, broken: Broken, mesh: Mesh, relations: Relations) -> bool | None:
+    """Whether numbers of all ranks differ from what the program computed before; None where it cannot be run."""
+    mine = copy.deepcopy(start)
+    broken.of(mine.dist)
+    try:
+        facts, _, _ = tables(mine.start, mine.lifted, mine.dist, mesh, relations, mine.ends)
+        search = find_counterexample(load_program(facts.tables), localise=False, trials=2, rounding=False)
+    except (InputError, ValueError, KeyError, IndexError):
+        return None
+    if search.counterexamples:
+        return any(c.kind == "refutation" for c in search.counterexamples)
+    return None if search.problems else False
+
+
+def right_line(graph: Graph, at: int, findings: Iterable[Finding]) -> bool:
+    """Whether an error is told where the edit is."""
+    places = {lines(op)[:1] for op in near(graph, at)}
+    told = [(f.source[:1], *((e.source,) for e in f.events)) for f in findings if f.level == "error"]
+    return any(place in places for finding in told for place in finding if place and place != ("",))
+
+
+def judge(start: Prepared, broken: Broken, mesh: Mesh, relations: Relations, mend: bool) -> Outcome | None:
+    """The outcome of a mutant; None for one that is as right as it was, or cannot be run."""
+    if not is_wrong(start, broken, mesh, relations):
+        return None
+    draft = copy.deepcopy(start.dist)
+    near_at = draft.ops[broken.at]
+    broken.of(draft)
+    began = time.process_time()
+    try:
+        result = lint_graph(draft, mesh, relations)
+    except InputError as error:
+        return Outcome("REFUTED", None, f"bad input: {error}", None, round(time.process_time() - began, 2))
+    line = right_line(draft, draft.ops.index(near_at), result.findings) if result.verdict is Verdict.REFUTED else None
+    said = sorted({f.kind for f in result.findings if f.level == "error"}) or result.missing[:1]
+    mended = None
+    if mend and result.verdict is Verdict.REFUTED:
+        began = time.process_time()
+        mended = _mended(draft, start, mesh, relations)
+    return Outcome(result.verdict.value, line, ", ".join(said), mended, round(time.process_time() - began, 2))
+
+
+def _mended(draft: Graph, start: Prepared, mesh: Mesh, relations: Relations) -> int:
+    """The place of the first way in the list after which it is PROVED; 0 where there is none."""
+    return 1 if fix(draft, mesh, relations).ways else 0
+
+
+def mutants(start: Prepared, mesh: Mesh, seed: int, only: Collection[str]) -> Iterator[Broken]:
+    """All of these sorts, which take turns, each in random order."""
+    sorts: dict[str, list[Broken]] = {}
+    for broken in ways(start.dist, mesh):
+        if not only or broken.sort in only:
+            sorts.setdefault(broken.sort, []).append(broken)
+    for each in sorts.values():
+        random.Random(seed).shuffle(each)
+    while any(sorts.values()):
+        for each in sorts.values():
+            if each:
+                yield each.pop()
+
+
+def campaign(
+    graph: Graph, mesh: Mesh, relations: Relations, limit: int, seed: int, mend: bool, only: Collection[str] = ()
+) -> Iterator[Any]:
+    """One row for each mutant that is wrong."""
+    start = prepared(graph, mesh, relations)
+    count = 0
+    for broken in mutants(start, mesh, seed, only):
+        if count >= limit:
+            break
+        found = judge(start, broken, mesh, relations, mend)
+        if found is not None:
+            count += 1
+            yield {"sort": broken.sort, "mutant": broken.text, **found._asdict()}
+
+
+def summary(rows: list[Any]) -> str:
+    """Counts by sort."""
+    text = [f"{'':<10}{'wrong':>7}{'REFUTED':>9}{'line':>6}{'UNKNOWN':>9}{'PROVED':>8}{'mended':>8}"]
+    for sort in (*dict.fromkeys(row["sort"] for row in rows), ""):
+        mine = [row for row in rows if not sort or row["sort"] == sort]
+        said = Counter(row["said"] for row in mine)
+        line, mended = sum(row["line"] is True for row in mine), sum(bool(row["mended"]) for row in mine)
+        text.append(f"{sort or 'all':<10}{len(mine):>7}{said['REFUTED']:>9}{line:>6}{said['UNKNOWN']:>9}"
+                    f"{said['PROVED']:>8}{mended:>8}")  # fmt: skip
+    return "\n".join(text)
+
+
+def main() -> int:
+    """Prints a row for each mutant that is not refuted at its line, and counts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dist", nargs="+", type=Path)
+    parser.add_argument("--mesh", required=True)
+    parser.add_argument("--relate", type=Path)
+    parser.add_argument("--limit", type=int, default=10**9, help="so many wrong mutants")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--sorts", help="only these, joined by commas: dropped,doubled,reducer,group,slice")
+    parser.add_argument("--fix", action="store_true", help="mend what is refuted")
+    parser.add_argument("--journal", type=Path, help="write a JSON line for each mutant")
+    said = parser.parse_args()
+    mesh, relations = Mesh.parse(said.mesh), load_relations(said.relate) if said.relate else Relations()
+    rows = []
+    with paused(), (said.journal or Path("/dev/null")).open("a") as journal:
+        graph, sorts = load(said.dist, mesh, relations), said.sorts.split(",") if said.sorts else ()
+        for row in campaign(graph, mesh, relations, said.limit, said.seed, said.fix, sorts):
+            rows.append(row)
+            journal.write(json.dumps(row, ensure_ascii=False) + "\n")
+            journal.flush()
+            if row["said"] != "REFUTED" or not row["line"] or (said.fix and not row["mended"]):
+                print(row["said"], row["mutant"], row["kinds"][:200], row["seconds"], sep=" | ", file=sys.stderr)
+    print(summary(rows))
+    return 0
