@@ -4,8 +4,9 @@
 
 What is right is said by numbers: a mutant is *wrong* if a run on all ranks differs from the single-device program that
 was recovered of the program as it is. Of the wrong ones: *refuted*, *unknown*, or *accepted*, because the mutant is
-another single-device program; such ones are listed. The line is right if the edited op, or one that it reads or that reads it
-(values that are only moved in between aside), stands there. With `--fix` every refuted mutant is put to `fix`, too.
+another single-device program; such ones are listed. The line is right if the edited op, or one that it reads or that
+reads it (values that are only moved in between aside), stands there. With `--fix` every refuted mutant is put to `fix`,
+too.
 """
 
 from __future__ import annotations
