@@ -19,7 +19,7 @@ from scalify_dl.oracle.meaning.declared import Structure
 from scalify_dl.oracle.program import Program, Shard, Tables, load_program
 from scalify_dl.oracle.shrink import shrink
 from scalify_dl.oracle.taint import invented_values
-from scalify_dl.oracle.trial import FLOOR, Progress, Trial, is_exact, measure_noise, run_trial
+from scalify_dl.oracle.trial import Progress, Trial, is_exact, measure_noise, run_trial
 
 Row = tuple[str, str, str, str, str]
 
@@ -219,7 +219,7 @@ def _run(
 
 def _compare_all(trial: Trial, rows: dict[Row, Shard], decided: dict[Row, Finding], sizes: str) -> None:
     suspects: list[Row] = []
-    floor = 0.0 if trial.how == "integers" else FLOOR
+    floor = trial.floor
     for text, row in rows.items():
         if text in decided:
             continue

@@ -7,10 +7,13 @@ import struct
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from math import isqrt, sqrt
 
 LIMIT = 2**31
 ELIDED = "{...}"
 ITEMS_LIMIT = 4096
+ROOTED = (*(n for n in range(2, 65) if isqrt(n) ** 2 != n), 128, 512, 2048, 8192)
+"""Numbers whose roots constants are taken for: sizes of groups, heads, layers (datalog/graph/rewrites/root_texts)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +186,13 @@ def rational(text: str) -> Fraction | None:
     if "." in text and is_short_binary(value := float(text), 12):
         return Fraction(value)
     return Fraction(text)
+
+
+@lru_cache
+def root_texts(dtype: str) -> dict[str, tuple[int, int]]:
+    """Texts of constants of a real type that are what the root of a small number, or one over it, is rounded to."""
+    found: dict[str, tuple[int, int]] = {}
+    for number in ROOTED if dtype in ("f32", "f64") else ():
+        found[Literal.scalar(sqrt(number), dtype).text] = number, 1
+        found[Literal.scalar(1 / sqrt(number), dtype).text] = 1, number
+    return found

@@ -28,7 +28,7 @@ from .program import Program, Shard
 from .readings import Readings
 from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
-from .trial import FLOOR, Progress, Trial, is_exact, measure_noise, run_trial
+from .trial import Progress, Trial, is_exact, measure_noise, run_trial
 
 Array = np.ndarray[Any, Any]
 DIRECT_ELEMENTS = 2_000_000
@@ -299,7 +299,7 @@ def _compare(trial: Trial, output: _Output, others: Iterable[_Output]) -> tuple[
     """
     base, dist = trial.baseline[output.base], trial.distributed[output.dist]
     coords = trial.program.coords
-    floor = 0.0 if trial.how == "integers" else FLOOR
+    floor = trial.floor
     if any(check(base, (), dist, (), layout, coords, floor) is None for layout in output.candidates):
         output.candidates = [c for c in output.candidates if check(base, (), dist, (), c, coords, floor) is None]
         return None

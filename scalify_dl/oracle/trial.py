@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from scalify_dl.ir.literals import root_texts
+
 from .execute import Machine, Values
 from .inputs import baseline_inputs, distributed_inputs
 from .program import Program, Shard
@@ -54,9 +56,22 @@ class Trial:
         """How far apart equal values of a baseline tensor may be, relative to its largest magnitude.
 
         0 where inputs are integers and every op keeps them so. Otherwise `SAFETY` times how far the same baseline moves
-        when every input moves by 2⁻⁴⁸ of itself, at least 2⁻⁴⁰: rounding in another order moves values like that.
+        when every input moves by 2⁻⁴⁸ of itself, at least `floor`: rounding in another order moves values like that.
         """
-        return self.noise.get(tensor, 0.0 if self.how == "integers" else FLOOR)
+        return self.noise.get(tensor, self.floor)
+
+    @cached_property
+    def floor(self) -> float:
+        """The least tolerance: more where one side alone has constants that are what a root is rounded to in f32."""
+        if self.how == "integers":
+            return 0.0
+        found: dict[str, set[str]] = {"base": set(), "dist": set()}
+        for graph in self.program.graphs.values():
+            for op in graph.ops if graph.role in found else ():
+                tensor = self.program.tensors[op.results[0]] if op.kind == "constant" else None
+                if tensor is not None and tensor.dtype == "f32" and tensor.literal in root_texts("f32"):
+                    found[graph.role].add(str(tensor.literal))
+        return FLOOR if found["base"] == found["dist"] else SAFETY * 2.0**-24
 
 
 FLOOR = 2.0**-40
@@ -159,4 +174,4 @@ def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
             distance = np.abs(here - there)
             distance = distance[np.isfinite(distance)]
             relative = float(distance.max()) / max(float(size.max()), 1e-300) if distance.size and size.size else 0.0
-            trial.noise[tensor] = max(FLOOR, SAFETY * relative)
+            trial.noise[tensor] = max(trial.floor, SAFETY * relative)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from math import prod
+from math import prod, sqrt
 
 import pytest
 
@@ -11,7 +12,11 @@ from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.literals import root_texts
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.pysouffle import rules_dir
 
 
 def flat(g: Graph, x: Tensor, *rows: int) -> Tensor:
@@ -55,6 +60,24 @@ def clipped(*, shared: str = "tp", by_all: bool = False) -> Pair:
             wide = g.emit("broadcast", [factor], shape=x.shape, dimensions=[])
             g.output(g.emit("multiply", [x, wide]))
     pair._expects += [(d.tensor, b.tensor, "") for d, b in zip(pair.dist.outputs, pair.base.outputs, strict=True)]
+    return pair
+
+
+def shared_norms(by: float = sqrt(2), *, first: bool = False) -> Pair:
+    """Norms of a sharded value and of one that all ranks hold, divided by the root of their number, in one row whose
+    squares are summed over tp, then over dp; the ranks of dp share all."""
+    pair = Pair({"dp": 2, "tp": 2})
+    (a, da), (c, dc) = pair.input((4, 2), {0: "tp"}), pair.input((3,))
+    d = pair.dist
+    rows = []
+    for g, values in ((pair.base, (a, c)), (d, (da, dc))):
+        norms = [norm(g, x) for x in values]
+        if g is d:
+            norms = [norms[0], g.emit("divide", [norms[1], g.constant(by, "f32")])]
+        rows.append(g.emit("concatenate", [g.emit("reshape", [x], shape=(1,)) for x in norms], dimension=0))
+    side = d.emit("all-reduce", [square(d, rows[1])], reducer="sum", groups=pair.groups("dp" if first else "tp"))
+    found = d.emit("reduce", [square(d, d.emit("sqrt", [side]))], dimensions=[0], reducer="sum")
+    pair.outputs(pair.base.emit("reduce", [square(pair.base, rows[0])], dimensions=[0], reducer="sum"), found)
     return pair
 
 
@@ -115,7 +138,7 @@ def written(*, over: int = 0) -> Pair:
 
 RIGHT: dict[str, Callable[[], Pair]] = {
     "clipped": clipped, "gathered": gathered, "scattered": scattered, "bucket": bucket,
-    "written": written,
+    "written": written, "shared_norms": shared_norms,
 }  # fmt: skip
 WRONG: dict[str, Callable[[], Pair]] = {
     "the norm of the own shards": lambda: clipped(shared=""),
@@ -124,6 +147,10 @@ WRONG: dict[str, Callable[[], Pair]] = {
     "not averaged": lambda: scattered(1.0),
     "shards of the whole row": lambda: scattered(turned=True),
     "another part of the bucket": lambda: bucket(swapped=True),
+    "a norm that all ranks hold counts for each": lambda: shared_norms(1.0),
+    "divided by another root": lambda: shared_norms(sqrt(3)),
+    "divided by what is near the root": lambda: shared_norms(1.41),
+    "summed over other ranks": lambda: shared_norms(first=True),
     "a part of the bucket written over": lambda: written(over=1),
 }
 
@@ -173,3 +200,17 @@ def test_rows_behind_the_end_are_cut_off() -> None:
 def test_other_rows_are_not_proved() -> None:
     """Rows that begin one later are others."""
     assert derive(gathered_rows(low=1).tables()).unproved
+
+
+def test_constants_that_are_roots_are_those_that_the_oracle_knows() -> None:
+    text = (rules_dir() / "graph" / "rewrites" / "root_texts.dl").read_text("utf-8")
+    rows = re.findall(r'root_text\("(\w+)", "([\d.e-]+)", (\d+), (\d+)\)', text)
+    wanted = {(t, s, *map(str, numbers)) for t in ("f32", "f64") for s, numbers in root_texts(t).items()}
+    assert set(rows) == wanted
+    for dtype, written_as, num, den in rows:
+        assert abs(float(written_as) ** 2 * int(den) / int(num) - 1) < (2**-22 if dtype == "f32" else 2**-51)
+
+
+def test_a_constant_taken_for_a_root_is_an_assumption() -> None:
+    analysis = analyse(shared_norms().tables(), Options())
+    assert any("it is the root of 2/1" in str(row) for row in analysis.rows("assumption"))

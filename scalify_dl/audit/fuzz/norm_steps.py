@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import prod
+from math import prod, sqrt
 
 from scalify_dl.ir.graph import Graph, Tensor
 
@@ -43,6 +43,34 @@ def norm_of_norms(w: World) -> None:
     reduced = w.emit(w.dist, "all-reduce", [mine], reducer="sum", groups=groups)
     w.add(total, mine)
     w.add(*(w.emit(g, "sqrt", [x]) for g, x in ((w.base, total), (w.dist, reduced))))
+
+
+@step("shared-norm", 0.4)
+def shared_norm(w: World) -> None:
+    """Norms of a value in parts and of one that all ranks of an axis hold, which they divide by the root of their
+    number, in one row; its squares, added up over the axis. Or rows of the values themselves, divided by the number."""
+    axis = w.rng.choice([a for a, n in w.pair.mesh.axes if n > 1] or w.axes())
+    size = w.pair.mesh.axis_size(axis)
+    shape, squares = [2 * size], w.chance(0.6)
+    whole = w.input("f32", shape=shape, layout=w.pair.layout(shape, {}, pending={axis: "sum"} if w.slip() else {}))
+    part = w.input("f32", shape=shape, layout=w.pair.layout(shape, {0: axis}))
+    ranks = size + w.rng.choice([-1, 1]) if w.slip() and size > 1 else size
+
+    def row(g: Graph, values: list[Tensor], by: float) -> Tensor:
+        sums = []
+        for x, divided in zip(values, (True, False), strict=True):
+            each = _raised(w, g, x, "square") if squares else x
+            total = w.emit(g, "reduce", [each], dimensions=[0], reducer="sum")
+            total = w.emit(g, "sqrt", [total]) if squares else total
+            if divided and g is w.dist:
+                total = w.emit(g, "divide", [total, g.constant(by, "f32")])
+            sums.append(w.emit(g, "reshape", [total], shape=(1,)))
+        side = w.emit(g, "concatenate", sums, dimension=0)
+        return _raised(w, g, side, "square") if squares else side
+
+    base = row(w.base, [whole.base, part.base], 1.0)
+    mine = row(w.dist, [whole.dist, part.dist], sqrt(ranks) if squares else float(ranks))
+    w.add(base, w.emit(w.dist, "all-reduce", [mine], reducer="sum", groups=w.pair.groups(axis)))
 
 
 @step("sum-of-sides", 0.4)
