@@ -38,6 +38,7 @@ def verify(
     *,
     mesh: MeshLike = None,
     args: Sequence[Any] | None = None,
+    kwargs: Mapping[str, Any] | None = None,
     relate: str | Path | None = None,
     sizes: Sequence[str] = (),
     kernels: Sequence[str] = (),
@@ -59,10 +60,10 @@ def verify(
     - dumps: `base` is a file, `dist` a file or one for each rank, `mesh` text or a mapping; or `base` is a directory
       of facts, or what a `capture…` function gave, and that is all;
     - live torch: `base` is a module or a function of tensors, `dist` a function of the device mesh that gives the
-      distributed one (or a tuple with its arguments, or with arguments and a step); `args` are the baseline's
-      arguments. `gradients=True` compares the gradients of all parameters, too (the program returns its loss). Or
-      `base` is a builder as `scalify_dl.capture_step` takes it, `dist` perhaps another one. Ranks are played on this
-      machine;
+      distributed one (or a tuple with its arguments, or with arguments and a step); `args` and `kwargs` are the
+      baseline's arguments. `gradients=True` compares the gradients of all parameters, too (the program returns its
+      loss). Or `base` is a builder as `scalify_dl.capture_step` takes it, `dist` perhaps another one. Ranks are played
+      on this machine;
     - live JAX: two functions, `args` (arrays or `jax.ShapeDtypeStruct`s), and `mesh`, a mesh of JAX; with
       `in_shardings` and `out_shardings` the partitioner's program is verified. Or builders, as for
       `scalify_dl.capture.jax.capture_step`, with `mesh` a mapping.
@@ -95,7 +96,8 @@ def verify(
         )
     from .live import captured
 
-    with captured(base, dist, mesh, args, in_shardings, out_shardings, gradients, keep) as (files, axes, titles):
+    live = captured(base, dist, mesh, args, kwargs, in_shardings, out_shardings, gradients, keep)
+    with live as (files, axes, titles):
         report = _dumps(files[0], files[1], axes, relate, options, titles, kernels=kernels)
     where = f" (dumps in {keep})" if keep is not None else ""
     title = f"{_called_so(dist or base)} against {_called_so(base)} on mesh {axes}, live{where}"

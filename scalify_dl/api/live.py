@@ -22,6 +22,7 @@ def captured(
     dist: Any,
     mesh: Any,
     args: Sequence[Any] | None,
+    kwargs: Mapping[str, Any] | None,
     in_shardings: Any,
     out_shardings: Any,
     gradients: bool,
@@ -38,6 +39,8 @@ def captured(
         Path(keep).mkdir(parents=True, exist_ok=True)
     with nullcontext(str(keep)) if keep is not None else tempfile.TemporaryDirectory(prefix="dlverify-") as folder:
         if hasattr(mesh, "axis_names"):
+            if kwargs:
+                raise InputError("`kwargs` are of torch programs", hint="JAX: functools.partial(f, key=value)")
             yield _jax_functions(base, dist, args, mesh, in_shardings, out_shardings, folder)
         elif not isinstance(mesh, Mapping):
             raise InputError(f"`mesh` is a {type(mesh).__name__}", expected='a mapping ({"tp": 2}), or a mesh of JAX')
@@ -47,7 +50,7 @@ def captured(
             found = capture_jax(dist or base, mesh, Path(folder) / "step", None if dist is None else base)
             yield (found.base, [found.dist]), found.mesh, None
         else:
-            yield _torch(base, dist, args, mesh, gradients, folder)
+            yield _torch(base, dist, args, kwargs or {}, mesh, gradients, folder)
 
 
 def _is_jax(build: Callable[..., Any]) -> bool:
@@ -92,19 +95,28 @@ def _torch(
     base: Callable[..., Any],
     dist: Any,
     args: Sequence[Any] | None,
+    kwargs: Mapping[str, Any],
     mesh: Mapping[str, int],
     gradients: bool,
     folder: str,
 ) -> Found:
     try:
+        import torch
+
         from scalify_dl.capture.torch import capture_step
     except ImportError as error:
         raise InputError(
             f"live programs need their framework: {error}", hint="pip install 'scalify-dl[torch]' or 'scalify-dl[jax]'"
         ) from None
+    if args is None and isinstance(base, torch.nn.Module):
+        raise InputError("no arguments are given", expected="args=(x, …): what the module is called with")
     if args is not None:
+        if isinstance(args, torch.Tensor | Mapping):
+            raise InputError(
+                f"`args` is a {type(args).__name__}", expected="a tuple: args=(x,); keywords go into kwargs={…}"
+            )
         whole = base
-        base = _program(lambda: whole, args, gradients, asks=False)
+        base = _program(lambda: whole, args, kwargs, gradients, asks=False)
         if dist is None:
             raise InputError("no distributed program is given", expected="dist=…: a function of the device mesh")
         if not callable(dist) or _of(dist, "torch"):
@@ -113,37 +125,47 @@ def _torch(
                 expected="a function of the device mesh that gives the distributed module, or function",
                 hint="lambda mesh: parallelize_module(copy.deepcopy(model), mesh, plan)",
             )
-        dist = _program(dist, args, gradients, asks=True)
+        dist = _program(dist, args, kwargs, gradients, asks=True)
     found = capture_step(dist or base, mesh, Path(folder) / "step", None if dist is None else base)
     return (found.base, found.dist), found.mesh, None
 
 
 def _program(
-    make: Callable[..., Any], args: Sequence[Any], gradients: bool, *, asks: bool
+    make: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], gradients: bool, *, asks: bool
 ) -> Callable[..., tuple[Any, Sequence[Any], Callable[..., Any]]]:
-    """A builder for `capture_step` of what `make` gives: something to call, perhaps with arguments and a step."""
+    """A builder for `capture_step` of what `make` gives: something to call, perhaps with arguments and a step. Keywords
+    are the last argument of the step, in which their tensors are told by name."""
 
     def build(mesh: Any = None) -> tuple[Any, Sequence[Any], Callable[..., Any]]:
         made = make(mesh) if asks else make()
-        given, step = args, _step(gradients)
+        given, step = args, None
         if isinstance(made, tuple):
             made, given, *more = made
-            step = more[0] if more else step
-        return made, tuple(given), step
+            step = more[0] if more else None
+        if step is not None:
+            return made, tuple(given), step
+        if not callable(made):
+            raise InputError(
+                f"the function that makes the distributed program returns {made if made is None else type(made)}",
+                expected="a module or function, or a tuple of it and its arguments",
+            )
+        return made, (*given, dict(kwargs)) if kwargs else tuple(given), _step(gradients, bool(kwargs))
 
     return build
 
 
-def _step(gradients: bool) -> Callable[..., Any]:
+def _step(gradients: bool, keywords: bool) -> Callable[..., Any]:
     """One call; with its gradients, the call gives the loss."""
 
     def call(model: Any, *args: Any) -> Any:
-        return model(*args)
+        return model(*args[:-1], **args[-1]) if keywords else model(*args)
 
     def with_gradients(model: Any, *args: Any) -> Any:
-        loss = model(*args)
+        from scalify_dl.capture.torch.step import unwrapped
+
+        loss = call(model, *args)
         loss.backward()
-        grads = {f"gradient of {name}": p.grad for name, p in model.named_parameters() if p.grad is not None}
+        grads = {f"gradient of {unwrapped(n)}": p.grad for n, p in model.named_parameters() if p.grad is not None}
         return {"loss": loss, **grads}
 
     return with_gradients if gradients else call

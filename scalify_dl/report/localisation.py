@@ -23,9 +23,18 @@ _MOST = 3
 _WORD = re.compile(rf"([\s,;:(){SEPARATOR}]+)")
 
 
+_LITERAL = re.compile(r"(\{+[-0-9.e+, ]{1,60}),[-0-9.e+infa,{} ]{60,}\}")
+"""A literal that is too long to be read: its first numbers, and the rest."""
+
+
 def named(texts: Iterable[str], view: View) -> list[str]:
     """Texts with the names that people know in place of ids."""
-    return [readable("".join(view.name(word) for word in _WORD.split(text))) for text in texts]
+    return [readable("".join(view.name(word) for word in _WORD.split(_brief(text)))) for text in texts]
+
+
+def _brief(text: str) -> str:
+    """A text in which a long literal is its first numbers."""
+    return _LITERAL.sub(r"\1, …}", text)
 
 
 def _texts(rows: Iterable[Row], view: View) -> dict[str, list[str]]:

@@ -13,6 +13,7 @@ pytest.importorskip("torch.distributed.tensor", reason="needs torch")
 
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
+from torch.distributed.tensor import Shard, distribute_tensor  # noqa: E402
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module  # noqa: E402
 
 import scalify_dl  # noqa: E402
@@ -106,3 +107,67 @@ def test_a_builder_of_a_step() -> None:
 def test_what_is_no_distributed_module_is_refused(dist: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
         scalify_dl.verify(nn.Linear(2, 2), dist, mesh={"tp": 2}, args=(torch.ones(2, 2),))
+
+
+def test_a_function_that_looks_its_module_up() -> None:
+    """Its parameters are inputs, and shards that the first rank scatters are there on all ranks."""
+    torch.manual_seed(0)
+    model, x = MLP(), torch.randn(2, 4)
+
+    def calls(mesh: Any) -> Any:
+        net = parallel(model, up=ColwiseParallel(), down=RowwiseParallel())(mesh)
+        return lambda x: 2 * net(x)
+
+    for factor, verdict in ((2, "PROVED"), (3, "REFUTED")):
+        report = scalify_dl.verify(lambda x, factor=factor: factor * model(x), calls, mesh={"tp": 2}, args=(x,))
+        assert report.verdict == verdict
+
+
+def test_keywords_and_what_is_distributed_within_the_program() -> None:
+    torch.manual_seed(0)
+    whole, x = nn.Linear(4, 4), torch.randn(4, 4)
+
+    class Rows(nn.Module):
+        """Scatters the rows of its argument, and keeps its own."""
+
+        def __init__(self, mesh: Any) -> None:
+            super().__init__()
+            self.linear, self.mesh = copy.deepcopy(whole), mesh
+
+        def forward(self, *, x: Any) -> Any:
+            return self.linear(distribute_tensor(x, self.mesh, [Shard(0)]).to_local())
+
+    class Whole(nn.Module):
+        """The same on one device."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = whole
+
+        def forward(self, *, x: Any) -> Any:
+            return self.linear(x)
+
+    report = scalify_dl.verify(Whole(), Rows, mesh={"dp": 2}, args=(), kwargs={"x": x})
+    assert report.verdict == "PROVED"
+    assert report.outputs[0].layout != "", "rows are cut over dp"
+
+
+def test_errors_of_the_program_are_told_at_their_line() -> None:
+    def broken(mesh: Any) -> Any:
+        raise LookupError("no such plan")
+
+    with pytest.raises(
+        InputError, match=r"test_live_torch.py:\d+: the distributed program on rank 0 raises LookupError"
+    ):
+        scalify_dl.verify(MLP(), broken, mesh={"tp": 2}, args=(torch.randn(2, 4),))
+    with pytest.raises(InputError, match="the baseline raises RuntimeError: mat1 and mat2"):
+        scalify_dl.verify(MLP(), parallel(MLP()), mesh={"tp": 2}, args=(torch.randn(2, 5),))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [({"args": torch.zeros(2, 4)}, "`args` is a Tensor"), ({}, "no arguments are given")],
+)
+def test_arguments_that_are_none(arguments: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        scalify_dl.verify(MLP(), parallel(MLP()), mesh={"tp": 2}, **arguments)

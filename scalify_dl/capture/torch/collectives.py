@@ -246,6 +246,25 @@ def gather(
             piece(r, whole, i * rows, rows, shape, part)
 
 
+def scatter(
+    r: Recorder, outs: Sequence[torch.Tensor], xs: Sequence[Sequence[torch.Tensor]], group: Any, root: int, *_: Any
+) -> None:
+    """A broadcast of all parts, of which each member keeps its own; others than the root have nothing to give."""
+    name = r.groups.name(group)
+    members = r.groups.members[name]
+    (out,) = outs
+    size, place = out.numel() * len(members), members.index(dist.get_rank())
+    if dist.get_backend(dist.ProcessGroup.unbox(group)) == "fake":  # which leaves memory that nobody wrote
+        out.copy_(xs[0][place] if xs else torch.zeros_like(out))
+    if xs:
+        whole = r.emit("clone", f"torch.ops.aten.clone.default({joined(r, xs[0])})", like(out, [size]))
+    else:
+        whole = r.emit("zeros", f"torch.ops.aten.zeros.default([{size}], dtype = {out.dtype})", like(out, [size]))
+    call = f"{SPACE}.broadcast_.default({whole}, {root}, '{name}')"
+    whole = waited(r, r.emit("broadcast_", call, like(out, [size])), like(out, [size]))
+    piece(r, whole, place * out.numel(), out.numel(), [size], out)
+
+
 def send(r: Recorder, tensors: Sequence[torch.Tensor], group: Any, peer: int, tag: int, *_: Any) -> None:
     for x in tensors:
         r.emit("isend", f"{SPACE}.isend.default({r.text(x)}, {peer}, {tag}, '{r.groups.name(group)}')", x)
@@ -267,6 +286,7 @@ COLLECTIVES: dict[str, Callable[..., None]] = {
     "allgather_into_tensor_coalesced_": all_gather_coalesced, "_reduce_scatter_base_": reduce_scatter_base,
     "reduce_scatter_": reduce_scatter, "reduce_scatter_tensor_coalesced_": reduce_scatter_coalesced,
     "alltoall_base_": all_to_all_base, "alltoall_": all_to_all, "reduce_": reduce, "gather_": gather,
+    "scatter_": scatter,
     "send": send, "recv_": receive, "barrier": nothing, "monitored_barrier_": nothing,
 }  # fmt: skip
 """Name of an op of c10d → what it does. The arguments are those of its schema."""

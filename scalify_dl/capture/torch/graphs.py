@@ -157,7 +157,7 @@ def capture_ranks(build: Build, mesh: Mapping[str, int], path: str | Path) -> li
 
     ranks = range(prod(mesh.values()))
     for rank in ranks:
-        apart(play, rank, f"rank {rank}")
+        apart(play, rank)
     return [Path(f"{path}.r{rank}.fx.txt") for rank in ranks]
 
 
@@ -168,7 +168,7 @@ def capture_pair(build: Build, mesh: Mapping[str, int], path: str | Path) -> tup
         model, args, kwargs = build(None)
         capture(model, args, kwargs, f"{path}.base")
 
-    apart(play, 0, "the baseline")
+    apart(play, -1)
     return Path(f"{path}.base.fx.txt"), capture_ranks(build, mesh, path)
 
 

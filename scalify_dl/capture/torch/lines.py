@@ -14,7 +14,7 @@ from .dumps import short_place
 
 __all__ = ["Lines", "Place", "comments"]
 
-OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<")
+OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), str(Path(__file__).parents[2] / "api"), "<")
 """Files that are no user's."""
 
 ENGINE = "_engine_run_backward"

@@ -7,6 +7,7 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from math import prod
@@ -17,6 +18,8 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from scalify_dl.errors import InputError
+
+from .lines import OWN
 
 __all__ = ["NeedsRanks", "apart", "fake_rank", "real_rank", "together"]
 
@@ -55,13 +58,13 @@ class NeedsRanks(Exception):
     """A program waits for what another rank tells it, which no fake group has."""
 
 
-def apart(play: Callable[[int], None], rank: int, what: str) -> None:
-    """Runs `play(rank)` in a forked process; its InputError or NeedsRanks, RuntimeError where it fails otherwise (its
-    own error is on stderr)."""
-    together(play, [rank], what)
+def apart(play: Callable[[int], None], rank: int) -> None:
+    """Runs `play(rank)`, of the baseline where that is negative, in a forked process; NeedsRanks, or an InputError for
+    any error of the program."""
+    together(play, [rank])
 
 
-def together(play: Callable[[int], None], ranks: Sequence[int], what: str = "") -> None:
+def together(play: Callable[[int], None], ranks: Sequence[int]) -> None:
     """Runs `play(rank)` of several ranks at once, each in a forked process; errors as of `apart`, of the first that
     fails, whereupon the others end."""
     fork = multiprocessing.get_context("fork")
@@ -84,7 +87,7 @@ def together(play: Callable[[int], None], ranks: Sequence[int], what: str = "") 
     if receiver.poll():
         raise receiver.recv()
     if failed is not None:
-        raise RuntimeError(f"capturing {what or f'rank {failed}'} failed")
+        raise InputError(f"{_who(failed)} ended without a word (killed, out of memory?)")
 
 
 def _played(play: Callable[[int], None], rank: int, sender: Any) -> None:
@@ -97,3 +100,21 @@ def _played(play: Callable[[int], None], rank: int, sender: Any) -> None:
     except (InputError, NeedsRanks) as error:
         sender.send(error)
         sys.exit(1)
+    except Exception as error:
+        sender.send(_of_the_program(error, rank))
+        sys.exit(1)
+
+
+def _who(rank: int) -> str:
+    return "the baseline" if rank < 0 else f"the distributed program on rank {rank}"
+
+
+def _of_the_program(error: Exception, rank: int) -> InputError:
+    """An error that the program of a rank raised, at its own line; how it came there is a note."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(OWN)]
+    said = str(error).strip().splitlines() or [""]
+    message = f"{_who(rank)} raises {type(error).__name__}: {said[0][:500]}".rstrip(": ")
+    found = InputError(message, file=own[-1].filename if own else None, line=(own[-1].lineno or 0) if own else 0)
+    found.add_note("".join(traceback.format_list(frames[frames.index(own[0]) if own else 0 :])).rstrip())
+    return found

@@ -19,6 +19,7 @@ Outputs are what the step returns, every parameter and buffer after it, and the 
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
 import re
@@ -40,6 +41,7 @@ from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.fx.annotation import UNTIMED
 
 from .dumps import placement_of, rank_of, write_dump
+from .given_away import GivenAway
 from .layouts import layout_entry
 from .memory import copied
 from .pipelines import note_of, stages_apart, write_plan
@@ -109,16 +111,18 @@ def capture_step(
                 record_step(*_built(baseline or build, None), f"{path}.base", values=Path(folder) / "base")
                 return
             with fake_rank(rank, mesh) as device_mesh:
-                record_step(*_built(build, device_mesh), f"{path}.r{rank}", mesh, Path(folder) / f"r{rank}")
+                with GivenAway(Path(folder)):
+                    built = _built(build, device_mesh)
+                record_step(*built, f"{path}.r{rank}", mesh, Path(folder) / f"r{rank}")
 
         def play_really(rank: int) -> None:
             with real_rank(rank, mesh, f"{folder}/meeting") as device_mesh:
                 record_step(*_built(build, device_mesh), f"{path}.r{rank}", mesh, Path(folder) / f"r{rank}")
 
-        apart(play, -1, "the baseline")
+        apart(play, -1)
         try:
             for rank in ranks:
-                apart(play, rank, f"rank {rank}")
+                apart(play, rank)
         except NeedsRanks:
             together(play_really, ranks)
         place_by_values(Path(folder), [f"{path}.r{rank}.json" for rank in ranks], Mesh(tuple(mesh.items())))
@@ -274,17 +278,31 @@ def _pending(value: Any) -> bool:
 
 def _tensors(model: Any) -> dict[str, torch.Tensor]:
     """Parameters and buffers of a model (or of several modules) by name, without what wrappers put into names."""
-    modules = model if isinstance(model, list | tuple) else [model]
+    modules = model if isinstance(model, list | tuple) else _modules(model)
     found: dict[str, torch.Tensor] = {}
     for n, module in enumerate(modules):
         if isinstance(module, nn.Module):
             prefix = "" if len(modules) == 1 else f"{n}."
             for name, value in [*module.named_parameters(), *module.named_buffers()]:
-                found[prefix + _unwrapped(name)] = value
+                found[prefix + unwrapped(name)] = value
     return found
 
 
-def _unwrapped(name: str) -> str:
+def _modules(program: Any) -> list[nn.Module]:
+    """The module that a program is, or those that a function is a method of or looks up by name."""
+    while isinstance(program, functools.partial):
+        program = program.func
+    if isinstance(program, nn.Module):
+        return [program]
+    held = [getattr(program, "__self__", None)]
+    function = getattr(program, "__func__", program)
+    if inspect.isfunction(function):
+        seen = inspect.getclosurevars(function)
+        held += [*seen.nonlocals.values(), *seen.globals.values()]
+    return list({id(value): value for value in held if isinstance(value, nn.Module)}.values())
+
+
+def unwrapped(name: str) -> str:
     for wrapper in WRAPPERS[1:]:
         name = name.replace(wrapper, "")
     return name.removeprefix(WRAPPERS[0])
