@@ -116,7 +116,7 @@ class EmbeddedEngine:
                 why = error.strerror or error
                 raise InputError(f"cannot read the facts of relation {directive.name}: {why}", file=path) from None
             return self._read_json(self.relations[directive.name], data, str(path))
-        if path.suffix == ".gz" or "compress" in directive.parameters:
+        if path.suffix == ".gz" or "compress" in directive.parameters or _zipped(path):
             import gzip
 
             try:
@@ -237,3 +237,14 @@ class EmbeddedEngine:
 
 def _declared(symbols: Sequence[Symbol]) -> list[tuple[str, int, int, str]]:
     return [(s.name, s.value, s.minimum, s.below or "") for s in symbols]
+
+
+def _zipped(path: Path) -> bool:
+    """Whether a file begins as gzip's do, whatever its name."""
+    try:
+        if not path.is_file():  # what is read from a pipe is gone
+            return False
+        with path.open("rb") as stream:
+            return stream.read(2) == b"\x1f\x8b"
+    except OSError:  # whoever reads it says so
+        return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO
 
@@ -33,6 +34,8 @@ def write(engine: EmbeddedEngine, directory: Path | None, out: BinaryIO) -> None
             elif directive.io == "stdout" or (directory is None and directive.io == "file"):
                 out.write(_RULE + directive.name.encode() + b"\n")
                 form = directive.format(len(relation.attributes))
+                if directory is None:  # as Soufflé's -D-
+                    form = replace(form, headers=True)
                 text = engine.text(relation, form)
                 if form.headers:  # the names stand between the frame's lines
                     header, _, text = text.partition(b"\n")

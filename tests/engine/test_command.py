@@ -49,7 +49,7 @@ def test_results_are_files_in_the_output_folder(folder: Path) -> None:
 
 def test_a_dash_prints_the_results(folder: Path) -> None:
     done = dlverify("paths.dl", "-F", "facts", "-D-", cwd=folder)
-    assert done.stdout == f"{'-' * 15}\npath\n{'=' * 15}\na\tb\na\tc\nb\tc\n{'=' * 15}\npath\t3\n"
+    assert done.stdout == f"{'-' * 15}\npath\nx\ty\n{'=' * 15}\na\tb\na\tc\nb\tc\n{'=' * 15}\npath\t3\n"
 
 
 def test_explanations_and_profile(folder: Path) -> None:

@@ -22,9 +22,42 @@ public:
         if (clause->kind == ast::Clause::Kind::Subsumption && clause->body[0]->atom->name != clause->body[1]->atom->name)
             report_.error(clause->begin, "subsumption must compare tuples of the same relation");
         for (ast::Literal* l : clause->body) literal(l);
+        aggregates(clause);
     }
 
 private:
+    // Of two literals with aggregates, each must not need what only the other's aggregate runs through (as in Soufflé,
+    // which asks this even of variables that an atom binds).
+    struct Runs {
+        Offset begin = 0;
+        std::unordered_set<ast::Name> named, bound;
+    };
+    void aggregates(const ast::Clause* clause) {
+        std::vector<Runs> all;
+        for (ast::Literal* l : clause->body) {
+            Runs runs;
+            ast::for_each(l, [&](Argument* a) {
+                if (a->kind == Argument::Kind::Variable) runs.named.insert(a->text);
+                if (a->kind != Argument::Kind::Aggregate) return;
+                if (runs.begin == 0) runs.begin = a->begin;
+                for (ast::Literal* part : a->body)
+                    for (Argument* value : part->kind == ast::Literal::Kind::Atom ? part->atom->args : ast::List<Argument*>()) {
+                        if (value->kind == Argument::Kind::Variable) runs.bound.insert(value->text);
+                    }
+            });
+            if (!l->atom && runs.begin > 0) all.push_back(std::move(runs));
+        }
+        const auto needs = [](const Runs& a, const Runs& b) {
+            return std::any_of(a.named.begin(), a.named.end(), [&](ast::Name name) { return !a.bound.count(name) && b.bound.count(name); });
+        };
+        for (const Runs& a : all)
+            for (const Runs& b : all)
+                if (&a != &b && needs(a, b) && needs(b, a)) {
+                    report_.error(a.begin, "mutually dependent aggregates", "name the variables that an aggregate runs through apart");
+                    return;
+                }
+    }
+
     void atom(ast::Atom* atom, bool in_body) {
         const RelationInfo* relation = declarations_.relation(atom);
         if (!relation) {

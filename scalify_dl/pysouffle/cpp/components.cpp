@@ -18,7 +18,7 @@ using Names = std::unordered_map<Name, Name>;
 
 Name first_part(Name qualified) { return qualified.substr(0, qualified.find('.')); }
 
-// Component names are looked up in the component at hand, then in those around it.
+// Component names are looked up in the component at hand, in those that it inherits from, then in those around it.
 class Lookup {
 public:
     explicit Lookup(const ast::Program& program) : program_(program) {
@@ -27,8 +27,9 @@ public:
 
     const Component* find(const Component* scope, Name name, const Names& parameters) const {
         if (auto bound = parameters.find(name); bound != parameters.end()) name = bound->second;
+        std::unordered_set<const Component*> seen;
         for (const Component* s = scope; s; s = enclosing(s))
-            if (const Component* found = among(s->scope.components, name)) return found;
+            if (const Component* found = inherited(s, name, parameters, seen)) return found;
         return among(program_.components, name);
     }
     const Component* enclosing(const Component* c) const {
@@ -37,6 +38,19 @@ public:
     }
 
 private:
+    // In the component itself, or in those that it inherits from. A cycle of these is an error of its own.
+    const Component* inherited(const Component* c, Name name, const Names& parameters,
+                               std::unordered_set<const Component*>& seen) const {
+        if (!seen.insert(c).second) return nullptr;
+        if (const Component* found = among(c->scope.components, name)) return found;
+        for (const ast::ComponentType& use : c->bases) {
+            if (use.name == name) continue;
+            const Component* base = find(enclosing(c), use.name, parameters);
+            if (!base) continue;
+            if (const Component* found = inherited(base, name, parameters, seen)) return found;
+        }
+        return nullptr;
+    }
     void enclose(const Component* outer) {
         for (const Component* inner : outer->scope.components) {
             enclosing_[inner] = outer;

@@ -1,6 +1,7 @@
 #include "declarations.hpp"
 
 #include <algorithm>
+#include <unordered_set>
 
 namespace dl {
 
@@ -103,6 +104,7 @@ void Declarations::declare_functor(const ast::FunctorDeclaration& d, Report& rep
 }
 
 void Declarations::check_directives(const ast::Program& program, Report& report) {
+    std::unordered_set<ast::Name> sized;
     for (const ast::DirectiveDeclaration& d : program.directives) {
         const RelationInfo* r = relation(d.relation);
         if (!r) {
@@ -111,6 +113,8 @@ void Declarations::check_directives(const ast::Program& program, Report& report)
             report.error(d.begin, "relation " + quote(d.relation) + " is inlined, so it cannot be read or written",
                          "remove 'inline' from its declaration");
         }
+        if (d.kind == Directive::Kind::PrintSize && !sized.insert(d.relation).second)
+            report.error(d.begin, "redefinition of the printsize directive of relation " + quote(d.relation), "one is enough");
         if (d.kind == Directive::Kind::LimitSize) {
             const bool has_n = std::any_of(d.parameters.begin(), d.parameters.end(), [](const auto& p) {
                 return p.first == "n" && !p.second.empty() &&

@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <utility>
 
 #include "facts.hpp"
 #include "text.hpp"
@@ -63,7 +64,7 @@ public:
         for (; line_begin_ < text_.size(); ++line_) {
             const char* newline = static_cast<const char*>(std::memchr(text_.data() + line_begin_, '\n', text_.size() - line_begin_));
             std::size_t end = newline ? static_cast<std::size_t>(newline - text_.data()) : text_.size();
-            const std::size_t next = end + 1;
+            next_ = end + 1;
             if (end > line_begin_ && text_[end - 1] == '\r') --end;
             line_end_ = end;
             std::size_t at = line_begin_;
@@ -91,7 +92,8 @@ public:
             }
             rows.insert(rows.end(), row.begin(), row.begin() + arity);
             ++count;
-            line_begin_ = next;
+            line_begin_ = next_;
+            line_ += std::exchange(further_lines_, 0);
         }
         for (std::size_t i = 0; i < count; ++i) engine_.add_fact(relation_, rows.data() + i * static_cast<std::size_t>(arity));
         return count;
@@ -148,8 +150,10 @@ private:
         const std::size_t begin = at++;
         unquoted_.clear();
         for (bool closed = false; !closed;) {
-            if (at >= line_end_) fail(begin, "a quoted field without its closing quote", "double the quotes inside a quoted field");
-            if (text_[at] != '"') {
+            if (at >= line_end_) {
+                if (next_ >= text_.size()) fail(begin, "a quoted field without its closing quote", "double the quotes inside a quoted field");
+                at = go_on(at);
+            } else if (text_[at] != '"') {
                 unquoted_ += text_[at++];
             } else if (at + 1 < line_end_ && text_[at + 1] == '"') {
                 unquoted_ += '"';
@@ -168,6 +172,17 @@ private:
         return unquoted_;
     }
 
+    // A quoted field goes on in the next line: where that one begins.
+    std::size_t go_on(std::size_t at) {
+        unquoted_ += text_.substr(at, next_ - at);
+        const std::size_t begin = next_, newline = text_.find('\n', begin);
+        line_end_ = std::min(newline, text_.size());
+        next_ = line_end_ + 1;
+        if (line_end_ > begin && text_[line_end_ - 1] == '\r') --line_end_;
+        ++further_lines_;
+        return begin;
+    }
+
     std::string delimiter_name() const {
         return format_.delimiter == "\t" ? "a tab" : "\"" + format_.delimiter + "\"";
     }
@@ -176,10 +191,8 @@ private:
         // `at` may lie anywhere (UTF-8 is checked before lines are told apart)
         std::size_t begin = line_begin_;
         int line = line_;
-        if (at > line_end_ || line_end_ == 0) {
-            for (std::size_t i = begin; i < at && i < text_.size(); ++i)
-                if (text_[i] == '\n') ++line, begin = i + 1;
-        }
+        for (std::size_t i = begin; i < at && i < text_.size(); ++i)
+            if (text_[i] == '\n') ++line, begin = i + 1;
         std::size_t end = std::min(text_.find('\n', begin), text_.size());
         int column = 1;
         for (std::size_t i = begin; i < at && i < end; ++i) column += (static_cast<unsigned char>(text_[i]) & 0xC0) != 0x80;
@@ -197,8 +210,8 @@ private:
     const std::string& file_;
     const Format& format_;
     Text values_;
-    std::size_t line_begin_ = 0, line_end_ = 0;
-    int line_ = 1;
+    std::size_t line_begin_ = 0, line_end_ = 0, next_ = 0;  // `next_`: where the next line begins
+    int line_ = 1, further_lines_ = 0;                      // further lines that the quoted fields of this row take
     std::string unquoted_;
 };
 

@@ -42,7 +42,7 @@ void produce(Engine& engine, int relation, const Format& format, const std::func
                 else values.write(types[i], row[i], out);
             } else {
                 std::string field;
-                values.write(types[i], row[i], field);
+                values.write(types[i], row[i], field, kinds[i] != TypeKind::Symbol);
                 out += '"';
                 for (const char c : field) {
                     if (c == '"') out += '"';

@@ -75,6 +75,7 @@ public:
     std::vector<Token> run() {
         tokens_.reserve(text_.size() / 3 + 8);
         while (at_ < text_.size()) step();
+        drop_annotations();
         // The end is where the last token ends, not after the empty lines that follow.
         const Offset end = tokens_.empty() ? 0 : tokens_.back().begin + tokens_.back().length;
         tokens_.push_back({Tok::End, end, 0, 0});
@@ -110,6 +111,36 @@ private:
         } else {
             punctuation(c);
         }
+    }
+
+    // `@[…]` before what it speaks of and `@![…]` within it say nothing to the engine. Any tokens may stand in them.
+    void drop_annotations() {
+        const auto begins = [&](std::size_t i) {
+            const auto is = [&](std::size_t n, Tok kind) { return n < tokens_.size() && tokens_[n].kind == kind; };
+            return is(i, Tok::At) && (is(i + 1, Tok::LBracket) || (is(i + 1, Tok::Exclamation) && is(i + 2, Tok::LBracket)));
+        };
+        std::vector<Token> kept;
+        std::vector<std::uint32_t> place(tokens_.size(), 0);
+        for (std::size_t i = 0; i < tokens_.size(); ++i) {
+            if (!begins(i)) {
+                place[i] = static_cast<std::uint32_t>(kept.size());
+                kept.push_back(tokens_[i]);
+                continue;
+            }
+            const std::size_t start = i;
+            int depth = 0;
+            for (; i < tokens_.size(); ++i) {
+                const Tok kind = tokens_[i].kind;
+                depth += kind == Tok::LBracket || kind == Tok::LParen || kind == Tok::LBrace;
+                depth -= kind == Tok::RBracket || kind == Tok::RParen || kind == Tok::RBrace;
+                if (depth == 0 && kind == Tok::RBracket) break;
+            }
+            if (i >= tokens_.size()) report_.error(tokens_[start].begin, "this annotation does not end", "']' is missing");
+        }
+        if (kept.size() == tokens_.size()) return;
+        for (Token& token : kept)
+            if (token.partner) token.partner = place[token.partner];
+        tokens_ = std::move(kept);
     }
 
     void punctuation(char c) {

@@ -45,8 +45,7 @@ private:
                 case Tok::LimitSize: directive(scope, Directive::Kind::LimitSize); break;
                 case Tok::Comp: component(scope); break;
                 case Tok::Init: instantiation(scope); break;
-                case Tok::Lattice: fail(peek().begin, ".lattice is not supported",
-                                        "subsumption (<=) keeps the best tuples of a relation");
+                case Tok::Lattice: lattice(); break;
                 case Tok::Plan: fail(peek().begin, "syntax error: .plan must follow a rule");
                 case Tok::FunctorDecl:
                     if (!top) fail(peek().begin, "syntax error: .functor belongs outside components");
@@ -209,6 +208,20 @@ private:
             t.kind = t.types.size() > 1 ? ast::TypeDeclaration::Kind::Union : ast::TypeDeclaration::Kind::Alias;
         }
         scope.types.push_back(std::move(t));
+    }
+
+    // Read and forgotten: an attribute that asks for it (`type<>`) is refused.
+    void lattice() {
+        const Offset begin = next().begin;
+        identifier("the name of a type");
+        expect(Tok::Less, "'<>'", "a lattice is declared as .lattice Name<> { Bottom -> …, Lub -> …, Glb -> … }");
+        expect(Tok::Greater, "'>'");
+        expect(Tok::LBrace, "'{'");
+        for (int depth = 1; depth > 0; next()) {
+            if (at(Tok::End)) fail(begin, "this lattice does not end", "'}' is missing");
+            depth += at(Tok::LBrace);
+            depth -= at(Tok::RBrace);
+        }
     }
 
     void deprecated_type(ast::Scope& scope, const char* base) {

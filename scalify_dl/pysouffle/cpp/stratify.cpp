@@ -132,6 +132,22 @@ std::string path(const Graph& graph, const Declarations& declarations, std::int3
     return result;
 }
 
+// A rule has a version for each atom of its own stratum, and one if there is none: `.plan 0:(…), 1:(…)`.
+void check_versions(const ast::Clause* clause, std::size_t versions, Report& report) {
+    const std::string_view plan = clause->plan;
+    for (std::size_t i = 0, depth = 0; i < plan.size(); ++i) {
+        depth += plan[i] == '(';
+        depth -= plan[i] == ')';
+        if (depth > 0 || plan[i] < '0' || plan[i] > '9') continue;
+        std::size_t number = 0;
+        for (; i < plan.size() && plan[i] >= '0' && plan[i] <= '9'; ++i) number = std::min<std::size_t>(number * 10 + static_cast<std::size_t>(plan[i] - '0'), 1u << 20);
+        --i;
+        if (number >= versions)
+            report.error(clause->begin, ".plan orders version " + std::to_string(number) + " of this rule, which has " + std::to_string(versions),
+                         "versions are counted from 0, one for each atom of the rule's own stratum");
+    }
+}
+
 }  // namespace
 
 void check_stratification(const std::vector<ast::Clause*>& clauses, const Declarations& declarations, Report& report) {
@@ -155,12 +171,13 @@ void check_stratification(const std::vector<ast::Clause*>& clauses, const Declar
 
     for (ast::Clause* clause : clauses) {
         const std::int32_t head = builder.index(clause->head);
-        if (head < 0 || !graph.recursive[graph.component[head]]) continue;
-        const bool recursive = std::any_of(clause->body.begin(), clause->body.end(), [&](const ast::Literal* l) {
+        if (head < 0) continue;
+        const auto recursive = std::count_if(clause->body.begin(), clause->body.end(), [&](const ast::Literal* l) {
             const std::int32_t to = l->atom ? builder.index(l->atom) : -1;
-            return to >= 0 && graph.component[to] == graph.component[head];
+            return to >= 0 && graph.recursive[graph.component[head]] && graph.component[to] == graph.component[head];
         });
-        if (!recursive) continue;
+        check_versions(clause, std::max<std::size_t>(static_cast<std::size_t>(recursive), 1), report);
+        if (recursive == 0) continue;
         const auto visit = [&](ast::Argument* a) {
             if (a->kind == ast::Argument::Kind::Counter) report.error(a->begin, "auto-increment functor in a recursive rule");
         };
