@@ -105,5 +105,5 @@ def test_missing_files(folder: Path) -> None:
 
 def test_macros(folder: Path) -> None:
     (folder / "m.dl").write_text(".decl a(x: number)\na(N).\n.output a\n")
-    assert dlverify("m.dl", "-D-", "-M", "N=7", cwd=folder).stdout.splitlines()[3] == "7"
+    assert dlverify("m.dl", "-D-", "-M", "N=7", cwd=folder).stdout.splitlines()[4] == "7"
     assert dlverify("m.dl", "-D-", "-M", "7=N", cwd=folder).returncode == 2
