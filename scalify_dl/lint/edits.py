@@ -37,6 +37,16 @@ def size(tensor: Tensor) -> int:
     return prod(tensor.shape) * BYTES.get(tensor.dtype, 4)
 
 
+def reduced(tensor: Tensor, ways: int) -> int:
+    """Bytes that a rank sends for an all-reduce of a value over so many ranks."""
+    return 2 * size(tensor) * (ways - 1) // ways
+
+
+def ways_of(op: Op) -> int:
+    """How many ranks take part in each group of a collective; 2 where it does not say."""
+    return max(len(op.groups[0]) if op.groups else prod(n for _, n in op.along) if op.along else 2, 1)
+
+
 def groups(mesh: Mesh, axes: Sequence[str]) -> list[list[int]]:
     """Groups of ranks that differ in these axes."""
     return Program("", mesh).groups(list(axes))
@@ -91,7 +101,7 @@ def reduce_first(
     ways = prod(mesh.axis_size(axis) for axis in axes)
     line = f"{tensor.name} = all_reduce({tensor.name}, {reducer!r}, {', '.join(axes)})"
     where = f"in front of `{reader.name}`" if reader is not None else "in front of the output"
-    cost = 2 * size(tensor) * (ways - 1) // ways
+    cost = reduced(tensor, ways)
     return Edit(f"reduce `{tensor.name}` over {', '.join(axes)} {where}", line, cost, apply)
 
 
@@ -104,7 +114,8 @@ def take_out(graph: Graph, op: Op) -> Edit:
         read_instead(draft, gone.result, gone.operands[0], at + 1)
         del draft.ops[at]
 
-    return Edit(f"leave out `{op.name}`", f"{op.name} = {op.operands[0].name}", -size(op.operands[0]), apply)
+    sent = reduced(op.operands[0], ways_of(op)) if op.kind == "all-reduce" else size(op.operands[0])
+    return Edit(f"leave out `{op.name}`", f"{op.name} = {op.operands[0].name}", -sent, apply)
 
 
 def move_in_front(graph: Graph, mesh: Mesh, tensor: Tensor, reader: Op, later: Op) -> Edit:
@@ -119,7 +130,7 @@ def move_in_front(graph: Graph, mesh: Mesh, tensor: Tensor, reader: Op, later: O
         draft.ops.remove(gone)
 
     text = f"take the reduction `{later.name}` in front of `{reader.name}`: reduce `{tensor.name}` alone"
-    return Edit(text, first.line, first.cost - 2 * size(later.operands[0]), apply)
+    return Edit(text, first.line, first.cost - reduced(later.operands[0], ways_of(later)), apply)
 
 
 def axes_of(mesh: Mesh, op: Op) -> list[str]:
