@@ -142,8 +142,12 @@ def greatest_cell(cell: Cell, variables: Iterable[Variable]) -> Cell:
 def _element(field: Field, kind: str, parts: tuple[Form, ...], variables: Iterable[Variable]) -> Form:
     """A sum or maximum as an element, times a number."""
     field.tick()
-    tied = [list(group) for group in _tied(field, parts, variables)]
+    own = frozenset(variables)
+    tied = [list(group) for group in _tied(field, parts, own)]
     level = 1 + max(_level(field, part) for part in parts)
+    others = {v.name[:2] for part in parts for v in free(field, part) - own}
+    while ("bound", level) in others:  # of a sum around this one
+        level += 1
     found: list[tuple[Bound, tuple[Form, ...]]] = []
     for orders in islice(product(*map(permutations, tied)), MOST_ORDERS):
         order = [v for group in orders for v in group]
