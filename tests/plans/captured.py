@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
-from torch.distributed.pipelining import PipelineStage, schedules
+from torch.distributed.pipelining import PipelineStage, SplitPoint, pipeline, schedules
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 
 DIM, HIDDEN = 8, 16
@@ -111,6 +111,31 @@ def builders(
             return {"loss": loss, **found}
 
         return model, rows, step
+
+    return build, build_base
+
+
+def traced() -> tuple[Callable[[Any], Any], Callable[[], Any]]:
+    """What builds two stages that `pipeline()` cuts a model into, and the baseline."""
+    _, build_base = builders("ScheduleGPipe", {"pp": 2, "dp": 1}, 4)
+
+    def build(device_mesh: Any) -> Any:
+        model, (x, target), _ = build_base()
+        cut = pipeline(model, mb_args=(x.chunk(4)[0],), split_spec={"layers.1": SplitPoint.BEGINNING})
+        stage = cut.build_stage(dist.get_rank(), torch.device("cpu"))
+        schedule = schedules.ScheduleGPipe(stage, 4, loss_fn=mean_square)
+
+        def step(model: nn.Module, x: torch.Tensor, target: torch.Tensor) -> dict[str, Any]:
+            losses: list[torch.Tensor] = []
+            if stage.is_first:
+                schedule.step(x)
+            else:
+                schedule.step(target=target, losses=losses)
+            loss = torch.stack(losses).mean().detach() if losses else torch.zeros(())
+            dist.broadcast(loss, src=1)
+            return {"loss": loss, **gradients(model)}
+
+        return stage.submod, (x, target), step
 
     return build, build_base
 

@@ -41,6 +41,18 @@ def test_a_live_schedule_is_proved(tmp_path: Path, name: str) -> None:
     assert report.picture
 
 
+def test_stages_that_torch_cuts_are_proved(tmp_path: Path) -> None:
+    pytest.importorskip("torch.distributed.pipelining")
+    from scalify_dl import capture_step
+
+    from .captured import traced
+
+    build, baseline = traced()
+    capture_step(build, {"pp": 2}, tmp_path / "net", baseline=baseline)
+    report = report_on_described(read_described(tmp_path / "net.plan.yaml"), Options())
+    assert report.verdict is Verdict.PROVED
+
+
 @pytest.mark.parametrize("error", ERRORS)
 def test_a_wrong_pipeline_is_refuted(tmp_path: Path, error: str) -> None:
     report = captured(tmp_path, "ScheduleGPipe", {"pp": 2, "dp": 2, "tp": 1}, 2, error)
