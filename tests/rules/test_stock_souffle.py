@@ -57,7 +57,7 @@ def same(main: str, ran: Program, directory: Path, *, seconds: int = 100) -> int
             (facts / f"{said.name}.facts").write_text(rows)
     with (directory / "sizes").open("wb") as sizes:
         ran.write(ours, out=sizes)
-    command = [str(SOUFFLE), "-F", str(facts), "-D", str(theirs), str(rules_dir() / main)]
+    command = [str(SOUFFLE), "-w", "-F", str(facts), "-D", str(theirs), str(rules_dir() / main)]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=seconds, stdin=subprocess.DEVNULL, check=False
     )

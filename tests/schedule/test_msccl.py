@@ -80,16 +80,78 @@ def handed_over(n: int, waits: bool = True) -> list[list[Block]]:
     return gpus
 
 
+def ring_reduce_scatter(n: int) -> list[list[Block]]:
+    """Each chunk is reduced once round, and stays where it ends."""
+    return [
+        [((g + 1) % n, (g - 1) % n, [
+            step("s", "i", g, "i", g),
+            *(step("rrs", "i", (g - k) % n, "i", (g - k) % n) for k in range(1, n - 1)),
+            step("rrc", "i", (g + 1) % n, "i", (g + 1) % n),
+        ])]
+        for g in range(n)
+    ]  # fmt: skip
+
+
+def all_pairs_all_reduce(n: int) -> list[list[Block]]:
+    """Everybody reduces a chunk of everybody's, and sends it back over what it was reduced from: that has been read by
+    then, which only the order through the other one tells."""
+    gpus = []
+    for g in range(n):
+        others = [o for o in range(n) if o != g]
+        takes = n - 1
+        reduce = 2 * (n - 1)
+        gpus.append([
+            *((o, -1, [step("s", "i", o, "s", g), step("s", "i", g, "i", g, reduce, n - 2)]) for o in others),
+            *((-1, o, [step("r", "i", g, "s", o), step("r", "i", o, "i", o)]) for o in others),
+            (-1, -1, [step("re", "s", o, "i", g, takes + k, 0) for k, o in enumerate(others)]),
+        ])  # fmt: skip
+    return gpus
+
+
+def doubling_all_gather(n: int) -> list[list[Block]]:
+    """With a partner twice as far each time, everything that is there."""
+    gpus = []
+    for g in range(n):
+        blocks: list[Block] = [(-1, -1, [step("cpy", "i", 0, "o", g)])]
+        far, before = 1, (0, 0)
+        while far < n:
+            partner = g ^ far
+            mine, its = g // far * far, partner // far * far
+            steps = [step("s", "o", mine + k, "o", mine + k, *(before if not k else ())) for k in range(far)]
+            steps += [step("r", "o", its + k, "o", its + k) for k in range(far)]
+            blocks.append((partner, partner, steps))
+            far, before = 2 * far, (len(blocks) - 1, 2 * far - 1)
+        gpus.append(blocks)
+    return gpus
+
+
+def tree_broadcast(n: int) -> list[list[Block]]:
+    """From a parent to two children each."""
+    gpus: list[list[Block]] = []
+    for g in range(n):
+        took: list[Block] = [(-1, (g - 1) // 2, [step("r", "i", 0, "o", 0)])] if g else []
+        gives: list[Block] = [
+            (c, -1, [step("s", "o" if g else "i", 0, "o", 0, 0 if g else -1, 0 if g else -1)])
+            for c in (2 * g + 1, 2 * g + 2)
+            if c < n
+        ]
+        gpus.append(took + gives)
+    return gpus
+
+
 def result(tmp_path: Path, text: str, sends: str = "buffered") -> Result:
     (tmp_path / "a.xml").write_text(text)
     return judge(read_schedule([tmp_path / "a.xml"]), settings(sends))
 
 
+IN_PLACE = [ring_all_reduce, ring_reduce_scatter, all_pairs_all_reduce]
+
+
 @pytest.mark.parametrize("n", [2, 4, 8])
-@pytest.mark.parametrize("make", [ring_all_gather, ring_all_reduce, to_all, handed_over])
+@pytest.mark.parametrize("make", [*IN_PLACE, ring_all_gather, to_all, handed_over, doubling_all_gather, tree_broadcast])
 def test_known_algorithms_have_no_findings(tmp_path: Path, make: object, n: int) -> None:
     assert callable(make)
-    found = result(tmp_path, xml(make(n), n, make is ring_all_reduce))
+    found = result(tmp_path, xml(make(n), n, make in IN_PLACE))
     assert (found.verdict, found.findings) == ("PROVED", [])
 
 
@@ -101,6 +163,14 @@ def test_a_ring_in_which_all_send_first_needs_a_buffer_and_that_is_said(tmp_path
 
 def test_a_block_that_does_not_wait_for_the_one_that_receives_is_a_race(tmp_path: Path) -> None:
     assert "race" in [f.kind for f in result(tmp_path, xml(handed_over(3, waits=False), 1)).findings]
+
+
+def test_a_chunk_that_comes_back_before_it_was_read_races(tmp_path: Path) -> None:
+    text = xml(all_pairs_all_reduce(3), 3, in_place=True)
+    early = text.replace('depid="4" deps="1"', 'depid="-1" deps="-1"')
+    assert text != early
+    kinds = {finding.kind for finding in result(tmp_path, early).findings}
+    assert "race" in kinds
 
 
 def test_blocks_that_wait_for_each_other_hang(tmp_path: Path) -> None:

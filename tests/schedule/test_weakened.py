@@ -19,8 +19,13 @@ WEAKENED = [
     ),
     (
         "completion",
-        "starts(e, t) :- previous(e, x), ends(x, t), !wait(e, 0, _).",
-        "starts(e, t) :- previous(e, x), ends(x, t).",
+        "no_wait(e, x) :- previous(e, x), !wait(e, 0, _).",
+        "no_wait(e, x) :- previous(e, x).",
+    ),
+    (
+        "completion",
+        "one_wait(e, x, d) :- previous(e, x), wait(e, 0, d), !wait(e, 1, _).",
+        "one_wait(e, x, d) :- previous(e, x), wait(e, 0, d).",
     ),
     (
         "completion",
@@ -86,5 +91,5 @@ def test_a_rule_without_a_condition_is_noticed(
     assert old in text
     (tmp_path / "schedule" / f"{file}.dl").write_text(text.replace(old, new))
     program = Program.from_file(tmp_path / "schedule.dl", include_dirs=[tmp_path])
-    monkeypatch.setattr(run, "rules", lambda: program)
+    monkeypatch.setattr(run, "rules", lambda main: program)
     assert any(campaign(60, seed)[1] for seed in range(20))

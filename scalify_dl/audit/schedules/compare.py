@@ -51,7 +51,7 @@ def by_machine(program: Chains, capacity: int | None, seed: int = 0) -> Found:
         if {id(e), id(f)} <= started and (how := _conflict(e, f)):
             both = [*_still_reading(machine, e), *_still_reading(machine, f)]
             flying, _ = machine.run(both)
-            if chain[id(e)] != chain[id(f)] and {id(e), id(f)} <= flying:
+            if chain[id(e)] != chain[id(f)] and {*_writing(machine, e), *_writing(machine, f)} <= flying:
                 found["race"].add((number[id(e)], number[id(f)]))
             elif "takes" in how:
                 for taker, adder in ((e, f), (f, e)):
@@ -97,6 +97,14 @@ def _still_reading(machine: Machine, piece: Piece) -> list[Piece]:
     partner = machine.partner.get(id(piece))
     reads = all(how == "reads" for how, *_ in piece.touches)
     return [piece, partner] if piece.sends is not None and partner is not None and reads else [piece]
+
+
+def _writing(machine: Machine, piece: Piece) -> list[int]:
+    """What has to have started for an event to touch its bytes: for a receive also its send."""
+    partner = machine.partner.get(id(piece))
+    writes = all(how == "writes" for how, *_ in piece.touches)
+    late = piece.receives is not None and partner is not None and writes
+    return [id(piece), id(partner)] if late else [id(piece)]
 
 
 def _never_filled(machine: Machine, reader: Piece, b: int, x: int) -> bool:

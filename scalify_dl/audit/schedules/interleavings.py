@@ -24,7 +24,7 @@ States = npt.NDArray[np.int16]
 @dataclass
 class Tried:
     """Events by number: those that have ended where nothing more can happen, for each such state, and pairs that touch
-    their bytes at once in some state (a send does so until it is received)."""
+    their bytes at once in some state (a send does so until it is received, a receive once its send has started)."""
 
     ends: set[frozenset[int]] = field(default_factory=set)
     together: set[tuple[int, int]] = field(default_factory=set)
@@ -92,6 +92,10 @@ class _Steps:
             e for e, p in enumerate(pieces)
             if p.sends is not None and e in self.partner and all(how == "reads" for how, *_ in p.touches)
         }  # fmt: skip
+        self.writing = {
+            e for e, p in enumerate(pieces)
+            if p.receives is not None and e in self.partner and all(how == "writes" for how, *_ in p.touches)
+        }  # fmt: skip
 
     def _need(self, piece: Piece, ending: int) -> list[tuple[int, int]] | Piece | None:
         """How far other chains have to be for an event to start, or to end; a send that needs room; None: never."""
@@ -143,6 +147,9 @@ class _Steps:
                     if e in self.reading:
                         d, m = self.partner[e]
                         touching &= layer[:, d] < 2 * m + 2
+                    elif e in self.writing:
+                        d, m = self.partner[e]
+                        touching &= layer[:, d] > 2 * m
                     flying.append((e, touching))
         for k, (e, here) in enumerate(flying):
             for f, there in flying[:k]:
