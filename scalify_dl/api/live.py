@@ -35,6 +35,10 @@ def captured(
         from scalify_dl.ir.mesh import Mesh
 
         mesh = dict(Mesh.parse(mesh).axes)
+    if isinstance(mesh, Mapping) and args is not None and _of(args, "jax") and in_shardings is None:
+        from jax.sharding import AbstractMesh
+
+        mesh = AbstractMesh(tuple(mesh.values()), tuple(mesh))
     if keep is not None:
         Path(keep).mkdir(parents=True, exist_ok=True)
     with nullcontext(str(keep)) if keep is not None else tempfile.TemporaryDirectory(prefix="dlverify-") as folder:
@@ -79,6 +83,8 @@ def _jax_functions(
 
     if args is None:
         raise InputError("no arguments are given", expected="args=(…): arrays, or jax.ShapeDtypeStruct")
+    if not isinstance(args, list | tuple):
+        raise InputError(f"`args` is a {type(args).__name__}", expected="a tuple: args=(x,)")
     dist = base if dist is None else dist
     found = capture(base, dist, args, mesh, ins, out_shardings=outs, directory=folder)
 

@@ -47,3 +47,13 @@ def test_functions_without_arguments_are_refused() -> None:
     mesh = AbstractMesh((2,), ("tp",))
     with pytest.raises(InputError, match="no arguments"):
         scalify_dl.verify(whole, sharded(mesh, True), mesh=mesh)
+
+
+def test_a_mapping_will_do_for_the_mesh_of_shard_map() -> None:
+    mesh = jax.sharding.AbstractMesh((2,), ("tp",))
+    spec = jax.sharding.PartitionSpec
+    add = jax.shard_map(lambda x: x + x, mesh=mesh, in_specs=(spec("tp"),), out_specs=spec("tp"))
+    x = jax.ShapeDtypeStruct((4, 4), "float32")
+    assert scalify_dl.verify(lambda x: 2 * x, add, mesh={"tp": 2}, args=(x,)).verdict == "PROVED"
+    with pytest.raises(InputError, match="`args` is a ShapeDtypeStruct"):
+        scalify_dl.verify(lambda x: 2 * x, add, mesh={"tp": 2}, args=x)
