@@ -202,7 +202,10 @@ class _Pair:
     ) -> None:
         self.decider, self.dist, self.base, self.spread = decider, dist, base, spread
         self.program = spread.program if spread else decider.program
-        self.basis = Field(deadline=decider.deadline)
+        deadline = decider.deadline
+        if spread and decider.elements <= DIRECT_ELEMENTS:  # else elements are followed
+            deadline -= max(deadline - time.process_time(), 0) / 2
+        self.basis = Field(deadline=deadline)
         self.basis.huge = set() if masks else None
         graphs = self.program.top("dist")
         if len(graphs) != 1 or graphs[0].ranks != self.program.ranks:
