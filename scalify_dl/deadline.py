@@ -12,6 +12,10 @@ from types import FrameType
 __all__ = ["OutOfTime", "until"]
 
 
+AGAIN = 1.0
+"""Seconds after which it is raised once more: what is raised in a callback of the collector goes nowhere."""
+
+
 class OutOfTime(Exception):
     """The time is over."""
 
@@ -38,7 +42,7 @@ def until(deadline: float | None) -> Iterator[None]:
 
     begun = time.monotonic()
     before = signal.signal(signal.SIGALRM, over)
-    others, interval = signal.setitimer(signal.ITIMER_REAL, left)
+    others, interval = signal.setitimer(signal.ITIMER_REAL, left, AGAIN)
     try:
         yield
     finally:

@@ -152,14 +152,17 @@ class Worth:
         return sum(values) * math.prod(v.size // classes(v.size) for v in bound)
 
     def at_a_place(self, form: Form) -> float:
-        """What a form is worth where all its variables are 0."""
-        return self.form(
-            Renamed(self.basis, {v: v._replace(name=("value", 0)) for v in free(self.basis, form)}).form(form)
-        )
+        """What a form is worth where all its variables are 0; what the form there needs is none of the proof's."""
+        needs = dict(self.basis.needs)
+        there = {v: v._replace(name=("value", 0)) for v in free(self.basis, form)}
+        found = self.form(Renamed(self.basis, there).form(form))
+        self.basis.needs.clear()
+        self.basis.needs.update(needs)
+        return found
 
     def allows(self) -> bool:
         """Whether all that steps need is so."""
-        needs = [(need.what, self.at_a_place(need.form)) for need in self.basis.needs if need.what not in ALWAYS]
+        needs = [(need.what, self.at_a_place(need.form)) for need in [*self.basis.needs] if need.what not in ALWAYS]
         small = 1e-9 * self.scale
         return not any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in needs)
 

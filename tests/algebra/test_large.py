@@ -18,6 +18,7 @@ from .programs import (
     decided,
     iota,
     matmul,
+    number,
     over,
     part,
     scaled,
@@ -36,6 +37,16 @@ def softmax(g: Graph, x: Tensor, *, shift: bool = True, forgotten: bool = False)
     weights = g.emit("exponential", [moved])
     other = g.emit("exponential", [x]) if forgotten else weights
     return two(g, "divide", weights, wide(g, over(g, other, "sum", 1), x, 0))
+
+
+def norm(g: Graph, x: Tensor, *, divided: bool) -> Tensor:
+    """Rows over the root of the mean of their squares, as a quotient or by the inverse of the root."""
+    mean = over(g, square(g, x), "sum", 1)
+    mean = scaled(g, mean, 1 / x.shape[1])
+    raised = two(g, "add", mean, number(g, 2**-16, mean))
+    if divided:
+        return two(g, "divide", x, wide(g, g.emit("sqrt", [raised]), x, 0))
+    return two(g, "multiply", x, wide(g, g.emit("rsqrt", [raised]), x, 0))
 
 
 def causal(g: Graph, x: Tensor, direction: str = "LE") -> Tensor:
@@ -120,6 +131,9 @@ def chain(*, other: bool = False) -> Pair:
 
 RIGHT: dict[str, Callable[[], Pair]] = {
     "softmax": lambda: alone(lambda g, x: softmax(g, x, shift=False), softmax, SIZE, 8 * SIZE),
+    "norm": lambda: alone(
+        lambda g, x: norm(g, x, divided=True), lambda g, x: norm(g, x, divided=False), SIZE, 2 * SIZE
+    ),
     "vocabulary": vocabulary,
     "low rank": low_rank,
     "products in another order": lambda: chain(),

@@ -29,6 +29,19 @@ def test_a_deadline_ends_what_runs() -> None:
         endless(begun)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_deadline_that_comes_in_a_callback_comes_again() -> None:
+    begun = time.monotonic()
+
+    class Dies:
+        def __del__(self) -> None:
+            endless(begun)  # what is raised here goes nowhere
+
+    with pytest.raises(OutOfTime), until(begun + 0.05):
+        Dies()
+        endless(begun)
+
+
 def test_a_deadline_that_is_over_lets_nothing_begin() -> None:
     with pytest.raises(OutOfTime), until(time.monotonic() - 1):
         pytest.fail("began")
