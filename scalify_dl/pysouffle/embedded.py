@@ -116,15 +116,18 @@ class EmbeddedEngine:
                 why = error.strerror or error
                 raise InputError(f"cannot read the facts of relation {directive.name}: {why}", file=path) from None
             return self._read_json(self.relations[directive.name], data, str(path))
-        if path.suffix == ".gz" or "compress" in directive.parameters or _zipped(path):
+        said = path.suffix == ".gz" or "compress" in directive.parameters
+        if said or _zipped(path):
             import gzip
+            import zlib
 
             try:
                 with gzip.open(path, "rb") as stream:
-                    data = stream.read()
-            except (OSError, EOFError) as error:
-                raise InputError(f"cannot read the facts of relation {directive.name}: {error}", file=path) from None
-            return self._read_bytes(directive.relation, data, str(path), form)
+                    return self._read_bytes(directive.relation, stream.read(), str(path), form)
+            except (OSError, EOFError, zlib.error) as error:
+                if said:
+                    why = f"cannot read the facts of relation {directive.name}: {error}"
+                    raise InputError(why, file=path) from None
         return int(
             self.session.read_file(
                 directive.relation, str(path), form.delimiter, form.headers, form.rfc4180, list(form.columns)

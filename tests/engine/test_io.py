@@ -250,6 +250,27 @@ def test_output_parameters(tmp_path: Path) -> None:
     assert gzip.decompress((tmp_path / "s.csv.gz").read_bytes()) == b"x\n"
 
 
+def test_packed_facts_are_told_by_how_they_begin(tmp_path: Path) -> None:
+    packed = gzip.compress(b"x\n")
+    for data, rows in ((packed, [("x",)]), (packed[:10] + b"\xff" * 9, None)):
+        (tmp_path / "r.facts").write_bytes(data)
+        built = program("a:symbol")
+        if rows is None:
+            with pytest.raises(SourceError, match="this is not UTF-8"):
+                built.load(tmp_path)
+        else:
+            assert built.load(tmp_path).run().relation("s") == rows
+
+
+def test_quoted_fields_go_on_in_the_next_line(tmp_path: Path) -> None:
+    (tmp_path / "r.facts").write_bytes(b'"a\r\nb","c"\n"d","e\n\n"\n')
+    built = program("a:symbol,b:symbol", 'rfc4180="true"').load(tmp_path).run()
+    assert built.relation("s") == [("a\r\nb", "c"), ("d", "e\n\n")]
+    (tmp_path / "r.facts").write_bytes(b'"a\nb","c"\n"d"\n')
+    with pytest.raises(SourceError, match=r"r.facts:3:4: error: too few columns"):
+        program("a:symbol,b:symbol", 'rfc4180="true"').load(tmp_path)
+
+
 def test_printing_frames_relations_and_counts() -> None:
     source = '.decl a(x: number)\na(2). a(1).\n.output a(IO="stdout", headers="true")\n.printsize a\n'
     out = io.BytesIO()
