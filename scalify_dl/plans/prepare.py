@@ -61,7 +61,8 @@ class Prepared:
 def prepare(directory: Path) -> Prepared:
     """Reads, checks and folds a directory of tables; InputError where it is none."""
     if not directory.is_dir():
-        raise InputError("no such directory", file=directory, expected="a directory of plan tables (docs/plans.md)")
+        wanted = "a directory of plan tables, or a plan.yaml (docs/plans.md)"
+        raise InputError("no such plan", file=directory, expected=wanted)
     with paused():
         base, plan = (read_side(Tables(directory, side)) for side in "sp")
         world = World(plan)
