@@ -11,7 +11,7 @@ from typing import Any
 
 from . import laws
 from .finite import Leaf
-from .form import Element, Field, Form, Monomial, Number
+from .form import Element, Field, Form, Monomial, Number, Undecided
 from .huge import settled
 from .quotients import multiplied_out, numerator
 from .rebuilt import BOUND, Rebuilt
@@ -201,9 +201,14 @@ def is_zero(form: Form, known: Known | None = None, splits: int = SPLITS) -> boo
     greatest of a row, each of its places.
     """
     known = known or Known()
-    form = numerator(multiplied_out(known.simplified(settled(form))))
-    if not form.terms or _vanishes(form, known.zeros):
+    form = known.simplified(settled(form))
+    try:
+        whole = numerator(multiplied_out(form))
+    except Undecided:
+        whole = form  # of many terms over one denominator, perhaps, and of few in each case
+    if not whole.terms or _vanishes(whole, known.zeros):
         return True
+    form = min(form, whole, key=lambda one: len(one.terms))
     if splits <= 0:
         return False
     form.field.tick()

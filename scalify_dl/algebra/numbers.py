@@ -25,6 +25,8 @@ FEW_DIGITS = 24
 
 MOST_NAMED = 4096
 """Greatest product of numerator and denominator of the square of what stands beside log 2, log 10 or π."""
+MOST_FOURTH = 1024
+"""Greatest product of numerator and denominator of the fourth power of a fourth root."""
 MASK = 10**9
 """What is below minus this may be a mask (`huge.py`)."""
 
@@ -32,7 +34,7 @@ MASK = 10**9
 def literal(field: Field, text: str, dtype: str) -> Cell:
     """The number that a literal text names.
 
-    What a small ratio's root, or that times or over log 2, log 10, π or √π, is rounded to, is that.
+    What a small ratio's root (square or fourth), or that times or over log 2, log 10, π or √π, is rounded to, is that.
     """
     if text in ("inf", "-inf", "nan"):
         return number(field, float(text))
@@ -67,6 +69,10 @@ def _named(field: Field, interval: tuple[Fraction, Fraction], *, few: bool) -> F
         plain = power == 1 and form == field.one and ratio.numerator < 4096 and ratio.denominator <= 1024
         if (plain or size < MOST_NAMED) and (best is None or size < best[0]):
             best = size, laws.constant_power(field, ratio, Fraction(1, 2)) * laws.power(form, power)
+    ratio = _simplest(interval[0] ** 4, interval[1] ** 4)  # a root of √d, by which queries and keys are scaled alike
+    size = ratio.numerator * ratio.denominator
+    if not few and size < MOST_FOURTH and (best is None or size < best[0]):
+        return laws.constant_power(field, ratio, Fraction(1, 4))
     return None if best is None else best[1]
 
 

@@ -220,6 +220,14 @@ def test_a_constant_is_the_root_or_logarithm_that_it_rounds_and_not_one_next_to_
     assert literal_of(basis, "0.693147182", "f64").value is not None
 
 
+def test_a_constant_is_the_fourth_root_that_it_rounds_and_not_one_next_to_it(basis: Field) -> None:
+    root = literal_of(basis, "0.8408964152537145")
+    assert root * root == laws.constant_power(basis, 2, -HALF)
+    assert literal_of(basis, "0.35355339") == laws.constant_power(basis, 8, -HALF)
+    near = literal_of(basis, "0.8408966")
+    assert near * near != laws.constant_power(basis, 2, -HALF)
+
+
 def test_places_in_rows_that_are_ordered_alike_are_the_same(basis: Field) -> None:
     x, y, z = unknowns(basis, 3)
     row = [x, y, z]
