@@ -203,12 +203,11 @@ def is_zero(form: Form, known: Known | None = None, splits: int = SPLITS) -> boo
     known = known or Known()
     form = known.simplified(settled(form))
     try:
-        whole = numerator(multiplied_out(form))
+        form = numerator(multiplied_out(form))
     except Undecided:
-        whole = form  # of many terms over one denominator, perhaps, and of few in each case
-    if not whole.terms or _vanishes(whole, known.zeros):
+        form.field.tick()  # of many terms over one denominator, perhaps, and of few in each case
+    if not form.terms or _vanishes(form, known.zeros):
         return True
-    form = min(form, whole, key=lambda one: len(one.terms))
     if splits <= 0:
         return False
     form.field.tick()
