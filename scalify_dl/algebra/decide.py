@@ -36,7 +36,7 @@ from .finite import Leaf, leaf_table
 from .form import Field, Undecided
 from .formulas import MOVES
 from .indexing import SpreadMachine
-from .machine import MOST_ELEMENTS, SymbolicMachine
+from .machine import MOST_ELEMENTS, SymbolicMachine, no_random
 from .numbers import MASK
 from .same import same
 from .spread import Spread, spread, variables
@@ -307,19 +307,17 @@ class _Pair:
 
     def _spread_layout(self, dist: str, base: str, layout: Layout) -> tuple[Layout, Renamed | None]:
         """A layout at the sizes of the program, and what variables become by it."""
-        if self.spread is None:
-            return layout, None
-        layout, names = self.spread.layout(dist, base, layout)
-        return layout, Renamed(self.basis, names)
+        found, names = self.spread.layout(dist, base, layout) if self.spread else (layout, None)
+        return found, Renamed(self.basis, names) if names is not None else None
 
     def answer(self, layouts: Iterable[Layout]) -> Answer | None:
         """The layout in which the output is the baseline's; None where it is in none of these."""
         values = [[r for op in part.ops for r in op.results] for part in (self.dist_part, self.base_part)]
         keep = frozenset().union(*values)
         machine = (
-            SpreadMachine(self.program, _no_random, basis=self.basis, keep=keep, spread=self.spread)
+            SpreadMachine(self.program, no_random, basis=self.basis, keep=keep, spread=self.spread)
             if self.spread
-            else SymbolicMachine(self.program, _no_random, basis=self.basis, keep=keep)
+            else SymbolicMachine(self.program, no_random, basis=self.basis, keep=keep)
         )
         inputs = {t: self.held(shard) for t, shard in self.shards.items()}
         found = {**inputs, **machine.run([self.dist_part], inputs)}
@@ -386,10 +384,6 @@ class _Pair:
                     self.difference = theirs, wanted
                     return False
         return True
-
-
-def _no_random(op: Op, values: Any) -> Any:
-    raise Undecided(f"op {op.id} ({op.kind}) is random")
 
 
 def decider(

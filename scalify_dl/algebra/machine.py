@@ -159,3 +159,8 @@ class SymbolicMachine(Machine):
         if is_float(dtype):
             return result
         return mapped(lambda cell: bounded(extended.finite(cell, reducer), dtype), result)
+
+
+def no_random(op: Op, values: object) -> dict[int, list[Array]]:
+    """Nothing is known of what is drawn."""
+    raise Undecided(f"op {op.id} ({op.kind}) is random")
