@@ -29,7 +29,7 @@ SIZES: dict[str, Any] = {
     "mamba_d_head": 16, "mamba_d_state": 8, "mamba_expand": 2, "vocab_size_per_layer_input": 128,
     "hidden_size_per_layer_input": 8, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, "use_cache": False,
     "attention_dropout": 0.0, "resid_pdrop": 0.0, "embd_pdrop": 0.0, "hidden_dropout": 0.0, "attention_hidden_size": 64,
-    "tie_word_embeddings": False,
+    "residual_dropout": 0.0, "tie_word_embeddings": False,
 }  # fmt: skip
 """By the name of a field; what a family has no field for is left out."""
 
