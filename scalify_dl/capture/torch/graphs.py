@@ -30,6 +30,7 @@ from torch import nn
 from torch.distributed.device_mesh import DeviceMesh
 
 from scalify_dl.capture.family import write_family
+from scalify_dl.errors import InputError
 
 from .dumps import SOURCE, groups_of, in_mesh_order, placements_of, rank_of, shortened, write_dump
 from .ranks import apart, fake_rank
@@ -62,6 +63,7 @@ def capture(
     except ImportError as error:
         raise RuntimeError(f"capture needs torch 2.9 or newer, this is {torch.__version__}") from error
 
+    _without_hooks(model)
     args, kwargs = _distinct(args, kwargs)
     traced = dynamo_graph_capture_for_export(model)(*args, **kwargs)
     with contextlib.ExitStack() as stack:
@@ -79,6 +81,17 @@ def capture(
             **rank_of(mesh),
         }
     return write_dump(path, text, annotation)
+
+
+def _without_hooks(model: nn.Module) -> None:
+    """InputError for a parameter whose gradient a hook changes: this graph ends before hooks."""
+    for name, parameter in model.named_parameters():
+        if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
+            raise InputError(
+                f"a hook is to change the gradient of `{name}`, and a graph of forward and backward has no hooks",
+                expected="a step, which `scalify_dl.capture_step` records with its hooks",
+                hint="the builder then returns model, arguments and a step: docs/frontends.md",
+            )
 
 
 def _distinct(args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -21,6 +21,7 @@ from torch.distributed.tensor.parallel import (  # noqa: E402
 )
 
 from scalify_dl.capture.torch import capture, capture_exported, capture_pair  # noqa: E402
+from scalify_dl.errors import InputError  # noqa: E402
 from scalify_dl.oracle import find_counterexample, load_program  # noqa: E402
 from scalify_dl.pairing.export import export  # noqa: E402
 from scalify_dl.prove.options import Options  # noqa: E402
@@ -130,3 +131,11 @@ def test_constants_of_sub_modules_stand_under_their_path() -> None:
         return torch.fx.GraphModule(root, graph)
 
     assert _constants(module(torch.tensor([1.0]), module(torch.tensor([2.0])))) == {"held": [1.0], "inner.held": [2.0]}
+
+
+@pytest.mark.parametrize("register", ["register_hook", "register_post_accumulate_grad_hook"])
+def test_a_gradient_that_a_hook_changes_is_not_in_this_graph(tmp_path: Path, register: str) -> None:
+    net = nn.Linear(4, 4)
+    getattr(net.weight, register)(lambda _: None)
+    with pytest.raises(InputError, match="a hook is to change the gradient of `weight`"):
+        capture(net, (torch.ones(2, 4),), {}, tmp_path / "net")
