@@ -12,7 +12,7 @@ from ..check import Finding
 Tables = dict[str, list[tuple[Any, ...]]]
 BY_OP = (
     "op", "operand", "result", "attr_number", "attr_symbol", "rank_number", "group", "permute_pair", "region", "source",
-    "layer",
+    "layer", "group_along", "number_along",
 )  # fmt: skip
 BY_TENSOR = (
     "tensor", "dim", "literal", "literal_rational", "literal_hash", "literal_item", "range", "assume", "tensor_name",
