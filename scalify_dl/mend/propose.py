@@ -51,7 +51,7 @@ class Proposal:
 @dataclass(frozen=True)
 class Proposals:
     """What the rules say of one execution: `faults` by op are (kind, sentence), `parting` the ops at which values
-    first part, `counterparts` the baseline ops that they most likely implement."""
+    part, `counterparts` the baseline ops that they most likely implement."""
 
     proposals: list[Proposal]
     faults: dict[str, list[tuple[str, str]]]
@@ -118,32 +118,8 @@ def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) 
     order = {row[0]: n for n, row in enumerate(facts["op"])}
     blamed = [str(op) for (op,) in program.relation("blamed")]
     blamed.sort(key=lambda op: (all(why in VAGUE for why, _ in faults.get(op, ())), order.get(op, 0)))
-    return Proposals(_bundles(program, facts, order), dict(faults), _first(facts, blamed),
+    return Proposals(_bundles(program, facts, order), dict(faults), blamed,
                      {str(op): str(base) for op, base in program.relation("implements")})  # fmt: skip
-
-
-def _first(facts: Facts, ops: Iterable[str]) -> list[str]:
-    """Of ops, the most telling first, those that use nothing of one before them: what is wrong there is wrong on."""
-    operands: dict[str, list[str]] = defaultdict(list)
-    users: dict[str, list[str]] = defaultdict(list)
-    results: dict[str, list[str]] = defaultdict(list)
-    for op, _, tensor in facts["operand"]:
-        operands[op].append(tensor)
-        users[tensor].append(op)
-    for op, _, tensor in facts["result"]:
-        results[op].append(tensor)
-    reached: set[str] = set()
-    first = []
-    for op in ops:
-        if not reached.isdisjoint(operands[op]):
-            continue
-        first.append(op)
-        stack = [op]
-        while stack:
-            fresh = [tensor for tensor in results[stack.pop()] if tensor not in reached]
-            reached.update(fresh)
-            stack += [user for tensor in fresh for user in users[tensor]]
-    return first
 
 
 def _lines(facts: Facts, ops: set[str]) -> dict[str, str]:
