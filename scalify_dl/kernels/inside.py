@@ -64,7 +64,7 @@ class Use:
         if found["named"] and found["spec"]:
             raise InputError(f'--kernel "{text}": as= and spec=', expected="one of them")
         spec = Path(found["spec"]) if found["spec"] else None
-        kind = kind if kind.startswith(("custom:", "unknown:")) else f"custom:{kind}"
+        kind = kind if kind.startswith("custom:") else f"custom:{kind}"
         return cls(kind, Path(file), found["named"], spec, found["function"], tuple(sizes), tuple(names))
 
 
@@ -118,7 +118,7 @@ class Kernels:
         for op in graph.ops:
             for region in op.regions:
                 self._within(region, program)
-            if op.kind.startswith(("custom:", "unknown:")):
+            if op.kind.startswith("custom:"):  # what is `unknown:` may do more than give results
                 self.others.add(op.kind)
             use = next((u for u in self.uses if u.kind == op.kind), None)
             if use is None:
@@ -186,6 +186,9 @@ def _decided(use: Use, types: Sequence[Any], inputs: int, said: dict[str, Any], 
         )  # fmt: skip
     spec, found = _judged(use, kernel, sizes, place)
     assumed = [(f"`{use.kind}` runs the kernel `{kernel.name}` of {use.file}, which is {spec.name}", "kernel")]
+    if said:
+        names = ", ".join(f"{name} = {value}" for name, value in sorted(said.items()))
+        assumed.append((f"arguments of calls of `{use.kind}` are what {use.file} calls so: {names}", "kernel"))
     assumed += [(f"{kernel.name}: {text}", why) for text, why in found.assumptions]
     assumed += [(f"{kernel.name}, line {line}: {text}", "precision") for line, text in found.precision]
     graph = spec.graphs[found.proved]

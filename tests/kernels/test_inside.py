@@ -137,7 +137,10 @@ def test_arguments_that_are_no_tensors_are_sizes_by_name(verify: Verify) -> None
     base = fx(INNER, "torch.ops.aten.mm.default", "f32")
     dist = fx(INNER // 2, "torch.ops.mylib.gemm.default", "f32", reduced=True)
     by_name = dist.replace("(x, up)", "(x, up, block_M = 8)").replace("(a, down)", "(a, down, block_M = 32)")
-    assert verify(base, by_name, "mylib.gemm=gemm.py")[0] == 0
+    status, found = verify(base, by_name, "mylib.gemm=gemm.py")
+    assert status == 0, found
+    said = "arguments of calls of `custom:mylib.gemm` are what gemm.py calls so: block_M = 8"
+    assert said in [a["text"] for a in found["assumptions"] if a["why"] == "kernel"]
     by_place = dist.replace("(x, up)", "(x, up, 8)").replace("(a, down)", "(a, down, 32)")
     assert verify(base, by_place, "mylib.gemm=gemm.py,arg2=block_M")[0] == 0
     status, message = verify(base, by_place, "mylib.gemm=gemm.py")
