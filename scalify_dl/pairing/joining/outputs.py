@@ -134,7 +134,7 @@ def in_joined(paired: Paired, joined: Joined, programs: Sequence[Graph], mesh: M
             if now is not None and Assumption(now, text, why) not in graph.assumptions:
                 graph.assume(now, text, why)
     graph.file = programs[0].file
-    graph.lookups_fail = any(program.lookups_fail for program in programs)
+    graph.lookups_fail = all(program.lookups_fail for program in programs)
     known = dict.fromkeys((*(port.tensor for port in graph.inputs), *joined.made.made))
     bounds = {t: b for t, b in bounds.items() if t in known or not _of_programs(t, programs)}
     return Paired([found], [list(elided)], [rows], [list(dict.fromkeys(guessed))], bounds), graph

@@ -154,6 +154,18 @@ class _Reader(Nodes):
             if "program" not in found:
                 raise self.place(each).error(f"stage {n} has no `program`", expected="`program: FILE`")
             out.append(Stage(found.pop("program"), self.place(each), **found))
+        for stage, where, some in (
+            (
+                (out[0], "before the first", (*out[0].from_previous, *out[0].to_previous)),
+                (out[-1], "behind the last", (*out[-1].to_next, *out[-1].from_next)),
+            )
+            if out
+            else ()
+        ):
+            if some:
+                raise stage.place.error(
+                    f"`{some[0]}`: there is no stage {where}", expected="a neighbour for every value"
+                )
         for n, (one, other) in enumerate(pairwise(out)):
             for what, here, there in (
                 ("to_next", one.to_next, other.from_previous), ("from_next", one.from_next, other.to_previous),

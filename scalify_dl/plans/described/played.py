@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 
-from scalify_dl.ir.graph import Frame, Graph, Op, Port, Tensor
+from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
 from scalify_dl.pairing.export import positions
 from scalify_dl.schedule.actions import MESSAGES, Action
 from scalify_dl.schedule.pipeline_csv import Orders
 
-from .file import Described, Stage
+from .file import Described
+from .stages import check_stages, copied, ports, unused
 
 __all__ = ["CannotPlay", "played"]
 
@@ -32,28 +33,10 @@ class CannotPlay(Exception):
 
 def played(plan: Described, orders: Orders, graphs: Sequence[Graph]) -> list[Graph]:
     """The programs of all places of the pipeline, in its order."""
-    for stage, graph in zip(plan.stages, graphs, strict=True):
+    check_stages(plan, graphs)
+    for graph in graphs:
         positions(graph)
-        _names_known(stage, graph)
     return [_Player(plan, orders, graphs, place).run() for place in range(len(orders.lines))]
-
-
-def _names_known(stage: Stage, graph: Graph) -> None:
-    inputs, outputs = _ports(graph.inputs), _ports(graph.outputs)
-    for known, what, names in (
-        (inputs, "input", (*stage.from_previous, *stage.from_next, *stage.batch)),
-        (outputs, "output", (*stage.to_next, *stage.to_previous, *stage.gradients, *stage.losses)),
-    ):
-        for name in names:
-            if name not in known:
-                raise stage.place.error(
-                    f"{stage.program.name} has no {what} `{name}`", expected=f"one of {', '.join(known)}"
-                )
-
-
-def _ports(ports: Sequence[Port]) -> dict[str, Port]:
-    """By path, and by name."""
-    return {port.tensor.name: port for port in ports} | {port.path: port for port in ports if port.path}
 
 
 class _Player:
@@ -77,6 +60,7 @@ class _Player:
         """Plays all actions, then reduces."""
         for stage in self.mine:
             self.take_inputs(stage)
+        self.take_over([self.graphs[stage] for stage in self.mine])
         for step in (n for n, rank in enumerate(self.orders.rank.tolist()) if rank == self.place):
             action, cell = self.orders.action(step), int(self.orders.cell[step])
             self.source = Frame(self.orders.file, self.orders.lines[self.place], action.name)
@@ -87,12 +71,13 @@ class _Player:
                 raise CannotPlay(str(problem), action.name, self.place, line, cell) from None
         self.source = None
         self.reduce()
+        self.assume()
         return self.out
 
     def take_inputs(self, n: int) -> None:
         """Parameters of a stage, and all of the batch."""
         stage, graph = self.plan.stages[n], self.graphs[n]
-        own = _ports(graph.inputs)
+        own = ports(graph.inputs)
         passed = {own[name].tensor for name in (*stage.from_previous, *stage.from_next)}
         cut = {own[name].tensor for name in stage.batch}
         for port in graph.inputs:
@@ -115,6 +100,30 @@ class _Player:
                 self.out.inputs.append(new)
             self.given[n, what] = known
 
+    def take_over(self, graphs: Sequence[Graph]) -> None:
+        """What is said of the programs of stages as a whole."""
+        out = self.out
+        out.lookups_fail = all(graph.lookups_fail for graph in graphs)
+        out.asynchronous = any(graph.asynchronous for graph in graphs)
+        out.outside = list(dict.fromkeys(text for graph in graphs for text in graph.outside))
+        out.reductions = {name for graph in graphs for name in graph.reductions}
+        out.ignored_inputs = sum(graph.ignored_inputs for graph in graphs)
+        out.ignored_outputs = sum(graph.ignored_outputs for graph in graphs)
+
+    def assume(self) -> None:
+        """What graphs of stages rest on, once for all micro-batches; and what is left of their outputs."""
+        for n in self.mine:
+            stage, graph = self.plan.stages[n], self.graphs[n]
+            batches = [env for (of, _), env in sorted(self.values.items(), key=lambda item: item[0]) if of == n]
+            for tensor, text, why in graph.assumptions:
+                for env in batches:
+                    if tensor in env:
+                        self.out.assume(env[tensor], text, why)
+            for name in unused(stage, graph):
+                for port in self.out.outputs[:1]:
+                    text = f"nobody reads `{name}` of stage {n} ({stage.program.name}), which the plan does not name"
+                    self.out.assume(port.tensor, text, "effect")
+
     # ---- actions
 
     def act(self, action: Action) -> None:
@@ -136,7 +145,7 @@ class _Player:
                 self.meet("send", [self.value(n, batch, name)], (), peer, channel)
             return
         for name in stage.from_previous if kind == "RECV_F" else stage.from_next:
-            tensor = _ports(self.graphs[n].inputs)[name].tensor
+            tensor = ports(self.graphs[n].inputs)[name].tensor
             op = self.meet("recv", [], ((tensor.dtype, tensor.shape),), peer, channel)
             self.env(n, batch)[tensor] = op.result
 
@@ -192,7 +201,7 @@ class _Player:
             other = self.plan.stages[there]
             sent = other.to_next if kind == "RECV_F" else other.to_previous
             for name, what in zip(names, sent, strict=True):
-                self.env(n, batch)[_ports(self.graphs[n].inputs)[name].tensor] = self.value(there, batch, what)
+                self.env(n, batch)[ports(self.graphs[n].inputs)[name].tensor] = self.value(there, batch, what)
         elif not self.orders.has_messages:
             self.message(n, kind, batch, f"{kind[-1]} of {min(n, there)}, micro-batch {batch}")
 
@@ -208,7 +217,7 @@ class _Player:
         if found is None:
             found = self.values[n, batch] = {}
             stage = self.plan.stages[n]
-            own = _ports(self.graphs[n].inputs)
+            own = ports(self.graphs[n].inputs)
             cut = {own[name].tensor for name in stage.batch}
             for port in self.graphs[n].inputs:
                 whole = self.given.get((n, port.path or port.tensor.name))
@@ -226,7 +235,7 @@ class _Player:
 
     def value(self, n: int, batch: int, name: str) -> Tensor:
         """An output of a stage, for a micro-batch; what it needs is computed now."""
-        target, env = _ports(self.graphs[n].outputs)[name].tensor, self.env(n, batch)
+        target, env = ports(self.graphs[n].outputs)[name].tensor, self.env(n, batch)
         wanted, needed = [target], set()
         makers = {t: op for op in self.graphs[n].ops for t in op.results}
         while wanted:
@@ -239,18 +248,8 @@ class _Player:
             wanted += makers[tensor].operands
         for op in self.graphs[n].ops:
             if needed.intersection(op.results):
-                self.copy(op, env, f"{n}.{batch}/")
+                self.out.ops.append(copied(op, env, f"{n}.{batch}/"))
         return env[target]
-
-    def copy(self, op: Op, env: dict[Tensor, Tensor], prefix: str) -> None:
-        """An op of a stage once more."""
-        new = copy(op)
-        new.operands, new.name = [env[x] for x in op.operands], prefix + op.name
-        new.results = [Tensor(t.dtype, t.shape, prefix + t.name, t.literal) for t in op.results]
-        new.numbers, new.symbols = dict(op.numbers), dict(op.symbols)
-        new.rank_numbers = {key: dict(values) for key, values in op.rank_numbers.items()}
-        self.out.ops.append(new)
-        env.update(zip(op.results, new.results, strict=True))
 
     def add(self, sums: dict[tuple[int, str], Tensor], key: tuple[int, str], value: Tensor) -> None:
         """Adds a value to a sum."""

@@ -11,10 +11,11 @@ from scalify_dl.facts.validate import check_meaning
 from scalify_dl.finding import Finding, Happening
 from scalify_dl.garbage import paused
 from scalify_dl.ir.origin import Origin
-from scalify_dl.pairing.export import export, tables
+from scalify_dl.ir.shapes import check
+from scalify_dl.pairing.export import export, name_groups, tables
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse, peak_mb
-from scalify_dl.prove.verdict import InTime, OutputVerdict, Report, Verdict
+from scalify_dl.prove.verdict import InTime, OutputVerdict, Report, Verdict, overall
 from scalify_dl.readers.read import read
 from scalify_dl.readers.relations import GroupRelation, Relations, load_relations
 from scalify_dl.schedule.pipeline import lower
@@ -39,14 +40,14 @@ def report_on_described(plan: Described, options: Options, say: Callable[[str], 
         return _without_values(plan, list(timed.findings), picture)
     try:
         with paused():
-            facts, found = _facts(plan, orders)
+            facts, found = _facts(plan, orders, timed)
     except CannotPlay as problem:
         return _without_values(plan, [_cannot(plan, problem)], picture)
     from scalify_dl.report.conclude import conclude
 
     say("running the rules")
     analysis = analyse(facts, replace(options, mend=False), interruptible=True)
-    report = conclude(analysis, say, found or timed)
+    report = conclude(analysis, say, found)
     if options.out:
         from scalify_dl.prove.results import write_results
 
@@ -83,25 +84,40 @@ def _orders(plan: Described) -> Orders | None:
     return orders
 
 
-def _facts(plan: Described, orders: Orders | None) -> tuple[Facts, InTime | None]:
-    """The facts, and what their own order of time says."""
+def _facts(plan: Described, orders: Orders | None, timed: InTime | None) -> tuple[Facts, InTime | None]:
+    """The facts, and whether they race or hang: what was recorded by itself, stages as their schedule, too, says."""
     relations = load_relations(plan.relations) if plan.relations else Relations()
     if plan.ranks:
         origins: list[Origin] = []
         facts = export(plan.baseline, plan.ranks, plan.mesh, relations, origins=origins)
-        return facts, in_time(origins, plan.mesh.size)
+        return facts, _both(timed, in_time(origins, plan.mesh.size))
     assert orders is not None
-    named = replace(relations, groups={**_axes(plan), **relations.groups})
+    axes = _axes(plan)
+    named = replace(relations, groups={**axes, **relations.groups})
     graphs = [read(stage.program, plan.mesh, relations=named) for stage in plan.stages]
+    used = set()
+    for n, graph in enumerate(graphs):
+        check(graph)
+        used |= name_groups(graph, plan.mesh, named, is_base=False) & (axes.keys() - relations.groups.keys())
+        timed = _both(timed, in_time([Origin.of(graph)], plan.mesh.size), f"stage {n}: ")
     base = read(plan.baseline)
     for port in (*base.inputs, *base.outputs):  # stages have some of them each, so only names can pair them
         port.path = port.path or port.tensor.name
     _all_given(plan, [str(port.path) for port in base.outputs])
+    relations = replace(relations, groups={**{name: axes[name] for name in used}, **relations.groups})
     facts = tables(base, played(plan, orders, graphs), plan.mesh, relations, joined=True, timed=True)
-    for name in sorted({op.group_name for graph in graphs for op in graph.ops if op.group_name} & _axes(plan).keys()):
+    for name in sorted(used):
         facts.add("assume", facts["expect"][0][0], f"process group `{name}` is the axis `{name}` of the mesh", "given")
     check_meaning(facts)
-    return facts, None
+    return facts, timed
+
+
+def _both(timed: InTime | None, own: InTime | None, of: str = "") -> InTime | None:
+    """What a schedule says, and what programs say that wait for what they start themselves."""
+    if timed is None or own is None:
+        return timed or own
+    assumptions = (*timed.assumptions, *(of + text for text in own.assumptions))
+    return InTime(overall([timed.verdict, own.verdict]), (*timed.findings, *own.findings), assumptions)
 
 
 def _all_given(plan: Described, wanted: Sequence[str]) -> None:

@@ -1,0 +1,114 @@
+"""What the graph of a stage has to be for a schedule to run it, part by part and once for every micro-batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from itertools import pairwise
+
+from scalify_dl.ir.graph import Graph, Op, Port, Tensor
+
+from .file import Described, Stage
+
+__all__ = ["check_stages", "copied", "ports", "unused"]
+
+
+def ports(some: Sequence[Port]) -> dict[str, Port]:
+    """By path, and by name."""
+    return {port.tensor.name: port for port in some} | {port.path: port for port in some if port.path}
+
+
+def check_stages(plan: Described, graphs: Sequence[Graph]) -> None:
+    """InputError where a graph is not what its stage says, or does more than a stage can."""
+    for n, (stage, graph) in enumerate(zip(plan.stages, graphs, strict=True)):
+        _names_known(stage, graph)
+        _nothing_kept(n, stage, graph)
+    for n, ((one, other), (first, second)) in enumerate(zip(pairwise(plan.stages), pairwise(graphs), strict=True)):
+        _passed(n, other, ports(first.outputs), one.to_next, ports(second.inputs), other.from_previous)
+        _passed(n, other, ports(second.outputs), other.to_previous, ports(first.inputs), one.from_next)
+
+
+def _names_known(stage: Stage, graph: Graph) -> None:
+    for some, what, names in (
+        (graph.inputs, "input", (*stage.from_previous, *stage.from_next, *stage.batch)),
+        (graph.outputs, "output", (*stage.to_next, *stage.to_previous, *stage.gradients, *stage.losses)),
+    ):
+        known = ports(some)
+        for name in names:
+            if name not in known:
+                raise stage.place.error(
+                    f"{stage.program.name} has no {what} `{name}`", expected=f"one of {', '.join(known)}"
+                )
+            found = {port.tensor: port for port in some if name in (port.tensor.name, port.path)}
+            if len(found) > 1:
+                raise stage.place.error(
+                    f"{stage.program.name}: `{name}` names {len(found)} {what}s", expected="the name of one"
+                )
+        if what == "input" and (again := [name for n, name in enumerate(names) if name in names[:n]]):
+            raise stage.place.error(
+                f"`{again[0]}` is given twice", expected="an input of the batch, or one that a neighbour gives"
+            )
+
+
+def _nothing_kept(n: int, stage: Stage, graph: Graph) -> None:
+    """What a stage writes it finds again for the next micro-batch, which the order of a plan file does not say."""
+    for port in graph.outputs:
+        if port.holds is None:
+            continue
+        written = port.holds.path or port.holds.tensor.name
+        raise stage.place.error(
+            f"stage {n}: {stage.program.name} writes its input `{written}`, which passes from one micro-batch to the"
+            " next: such state is not described by a plan file",
+            expected="graphs of stages that leave their inputs alone",
+            hint="record what every rank runs, and give that (`ranks:`)",
+        )
+
+
+def _passed(
+    n: int, stage: Stage, made: Mapping[str, Port], sent: Sequence[str], read: Mapping[str, Port], named: Sequence[str]
+) -> None:
+    """What neighbours pass on is of one type on both sides."""
+    for name, there in zip(sent, named, strict=True):
+        one, other = made[name].tensor, read[there].tensor
+        if one.type != other.type:
+            raise stage.place.error(
+                f"stages {n} and {n + 1}: `{name}` is {one.type}, taken as `{there}`, which is {other.type}",
+                expected="the same type on both sides",
+            )
+
+
+def unused(stage: Stage, graph: Graph) -> Iterator[str]:
+    """Outputs that the plan says nothing of."""
+    named = {ports(graph.outputs)[name].tensor for name in (
+        *stage.to_next, *stage.to_previous, *stage.gradients, *stage.losses
+    )}  # fmt: skip
+    yield from (port.path or port.tensor.name for port in graph.outputs if port.tensor not in named)
+
+
+def copied(op: Op, known: dict[Tensor, Tensor], prefix: str) -> Op:
+    """An op once more, with bodies of its own; its results are added to what is `known`."""
+    new = copy(op)
+    new.operands, new.name = [known[x] for x in op.operands], prefix + op.name
+    new.results = [Tensor(t.dtype, t.shape, prefix + t.name, t.literal) for t in op.results]
+    new.numbers = {key: list(values) for key, values in op.numbers.items()}
+    new.symbols = {key: list(values) for key, values in op.symbols.items()}
+    new.rank_numbers = {key: dict(values) for key, values in op.rank_numbers.items()}
+    new.regions = [_body(region, prefix) for region in op.regions]
+    known.update(zip(op.results, new.results, strict=True))
+    return new
+
+
+def _body(region: Graph, prefix: str) -> Graph:
+    new = copy(region)
+    known = {port.tensor: copy(port.tensor) for port in region.inputs}
+    new.inputs = [_moved(port, known) for port in region.inputs]
+    new.ops = [copied(op, known, prefix) for op in region.ops]
+    new.outputs = [_moved(port, known) for port in region.outputs]
+    new.name = prefix + region.name
+    return new
+
+
+def _moved(port: Port, known: Mapping[Tensor, Tensor]) -> Port:
+    new = copy(port)
+    new.tensor = known[port.tensor]
+    return new
