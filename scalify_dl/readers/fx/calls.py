@@ -16,14 +16,14 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 
 from .aliases import Argument, Effect, Share, effect_of
-from .compute import EFFECTS, Wanted, lowering_of, packet_of
+from .compute import BY_STRIDES, EFFECTS, Wanted, lowering_of, packet_of
 from .lowering import KERNELS, Context, Unsupported
 from .memory import Storage, Variable
 from .opaque import opaque
 from .overlap import disjoint
 from .sharing import Sharing
 from .sizes import Hidden
-from .view import BY_STRIDES, View, given, variables
+from .view import View, given, lies, variables
 
 __all__ = ["Calls", "buffers_of"]
 
@@ -45,8 +45,6 @@ class Calls(Sharing):
         if lowering_of(name) is None and (packet in EFFECTS or space in EFFECTS):
             return None
         self.c.target = name
-        if packet in BY_STRIDES and not all(v.storage.dense for v in variables(args[:1])):
-            self.c.dense.difference_update(self.read(args[:1]))
         effect = effect_of(name, kwargs)
         if packet in KERNELS:
             return self.kernel(name, packet, args, kwargs)
@@ -59,7 +57,10 @@ class Calls(Sharing):
         written = [a for a in effect.written if not (a.unless and given(a.unless, args, kwargs) is False)]
         if written:
             return self.writer(name, effect, written, args, kwargs, wanted)
-        result = self.compute(name, self.read(args), self.read(kwargs), wanted)
+        held = self.read(args)
+        seen = [(self.memory.read(v), lies(v)) for v in variables(args[:1])] if packet in BY_STRIDES else []
+        with self.lying(name, {v for v, how in seen if how}, {v for v, how in seen if how is False}):
+            result = self.compute(name, held, self.read(kwargs), wanted)
         return self.share(name, result, effect, args, kwargs, wanted)
 
     # --- writes ----------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -15,7 +16,7 @@ from .memory import Memory, Variable
 from .opaque import Items, nested, opaque
 from .sizes import Hidden
 
-__all__ = ["EFFECTS", "Computing", "Wanted", "lowering_of", "packet_of"]
+__all__ = ["BY_STRIDES", "EFFECTS", "Computing", "Wanted", "lowering_of", "packet_of"]
 
 Wanted = Callable[[], list[tuple[str, tuple[int, ...]]] | Items]
 """The result types of an op that only the text tells."""
@@ -26,6 +27,9 @@ EFFECTS = frozenset(
     torch._C._set_grad_enabled torch.amp.autocast_mode""".split()  # noqa: SIM905
 )
 """Calls that compute nothing and write nothing."""
+
+BY_STRIDES = frozenset({"aten.as_strided", "aten._reshape_alias"})
+"""Ops that see how their first operand lies in memory."""
 
 TORCH_SPACES = frozenset(
     {"aten", "prims", "higher_order", "_c10d_functional", "c10d_functional", "c10d", "_dtensor", "quantized"}
@@ -74,6 +78,20 @@ class Computing:
         except Unsupported as reason:  # what the lowering had begun is taken back
             del self.c.graph.ops[mark:]
             return self.opaque(name, args, kwargs, wanted(), str(reason), unknown=True)
+
+    @contextmanager
+    def lying(self, name: str, row_major: set[Tensor], moved: set[Tensor]) -> Iterator[None]:
+        """Within, an op that goes by memory finds these row-major, those in another order.
+
+        A value does not say so: it may have been written to memory that lies otherwise.
+        """
+        by_value = self.c.dense, self.c.moved
+        if packet_of(name) in BY_STRIDES:
+            self.c.dense, self.c.moved = row_major, moved
+        try:
+            yield
+        finally:
+            self.c.dense, self.c.moved = by_value
 
     def lowered(
         self, c: Context, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], wanted: Wanted = dict

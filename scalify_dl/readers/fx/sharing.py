@@ -25,9 +25,6 @@ ITSELF = frozenset(
 )
 """Ops that hand back their first operand where they change nothing (`to` of the dtype that it has, but for copies)."""
 
-KEEP_LAYOUT = frozenset({"torch.preserve_format", "torch.contiguous_format"})
-
-
 class Sharing(Computing):
     """Places results in memory: of their own, an argument's, or perhaps an argument's."""
 
@@ -48,7 +45,9 @@ class Sharing(Computing):
         if not effect.results:
             operands = list(variables([args, kwargs]))
             layout = getattr(kwargs.get("memory_format"), "path", "torch.preserve_format")
-            dense = layout in KEEP_LAYOUT and all(v.storage.dense for v in operands[:1])
+            if layout != "torch.preserve_format" and isinstance(result, Tensor):
+                return self.memory.new(result, dense=layout == "torch.contiguous_format")
+            dense = layout == "torch.preserve_format" and all(v.storage.dense for v in operands[:1])
             return self.fresh(result, [self.memory.read(v) for v in operands], dense)
 
         def placed(value: Any, path: tuple[int, ...], share: Share | None) -> Any:

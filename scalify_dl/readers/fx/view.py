@@ -8,15 +8,31 @@ from typing import Any
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
 from .aliases import Argument
-from .compute import Computing, Wanted, packet_of
+from .compute import BY_STRIDES, Computing, Wanted, packet_of
 from .lowering import Context, Unsupported
 from .memory import Variable
 from .scatter import put_back
 
-__all__ = ["BY_STRIDES", "View", "given", "variables"]
+__all__ = ["View", "given", "lies", "variables"]
 
-BY_STRIDES = frozenset({"aten.as_strided"})
-"""Ops that see how their operand lies in memory."""
+
+def lies(variable: Variable) -> bool | None:
+    """Whether a tensor shows its whole memory row-major; None where only its memory's own order is not known."""
+    node, steps = variable.node, []
+    while node.parent is not None:
+        steps.append(node.step)
+        node = node.parent
+    dtype, shape = variable.storage.type
+    try:
+        for step in reversed(steps):
+            assert step is not None
+            for op in step.chain(dtype, shape):
+                if op.kind != "reshape":
+                    return False
+                shape = op.result.shape
+    except Unsupported:
+        return False
+    return variable.storage.dense or None
 
 
 class View:
@@ -27,7 +43,7 @@ class View:
         path: tuple[int, ...], wanted: Wanted,
     ) -> None:  # fmt: skip
         self.calls, self.name, self.argument, self.path, self.wanted = calls, name, argument, path, wanted
-        self.dense = all(v.storage.dense for v in variables([given(argument, args, kwargs)]))
+        self.lies = packet_of(name) in BY_STRIDES and lies(*variables([given(argument, args, kwargs)]))
         read = calls.read
         self.args = [None if n == argument.position else read(arg) for n, arg in enumerate(args)]
         self.kwargs = {key: None if key == argument.name else read(arg) for key, arg in kwargs.items()}
@@ -48,26 +64,20 @@ class View:
         return value
 
     def read(self, base: Tensor) -> Tensor:
-        self.layout(base)
         args, kwargs = self.arguments(base)
-        return self.item(self.calls.compute(self.name, args, kwargs, self.wanted))
-
-    def layout(self, base: Tensor) -> None:
-        """A value does not say how the memory lies that it is written to."""
-        if packet_of(self.name) in BY_STRIDES and not self.dense:
-            self.calls.c.dense.discard(base)
+        with self.calls.lying(self.name, {base} if self.lies else set(), {base} if self.lies is False else set()):
+            return self.item(self.calls.compute(self.name, args, kwargs, self.wanted))
 
     def write(self, base: Tensor, value: Tensor) -> Tensor:
-        self.layout(base)
-        chain = self.chain(base.dtype, base.shape, base in self.calls.c.dense)
+        chain = self.chain(base.dtype, base.shape)
         if chain and (chain[-1].result.shape, chain[-1].result.dtype) != (value.shape, value.dtype):
             raise Unsupported("a write through a view of another shape")
         return put_back(self.calls.c, chain, base, value)
 
-    def chain(self, dtype: str, shape: tuple[int, ...], dense: bool = False) -> list[Op]:
+    def chain(self, dtype: str, shape: tuple[int, ...]) -> list[Op]:
         scratch = Context(Graph("view"))
         start = Tensor(dtype, shape, "start")
-        if dense:
+        if self.lies:
             scratch.dense.add(start)
         args, kwargs = self.arguments(start)
         view = self.item(self.calls.lowered(scratch, self.name, args, kwargs))

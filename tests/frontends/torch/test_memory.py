@@ -199,6 +199,16 @@ WRITES = {
     "set": ["c = torch.ops.aten.clone.default(x)", "f = torch.ops.aten.set_.source_Tensor(c, x2)", "g = torch.ops.aten.add_.Tensor(c, 1)", "y = torch.ops.aten.neg.default(c)"],
     "resize": ["c = torch.ops.aten.clone.default(x)", "v = torch.ops.aten.view.default(c, [24])", "f = torch.ops.aten.resize_.default(c, [2, 6])", "g = torch.ops.aten.zero_.default(c)", "y = torch.ops.aten.neg.default(v)"],
     "as_strided": ["c = torch.ops.aten.clone.default(x)", "f = torch.ops.aten.as_strided.default(c, [2, 2], [12, 1], 1)", "g = torch.ops.aten.zero_.default(f)", "y = torch.ops.aten.neg.default(c)"],
+    "as_strided_half_rows": ["c = torch.ops.aten.clone.default(x, memory_format = torch.contiguous_format)", "f = torch.ops.aten.as_strided.default(c, [4, 3], [6, 1], 3)", "g = torch.ops.aten.zero_.default(f)", "y = torch.ops.aten.neg.default(c)"],
+    "as_strided_turned_box": ["e = torch.ops.aten.empty.memory_format([4, 6], dtype = torch.float64)", "c = torch.ops.aten.copy_.default(e, x)", "f = torch.ops.aten.as_strided.default(c, [1, 2, 2], [5, 2, 12], 7)", "h = torch.ops.aten.neg.default(f)", "g = torch.ops.aten.mul_.Scalar(f, 3)", "k = torch.ops.aten.copy_.default(f, h)", "y = torch.ops.aten.neg.default(c)"],
+    "as_strided_of_a_written_slice": ["c = torch.ops.aten.mm.default(x, z)", "s = torch.ops.aten.slice.Tensor(c, 0, 1, 3)", "h = torch.ops.aten.slice.Tensor(x, 0, 0, 2)", "m = torch.ops.aten.mm.default(h, z)", "g = torch.ops.aten.copy_.default(s, m)", "y = torch.ops.aten.as_strided.default(s, [2, 4], [4, 1], 0)"],
+    "as_strided_of_a_written_turn": ["c = torch.ops.aten.mm.default(x, z)", "s = torch.ops.aten.transpose.int(c, 0, 1)", "m2 = torch.ops.aten.mm.default(x2, z)", "g = torch.ops.aten.copy_.default(s, m2)", "y = torch.ops.aten.as_strided.default(s, [16], [1])"],
+    "alias_of_a_written_turn": ["c = torch.ops.aten.mm.default(x, z)", "s = torch.ops.aten.transpose.int(c, 0, 1)", "m2 = torch.ops.aten.mm.default(x2, z)", "g = torch.ops.aten.copy_.default(s, m2)", "y = torch.ops.aten._reshape_alias.default(s, [16], [1])"],
+    "as_strided_of_turned_memory": ["m = torch.ops.aten.mm.default(x, z)", "e = torch.ops.aten.empty_permuted.default([4, 4], [1, 0], dtype = torch.float64)", "c = torch.ops.aten.copy_.default(e, m)", "y = torch.ops.aten.as_strided.default(e, [16], [1])"],
+    "as_strided_of_strided_memory": ["m = torch.ops.aten.mm.default(x, z)", "e = torch.ops.aten.new_empty_strided.default(m, [4, 4], [4, 1])", "c = torch.ops.aten.copy_.default(e, m)", "f = torch.ops.aten.as_strided.default(e, [4, 2], [4, 1], 2)", "k = torch.ops.aten.zero_.default(f)", "y = torch.ops.aten.as_strided.default(e, [4, 4], [1, 4])"],
+    "as_strided_of_a_slice": ["s = torch.ops.aten.slice.Tensor(x, 0, 1, 3)", "y = torch.ops.aten.as_strided.default(s, [2, 6], [6, 1], 0)"],
+    "as_strided_over_row_end": ["c = torch.ops.aten.clone.default(x, memory_format = torch.contiguous_format)", "y = torch.ops.aten.as_strided.default(c, [3, 4], [6, 1], 3)"],
+    "as_strided_windows": ["c = torch.ops.aten.clone.default(x, memory_format = torch.contiguous_format)", "y = torch.ops.aten.as_strided.default(c, [4, 3], [2, 1])"],
     "as_strided_of_other_memory": ["m = torch.ops.aten.mm.default(x, z)", "e = torch.ops.aten.empty_strided.default([4, 4], [1, 4], dtype = torch.float64)", "c = torch.ops.aten.copy_.default(e, m)", "y = torch.ops.aten.as_strided.default(e, [16], [1])"],
     "bf16_add_f32": ["h = torch.ops.aten._to_copy.default(x, dtype = torch.bfloat16)", "f = torch.ops.aten._to_copy.default(x2, dtype = torch.float32)", 'g: "bf16[4, 6]" = torch.ops.aten.add_.Tensor(h, f)', "y = torch.ops.aten._to_copy.default(h, dtype = torch.float64)"],
     "copy_cast_broadcast": ["h = torch.ops.aten._to_copy.default(x, dtype = torch.int64)", "r3 = torch.ops.aten.mul.Tensor(r, 7.0)", 'g: "i64[4, 6]" = torch.ops.aten.copy_.default(h, r3)', "y = torch.ops.aten.neg.default(h)"],
@@ -235,7 +245,9 @@ WRITES = {
     "accumulate_on_uninitialised": ["s = torch.ops.aten.sort.default(i)", "k = s[1]", "e = torch.ops.aten.zeros.default([3], dtype = torch.int64)", "g = torch.ops.aten.fill_.Scalar(e, 5)", "f = torch.ops.aten.index_put_.default(e, [k], i, True)", "y = torch.ops.aten.neg.default(e)"],
 }  # fmt: skip
 UNKNOWN = {
-    "foreach_twice", "foreach_crossed", "batch_norm", "resize", "as_strided", "as_strided_of_other_memory",
+    "foreach_twice", "foreach_crossed", "batch_norm", "resize", "as_strided", "as_strided_of_a_slice",
+    "as_strided_of_a_written_slice", "as_strided_of_a_written_turn", "as_strided_of_turned_memory", "alias_of_a_written_turn",
+    "as_strided_over_row_end", "as_strided_windows", "as_strided_of_other_memory",
     "step_slice_odd", "complex_as_real", "fused_sgd_out", "fused_sgd_narrow", "out_of_another_type", "grows", "out_of_another_type_grows", "broadcast_tensors", "rrelu",
 }  # fmt: skip
 """Cases in which something is rightly unknown."""

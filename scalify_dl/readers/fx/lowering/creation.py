@@ -120,19 +120,41 @@ def tril(c: Context, x: Tensor, diagonal: int = 0) -> Tensor:
     return c.select(kept, x, 0, dtype=x.dtype)
 
 
-@lower("aten.empty", "aten.empty_permuted", "aten.empty_strided")
-def empty(c: Context, size: Sequence[int], _order: object = None, *, dtype: object = None) -> Tensor:
+def _empty(c: Context, dtype: str, size: Sequence[int], stride: object = None) -> Tensor:
+    """Uninitialised; `stride` as given, None for row-major."""
+    result = c.emit("empty", (), dtype, tuple(size))
+    if stride is None or stride == [prod(size[d + 1 :]) for d in range(len(size))]:
+        c.dense.add(result)
+    return result
+
+
+@lower("aten.empty")
+def empty(c: Context, size: Sequence[int], *, dtype: object = None) -> Tensor:
+    return _empty(c, dtype_of(dtype) if dtype else "f32", size)
+
+
+@lower("aten.new_empty")
+def new_empty(c: Context, x: Tensor, size: Sequence[int], *, dtype: object = None) -> Tensor:
+    return _empty(c, dtype_of(dtype) if dtype else x.dtype, size)
+
+
+@lower("aten.empty_permuted", "aten.empty_like")
+def empty_permuted(c: Context, of: Sequence[int] | Tensor, _order: object = None, *, dtype: object = None) -> Tensor:
     """Uninitialised, in any order of memory."""
-    return c.emit("empty", (), dtype_of(dtype) if dtype else "f32", tuple(size))
+    like = of if isinstance(of, Tensor) else Tensor("f32", tuple(of))
+    return c.emit("empty", (), dtype_of(dtype) if dtype else like.dtype, like.shape)
 
 
-@lower("aten.empty_like", "aten.new_empty", "aten.new_empty_strided")
-def empty_like(
-    c: Context, x: Tensor, size: Sequence[int] | None = None, _stride: object = None, *, dtype: object = None
+@lower("aten.empty_strided")
+def empty_strided(c: Context, size: Sequence[int], stride: Sequence[int], *, dtype: object = None) -> Tensor:
+    return _empty(c, dtype_of(dtype) if dtype else "f32", size, list(stride))
+
+
+@lower("aten.new_empty_strided")
+def new_empty_strided(
+    c: Context, x: Tensor, size: Sequence[int], stride: Sequence[int], *, dtype: object = None
 ) -> Tensor:
-    """Uninitialised, in any order of memory."""
-    shape = x.shape if size is None else tuple(size)
-    return c.emit("empty", (), dtype_of(dtype) if dtype else x.dtype, shape)
+    return _empty(c, dtype_of(dtype) if dtype else x.dtype, size, list(stride))
 
 
 # --- random ----------------------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ class Emitter:
         self.constants: Mapping[str, Any] = {}
         self.printed: Callable[[int], str | None] = lambda item: None
         self.dense: set[Tensor] = set()
+        self.moved: set[Tensor] = set()
         self.untyped: set[Tensor] = set()
         self.permutations: set[Tensor] = set()
         self.scaled: dict[Tensor, tuple[Tensor, Fraction]] = {}
