@@ -171,6 +171,25 @@ def folded_number(w: World) -> None:
     )
 
 
+@step("padded-nothing", 0.2)
+def padded_nothing(w: World) -> None:
+    """A number everywhere, as the padding of a part without elements (or, slipped, of one with some)."""
+    x, number = w.twin(), w.rng.choice([0.0, 2.0, -0.5])
+    g, shape = w.dist, x.dist.shape
+    if not shape:
+        raise Retry
+    d = w.rng.randrange(len(shape))
+    count = min(shape[d], w.slip())
+    start, limit, low, high = [0] * len(shape), list(shape), [0] * len(shape), [0] * len(shape)
+    start[d] = low[d] = w.rng.randint(0, shape[d] - count)
+    limit[d] = start[d] + count
+    high[d] = shape[d] - limit[d]
+    part = w.emit(g, "slice", [x.dist], start=start, limit=limit, stride=[1] * len(shape))
+    padded = w.emit(g, "pad", [part, g.constant(number, x.dist.dtype)], low=low, high=high, interior=[0] * len(shape))
+    plain = w.base.splat(number, x.base.dtype, x.base.shape)
+    w.add(w.emit(w.base, "add", [x.base, plain]), w.emit(g, "add", [x.dist, padded]))
+
+
 @step("part-of-a-rank", 0.4)
 def part_of_a_rank(w: World) -> None:
     """Elements of a sharded dim that one rank has, the last ones for example: every rank cuts its own, perhaps they are

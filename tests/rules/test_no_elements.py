@@ -1,0 +1,42 @@
+"""Parts without elements: what the backward of a rotary embedding of whole heads cuts off is empty, and padded again."""
+
+from __future__ import annotations
+
+from scalify_dl.audit import audit
+from scalify_dl.audit.derive import derive
+from scalify_dl.audit.pair import Pair
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.oracle import find_counterexample, load_program
+
+HEADS, WIDTH = 4, 6
+
+
+def with_rest(g: Graph, x: Tensor, begin: int) -> Tensor:
+    """x plus the gradient of x[:, begin:], which is x there and 0 before."""
+    heads = x.shape[0]
+    rest = g.emit("slice", [x], start=[0, begin], limit=[heads, WIDTH], stride=[1, 1])
+    zero = g.constant(0.0, "f32")
+    padded = g.emit("pad", [rest, zero], low=[0, begin], high=[0, 0], interior=[0, 0])
+    return g.emit("add", [x, padded])
+
+
+def heads(begin: int) -> Pair:
+    pair = Pair({"tp": 2})
+    whole, part = pair.input((HEADS, WIDTH), {0: "tp"})
+    expected = pair.base.emit("negate", [whole])
+    found = pair.dist.emit("negate", [with_rest(pair.dist, part, begin)])
+    pair.outputs(expected, found, layout=str(pair.layout((HEADS, WIDTH), {0: "tp"})))
+    return pair
+
+
+def test_the_gradient_of_an_empty_slice_is_padding() -> None:
+    tables = heads(WIDTH).tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+def test_the_gradient_of_one_column_is_not() -> None:
+    tables = heads(WIDTH - 1).tables()
+    assert derive(tables).unproved
+    assert find_counterexample(load_program(tables)).best is not None
