@@ -1,4 +1,4 @@
-"""Parts without elements: what the backward of a rotary embedding of whole heads cuts off is empty, and padded again."""
+"""Parts without elements: what the backward of a rotary embedding of whole heads cuts off, and pads again."""
 
 from __future__ import annotations
 
