@@ -90,7 +90,7 @@ class SymbolicMachine(Machine):
                 return elementwise_cells(self.basis, call, [reals(self.basis, xs[0])])
         if kind == "attention" and len(xs) > 3 and self.program.tensors[call.op.operands[3]].dtype == "pred":
             xs = [*xs[:3], mapped(self.hidden, xs[3])]
-        if not symbolic and not is_float(dtype):
+        if not symbolic and not is_float(dtype) and kind in MEANINGS:
             return MEANINGS[kind](call, xs)
         if kind in FORMULAS:
             return FORMULAS[kind](self.basis, call, xs)

@@ -42,7 +42,7 @@ class Calls(Sharing):
         """
         packet = packet_of(name)
         space = packet.partition(".")[0]
-        if lowering_of(name) is None and (packet in EFFECTS or space in EFFECTS):
+        if lowering_of(name) is None and not EFFECTS.isdisjoint((name, packet, space)):
             return None
         self.c.target = name
         effect = effect_of(name, kwargs)

@@ -24,7 +24,7 @@ Wanted = Callable[[], list[tuple[str, tuple[int, ...]]] | Items]
 EFFECTS = frozenset(
     """aten._assert_tensor_metadata aten._assert_async aten._assert_scalar aten.sym_constrain_range
     aten.sym_constrain_range_for_size aten.record_stream profiler torch._check torch._check_is_size
-    torch._C._set_grad_enabled torch.amp.autocast_mode""".split()  # noqa: SIM905
+    torch._C._set_grad_enabled""".split()  # noqa: SIM905
 )
 """Calls that compute nothing and write nothing."""
 

@@ -16,7 +16,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Port, Tensor
 
 from .calls import Calls, buffers_of
-from .compute import EFFECTS, Wanted, packet_of
+from .compute import EFFECTS, Wanted
 from .constants import literal_of
 from .liveness import live_names, may_write
 from .lowering import Context, Unsupported
@@ -301,7 +301,7 @@ class _Program:
             return shape[args[1]] if len(args) > 1 else shape
         if root == "torch" and rest in SIZE_FUNCTIONS:
             return size_function(rest, self.calls.read(args))
-        if "." not in name or (root == "torch" and packet_of(name) not in EFFECTS):
+        if "." not in name or (root == "torch" and name not in EFFECTS):
             raise InputError(
                 f"`{call.function}` is no ATen op",
                 expected="a graph at the ATen level: torch.ops.…",

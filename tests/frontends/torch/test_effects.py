@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.fx import read_text
@@ -203,3 +204,19 @@ def test_a_kernel_whose_arguments_share_memory_is_unknown(line: str, known: bool
     """What it gives depends on the order in which it reads and writes."""
     found = graph(f"k = {line}", returned="(x, z)")
     assert any(unknown(found, port.tensor) for port in found.outputs) != known
+
+
+def test_switching_gradients_on_and_off_computes_nothing() -> None:
+    found = graph(
+        "off = torch._C._set_grad_enabled(False);  off = None",
+        'a: "f32[4, 6]" = torch.ops.aten.add_.Tensor(x, 1);  a = None',
+        "on = torch._C._set_grad_enabled(True);  on = None",
+        READ,
+    )
+    assert [port.holds is not None for port in found.outputs] == [False, True]
+    assert not any(unknown(found, port.tensor) for port in found.outputs)
+
+
+def test_a_switch_that_casts_what_follows_is_refused() -> None:
+    with pytest.raises(InputError, match="_enter_autocast"):
+        graph("k = torch.amp.autocast_mode._enter_autocast('cpu', torch.bfloat16, True, False)", READ)
