@@ -102,6 +102,19 @@ def test_collectives_of_a_stage_run_over_the_axis_that_they_name(
     assert run(monkeypatch, tmp_path, edited(TENSOR_PARALLEL, "second.fx.txt", ("'tp'", "'dp'"))) == 1
 
 
+def test_a_collective_that_no_action_needs_is_no_unknown_group(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = (
+        "        return",
+        "        idle: \"f32[2, 4]\" = torch.ops._c10d_functional.all_reduce.default(y, 'sum', 'dp')\n"
+        '        rest: "f32[2, 4]" = torch.ops._c10d_functional.wait_tensor.default(idle)\n        return',
+    )
+    files = edited(FILES, "first.fx.txt", more, ("return (y, gw0)", "return (y, gw0, rest)"))
+    assert run(monkeypatch, tmp_path, files) == 0
+    assert "nobody reads `idle` of stage 0" in capsys.readouterr().out
+
+
 def test_a_stage_that_does_not_wait_for_its_collective_is_refuted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -95,18 +95,19 @@ def _facts(plan: Described, orders: Orders | None, timed: InTime | None) -> tupl
     axes = _axes(plan)
     named = replace(relations, groups={**axes, **relations.groups})
     graphs = [read(stage.program, plan.mesh, relations=named) for stage in plan.stages]
-    used = set()
+    settled: set[str] = set()
     for n, graph in enumerate(graphs):
         check(graph)
-        used |= name_groups(graph, plan.mesh, named, is_base=False) & (axes.keys() - relations.groups.keys())
+        settled |= name_groups(graph, plan.mesh, named, is_base=False)
         timed = _both(timed, in_time([Origin.of(graph)], plan.mesh.size), f"stage {n}: ")
     base = read(plan.baseline)
     for port in (*base.inputs, *base.outputs):  # stages have some of them each, so only names can pair them
         port.path = port.path or port.tensor.name
     _all_given(plan, [str(port.path) for port in base.outputs])
-    relations = replace(relations, groups={**{name: axes[name] for name in used}, **relations.groups})
-    facts = tables(base, played(plan, orders, graphs), plan.mesh, relations, joined=True, timed=True)
-    for name in sorted(used):
+    rest = {name: group for name, group in relations.groups.items() if name not in settled}
+    graphs = played(plan, orders, graphs)
+    facts = tables(base, graphs, plan.mesh, replace(relations, groups=rest), joined=True, timed=True)
+    for name in sorted(settled - relations.groups.keys()):
         facts.add("assume", facts["expect"][0][0], f"process group `{name}` is the axis `{name}` of the mesh", "given")
     check_meaning(facts)
     return facts, timed
