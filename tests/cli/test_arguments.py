@@ -113,9 +113,17 @@ def test_what_is_not_plain_is_left_to_typer(argv: tuple[str, ...]) -> None:
     assert read(COMMANDS, argv) is None
 
 
-def test_a_plain_command_does_without_typer() -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "facts/row_parallel_linear", "--json"),
+        ("verify", "examples/hlo/base.hlo", "examples/hlo/dist.hlo", "--mesh", "tp=2",
+         "--relate", "examples/hlo/relations.yaml", "--json"),
+    ],
+)
+def test_a_plain_command_does_without_typer_and_numpy(command: tuple[str, ...]) -> None:
     code = "import sys; from scalify_dl.cli import main\ntry: main()\nexcept SystemExit: pass\n"
     code += "print([m for m in ('typer', 'pydantic', 'rich', 'z3', 'numpy', 'networkx') if m in sys.modules])"
-    command = ["run", "facts/row_parallel_linear", "--json"]
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert '"verdict": "PROVED"' in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"

@@ -26,7 +26,6 @@ from scalify_dl.ir.mesh import Mesh
 from ..correspond import Shard
 from .values import NotWrittenOut
 from .wanted import axes_of_turns
-from .writer import Writer
 
 __all__ = ["written_out"]
 
@@ -37,6 +36,8 @@ def written_out(base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequen
     axes = axes_of_turns(dist, mesh)
     if not axes or not mesh.still.isdisjoint(axes):
         return base, dist
+    from .writer import Writer  # numpy, which takes a while to import
+
     try:
         return Writer(base, Mesh(()), (), set()).run(), Writer(dist, mesh, axes, _alike(given(), axes)).run()
     except NotWrittenOut:
