@@ -152,13 +152,9 @@ class Worth:
         return sum(values) * math.prod(v.size // classes(v.size) for v in bound)
 
     def at_a_place(self, form: Form) -> float:
-        """What a form is worth where all its variables are 0; what the form there needs is none of the proof's."""
-        needs = dict(self.basis.needs)
+        """What a form is worth where all its variables are 0."""
         there = {v: v._replace(name=("value", 0)) for v in free(self.basis, form)}
-        found = self.form(Renamed(self.basis, there).form(form))
-        self.basis.needs.clear()
-        self.basis.needs.update(needs)
-        return found
+        return self.form(Renamed(self.basis, there).form(form))
 
     def allows(self) -> bool:
         """Whether all that steps need is so."""
@@ -182,15 +178,22 @@ class _Drawn:
 
 
 def met_somewhere(basis: Field) -> bool:
-    """Whether some inputs were found for which all that steps need is so; a proof from what is never so is none."""
+    """Whether some inputs were found for which all that steps need is so; a proof from what is never so is none.
+
+    What forms need on the way, renamed to be worth something, are no needs of the proof's.
+    """
     if all(need.what in ALWAYS for need in basis.needs):
         return True
-    for n, draw in enumerate(DRAWS * TRIES):
-        rng = random.Random(n)
-        worth = Worth(basis, _Drawn(draw, rng))
-        try:
-            if worth.allows():
-                return True
-        except (Undefined, OverflowError, ZeroDivisionError, ValueError, KeyError, TypeError):
-            continue
-    return False
+    needs = dict(basis.needs)
+    try:
+        return any(_met(basis, draw, random.Random(n)) for n, draw in enumerate(DRAWS * TRIES))
+    finally:
+        basis.needs.clear()
+        basis.needs.update(needs)
+
+
+def _met(basis: Field, draw: Callable[[random.Random], float], rng: random.Random) -> bool:
+    try:
+        return Worth(basis, _Drawn(draw, rng)).allows()
+    except (Undefined, OverflowError, ZeroDivisionError, ValueError, KeyError, TypeError):
+        return False
