@@ -188,6 +188,16 @@ def rational(text: str) -> Fraction | None:
     return Fraction(text)
 
 
+def is_rounded(text: str, dtype: str) -> bool:
+    """Whether a scalar text has as many digits as f32 holds: what was rounded to it (a double, a root) is not known.
+
+    Short decimals, ratios and powers of two are meant as they stand.
+    """
+    if dtype != "f32" or not NUMBER.match(text) or is_short_binary(float(text), PRECISION[dtype] // 2):
+        return False
+    return len(re.sub(r"e.*|[-+.]", "", text).strip("0")) >= 7 or text in root_texts(dtype)
+
+
 @lru_cache
 def root_texts(dtype: str) -> dict[str, tuple[int, int]]:
     """Texts of constants of a real type that are what the root of a small number, or one over it, is rounded to."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from scalify_dl.ir.literals import root_texts
+from scalify_dl.ir.literals import is_rounded
 
 from .execute import Machine, Values
 from .inputs import baseline_inputs, distributed_inputs
@@ -62,15 +62,15 @@ class Trial:
 
     @cached_property
     def floor(self) -> float:
-        """The least tolerance: more where one side alone has constants that are what a root is rounded to in f32."""
+        """The least tolerance: more where one side alone has constants that are known but for their rounding."""
         if self.how == "integers":
             return 0.0
         found: dict[str, set[str]] = {"base": set(), "dist": set()}
         for graph in self.program.graphs.values():
             for op in graph.ops if graph.role in found else ():
                 tensor = self.program.tensors[op.results[0]] if op.kind == "constant" else None
-                if tensor is not None and tensor.dtype == "f32" and tensor.literal in root_texts("f32"):
-                    found[graph.role].add(str(tensor.literal))
+                if tensor is not None and tensor.literal and is_rounded(tensor.literal, tensor.dtype):
+                    found[graph.role].add(tensor.literal)
         return FLOOR if found["base"] == found["dist"] else SAFETY * 2.0**-24
 
 
