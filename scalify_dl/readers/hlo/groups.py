@@ -165,3 +165,5 @@ def check_groups(groups: Groups, total: int, *, partial: bool = False) -> None:
         missing = sorted(set(range(total)) - set(members))
         what = f"rank {outside[0]} is outside of it" if outside else f"rank {missing[0]} is in no group"
         raise ValueError(f"groups {groups} do not fit the mesh of {total} ranks: {what}")
+    if not partial and len({len(group) for group in groups}) > 1:
+        raise ValueError(f"groups {groups} are of several sizes, which facts have no form for")

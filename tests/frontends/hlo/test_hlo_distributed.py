@@ -95,6 +95,7 @@ def test_groups_must_partition_the_mesh() -> None:
         ([[0, 1]], "rank 2 is in no group"),
         ([[0, 1], [1, 2]], "twice"),
         ([[0, 4]], "rank 4 is outside"),
+        ([[0, 1, 2], [3]], "are of several sizes"),
     ):
         with pytest.raises(ValueError, match=message):
             check_groups(groups, 4)
@@ -243,6 +244,7 @@ def test_partition_and_replica_ids() -> None:
     [
         ("all-reduce(%x), replica_groups={{0,1}}, to_apply=%add", "rank 2 is in no group"),
         ("all-reduce(%x), replica_groups={{0,1,2,3,4,5,6,8}}, to_apply=%add", "rank 8 is outside"),
+        ("all-reduce(%x), replica_groups={{0,1,2,3,4,5,6},{7}}, to_apply=%add", "are of several sizes"),
         ("all-reduce(%x), replica_groups={0,1}, to_apply=%add", "is no list of groups"),
         ("collective-permute(%x), source_target_pairs={{0,1},{2,1}}", "distinct sources and targets"),
         ("collective-permute(%x), source_target_pairs={{0,9}}", "do not fit 8 ranks"),
