@@ -122,11 +122,16 @@ def arguments(kernel: Kernel, spec: Spec) -> list[Buffer]:
     raise Undecided(f"{spec.name} has {spec.inputs} inputs, the kernel {len(kernel.inputs)}")
 
 
+def _given(kernel: Kernel, spec: Spec | None) -> bool:
+    """Whether what is stated takes what the outputs hold at first as inputs."""
+    return spec is not None and arguments(kernel, spec) != kernel.inputs
+
+
 def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float) -> None:
     """Runs it on numbers: flaws, elements that nothing writes, elements that are others than stated."""
     values = drawn(kernel, spec, 1)
     numbers = Numbers(values)
-    machine = Machine(kernel, numbers, seconds)
+    machine = Machine(kernel, numbers, seconds, given=_given(kernel, spec))
     outputs = machine.run()
     found.stats["products"] = machine.multiplied
     found.flaws = list(machine.flaws)
@@ -147,7 +152,8 @@ def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float)
         found.difference = _difference(kernel, machine, outputs, expected)
     if found.difference is not None or certain:
         found.verdict = Verdict.REFUTED
-        found.reason = certain[0].text if certain else "an element differs"
+        reasons = [*certain, *(flaw for flaw in found.flaws if flaw.kind == "unwritten")]
+        found.reason = reasons[0].text if reasons else "an element differs"
 
 
 def _difference(
@@ -183,7 +189,7 @@ def _prove(kernel: Kernel, spec: Spec, found: Judgement, seconds: float, reals: 
     terms = Terms()
     terms.exact_casts = reals
     terms.large = found.stats.get("products", 0) > MANY_PRODUCTS
-    machine = Machine(kernel, terms, seconds)
+    machine = Machine(kernel, terms, seconds, given=_given(kernel, spec))
     outputs = machine.run()
     doubts = [flaw for flaw in (*machine.flaws, *found.flaws) if flaw.kind != "unwritten"]
     if doubts:

@@ -35,7 +35,10 @@ def evaluate(machine: Machine, x: Expr, frame: Frame) -> Value:
 
 def applied(machine: Machine, x: Apply, frame: Frame) -> Value:
     """The value of an op."""
-    if x.kind == "select":
+    if x.kind == "eager-select":
+        for a in x.args[1:]:
+            evaluate(machine, a, frame)
+    if x.kind in ("select", "eager-select"):
         return _selected(machine, x, frame)
     args = [evaluate(machine, a, frame) for a in x.args]
     before = x.args[0].dtype

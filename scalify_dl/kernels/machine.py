@@ -44,9 +44,12 @@ BATCH = 1 << 22
 
 
 class Machine:
-    """One run of a kernel. `flaws` is what it does wrong, `casts` which casts round, by line."""
+    """One run of a kernel. `flaws` is what it does wrong, `casts` which casts round, by line.
 
-    def __init__(self, kernel: Kernel, domain: Domain, seconds: float = 60.0) -> None:
+    What it writes holds nothing at first, unless the caller's `given` values are meant.
+    """
+
+    def __init__(self, kernel: Kernel, domain: Domain, seconds: float = 60.0, *, given: bool = False) -> None:
         self.kernel, self.domain = kernel, domain
         self.flaws = Flaws()
         self.casts: dict[tuple[int, str, str], None] = {}
@@ -63,8 +66,9 @@ class Machine:
         self.arguments = {id(b) for b in kernel.arguments}
         for buffer in kernel.arguments:
             memory = Memory(buffer, domain, (), ())
-            memory.cells[:] = domain.argument(buffer.name, buffer.shape, buffer.dtype).reshape(-1)
             memory.written[:] = id(buffer) not in outputs
+            if given or id(buffer) not in outputs:
+                memory.cells[:] = domain.argument(buffer.name, buffer.shape, buffer.dtype).reshape(-1)
             self.memories[id(buffer)] = memory
 
     def run(self) -> dict[str, Array]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph
-from scalify_dl.readers.tir.syntax import Kernel
+from scalify_dl.readers.tir.syntax import Buffer, Kernel
 
 from . import named_more
 from .bounds import index_bounds
@@ -35,7 +35,8 @@ def spec_of(kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping
     from scalify_dl.readers.read import read
 
     graph = read(file)
-    _fits(kernel, [p.tensor.shape for p in graph.inputs], [p.tensor.shape for p in graph.outputs], file)
+    inputs, outputs = ([(p.tensor.dtype, p.tensor.shape) for p in ports] for ports in (graph.inputs, graph.outputs))
+    _fits(kernel, inputs, outputs, file)
     return Spec(file.name, [_meaning(graph)], len(graph.inputs), [graph])
 
 
@@ -76,7 +77,7 @@ def _kernel_spec(kernel: Kernel, file: Path, sizes: Mapping[str, Any]) -> Spec:
     from scalify_dl.readers.tir import read_kernel
 
     other = read_kernel(file, sizes)
-    _fits(kernel, [b.shape for b in other.inputs], [b.shape for b in other.outputs], file)
+    _fits(kernel, _types(other.inputs), _types(other.outputs), file)
 
     def meaning(domain: Domain, inputs: Sequence[Array]) -> list[Array]:
         machine = Machine(other, Renamed(domain, dict(zip([b.name for b in other.inputs], inputs, strict=True))))
@@ -105,14 +106,24 @@ class Renamed:
         return self.given[name] if name in self.given else self.domain.argument(f"{name} of the spec", shape, dtype)
 
 
-def _fits(kernel: Kernel, inputs: Sequence[Sequence[int]], outputs: Sequence[Sequence[int]], file: Path) -> None:
-    mine = [b.shape for b in kernel.inputs], [b.shape for b in kernel.outputs]
-    both = [b.shape for b in kernel.arguments]
-    theirs = [tuple(s) for s in inputs], [tuple(s) for s in outputs]
+Type = tuple[str, tuple[int, ...]]
+
+
+def _types(buffers: Sequence[Buffer]) -> list[Type]:
+    return [(b.dtype, b.shape) for b in buffers]
+
+
+def _fits(kernel: Kernel, inputs: Sequence[Type], outputs: Sequence[Type], file: Path) -> None:
+    mine, both = (_types(kernel.inputs), _types(kernel.outputs)), _types(kernel.arguments)
+    theirs = [(dtype, tuple(shape)) for dtype, shape in inputs], [(dtype, tuple(shape)) for dtype, shape in outputs]
     if theirs[0] not in (mine[0], both) or theirs[1] != mine[1]:
         raise InputError(
-            f"the kernel takes {[list(s) for s in mine[0]]} and writes {[list(s) for s in mine[1]]}, what is stated "
-            f"takes {[list(s) for s in theirs[0]]} and gives {[list(s) for s in theirs[1]]}",
+            f"the kernel takes {_shown(mine[0])} and writes {_shown(mine[1])}, what is stated takes "
+            f"{_shown(theirs[0])} and gives {_shown(theirs[1])}",
             file=file,
-            expected="the same shapes in the same order",
+            expected="the same types in the same order",
         )
+
+
+def _shown(types: Sequence[Type]) -> str:
+    return ", ".join(f"{dtype}{list(shape)}" for dtype, shape in types) or "nothing"

@@ -34,6 +34,7 @@ def run(machine: Machine, statement: Copy | Fill | Gemm | Reduce | Scan, frame: 
             tile.write(region, np.broadcast_to(cells.reshape(()), region.shape))
         case Copy(source=source, target=target, atomic=atomic):
             cells = tile.read(source, padded=True).reshape(target.shape)
+            tile.moved(source, target)
             cells = tile.cast(cells, source.buffer.dtype, target.buffer.dtype)
             tile.write(target, cells, atomic)
         case Gemm():
@@ -86,6 +87,15 @@ class Tile:
         frame = replace(self._within(region.shape), mask=inside)
         races.read(machine, memory, places, frame, self.line)
         return cells
+
+    def moved(self, source: Region, target: Region) -> None:
+        """A flaw where threads read of a buffer what others write, because a box is copied onto a part of itself."""
+        if source.buffer is not target.buffer:
+            return
+        (there, _), (here, _) = self.places(source), self.places(target)
+        if np.isin(there, here).any() and not np.array_equal(there.reshape(-1), here.reshape(-1)):
+            text = f"`{source.buffer.name}` is copied onto a part of itself: threads read what others write"
+            self.machine.flaws.add("race", self.line, source.buffer.name, text, certain=False)
 
     def _outside(self, region: Region, what: str) -> None:
         told = self.machine.told(self.frame, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, largest
@@ -46,7 +47,7 @@ def called(reader: Reader, node: ast.Call) -> Any:
         return _language(reader, node, function.attr)
     if isinstance(function, ast.Attribute) and function.attr == "astype":
         return cast(reader, node, reader.value(function.value), reader.value(node.args[0]))
-    if isinstance(function, ast.Name) and function.id in _PYTHON:
+    if isinstance(function, ast.Name) and function.id in _PYTHON and not reader.names.has(function.id):
         return _python(reader, node, function.id)
     if isinstance(function, ast.Attribute) and function.attr == "sqrt" and len(node.args) == 1:
         x = reader.value(node.args[0])
@@ -69,6 +70,8 @@ def _python(reader: Reader, node: ast.Call, name: str) -> Any:
 
 
 def _language(reader: Reader, node: ast.Call, name: str) -> Any:
+    if node.keywords:
+        reader.fail(node, f"the named argument `{node.keywords[0].arg}` of `T.{name}` is not understood")
     if (dtype := dtype_of(name)) is not None:
         return _typed(reader, node, dtype)
     if name in UNARY and len(node.args) == 1:
@@ -82,7 +85,10 @@ def _language(reader: Reader, node: ast.Call, name: str) -> Any:
         first, second = reader.value(node.args[0]), reader.value(node.args[1])
         return cast(reader, node, second, first) if isinstance(first, str) else cast(reader, node, first, second)
     if name in ("if_then_else", "Select") and len(node.args) == 3:
-        return reader.select(node, *(reader.value(a) for a in node.args))
+        found = reader.select(node, *(reader.value(a) for a in node.args))
+        if name == "Select" and isinstance(found, Apply) and found.kind == "select":
+            return replace(found, kind="eager-select")  # both values are computed, whatever is chosen
+        return found
     if name in ("And", "Or"):
         return reader._joined(node, name.lower(), [reader.value(a) for a in node.args])
     if name == "Not":

@@ -69,6 +69,10 @@ class Names:
             scope = scope.outer
         raise KeyError(name)
 
+    def has(self, name: str) -> bool:
+        """Whether a name means something of the file's own."""
+        return name in self.known or (self.outer is not None and self.outer.has(name))
+
 
 class Reader:
     """Reads expressions of one file."""

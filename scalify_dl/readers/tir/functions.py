@@ -13,6 +13,7 @@ from scalify_dl.errors import InputError
 
 from .expressions import Names, Open, View
 from .memories import keywords, language_call
+from .rebound import rebound
 from .statements import Statements
 from .syntax import Buffer, Kernel
 from .tiles import Macro
@@ -102,7 +103,10 @@ class _File(Statements):
 
     def _within_body(self, body: list[ast.stmt], names: Names) -> Iterator[Found]:
         self.names, outer = names, self.names
+        seen: set[str] = set()
+        """Names that functions may have seen with the meaning that they have now."""
         for node in body:
+            before = dict(names.known)
             match node:
                 case ast.FunctionDef():
                     kinds = _decorators(node)
@@ -111,32 +115,69 @@ class _File(Statements):
                     elif "macro" in kinds:
                         names.known[node.name] = Macro(node, names)
                     else:
+                        self._lose(node, names)
                         yield from self._factory(node, names)
+                    seen |= set(names.known) | {node.name}
                 case ast.ClassDef():
                     yield from self._within_body(node.body, Names(outer=names))
                 case ast.If(test=test, body=yes, orelse=no):
                     known = self._known(test, names)
-                    if known is not None:
+                    if known is None:
+                        self._lose(node, names)
+                    else:
                         yield from self._within_body(yes if known else no, names)
-                case ast.Assign(targets=[ast.Name(id=name)], value=value):
-                    found = self._known(value, names)
-                    if language_call(value) in ("dynamic", "symbolic"):
-                        found = self.sizes.get(name, Open(name))
-                    if found is not None:
-                        names.known[name] = self.sizes.get(name, found)
-                case ast.Assign(targets=[ast.Tuple(elts=targets)], value=value):
-                    found = self._known(value, names)
-                    if isinstance(found, tuple) and len(found) == len(targets):
-                        for target, item in zip(targets, found, strict=True):
-                            if isinstance(target, ast.Name):
-                                names.known[target.id] = self.sizes.get(target.id, item)
+                case ast.Assign(targets=targets, value=value):
+                    for target in targets:
+                        self._named(target, value, names)
+                case ast.AnnAssign(target=target, value=ast.expr() as value):
+                    self._named(target, value, names)
                 case ast.AugAssign(target=ast.Name(id=name), op=op, value=value):
                     both = ast.copy_location(ast.BinOp(ast.Name(name, ast.Load()), op, value), node)
-                    found = self._known(ast.fix_missing_locations(both), names)
-                    names.known[name] = Open(name) if found is None else found
+                    self._named(node.target, ast.fix_missing_locations(both), names)
+                case ast.ImportFrom(names=[ast.alias(name="*")]):
+                    names.known |= {name: Open(name) for name in names.known}
+                case ast.Import() | ast.ImportFrom():
+                    self._imported(node, names)
                 case _:
-                    pass
+                    self._lose(node, names)
+            for name in seen & set(names.known):
+                if name in before and before[name] != names.known[name] and name not in self.sizes:
+                    names.known[name] = Open(name)  # which of them a function means depends on when it is called
         self.names = outer
+
+    def _named(self, target: ast.expr, value: ast.expr, names: Names) -> None:
+        """Gives names what they mean outside of kernels; what is not known is open."""
+        found = self._known(value, names)
+        match target:
+            case ast.Name(id=name):
+                if language_call(value) in ("dynamic", "symbolic"):
+                    found = None
+                names.known[name] = self.sizes.get(name, Open(name) if found is None else found)
+            case ast.Tuple(elts=targets) if isinstance(found, tuple) and len(found) == len(targets):
+                for one, item in zip(targets, found, strict=True):
+                    if isinstance(one, ast.Name):
+                        names.known[one.id] = self.sizes.get(one.id, item)
+                    else:
+                        self._lose(one, names)
+            case _:
+                self._lose(target, names)
+
+    def _imported(self, node: ast.Import | ast.ImportFrom, names: Names) -> None:
+        """The language has its name from where it is known."""
+        for alias in node.names:
+            place = f"{node.module}.{alias.name}" if isinstance(node, ast.ImportFrom) else alias.name
+            if (alias.asname or alias.name) == "T" and place.partition(".")[0] not in ("tvm", "tilelang"):
+                self.fail(node, f"`T` is imported from `{place}`", expected="the language of tvm or tilelang")
+        for name in rebound(node) & set(names.known):
+            names.known[name] = Open(name)
+
+    def _lose(self, node: ast.AST, names: Names) -> None:
+        """Names that a statement may give another meaning, which is not followed, are open."""
+        for name in rebound(node):
+            scope: Names | None = names
+            while scope is not None and name not in scope.known:
+                scope = scope.outer
+            (scope or names).known[name] = self.sizes.get(name, Open(name))
 
     def _known(self, node: ast.expr, names: Names) -> Any:
         """What an expression outside of kernels is; None where that is not known."""

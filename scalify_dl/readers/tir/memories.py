@@ -27,6 +27,20 @@ def keywords(node: ast.Call) -> dict[str, ast.expr]:
     return {k.arg: k.value for k in node.keywords if k.arg}
 
 
+def only(reader: Reader, node: ast.Call, most: int, *names: str) -> dict[str, ast.expr]:
+    """Named arguments; bad input where there are others, or more than `most` by their places."""
+    other = [k.arg or "**" for k in node.keywords if k.arg not in names]
+    if other:
+        reader.fail(node, f"the argument `{other[0]}` is not understood", expected=f"one of {', '.join(names)}")
+    if len(node.args) > most:
+        reader.fail(node, f"`{ast.unparse(node)[:60]}` has more than {most} arguments by their places")
+    return keywords(node)
+
+
+_DECLARED = ("shape", "dtype", "scope", "strides", "elem_offset", "byte_offset", "align", "offset_factor")
+"""What declarations of memory may say; `data` is none of these."""
+
+
 class Memories(Reader):
     """Reads what declares memory."""
 
@@ -50,7 +64,9 @@ class Memories(Reader):
 
     def declared(self, node: ast.Call) -> tuple[tuple[int, ...], str]:
         """Shape and type of a declaration; strides and offsets other than the usual ones are not understood."""
-        given = keywords(node)
+        given = only(self, node, 2 if "scope" in keywords(node) else 3, *_DECLARED)
+        if len(node.args) == 3 and not isinstance(self.value(node.args[2]), str):
+            self.fail(node, "a buffer that is part of other memory")
         first = node.args[0] if node.args else given.get("shape")
         if first is None:
             self.fail(node, "a buffer without a shape")
@@ -63,8 +79,9 @@ class Memories(Reader):
 
     def allocate(self, name: str, call: str, node: ast.Call) -> list[Statement]:
         """Fresh memory under a name."""
-        given, default = keywords(node), call.removeprefix("alloc_")
+        default = call.removeprefix("alloc_")
         if call == "alloc_var":
+            given = only(self, node, 2, "dtype", "init", "scope")
             dtype = self.dtype(node.args[0] if node.args else given.get("dtype"))
             buffer = Buffer(name, (), dtype, "variable", node.lineno)
             self.names.known[name] = buffer
@@ -75,10 +92,10 @@ class Memories(Reader):
                 found.append(Store(buffer, (), x, node.lineno))
             return found
         shape, dtype = self.declared(node)
+        said = keywords(node).get("scope") or (node.args[2] if len(node.args) == 3 else None)
         scope = "global" if call.endswith("alloc_buffer") else default
-        if "scope" in given:
-            said = self.value(given["scope"])
-            scope = said if call.endswith("alloc_buffer") else default
+        if said is not None and call.endswith("alloc_buffer"):
+            scope = str(self.value(said))
         buffer = Buffer(name, shape, dtype, scope, node.lineno)
         self.names.known[name] = buffer
         return [Alloc(buffer, node.lineno)]
@@ -91,7 +108,11 @@ class Memories(Reader):
             what = View(what.buffer, what.indices, one, (False,) * len(one))
         if not isinstance(what, (Buffer, View)):
             self.fail(node, "what is matched is no buffer")
-        given = keywords(node)
+        given = only(self, node, 3, *_DECLARED)
+        element = node.args[2] if len(node.args) > 2 else given.get("dtype")
+        held = what.dtype if isinstance(what, Buffer) else what.buffer.dtype
+        if self.dtype(element, held) != held:
+            self.fail(node, f"memory of {held} is matched as of another type")
         first = node.args[1] if len(node.args) > 1 else given.get("shape")
         shape = what.shape if first is None else self.shape(first)
         if isinstance(what, Buffer):

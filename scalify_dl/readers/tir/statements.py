@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from . import tiles
 from .expressions import EXPRESSIONS, Names, Open, View
-from .memories import Memories, keywords, language_call
-from .syntax import Axis, Block, Buffer, Expr, If, Launch, Let, Load, Loop, Number, Statement, Store, Var
+from .memories import Memories, language_call, only
+from .syntax import Apply, Axis, Block, Buffer, Expr, If, Launch, Let, Load, Loop, Number, Statement, Store, Var
 
 _IGNORED = frozenset(
     """func_attr reads writes sblock_attr block_attr annotate_layout use_swizzle annotate_l2_hit_ratio evaluate
@@ -25,6 +27,11 @@ _LOOPS = {
     "Vectorized": "parallel",
 }  # fmt: skip
 
+_BOUNDS = ("start", "stop", "step")
+_HOW = ("annotations", "num_stages", "order", "stage", "sync", "group", "coalesced_width", "loop_layout", "explicit",
+        "unroll_factor", "prefer_async", "parent")  # fmt: skip
+"""Named arguments of loops that say how they are run, not what is computed."""
+
 
 class Statements(Memories):
     """Reads bodies of functions."""
@@ -34,6 +41,8 @@ class Statements(Memories):
         self.taken: dict[str, int] = {}
         self.block: Block | None = None
         self.depth = 0
+        self.bound: list[str] = []
+        """Threads and blocks that loops around this one are bound to."""
 
     def variable(self, name: str, dtype: str = "int") -> Var:
         """A new variable; names are unique in a kernel."""
@@ -46,9 +55,11 @@ class Statements(Memories):
     def scoped(self, nodes: list[ast.stmt]) -> list[Statement]:
         """A body with names of its own."""
         self.names = Names(outer=self.names)
+        self.depth += 1
         try:
             return self.statements(nodes)
         finally:
+            self.depth -= 1
             assert self.names.outer is not None
             self.names = self.names.outer
 
@@ -58,9 +69,10 @@ class Statements(Memories):
         for at, node in enumerate(nodes):
             if isinstance(node, ast.Assign) and language_call(node.value) == "launch_thread":
                 assert isinstance(node.value, ast.Call)
-                kind, extent = self._thread(node.value)
+                kind, extent, thread = self._thread(node.value)
                 var = self.variable(self._target(node.targets[0]))
-                rest = self.statements(nodes[at + 1 :])
+                with self._bound(node, thread):
+                    rest = self.statements(nodes[at + 1 :])
                 return [*found, Loop(var.name, Number(0, "int"), extent, kind, rest, node.lineno)]  # type: ignore[arg-type]
             found += self.statement(node)
         return found
@@ -224,10 +236,11 @@ class Statements(Memories):
             self.block.init += self.scoped(node.body)
             return []
         if what == "launch_thread":
-            kind, extent = self._thread(call)
+            kind, extent, thread = self._thread(call)
             if name is None:
                 self.fail(node, "T.launch_thread without a name")
-            return self._loops(node, [self._target(name)], [Number(0, "int")], [extent], kind, node.body)
+            with self._bound(node, thread):
+                return self._loops(node, [self._target(name)], [Number(0, "int")], [extent], kind, node.body)
         if what == "Kernel":
             return [self._launch(node, call, name)]
         self.fail(node, f"`with {ast.unparse(call)[:60]}` is not understood")
@@ -253,7 +266,8 @@ class Statements(Memories):
         self.names = Names(outer=self.names)
         self.depth += 1
         variables = tuple(self.variable(n).name for n in names)
-        body = self.statements(node.body)
+        with self._bound(node, *(f"blockIdx.{axis}" for axis in "xyz"[: len(extents)]), "threadIdx.x"):
+            body = self.statements(node.body)
         self.depth -= 1
         assert self.names.outer is not None
         self.names = self.names.outer
@@ -262,8 +276,20 @@ class Statements(Memories):
     # ---- loops ----
     extents: dict[str, tuple[int, int]]
 
-    def _thread(self, call: ast.Call) -> tuple[str, Expr]:
-        given = keywords(call)
+    @contextmanager
+    def _bound(self, node: ast.AST, *threads: str) -> Iterator[None]:
+        """Threads and blocks are bound once: a loop within that is bound to the same one is the same loop."""
+        for thread in threads:
+            if thread in self.bound and not thread.startswith("vthread"):
+                self.fail(node, f"`{thread}` is bound by a loop around this one already")
+        self.bound += threads
+        try:
+            yield
+        finally:
+            del self.bound[len(self.bound) - len(threads) :]
+
+    def _thread(self, call: ast.Call) -> tuple[str, Expr, str]:
+        given = only(self, call, 2, "thread", "annotations")
         if language_call(call) == "launch_thread":
             thread, extent = self.value(call.args[0]), call.args[1]
         else:
@@ -273,7 +299,7 @@ class Statements(Memories):
         if not isinstance(thread, str) or not thread.startswith(("blockIdx", "threadIdx", "vthread")):
             self.fail(call, f"the thread `{thread}` is not known", expected="blockIdx.x …, threadIdx.x …, vthread")
         kind = "block" if thread.startswith("blockIdx") else "thread"
-        return kind, self.index(extent, self.value(extent))
+        return kind, self.index(extent, self.value(extent)), thread
 
     def _for(self, node: ast.For) -> list[Statement]:
         if node.orelse or not isinstance(node.iter, ast.Call):
@@ -282,31 +308,44 @@ class Statements(Memories):
         names = [self._target(n) for n in getattr(node.target, "elts", [node.target])]
         what = language_call(call)
         if what == "thread_binding":
-            kind, extent = self._thread(call)
-            made = self._loops(node, names, [Number(0, "int")], [extent], kind, node.body)
+            kind, extent, thread = self._thread(call)
+            with self._bound(node, thread):
+                made = self._loops(node, names, [Number(0, "int")], [extent], kind, node.body)
             return tiles.launched(made) if kind == "block" else made
         is_range = isinstance(call.func, ast.Name) and call.func.id == "range"
         kind = "serial" if is_range else _LOOPS.get(what, "")
         if not kind:
             self.fail(node, f"a loop over `{ast.unparse(call)[:60]}` is not understood")
+        given = only(self, call, len(call.args), *_HOW, *_BOUNDS)
         args = [self.index(a, self.value(a)) for a in call.args]
         if what in ("grid", "Parallel"):
             starts = [Number(0, "int") for _ in args]
             return self._loops(node, names, starts, args, kind, node.body)
-        if len(args) == 3 and not (isinstance(args[2], Number) and args[2].value == 1):
-            self.fail(node, "a loop with steps is not understood")
-        if not 1 <= len(args) <= 3:
+        bounds = dict(zip(_BOUNDS[:2] if what == "Pipelined" else _BOUNDS, args, strict=False))
+        bounds |= {key: self.index(given[key], self.value(given[key])) for key in _BOUNDS if key in given}
+        start = bounds.get("start", Number(0, "int"))
+        if not 1 <= len(bounds) <= 3 or len(args) > 3 or len(bounds) < min(len(args), 2):
             self.fail(node, "a loop without bounds")
-        if len(args) == 1:
-            return self._loops(node, names, [Number(0, "int")], args, kind, node.body)
-        extent = self.apply(node, "subtract", args[1], args[0])
-        if isinstance(args[0], Number) and isinstance(args[1], Number):
-            extent = Number(args[1].value - args[0].value, "int")
-        return self._loops(node, names, [args[0]], [extent], kind, node.body)
+        if "stop" not in bounds:
+            start, bounds["stop"] = Number(0, "int"), start
+        extent = self.apply(node, "subtract", bounds["stop"], start)
+        if isinstance(start, Number) and isinstance(bounds["stop"], Number):
+            extent = Number(bounds["stop"].value - start.value, "int")
+        step = bounds.get("step", Number(1, "int"))
+        if step == Number(1, "int"):
+            return self._loops(node, names, [start], [extent], kind, node.body)
+        if not isinstance(step, Number) or step.value < 1 or not isinstance(start, (Number, Var)):
+            self.fail(node, "a loop with steps from what is no number, or by what is no number above 0")
+        count = self.apply(node, "floor-divide", self.apply(node, "add", extent, step.value - 1), step.value)
+        if isinstance(extent, Number):
+            count = Number(-(-extent.value // step.value), "int")
+        return self._loops(node, names, [Number(0, "int")], [count], kind, node.body, (start, step))
 
     def _loops(
-        self, node: ast.stmt, names: list[str], starts: list[Any], extents: list[Any], kind: str, body: list[ast.stmt]
-    ) -> list[Statement]:
+        self, node: ast.stmt, names: list[str], starts: list[Any], extents: list[Any], kind: str,
+        body: list[ast.stmt], steps: tuple[Any, Number] | None = None,
+    ) -> list[Statement]:  # fmt: skip
+        """Loops around a body; `steps` are where the only one starts, and by how much it goes on."""
         if len(names) != len(extents):
             self.fail(node, f"{len(names)} names of {len(extents)} loops")
         self.names = Names(outer=self.names)
@@ -315,6 +354,9 @@ class Statements(Memories):
         for var, start, extent in zip(variables, starts, extents, strict=True):
             if isinstance(start, Number) and isinstance(extent, Number):
                 self.extents[var.name] = (int(start.value), int(start.value + extent.value))
+        if steps is not None:
+            gone = Apply("multiply", (variables[0], steps[1]), "int", node.lineno)
+            self.names.known[names[0]] = self.apply_index("add", steps[0], gone)
         inner = self.statements(body)
         self.depth -= 1
         assert self.names.outer is not None

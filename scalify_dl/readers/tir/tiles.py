@@ -245,12 +245,19 @@ for _name, _reducer in {"atomic_add": "sum", "atomic_addx2": "sum", "atomic_max"
 
 def inlined(reader: Statements, node: ast.Call, macro: Macro) -> list[Statement]:
     """The body of a macro with its arguments."""
-    names = [a.arg for a in macro.node.args.args]
-    if len(node.args) > len(names) or reader.depth > 40:
+    taken = macro.node.args
+    names = [a.arg for a in taken.args]
+    if len(node.args) > len(names) or reader.depth > 40 or taken.vararg or taken.kwarg or taken.posonlyargs:
         reader.fail(node, f"the call of `{macro.node.name}` has more arguments than it takes, or never ends")
     values = {name: reader.value(value) for name, value in zip(names, node.args, strict=False)}
-    values |= {k.arg: reader.value(k.value) for k in node.keywords if k.arg in names}
-    for name, default in zip(reversed(names), reversed(macro.node.args.defaults), strict=False):
+    defaults = dict(zip(reversed(names), reversed(taken.defaults), strict=False))
+    names += [a.arg for a in taken.kwonlyargs]
+    defaults |= {a.arg: d for a, d in zip(taken.kwonlyargs, taken.kw_defaults, strict=True) if d is not None}
+    for keyword in node.keywords:
+        if keyword.arg not in names or keyword.arg in values:
+            reader.fail(node, f"the argument `{keyword.arg}` of `{macro.node.name}` is not understood")
+        values[keyword.arg] = reader.value(keyword.value)
+    for name, default in defaults.items():
         if name not in values:
             values[name] = reader.value(default)
     if missing := [name for name in names if name not in values]:
