@@ -12,7 +12,7 @@ from scalify_dl import cli
 from scalify_dl.arguments import Command, Option, read
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = cli._COMMANDS
+COMMANDS = cli.COMMANDS
 WORDS = [
     "a",
     "b.hlo",
