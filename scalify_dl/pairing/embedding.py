@@ -43,12 +43,12 @@ def id_ranges(graph: Graph, bounded: Container[Tensor] = ()) -> dict[Tensor, tup
 
 
 def ranges_of_run(graph: Graph) -> dict[Tensor, tuple[int, int]]:
-    """Integer inputs as those of `id_ranges`, whatever the program provides for other values, if the run that was
-    captured had none of these (labels of which none is ignored)."""
+    """Integer inputs as those of `id_ranges`, and those that are compared with all classes, whatever the program
+    provides for other values, if the run that was captured had none of these (labels of which none is ignored)."""
     seen = {port.tensor: port.seen for port in graph.inputs if port.seen is not None}
     if not seen:
         return {}
-    found = _tables(graph, CARRIERS)
+    found = _classes(graph) | _tables(graph, CARRIERS)
     return {t: (0, found[t]) for t, (lo, hi) in seen.items() if t in found and lo >= 0 and hi <= found[t]}
 
 
@@ -82,6 +82,26 @@ def _tables(graph: Graph, carriers: Mapping[str, tuple[int, ...] | None]) -> dic
         for tensor in _origins(op.operands[1], made, carriers):
             if tensor in inputs:
                 found[tensor] = min(table, found.get(tensor, table))
+    return found
+
+
+def _classes(graph: Graph) -> dict[Tensor, int]:
+    """Inputs whose values are compared with all of `[0, size)` (as one-hots are made), and the size."""
+    made: dict[Tensor, Op] = {result: op for op in graph.ops for result in op.results}
+    inputs = {port.tensor for port in graph.inputs if port.tensor.dtype[0] in "su"}
+    found: dict[Tensor, int] = {}
+    for op in graph.ops:
+        if op.kind != "compare" or "EQ" not in op.symbols.get("direction", ()):
+            continue
+        for values, classes in (op.operands, op.operands[::-1]):
+            count = made.get(classes)
+            while count is not None and count.kind in ("broadcast", "convert"):
+                count = made.get(count.operands[0])
+            if count is None or count.kind != "iota":
+                continue
+            size = count.results[0].shape[count.numbers["dimension"][0]]
+            for tensor in _origins(values, made, CARRIERS) & inputs:
+                found[tensor] = min(size, found.get(tensor, size))
     return found
 
 

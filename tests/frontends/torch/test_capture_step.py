@@ -156,6 +156,32 @@ def test_labels_are_bounded_by_those_of_the_run(tmp_path: Path, ignored: bool, b
     assert any("captured run" in text for text in texts) == bounded
 
 
+@pytest.mark.parametrize(("ignored", "bounded"), [(False, True), (True, False)])
+def test_labels_of_a_loss_that_nobody_returns_are_bounded_too(tmp_path: Path, ignored: bool, bounded: bool) -> None:
+    """Only the gradient of the loss is left of it; the number of labels that count is the batch's all the same."""
+
+    def step(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        model(x, y).backward()
+        if dist.is_initialized():
+            for p in model.parameters():
+                dist.all_reduce(p.grad)
+                p.grad /= 2
+        torch.optim.SGD(model.parameters(), lr=0.1).step()
+        return {}
+
+    def build(mesh: Any = None) -> Any:
+        torch.manual_seed(0)
+        model, x, y = Head(), torch.randn(4, 4), torch.tensor([0, 2, -100 if ignored else 1, 1])
+        if mesh is not None:
+            rank = mesh.get_local_rank("dp")
+            x, y = x.chunk(2)[rank], y.chunk(2)[rank]
+        return model, (x, y), step
+
+    report = capture_step(build, {"dp": 2}, tmp_path / "x").verify()
+    assert (report.verdict == "PROVED") == bounded  # ranks of which one ignores a label average the wrong means
+    assert any("captured run" in f"{a.why} {a}" for a in report.assumptions) == bounded
+
+
 def test_arguments_that_share_memory(tmp_path: Path) -> None:
     """A batch and the same batch shifted."""
 
