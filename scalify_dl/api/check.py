@@ -18,6 +18,7 @@ from scalify_dl.prove.verdict import InTime, Verdict
 from scalify_dl.readers.sizes import Sizes
 from scalify_dl.report.conclude import conclude
 
+from . import arguments
 from .report import Report
 
 MeshLike = str | Mapping[str, int] | Mesh | Any
@@ -73,14 +74,13 @@ def verify(
     `timeout` (seconds), `max_memory` (MB) and `refute` are as on the command line; `keep` is a directory for the dumps
     of live programs. Raises InputError for what is no such pair.
     """
-    options = Options(
-        rules=tuple(map(Path, rules)),
-        strict=strict,
-        accept=None if accept is None else Path(accept),
-        timeout=timeout,
-        max_memory=max_memory,
-        refute=refute,
-    )
+    options = arguments.options(rules, strict, accept, timeout, max_memory, refute)
+    relate = arguments.path("relate", relate)
+    keep = arguments.path("keep", keep)
+    sizes, kernels = arguments.texts("sizes", sizes), arguments.texts("kernels", kernels)
+    if isinstance(base, str | Path):
+        calls = {"args": args, "kwargs": kwargs, "in_shardings": in_shardings, "out_shardings": out_shardings}
+        arguments.of_live_programs({**calls, "gradients": gradients, "keep": keep})
     if isinstance(base, str | Path) and dist is None and Path(base).is_dir():
         from scalify_dl.facts.files import load
 
@@ -134,7 +134,7 @@ def _dumps(
     if dist is None or mesh is None:
         missing = "no distributed program is given" if dist is None else "no mesh is given"
         raise InputError(missing, expected='verify("base.hlo", "dist.hlo", mesh="tp=2")')
-    files = [dist] if isinstance(dist, str | Path) else list(dist)
+    files = arguments.files(dist)
     axes = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh_text(mesh))
     origins: list[Origin] = []
     follow = None
@@ -189,7 +189,7 @@ def mesh_text(mesh: MeshLike) -> str:
     if isinstance(mesh, str):
         return mesh
     if isinstance(mesh, Mapping):
-        return ",".join(f"{axis}={size}" for axis, size in mesh.items())
+        return ",".join(f"{axis}={size}" for axis, size in arguments.sizes_of_axes(mesh).items())
     shape = getattr(mesh, "shape", None)
     if isinstance(shape, Mapping):  # a mesh of JAX
         return mesh_text(shape)

@@ -9,7 +9,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
+from scalify_dl.capture.raised import told
 from scalify_dl.errors import InputError
+
+from .arguments import sizes_of_axes
 
 Files = tuple[Path, list[Path]]
 Found = tuple[Files, Any, Callable[[Any, Sequence[Any]], None] | None]
@@ -35,12 +38,17 @@ def captured(
         from scalify_dl.ir.mesh import Mesh
 
         mesh = dict(Mesh.parse(mesh).axes)
+    if isinstance(mesh, Mapping):
+        mesh = sizes_of_axes(mesh)
     if isinstance(mesh, Mapping) and args is not None and _of(args, "jax") and in_shardings is None:
         from jax.sharding import AbstractMesh
 
         mesh = AbstractMesh(tuple(mesh.values()), tuple(mesh))
     if keep is not None:
-        Path(keep).mkdir(parents=True, exist_ok=True)
+        try:
+            Path(keep).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make the directory: {error.strerror}", file=keep) from None
     with nullcontext(str(keep)) if keep is not None else tempfile.TemporaryDirectory(prefix="dlverify-") as folder:
         if hasattr(mesh, "axis_names"):
             if kwargs:
@@ -63,7 +71,8 @@ def _is_jax(build: Callable[..., Any]) -> bool:
     if _of(build, "torch"):
         return False
     asks = any(p.default is p.empty or p.name == "mesh" for p in parameters if p.kind is not p.VAR_KEYWORD)
-    made = build(None) if asks else build()
+    with told(f"`{getattr(build, '__name__', 'build')}`"):
+        made = build(None) if asks else build()
     return isinstance(made, tuple) and len(made) == 2 and _of(made[1], "jax")
 
 
@@ -117,10 +126,12 @@ def _torch(
     if args is None and isinstance(base, torch.nn.Module):
         raise InputError("no arguments are given", expected="args=(x, …): what the module is called with")
     if args is not None:
-        if isinstance(args, torch.Tensor | Mapping):
+        if not isinstance(args, list | tuple):
             raise InputError(
                 f"`args` is a {type(args).__name__}", expected="a tuple: args=(x,); keywords go into kwargs={…}"
             )
+        if not isinstance(kwargs, Mapping):
+            raise InputError(f"`kwargs` is a {type(kwargs).__name__}", expected='a mapping: kwargs={"mask": mask}')
         whole = base
         base = _program(lambda: whole, args, kwargs, gradients, asks=False)
         if dist is None:

@@ -87,7 +87,10 @@ def _listed(ops: list[str], view: View) -> str:
 
 def _advice(proposal: Proposal, view: View) -> tuple[str, ...]:
     texts = list(dict.fromkeys(named(proposal.advice, view)))
-    return (texts[0], f"and likewise at {len(texts) - 1} more places of this line") if len(texts) > 1 else tuple(texts)
+    if len(texts) < 2:
+        return tuple(texts)
+    more = "1 more place" if len(texts) == 2 else f"{len(texts) - 1} more places"
+    return texts[0], f"and likewise at {more} of this line"
 
 
 def _outcome(mending: Mending, proposal: Proposal) -> str:

@@ -32,6 +32,10 @@ def test_looked_at(dlverify):
     assert dlverify.report("base.hlo", "dist_gate_for_up.hlo", refute=False).verdict == "UNKNOWN"
 
 
+def test_of_no_file(dlverify):
+    dlverify("nowhere.hlo", "dist.hlo")
+
+
 @pytest.mark.dlverify(allow_unknown=True)
 def test_unknown_is_allowed(dlverify):
     dlverify("base.hlo", "dist_gate_for_up.hlo", refute=False)
@@ -67,10 +71,11 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
 def test_fixture_and_marker(tmp_path: Path) -> None:
     status, out = run(tmp_path, "--junit-xml=junit.xml")
     assert status == 1
-    assert "1 failed, 3 passed" in out
+    assert "2 failed, 3 passed" in out
     assert "REFUTED  0 of 1 output" in out
     assert "1 root cause" in out
-    assert "scalify_dl/api/check.py" not in out, "frames of ours are hidden"
+    assert "nowhere.hlo: cannot read the file" in out
+    assert "scalify_dl/api" not in out, "frames of ours are hidden"
     assert "Report REFUTED" in (tmp_path / "junit.xml").read_text()
 
 
@@ -80,7 +85,7 @@ def test_pairs_of_the_configuration_are_tests(tmp_path: Path) -> None:
     assert status == 1
     assert "dlverify::good PASSED" in out
     assert "dlverify::bad FAILED" in out
-    assert "1 failed, 1 passed, 4 deselected" in out
+    assert "1 failed, 1 passed, 5 deselected" in out
 
 
 @pytest.mark.parametrize("text", [None, "[pairs.x]\nbse = 1\n"])

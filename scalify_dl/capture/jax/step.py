@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 from scalify_dl.errors import InputError
 from scalify_dl.readers.read import outside_lines
 
-from .trace import Capture, _abstract, _jax, capture
+from ..raised import told
+from .trace import BASELINE, DISTRIBUTED, Capture, _abstract, _jax, capture
 
 if TYPE_CHECKING:
     from scalify_dl.prove.options import Options
@@ -66,15 +67,19 @@ def capture_step(
     `build` gives the step and its arguments (arrays, or `jax.ShapeDtypeStruct`s, in pytrees); if it takes an argument,
     that is the mesh (None for the baseline, unless `baseline` builds that one): one of JAX's devices where there are
     enough, else an abstract one, on which `shard_map` can be traced. Raises InputError where the two steps take or
-    return other things, or the devices do not suffice; errors of tracing are JAX's own.
+    return other things, cannot be traced, or the devices do not suffice.
     """
     jax = _jax()
     base_step, base_args = _built(baseline or build, None)
     dist_mesh = _mesh_of(mesh)
     step, args = _built(build, dist_mesh)
     _alike("arguments", _abstract(base_args), _abstract(args))
-    _alike("results", *(jax.eval_shape(f, *_abstract(given)) for f, given in ((base_step, base_args), (step, args))))
-    shardings, donated = _placements(step, args)
+    with told(BASELINE):
+        whole = jax.eval_shape(base_step, *_abstract(base_args))
+    with told(DISTRIBUTED):
+        sharded = jax.eval_shape(step, *_abstract(args))
+        shardings, donated = _placements(step, args)
+    _alike("results", whole, sharded)
     folder, name = Path(path).parent, Path(path).name
     found = capture(base_step, step, _abstract(args), dist_mesh, shardings, directory=folder, name=name)
     outside = [ANNOTATED if found.dist.suffix == ".mlir" else COMPILED, *([DONATED] if donated else [])]
@@ -87,7 +92,8 @@ def _built(build: Callable[..., Any], mesh: Any) -> tuple[Callable[..., Any], tu
     """What a user's function builds, with the mesh if it asks for one."""
     parameters = inspect.signature(build).parameters.values()
     asks = any(p.default is p.empty or p.name == "mesh" for p in parameters if p.kind is not p.VAR_KEYWORD)
-    made = build(mesh) if asks else build()
+    with told(f"`{getattr(build, '__name__', 'build')}`"):
+        made = build(mesh) if asks else build()
     if not (isinstance(made, tuple) and len(made) == 2 and callable(made[0]) and isinstance(made[1], tuple | list)):
         raise InputError(
             f"`{getattr(build, '__name__', 'build')}` returns {type(made).__name__}",

@@ -32,6 +32,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.mesh import Mesh
 
 from ..family import write_family
+from ..raised import told
 
 if TYPE_CHECKING:
     from scalify_dl.ir.graph import Graph
@@ -47,6 +48,8 @@ PARTITIONER = {
     "xla_backend_optimization_level": 0,
 }
 """Compiler options that dump the module around the SPMD partitioner."""
+
+BASELINE, DISTRIBUTED = "the baseline", "the distributed program"
 
 AFTER = "*.after_spmd-partitioning*.txt"
 
@@ -85,17 +88,19 @@ def capture(
     `mesh` is a `jax.sharding.Mesh` or `AbstractMesh`; `in_shardings` and `out_shardings` as `jax.jit` takes them, with
     `PartitionSpec`s or `NamedSharding`s. Arguments may have dims of `jax.export.symbolic_shape`: then both functions
     are exported (`shard_map` only), and the dumps leave these sizes open. Raises InputError where JAX is missing, the
-    function neither uses `shard_map` nor has shardings, or the devices do not suffice; errors of tracing are JAX's own.
+    function neither uses `shard_map` nor has shardings, the devices do not suffice, or a function cannot be traced.
     """
     axes = _mesh(mesh)
     abstract = _abstract(args)
     if _open(abstract):
         return _exported(fn_base, _named_alike(fn_dist, fn_base), abstract, axes, Path(directory), name)
-    baseline = _lower(fn_base, abstract)
+    with told(BASELINE):
+        baseline = _lower(fn_base, abstract)
     fn_dist = _named_alike(fn_dist, fn_base)
     shardings = {"in_shardings": in_shardings, "out_shardings": out_shardings}
-    named = {key: _named(value, mesh) for key, value in shardings.items() if value is not None}
-    distributed = _lower(fn_dist, abstract, **named)
+    with told(DISTRIBUTED):
+        named = {key: _named(value, mesh) for key, value in shardings.items() if value is not None}
+        distributed = _lower(fn_dist, abstract, **named)
     text = distributed.as_text(debug_info=True)
     suffix = "mlir"
     if "sdy.manual_computation" not in text:
@@ -105,7 +110,8 @@ def capture(
                 expected="in_shardings, arguments with shardings, or a function with shard_map",
             )
         _results_alike(baseline, distributed)
-        text, suffix = partitioned(distributed, mesh), "hlo"
+        with told("XLA's partitioner, of the distributed program,"):
+            text, suffix = partitioned(distributed, mesh), "hlo"
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     base, dist = folder / f"{name}.base.mlir", folder / f"{name}.dist.{suffix}"
@@ -266,8 +272,9 @@ def _exported(
 
     folder.mkdir(parents=True, exist_ok=True)
     found = Capture(folder / f"{name}.base.mlir", folder / f"{name}.dist.mlir", axes)
-    for function, file in ((fn_base, found.base), (fn_dist, found.dist)):
-        exported = jax.export.export(_jax().jit(function, keep_unused=True), platforms=("cpu",))(*abstract)
+    for function, file, who in ((fn_base, found.base, BASELINE), (fn_dist, found.dist, DISTRIBUTED)):
+        with told(who):
+            exported = jax.export.export(_jax().jit(function, keep_unused=True), platforms=("cpu",))(*abstract)
         file.write_text(str(exported.mlir_module()), "utf-8")
     return found
 
@@ -285,7 +292,12 @@ def _abstract(args: Sequence[Any]) -> list[Any]:
     def leaf(value: Any) -> Any:
         if isinstance(value, jax.ShapeDtypeStruct):
             return value
-        typed = jax.typeof(value)
+        try:
+            typed = jax.typeof(value)
+        except TypeError:
+            raise InputError(
+                f"an argument has a {type(value).__name__} in it", expected="arrays, or jax.ShapeDtypeStruct"
+            ) from None
         return jax.ShapeDtypeStruct(typed.shape, typed.dtype)
 
     return [jax.tree.map(leaf, arg) for arg in args]

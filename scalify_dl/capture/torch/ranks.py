@@ -7,7 +7,6 @@ import multiprocessing
 import multiprocessing.connection
 import os
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from math import prod
@@ -19,7 +18,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from scalify_dl.errors import InputError
 
-from .lines import OWN
+from ..raised import of_the_program
 
 __all__ = ["NeedsRanks", "apart", "fake_rank", "real_rank", "together"]
 
@@ -101,20 +100,9 @@ def _played(play: Callable[[int], None], rank: int, sender: Any) -> None:
         sender.send(error)
         sys.exit(1)
     except Exception as error:
-        sender.send(_of_the_program(error, rank))
+        sender.send(of_the_program(error, _who(rank)))
         sys.exit(1)
 
 
 def _who(rank: int) -> str:
     return "the baseline" if rank < 0 else f"the distributed program on rank {rank}"
-
-
-def _of_the_program(error: Exception, rank: int) -> InputError:
-    """An error that the program of a rank raised, at its own line; how it came there is a note."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(OWN)]
-    said = str(error).strip().splitlines() or [""]
-    message = f"{_who(rank)} raises {type(error).__name__}: {said[0][:500]}".rstrip(": ")
-    found = InputError(message, file=own[-1].filename if own else None, line=(own[-1].lineno or 0) if own else 0)
-    found.add_note("".join(traceback.format_list(frames[frames.index(own[0]) if own else 0 :])).rstrip())
-    return found

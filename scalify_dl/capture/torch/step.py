@@ -158,7 +158,14 @@ def _built(build: Callable[..., Any], mesh: Any) -> tuple[Any, Sequence[Any], Ca
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     parameters = [p for p in inspect.signature(build).parameters.values() if p.kind in kinds]
     asks = any(p.default is p.empty or p.name == "mesh" for p in parameters)
-    model, args, step = build(mesh) if asks else build()
+    made = build(mesh) if asks else build()
+    if not (isinstance(made, tuple) and len(made) == 3 and isinstance(made[1], tuple | list) and callable(made[2])):
+        raise InputError(
+            f"`{getattr(build, '__name__', 'build')}` returns a {type(made).__name__}"
+            + (f" of {len(made)}" if isinstance(made, tuple) else ""),
+            expected="the model, the tuple of arguments, and the step: a function of the model and the arguments",
+        )
+    model, args, step = made
     return model, args, step
 
 

@@ -1,0 +1,77 @@
+"""Arguments of `verify` that are no such thing, said before anything is read or run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.errors import InputError
+from scalify_dl.prove.options import Options
+
+__all__ = ["files", "of_live_programs", "options", "path", "sizes_of_axes", "texts"]
+
+
+def path(name: str, value: Any) -> Path | None:
+    """One path, or none."""
+    if value is None:
+        return None
+    if not isinstance(value, str | PathLike):
+        raise InputError(f"`{name}` is a {type(value).__name__}", expected="the path of a file")
+    return Path(value)
+
+
+def texts(name: str, value: Any) -> tuple[str, ...]:
+    """Several texts or paths; one alone will do."""
+    several = [value] if isinstance(value, str | PathLike) else value
+    if isinstance(several, Mapping) or not isinstance(several, Sequence):
+        raise InputError(f"`{name}` is a {type(value).__name__}", expected="a list of texts")
+    for item in several:
+        if not isinstance(item, str | PathLike):
+            raise InputError(f"`{name}` has a {type(item).__name__} in it", expected="a list of texts")
+    return tuple(map(str, several))
+
+
+def files(value: Any) -> list[str]:
+    """The dumps of the distributed side."""
+    found = texts("dist", value)
+    if not found:
+        raise InputError("`dist` is an empty list", expected="a dump, or one for each rank")
+    return list(found)
+
+
+def options(rules: Any, strict: bool, accept: Any, timeout: Any, max_memory: Any, refute: bool) -> Options:
+    """Options of the proof, as the command line has them."""
+    limits: tuple[tuple[str, Any, Any, str], ...] = (
+        ("timeout", timeout, int | float, "seconds"),
+        ("max_memory", max_memory, int, "MB"),
+    )
+    for name, value, kinds, unit in limits:
+        if value is not None and (not isinstance(value, kinds) or isinstance(value, bool) or not 0 < value < 2**40):
+            raise InputError(f"`{name}` is {value!r}", expected=f"a number of {unit} above 0")
+    return Options(
+        rules=tuple(map(Path, texts("rules", rules))),
+        strict=strict,
+        accept=path("accept", accept),
+        timeout=timeout,
+        max_memory=max_memory,
+        refute=refute,
+    )
+
+
+def of_live_programs(given: Mapping[str, Any]) -> None:
+    """What says how programs are called says nothing of dumps."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise InputError(f"`{name}` is for live programs, and `base` is a dump")
+
+
+def sizes_of_axes(mesh: Mapping[Any, Any]) -> dict[str, int]:
+    """Axes of a mesh and their sizes."""
+    if not mesh:
+        raise InputError("the mesh has no axes", expected='mesh={"tp": 2}')
+    for axis, size in mesh.items():
+        if not isinstance(axis, str) or not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            raise InputError(f"`mesh` has {axis!r}: {size!r}", expected='names and sizes: mesh={"dp": 2, "tp": 4}')
+    return dict(mesh)
