@@ -12,7 +12,7 @@ from .complexes import Complex
 from .extended import Masked, NotANumber
 from .form import Field, Form, Monomial, Number
 
-LONGEST = 240
+LONGEST = 160
 DEEPEST = 6
 Namer = Callable[[Any], str]
 """The name of an input, by the data of its element."""

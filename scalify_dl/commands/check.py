@@ -59,7 +59,10 @@ def _accepted(found: Checked, as_json: bool, tested: Mapping[str, Any] | None = 
             )
         )
     else:
-        print(f"accepted: {found.steps:,} steps, {len(found.outputs)} outputs, {len(found.assumptions)} assumptions")
+        print(
+            f"accepted: {found.steps:,} steps, {_counted(len(found.outputs), 'output')}, "
+            + _counted(len(found.assumptions), "assumption")
+        )
         for dist, base, layout in found.outputs:
             print(f"  {dist} = {base}  {layout}")
         for name, premise in (tested or {}).items():
@@ -112,3 +115,7 @@ def _schedule(certificate: Path, inputs: Sequence[Path], said: dict[str, Any], a
         print(f"accepted: {found.verdict}, {found.rows:,} rows, {len(found.assumptions)} assumptions")
         print(f"  {' and '.join(sends)}")
     return 0
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n} {what}{'s' * (n != 1)}"

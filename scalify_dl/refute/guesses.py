@@ -115,6 +115,7 @@ class Guesses:
             )
         lines += [
             f"{text}: a guess on which what differs rests; say it in the relations file"
+            " (`dlverify relate` writes the line)"
             for text in sorted({*self.assumed.values(), *self.groups.values()})
         ]
         if self.unprinted:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import IO, Any
 
 from rich.console import Console
 from rich.text import Text
 
 from scalify_dl.finding import Finding
-from scalify_dl.prove.verdict import Assumption, Report, RootCause, Verdict
+from scalify_dl.prove.verdict import Assumption, Frame, Report, RootCause, Verdict
 
 from .numbers import counterexample_lines
 
@@ -71,17 +72,22 @@ def _outputs(page: _Page, report: Report) -> None:
             page.line(o.reason, indent=11, hang=2)
 
 
+def _here(frame: Frame) -> str:
+    """The place of a frame, from here where it lies below."""
+    return str(frame).removeprefix(f"{Path.cwd()}/")
+
+
 def _cause(page: _Page, number: int, cause: RootCause) -> None:
     called = f", {cause.called}" if cause.called and cause.called != cause.name else ""
     page.line(f"{number}. ", (cause.name, "bold"), f" ({cause.kind}){called}", indent=2, hang=3)
     for i, frame in enumerate(cause.source[:_SHOWN]):
-        page.field("source" if i == 0 else "", f"{frame}" + (f"  in {frame.function}" if frame.function else ""))
+        page.field("source" if i == 0 else "", _here(frame) + (f"  in {frame.function}" if frame.function else ""))
     if len(cause.source) > _SHOWN:
         page.field("", f"and {_count(len(cause.source) - _SHOWN, 'outer frame')}")
     for i, operand in enumerate(cause.operands):
         page.field("operands" if i == 0 else "", operand)
     if cause.base_name:
-        where = f", {cause.base_source[0]}" if cause.base_source else ""
+        where = f", {_here(cause.base_source[0])}" if cause.base_source else ""
         page.field("baseline", f"{cause.base_name}{where}")
     for label, lines in (
         ("expected", cause.expected),

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from scalify_dl.audit.fuzz import check_rules
+from scalify_dl.audit.fuzz import check_rules, random_pair
 from scalify_dl.audit.fuzz.kinds import named_kinds, read_kinds
 from scalify_dl.commands.rules_check import rules_check
 from scalify_dl.errors import InputError
@@ -151,3 +153,9 @@ def test_a_file_of_meanings_that_does_not_do_is_refused(tmp_path: Path, text: st
     with pytest.raises(InputError, match=said):
         load_meanings([file])
     assert MEANINGS["add"].__module__.startswith("scalify_dl")
+
+
+def test_own_kinds_are_drawn_however_many_trials_there_are(tmp_path: Path) -> None:
+    trials = {f"trial {n}": partial(random_pair, random.Random(n)) for n in range(200)}
+    report = check_rules([written(tmp_path, 'elementwise("custom:f").')], seconds=3, trials=trials)
+    assert report.kinds["custom:f"].calls > 0

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from html.parser import HTMLParser
 from io import StringIO
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -217,3 +218,12 @@ def test_frames_of_who_captured_a_step_are_not_shown() -> None:
     outside = [Frame("scalify_dl/capture/jax/step.py", 79, "capture_step"), Frame("main.py", 5, "main")]
     assert user_frames([*step, *outside]) == (step[0], step[2])
     assert user_frames(outside) == tuple(outside)
+
+
+def test_places_below_this_folder_are_told_from_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from scalify_dl.prove.verdict import Frame
+    from scalify_dl.report.terminal import _here
+
+    monkeypatch.chdir(tmp_path)
+    assert _here(Frame(f"{tmp_path}/model.py", 3, "forward")) == "model.py:3"
+    assert _here(Frame("/elsewhere/model.py", 3, "forward")) == "/elsewhere/model.py:3"

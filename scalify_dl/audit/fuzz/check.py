@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import chain, count
+from itertools import chain, count, zip_longest
 from pathlib import Path
 from zlib import crc32
 
@@ -26,6 +26,9 @@ from .kind_steps import kind_steps
 from .kinds import read_kinds
 from .smallest import Tables, Unsound, smallest
 from .world import Step
+
+Case = tuple[str, Callable[[], Pair]]
+"""A pair by name, and what makes it."""
 
 
 @dataclass(slots=True)
@@ -59,7 +62,8 @@ def check_rules(
 
     `rules` are files beside the shipped ones, `main` replaces `verify.dl`; `prefer` names kinds of random steps to
     draw more often (see `random_pair`). Calls of the kinds that the files speak about are drawn half of the time.
-    `trials` are wrong programs that come first, by name. KeyboardInterrupt ends the run with what there is.
+    `trials` are wrong programs that come first, by name; where the files speak about kinds, in turns with the random
+    ones. KeyboardInterrupt ends the run with what there is.
     """
     report, files = Report(), list(rules)
     start = time.process_time()
@@ -69,9 +73,9 @@ def check_rules(
         calls = kind_steps(kinds)
         draw = Draw(load_rules(files, main), (*prefer, *calls), calls)
         numbers = count(seed) if pairs is None else range(seed, seed + pairs)
-        cases: Iterator[tuple[str, Callable[[], Pair]]] = ((f"seed {n}", partial(draw.pair, n)) for n in numbers)
+        cases: Iterator[Case] = ((f"seed {n}", partial(draw.pair, n)) for n in numbers)
         known = dict(trials or {})
-        for name, build in chain(known.items(), cases):
+        for name, build in _in_turns(known.items(), cases) if calls else chain(known.items(), cases):
             if report.seconds >= seconds or len(report.unsound) >= stop:
                 break
             tables = build().tables()
@@ -99,6 +103,12 @@ class Draw:
     def pair(self, seed: int) -> Pair:
         """A random pair."""
         return random_pair(random.Random(seed), prefer=self.prefer, also=self.calls)
+
+
+def _in_turns(some: Iterable[Case], others: Iterable[Case]) -> Iterator[Case]:
+    """One of each, until both end."""
+    for pair in zip_longest(some, others):
+        yield from (case for case in pair if case is not None)
 
 
 def with_still_axes(tables: Tables, rng: random.Random) -> Tables:
