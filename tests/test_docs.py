@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import re
 import shlex
@@ -11,6 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
+
+import scalify_dl
+from scalify_dl.cli import app
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -54,6 +58,57 @@ def test_a_bug_of_the_gallery_is_refuted(line: str) -> None:
     )  # fmt: skip
     assert done.returncode == 1, done.stdout + done.stderr
     assert "root cause" in done.stdout
+
+
+PAGES = [*sorted(DOCS.glob("*.md")), ROOT / "README.md", *sorted((ROOT / "examples").glob("*/README.md"))]
+
+
+def commands_of_pages() -> list[str]:
+    """Commands on files that are here, in backquotes and in lines of their own."""
+    found = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        lines = re.findall(r"`(dlverify [^`\n]+)`|^ *(dlverify [^\n]+)|&& (dlverify [^\n`]+)", text, re.M)
+        found += [max(groups) for groups in lines if re.search(r"(facts|examples)/\w+", max(groups))]
+    return sorted({*found} - {*commands("bugs.md")})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("line", commands_of_pages())
+def test_a_command_of_a_page_runs(line: str) -> None:
+    words = [word for given in shlex.split(line)[1:] for word in (sorted(map(str, ROOT.glob(given))) or [given])]
+    done = subprocess.run(
+        [sys.executable, "-m", "scalify_dl", *words], cwd=ROOT, capture_output=True, text=True, timeout=300,
+        stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_page_of_the_api_names_every_argument_and_method() -> None:
+    page = (DOCS / "api.md").read_text("utf-8")
+    arguments = {*inspect.signature(scalify_dl.verify).parameters} - {"base", "dist"}
+    methods = {name for name in dir(scalify_dl.Report) if not name.startswith("_")}
+    assert [name for name in sorted(arguments) if f"`{name}`" not in page] == []
+    assert [name for name in sorted(methods) if name not in page] == []
+
+
+def test_the_page_of_the_command_line_names_every_command() -> None:
+    page = (DOCS / "cli.md").read_text("utf-8")
+    names = {command.name or (command.callback and command.callback.__name__) for command in app.registered_commands}
+    names |= {group.name for group in app.registered_groups}
+    assert len(names) > 15
+    assert [name for name in sorted(map(str, names)) if f"dlverify {name}" not in page] == []
+
+
+@pytest.mark.slow
+def test_the_site_is_built(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="needs mkdocs (the extra `docs`)")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)], cwd=ROOT,
+        capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "five_minutes_pytorch" / "index.html").exists()
 
 
 def test_pages_of_the_site_are_there() -> None:
