@@ -377,7 +377,7 @@ def rules_check(
 def readers_check(
     framework: Annotated[str, Argument("FRAMEWORK", help="Whose programs: torch or jax.")],
     seconds: Annotated[float, Option("--seconds", help="CPU seconds to spend.")] = 60.0,
-    count: Annotated[int | None, Option("--count", help="Programs after which to stop.")] = None,
+    count: Annotated[int | None, Option("--count", least=1, help="Programs after which to stop.")] = None,
     seed: Annotated[int, Option("--seed")] = 0,
     json: Json = False,
 ) -> int:

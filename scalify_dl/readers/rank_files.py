@@ -38,8 +38,8 @@ def in_order(files: Sequence[str | Path], notes: Sequence[RankOf | None], mesh: 
     if not known:
         _named_in_order(files, mesh)
         return list(files)
-    if len(known) < len(files):
-        unknown = next(str(path) for path in files if str(path) not in known)
+    unknown = next((str(path) for path in files if str(path) not in known), None)
+    if unknown is not None:
         raise InputError(
             f"no capture says which rank `{unknown}` is of, as those of other files do",
             file=unknown,

@@ -114,6 +114,16 @@ def of_files() -> Iterator[tuple[str, ...]]:
         yield "run", str(FACTS), "--rules", "@" + name
         yield "datalog", "@" + name
         yield "rules", "check", "@" + name, "--seconds", "0.1"
+    for name in ("nowhere", "nothing_in_it", *FILES):
+        for command in ("lint", "fix"):
+            yield command, "@" + name, "--mesh", "tp=2"
+        yield "kernel", "@" + name, "--as", "matmul"
+        yield "sweep", "@" + name
+        yield "init", "@" + name, "@" + name, "--mesh", "tp=2"
+    for name in ("nowhere", "nothing_in_it", "empty", "deep.json", "list.json", "bracket.json"):
+        for kind in ("relations", "meaning", "lemma"):
+            yield "propose", kind, BASE, DIST, "--mesh", "tp=2", "--reply", "@" + name
+        yield "kernel", "@code.py", "--spec", "@" + name
     for name in ("nowhere", "nothing_in_it", "empty", "cert.gz", "deep.json", "number.json"):
         yield "check", "@" + name, str(FACTS)
         yield "plan", "@" + name
@@ -133,6 +143,9 @@ def of_words() -> Iterator[tuple[str, ...]]:
         yield "verify", BASE, DIST, "--mesh", mesh
     for size in ("", "x", "x=", "x=0", "nobody:0=4", "x:y=z"):
         yield "verify", BASE, DIST, "--mesh", "tp=2", "--size", size
+    for words in ("lint", "fix", "kernel", "sweep", "propose", "propose relations", "schema x", "rules list @nowhere"):
+        yield tuple(words.split())
+    yield "readers", "check", "torch", "--count", "-1"
     for sample in ("", "a b", "a b tp=2 c d"):
         yield "verify", BASE, DIST, "--mesh", "tp=2", "--symbolic", "tp", "--sample", sample
     for query in (

@@ -84,6 +84,11 @@ def test_ranks_that_are_missing_or_stand_twice(ranks: list[RankOf | None], messa
         in_order(["a", "b", "c", "d"][: len(ranks)], ranks, TP4)
 
 
+def test_one_file_given_for_two_ranks_is_refused() -> None:
+    with pytest.raises(InputError, match="is of rank 0, too"):
+        in_order(["a", "a"], [RankOf(0, 2)] * 2, Mesh.parse("tp=2"))
+
+
 def test_axes_in_another_order_are_another_mesh() -> None:
     ranks = [RankOf(n, 4, (("tp", 2), ("dp", 2))) for n in range(4)]
     with pytest.raises(InputError, match=r"--mesh is dp=2,tp=2"):
