@@ -149,4 +149,4 @@ def _by_structure(s: Signature, operands: Sequence[Shape], own: Extents, extent:
         for d, f in enumerate(factors):
             if f not in extents:
                 own.setdefault(f, extent or (operands[0][d] if d < len(operands[0]) else 4))
-    return [tuple(extents.get(f) or own[f] for f in factors) for factors in structure.results]
+    return [tuple(extents[f] if f in extents else own[f] for f in factors) for factors in structure.results]
