@@ -113,6 +113,8 @@ def with_gradients(program: Program) -> Captured:
             raise Refused("no gradient")
         wanted = [x for x, is_real in zip(leaves, real, strict=True) if is_real]
         grads = torch.autograd.grad(grown, wanted, [torch.ones_like(x) for x in grown], allow_unused=True)
+        if any(x is not None and x.layout != torch.strided for x in grads):
+            raise Refused("a sparse gradient, which text does not show")
         return [x.detach() for x in outs] + [x for x in grads if x is not None]
 
     want = function(*program.fresh())

@@ -31,6 +31,8 @@ from scalify_dl.readers.merge import merge
 Array = np.ndarray[Any, Any]
 EPSILON = {"f64": 2.0**-44, "f32": 2.0**-23, "bf16": 2.0**-7, "f16": 2.0**-10, "c128": 2.0**-44, "c64": 2.0**-23}
 """A rounding of each dtype; of the widest more, as kernels differ in their last digits."""
+LOST = {"f64": 2.0**-1012, "f32": 2.0**-116, "bf16": 2.0**-116, "f16": 2.0**-14}
+"""Below this a kernel may give 0: numbers inside of it leave the type's range (1 + exp(90) in sigmoid of -90)."""
 RUNS = (1, 5, 40)
 """Runs that are looked at: the later ones only where torch gives something else than the earlier."""
 CALLED = re.compile(r"torch\.ops\.([\w.]+)\(")
@@ -75,6 +77,8 @@ class Rounded(Machine):
                 exact = (rounded == x) & (np.abs(x) < 2**20) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
                 size = np.maximum(np.abs(rounded), self.inner.pop((op.id, rank), 0.0))
                 rounded = np.where(exact, rounded, rounded + size * step)
+                tiny = np.abs(x) < LOST.get(dtype, 0.0)
+                rounded = np.where(tiny, self.jitter.choice([0.0, 1.0], x.shape) * x, rounded)
                 sign = self.jitter.choice([-1.0, 1.0], x.shape)
                 rounded = np.where(rounded == 0, 0.0 * sign, rounded)  # kernels differ in the sign of zeros
             found[rank] = rounded
@@ -89,11 +93,19 @@ class Rounded(Machine):
         if op.kind == "convert" and self.jitter is not None:  # out of the range of an integer type anything may come
             for rank, x in operands[0].items():
                 found = results[0][rank]
-                if x.dtype.kind == "f" and found.dtype.kind in "iu":
+                if x.dtype.kind in "fc" and found.dtype.kind in "iu":
                     info = np.iinfo(found.dtype)
-                    outside = ~((x > info.min - 1) & (x < info.max + 1))
-                    results[0][rank] = np.where(outside, self.jitter.integers(0, 100, x.shape), found)
+                    outside = ~((x.real > info.min - 1) & (x.real < info.max + 1))
+                    results[0][rank] = np.where(outside, _any_of(found.dtype, x.shape, self.jitter), found)
         return results
+
+
+def _any_of(dtype: np.dtype[Any], shape: tuple[int, ...], jitter: np.random.Generator) -> Array:
+    """Integers of any size, now and then the same everywhere."""
+    info = np.iinfo(dtype)
+    ends = jitter.choice(np.array([info.min, info.max, 0], dtype), shape if jitter.random() < 0.5 else ())
+    small = jitter.integers(0, 100, shape).astype(dtype)
+    return np.where(jitter.random(shape) < 0.5 * jitter.integers(0, 2), small, ends)
 
 
 def outcome(text: str, inputs: Sequence[Any], want: Sequence[Any]) -> Outcome:

@@ -65,6 +65,33 @@ def _ends_at_every_third(say: Say, report: Report, first: int, count: int, write
         yield Found(seed, checked=1)
 
 
+def _then(op: Any, args: tuple[Any, ...], kwargs: dict[str, Any], then: Any, *rest: Any) -> list[Step]:
+    return [Step(op, args, kwargs, ((0, ()),)), Step(then, (Var(0), *rest), {}, ((1, ()),))]
+
+
+WHOLE = {"dtype": torch.int64}
+BEYOND = {
+    "nan as an integer": ([inf - inf, 1.0], _then(aten._to_copy.default, (Var(-1),), WHOLE, aten.lt.Scalar, 0)),
+    "a sum of nan as an integer": ([inf - inf], _then(aten.sum.default, (Var(-1),), WHOLE, aten.lt.Scalar, 0)),
+    "sigmoid, where exp(95) leaves f32": ([-95.0] * 9, _then(aten.sigmoid.default, (Var(-1),), {}, aten.log.default)),
+    "silu, where exp(90) does": ([-90.0] * 9, _then(aten.silu.default, (Var(-1),), {}, aten.reciprocal.default)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BEYOND)
+def test_what_kernels_make_of_numbers_beyond_their_type_is_no_fault_of_the_reader(name: str) -> None:
+    numbers, steps = BEYOND[name]
+    tried = one.attempt(Program([torch.tensor(numbers)], steps), "written")
+    assert not isinstance(tried, str)
+    assert (tried[0].failure, tried[0].checked) == (None, 3)
+
+
+def test_sparse_gradients_are_not_compared() -> None:
+    step = Step(aten.embedding.default, (Var(-1), Var(-2), -1, False, True), {}, ((0, ()),))
+    program = Program([torch.randn(4, 3), torch.tensor([1, 2])], [step])
+    assert one.attempt(program, "gradients") == "a sparse gradient, which text does not show"
+
+
 @pytest.mark.parametrize("capture", CAPTURES)
 def test_a_wrong_lowering_is_noticed(capture: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def wrong(c: Any, x: Any, y: Any, *, alpha: Any = 1) -> Any:
