@@ -12,6 +12,7 @@ from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 from .blocks import scattered
 from .held import Held, tidy
 from .lift import Lifter, Noted, Stop, lifting
+from .means import counted, mean_in_front
 from .refit import splat_of
 
 
@@ -46,6 +47,8 @@ def all_reduce(lifter: Lifter, op: Op) -> Sequence[Held | None]:
 def _reduced(lifter: Lifter, op: Op, n: int, positions: Sequence[int]) -> Held:
     x, name, reducer = lifter.held(op.operands[n]), op.operands[n].name, op.symbols.get("reducer", [""])[0]
     mesh, scale = list(x.mesh), x.scale
+    if reducer == "sum":
+        lifter.out.sums[op] = tuple(positions)
     number = splat_of(lifter, op.operands[n])
     again = []
     for p in positions:
@@ -67,7 +70,10 @@ def _reduced(lifter: Lifter, op: Op, n: int, positions: Sequence[int]) -> Held:
                 made = lifter.splat(type(number).scalar(number.rational * times, op.results[n].dtype),
                                     op.results[n].dtype, shape, op)  # fmt: skip
                 return Held.whole(made, lifter.grid, range(len(shape)))
-            scale *= times
+            if mean_in_front(lifter, op, op.operands[n], x, again):
+                x = counted(lifter, x, again, op)
+            else:
+                scale *= times
         text = f"`{name}` is the same on all ranks of {_words(lifter, again)}: its {reducer} is " + (
             f"{times} times it" if reducer == "sum" else "itself"
         )

@@ -11,6 +11,7 @@ from scalify_dl.ir.layout import Digit, Entry, Pending
 
 from .held import Held, renumbered
 from .lift import Lifter, Stop, lifting
+from .means import multiple
 
 REDUCERS = ("sum", "max", "min", "and", "or")
 
@@ -143,12 +144,13 @@ def reduce(lifter: Lifter, op: Op) -> Sequence[Held | None]:
             raise Stop("non-linear", f"`{name}` is still a part of a {entry.reducer} over {axis}, its {reducer} is"
                        " taken")  # fmt: skip
         mesh.append(entry)
-    if x.scale != 1 and reducer != "sum":
-        raise Stop("multiple", f"`{name}` is {x.scale} times a value of one device")
+    scaled = reducer in ("sum", "max", "min") and x.scale > 0
+    if x.scale != 1 and not scaled:
+        raise multiple(lifter, x.scale, f"`{name}` is {x.scale} times a value of one device")
     (made,) = lifter.emit(op, [x.base])
     where: list[int | None] = [kept.index(d) if d in kept else None for d in range(len(x.local))]
     local = tuple(renumbered(x.local[d], n) for n, d in enumerate(kept))
     free = frozenset(kept.index(d) for d in x.free if d in kept)
     along = None if x.along is None else kept.index(x.along)
     found = replace(x, mesh=tuple(mesh)).moved(where, made, local, free=free, along=along)
-    return [replace(found, scale=x.scale if reducer == "sum" else Fraction(1))]
+    return [replace(found, scale=x.scale if scaled else Fraction(1))]

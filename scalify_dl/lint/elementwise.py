@@ -14,6 +14,7 @@ from scalify_dl.ir.vocabulary import ELEMENTWISE
 
 from .held import Held
 from .lift import Lifter, Stop, lifting, one_value
+from .means import multiple, shared_out, undone
 from .refit import same_place, splat_of
 
 TOGETHER = {
@@ -26,6 +27,8 @@ ALONE = {
     "divide": (0,), "select": (1, 2), "gelu-backward": (0,), "gelu-tanh-backward": (0,),
 }  # fmt: skip
 """Operands that may be parts of a sum while the others are whole."""
+SCALED = frozenset("negate convert real imag add subtract complex relu abs maximum minimum".split())  # noqa: SIM905
+"""Kinds that make of operands which are all so many times a value so many times their result."""
 MONOTONE = frozenset(
     """exponential exponential-minus-one log log-plus-one logistic tanh sqrt cbrt floor ceil trunc sign erf relu convert
     round-nearest-even round-nearest-afz""".split()  # noqa: SIM905
@@ -42,9 +45,9 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         return [lifter.held(op.operands[1])]
     if not firm or any(t in lifter.out.mixed for t in op.operands):
         return _masked(lifter, op)
-    undone = _times(lifter, op)
-    if undone is not None:
-        return [undone]
+    averaged = undone(lifter, op)
+    if averaged is not None:
+        return [averaged]
     want = placed_alike(lifter, op, firm)
     if odd:
         spread_out = placed_by_rank(lifter, op, want, firm, odd)
@@ -64,12 +67,25 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
             _read_too_early(lifter, op, tensor)
             raise Stop("placed-differently", _apart(lifter, op))
         helds.append(fitted)
+    helds = _shares(lifter, op, helds)
     mesh, scale = _passes(lifter, op, helds)
     (made,) = lifter.emit(op, [h.base for h in helds])
     free = frozenset.intersection(*(h.free for h in helds))
     if odd:
         free = frozenset()
     return [replace(want, base=made, mesh=mesh, scale=scale, free=free)]
+
+
+def _shares(lifter: Lifter, op: Op, helds: list[Held]) -> list[Held]:
+    """What is added to parts of a sum: a value that is whole on every rank may be the rank's share of it."""
+    waiting = sorted({p for h in helds for p in h.pending if getattr(h.mesh[p], "reducer", "") == "sum"})
+    if op.kind not in ("add", "subtract") or not waiting:
+        return helds
+    zero = _zero(lifter)
+    return [
+        h if h.pending or zero(t) else shared_out(lifter, op, t, h, waiting) or h
+        for t, h in zip(op.operands, helds, strict=True)
+    ]
 
 
 def _read_too_early(lifter: Lifter, op: Op, tensor: Tensor) -> None:
@@ -170,7 +186,7 @@ def _passes(lifter: Lifter, op: Op, helds: Sequence[Held]) -> tuple[tuple[Entry,
             mesh[p] = entry
             continue
         raise _unreduced(lifter, op, p, entry, waiting, helds)
-    return tuple(mesh), _scale(op, [h.scale for h in helds], helds)
+    return tuple(mesh), _scale(lifter, op, [h.scale for h in helds], helds)
 
 
 def _alone(op: Op, reducer: str, waiting: Sequence[int]) -> bool:
@@ -204,39 +220,24 @@ def _unreduced(lifter: Lifter, op: Op, p: int, entry: Pending, waiting: Sequence
     return Stop(kind, f"{holds}, and `{op.kind}` is not linear in it", made)
 
 
-def _scale(op: Op, scales: Sequence[Fraction], helds: Sequence[Held]) -> Fraction:
+def _scale(lifter: Lifter, op: Op, scales: Sequence[Fraction], helds: Sequence[Held]) -> Fraction:
     if all(scale == 1 for scale in scales):
         return scales[0]
     if op.kind == "multiply":
         return scales[0] * scales[1]
     if op.kind == "divide":
         return scales[0] / scales[1]
-    if op.kind in ("negate", "convert", "real", "imag") or (op.kind in TOGETHER["sum"] and len(set(scales)) == 1):
+    if op.kind in SCALED and len(set(scales)) == 1 and scales[0] > 0:
         return scales[0]
     if op.kind == "select" and scales[1] == scales[2] and scales[0] == 1:
         return scales[1]
     n = next(n for n, scale in enumerate(scales) if scale != 1)
     why = _why_multiple(scales[n])
-    raise Stop("multiple", f"`{op.operands[n].name}` is {scales[n]} times a value of one device: {why}")
+    raise multiple(lifter, scales[n], f"`{op.operands[n].name}` is {scales[n]} times a value of one device: {why}")
 
 
 def _why_multiple(scale: Fraction) -> str:
     return f"a sum over ranks counted the same numbers {scale} times" if scale.denominator == 1 else "it was divided"
-
-
-def _times(lifter: Lifter, op: Op) -> Held | None:
-    """A number that takes a multiple back to the value itself: a mean over ranks that have the same."""
-    if op.kind not in ("multiply", "divide"):
-        return None
-    for n, t in enumerate(op.operands):
-        held = lifter.out.held.get(t)
-        if held is None or held.scale == 1 or (op.kind == "divide" and n == 1):
-            continue
-        literal = splat_of(lifter, op.operands[1 - n])
-        number = literal.rational if literal is not None else None
-        if number is not None and number != 0 and held.scale * (number if op.kind == "multiply" else 1 / number) == 1:
-            return replace(held, scale=Fraction(1))
-    return None
 
 
 def _masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:

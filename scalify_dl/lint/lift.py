@@ -76,6 +76,17 @@ class Noted:
     text: str
 
 
+@dataclass(frozen=True)
+class Counted:
+    """How many times a sum over ranks counts what they have alike, along which positions, whether that was summed over
+    them before, and why it may be a mean (`means`)."""
+
+    times: Fraction
+    again: tuple[int, ...]
+    repeated: bool
+    doubt: str
+
+
 @dataclass
 class Lifted:
     """What came of it: the baseline, what every value holds, where it stopped."""
@@ -95,6 +106,10 @@ class Lifted:
     """Reads of blocks of a table before they are masked; and the parts of a sum that they are once they are."""
     fixed: set[Tensor] = field(default_factory=set)
     """Values that depend on no input."""
+    sums: dict[Op, tuple[int, ...]] = field(default_factory=dict)
+    """Sums over ranks, and the positions of the mesh that they run along."""
+    counted: dict[Op, Counted] = field(default_factory=dict)
+    """Sums of what ranks have alike that are no means by what stands in front of them."""
     open_choices: dict[object, int] = field(default_factory=dict)
     """Sorts of ops that may be read in several ways, and how many these are."""
 
@@ -124,6 +139,8 @@ class Lifter:
 
     def run(self, graph: Graph) -> Lifted:
         """Lifts all ops of a program."""
+        from .means import in_doubt
+
         for op in graph.ops:
             self.maker.update(dict.fromkeys(op.results, op))
             if op.kind not in COLLECTIVES | RANDOM and self._fixed.issuperset(op.operands) and not op.regions:
@@ -142,6 +159,10 @@ class Lifter:
                 self.out.stops.append(Stopped(op, stop.kind, stop.text, probe))
             except (InputError, ValueError, KeyError, IndexError) as error:
                 self.out.stops.append(Stopped(op, "lemma", f"it is not lifted: {error}"))
+        for port in graph.outputs:
+            held = self.out.held.get(port.tensor)
+            if held is not None and held.scale != 1 and in_doubt(self, held.scale):
+                self.out.one_way.add(port.tensor)
         return self.out
 
     def _op(self, op: Op) -> None:

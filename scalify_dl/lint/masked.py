@@ -16,11 +16,15 @@ from scalify_dl.ir.layout import Entry, Pending, Repl
 
 from .held import Held, whole_dims
 from .lift import MOVING, Lifter, Stop
+from .means import one_rank_only
 from .refit import splat_of
 
 
 def masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     """An elementwise op on values of the rank: a masked read keeps what it holds, others are nothing by themselves."""
+    kept = one_rank_only(lifter, op)
+    if kept is not None:
+        return [kept]
     parts = [t for t in op.operands if t in lifter.out.reads]
     pending = [t for t in op.operands if (h := lifter.out.held.get(t)) is not None and h.pending]
     if not parts and not pending:

@@ -228,7 +228,7 @@ def concatenate(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     whole = [h.is_whole(along) or along in h.free for h in helds]
     if not all(whole):
         return [side_by_side(lifter, op, helds, along)]
-    if len(mesh) > 1 or any(h.free for h in helds):
+    if len(mesh) > 1 or (any(h.free for h in helds) and not any(h.pending for h in helds)):
         wants = []
         for n, h in enumerate(helds):
             others = [replace(o, free=o.free | {along}, local=_own(o, h, along), base=_sized(o, h, along))

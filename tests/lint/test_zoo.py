@@ -12,12 +12,16 @@ from scalify_dl.pairing.builder import Pair
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations
 
-from . import programs_data, programs_joint, programs_merged, programs_tensor
+from . import programs_cancelled, programs_data, programs_joint, programs_means, programs_merged, programs_tensor
 from .zoo import MERGED, RIGHT, WRONG
 
-MADE = programs_data, programs_joint, programs_merged, programs_tensor
+MADE = programs_cancelled, programs_data, programs_joint, programs_means, programs_merged, programs_tensor
 """Importing them enters their programs."""
-NOT_YET: dict[str, str] = {}
+MAYBE_A_MEAN = "a division by the number of ranks may be for the sum over them, or for something else"
+NOT_YET = dict.fromkeys(
+    ("bias_in_parts", "gradient_of_alike_and_blocks", "loss_divided_before_gradients_of_alike",
+     "state_averaged_behind"), MAYBE_A_MEAN,
+)  # fmt: skip
 """Right programs of which lint does not know that they are well placed, and why."""
 ACCEPTED: dict[str, str] = {}
 """Wrong programs that lint accepts: they compute something of one device, which is not what was meant."""
@@ -29,7 +33,12 @@ UNDECIDED = {
     "gathered_in_front_and_left_there": "an op along a dim of gathered blocks has a meaning, if another one",
     "neighbour_instead_of_own": "blocks that go round may be those of a ring, of which nothing is lifted yet",
     "dropout_of_blocks": "draws of ranks and of one device are not compared in numbers",
-}
+} | dict.fromkeys(
+    """alike_summed_then_scored averaged_twice data_parallel_loss_and_step experts_averaged gelu_half_hides
+    gradients_over_all_ranks half_the_residual_per_rank mean_over_part_of_an_axis mean_square_of_alike
+    queries_scaled_at_once_summed_over_both queries_scaled_first_and_reduced_twice scale_in_front_and_reduced_twice
+    state_averaged_behind summed_over_both_for_one""".split(), MAYBE_A_MEAN,  # noqa: SIM905
+)  # fmt: skip
 """Wrong programs of which lint says that it does not know."""
 
 
