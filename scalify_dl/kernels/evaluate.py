@@ -40,7 +40,10 @@ def applied(machine: Machine, x: Apply, frame: Frame) -> Value:
             evaluate(machine, a, frame)
     if x.kind in ("select", "eager-select"):
         return _selected(machine, x, frame)
-    args = [evaluate(machine, a, frame) for a in x.args]
+    if x.kind in ("and", "or") and x.dtype == "pred":
+        args = _joined(machine, x, frame)
+    else:
+        args = [evaluate(machine, a, frame) for a in x.args]
     before = x.args[0].dtype
     if all(not isinstance(a, Cells) for a in args) and not is_float(x.dtype) and not is_float(before):
         found = _known(x, [a for a in args if not isinstance(a, Cells)])
@@ -54,6 +57,19 @@ def applied(machine: Machine, x: Apply, frame: Frame) -> Value:
         machine.cast(before, dtype, x.line)
         before = {"int": "s32", "real": "f64"}.get(before, before)
     return Cells(machine.domain.apply(x.kind, dtype, cells, before))
+
+
+def _joined(machine: Machine, x: Apply, frame: Frame) -> list[Value]:
+    """Both sides of `and` or `or`: the second one where the first does not decide, as `i < n and a[i] > 0` asks."""
+    first = evaluate(machine, x.args[0], frame)
+    known = machine.domain.known(first.array) if isinstance(first, Cells) else first
+    if known is None:
+        return [first, evaluate(machine, x.args[1], frame)]
+    needed = known.astype(bool) if x.kind == "and" else ~known.astype(bool)
+    second = evaluate(machine, x.args[1], frame.where(needed))
+    if isinstance(second, Cells):
+        second = Cells(np.where(needed, second.array, machine.domain.lift(np.array(x.kind == "and"), "pred")))
+    return [first, second]
 
 
 def as_cells(machine: Machine, value: Value, dtype: str) -> Array:

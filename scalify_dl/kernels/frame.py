@@ -9,6 +9,8 @@ import numpy as np
 from .domain import Array, Cells
 
 Value = Array | Cells
+EVERY = "*"
+"""In place of a thread: what is done is done for all of them together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +30,17 @@ class Frame:
     """Which block of a grid runs."""
     region: int = 0
     """Number of the parallel region, 0 outside of any."""
+    threads: tuple[str, ...] = ()
+    """Which thread or block of a launch each axis is, if any."""
 
-    def with_axis(self, var: str, values: Array, kind: str, region: int) -> Frame:
+    def with_axis(self, var: str, values: Array, kind: str, region: int, thread: str = "") -> Frame:
         """One more axis, along which a variable takes values."""
         names = dict(self.names)
         names[var] = values
         return replace(
-            self, names=names, shape=(*self.shape, values.shape[-1]), kinds=(*self.kinds, kind), region=region
-        )
+            self, names=names, shape=(*self.shape, values.shape[-1]), kinds=(*self.kinds, kind), region=region,
+            threads=(*self.threads, thread),
+        )  # fmt: skip
 
     def named(self, var: str, value: Value) -> Frame:
         """One more name."""

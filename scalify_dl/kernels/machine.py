@@ -190,7 +190,7 @@ class Machine:
         steps = np.arange(most).reshape((1,) * len(frame.shape) + (most,))
         values = frame.spread(start)[..., None] + steps
         values = np.broadcast_to(values, (*values.shape[:-1], most))
-        found = frame.with_axis(loop.var, values, loop.kind, region)
+        found = frame.with_axis(loop.var, values, loop.kind, region, loop.thread)
         if extent.size > 1:
             found = found.where(np.asarray(steps < frame.spread(extent)[..., None]))
         return found

@@ -60,6 +60,7 @@ class Memory:
         self.pending: list[tuple[Array, Array]] = []
         """Products of matrices that are still to be added to what is held."""
         self.tracks: dict[str, Any] = {}
+        self.owners: Array | None = None
         self.lines: Array | None = None
         self.by_block: Array | None = None
 

@@ -1,13 +1,17 @@
-"""Races: what lanes of a parallel region, or blocks of a grid, reach of what another one writes."""
+"""Races: what lanes of a parallel region, or blocks of a grid, reach of what another one writes.
+
+And what one of them reads of what another one has written where each has memory of its own.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import numpy as np
 
 from .domain import Array
-from .frame import Frame
+from .frame import EVERY, Frame
 from .memory import Memory
 
 if TYPE_CHECKING:
@@ -16,6 +20,7 @@ if TYPE_CHECKING:
 _SHIFT = 40
 _MANY = (1 << _SHIFT) - 1
 _ATOMIC = _MANY - 1
+_ANYBODY = -1
 
 
 class Track:
@@ -48,10 +53,43 @@ def _track(memory: Memory, level: str) -> Track:
     return found
 
 
+def _owner(memory: Memory, frame: Frame) -> Array | None:
+    """Who has this memory for its own: the threads of a launch, or its blocks; None where all have the same."""
+    scope = memory.buffer.scope
+    if scope == "global":
+        return None
+    if EVERY in frame.threads:
+        return np.array(_ANYBODY)
+    mine = "blockIdx" if scope != "variable" and scope not in ("local", "local.var") else ""
+    result: Array = np.zeros((1,) * len(frame.shape), dtype=np.int64)
+    for at, (size, thread) in enumerate(zip(frame.shape, frame.threads, strict=True)):
+        if thread and thread.startswith(mine):
+            place = [1] * len(frame.shape)
+            place[at] = size
+            result = result + crc32(thread.encode()) * np.arange(size).reshape(place)
+    if frame.block:
+        return np.asarray(result + (frame.block[0] << _SHIFT) + (frame.block[1] << 8))
+    return np.asarray(result + (frame.region << _SHIFT)) if any(frame.threads) else result
+
+
+def _own(machine: Machine, memory: Memory, at: Array, running: Array, frame: Frame, line: int) -> None:
+    """A flaw where what is read is in memory that another one has for its own."""
+    owner = _owner(memory, frame)
+    if owner is None or memory.owners is None:
+        return
+    held = memory.owners[at]
+    bad = (held != _ANYBODY) & (held != np.broadcast_to(owner, running.shape)[running])
+    if bad.any():
+        index = list(memory.index(int(at[bad][0])))
+        text = f"`{memory.buffer.name}{index}` is read by another than wrote it, of which each has memory of its own"
+        machine.flaws.add("race", line, memory.buffer.name, text, certain=False)
+
+
 def read(machine: Machine, memory: Memory, places: Array, frame: Frame, line: int) -> None:
     """Notes a read; a flaw where another lane of the region has written there."""
     if id(memory.buffer) in machine.arguments and id(memory.buffer) not in machine.shared:
         return
+    _own(machine, memory, frame.full(places)[frame.running()], frame.running(), frame, line)
     for level, region, lanes in _levels(memory, frame):
         track = _track(memory, level)
         running = frame.running()
@@ -74,6 +112,12 @@ def write(
     machine: Machine, memory: Memory, places: Array, running: Array, frame: Frame, line: int, atomic: str
 ) -> None:
     """Notes a write; a flaw where another lane of the region reaches what is written. Atomics do not race."""
+    owner = _owner(memory, frame)
+    if owner is not None and (memory.owners is not None or owner.size > 1 or frame.block or any(frame.threads)):
+        if memory.owners is None:
+            memory.owners = np.where(memory.written, 0, _ANYBODY)
+        wide = np.broadcast_to(running, frame.shape) if frame.shape else running
+        memory.owners[np.broadcast_to(places, wide.shape)[wide]] = np.broadcast_to(owner, wide.shape)[wide]
     for level, region, lanes in _levels(memory, frame):
         track = _track(memory, level)
         running = np.broadcast_to(running, frame.shape) if frame.shape else running
@@ -88,3 +132,5 @@ def write(
             text = f"`{memory.buffer.name}{index}` is written while another of the parallel {level} reaches it"
             machine.flaws.add("race", line, memory.buffer.name, text, certain=level == "blocks")
         track.writer[at] = code
+        several = track.writer[at] != code
+        track.writer[at[several]] = (region << _SHIFT) | _MANY

@@ -14,7 +14,7 @@ from . import races
 from .alone import loads
 from .domain import IDENTITY, Array, Cells, Undecided
 from .evaluate import as_cells, evaluate
-from .frame import Frame, Value
+from .frame import EVERY, Frame, Value
 from .memory import Memory
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def _shrunk(frame: Frame, kept: tuple[int, ...]) -> Frame:
             full = frame.spread(value)
             cut = tuple(slice(0, 1) if k == 1 else slice(None) for k in kept)
             names[name] = full[cut] if full.ndim == len(kept) else full
-    return Frame(names, kept, frame.kinds)
+    over = zip(kept, frame.shape, frame.threads, strict=True)
+    threads = tuple(EVERY if thread and k < n else thread for k, n, thread in over)
+    return Frame(names, kept, frame.kinds, threads=threads)
 
 
 def _share(
@@ -291,11 +293,13 @@ def _plain(machine: Machine, st: Store, memory: Memory, places: Array, frame: Fr
 def _same_or_race(machine: Machine, st: Store, memory: Memory, at: Array, values: Array, frame: Frame) -> None:
     """A flaw where parallel lanes write different values to one place; equal ones make no difference."""
     lanes = np.broadcast_to(frame.lanes, frame.shape)[frame.running()]
-    order = np.argsort(at, kind="stable")
+    order = np.lexsort((np.arange(len(at)), lanes, at))
     at, values, lanes = at[order], values[order], lanes[order]
+    last = np.append((at[1:] != at[:-1]) | (lanes[1:] != lanes[:-1]), True)  # what each lane leaves there
+    at, values = at[last], values[last]
     meet = at[1:] == at[:-1]
     equal = (values[1:] == values[:-1]) | ((values[1:] != values[1:]) & (values[:-1] != values[:-1]))
-    bad = meet & ~equal & (lanes[1:] != lanes[:-1])
+    bad = meet & ~equal
     if bad.any():
         index = list(memory.index(int(at[1:][bad][0])))
         text = f"`{st.buffer.name}{index}` is written by several parallel iterations, different values"
@@ -308,12 +312,10 @@ def write(
     """Elements written in the lanes that run."""
     wide = np.broadcast_shapes(places.shape, values.shape, running.shape)
     lanes = frame if frame.shape == wide else _shrunk(frame, wide)
-    lanes = lanes if lanes is frame else Frame(lanes.names, wide, frame.kinds, None, None, frame.block, frame.region)
+    if lanes is not frame:
+        lanes = replace(lanes, shape=wide, block=frame.block, region=frame.region)
     keep = np.broadcast_to(running, wide)
     at = np.broadcast_to(places, wide)
-    unique = np.unique(at[keep])
-    distinct = len(unique) == int(keep.sum())
-    if distinct or not frame.region:
-        races.write(machine, memory, at, keep, lanes, st.line, st.atomic)
+    races.write(machine, memory, at, keep, lanes, st.line, st.atomic)
     memory.cells[at[keep]] = np.broadcast_to(values, wide)[keep]
     memory.note(at[keep], st.line, frame.block[1] if frame.block else 0)

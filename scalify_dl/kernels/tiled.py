@@ -68,7 +68,8 @@ class Tile:
 
     def _within(self, shape: tuple[int, ...]) -> Frame:
         names = dict(self.frame.names.items())
-        return replace(self.frame, names=names, shape=shape, kinds=("serial",) * len(shape), mask=None)
+        kinds, threads = ("serial",) * len(shape), ("",) * len(shape)
+        return replace(self.frame, names=names, shape=shape, kinds=kinds, threads=threads, mask=None)
 
     def read(self, region: Region, *, padded: bool = False) -> Array:
         """The elements of a box: 0 outside of a global buffer where `padded`, else a flaw there."""

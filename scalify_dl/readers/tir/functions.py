@@ -11,6 +11,7 @@ from typing import Any
 
 from scalify_dl.errors import InputError
 
+from .calls import MODULES
 from .expressions import Names, Open, View
 from .memories import keywords, language_call
 from .rebound import rebound
@@ -86,6 +87,12 @@ def _decorators(node: ast.FunctionDef | ast.ClassDef) -> set[str]:
     return found
 
 
+_DECORATORS = frozenset("prim_func macro ir_module jit autotune lru_cache cache".split())  # noqa: SIM905
+"""Those of functions and classes that leave what is written in them as it is."""
+_BEHIND_NAMES = frozenset("exec eval globals locals vars setattr delattr __import__ __dict__".split())  # noqa: SIM905
+"""What may give a name another meaning without being seen to."""
+
+
 class _File(Statements):
     """Reads one file."""
 
@@ -99,6 +106,21 @@ class _File(Statements):
     def candidates(self, module: ast.Module) -> list[Found]:
         """All kernels of a file."""
         self.module = module
+        languages = set()
+        for node in ast.walk(module):
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                place = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+                found = {a.asname or a.name.partition(".")[0]: place or a.name for a in node.names}
+                languages |= {a for a, of in found.items() if of.partition(".")[0] in ("tvm", "tilelang")}
+        for node in ast.walk(module):
+            hidden = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+            base = node
+            while isinstance(base, (ast.Attribute, ast.Subscript)):
+                base = base.value
+            written = isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del))
+            named = isinstance(node, ast.Name) or hidden == "__dict__"
+            if (named and hidden in _BEHIND_NAMES) or (written and getattr(base, "id", "") in languages | MODULES):
+                self.fail(node, f"`{ast.unparse(node)}` may give names another meaning, which is not followed")
         return list(self._within_body(module.body, self.names))
 
     def _within_body(self, body: list[ast.stmt], names: Names) -> Iterator[Found]:
@@ -109,7 +131,7 @@ class _File(Statements):
             before = dict(names.known)
             match node:
                 case ast.FunctionDef():
-                    kinds = _decorators(node)
+                    kinds = self._decorated(node)
                     if "prim_func" in kinds:
                         yield Found(node, names)
                     elif "macro" in kinds:
@@ -119,6 +141,7 @@ class _File(Statements):
                         yield from self._factory(node, names)
                     seen |= set(names.known) | {node.name}
                 case ast.ClassDef():
+                    self._decorated(node)
                     yield from self._within_body(node.body, Names(outer=names))
                 case ast.If(test=test, body=yes, orelse=no):
                     known = self._known(test, names)
@@ -144,6 +167,14 @@ class _File(Statements):
                 if name in before and before[name] != names.known[name] and name not in self.sizes:
                     names.known[name] = Open(name)  # which of them a function means depends on when it is called
         self.names = outer
+
+    def _decorated(self, node: ast.FunctionDef | ast.ClassDef) -> set[str]:
+        """Names of decorators; bad input where one may make something else of a kernel."""
+        found = _decorators(node)
+        kernels = any(isinstance(n, ast.FunctionDef) and "prim_func" in _decorators(n) for n in ast.walk(node))
+        if (kernels or "macro" in found) and (other := found - _DECORATORS):
+            self.fail(node, f"the decorator `{min(other)}` of `{node.name}` is not understood")
+        return found
 
     def _named(self, target: ast.expr, value: ast.expr, names: Names) -> None:
         """Gives names what they mean outside of kernels; what is not known is open."""
@@ -223,6 +254,10 @@ class _File(Statements):
         """A function as data."""
         node = found.node
         self.names = Names(outer=Names({}, found.names))
+        used = {n.value.id for n in ast.walk(node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)}
+        for name in sorted(used & MODULES):
+            if found.names.has(name) or name in rebound(node):
+                self.fail(node, f"`{name}` means something else than the language in this file")
         buffers: list[Buffer] = []
         handles: list[str] = []
         for argument in node.args.args:
@@ -267,9 +302,11 @@ class _File(Statements):
                     call = ast.copy_location(ast.Call(node.value.func, node.value.args[1:], node.value.keywords), node)
                     given[first.id] = self._argument(self._target(node.targets[0]), call)
                     continue
-            elif isinstance(node, ast.Assign) and dtype_of(language_call(node.value)):
-                self.statement(node)
-                continue
+            elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+                value = node.value
+                if dtype_of(language_call(value)) and isinstance(value, ast.Call) and not value.args:
+                    self.statement(node)
+                    continue
             rest.append(node)
         for name in handles:
             if name not in given:

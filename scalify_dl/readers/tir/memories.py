@@ -100,6 +100,21 @@ class Memories(Reader):
         self.names.known[name] = buffer
         return [Alloc(buffer, node.lineno)]
 
+    def _as_it_lies(self, node: ast.Call, given: dict[str, ast.expr], what: Buffer | View) -> None:
+        """Bad input where strides or an offset in numbers are others than those of what is matched."""
+        whole = what if isinstance(what, Buffer) else what.buffer
+        plain = [prod(whole.shape[d + 1 :]) for d in range(len(whole.shape))]
+        said = given.get("strides")
+        strides = said.elts if isinstance(said, (ast.Tuple, ast.List)) else [] if said is None else [said]
+        for node_of, usual in zip(reversed(strides), reversed(plain), strict=False):
+            if isinstance(node_of, ast.Constant) and node_of.value not in (None, usual):
+                self.fail(node, f"memory with strides {ast.unparse(node_of)} where it has {usual} is not understood")
+        for key in ("elem_offset", "byte_offset"):
+            if isinstance(given.get(key), ast.Constant) and self.value(given[key]) is not None:
+                self.fail(node, f"a part of memory with `{key}` is not understood")
+        if "scope" in given and self.value(given["scope"]) not in ("", whole.scope):
+            self.fail(node, f"memory of scope `{whole.scope}` is matched as of another")
+
     def match_buffer(self, name: str, node: ast.Call) -> list[Statement]:
         """An argument, or a part of a buffer, under another name."""
         what = self.value(node.args[0])
@@ -115,6 +130,7 @@ class Memories(Reader):
             self.fail(node, f"memory of {held} is matched as of another type")
         first = node.args[1] if len(node.args) > 1 else given.get("shape")
         shape = what.shape if first is None else self.shape(first)
+        self._as_it_lies(node, given, what)
         if isinstance(what, Buffer):
             what = View(what, (Number(0, "int"),) * len(what.shape), what.shape, (False,) * len(what.shape))
         sizes = what.shape

@@ -109,6 +109,8 @@ class Loop:
     kind: Choice["serial", "parallel", "block", "thread"]
     body: list[Statement]
     line: int
+    thread: str = ""
+    """Which thread or block of a launch it is: `threadIdx.x` …"""
 
 
 @dataclass(slots=True)

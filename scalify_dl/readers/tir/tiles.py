@@ -37,7 +37,7 @@ TILES: dict[str, Reading] = {}
 tile = registering(TILES)
 """Registers what reads some tile statements."""
 HARMLESS = frozenset(
-    """policy k_pack wg_wait mbar coalesced_width disable_tma eviction_policy prefer_async threads num_threads batch
+    """policy k_pack coalesced_width disable_tma eviction_policy prefer_async threads num_threads batch
     loop_layout""".split()  # noqa: SIM905
 )
 """Named arguments that do not change what is computed."""
@@ -100,7 +100,7 @@ def _as_large(reader: Statements, node: ast.Call, box: Region, shape: tuple[int,
     return Region(box.buffer, box.starts, (1,) * extra + shape, (True,) * extra + (False,) * len(shape), box.line)
 
 
-@tile("copy", "async_copy")
+@tile("copy")
 def _copy(reader: Statements, node: ast.Call) -> list[Statement]:
     given = arguments(reader, node, "src", "dst")
     source, target = fitted(reader, node, reader.region(given["src"]), reader.region(given["dst"]))
@@ -109,23 +109,26 @@ def _copy(reader: Statements, node: ast.Call) -> list[Statement]:
 
 @tile("clear")
 def _clear(reader: Statements, node: ast.Call) -> list[Statement]:
-    region = reader.region(node.args[0])
+    region = reader.region(arguments(reader, node, "buffer")["buffer"])
     return [Fill(region, Number(0, region.buffer.dtype), node.lineno)]
 
 
 @tile("fill")
 def _fill(reader: Statements, node: ast.Call) -> list[Statement]:
-    region = reader.region(node.args[0])
-    value = reader.typed(reader.expression(node, reader.value(node.args[1])), region.buffer.dtype)
+    given = arguments(reader, node, "buffer", "value")
+    region = reader.region(given["buffer"])
+    value = reader.typed(reader.expression(node, reader.value(given["value"])), region.buffer.dtype)
     return [Fill(region, value, node.lineno)]
 
 
 @tile("gemm", "gemm_v1", "gemm_v2", "wgmma_gemm")
 def _gemm(reader: Statements, node: ast.Call) -> list[Statement]:
-    names = ["A", "B", "C", "transpose_A", "transpose_B", "policy", "clear_accum"]
+    names = ["A", "B", "C", "transpose_A", "transpose_B", "policy", "clear_accum", "k_pack", "wg_wait"]
     if len(node.args) > len(names):  # as it is printed: sizes, and how it is done
-        names[5:] = ["M", "N", "K", "policy", "clear_accum", "s", "t", "u", "v", "w", "x", "y", "z"]
+        names[5:] = ["M", "N", "K", "policy", "clear_accum", "s", "t", "u", "v", "k_pack", "wg_wait", "y", "z"]
     given = arguments(reader, node, *names)
+    if "wg_wait" in given and reader.value(given["wg_wait"]) != 0:
+        reader.fail(node, "a product that is not waited for", expected="wg_wait=0")
     a, b, c = (reader.region(given[name]) for name in ("A", "B", "C"))
     ta, tb = flag(reader, given, "transpose_A", False), flag(reader, given, "transpose_B", False)
     shapes = [_matrix(reader, node, region) for region in (a, b, c)]
