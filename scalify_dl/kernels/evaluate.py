@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from scalify_dl.oracle.dtypes import is_float
+from scalify_dl.oracle.dtypes import integer_limits, is_float
 from scalify_dl.readers.tir.syntax import Apply, Expr, Load, Number, Var
 
 from .domain import Array, Cells, Undecided
@@ -48,7 +48,7 @@ def applied(machine: Machine, x: Apply, frame: Frame) -> Value:
     if all(not isinstance(a, Cells) for a in args) and not is_float(x.dtype) and not is_float(before):
         found = _known(x, [a for a in args if not isinstance(a, Cells)])
         if found is not None:
-            return found
+            return _held(found, x)
     cells = [as_cells(machine, a, e.dtype) for a, e in zip(args, x.args, strict=True)]
     if before in ("int", "real") and x.kind != "convert":
         before = "s32" if before == "int" else "f32"
@@ -120,6 +120,16 @@ def _known(x: Apply, args: list[Array]) -> Array | None:
     if x.kind.startswith("shift") and (np.any(b < 0) or np.any(b > 31) or np.any(np.abs(a) > 2**31)):
         raise Undecided("a shift by so much", x.line)
     return np.asarray(function(a, b))
+
+
+def _held(found: Array, x: Apply) -> Array:
+    """A whole number as its type holds it; index arithmetic, whose type the text does not say, stays within 32 bits."""
+    if x.dtype == "pred" or _fits(found, "s32" if x.dtype == "int" else x.dtype):
+        return found
+    if x.dtype == "int":
+        raise Undecided("index arithmetic beyond 32 bits", x.line)
+    low, high = integer_limits(x.dtype)
+    return np.asarray((found - low) % (high - low + 1) + low)
 
 
 def _fits(a: Array, dtype: str) -> bool:

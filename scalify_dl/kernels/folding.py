@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -136,7 +136,54 @@ def _selected(terms: Terms, code: int, row: tuple[int, ...]) -> int:
     value = terms.values.get(which)
     if value is not None:
         return yes if value else no
-    return yes if yes == no else terms.node(code, row, "select")
+    if terms.names[terms.codes[which]] == "not":
+        return _selected(terms, code, (terms.args(which)[0], no, yes))
+    yes, no = (_where(terms, code, x, dict(_literals(terms, which, t))) for x, t in ((yes, True), (no, False)))
+    return yes if yes == no else terms.node(code, (which, yes, no), "select")
+
+
+def _literals(terms: Terms, which: int, truth: bool) -> Iterator[tuple[int, bool]]:
+    """A condition, and what it is made of, where it is known to hold or not to."""
+    yield which, truth
+    name = terms.names[terms.codes[which]]
+    if name == "not" or name == ("and" if truth else "or"):
+        for part in terms.args(which):
+            yield from _literals(terms, part, truth if name != "not" else not truth)
+
+
+def _where(terms: Terms, code: int, node: int, known: dict[int, bool], depth: int = 6) -> int:
+    """What a choice within a choice is, where some conditions are known."""
+    if terms.codes[node] != code or not depth:
+        return node
+    which, yes, no = terms.args(node)
+    found = _truth(terms, which, known)
+    if found is not None:
+        return _where(terms, code, yes if found else no, known, depth - 1)
+    yes, no = (_where(terms, code, x, known, depth - 1) for x in (yes, no))
+    left = _left(terms, which, known)
+    return node if (left, yes, no) == terms.args(node) else _selected(terms, code, (left, yes, no))
+
+
+def _left(terms: Terms, which: int, known: dict[int, bool]) -> int:
+    """What decides a condition that is not known, where one part of it alone is not known."""
+    if terms.names[terms.codes[which]] in ("and", "or"):
+        parts = [part for part in terms.args(which) if _truth(terms, part, known) is None]
+        if len(parts) == 1:
+            return _left(terms, parts[0], known)
+    return which
+
+
+def _truth(terms: Terms, which: int, known: dict[int, bool]) -> bool | None:
+    if which in known:
+        return known[which]
+    name = terms.names[terms.codes[which]]
+    if name not in ("not", "and", "or"):
+        return None
+    parts = [_truth(terms, part, known) for part in terms.args(which)]
+    if name == "not":
+        return None if parts[0] is None else not parts[0]
+    end = name == "or"
+    return end if end in parts else None if None in parts else not end
 
 
 def _power(terms: Terms, code: int, row: tuple[int, ...], exponent: Value) -> int:

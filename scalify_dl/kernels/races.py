@@ -58,7 +58,7 @@ def _owner(memory: Memory, frame: Frame) -> Array | None:
     scope = memory.buffer.scope
     if scope == "global":
         return None
-    if EVERY in frame.threads:
+    if _together(frame):
         return np.array(_ANYBODY)
     mine = "blockIdx" if scope != "variable" and scope not in ("local", "local.var") else ""
     result: Array = np.zeros((1,) * len(frame.shape), dtype=np.int64)
@@ -70,6 +70,12 @@ def _owner(memory: Memory, frame: Frame) -> Array | None:
     if frame.block:
         return np.asarray(result + (frame.block[0] << _SHIFT) + (frame.block[1] << 8))
     return np.asarray(result + (frame.region << _SHIFT)) if any(frame.threads) else result
+
+
+def _together(frame: Frame) -> bool:
+    """Whether all threads that there are do one thing: each of them has what they add up to."""
+    pairs = zip(frame.threads, frame.shape, strict=True)
+    return EVERY in frame.threads and all(t in ("", EVERY) or t.startswith("block") or n == 1 for t, n in pairs)
 
 
 def _own(machine: Machine, memory: Memory, at: Array, running: Array, frame: Frame, line: int) -> None:
@@ -131,6 +137,9 @@ def write(
             index = list(memory.index(int(at[bad][0])))
             text = f"`{memory.buffer.name}{index}` is written while another of the parallel {level} reaches it"
             machine.flaws.add("race", line, memory.buffer.name, text, certain=level == "blocks")
+        if level == "iterations" and _together(frame):
+            track.writer[at] = _ANYBODY
+            continue
         track.writer[at] = code
         several = track.writer[at] != code
         track.writer[at[several]] = (region << _SHIFT) | _MANY

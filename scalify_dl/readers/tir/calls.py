@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, largest
+import numpy as np
+
+from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, largest, round_to
 
 from .syntax import Apply, Expr, Number
 from .types import dtype_of, is_real
@@ -144,9 +147,21 @@ def cast(reader: Reader, node: ast.AST, value: Any, dtype: Any) -> Expr:
             low, high = integer_limits(name)
             if not low <= x.value <= high:
                 reader.fail(node, f"{x.value} is none of {name}")
+        if is_float(x.dtype) and is_float(name):
+            return Number(_rounded(reader, node, x.value, x.dtype), name)
+        if is_float(name):
+            _rounded(reader, node, x.value, name)
         if name != "pred":
             return Number(x.value, name)
     return Apply("convert", (x,), name, getattr(node, "lineno", 0))
+
+
+def _rounded(reader: Reader, node: ast.AST, value: float, dtype: str) -> float:
+    """A constant as a type of reals holds it."""
+    found = float(round_to(np.array(float(value)), dtype))
+    if math.isinf(found) and not math.isinf(value):
+        reader.fail(node, f"{value} is none of {dtype}")
+    return found
 
 
 def _extreme(reader: Reader, node: ast.AST, which: str, dtype: str) -> Number:
