@@ -2,7 +2,7 @@
 
     1 / (1 + exp(-x))  is  logistic(x)
 
-XLA and JAX write the right side out, PyTorch does not.
+XLA and JAX write the right side out, PyTorch does not. Branches become selects (`branches.py`).
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from __future__ import annotations
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
 from . import regions
+from .branches import selected
 
 
 def normalise(graph: Graph) -> None:
     """Rewrites a graph and its regions in place; operands that nothing uses any more stay."""
-    made = regions.producers(graph.ops)
     for op in graph.ops:
         for region in op.regions:
             normalise(region)
+    made = regions.producers(graph.ops)
+    if any(op.kind == "conditional" for op in graph.ops):
+        opened = ((selected(op, made) if op.kind == "conditional" else None) or [op] for op in graph.ops)
+        graph.ops = [new for some in opened for new in some]
+        made = regions.producers(graph.ops)
+    for op in graph.ops:
         x = _logistic_argument(op, made)
         if x is not None:
             op.kind, op.operands = "logistic", [x]

@@ -167,7 +167,7 @@ def test_every_kind_of_the_vocabulary_can_be_written(program: Program, tmp_path:
         trip_count=4,
     )
     branch = p.region("branch", [x], lambda q, value: q.negate(value))
-    other = p.region("other", [x], lambda q, value: q.abs(value))
+    other = p.region("other", [x], lambda q, value: q.custom("mine", [value], [("f32", (8, 16))]))
     p.op("conditional", zero, x, x, regions=[branch, other], branch_operand_count=[1, 1], types=[("f32", (8, 16))])
     p.custom("mine", [x], [("f32", (8,))], eps="1e-5", axis=1)
     p.all_reduce(x, "tp", "max")

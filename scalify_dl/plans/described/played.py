@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 
+from scalify_dl.ir.copies import copied
 from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
 from scalify_dl.pairing.export import positions
 from scalify_dl.schedule.actions import MESSAGES, Action
 from scalify_dl.schedule.pipeline_csv import Orders
 
 from .file import Described
-from .stages import check_stages, copied, ports, unused
+from .stages import check_stages, ports, unused
 
 __all__ = ["CannotPlay", "played"]
 

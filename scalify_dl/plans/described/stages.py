@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from itertools import pairwise
 
-from scalify_dl.ir.graph import Graph, Op, Port, Tensor
+from scalify_dl.ir.graph import Graph, Port
 
 from .file import Described, Stage
 
-__all__ = ["check_stages", "copied", "ports", "unused"]
+__all__ = ["check_stages", "ports", "unused"]
 
 
 def ports(some: Sequence[Port]) -> dict[str, Port]:
@@ -83,32 +82,3 @@ def unused(stage: Stage, graph: Graph) -> Iterator[str]:
         *stage.to_next, *stage.to_previous, *stage.gradients, *stage.losses
     )}  # fmt: skip
     yield from (port.path or port.tensor.name for port in graph.outputs if port.tensor not in named)
-
-
-def copied(op: Op, known: dict[Tensor, Tensor], prefix: str) -> Op:
-    """An op once more, with bodies of its own; its results are added to what is `known`."""
-    new = copy(op)
-    new.operands, new.name = [known[x] for x in op.operands], prefix + op.name
-    new.results = [Tensor(t.dtype, t.shape, prefix + t.name, t.literal) for t in op.results]
-    new.numbers = {key: list(values) for key, values in op.numbers.items()}
-    new.symbols = {key: list(values) for key, values in op.symbols.items()}
-    new.rank_numbers = {key: dict(values) for key, values in op.rank_numbers.items()}
-    new.regions = [_body(region, prefix) for region in op.regions]
-    known.update(zip(op.results, new.results, strict=True))
-    return new
-
-
-def _body(region: Graph, prefix: str) -> Graph:
-    new = copy(region)
-    known = {port.tensor: copy(port.tensor) for port in region.inputs}
-    new.inputs = [_moved(port, known) for port in region.inputs]
-    new.ops = [copied(op, known, prefix) for op in region.ops]
-    new.outputs = [_moved(port, known) for port in region.outputs]
-    new.name = prefix + region.name
-    return new
-
-
-def _moved(port: Port, known: Mapping[Tensor, Tensor]) -> Port:
-    new = copy(port)
-    new.tensor = known[port.tensor]
-    return new
