@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from scalify_dl.plans.prepare import prepare
-from scalify_dl.plans.verdict import report_on
+from scalify_dl.plans.verdict import judge_plan
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Verdict
 
@@ -23,9 +22,7 @@ def plan(path: Path, options: Options) -> int:
 
             report = report_on_described(read_described(path), options, say)
         else:
-            prepared = prepare(path)
-            say("running the rules")
-            report = report_on(prepared, options, say)
+            report = judge_plan(path, options, say)
     if options.certificate and report.verdict is not Verdict.PROVED:
         print(f"dlverify: no certificate is written: the verdict is {report.verdict.value}", file=sys.stderr)
     return print_report(report, options)

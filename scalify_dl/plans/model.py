@@ -135,6 +135,8 @@ class Side:
     """Tid of a gradient → tid of its weight."""
     functions: dict[str, Function] = field(default_factory=dict)
     """Functions of the model that are declared beside the tables."""
+    repeated: bool = False
+    """Whether these are copies and a micro-batch that all others, which are written out, were compared with."""
 
     def part(self, tensor: str) -> Part:
         """The part of the model's tensors that a tensor is."""
@@ -186,7 +188,7 @@ def read_side(tables: Tables) -> Side:
             raise tables.error("op", n, f"micro-batch {mb}", expected=f"-1, or 0 … {written - 1}")
         if not kind:
             raise tables.error("op", n, f"op `{op}` has no kind")
-        ops[op] = Op(op, rank, mb, seq, cid, name, kind, direction, n + 1)
+        ops[op] = Op(op, rank, mb, seq, cid, name, kind, direction, tables.line(n))
     if not ops:
         raise InputError("no ops", file=tables.file("op"), expected="at least one row")
     side = Side(tables, world, places, ops, values, parts, fulls, {}, read_functions(tables.directory))

@@ -21,6 +21,7 @@ from .given import NotFolded
 from .meanings.declared import FILE
 from .model import Op, Side, read_side
 from .outputs import LOSS, Conclusion
+from .repeated import read_repeated
 from .schedule import lower_plan
 from .slots import slots
 from .tables import Tables
@@ -28,6 +29,7 @@ from .traits import Traits
 from .world import World
 
 NOT_FOLDED = "not folded"
+REPEATED = "all copies and micro-batches were compared with the first ones, op by op: they do the same"
 
 
 @dataclass
@@ -65,6 +67,21 @@ def prepare(directory: Path) -> Prepared:
         raise InputError("no such plan", file=directory, expected=wanted)
     with paused():
         base, plan = (read_side(Tables(directory, side)) for side in "sp")
+        return _prepared(base, plan, plan)
+
+
+def prepare_repeated(directory: Path) -> Prepared | None:
+    """The same of a plan that is written out, by its unit form; None where that does not stand for it."""
+    if not directory.is_dir():
+        return None
+    with paused():
+        found = read_repeated(directory)
+        return found and _prepared(read_side(Tables(directory, "s")), found.unit, found.talk)
+
+
+def _prepared(base: Side, plan: Side, talk: Side) -> Prepared:
+    """Checks and folds. `talk`: what all ranks send, receive and call."""
+    with paused():
         world = World(plan)
         named = slots(plan, world)
         traits = Traits(plan, world, named)
@@ -93,7 +110,7 @@ def prepare(directory: Path) -> Prepared:
         except InputError as problem:
             out.notes.append(f"the program into which the plan was folded is malformed: {problem.message}")
             return out
-        out.in_time = concluded(judge(lower_plan(plan, named=False), settings("both")))
+        out.in_time = concluded(judge(lower_plan(talk, named=False), settings("both")))
         pairs = [(row[0], row[1]) for row in out.facts["expect"]]
         out.names = dict(zip(pairs, outputs.names, strict=True))
         return out
@@ -110,11 +127,13 @@ def _facts(out: Prepared, folded: Folded) -> Facts:
     world = out.world
     folded.pair.title = f"{out.plan.tables.directory.name}: {world.stages} stages, {world.micro_batches} micro-batches,"
     facts = folded.pair.facts()
-    if world.unit_form:
+    if out.plan.repeated:
+        out.notes.append(REPEATED)
+    elif world.unit_form:
         few = "the first copy does" if world.copies == 1 else f"the first {world.copies} do"
         text = f"dp copies {world.copies} to {world.dp - 1} are not written: they do what {few}"
         facts.add("assume", facts["expect"][0][0], text, "unit form")
-    if world.written < world.micro_batches:
+    if world.written < world.micro_batches and not out.plan.repeated:
         text = (
             f"micro-batches 1 to {world.micro_batches - 1} are not written: they do what the first one does, and the"
             " gradients of all are added up"

@@ -8,7 +8,7 @@ plan that is written out has millions of rows.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple
@@ -77,12 +77,19 @@ class Rows:
 
 
 class Tables:
-    """The tables of one side."""
+    """The tables of one side. `texts`: some of their rows instead of the files; `ops`: in which lines those of `op`
+    stand."""
 
-    def __init__(self, directory: Path, side: str) -> None:
+    def __init__(
+        self, directory: Path, side: str, texts: Mapping[str, bytes] | None = None, ops: Sequence[int] = ()
+    ) -> None:
         self.directory = directory
         self.side = side
-        self.rows = {name: self._read(table) for name, table in TABLES.items()}
+        self.ops = ops
+        self.rows = {
+            name: self._columns(table, self._text(table) if texts is None else texts.get(name, b"").decode("utf-8"))
+            for name, table in TABLES.items()
+        }
 
     def __getitem__(self, table: str) -> Rows:
         return self.rows[table]
@@ -99,10 +106,14 @@ class Tables:
         """Bad input at a row (counted from 0)."""
         return InputError(message, file=self.file(table), line=row + 1, **more)
 
-    def _read(self, table: Table) -> Rows:
+    def line(self, op: int) -> int:
+        """The line of a row of `op`."""
+        return self.ops[op] if self.ops else op + 1
+
+    def _text(self, table: Table) -> str:
         file = self.file(table.name)
         try:
-            text = file.read_bytes().decode("utf-8")
+            return file.read_bytes().decode("utf-8")
         except FileNotFoundError:
             raise InputError(
                 f"table `{file.name}` of {SIDES[self.side]} is missing",
@@ -111,6 +122,8 @@ class Tables:
             ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"cannot read the table: {error}", file=file) from None
+
+    def _columns(self, table: Table, text: str) -> Rows:
         width, start = len(table.columns), 0
         columns: list[Any] = [array("q") if n in table.numbers else [] for n in range(width)]
         while start < len(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 from scalify_dl.finding import Finding
 from scalify_dl.garbage import paused
@@ -13,10 +14,24 @@ from scalify_dl.prove.pipeline import analyse, peak_mb
 from scalify_dl.prove.verdict import OutputVerdict, Report, Verdict, overall
 
 from .findings import about, value_findings
-from .prepare import Prepared, picture
+from .prepare import Prepared, picture, prepare, prepare_repeated
 
 STRUCTURE = "structure"
 """Why outputs of a plan that cannot run are refuted."""
+
+
+def judge_plan(directory: Path, options: Options, say: Callable[[str], None] = lambda text: None) -> Report:
+    """The verdict on a directory of tables. What is regular and proved is proved by its unit form; a certificate is of
+    the plan as it is written."""
+    regular = None if options.certificate else prepare_repeated(directory)
+    if regular is not None:
+        say("running the rules")
+        report = report_on(regular, replace(options, refute=False), say)
+        if report.verdict is Verdict.PROVED:
+            return report
+    prepared = prepare(directory)
+    say("running the rules")
+    return report_on(prepared, options, say)
 
 
 def report_on(prepared: Prepared, options: Options, say: Callable[[str], None] = lambda text: None) -> Report:

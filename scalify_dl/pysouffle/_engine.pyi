@@ -1,6 +1,10 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+def repeated_plan(
+    directory: str,
+) -> tuple[int, tuple[dict[str, bytes], list[int]], tuple[dict[str, bytes], list[int]]] | None: ...
+
 class Session:
     """One program and its relations. What people use is `Program`."""
 

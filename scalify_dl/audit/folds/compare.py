@@ -1,6 +1,7 @@
 """One plan: what the fold makes of it against the interpreter.
 
-    PROVED      the plan runs to its end and gives what the single-device step gives
+    PROVED      the plan runs to its end and gives what the single-device step gives; so, too, where it is proved by its
+                unit form, since all copies and micro-batches do the same
     folded      the folded program, run by the oracle, has on every virtual rank what the plan has on its rank
 """
 
@@ -18,7 +19,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.oracle.inputs import baseline_inputs
 from scalify_dl.plans.model import LOADER, Side, read_side
-from scalify_dl.plans.prepare import Prepared, prepare
+from scalify_dl.plans.prepare import Prepared, prepare, prepare_repeated
 from scalify_dl.plans.tables import Tables
 from scalify_dl.plans.verdict import report_on
 from scalify_dl.prove.options import Options
@@ -39,13 +40,25 @@ class Outcome:
     """A verdict, `cannot run` and the kind of the first finding, `not folded` or `bad input`."""
     runs: str = ""
     """`right`, `wrong`, `stuck` or `unknown`, of the interpreter."""
+    regular: str = ""
+    """The verdict by its unit form, where it is written out and regular."""
     compared: int = 0
     """Values of folded outputs that were compared."""
     mismatches: list[str] = field(default_factory=list)
 
 
-def outcome(directory: Path, seed: int = 0) -> Outcome:
-    """Reads, folds, proves and runs a plan."""
+def outcome(directory: Path, seed: int = 0, seconds: float | None = None) -> Outcome:
+    """Reads, folds, proves and runs a plan; `seconds`: after which the proof is given up (UNKNOWN)."""
+    out = _outcome(directory, seed, seconds)
+    regular = prepare_repeated(directory)
+    if regular is not None:
+        out.regular = report_on(regular, Options(refute=False, timeout=seconds)).verdict.value
+        if out.regular == Verdict.PROVED.value and out.runs != "right":
+            out.mismatches.append(f"PROVED by its unit form, and {out.runs}")
+    return out
+
+
+def _outcome(directory: Path, seed: int, seconds: float | None) -> Outcome:
     try:
         prepared = prepare(directory)
     except InputError as error:
@@ -55,7 +68,7 @@ def outcome(directory: Path, seed: int = 0) -> Outcome:
         kinds = [finding.kind for finding in prepared.findings if finding.level == "error"]
         return Outcome(f"cannot run: {kinds[0]}" if kinds else "not folded", _alone(prepared, base, seed))
     opaque = any("is taken as opaque" in note for note in prepared.notes)  # what it computes is not known
-    out = Outcome(report_on(prepared, Options(refute=False)).verdict.value)
+    out = Outcome(report_on(prepared, Options(refute=False, timeout=seconds)).verdict.value)
     try:
         fulls, values = _folded(prepared, base, seed)
         truth = Run(base, fulls).finish()

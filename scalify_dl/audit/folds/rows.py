@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from scalify_dl.errors import InputError
-from scalify_dl.plans.prepare import prepare
+from scalify_dl.plans.prepare import Prepared, prepare, prepare_repeated
 from scalify_dl.plans.verdict import report_on
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Verdict
@@ -105,12 +105,19 @@ CHANGES: dict[str, Change] = {
 def seen(directory: Path) -> str:
     """How a change is seen: by `bad input`, a `finding` about the structure, by the `values`; empty where it is not."""
     try:
+        regular = prepare_repeated(directory)
+        if regular is not None and not regular.findings and _proved(regular):
+            return ""
         prepared = prepare(directory)
     except InputError:
         return "bad input"
     if prepared.findings:
         return "finding"
-    return "" if report_on(prepared, Options(refute=False)).verdict is Verdict.PROVED else "values"
+    return "" if _proved(prepared) else "values"
+
+
+def _proved(prepared: Prepared) -> bool:
+    return report_on(prepared, Options(refute=False)).verdict is Verdict.PROVED
 
 
 def changes(directory: Path, first: int, count: int) -> Iterator[tuple[str, str, str]]:

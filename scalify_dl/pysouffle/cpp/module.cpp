@@ -1,4 +1,5 @@
-// The extension module scalify_dl.pysouffle._engine: a thin layer over Engine. What people use is program.py.
+// The extension module scalify_dl.pysouffle._engine: a thin layer over Engine, and over what reads plan tables. What people use is program.py.
+#include "../../plans/cpp/bind.hpp"
 #include "session.hpp"
 
 namespace dl {
@@ -33,6 +34,7 @@ NB_MODULE(_engine, m) {
     namespace nb = nanobind;
     using namespace nb::literals;
     nb::set_leak_warnings(false);
+    plans::bind(m);
     nb::register_exception_translator(dl::translate);
     nb::class_<Session>(m, "Session", "One program and its relations.")
         .def(nb::init<const std::string&, nb::bytes, const std::vector<std::string>&,
