@@ -160,7 +160,7 @@ def collective_permute(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         lifter.out.notes.append(Noted(op, "permutes-replicated", text))
         return [x]
     if all(isinstance(x.mesh[p], Pending | Repl) for p in moves):
-        return [x]
+        raise Stop("lemma", f"parts of `{name}` go round: what is made of them and others may be the whole sum")
     mesh = _exchanged(lifter, x, source)
     if mesh is None:
         raise Stop("lemma", f"blocks of `{name}` go round: each rank holds that of another one")

@@ -52,7 +52,7 @@ def _boundary(port: Port, held: Held | None, grid: Grid, relation: OutputRelatio
     stated = _stated(port, shape, mesh, relation)
     if stated is not None:
         return Boundary(port, held, str(stated), True)
-    plain = held.calm and held.along is None and held.aligned
+    plain = held.calm and held.along is None and held.in_blocks
     return Boundary(port, held, str(held.layout(grid)) if plain else "", False)
 
 

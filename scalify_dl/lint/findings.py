@@ -109,7 +109,22 @@ def judged(
     for relation, facts in rows.items():
         program.insert(relation, list(dict.fromkeys(facts)))
     program.run()
-    return _result(program, analysis, start, lifted, dist, grid, ends, ids, op_ids, layouts, stops)
+    result = _result(program, analysis, start, lifted, dist, grid, ends, ids, op_ids, layouts, stops)
+    if result.verdict is Verdict.UNKNOWN:
+        result.borne = _borne(stops, run, ids)
+    return result
+
+
+def _borne(stops: Iterable[Stopped], run: Run, ids: dict[Tensor, str]) -> dict[Tensor, Layout]:
+    """Where results of ops that stopped are, by a run, what one device makes of what the operands hold."""
+    found = {}
+    for stop in stops:
+        if stop.kind != "unclear" and stop.probe is not None and stop.probe.results[0] in ids:
+            value, counterpart = ids[stop.op.results[0]], ids[stop.probe.results[0]]
+            layout = run.placement(value, counterpart, [ids[t] for t in stop.op.operands])
+            if layout is not None:
+                found[stop.op.results[0]] = layout
+    return found
 
 
 def _supposed(

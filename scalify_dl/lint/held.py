@@ -51,6 +51,26 @@ class Held:
         """The value as it is on every rank."""
         return cls(base, whole_dims(base.shape), tuple(map(Repl, grid.sizes)), free=frozenset(free))
 
+    @classmethod
+    def placed(cls, base: Tensor, local: Sequence[int], layout: Layout, grid: Grid) -> Held | None:
+        """The value placed as another one, of other sizes, is by a layout in contiguous blocks; None where it is none
+        of these or does not fit."""
+        mesh = grid.split(layout.axes)
+        blocks = all(tidy(digits) in ((), (Digit(d, 1, prod(e.size for e in digits)),))
+                     for d, digits in enumerate(layout.dims))  # fmt: skip
+        if mesh is None or not blocks or not len(layout.dims) == len(base.shape) == len(local):
+            return None
+        entries = list(mesh)
+        for d, size in enumerate(base.shape):
+            stride = size
+            cut = [p for p, e in enumerate(mesh) if isinstance(e, Digit) and e.dim == d]
+            for p in sorted(cut, key=lambda p: -getattr(mesh[p], "stride", 0)):
+                stride //= grid.sizes[p]
+                entries[p] = Digit(d, stride, grid.sizes[p])
+            if prod(grid.sizes[p] for p in cut) * local[d] != size:
+                return None
+        return cls(base, whole_dims(local), tuple(entries), layout.scale)
+
     def layout(self, grid: Grid) -> Layout:
         """As a layout."""
         return Layout.of(self.local, grid.joined(self.mesh), self.scale)
@@ -70,6 +90,13 @@ class Held:
         """Whether every local dim is of the base's dim of that number."""
         return len(self.local) == len(self.base.shape) and all(
             digit.dim == d for d, digits in enumerate(self.local) for digit in digits
+        )
+
+    @property
+    def in_blocks(self) -> bool:
+        """Whether every local dim is one run of the base's dim of that number."""
+        return self.aligned and all(
+            len(digits) < 2 and all(digit.stride == 1 for digit in digits) for digits in map(tidy, self.local)
         )
 
     def is_whole(self, dim: int) -> bool:

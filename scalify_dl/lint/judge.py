@@ -9,7 +9,7 @@ pending but what is expected. REFUTED: a named violation, which numbers confirm.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from scalify_dl.facts.validate import check_meaning
 from scalify_dl.finding import Finding
 from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Graph, Op, Port, Tensor
+from scalify_dl.ir.layout import Layout
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.shapes import check
 from scalify_dl.ir.vocabulary import COLLECTIVES
@@ -42,6 +43,8 @@ from .grid import Grid
 from .kinds import LIFTING
 from .lift import Lifted, Lifter
 
+FURTHER = 16
+"""So many results of ops without a lemma are taken as a run says that they are, to look for violations behind."""
 READINGS = 24
 """So many ways to read ops that may be read in several are tried."""
 
@@ -69,6 +72,8 @@ class Result:
     view: View | None = None
     """Both programs as facts, for what is drawn."""
     costs: Costs = field(default_factory=Costs)
+    borne: dict[Tensor, Layout] = field(default_factory=dict)
+    """Results of ops that were not lifted, and where a run says they are what one device makes."""
 
 
 def lint(dist: Sequence[Path], mesh: Mesh, relate: Path | None = None, options: Options | None = None) -> Result:
@@ -100,11 +105,21 @@ def lint_graph(
     from .findings import judged
 
     relations = relations or Relations()
-    made = prepared(dist, mesh, relations, options.rules if options else ())
-    facts, ids, op_ids = tables(made.start, made.lifted, dist, mesh, relations, made.ends)
-    check_meaning(facts)
-    analysis = analyse(facts, options or Options())
-    return judged(analysis, made.start, made.lifted, dist, Grid(mesh), made.ends, ids, op_ids)
+    options = options or Options()
+    made = prepared(dist, mesh, relations, options.rules)
+    first: Result | None = None
+    borne: dict[Tensor, Layout] = {}
+    while True:
+        facts, ids, op_ids = tables(made.start, made.lifted, dist, mesh, relations, made.ends)
+        check_meaning(facts)
+        analysis = analyse(facts, options)
+        result = judged(analysis, made.start, made.lifted, dist, Grid(mesh), made.ends, ids, op_ids)
+        first = first or result
+        more = {t: layout for t, layout in result.borne.items() if t not in borne}
+        if result.verdict is not Verdict.UNKNOWN or not more or len(borne) > FURTHER:
+            return result if result.verdict is Verdict.REFUTED else first
+        borne |= more  # no lemma, but a run says what these are: a violation may be behind
+        made = _lifted_again(made, mesh, relations, options.rules, borne)
 
 
 @dataclass
@@ -129,9 +144,19 @@ def prepared(dist: Graph, mesh: Mesh, relations: Relations, rules: tuple[Path, .
     return Prepared(dist, start, lifted, boundaries(dist, lifted, grid, relations))
 
 
+def _lifted_again(
+    made: Prepared, mesh: Mesh, relations: Relations, rules: tuple[Path, ...], borne: Mapping[Tensor, Layout]
+) -> Prepared:
+    """The lift that goes on behind ops of which a run says what they make."""
+    grid = Grid(mesh)
+    start, lifted = _lifted(made.dist, mesh, grid, relations, rules, borne)
+    return Prepared(made.dist, start, lifted, boundaries(made.dist, lifted, grid, relations))
+
+
 def _lifted(
-    dist: Graph, mesh: Mesh, grid: Grid, relations: Relations, more: tuple[Path, ...]
-) -> tuple[Given, Lifted]:
+    dist: Graph, mesh: Mesh, grid: Grid, relations: Relations, more: tuple[Path, ...],
+    borne: Mapping[Tensor, Layout] | None = None,
+) -> tuple[Given, Lifted]:  # fmt: skip
     """The lift that stops least, over the ways to read ops that may be read in several."""
     best: tuple[tuple[int, int], Given, Lifted] | None = None
     tried: set[frozenset[tuple[object, int]]] = set()
@@ -144,7 +169,7 @@ def _lifted(
             continue
         tried.add(key)
         start = given(dist, mesh, relations)
-        lifted = Lifter(grid, start.base, start.held, choices, factors).run(dist)
+        lifted = Lifter(grid, start.base, start.held, choices, factors, borne).run(dist)
         ends = boundaries(dist, lifted, grid, relations)
         wrong = sum(end.held is None or str(end.held.layout(grid)) != end.wanted for end in ends)
         known = lifted.held.keys() | lifted.ranked | lifted.mixed.keys()

@@ -18,7 +18,7 @@ import numpy as np
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Op, Tensor
-from scalify_dl.ir.layout import Digit, Pending, Repl
+from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
 from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE, RANDOM
 from scalify_dl.oracle.meaning import MEANINGS, Call
@@ -49,8 +49,9 @@ NUMBERS_LIMIT = 1 << 16
 
 
 class Stop(Exception):
-    """An op that is not lifted. `kind` names a violation, or is `lemma` where nothing is known of it; `text` says what
-    is in the way; `probe` is an op of the baseline that it should compute, if there is one."""
+    """An op that is not lifted. `kind` names a violation, or is `lemma` where nothing is known of it, `unclear` where
+    it can be meant in two ways; `text` says what is in the way; `probe` is an op of the baseline that it should
+    compute, if there is one."""
 
     def __init__(self, kind: str, text: str, probe: Op | None = None) -> None:
         super().__init__(text)
@@ -119,12 +120,14 @@ class Lifter:
 
     def __init__(
         self, grid: Grid, base: Graph, inputs: Mapping[Tensor, Held], choices: Mapping[object, int] | None = None,
-        factors: Mapping[Op, Factors] | None = None,
+        factors: Mapping[Op, Factors] | None = None, borne: Mapping[Tensor, Layout] | None = None,
     ) -> None:
         self.grid = grid
         self.out = Lifted(base, dict(inputs))
         self.choices = dict(choices or {})
         self.factors = dict(factors or {})
+        self.borne = dict(borne or {})
+        """Where a run says that results are what their ops make of one device's values, though no lemma does."""
         self.maker: dict[Tensor, Op] = {}
         self._numbers: dict[Tensor, Numbers | None] = {}
         self._refitted: dict[object, Held | None] = {}
@@ -156,6 +159,11 @@ class Lifter:
                 self._op(op)
             except Stop as stop:
                 probe = stop.probe or self._probe(op)
+                if probe is not None and op.results[0] in self.borne:
+                    held = Held.placed(probe.results[0], op.results[0].shape, self.borne[op.results[0]], self.grid)
+                    if held is not None:
+                        self.out.held[op.results[0]] = held
+                        continue
                 self.out.stops.append(Stopped(op, stop.kind, stop.text, probe))
             except (InputError, ValueError, KeyError, IndexError) as error:
                 self.out.stops.append(Stopped(op, "lemma", f"it is not lifted: {error}"))

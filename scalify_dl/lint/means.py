@@ -158,7 +158,7 @@ def _sizes(lifter: Lifter, positions: Iterable[int], without: Sequence[int] = ()
 
 
 def _unclear(text: str) -> Stop:
-    return Stop("lemma", f"{text}: whether that is a mean over the ranks is not known")
+    return Stop("unclear", f"{text}: whether that is a mean over the ranks is not known")
 
 
 def _far_numbers(lifter: Lifter, tensor: Tensor) -> Iterator[Fraction]:
@@ -218,7 +218,7 @@ def undone(lifter: Lifter, op: Op) -> Held | None:
             return replace(held, base=base, scale=Fraction(1))
         if line.repeated or not all(makers):
             raise _unclear(said)
-    elif near and perhaps([number], held.scale) and not all(makers):
+    elif near and perhaps([number], held.scale) and not all(makers) and not line.is_mean(_sizes(lifter, others)):
         raise _unclear(said)
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from scalify_dl.oracle.taint import invented_values
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.refute.refute import refute
 
+Array = np.ndarray[Any, Any]
 TOLERANCE = 1e-9
 LAYOUTS = 256
 """So many placements of one value are compared."""
@@ -66,22 +68,45 @@ class Run:
     def contradicts(self, value: str, counterpart: str, operands: Sequence[str]) -> bool:
         """Whether a distributed value is not the counterpart, in any placement in blocks or any that operands have,
         nor its parts of a reduction."""
+        found = self._compared(value, counterpart)
+        return found is not None and next(self._fits(*found, operands), None) is None
+
+    def placement(self, value: str, counterpart: str, operands: Sequence[str]) -> Layout | None:
+        """The placement, at the sizes of the run, in which it is the counterpart: one that an operand has, or the only
+        one."""
+        found = self._compared(value, counterpart)
+        if found is None or found[0].size < 2 or bool((found[0] == found[0].ravel()[0]).all()):
+            return None
+        assert self.trial is not None
+        of_operands = {str(row.layout) for row in (*self.trial[1], *self._small.values()) if row.dist in operands}
+        fits = list(self._fits(*found, operands))
+        own = [layout for layout in fits if str(layout) in of_operands]
+        return own[0] if own else fits[0] if len(fits) == 1 else None
+
+    def _compared(self, value: str, counterpart: str) -> tuple[Array, Mapping[int, Array]] | None:
+        """The numbers of a counterpart, and of a value by rank; None where they say nothing."""
         if self.trial is None or value in self.invented or counterpart in self.invented:
-            return False
-        trial, rows = self.trial
+            return None
+        trial, _ = self.trial
         base, dist = trial.baseline.get(counterpart), trial.distributed.get(value)
         if base is None or dist is None:
-            return False
+            return None
         if any(bool(np.isnan(x).any()) for x in (base, *dist.values()) if x.dtype.kind == "f"):
-            return False
-        local = next(iter(dist.values()))
-        for layout in self._layouts(base.shape, local.shape, rows, operands):
+            return None
+        return base, dist
+
+    def _fits(self, base: Array, dist: Mapping[int, Array], operands: Sequence[str]) -> Iterator[Layout]:
+        """The placements in which numbers by rank are those of a baseline."""
+        assert self.trial is not None
+        trial, rows = self.trial
+        coords, told = trial.program.coords, set[str]()
+        for layout in self._layouts(base.shape, next(iter(dist.values())).shape, rows, operands):
             try:
-                if check(base, (), dist, (), layout, trial.program.coords, TOLERANCE) is None:
-                    return False
+                if str(layout) not in told and check(base, (), dist, (), layout, coords, TOLERANCE) is None:
+                    told.add(str(layout))
+                    yield layout
             except (ValueError, IndexError, InputError):
                 continue
-        return True
 
     def agrees(self, value: str) -> bool:
         """Whether a value is what is supposed, on all ranks."""
@@ -103,7 +128,8 @@ class Run:
     ) -> Iterator[Layout]:
         assert self.trial is not None
         mesh = self.trial[0].program.mesh
-        yield from {str(row.layout): row.layout for row in rows if row.dist in operands}.values()
+        mine = [row for row in (*rows, *self._small.values()) if row.dist in operands]
+        yield from {str(row.layout): row.layout for row in mine}.values()
         for pending in (None, "sum", "max", "min"):
             yield from islice(default_layouts(base, local, mesh, pending), LAYOUTS)
 
