@@ -1,209 +1,43 @@
-"""Whether a form is zero in each case of signs and orders, and what is known in a case."""
+"""Whether a form is zero in each case of signs, orders and integers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import reduce
 from itertools import combinations
 from typing import Any
 
-from . import laws
+from .components import components
+from .divided import divided
 from .finite import Leaf
-from .form import Element, Field, Form, Monomial, Number, Undecided
+from .form import Field, Form, Monomial, Number, Undecided
 from .huge import settled
+from .known import AT_LEAST, AT_MOST, COMPARED, MINUS, PLUS, ZERO, Known, Row, is_place
+from .laws import comparable
 from .quotients import multiplied_out, numerator
-from .rebuilt import BOUND, Rebuilt
 
 SPLITS = 32
 """Four for each case inside another one, one where only one case is left."""
-FEW_FACTS = 12
-"""Facts that are added up to find a sign."""
-COMPARED = ("above", "at")
-"""Flags of a form: above zero, or zero; others are inputs."""
-PLUS, ZERO, MINUS = 1, 0, -1
-ANY = frozenset({PLUS, ZERO, MINUS})
-AT_LEAST, AT_MOST = frozenset({PLUS, ZERO}), frozenset({MINUS, ZERO})
-
-Signs = frozenset[int]
-Row = tuple[Form, ...]
+MOST_LEAF = 16
+"""Most values of an integer that are looked at one by one."""
 
 
-@dataclass(frozen=True)
-class Known:
-    """What is so in a case: forms that are at least (or, if true, above) zero, forms that are zero, the places of the
-    greatest ones of some rows, and truths that are inputs."""
-
-    facts: tuple[tuple[Form, bool], ...] = ()
-    zeros: tuple[Form, ...] = ()
-    orders: tuple[tuple[Row, tuple[int, ...]], ...] = ()
-    truths: tuple[tuple[Any, int], ...] = ()
-    values: tuple[tuple[Element, Form], ...] = ()
-    """What unknowns are."""
-    nonzero: tuple[Form, ...] = ()
-    """What both sides need to be other than zero, in all cases."""
-
-    def and_fact(self, form: Form, strict: bool) -> Known:
-        """Also: a form is at least, or above, zero."""
-        return replace(self, facts=(*self.facts, (laws.comparable(form), strict)))
-
-    def where_zero(self, p: Form) -> Known:
-        """Also: a form is zero, so that an unknown in it is known, where it has one by itself."""
-        field = p.field
-        for monomial, coefficient in p.terms.items():
-            if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "input":
-                number = monomial[0][0]
-                rest = (p - Form(field, {monomial: coefficient})).scaled(-1 / Fraction(coefficient))
-                if number in _elements(rest, set()):
-                    continue
-                unknown = field.elements[number]
-                rebuilt = Rebuilt(field, lambda element, u=unknown, r=rest: r if element == u else None)  # type: ignore[misc]
-                return replace(
-                    self,
-                    facts=tuple((rebuilt.form(fact), strict) for fact, strict in self.facts),
-                    zeros=tuple(zero for zero in map(rebuilt.form, self.zeros) if zero.terms),
-                    values=(*self.values, (unknown, rest)),
-                )
-        return replace(self, zeros=(*self.zeros, p))
-
-    def signs(self, form: Form, depth: int = 2) -> Signs:
-        """The signs that a form may have."""
-        value = form.value
-        if value is not None:
-            return frozenset({(value > 0) - (value < 0)})
-        form = laws.comparable(form)
-        found = _signs_alone(form) & self._of_members(form, depth)
-        if depth == 0 or len(found) == 1:
-            return found
-        for fact in self.facts[:FEW_FACTS]:
-            fewer = replace(self, facts=tuple(other for other in self.facts if other is not fact))
-            for ratio in _ratios(form, fact[0]):
-                rest = fewer.signs(form - fact[0].scaled(ratio), depth - 1)
-                found &= _added(rest, PLUS if ratio > 0 else MINUS, fact[1])
-        for zero in self.zeros:
-            fewer = replace(self, zeros=tuple(other for other in self.zeros if other is not zero))
-            for ratio in _ratios(form, zero):
-                found &= fewer.signs(form - zero.scaled(ratio), depth - 1)
-        return found
-
-    def _of_members(self, form: Form, depth: int) -> Signs:
-        """Of a maximum and something else: the greatest sign of its members, with that added."""
-        parts = laws.maximum_and_rest(form)
-        if parts is None:
-            return ANY
-        meets, rest, factor = parts
-        added, highs, lows = rest.scaled(1 if factor > 0 else -1), [], []
-        for meet in meets:
-            signs = [self.signs(member.scaled(factor if factor > 0 else -factor) + added, depth) for member in meet]
-            lows.append(min(min(s, default=MINUS) for s in signs))
-            highs.append(min(max(s, default=PLUS) for s in signs))
-        found = frozenset(range(max(lows), max(highs) + 1))
-        return found if factor > 0 else frozenset(-sign for sign in found)
-
-    def places(self, row: Row) -> tuple[int, ...]:
-        """The places of the greatest ones of a row, as far as they are known."""
-        return dict(self.orders).get(row, ())
-
-    # ---- what becomes of forms ----
-    def simplified(self, form: Form) -> Form:
-        """The form without flags, maxima and places that are decided."""
-        if self == Known(nonzero=self.nonzero):
-            return form
-        return Rebuilt(form.field, self._changed(form.field)).form(form)
-
-    def _changed(self, field: Field) -> Any:
-        truths, values = dict(self.truths), dict(self.values)
-
-        def changed(element: Element) -> Form | None:
-            data: Any = element.data
-            if element.kind == "input":
-                return values.get(element)
-            if element.kind == "flag":
-                if data[0] not in COMPARED:
-                    return field.constant(truths[data]) if data in truths else None
-                signs = self.signs(data[1])
-                wanted = PLUS if data[0] == "above" else ZERO
-                if wanted not in signs:
-                    return field.zero
-                return field.one if signs == {wanted} else None
-            if element.kind == "equals" and is_place(data[0]):
-                _, row, j = data[0].name
-                places = self.places(row)
-                if j < len(places):
-                    return field.constant(int(places[j] == data[1]))
-                return field.zero if data[1] in places else None
-            if element.kind == "maximum":
-                return self._lesser_ones_gone(data)
-            return None
-
-        return changed
-
-    def _lesser_ones_gone(self, meets: laws.Meets) -> Form | None:
-        """A maximum of minima without what is known not to count; None where nothing is."""
-
-        def at_least(a: Form, b: Form) -> bool:
-            return self.signs(a - b) <= AT_LEAST
-
-        least: list[frozenset[Form]] = []
-        for meet in meets:
-            kept_members = list(meet)
-            for a in list(kept_members):
-                if any(b is not a and at_least(a, b) for b in kept_members):
-                    kept_members.remove(a)
-            least.append(frozenset(kept_members))
-        kept = list(dict.fromkeys(least))
-        for meet in list(kept):
-            others = [other for other in kept if other is not meet]
-            if any(all(any(a == b or at_least(a, b) for b in meet) for a in other) for other in others):
-                kept.remove(meet)
-        if set(kept) == set(meets):
-            return None
-        return laws.most([reduce(laws.minimum, sorted(meet, key=lambda form: form.key)) for meet in kept])
-
-
-def is_place(leaf: Any) -> bool:
-    """Whether a leaf is a place in the order of a row."""
-    return isinstance(leaf, Leaf) and isinstance(leaf.name, tuple) and leaf.name[0] == "order"
-
-
-def _signs_alone(form: Form) -> Signs:
-    if form.is_positive():
-        return frozenset({PLUS})
-    if (-form).is_positive():
-        return frozenset({MINUS})
-    if form.is_nonnegative():
-        return frozenset({PLUS, ZERO})
-    return frozenset({MINUS, ZERO}) if (-form).is_nonnegative() else ANY
-
-
-def _ratios(form: Form, other: Form) -> list[Number]:
-    """Numbers c such that form − c·other has fewer terms."""
-    found: set[Number] = {Fraction(c) / Fraction(other.terms[m]) for m, c in form.terms.items() if m in other.terms}
-    return sorted(found)[:4]
-
-
-def _added(rest: Signs, sign: int, strict: bool) -> Signs:
-    """The signs of a sum of something and what has a sign (or, if not strict, may be zero)."""
-    if not rest:
-        return frozenset()
-    if all(s * sign >= 0 for s in rest):
-        return frozenset({sign}) if strict or ZERO not in rest else frozenset({sign, ZERO})
-    return ANY
-
-
-# ---- whether a form is zero ----
 def is_zero(form: Form, known: Known | None = None, splits: int = SPLITS) -> bool:
     """Whether a form is zero for all inputs.
 
     Where it holds a maximum of a and b the cases are a ≥ b and a ≤ b; where it holds a flag of p they are p > 0, p < 0
     and p = 0, where the rest is to be zero with an unknown put in, or a multiple of p; where it holds the place of the
-    greatest of a row, each of its places.
+    greatest of a row, each of its places. Terms that share no unknown are looked at apart.
     """
     known = known or Known()
     form = known.simplified(settled(form))
     try:
-        form = numerator(multiplied_out(form))
+        form = divided(multiplied_out(form))
+        parts = components(form)
+        if len(parts) > 1 and all(is_zero(part, known, splits) for part in parts):
+            return True
+        form = numerator(form)
     except Undecided:
         form.field.tick()  # of many terms over one denominator, perhaps, and of few in each case
     if not form.terms or _vanishes(form, known.zeros):
@@ -223,11 +57,14 @@ def _branches(form: Form, known: Known) -> list[Known]:
     compared: list[tuple[Form, bool]] = []
     places: list[Leaf] = []
     truths: list[Any] = []
+    leaves: list[Leaf] = []
     for kind, what in _undecided(form, set()):
         if kind == "place":
             places.append(what)
         elif kind == "truth":
             truths.append(what)
+        elif kind == "leaf":
+            leaves.append(what)
         elif kind == "flag" or not any(known.signs(what) <= decided for decided in (AT_LEAST, AT_MOST)):
             compared.append((what, kind == "flag"))
     if places:
@@ -236,7 +73,10 @@ def _branches(form: Form, known: Known) -> list[Known]:
         p = compared[0][0]
         flagged = any(flag for q, flag in compared if _ratio(q, p) is not None)
         return list(_by_sign(p, known, flagged))
-    return [replace(known, truths=(*known.truths, (truth, n))) for truth in truths[:1] for n in (0, 1)]
+    if truths:
+        return [replace(known, truths=(*known.truths, (truths[0], n))) for n in (0, 1)]
+    few = [leaf for leaf in leaves if leaf.hi - leaf.lo <= MOST_LEAF][:1]
+    return [replace(known, leaves=(*known.leaves, (leaf, n))) for leaf in few for n in range(leaf.lo, leaf.hi)]
 
 
 def _undecided(form: Form, seen: set[int]) -> Iterator[tuple[str, Any]]:
@@ -255,6 +95,8 @@ def _undecided(form: Form, seen: set[int]) -> Iterator[tuple[str, Any]]:
                 yield "truth", data
             elif kind == "equals" and is_place(data[0]):  # type: ignore[index]
                 yield "place", data[0]  # type: ignore[index]
+            elif kind == "equals":
+                yield "leaf", data[0]  # type: ignore[index]
             elif kind == "maximum":
                 meets: Any = data
                 parts = sorted({form for meet in meets for form in meet}, key=lambda form: form.key)
@@ -281,35 +123,7 @@ def _by_sign(p: Form, known: Known, flagged: bool) -> Iterator[Known]:
         if sign in signs:
             yield known.and_fact(p.scaled(sign), True)
     if ZERO in signs and all(_ratio(needed, p) is None for needed in known.nonzero):
-        yield known.where_zero(laws.comparable(p))
-
-
-def _elements(form: Form, seen: set[int]) -> set[int]:
-    """All elements of a form, however deep."""
-    for monomial in form.terms:
-        for number, _ in monomial:
-            if number not in seen:
-                seen.add(number)
-                for part in parts_of(form.field, number):
-                    _elements(part, seen)
-    return seen
-
-
-def parts_of(field: Field, number: int) -> list[Form]:
-    """The forms that an element is made of."""
-    kind, data = field.elements[number][:2]
-    content: Any = data
-    if kind == "exp":
-        return [Form(field, {content: 1})]
-    if kind == "maximum":
-        return [form for meet in content for form in meet]
-    if kind == "equals":
-        return list(content[0].name[1]) if is_place(content[0]) else []
-    if kind in BOUND:
-        return list(content[1:])
-    if isinstance(content, Form):
-        return [content]
-    return [part for part in content if isinstance(part, Form)] if isinstance(content, tuple) else []
+        yield known.where_zero(comparable(p))
 
 
 def _plainness(leaf: Leaf) -> tuple[int, int]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .angles import added
-from .cases import Known, is_zero
+from .cases import is_zero
 from .cells import as_cell
 from .extended import Masked, NotANumber
 from .form import Field, Form, Undecided
+from .known import Known
 
 
 def same(field: Field, left: Any, right: Any) -> bool:

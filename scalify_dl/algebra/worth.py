@@ -92,7 +92,9 @@ class Worth:
     def element(self, number: int) -> float:
         """A basis element."""
         if number not in self.known:
-            self.known[number] = float(self._element(*self.basis.elements[number][:2]))
+            kind, data, positive, _ = self.basis.elements[number]
+            found = float(self._element(kind, data))
+            self.known[number] = abs(found) if kind == "input" and positive else found
         return self.known[number]
 
     def _element(self, kind: str, data: Any) -> float:

@@ -1,0 +1,140 @@
+"""Values on the way to an output that are equal on both sides: proved one after the other, each is a cut for the next.
+
+An execution says which are worth comparing. A value is a cut only if its formulas are finite numbers, given what the
+steps to it need; that is listed with the output's own. What differs is no cut, and nothing rests on it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scalify_dl.ir.layout import Layout
+from scalify_dl.oracle.compare import check, default_layouts
+from scalify_dl.oracle.dtypes import is_float
+from scalify_dl.oracle.execute import Deadlock
+from scalify_dl.oracle.meaning import Unsupported
+from scalify_dl.oracle.program import Graph, Shard
+from scalify_dl.oracle.trial import Trial
+
+from .cells import Array
+from .compared import ROUGHLY, Answer, Pair
+from .form import Undecided
+
+if TYPE_CHECKING:
+    from .decide import Decider
+
+BETWEEN = ("all", "sums", "bent")
+"""Which of the values that are equal are cuts, one way after the other."""
+FEW_OPS = 600
+MOST_PAIRS = 160
+"""Pairs that are looked at for one output."""
+SECONDS = 0.5
+"""CPU time for one of them."""
+
+
+def find_cuts(decider: Decider, trial: Trial, dist: str, base: str) -> bool:
+    """Proves values on the way to an output equal, and enters them as cuts; whether there are any."""
+    program = decider.program
+    (base_graph,), dist_graph = program.top("base"), program.top("dist")[0]
+    ours = [t for t in _before(decider, dist_graph, dist) if t not in decider.by_dist]
+    theirs = _before(decider, base_graph, base)
+    if len(ours) + len(theirs) > FEW_OPS:
+        return False
+    found = False
+    for t, candidates in islice(_alike(decider, trial, ours, theirs), MOST_PAIRS):
+        if time.process_time() > decider.deadline:
+            break
+        parted = None
+        for b, layout in candidates:
+            if (t, b) in decider.unlike:
+                continue
+            pair, answer = _proved(decider, t, b, layout)
+            if answer is not None:
+                decider.by_dist[t] = [Shard(t, (), b, (), layout)]
+                decider.between[t] = answer
+                found = True
+                break
+            decider.unlike.add((t, b))
+            parted = parted or (pair and pair.difference_in_words())
+        else:
+            if parted:
+                decider.differences.setdefault((dist, base), parted)
+    return found
+
+
+def _proved(decider: Decider, t: str, b: str, layout: Layout) -> tuple[Pair | None, Answer | None]:
+    """One pair of values, and whether they are equal numbers."""
+    pair = None
+    decider.until = min(time.process_time() + SECONDS, decider.deadline)
+    try:
+        for ends in BETWEEN:
+            pair = Pair(decider, t, b, ends, masks=False)
+            answer = pair.answer([layout], numbers=True)
+            if answer is not None:
+                return pair, answer
+    except (Undecided, Unsupported, Deadlock):
+        pass
+    finally:
+        decider.until = None
+    return pair, None
+
+
+def _before(decider: Decider, graph: Graph, target: str) -> list[str]:
+    """The real values that a value is made of, in order, of more than one op."""
+    needed, stack = {target}, [target]
+    while stack:
+        op = decider.makers.get(stack.pop())
+        for operand in op.operands if op else ():
+            if operand not in needed:
+                needed.add(operand)
+                stack.append(operand)
+    tensors = decider.program.tensors
+    return [
+        t
+        for op in graph.ops
+        for t in op.results
+        if t in needed and t != target and t not in decider.fixed and is_float(tensors[t].dtype)
+    ]
+
+
+def _alike(
+    decider: Decider, trial: Trial, ours: list[str], theirs: list[str]
+) -> Iterator[tuple[str, list[tuple[str, Layout]]]]:
+    """Values of the distributed side, in order, and the baseline values that they hold in an execution."""
+    program = decider.program
+    by_ends: dict[Any, list[str]] = {}
+    for b in theirs:
+        if b in trial.baseline and (key := _ends([trial.baseline[b]])) is not None:
+            by_ends.setdefault(key, []).append(b)
+    for t in ours:
+        values = trial.distributed.get(t)
+        key = _ends(list(values.values())) if values else None
+        if values is None or key is None:
+            continue
+        local = next(iter(values.values())).shape
+        candidates = []
+        for b in by_ends.get(key, ()):
+            expected = trial.baseline[b]
+            for layout in default_layouts(expected.shape, local, program.mesh):
+                try:
+                    if check(expected, (), values, (), layout, program.coords, ROUGHLY) is None:
+                        candidates.append((b, layout))
+                        break
+                except (IndexError, ValueError):
+                    continue
+        if candidates:
+            yield t, candidates
+
+
+def _ends(parts: list[Array]) -> tuple[str, str] | None:
+    """The least and the greatest element of a value, roughly; None where it is no number, or empty."""
+    parts = [part for part in parts if part.size]
+    if not parts or any(part.dtype.kind != "f" or not np.isfinite(part).all() for part in parts):
+        return None
+    least, most = min(part.min() for part in parts), max(part.max() for part in parts)
+    return f"{least:.5e}", f"{most:.5e}"

@@ -1,0 +1,268 @@
+"""One pair of values, with one choice of cuts: both sides computed on formulas, and compared element by element."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from scalify_dl.ir.layout import Layout
+from scalify_dl.oracle.addressing import addresses, digit_coordinates, pending_kind, piece_index
+from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
+from scalify_dl.oracle.dtypes import is_float, storage
+from scalify_dl.oracle.program import Graph, Op, Shard
+
+from . import contracting  # noqa: F401  (registers its rules)
+from .cells import Array, mapped
+from .complexes import Complex, is_complex
+from .extended import multiply
+from .finite import Leaf, leaf_table
+from .form import Field, Form, Undecided
+from .indexing import SpreadMachine
+from .machine import MOST_ELEMENTS, SymbolicMachine, no_random
+from .same import same
+from .spread import Spread, variables
+from .text import element_name, written
+from .variables import Renamed
+from .worth import met_somewhere
+
+if TYPE_CHECKING:
+    from .decide import Decider
+
+ROUGHLY = 1e-6
+"""How far apart values of an execution may be that are worth comparing as formulas."""
+ENDS = ("given", "inputs", "all", "sums", "bent")
+"""Where formulas begin: at correspondences, or the inputs; also at values between that are equal; or only at sums and
+the like among all these (elementwise ops are looked through); or only at those sums that go into a function that is
+not linear."""
+MOST_VALUES = 64
+"""Integer inputs with more values than these are unknowns, not tables."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A pair that is equal: the layout, the values taken as unknowns, of these the inputs, and what must be so (op,
+    what)."""
+
+    dist: str
+    base: str
+    layout: str
+    cuts: tuple[str, ...]
+    inputs: tuple[str, ...]
+    needs: tuple[tuple[str, str], ...]
+    positive: bool = False
+    """Whether all elements are known to be above zero."""
+
+
+class Pair:
+    """One pair with one choice of cuts, one of `ENDS`."""
+
+    def __init__(
+        self,
+        decider: Decider,
+        dist: str,
+        base: str,
+        ends: str,
+        *,
+        masks: bool,
+        spread: Spread | None = None,
+    ) -> None:
+        self.decider, self.dist, self.base, self.spread = decider, dist, base, spread
+        self.program = spread.program if spread else decider.program
+        deadline = decider.deadline if decider.until is None else decider.until
+        if spread and decider.elements <= DIRECT_ELEMENTS:  # else elements are followed
+            deadline -= max(deadline - time.process_time(), 0) / 2
+        self.basis = Field(deadline=deadline)
+        self.basis.huge = set() if masks else None
+        graphs = self.program.top("dist")
+        if len(graphs) != 1 or graphs[0].ranks != self.program.ranks:
+            raise Undecided("several distributed programs")
+        (self.base_graph,), self.dist_graph = self.program.top("base"), graphs[0]
+        inputs = {*self.dist_graph.inputs}
+        known = decider.by_dist
+        if spread:  # a variable stands for all of a dim, not for a piece of it
+            known = {t: [s for s in known[t] if not s.base_piece] for t in known.keys() - decider.fixed}
+            known = {t: found for t, found in known.items() if found}
+        stops = {t for t in known if t != dist and (t in inputs or self._is_end(t, ends))}
+        self.dist_part = self._slice(self.dist_graph, dist, stops)
+        given = {*self.base_graph.inputs}
+        self.shards = {
+            t: min(known[t], key=lambda shard: (shard.base not in given and ends == "inputs", shard.layout.scale != 1))
+            for t in self.dist_part.inputs
+            if t in known
+        }
+        missing = [t for t in self.dist_part.inputs if t not in self.shards]
+        if missing:
+            raise Undecided(f"nothing is known of {self.program.name(missing[0])}")
+        wanted = {shard.base for shard in self.shards.values()}
+        self.base_part = self._slice(self.base_graph, base, wanted - {base})
+        self.cuts = tuple(sorted(wanted))
+        proved = (decider.between[t] for t in self.shards if t in decider.between)
+        self.positive = {answer.base for answer in proved if answer.positive}
+        self.cells: dict[str, Array] = {}
+        self.difference: tuple[Any, Any] | None = None
+        """The last elements that were compared and have not one formula."""
+
+    def _is_end(self, t: str, ends: str) -> bool:
+        """Whether a value of which a baseline value is known is a cut."""
+        if ends == "inputs":
+            return False
+        if ends == "given":
+            return t not in self.decider.between
+        if t in self.decider.fixed:  # constants are better computed than unknown
+            return False
+        return ends == "all" or (self.decider.is_sum(t) and (ends == "sums" or t in self.decider.bent))
+
+    def _slice(self, graph: Graph, target: str, stops: Iterable[str]) -> Graph:
+        """The ops that a value is made by, back to where the walk stops."""
+        stops, makers = set(stops), self.decider.makers
+        mine = {op.id for op in graph.ops}
+        needed: dict[str, Op] = {}
+        inputs: dict[str, None] = {}
+        seen: set[str] = set()
+        stack = [target]
+        while stack:
+            tensor = stack.pop()
+            if tensor in seen:
+                continue
+            seen.add(tensor)
+            op = makers.get(tensor)
+            if tensor in stops or op is None or op.id not in mine:
+                inputs[tensor] = None
+                continue
+            needed[op.id] = op
+            stack += op.operands
+        return Graph(
+            graph.id, graph.role, list(inputs), [target], [op for op in graph.ops if op.id in needed], graph.ranks
+        )
+
+    def unknowns(self, tensor: str) -> Array:
+        """The elements of a baseline value that is not looked into."""
+        if tensor in self.cells:
+            return self.cells[tensor]
+        declared, basis = self.program.tensors[tensor], self.basis
+        if prod(declared.shape) > MOST_ELEMENTS:
+            raise Undecided(f"{tensor} has more than {MOST_ELEMENTS:,} elements")
+        out = np.empty(declared.shape, dtype=object)
+        bounds = self.program.ranges.get(tensor)
+        along = tuple(variables(self.spread.parts[tensor])) if self.spread else ()
+        for i, at in enumerate(np.ndindex(*declared.shape)):
+            if is_float(declared.dtype):
+                positive = tensor in self.positive
+                out[at] = basis.of(basis.element("input", (tensor, i, *along), positive=positive))
+            elif along and is_complex(declared.dtype):
+                raise Undecided(f"unknowns of type {declared.dtype}")
+            elif is_complex(declared.dtype):
+                parts = (basis.of(basis.element("input", (tensor, i, part))) for part in ("real", "imaginary"))
+                out[at] = Complex(*parts)
+            elif declared.dtype == "pred":
+                out[at] = basis.of(basis.element("flag", ("input", tensor, i, *along), nonnegative=True))
+            elif not along and bounds is not None and 0 < bounds[1] - bounds[0] <= MOST_VALUES:
+                out[at] = leaf_table(Leaf((tensor, i), *bounds), storage(declared.dtype))
+            elif declared.dtype[0] in "su" and declared.dtype[1:].isdigit():
+                out[at] = basis.of(basis.element("integer", ((tensor, i, *along), declared.dtype)))
+            else:
+                raise Undecided(f"unknowns of type {declared.dtype}")
+        self.cells[tensor] = out
+        return out
+
+    def held(self, shard: Shard) -> dict[int, Array]:
+        """What each rank holds of a cut."""
+        base = self.unknowns(shard.base)
+        base = base[piece_index(shard.base_piece, base.ndim)] if shard.base_piece else base
+        layout, names = self._spread_layout(shard.dist, shard.base, shard.layout)
+        parts: dict[Any, Array] = {}
+        found: dict[int, Array] = {}
+        for rank, at in self.program.coords.items():
+            key = digit_coordinates(layout, at)
+            if key not in parts:
+                part = base[addresses(layout, base.ndim, at)] if base.ndim else base
+                part = np.broadcast_to(part, layout.local_shape)
+                if layout.scale != 1:
+                    scale = self.basis.constant(layout.scale)
+                    part = mapped(lambda cell, scale=scale: multiply(cell, scale), part)
+                parts[key] = mapped(names.cell, part) if names else part
+            found[rank] = parts[key]
+        return found
+
+    def _spread_layout(self, dist: str, base: str, layout: Layout) -> tuple[Layout, Renamed | None]:
+        """A layout at the sizes of the program, and what variables become by it."""
+        found, names = self.spread.layout(dist, base, layout) if self.spread else (layout, None)
+        return found, Renamed(self.basis, names) if names is not None else None
+
+    def answer(self, layouts: Iterable[Layout], *, numbers: bool = False) -> Answer | None:
+        """The layout in which the output is the baseline's (and, if so asked, finite); None where it is in none."""
+        values = [[r for op in part.ops for r in op.results] for part in (self.dist_part, self.base_part)]
+        keep = frozenset().union(*values)
+        machine = (
+            SpreadMachine(self.program, no_random, basis=self.basis, keep=keep, spread=self.spread)
+            if self.spread
+            else SymbolicMachine(self.program, no_random, basis=self.basis, keep=keep)
+        )
+        inputs = {t: self.held(shard) for t, shard in self.shards.items()}
+        found = {**inputs, **machine.run([self.dist_part], inputs)}
+        others, self.basis.needs = self.basis.needs, {}
+        base_inputs = {t: {0: self.unknowns(t)} for t in self.base_part.inputs}
+        base = {**base_inputs, **machine.run([self.base_part], base_inputs)}
+        if any(need.what == "shown" and need not in self.basis.needs for need in others):
+            raise Undecided("a part of a row that may be masked altogether, where the baseline's row is not")
+        self.basis.needs |= others
+        if numbers and not all(isinstance(cell, Form) for cell in base[self.base][0].reshape(-1)):
+            return None
+        for layout in layouts:
+            if self._fits(base[self.base][0], found[self.dist], layout):
+                if not met_somewhere(self.basis):
+                    raise Undecided("no inputs were found that meet all that the steps need")
+                needs = {(machine.where[need], need.what) for need in self.basis.needs}
+                given = {t for t in self.base_part.inputs if t in self.base_graph.inputs}
+                for before in (self.decider.between[t] for t in self.shards if t in self.decider.between):
+                    needs |= {*before.needs}
+                    given |= {*before.inputs}
+                ends = self.dist, self.base, str(layout), self.cuts
+                positive = numbers and all(cell.is_positive() for cell in base[self.base][0].reshape(-1))
+                return Answer(*ends, tuple(sorted(given)), tuple(sorted(needs)), positive)
+        return None
+
+    def difference_in_words(self) -> str | None:
+        """That two elements have not one formula, as far as is known; None where formulas are not what is missing."""
+        if self.difference is None or self.spread is not None:
+            return None
+        names = element_name(lambda t: self.program.tensors[t].shape, self.program.name)
+        left, right = (written(self.basis, cell, names) for cell in self.difference)
+        return (
+            f"`{self.program.name(self.dist)}` should be the baseline's `{self.program.name(self.base)}`, and no law is"
+            f" known by which {left} is {right}"
+        )
+
+    def _fits(self, base: Array, found: Mapping[int, Array], layout: Layout) -> bool:
+        if pending_kind(layout) is not None:
+            return False
+        layout, names = self._spread_layout(self.dist, self.base, layout)
+        if layout.gaps(base.shape) is not None:
+            return False
+        if names:
+            base = mapped(names.cell, base)
+        checked: set[Any] = set()
+        for rank, at in self.program.coords.items():
+            key = (digit_coordinates(layout, at), id(found[rank]))
+            if key in checked:
+                continue
+            checked.add(key)
+            try:
+                part = base[addresses(layout, base.ndim, at)] if base.ndim else base
+            except IndexError:
+                return False
+            part = np.broadcast_to(part, layout.local_shape)
+            if part.shape != found[rank].shape:
+                return False
+            scale = self.basis.constant(layout.scale)
+            for ours, theirs in zip(part.reshape(-1), found[rank].reshape(-1), strict=True):
+                wanted = ours if layout.scale == 1 else multiply(ours, scale)
+                if not same(self.basis, theirs, wanted):
+                    self.difference = theirs, wanted
+                    return False
+        return True
