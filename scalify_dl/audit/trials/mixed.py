@@ -279,3 +279,18 @@ def parts_that_are_no_blocks() -> Pair:
     pair.outputs(part(pair.base, x, 0, 0, 4), part(pair.dist, dx, 0, 1, 5))
     pair.outputs(part(pair.base, x, 0, 4, 8), part(pair.dist, dx, 0, 3, 6))
     return pair
+
+
+@trial
+def all_rows_times_all_rows_for_each_row_with_itself() -> Pair:
+    """x·yᵀ, all of it or a row, for the products of row i of x and row i of y: only its diagonal is that."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy), (z, dz) = pair.input((4, 3)), pair.input((4, 3)), pair.input((4, 3), {0: "tp"})
+    along = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [1]}
+    for base, left, right in ((x, dx, dy), (z, dz, dz)):
+        other = y if base is x else z
+        own = pair.base.emit("dot", [base, other], lhs_batch_dims=[0], rhs_batch_dims=[0], **along)
+        every = pair.dist.emit("dot", [left, right], **along)
+        pair.outputs(pair.base.emit("reduce", [own], dimensions=[0], reducer="sum"), summed(pair, every, [0, 1]))
+        pair.outputs(own, pair.dist.emit("reduce", [every], dimensions=[1], reducer="sum"))
+    return pair
