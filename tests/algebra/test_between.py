@@ -1,0 +1,98 @@
+"""Values on the way that are equal are cuts; quotients are divided; parts that share no unknown are looked at apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.algebra import laws
+from scalify_dl.algebra.components import components
+from scalify_dl.algebra.decide import Decider
+from scalify_dl.algebra.divided import divided
+from scalify_dl.algebra.form import Field, Form
+from scalify_dl.algebra.same import same
+from scalify_dl.audit.pair import Pair
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.oracle import load_program
+
+from .programs import number, over, two, verdict, wide
+
+
+def layers(g: Graph, x: Tensor, weights: list[Tensor], *, fused: bool, wrong: bool = False) -> Tensor:
+    """Products and softmaxes one after the other; fused: both halves of a weight in one product, shifted, divided."""
+    for n, w in enumerate(weights):
+        if fused:
+            y = g.emit("dot", [w, x], lhs_contracting_dims=[0], rhs_contracting_dims=[1])
+            y = g.emit("transpose", [y], dimensions=[1, 0])
+            e = g.emit("exponential", [two(g, "subtract", y, wide(g, over(g, y, "max", 1), y, 0))])
+            inverse = two(g, "divide", number(g, 1, row := over(g, e if n or not wrong else y, "sum", 1)), row)
+            x = two(g, "multiply", e, wide(g, inverse, e, 0))
+        else:
+            y = g.emit("dot", [x, w], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+            e = g.emit("exponential", [y])
+            x = two(g, "divide", e, wide(g, over(g, e, "sum", 1), e, 0))
+    return x
+
+
+def deep(*, wrong: bool = False) -> Pair:
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((4, 6))
+    weights = [pair.input((6, 6)) for _ in range(4)]
+    base = layers(pair.base, x, [w for w, _ in weights], fused=False)
+    pair.outputs(base, layers(pair.dist, dx, [w for _, w in weights], fused=True, wrong=wrong))
+    return pair
+
+
+def test_layers_that_are_each_written_differently_are_proved_one_after_the_other() -> None:
+    assert verdict(deep()) == "PROVED"
+
+
+def test_a_layer_that_is_another_one_is_not_proved() -> None:
+    assert verdict(deep(wrong=True)) != "PROVED"
+
+
+def test_where_a_value_between_is_cut_its_own_needs_are_kept() -> None:
+    pair = Pair({"tp": 1})
+    (x, dx), (y, dy) = pair.input((3, 3)), pair.input((3, 3))
+    base, dist = pair.base, pair.dist
+    quotient = two(dist, "multiply", dx, two(dist, "divide", number(dist, 1, dx), dy))
+    pair.outputs(base.emit("exponential", [two(base, "divide", x, y)]), dist.emit("exponential", [quotient]))
+    program = load_program(pair.tables())
+    answer = Decider(program, program.shards).decide(*program.expects[0])
+    assert answer is not None
+    assert {what for _, what in answer.needs} == {"nonzero"}
+
+
+@pytest.fixture
+def basis() -> Field:
+    return Field()
+
+
+def unknowns(basis: Field, count: int) -> list[Form]:
+    return [basis.of(basis.element("input", ("x", n))) for n in range(count)]
+
+
+def test_the_parts_of_a_softmax_add_up_to_one_and_not_without_one_of_them(basis: Field) -> None:
+    parts = [laws.exponential(x) for x in unknowns(basis, 4)]
+    whole = parts[0] + parts[1] + parts[2] + parts[3]
+    shares = [laws.divide(part, whole) for part in parts]
+    assert divided(shares[0] + shares[1] + shares[2] + shares[3]) == basis.one
+    assert divided(shares[0] + shares[1] + shares[2]) != basis.one
+
+
+def test_a_form_is_the_sum_of_its_components(basis: Field) -> None:
+    x, y, z, _ = unknowns(basis, 4)
+    form = x * y + laws.exponential(y) + z * z - basis.one
+    found = components(form)
+    assert len(found) == 3
+    assert sum(found[1:], found[0]) == form
+
+
+def test_many_rows_have_cases_of_their_own(basis: Field) -> None:
+    rows = unknowns(basis, 24)
+    left = right = wrong = basis.zero
+    for x in rows:
+        left = left + laws.maximum(x, basis.zero) - laws.maximum(-x, basis.zero)
+        right = right + x
+        wrong = wrong + laws.absolute(x)
+    assert same(basis, left, right)
+    assert not same(basis, left, wrong)
