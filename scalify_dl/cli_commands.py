@@ -13,6 +13,7 @@ from scalify_dl.cli_options import (
     Dist,
     FactsDir,
     Json,
+    Kernel,
     Meanings,
     Mesh,
     Relate,
@@ -293,6 +294,7 @@ def lint(
     mesh: Mesh,
     options: Options,
     relate: Relate = None,
+    kernel: Kernel = None,
     show_baseline: Annotated[bool, Option("--show-baseline", help="Print the program of one device.")] = False,
     show_types: Annotated[bool, Option("--types", help="Print SPMD types: R, S(dim) or P along every axis.")] = False,
     show_costs: Annotated[bool, Option("--costs", help="Print what collectives move, by axis and op.")] = False,
@@ -301,7 +303,8 @@ def lint(
     from scalify_dl.commands import lint as command
 
     return command.run(
-        dist, mesh, relate, options, show_baseline=show_baseline, show_types=show_types, show_costs=show_costs
+        dist, mesh, relate, options, show_baseline=show_baseline, show_types=show_types, show_costs=show_costs,
+        kernels=tuple(kernel or ()),
     )  # fmt: skip
 
 
@@ -329,11 +332,11 @@ def kernel(
 
 
 @_command()
-def fix(dist: Dist, mesh: Mesh, relate: Relate = None, json: Json = False) -> int:
+def fix(dist: Dist, mesh: Mesh, relate: Relate = None, kernel: Kernel = None, json: Json = False) -> int:
     """Print edits after which a program that lint refutes is proved, cheapest first."""
     from scalify_dl.commands import fix as command
 
-    return command.run(dist, mesh, relate, as_json=json)
+    return command.run(dist, mesh, relate, as_json=json, kernels=tuple(kernel or ()))
 
 
 @_command("list", "rules")

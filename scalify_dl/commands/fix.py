@@ -9,6 +9,7 @@ from typing import Any
 
 from scalify_dl.garbage import paused
 from scalify_dl.ir.mesh import Mesh
+from scalify_dl.kernels.inside import following
 from scalify_dl.lint.fix import Fixed, fix
 from scalify_dl.lint.judge import Several, load
 from scalify_dl.prove.verdict import Verdict
@@ -17,13 +18,15 @@ from scalify_dl.readers.relations import Relations, load_relations
 from .progress import progress
 
 
-def run(dist: Sequence[Path], mesh: str, relate: Path | None, *, as_json: bool) -> int:
+def run(
+    dist: Sequence[Path], mesh: str, relate: Path | None, *, as_json: bool, kernels: Sequence[str] = ()
+) -> int:
     """Read, judge, try edits, print; the exit status is that of the program as it is."""
     axes = Mesh.parse(mesh)
     relations = load_relations(relate) if relate else Relations()
     try:
         with progress("trying edits"), paused():
-            found = fix(load(dist, axes, relations), axes, relations)
+            found = fix(load(dist, axes, relations, following(kernels)), axes, relations)
     except Several as several:
         print(json.dumps({"verdict": "UNKNOWN", "fixes": [], "missing": [str(several)]}) if as_json
               else f"UNKNOWN\n  {several}: one program that all ranks run can be mended")  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalify_dl.ir.mesh import Mesh
+from scalify_dl.kernels.inside import following
 from scalify_dl.lint.judge import Several, lint
 from scalify_dl.lint.reported import reported, undecided
 from scalify_dl.prove.options import Options
@@ -16,13 +17,13 @@ from .run import check_outputs, print_report
 
 def run(
     dist: Sequence[Path], mesh: str, relate: Path | None, options: Options, *, show_baseline: bool, show_types: bool,
-    show_costs: bool,
+    show_costs: bool, kernels: Sequence[str] = (),
 ) -> int:
     """Read, lift, decide, print; the exit status."""
     check_outputs(options)
     try:
         with progress("lifting the program"):
-            result = lint(dist, Mesh.parse(mesh), relate, options)
+            result = lint(dist, Mesh.parse(mesh), relate, options, following(kernels))
         report = reported(result, dist[0], show_baseline=show_baseline, show_types=show_types, show_costs=show_costs)
     except Several as several:
         report = undecided(f"{several}: lint lifts one program that all ranks run", dist[0])

@@ -9,7 +9,7 @@ pending but what is expected. REFUTED: a named violation, which numbers confirm.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -76,18 +76,27 @@ class Result:
     """Results of ops that were not lifted, and where a run says they are what one device makes."""
 
 
-def lint(dist: Sequence[Path], mesh: Mesh, relate: Path | None = None, options: Options | None = None) -> Result:
+Follow = Callable[[Sequence[Graph]], None]
+"""What changes a program as it is read: opaque calls become what they are known to compute."""
+
+
+def lint(
+    dist: Sequence[Path], mesh: Mesh, relate: Path | None = None, options: Options | None = None,
+    follow: Follow | None = None,
+) -> Result:  # fmt: skip
     """Reads a program and judges it."""
     relations = load_relations(relate) if relate else Relations()
     with paused():
-        return lint_graph(load(dist, mesh, relations), mesh, relations, options)
+        return lint_graph(load(dist, mesh, relations, follow), mesh, relations, options)
 
 
-def load(dist: Sequence[Path], mesh: Mesh, relations: Relations) -> Graph:
+def load(dist: Sequence[Path], mesh: Mesh, relations: Relations, follow: Follow | None = None) -> Graph:
     """The program of all ranks. InputError where ranks run different ones."""
     if len(dist) not in (1, mesh.size):
         raise InputError(f"{len(dist)} files for a mesh of {mesh.size} ranks", expected="one, or one per rank")
     graphs = [read(path, mesh, relations=relations) for path in dist]
+    if follow is not None:
+        follow(graphs)
     merged = merge(iter(graphs)) if len(graphs) > 1 else graphs
     if len(merged) != 1:
         raise Several(f"the ranks run {len(merged)} different programs")

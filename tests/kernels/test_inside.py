@@ -153,3 +153,27 @@ def test_arguments_that_are_no_tensors_are_sizes_by_name(verify: Verify) -> None
     status, message = verify(base, in_list, "mylib.gemm=gemm.py")
     assert status == 2
     assert "no call of a kernel with tensors in order" in message
+
+
+def test_without_a_baseline_calls_of_kernels_are_placed_and_mended_as_ops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("gemm.py").write_text(GEMM)
+    Path("placed.yaml").write_text("inputs:\n  x: {dims: {}}\n  up: {dims: {1: [tp]}}\n  down: {dims: {0: [tp]}}\n")
+
+    def said(command: str, *, reduced: bool) -> tuple[int, Any]:
+        Path("dist").write_text(fx(INNER // 2, "torch.ops.mylib.gemm.default", "f32", reduced=reduced))
+        words = ["--mesh", "tp=2", "--relate", "placed.yaml", "--kernel", "mylib.gemm=gemm.py,as=matmul", "--json"]
+        monkeypatch.setattr(sys, "argv", ["dlverify", command, "dist", *words])
+        with pytest.raises(SystemExit) as exit:
+            main()
+        assert isinstance(exit.value.code, int)
+        return exit.value.code, json.loads(capsys.readouterr().out)
+
+    status, found = said("lint", reduced=True)
+    assert status == 0, found
+    assert "kernel" in {a["why"] for a in found["assumptions"]}
+    status, found = said("fix", reduced=False)
+    assert status == 1
+    assert "reduce `y` over tp" in found["fixes"][0]["edits"][0]["text"]
