@@ -41,6 +41,11 @@ def test_a_live_schedule_is_proved(tmp_path: Path, name: str) -> None:
     assert report.picture
 
 
+def test_the_schedule_is_what_ran(tmp_path: Path) -> None:
+    captured(tmp_path, "Schedule1F1B", {"pp": 2, "dp": 1, "tp": 1}, 3)
+    assert (tmp_path / "net.schedule.csv").read_text("utf-8") == "0F0,0F1,0B0,0F2,0B1,0B2\n1F0,1B0,1F1,1B1,1F2,1B2\n"
+
+
 def test_stages_that_torch_cuts_are_proved(tmp_path: Path) -> None:
     pytest.importorskip("torch.distributed.pipelining")
     from scalify_dl import capture_step

@@ -209,7 +209,7 @@ def record_step(
             placements[path_] = placement_of(path_, value)
     recorder = Recorder(inputs, mesh)
     recorder.names.older_than_the_step(living())
-    with state, torch.random.fork_rng(devices=[]), stages_apart(recorder) as schedules, recorder, Reads(recorder):
+    with state, torch.random.fork_rng(devices=[]), stages_apart(recorder) as pipelines, recorder, Reads(recorder):
         returned = step(model, *args)
     if not all(torch.equal(copy, value) for copy, value in copies):
         raise InputError("the step writes an argument that shares memory with another one", hint="clone it")
@@ -238,7 +238,7 @@ def record_step(
         **recorder.rank_values(),
         "outside": OUTSIDE,
         **rank_of(mesh),
-        **note_of(schedules),
+        **note_of(pipelines),
     }
     text = _text(recorder, [name for name, _ in outputs])
     constants = {

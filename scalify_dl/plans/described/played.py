@@ -267,13 +267,13 @@ class _Player:
         for what, values in sorted(found.items()):
             places = {rank for n, rank in self.orders.rank_of.items() if what in self.plan.stages[n].gradients.values()}
             tied = what in self.plan.tied
+            values = [self.scaled(value, self.plan.micro_batches, self.orders.batches) for value in values]
             if tied:
                 total = values[0]
                 for value in values[1:]:
                     total = self.out.emit("add", [total, value])
                 values = [total]
             for value in values:
-                value = self.scaled(value, self.plan.micro_batches, self.orders.batches)
                 if tied and len(places) > 1:
                     value = self.summed(value, self.axis, places)
                 if self.plan.copies:

@@ -26,6 +26,7 @@ from scalify_dl.schedule.verdict import judge
 
 from ..findings import ERROR
 from .file import Described
+from .once import misplaced
 from .played import CannotPlay, played
 
 STRUCTURE = "structure"
@@ -48,6 +49,10 @@ def report_on_described(plan: Described, options: Options, say: Callable[[str], 
     say("running the rules")
     analysis = analyse(facts, replace(options, mend=False), interruptible=True)
     report = conclude(analysis, say, found)
+    odd = misplaced(plan, orders) if plan.stages and orders is not None else None
+    if odd is not None and report.verdict is Verdict.PROVED:
+        outputs = [replace(o, verdict=Verdict.UNKNOWN, reason=odd.text) for o in report.outputs]
+        report = replace(report, verdict=Verdict.UNKNOWN, outputs=outputs, findings=[odd, *report.findings])
     if options.out:
         from scalify_dl.prove.results import write_results
 
