@@ -68,6 +68,7 @@ class Known:
         value = form.value
         if value is not None:
             return frozenset({(value > 0) - (value < 0)})
+        form.field.tick()  # signs in signs in signs: many, where a case is long
         form = laws.comparable(form)
         found = _signs_alone(form) & self._of_members(form, depth)
         if depth == 0 or len(found) == 1:
