@@ -17,13 +17,15 @@ from scalify_dl.facts.ranks import written_out
 from scalify_dl.facts.validate import check_meaning
 from scalify_dl.oracle import Search, find_counterexample, load_program
 from scalify_dl.oracle.counterexample import readings
+from scalify_dl.oracle.localise import Place
 from scalify_dl.oracle.readings import Reading
 from scalify_dl.prove.options import Options
-from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.pipeline import Analysis, analyse
 from scalify_dl.pysouffle import EvaluationError
 
 from .draft import apply
 from .propose import Proposal, Proposals, cone, propose
+from .window import window
 
 SECONDS = 40.0
 """CPU time for trying edits; runs of the rules on what agrees come on top."""
@@ -130,6 +132,30 @@ def mend(
             found.faults.setdefault(op, texts)
     found.tried = state.tried
     return found
+
+
+def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> tuple[Mending, Place | None] | None:
+    """As `mend`, sought on the part of the program around the ops at which the proof stops, with the place where values
+    part there; None where no edits are found on it with which the rules prove all outputs of the whole."""
+    part = window(analysis)
+    if part is None:
+        return None
+    progress("looking around the ops at which the proof stops")
+    try:
+        check_meaning(part)
+        search = find_counterexample(load_program(part.tables), rounding=False)
+        found = mend(part, search, analysis.options, progress)
+        if found is None or not found.complete:
+            return None
+        progress("proving the program with these edits")
+        edited = apply(analysis.facts, [edit for tried in found.tried for edit in tried.proposal.edits])
+        found.proved, found.outputs = _proved(edited, analysis.options), len(edited["expect"])
+    except (InputError, MemoryError):
+        return None
+    if found.proved < found.outputs:
+        return None
+    found.wrong = wrong
+    return found, search.best.place if search.best else None
 
 
 def _round(

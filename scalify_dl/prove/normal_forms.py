@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from scalify_dl.facts import Facts
 
 SECONDS = 6.0
 """Wall time for all outputs of a run."""
+DEEPEST = 2_000
+"""Ops in a row, from what is proved to an output, up to which its formula is looked for."""
 WORDS = {
     "finite": "its values are finite",
     "nonzero": "it is not zero where it is divided by",
@@ -24,6 +26,9 @@ Row = tuple[Any, ...]
 def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list[Row], list[Row], list[str]]:
     """Rows of `proved_equal` and of `assumed_equality` for outputs that are not proved; where formulas part."""
     wanted = {row[:2] for row in rows("output_verdict") if row[2] != "PROVED"}
+    if wanted:
+        far = depths(facts, {row[0] for row in rows("corr")})
+        wanted = {(dist, base) for dist, base in wanted if far.get(dist, 0) <= DEEPEST}
     if not wanted:
         return [], [], []
     from scalify_dl.algebra.decide import decider  # imported where something is left to decide
@@ -54,3 +59,28 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
             tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))
             needs[tensor or op, WORDS[what], what] = None
     return proved, list(needs), list(decide.differences.values())
+
+
+def depths(facts: Facts, known: Collection[str]) -> dict[str, int]:
+    """For each result, how many ops in a row make it of values that are known."""
+    made: dict[str, list[str]] = {}
+    reads: dict[str, list[str]] = {}
+    for op, _, tensor in facts["operand"]:
+        reads.setdefault(op, []).append(tensor)
+    for op, _, tensor in facts["result"]:
+        made[tensor] = reads.get(op, [])
+    far: dict[str, int] = dict.fromkeys(known, 0)
+    entered: set[str] = set()
+    stack = list(made)
+    while stack:
+        tensor = stack.pop()
+        if tensor in far:
+            continue
+        operands = [t for t in made[tensor] if t in made]
+        waiting = [t for t in operands if t not in far]
+        if waiting and tensor not in entered:
+            entered.add(tensor)
+            stack += [tensor, *waiting]
+        else:
+            far[tensor] = 1 + max((far.get(t, 0) for t in operands), default=0)
+    return far

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
+from scalify_dl.ir.vocabulary import RANDOM
 from scalify_dl.prove.pipeline import Analysis
 
 from .guesses import Bearing, Guesses, alike, cone, regrouped, steady
@@ -15,6 +16,10 @@ from .guesses import Bearing, Guesses, alike, cone, regrouped, steady
 if TYPE_CHECKING:
     from scalify_dl.oracle.counterexample import Counterexample, Search
     from scalify_dl.oracle.program import Program
+
+
+LONG = 5_000
+"""Ops of both programs above which the place of a difference is first looked for on a part of them."""
 
 
 @dataclass
@@ -30,8 +35,10 @@ class Refutation:
     """The search behind it, with the values of the run that is shown."""
 
 
-def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callable[[str], None]) -> Refutation:
-    """Run both programs on random inputs and compare these outputs."""
+def refute(
+    analysis: Analysis, outputs: list[tuple[str, str]], progress: Callable[[str], None], *, localise: bool = True
+) -> Refutation:
+    """Run both programs on random inputs and compare these outputs; `localise`: say where a difference begins."""
     from scalify_dl.oracle import find_counterexample, load_program, relations
 
     progress("looking for a counterexample")
@@ -40,12 +47,16 @@ def refute(analysis: Analysis, outputs: list[tuple[str, str]], progress: Callabl
         program = load_program(analysis.facts.tables)
         for tensor, value in sorted(analysis.rows("failing_value")):
             program.special.setdefault(tensor, []).append(value)
-        rows = relations(analysis.rows("corr")) if not analysis.stopped else []
+        rows = list(analysis.rows("corr")) if not analysis.stopped else []
+        if not localise:  # the places of random masks are all that a run needs
+            drawn = {t for graph in program.top("dist") for op in graph.ops if op.kind in RANDOM for t in op.results}
+            rows = [row for row in rows if row[0] in drawn]
         with until(analysis.deadline):
             search = find_counterexample(
                 program,
                 outputs={dist for dist, _ in outputs},
-                relations=rows,
+                relations=relations(rows),
+                localise=localise,
                 progress=lambda done, total, what: progress(f"looking for a counterexample: {what} {done:,}/{total:,}"),
             )
             out.notes += _weigh(search, program, Guesses.of(analysis.view))

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
@@ -20,6 +20,10 @@ from scalify_dl.prove.view import View
 
 from .localisation import root_causes
 from .pattern import holds, pattern
+
+if TYPE_CHECKING:
+    from scalify_dl.mend.mend import Mending
+    from scalify_dl.refute.refute import Refutation
 
 
 def refuse_contradictions(view: View) -> None:
@@ -182,6 +186,33 @@ def _assumptions(view: View, accept: Path | None, rules: Iterable[Path], in_time
     return [accepted.mark(a) for a in sorted(found, key=lambda a: (a.why, a.tensor, a.text))]
 
 
+def _executed(
+    analysis: Analysis, outputs: list[tuple[str, str]], progress: Callable[[str], None]
+) -> tuple[Refutation, Mending | None]:
+    """What executions say of outputs that are not proved; of a long program with the edits that are found around the
+    ops at which its proof stops, if they mend all of it."""
+    from scalify_dl.refute.refute import LONG, refute  # proofs start without
+
+    if not analysis.options.mend or len(analysis.facts["op"]) <= LONG:
+        return refute(analysis, outputs, progress), None
+    numbers = refute(analysis, outputs, progress, localise=False)
+    best = numbers.search and numbers.search.best
+    if not best:
+        return numbers, None
+    from scalify_dl.mend.mend import mend_around
+
+    try:
+        with until(analysis.deadline):
+            found = mend_around(analysis, outputs, progress)
+    except OutOfTime:
+        found = None
+    if found is None:
+        return refute(analysis, outputs, progress), None
+    mending, place = found
+    numbers.example = replace(best, place=place and replace(place, mismatch=None)).as_dict()
+    return numbers, mending
+
+
 def conclude(
     analysis: Analysis, progress: Callable[[str], None] = lambda text: None, in_time: InTime | None = None
 ) -> Report:
@@ -195,11 +226,9 @@ def conclude(
 
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
     search = open_outputs and options.refute and analysis.stopped != INTERRUPTED
-    numbers = None
+    numbers = mending = None
     if search:
-        from scalify_dl.refute.refute import refute  # proofs start without
-
-        numbers = refute(analysis, open_outputs, progress)
+        numbers, mending = _executed(analysis, open_outputs, progress)
         outputs = [
             replace(o, verdict=Verdict.REFUTED) if (o.tensor, o.base_tensor) in numbers.refuted else o for o in outputs
         ]
@@ -211,10 +240,9 @@ def conclude(
 
         from .mended import mended_causes, stops_elsewhere
 
-        mending = None
         try:
             with until(analysis.deadline):
-                mending = mend(analysis.facts, numbers.search, options, progress)
+                mending = mending or mend(analysis.facts, numbers.search, options, progress)
         except OutOfTime:
             notes.append("no time was left (--timeout) to try edits")
         if mending is not None:
