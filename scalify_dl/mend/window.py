@@ -86,8 +86,8 @@ def window(analysis: Analysis) -> Facts | None:
     nothing near is proved, or programs have loops or are several."""
     facts = analysis.facts
     stops = [op for (op,) in analysis.rows("frontier")]
-    counterparts = dict(analysis.rows("base_match"))
-    roles = dict(facts["graph"])
+    counterparts: dict[str, str] = dict(analysis.rows("base_match"))
+    roles: dict[str, str] = dict(facts["graph"])
     if not stops or len(stops) > MOST_STOPS or len(roles) != 2 or any(op not in counterparts for op in stops):
         return None
     wiring = _Wiring.of(facts)
@@ -99,8 +99,8 @@ def window(analysis: Analysis) -> Facts | None:
         if not dist_piece and not base_piece and _plain(layout) and {dist, base} <= varying and {dist, base} <= real:
             corr[dist].append(row)
     matched = [counterparts[op] for op in stops]
-    held = {row[2] for rows in corr.values() for row in rows}
-    base_inside, cuts = wiring.above(matched, NEAR * len(stops), held.__contains__)
+    proved = {row[2] for rows in corr.values() for row in rows}
+    base_inside, cuts = wiring.above(matched, NEAR * len(stops), proved.__contains__)
 
     def enters(tensor: str) -> Row | None:
         return next((row for row in corr.get(tensor, ()) if row[2] in cuts), None)
@@ -114,7 +114,7 @@ def window(analysis: Analysis) -> Facts | None:
         for ours, theirs in zip(wiring.makes[op], wiring.makes[base], strict=False)
     ]
     placed = {row[0] for row in facts["shard"]}
-    shards = [(*row[:5], "proved") for t in sorted(ends - placed) if (row := enters(t))]
+    shards: list[Row] = [(*held[:5], "proved") for t in sorted(ends - placed) if (held := enters(t))]
     inputs = {*ends, *cuts, *(row[2] for row in facts["shard"] if row[0] in ends)}
     return _part(facts, inside | base_inside, inputs, expected, shards)
 
