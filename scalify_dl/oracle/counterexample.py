@@ -300,16 +300,20 @@ def _compare(trial: Trial, output: _Output, others: Iterable[_Output]) -> tuple[
     base, dist = trial.baseline[output.base], trial.distributed[output.dist]
     coords = trial.program.coords
     floor = trial.floor
-    if any(check(base, (), dist, (), layout, coords, floor) is None for layout in output.candidates):
-        output.candidates = [c for c in output.candidates if check(base, (), dist, (), c, coords, floor) is None]
-        return None
+
+    def exact() -> list[Layout]:
+        return [c for c in output.candidates if check(base, (), dist, (), c, coords, floor) is None]
+
     if not trial.measured:
+        if agreeing := exact():
+            output.candidates = agreeing
+            return None
         measure_noise(trial, [output.base, *(other.base for other in others)])
     tolerance = trial.tolerance(output.base)
     results = [(layout, check(base, (), dist, (), layout, coords, tolerance)) for layout in output.candidates]
     agreeing = [layout for layout, wrong in results if wrong is None]
     if agreeing:
-        output.candidates = agreeing
+        output.candidates = exact() or agreeing
         return None
     return min(((layout, m) for layout, m in results if m is not None), key=lambda pair: pair[1].share)
 

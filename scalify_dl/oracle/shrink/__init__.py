@@ -19,6 +19,10 @@ from .rows import expected_rows, fits, relate
 __all__ = ["Shrunk", "shrink"]
 
 
+_SIZED = frozenset({"slice", "pad", "dynamic-slice", "gather", "constant"})
+"""Kinds with attributes that are sizes or offsets."""
+
+
 class Shrunk:
     """A program at small sizes, and how texts about the original translate.
 
@@ -121,9 +125,11 @@ class Shrunk:
                 items = tuple(z.value(count, v) for v in items)
             if literal is not None and literal.lstrip("-").isdigit():
                 literal = str(z.value(count, int(literal)))
-        return replace(tensor, shape=shape, literal=literal, items=items)
+        return Tensor(tensor.id, tensor.dtype, shape, literal, items, tensor.sha256)
 
     def _op(self, op: Op, tensors: dict[str, Tensor]) -> Op:
+        if op.kind not in _SIZED:
+            return op
         s, z = self._shapes, self._sizes
         numbers, by_rank = dict(op.numbers), dict(op.by_rank)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from scalify_dl.ir.alike import Around, alike
+from scalify_dl.ir.vocabulary import ONE_SHAPE
 from scalify_dl.registry import registering
 
 from ..meaning.elementwise import PLAIN
@@ -46,6 +47,10 @@ class Shapes:
 
     def alike(self, op: Op) -> None:
         """What `ir.alike` knows of its dims."""
+        tensors = [*op.operands, *op.results]
+        if op.kind in ONE_SHAPE and len({self.program.tensors[t].shape for t in tensors}) == 1:
+            self.same_dims(tensors)
+            return
         for pair in alike(self.around(op)):
             self.extents.same(*pair)
 
@@ -53,8 +58,9 @@ class Shapes:
         """All of one shape."""
         first = self.dims(tensors[0])
         for other in tensors[1:]:
-            for a, b in zip(first, self.dims(other), strict=True):
-                self.extents.same(a, b)
+            if self._dims.setdefault(other, first) is not first:  # a new tensor has these extents, no more are made
+                for a, b in zip(first, self._dims[other], strict=True):
+                    self.extents.same(a, b)
 
     def same_counts(self, tensors: Sequence[str], dim: int | None = None) -> None:
         """All count the same, the elements along `dim` (an extent) where given."""

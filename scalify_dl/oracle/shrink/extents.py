@@ -256,10 +256,17 @@ class Sizes:
 
     extents: Extents
     atoms: dict[tuple[int, int], int]
+    known: dict[tuple[int, int], int] = field(default_factory=dict)
+    """What offsets became, by the representative of the extent: layers ask for the same ones."""
 
     def offset(self, a: int, value: int) -> int:
         """The new value of an offset, stride or size (in elements) within an extent."""
         root = self.extents.root(a)
+        if (root, value) not in self.known:
+            self.known[root, value] = self._offset(root, value)
+        return self.known[root, value]
+
+    def _offset(self, root: int, value: int) -> int:
         chain, _ = self.extents.structure(root)
         if value == 0 or self.extents.size(root) <= 1:
             return value
