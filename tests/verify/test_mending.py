@@ -8,6 +8,9 @@ from scalify_dl.audit.pair import Pair
 from scalify_dl.facts import Facts
 from scalify_dl.facts.validate import check_meaning
 from scalify_dl.mend.draft import Edit, apply
+from scalify_dl.mend.mend import mend_around
+from scalify_dl.mend.window import window
+from scalify_dl.prove.normal_forms import depths
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Report, Verdict
@@ -51,6 +54,60 @@ def test_the_edit_that_proves_a_wrong_program_leads(name: str) -> None:
     assert any(sentence in text for text in first.found), first.found
     assert any(advice in text for text in first.suggestion), first.suggestion
     assert any("PROVED" in text for text in first.tried)
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_a_long_program_is_mended_as_a_short_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = report(facts(name))
+    monkeypatch.setattr("scalify_dl.refute.refute.LONG", 0)
+    long = report(facts(name))
+    assert [(o.tensor, o.verdict) for o in long.outputs] == [(o.tensor, o.verdict) for o in short.outputs]
+    said = [[(c.op, c.found, c.suggestion, c.tried) for c in found.frontier] for found in (long, short)]
+    assert said[0] == said[1]
+
+
+def a_sum_that_lacks_between_layers(layers: int, wrong: int) -> Pair:
+    """Layers of two products and a sum over tp; one of the sums is left out."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4, 8))
+    for layer in range(layers):
+        (v, dv), (w, dw) = pair.input((8, 16), {1: "tp"}), pair.input((16, 8), {0: "tp"})
+        part, dpart = x, dx
+        for right, dright in ((v, dv), (w, dw)):
+            contracted = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [0]}
+            part = pair.base.emit("dot", [part, right], **contracted)
+            dpart = pair.dist.emit("dot", [dpart, dright], **contracted)
+            part, dpart = pair.base.emit("tanh", [part]), pair.dist.emit("tanh", [dpart]) if dright is dv else dpart
+        if layer != wrong:
+            dpart = pair.dist.emit("all-reduce", [dpart], reducer="sum", groups=pair.groups("tp"))
+        x, dx = pair.base.emit("add", [x, part]), pair.dist.emit("add", [dx, pair.dist.emit("tanh", [dpart])])
+    pair.outputs(x, dx)
+    return pair
+
+
+def test_edits_of_a_long_program_are_sought_on_a_part_of_it() -> None:
+    found = analyse(tables_of(a_sum_that_lacks_between_layers(60, 30)), Options())
+    part = window(found)
+    assert part is not None
+    check_meaning(part)
+    assert 0 < len(part["op"]) < len(found.facts["op"]) / 2
+    stops = {op for (op,) in found.rows("frontier")}
+    made = {tensor for op, _, tensor in found.facts["result"] if op in stops}
+    assert {dist for dist, _, _ in part["expect"]} == made
+    around = mend_around(found, [row[:2] for row in found.facts["expect"]], lambda text: None)
+    assert around is not None
+    mending, place = around
+    assert place is not None
+    assert mending.proved == 1
+    assert [edit.verb for tried in mending.tried for edit in tried.proposal.edits] == ["reduce"]
+
+
+def test_formulas_of_values_far_from_what_is_proved_are_not_looked_for() -> None:
+    tables = tables_of(a_sum_that_lacks_between_layers(3, 1))
+    (dist, _, _) = tables["expect"][0]
+    inputs = {tensor for _, _, tensor in tables["input"]}
+    assert depths(tables, inputs)[dist] == 17  # of five or six in a layer
+    assert depths(tables, {*inputs, dist})[dist] == 0
 
 
 def norms_that_nobody_adds_up() -> Pair:
