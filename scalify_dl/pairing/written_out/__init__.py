@@ -11,6 +11,9 @@ ranks. Written out, each value of each rank is one of the baseline's (`values.py
 is there already, what it chooses by its number is chosen, and what ranks add up is a sum of values. Loops of the
 baseline are written out, too.
 
+So are loops that only one program has, as micro-batches that a scan adds up: nothing pairs their turns with another
+loop's.
+
 `written_out` gives programs that compute the same, on inputs that it lists as finite: where a rank multiplies by
 zero what belongs to no micro-batch.
 """
@@ -25,21 +28,24 @@ from scalify_dl.ir.mesh import Mesh
 
 from ..correspond import Shard
 from .values import NotWrittenOut
-from .wanted import axes_of_turns
+from .wanted import axes_of_turns, loops_of_one_side
 
 __all__ = ["written_out"]
 
 
 def written_out(base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequence[Shard]]) -> tuple[Graph, Graph]:
-    """Both programs, with loops written out where ranks of the distributed one do different things in them; else as
-    they are. `given` tells what its inputs are of the baseline's."""
+    """Both programs, with loops written out where ranks of the distributed one do different things in them, or where
+    one program has loops that none of the other's is like; else as they are. `given` tells what the distributed inputs
+    are of the baseline's."""
     axes = axes_of_turns(dist, mesh)
-    if not axes or not mesh.still.isdisjoint(axes):
+    loops = None if axes else loops_of_one_side(base, dist)
+    if loops == set() or not mesh.still.isdisjoint(axes):
         return base, dist
     from .writer import Writer  # numpy, which takes a while to import
 
     try:
-        return Writer(base, Mesh(()), (), set()).run(), Writer(dist, mesh, axes, _alike(given(), axes)).run()
+        alike = _alike(given(), axes) if axes else set()
+        return Writer(base, Mesh(()), (), set(), loops).run(), Writer(dist, mesh, axes, alike, loops).run()
     except NotWrittenOut:
         return base, dist
 

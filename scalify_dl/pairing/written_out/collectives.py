@@ -9,6 +9,7 @@ from itertools import pairwise
 from scalify_dl.ir.graph import Op, Tensor
 
 from .emitter import Emitter
+from .stacks import of_shape
 from .values import NotWrittenOut, Own, Shared, Value
 
 __all__ = ["Collectives"]
@@ -109,7 +110,11 @@ class Collectives:
         raise NotWrittenOut("a permute within and between cells")
 
     def _inside(self, op: Op, x: Tensor, cell: int) -> Tensor:
-        """A collective within one cell, done by the counterparts in all cells."""
+        """A collective within one cell, done by the counterparts in all cells; of a stack, part by part."""
+        stack = self.emitter.stacks.of(x)
+        if stack is not None and op.kind == "all-reduce":
+            parts = [self._inside(of_shape(op, part.shape), part, cell) for part in stack[1]]
+            return self.emitter.stacks.stack(parts, stack[0], op)
         found = self.emitter.emit(op, [x])[0]
         made = self.emitter.made[found]
         made.groups = self.cells.within(op.groups or [], cell)
@@ -136,7 +141,7 @@ class Collectives:
         inputs = [value.tensors[cell] for cell in order]
         if op.kind == "all-gather":
             (dim,) = op.numbers["dimension"]
-            return Shared(self.emitter.emit_new("concatenate", inputs, op, dimension=dim), True)
+            return Shared(self.emitter.stacks.joined(inputs, dim, op), True)
         if op.kind == "collective-broadcast":
             return Shared(inputs[0], True)
         if op.kind == "reduce-scatter":

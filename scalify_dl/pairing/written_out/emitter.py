@@ -7,6 +7,7 @@ written or put together.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 
@@ -14,12 +15,11 @@ from scalify_dl.ir.graph import Graph, Op, Tensor
 
 from .numbers import Numbers, clamped, computed
 from .signs import Sign, Signs
+from .stacks import Parts, Stacks, side_by_side
 from .values import Cells, Own, Value
 
 __all__ = ["Emitter"]
 
-Parts = list[tuple[int, int, Tensor]]
-"""Elements lo … hi along a dim, and the value that they are."""
 KEEP_ZERO = frozenset(("broadcast", "reshape", "transpose", "slice", "negate", "reverse", "copy"))
 
 
@@ -37,7 +37,9 @@ class Emitter:
         self.signs = Signs(self.made)
         self._zeros: set[Tensor] = set()
         self._zero: dict[tuple[str, tuple[int, ...]], Tensor] = {}
-        self._parts: dict[Tensor, tuple[int, Parts]] = {}
+        self.parts: dict[Tensor, tuple[int, Parts]] = {}
+        """What values are put together of, and along which dim."""
+        self.stacks = Stacks(self)
         self._cut_from: dict[Tensor, tuple[Tensor, list[int]]] = {}
         self._cuts: dict[tuple[Tensor, tuple[int, ...], tuple[int, ...]], Tensor] = {}
         self._taken: dict[tuple[Tensor, int], Tensor] = {}
@@ -100,7 +102,7 @@ class Emitter:
         first = value.tensors[0]
         rows = [x if x.shape else self.emit_new("reshape", [x], None, shape=(1,)) for x in value.tensors]
         n = rows[0].shape[dim]
-        whole = self.emit_new("concatenate", rows, None, dimension=dim)
+        whole = self.stacks.joined(rows, dim, None)
         limit = list(whole.shape)
         limit[dim] = n
         block = self.emit_new("slice", [whole], None, start=[0] * len(limit), limit=limit, stride=[1] * len(limit))
@@ -189,6 +191,10 @@ class Emitter:
             found = computed(op, [self.known[y] for y in op.operands])
             if found is not None:
                 self.known[x] = found
+        if op.kind == "concatenate":
+            self.parts[x] = side_by_side(op.operands, op.numbers["dimension"][0])
+        elif op.kind == "pad" and x.dtype[0] not in "sup":
+            self.stacks.note_padded(op)
         if x.dtype[0] not in "sup" and self._makes_zero(op):
             self._zeros.add(x)
 
@@ -220,7 +226,27 @@ class Emitter:
             starts = self._starts(xs[2:], result.shape, xs[1].shape)
             if starts is not None:
                 return self._written(xs[0], xs[1], starts, op)
-        return self._zero_short(op, xs) if result.dtype[0] not in "sup" else None
+        if self._keeps_order(op) and (back := self._turned_back(xs[0], result.shape)) is not None:
+            return back
+        if result.dtype[0] in "sup":
+            return None
+        return self._zero_short(op, xs) or self.stacks.part_by_part(op, xs)
+
+    def _keeps_order(self, op: Op) -> bool:
+        """Whether a result has the elements of the operand, in their order."""
+        if op.kind == "reshape":
+            return True
+        dims = op.numbers.get("dimensions", [])
+        return op.kind == "broadcast" and prod(op.result.shape) == prod(op.operands[0].shape) and dims == sorted(dims)
+
+    def _turned_back(self, x: Tensor, shape: tuple[int, ...]) -> Tensor | None:
+        """What x was made of without another order of elements, if it has that shape."""
+        while x.shape != shape:
+            op = self.made.get(x)
+            if op is None or not self._keeps_order(op):
+                return None
+            x = op.operands[0]
+        return x
 
     def _starts(self, starts: Sequence[Tensor], shape: Sequence[int], window: Sequence[int]) -> list[int] | None:
         known = [self.known[x] for x in starts if x in self.known]
@@ -260,6 +286,8 @@ class Emitter:
             return self.zeros(op.result)
         if op.kind in KEEP_ZERO or (op.kind == "select" and zero[1] and zero[2]) or (op.kind == "convert" and zero[0]):
             return self.zeros(op.result)
+        if op.kind in ("concatenate", "pad") and all(zero):
+            return self.zeros(op.result)
         if op.kind == "reduce" and zero[0] and op.symbols.get("reducer") == ["sum"] and not op.regions:
             return self.zeros(op.result)
         return None
@@ -279,12 +307,14 @@ class Emitter:
                 whole, [a + b for a, b in zip(start, at, strict=True)], [a + b for a, b in zip(limit, at, strict=True)],
                 like,
             )  # fmt: skip
-        dim, parts = self._parts.get(x, (0, []))
+        dim, parts = self.parts.get(x, (0, []))
         for lo, hi, part in parts:
             if lo <= start[dim] and limit[dim] <= hi and start[dim] < limit[dim]:
                 first, last = list(start), list(limit)
                 first[dim], last[dim] = first[dim] - lo, last[dim] - lo
                 return self.cut(part, first, last, like)
+        if parts and (parts[0][1] <= start[dim] or limit[dim] <= parts[-1][0]):
+            return self._cut_of_parts(dim, parts, start, limit, like)
         key = x, tuple(start), tuple(limit)
         if key not in self._cuts:
             found = self.emit_new("slice", [x], like, start=list(start), limit=list(limit), stride=[1] * len(shape))
@@ -294,6 +324,18 @@ class Emitter:
             if known is not None and found not in self.known:
                 self.known[found] = known[(slice(None), *(slice(a, b) for a, b in zip(start, limit, strict=True)))]
         return self._cuts[key]
+
+    def _cut_of_parts(
+        self, dim: int, parts: Parts, start: Sequence[int], limit: Sequence[int], like: Op | None
+    ) -> Tensor:
+        """A slice of what is put together, put together of slices of those parts that it has elements of."""
+        found = []
+        for lo, hi, part in parts:
+            first, last = list(start), list(limit)
+            first[dim], last[dim] = max(lo, start[dim]) - lo, min(hi, limit[dim]) - lo
+            if first[dim] < last[dim]:
+                found.append(self.cut(part, first, last, like))
+        return self.emit_new("concatenate", found, like, dimension=dim)
 
     def _written(self, x: Tensor, part: Tensor, starts: Sequence[int], op: Op) -> Tensor | None:
         """A value with a part of it written over, along one dim; None where it is along several."""
@@ -306,7 +348,7 @@ class Emitter:
             return None
         dim, lo = dims[0], starts[dims[0]]
         hi = lo + part.shape[dim]
-        along, parts = self._parts.get(x, (dim, [(0, x.shape[dim], x)]))
+        along, parts = self.parts.get(x, (dim, [(0, x.shape[dim], x)]))
         if along != dim:
             parts = [(0, x.shape[dim], x)]
         found: Parts = []
@@ -318,7 +360,8 @@ class Emitter:
                     found.append((first, last, self.cut(value, start, limit, op)))
         found = sorted([*found, (lo, hi, part)], key=lambda one: one[0])
         result = self.emit_new("concatenate", [value for _, _, value in found], op, dimension=dim)
-        self._parts[result] = dim, found
+        self.parts[result] = dim, found
+        self.stacks.add(result)
         if x in self.known and part in self.known and result not in self.known:
             ranks = max(len(self.known[x]), len(self.known[part]))
             written = np.broadcast_to(self.known[x], (ranks, *x.shape)).copy()

@@ -1,14 +1,21 @@
-"""Whether a program has loops in which each rank does something else, and along which mesh axes."""
+"""Whether a program has loops in which each rank does something else, and along which mesh axes; loops that only one
+of two programs has."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.mesh import Mesh
 
-__all__ = ["axes_of_turns"]
+__all__ = ["Loop", "axes_of_turns", "loop_of", "loops_of_one_side"]
 
+Loop = tuple[int, tuple[tuple[str, int], ...]]
+"""Turns (-1: not known), types and numbers of dims of what is carried."""
+
+TURNS = 64
+"""Loops of more turns stay loops."""
 MOVES = frozenset(("broadcast", "reshape", "convert", "transpose"))
 
 
@@ -21,6 +28,27 @@ def axes_of_turns(graph: Graph, mesh: Mesh) -> tuple[str, ...]:
             for permute in _takes_by_number(op, numbered):
                 found.update(dict.fromkeys(_axes_along(permute, mesh)))
     return tuple(axis for axis, _ in mesh.axes if axis in found)
+
+
+def loops_of_one_side(base: Graph, dist: Graph) -> set[Loop]:
+    """Loops of which one program has more than the other: no induction, carried value by carried value, pairs these."""
+    counts = Counter(_loops(base)), Counter(_loops(dist))
+    return {loop for loop in counts[0] | counts[1] if counts[0][loop] != counts[1][loop] and 0 <= loop[0] <= TURNS}
+
+
+def _loops(graph: Graph) -> Iterator[Loop]:
+    """Every loop, those inside of others included."""
+    for op in graph.ops:
+        if op.kind == "while":
+            yield loop_of(op)
+        for region in op.regions:
+            yield from _loops(region)
+
+
+def loop_of(op: Op) -> Loop:
+    """What is asked of a loop that is to be paired with another one."""
+    (turns,) = op.numbers.get("trip_count") or [-1]
+    return turns, tuple((x.dtype, len(x.shape)) for x in op.results)
 
 
 def _numbered(ops: Sequence[Op], known: set[Tensor]) -> set[Tensor]:

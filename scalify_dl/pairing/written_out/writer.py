@@ -14,20 +14,23 @@ from scalify_dl.ir.vocabulary import COLLECTIVES, RANDOM
 from .collectives import Collectives
 from .emitter import Emitter
 from .values import Cells, NotWrittenOut, Own, Shared, Value
+from .wanted import TURNS, Loop, loop_of
 
 __all__ = ["Writer"]
 
-TURNS = 64
 OPS = 40_000
-"""Loops of more turns stay loops; programs that would get more ops stay as they are."""
+SAME_OPS = 10_000
+"""Programs that would get more ops stay as they are: the second number where all ranks do the same."""
 
 
 class Writer:
     """One program as it is written out. `axes` are those along which ranks do different things, `whole` the inputs that
-    all ranks hold alike."""
+    all ranks hold alike. Only such `loops` are written out, all where that is None."""
 
-    def __init__(self, program: Graph, mesh: Mesh, axes: Sequence[str], whole: Collection[Tensor]) -> None:
-        self.program = program
+    def __init__(
+        self, program: Graph, mesh: Mesh, axes: Sequence[str], whole: Collection[Tensor], loops: Collection[Loop] | None
+    ) -> None:
+        self.program, self.loops = program, loops
         self.cells = Cells(mesh, tuple(axes))
         self.emitter = Emitter(program, self.cells)
         self.collectives = Collectives(self.emitter)
@@ -64,14 +67,17 @@ class Writer:
 
     def _run(self, ops: Sequence[Op]) -> None:
         for op in ops:
-            if len(self.emitter.graph.ops) > OPS:
+            if len(self.emitter.graph.ops) > (OPS if self.loops is None else SAME_OPS):
                 raise NotWrittenOut("too many ops")
-            if op.kind == "while" and op.numbers.get("trip_count", [TURNS + 1])[0] <= TURNS:
+            if op.kind == "while" and self._is_written(loop_of(op)):
                 self._turns(op)
             elif op.kind == "conditional" and self._branch(op):
                 continue
             else:
                 self.values.update(zip(op.results, self.done(op), strict=True))
+
+    def _is_written(self, loop: Loop) -> bool:
+        return 0 <= loop[0] <= TURNS and (self.loops is None or loop in self.loops)
 
     def _turns(self, loop: Op) -> None:
         """A loop, turn by turn."""
