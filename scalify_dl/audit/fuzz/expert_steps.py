@@ -26,6 +26,8 @@ class Routing:
     backwards: bool = False
     slots: int = 0
     """More slots than tokens."""
+    itself: str = ""
+    """Where what a token counts of itself is taken off: `before` it is chosen, or `after`; else the number `less`."""
 
 
 def one_hot(g: Graph, ids: Tensor, many: int, way: str = "EQ") -> Tensor:
@@ -60,8 +62,12 @@ def places(g: Graph, chosen: Tensor, routing: Routing, mine: Tensor | None = Non
         counted = g.emit("cumulative", [chosen], dimension=routing.along, reducer=routing.reducer, reverse=1)
     else:
         counted = g.emit("cumulative", [chosen], dimension=routing.along, reducer=routing.reducer)
-    before = g.emit("subtract", [counted, g.splat(routing.less, "f32", chosen.shape)])
-    own = g.emit("multiply", [before, mine if mine is not None else chosen])
+    chooses = mine if mine is not None else chosen
+    if routing.itself == "after":
+        own = g.emit("subtract", [g.emit("multiply", [counted, chooses]), chosen])
+    else:
+        off = chosen if routing.itself else g.splat(routing.less, "f32", chosen.shape)
+        own = g.emit("multiply", [g.emit("subtract", [counted, off]), chooses])
     return g.emit("convert", [g.emit("reduce", [own], dimensions=[1], reducer="sum")], dtype="s32")
 
 
@@ -191,7 +197,8 @@ def experts(w: World) -> None:
         "f32", shape=[EXPERTS, 2, 2], layout=w.pair.layout([EXPERTS, 2, 2], {0: axis} if exchanged else {})
     )
     routing = Routing(less=w.rng.choice([1.0, 1.0, 1.0, 0.0]), slots=w.rng.choice([0, 0, 0, 1]),
-                      backwards=w.chance(0.1), written=w.chance(0.4))  # fmt: skip
+                      backwards=w.chance(0.1), written=w.chance(0.4),
+                      itself=w.rng.choice(["", "", "before", "after"]))  # fmt: skip
     found, turned, odd = [], w.chance(0.3), w.slip()
     filling, reading = w.rng.choice([fill, fill_last, fill_merged]), w.rng.choice([read, read_merged])
     sending = w.rng.choice([sent, sent_in_blocks])

@@ -146,6 +146,20 @@ def places_of_which_another_router_picks() -> Pair:
     return pair_of(Layer(deal))
 
 
+@trial
+def places_less_what_another_router_chose() -> Pair:
+    """Right where both routers send the token to the same expert, else one too many."""
+
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        chosen = one_hot(g, ids, EXPERTS)
+        counted = g.emit("multiply", [g.emit("cumulative", [chosen], dimension=0, reducer="sum"), chosen])
+        own = g.emit("subtract", [counted, one_hot(g, other, EXPERTS)])
+        place = g.emit("reduce", [own], dimensions=[1], reducer="sum")
+        return dispatch(g, chosen, g.emit("convert", [place], dtype="s32"))
+
+    return pair_of(Layer(deal))
+
+
 def places_in(dtype: str) -> Deal:
     def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
         chosen = one_hot(g, ids, EXPERTS)
