@@ -91,11 +91,14 @@ def init(
 
 @_command()
 def propose(
-    kind: Annotated[str, Argument("KIND", help="relations, meaning, lemma or explain.")],
-    inputs: Annotated[list[Path], Argument("FACTS|BASE DIST...", help="Facts, or a pair with --mesh.")],
+    kind: Annotated[str, Argument("KIND", help="relations, meaning, lemma, program or explain.")],
+    inputs: Annotated[list[Path], Argument("FACTS|BASE DIST...", help="Facts, a pair with --mesh, or source.")],
     mesh: Annotated[str | None, Option("--mesh", help="Mesh axes and sizes of a pair.")] = None,
     op: Annotated[str | None, Option("--op", metavar="KIND", help="Whose meaning: custom:my_op.")] = None,
     source: Annotated[Path | None, Option("--source", metavar="F", help="Source of the kernel, for a meaning.")] = None,
+    values: Annotated[
+        Path | None, Option("--values", metavar="F.npz", help="Arrays of a run of the source, for a program.")
+    ] = None,
     reply: Annotated[list[Path] | None, Option("--reply", metavar="F", help="Answers without an endpoint.")] = None,
     dry_run: Annotated[bool, Option("--dry-run", help="Print what would be asked.")] = False,
     rounds: Annotated[int, Option("--rounds", least=1, help="How often to ask at most.")] = 3,
@@ -107,13 +110,13 @@ def propose(
 
     return command.propose(
         kind, inputs, mesh=mesh, op=op, source=source, replies=reply or [], dry_run=dry_run, rounds=rounds,
-        seconds=seconds, out=out,
+        seconds=seconds, out=out, values=values,
     )  # fmt: skip
 
 
 @_command()
 def schema(
-    name: Annotated[str, Argument("NAME", help="relations, or proposal.")] = "relations",
+    name: Annotated[str, Argument("NAME", help="relations, proposal or program.")] = "relations",
 ) -> None:
     """Print the JSON Schema of a file that people or programs write, for editors."""
     from scalify_dl.commands import schema as command

@@ -28,6 +28,7 @@ def propose(
     rounds: int,
     seconds: float,
     out: Path | None,
+    values: Path | None = None,
 ) -> int:
     """Status 0 if a draft passed; nothing is written else."""
     if kind not in KINDS:
@@ -37,7 +38,7 @@ def propose(
     if out is not None and not out.parent.is_dir():
         raise InputError("cannot write here", file=out, expected="a file in an existing directory")
     given = [read_reply(_bytes(file), file) for file in replies]
-    asked = _asked(kind, inputs, mesh, op, source, seconds)
+    asked = _asked(kind, inputs, mesh, op, source, seconds) if kind != "program" else _source(inputs, mesh, values)
     messages = asked.messages()
     if dry_run:
         print(json.dumps(messages, indent=2, ensure_ascii=False))
@@ -68,6 +69,15 @@ def _bytes(file: Path) -> bytes:
         return file.read_bytes()
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file) from None
+
+
+def _source(inputs: Sequence[Path], mesh: str | None, values: Path | None) -> Asked:
+    if len(inputs) != 1:
+        raise InputError(f"{len(inputs)} files", expected="dlverify propose program SOURCE.py [--mesh tp=2]")
+    text = _bytes(inputs[0]).decode("utf-8", "replace")[:LIMIT]
+    if values is not None:
+        _bytes(values)
+    return Asked("program", mesh=mesh or "", source=text, values=values)
 
 
 def _asked(

@@ -12,9 +12,10 @@ from scalify_dl.prove.verdict import Report
 from . import judge, prompts
 from .ask import Endpoint
 from .judge import Judged
+from .program import drafted
 from .reply import Rejected, draft_of
 
-KINDS = ("relations", "meaning", "lemma", "explain")
+KINDS = ("relations", "meaning", "lemma", "program", "explain")
 ROUNDS = 3
 
 
@@ -29,6 +30,8 @@ class Asked:
     report: Report | None = None
     op: str = ""
     source: str = ""
+    values: Path | None = None
+    """Arrays of a run of the source, by names of inputs, and of outputs as `output0` …"""
     seconds: float = 30.0
 
     def messages(self) -> list[dict[str, str]]:
@@ -36,6 +39,8 @@ class Asked:
         if self.kind == "relations":
             assert self.base is not None
             return prompts.relations(self.base, self.dist, self.mesh)
+        if self.kind == "program":
+            return prompts.program(self.source, self.mesh)
         assert self.report is not None
         if self.kind == "meaning":
             assert self.report.view is not None
@@ -47,6 +52,8 @@ class Asked:
         if self.kind == "relations":
             assert self.base is not None
             return judge.relations(draft, self.base, self.dist, self.mesh)
+        if self.kind == "program":
+            return drafted(draft, self.mesh, self.values)
         if self.kind == "explain":
             assert self.report is not None
             return judge.explanation(draft, self.report)

@@ -86,6 +86,36 @@ def meaning(view: View, kind: str, source: str) -> list[dict[str, str]]:
     return _messages(task, f"{calls_}\n\nits source:\n{source}" if source else calls_)
 
 
+_PROGRAM = """\
+{"program": 1,
+ "inputs": [{"name": "x", "dtype": "f32", "shape": [8, 16]}, {"name": "w", "dtype": "f32", "shape": [16, 4]}],
+ "ops": [
+  {"name": "y", "kind": "dot", "operands": ["x", "w"], "attributes": {"lhs_batch_dims": [], "rhs_batch_dims": [],
+   "lhs_contracting_dims": [1], "rhs_contracting_dims": [0]}},
+  {"name": "two", "kind": "constant", "dtype": "f32", "value": 2.0},
+  {"name": "twos", "kind": "broadcast", "operands": ["two"], "shape": [8, 4], "attributes": {"dimensions": []}},
+  {"name": "z", "kind": "multiply", "operands": ["y", "twos"]},
+  {"name": "s", "kind": "reduce", "operands": ["z"], "attributes": {"dimensions": [1], "reducer": "sum"}}],
+ "outputs": ["s"]}
+"""
+
+
+def program(source: str, mesh: str) -> list[dict[str, str]]:
+    """The source of a program, op by op."""
+    from scalify_dl.readers.json_program import ATTRIBUTES
+
+    kinds = "; ".join(f"{kind}({' '.join(sorted(keys))})" for kind, keys in sorted(ATTRIBUTES.items()))
+    ranks = (
+        f" It is what each rank runs on the mesh {mesh}: shapes are local, collectives have `groups` of ranks." if mesh
+        else " It runs on one device."
+    )  # fmt: skip
+    task = (
+        f"Write the program below as JSON of this form:\n{_PROGRAM}\nEvery operand of an elementwise op has the shape"
+        f" of the result (`broadcast` says how).{ranks} The kinds of ops, with their attributes: {kinds}"
+    )
+    return _messages(task, source)
+
+
 def lemma(report: Report) -> list[dict[str, str]]:
     """A rule for where a proof stops."""
     task = (

@@ -18,6 +18,7 @@ HLO = re.compile(rb"(\s|//[^\n]*\n)*HloModule\b")
 MLIR = re.compile(
     rb"\AML\xefR|^\s*(builtin\.)?module\b(?!\s*,)|^\s*func\.func\b|^#loc|^\s*\"builtin\.module\"", re.MULTILINE
 )
+PROGRAM = re.compile(rb"\s*\{\s*\"program\"\s*:")
 FX = re.compile(rb"^\s*class\s[^\n]*Module|^\s*def forward\(", re.MULTILINE)
 
 OUTSIDE = "// outside of the capture: "
@@ -39,7 +40,7 @@ def _outside(path: str | Path) -> list[str]:
 
 
 def kind(path: str | Path) -> str:
-    """`hlo`, `stablehlo` or `fx`; InputError for anything else."""
+    """`hlo`, `stablehlo`, `fx` or `program`; InputError for anything else."""
     try:
         with Path(path).open("rb") as file:
             head = file.read(HEAD)
@@ -51,6 +52,8 @@ def kind(path: str | Path) -> str:
         return "stablehlo"
     if FX.search(head):
         return "fx"
+    if PROGRAM.match(head):
+        return "program"
     binary = b"\0" in head
     raise InputError(
         "not a program dump",
@@ -74,6 +77,10 @@ def read(
         graph = read_hlo(path, mesh)
         graph.outside = _outside(path)
         return graph
+    if found == "program":
+        from .json_program import read as read_program
+
+        return read_program(path, mesh)
     if found == "stablehlo":
         graph = _stablehlo(Path(path), mesh, resolve)
         graph.outside = _outside(path)
