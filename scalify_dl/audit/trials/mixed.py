@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 from scalify_dl.audit.fuzz.halo_steps import Window, rolled, with_borders
 from scalify_dl.audit.fuzz.order_steps import reordered
@@ -286,7 +287,7 @@ def all_rows_times_all_rows_for_each_row_with_itself() -> Pair:
     """x·yᵀ, all of it or a row, for the products of row i of x and row i of y: only its diagonal is that."""
     pair = Pair({"tp": 2})
     (x, dx), (y, dy), (z, dz) = pair.input((4, 3)), pair.input((4, 3)), pair.input((4, 3), {0: "tp"})
-    along = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [1]}
+    along: dict[str, Any] = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [1]}
     for base, left, right in ((x, dx, dy), (z, dz, dz)):
         other = y if base is x else z
         own = pair.base.emit("dot", [base, other], lhs_batch_dims=[0], rhs_batch_dims=[0], **along)
