@@ -195,7 +195,18 @@ class Pair:
         return found, Renamed(self.basis, names) if names is not None else None
 
     def answer(self, layouts: Iterable[Layout], *, numbers: bool = False) -> Answer | None:
-        """The layout in which the output is the baseline's (and, if so asked, finite); None where it is in none."""
+        """The layout in which the output is the baseline's (and, if so asked, finite); None where it is in none.
+
+        Twice, where roots were taken: then it is known of both sides of what.
+        """
+        layouts = list(layouts)
+        found = self._answer(layouts, numbers)
+        if found is None and self.basis.rooted:
+            self.basis.needs = {}
+            found = self._answer(layouts, numbers)
+        return found
+
+    def _answer(self, layouts: list[Layout], numbers: bool) -> Answer | None:
         values = [[r for op in part.ops for r in op.results] for part in (self.dist_part, self.base_part)]
         keep = frozenset().union(*values)
         machine = (

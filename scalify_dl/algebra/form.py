@@ -55,6 +55,8 @@ class Field:
         self.numbers: dict[tuple[str, Hashable], int] = {}
         self.most_terms = most_terms
         self.needs: dict[Need, None] = {}
+        self.rooted: set[Form] | None = set()
+        """What roots were taken of (`roots.py`); None while nothing is noted."""
         self.deadline = deadline
         self.huge: set[int] | None = None
         """Elements that are greater than all others; None where large numbers are what they are."""
@@ -104,6 +106,8 @@ class Field:
         if value is not None and what != "masked":
             raise Undecided(f"{value} is not {what}")
         self.needs[Need(what, form)] = None
+        if what == "nonnegative" and self.rooted is not None:
+            self.rooted.add(form.content(positive=True)[2])
 
 
 def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomial, list[tuple[int, int]]]:

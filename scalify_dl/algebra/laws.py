@@ -9,6 +9,7 @@ from math import gcd, isqrt, lcm
 
 from .form import Field, Form, Monomial, Number, Undecided
 from .quotients import multiplied_out, quotient
+from .roots import rooted_factor
 
 MOST_EXPONENT = 4096
 """Greatest exponent of a number that is computed."""
@@ -39,6 +40,9 @@ def power(form: Form, exponent: Number) -> Form:
         field.need("nonzero", form)
     if not whole:
         field.need("nonnegative", form)
+    factor = None if whole else rooted_factor(form)
+    if factor is not None:
+        return power(factor.base, factor.exponent * exponent) * power(factor.rest, exponent)
     squares = () if whole else _common_squares(form)
     if squares:
         inverse = Form(field, {tuple((number, -inner) for number, inner in squares): 1})

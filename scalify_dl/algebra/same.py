@@ -30,11 +30,12 @@ def same(field: Field, left: Any, right: Any) -> bool:
 
 def differs_by_nothing(field: Field, left: Form, right: Form) -> bool:
     """Whether a difference is zero. What its cases need is so where what the two sides need is: they are equals."""
-    needs = dict(field.needs)
+    needs, rooted = dict(field.needs), field.rooted
+    field.rooted = None
     try:
         nonzero = tuple(need.form for need in needs if need.what in ("nonzero", "positive"))
         return is_zero(added(left - right), Known(nonzero=nonzero))
     except Undecided:
         return False
     finally:
-        field.needs = needs
+        field.needs, field.rooted = needs, rooted

@@ -186,12 +186,14 @@ def met_somewhere(basis: Field) -> bool:
     """
     if all(need.what in ALWAYS for need in basis.needs):
         return True
-    needs = dict(basis.needs)
+    needs, rooted = dict(basis.needs), basis.rooted
+    basis.rooted = None
     try:
         return any(_met(basis, draw, random.Random(n)) for n, draw in enumerate(DRAWS * TRIES))
     finally:
         basis.needs.clear()
         basis.needs.update(needs)
+        basis.rooted = rooted
 
 
 def _met(basis: Field, draw: Callable[[random.Random], float], rng: random.Random) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 
 from scalify_dl.algebra import laws
@@ -96,3 +98,29 @@ def test_many_rows_have_cases_of_their_own(basis: Field) -> None:
         wrong = wrong + laws.absolute(x)
     assert same(basis, left, right)
     assert not same(basis, left, wrong)
+
+
+def test_a_root_of_a_product_is_that_of_factors_of_which_roots_were_taken_only(basis: Field) -> None:
+    x, y, z, _ = unknowns(basis, 4)
+    half = Fraction(1, 2)
+    assert laws.power(laws.divide(x, y), half) != laws.divide(laws.power(x, half), laws.power(y, half))
+    apart = laws.divide(laws.power(x, half), laws.power(z, half))
+    assert laws.power(laws.divide(x, z), half) == apart
+    assert {need.what for need in basis.needs} == {"nonzero", "nonnegative"}
+    assert laws.power(-z, half) * laws.power(-z, half) == -z
+    assert not same(basis, laws.absolute(x), x)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(("scale", "found"), [(1.0, "PROVED"), (2.0, "UNKNOWN")])
+def test_a_correction_is_in_the_root_or_beside_it(turned: bool, scale: float, found: str) -> None:
+    pair = Pair({"tp": 1})
+    (x, dx), (y, dy) = pair.input((3,)), pair.input((3,))
+    sides = [(pair.base, x, y), (pair.dist, dx, dy)]
+    g, a, b = sides.pop(turned)
+    inside = g.emit("sqrt", [two(g, "divide", a, two(g, "subtract", number(g, 1, b), b))])
+    h, c, d = sides[0]
+    rest = h.emit("sqrt", [two(h, "subtract", number(h, 1, d), d)])
+    beside = two(h, "divide", two(h, "multiply", h.emit("sqrt", [c]), number(h, scale, c)), rest)
+    pair.outputs(*((inside, beside) if not turned else (beside, inside)))
+    assert (verdict(pair) == "PROVED") == (found == "PROVED")
