@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -10,6 +10,7 @@ from scalify_dl.ir.graph import Op
 from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 
 from .blocks import scattered
+from .grid import Grid
 from .held import Held, tidy
 from .lift import Lifter, Noted, Stop, lifting
 from .means import counted, mean_in_front
@@ -161,24 +162,23 @@ def collective_permute(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         return [x]
     if all(isinstance(x.mesh[p], Pending | Repl) for p in moves):
         raise Stop("lemma", f"parts of `{name}` go round: what is made of them and others may be the whole sum")
-    mesh = _exchanged(lifter, x, source)
-    if mesh is None:
+    order = exchanged(grid, source)
+    if order is None:
         raise Stop("lemma", f"blocks of `{name}` go round: each rank holds that of another one")
-    return [replace(x, mesh=mesh)]
+    mesh: list[Entry] = list(x.mesh)
+    for p, q in enumerate(order):
+        mesh[q] = x.mesh[p]
+    return [replace(x, mesh=tuple(mesh))]
 
 
-def _exchanged(lifter: Lifter, x: Held, source: dict[int, int]) -> tuple[Entry, ...] | None:
-    """Entries of the mesh where the coordinates of the source are the rank's own in another order."""
-    grid = lifter.grid
-    count = len(grid.sizes)
+def exchanged(grid: Grid, source: Mapping[int, int]) -> list[int] | None:
+    """The positions of the source's coordinates that are the rank's own ones, where ranks exchange what they hold as if
+    axes changed places; None where values go round."""
     order: list[int] = []
-    for p in range(count):
-        same = [q for q in range(count) if grid.sizes[q] == grid.sizes[p] and q not in order and all(
+    for p, size in enumerate(grid.sizes):
+        same = [q for q, other_size in enumerate(grid.sizes) if other_size == size and q not in order and all(
             grid.coordinates[other][p] == grid.coordinates[rank][q] for rank, other in source.items())]  # fmt: skip
         if not same:
             return None
         order.append(same[0])
-    mesh: list[Entry] = [Repl(size) for size in grid.sizes]
-    for p, q in enumerate(order):
-        mesh[q] = x.mesh[p]
-    return tuple(mesh)
+    return order

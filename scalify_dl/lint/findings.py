@@ -17,6 +17,7 @@ from scalify_dl.prove.verdict import Verdict
 from scalify_dl.prove.view import user_frames
 from scalify_dl.pysouffle import Program, rules_dir
 
+from .collectives import exchanged
 from .costs import cost_rows, read_costs
 from .expected import Boundary
 from .given import Given
@@ -69,6 +70,8 @@ def judged(
     run = Run(analysis, _supposed(asked_of, lifted, grid, ids, layouts))
     rows: dict[str, list[Row]] = defaultdict(list)
     for op in alive:
+        if op.kind == "collective-permute" and exchanged(grid, {to: rank for rank, to in op.pairs or ()}) is None:
+            rows["goes_round"].append((op_ids[op],))
         rows["lint_op"].append((op_ids[op], op.kind, int(computes(op))))
         rows["reads"] += [(op_ids[op], pos, ids[t]) for pos, t in enumerate(op.operands)]
         rows["makes"] += [(op_ids[op], ids[t]) for t in op.results if t in used]

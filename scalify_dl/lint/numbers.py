@@ -24,6 +24,7 @@ from scalify_dl.refute.refute import refute
 
 Array = np.ndarray[Any, Any]
 TOLERANCE = 1e-9
+HUGE = 1e30
 LAYOUTS = 256
 """So many placements of one value are compared."""
 
@@ -75,7 +76,7 @@ class Run:
         """The placement, at the sizes of the run, in which it is the counterpart: one that an operand has, or the only
         one."""
         found = self._compared(value, counterpart)
-        if found is None or found[0].size < 2 or bool((found[0] == found[0].ravel()[0]).all()):
+        if found is None or not found[0].any():
             return None
         assert self.trial is not None
         of_operands = {str(row.layout) for row in (*self.trial[1], *self._small.values()) if row.dist in operands}
@@ -93,7 +94,7 @@ class Run:
             return None
         if any(bool(np.isnan(x).any()) for x in (base, *dist.values()) if x.dtype.kind == "f"):
             return None
-        return base, dist
+        return _tamed(base), {rank: _tamed(x) for rank, x in dist.items()}
 
     def _fits(self, base: Array, dist: Mapping[int, Array], operands: Sequence[str]) -> Iterator[Layout]:
         """The placements in which numbers by rank are those of a baseline."""
@@ -139,3 +140,8 @@ class Run:
             return []
         found = refute(self.analysis, list(outputs), lambda text: None)
         return [dist for dist, _ in found.refuted]
+
+
+def _tamed(x: Array) -> Array:
+    """Numbers with those that stand for infinity (masks) as small as others, which they would drown out."""
+    return np.where(np.abs(x) > HUGE, np.sign(x) * 1e3, x) if x.dtype.kind == "f" else x

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scalify_dl.pairing.builder import Pair
 
-from .zoo import block, mean, program
+from .zoo import MERGED, block, mean, program
 
 
 @program("tp=4")
@@ -243,3 +243,39 @@ def summed_over_both_for_one(p: Pair, ok: bool) -> None:
     y = d.matmul(d.shard("x", {1: "tp"}), d.shard("w", {0: "tp"}))
     y = d.all_reduce(y, ["dp", "tp"])
     d.output(d.softmax(d.multiply(d.dot(y, d.shard("k"), ([1], [1])), 0.5), 1))
+
+
+@program("dp=2")
+def loss_per_token_of_at_least_one(p: Pair, ok: bool) -> None:
+    b, d = p.base, p.dist
+    losses, real = b.input("losses", (4, 8)), b.convert(b.input("real", (4, 8), "s32", range=(0, 2)), "f32")
+    count = b.maximum(b.reduce(real, [0, 1]), 1.0)
+    b.output(b.divide(b.reduce(b.multiply(losses, real), [0, 1]), count))
+    losses, real = d.shard("losses", {0: "dp"}), d.convert(d.shard("real", {0: "dp"}), "f32")
+    total, count = d.reduce(d.multiply(losses, real), [0, 1]), d.reduce(real, [0, 1])
+    count = d.maximum(d.all_reduce(count, "dp") if ok else count, 1.0)
+    d.output(d.all_reduce(d.divide(total, count), "dp"))
+
+
+@program("tp=2")
+def masked_scores(p: Pair, ok: bool) -> None:
+    b, d = p.base, p.dist
+    q, k = b.input("q", (8, 4)), b.input("k", (8, 4))
+    seen = b.compare(b.iota((8, 8), 0), b.iota((8, 8), 1), direction="GE")
+    b.output(b.softmax(b.select(seen, b.dot(q, k, ([1], [1])), b.full(-1e38, (8, 8))), 1))
+    s = d.dot(d.shard("q", {1: "tp"}), d.shard("k", {1: "tp"}), ([1], [1]))
+    s = d.all_reduce(s, "tp") if ok else s
+    seen = d.compare(d.iota((8, 8), 0), d.iota((8, 8), 1), direction="GE")
+    d.output(d.softmax(d.select(seen, s, d.full(-1e38, (8, 8))), 1))
+
+
+@program("tp=2", wrong=False, into=MERGED)
+def masked_scores_reduced_behind(p: Pair, ok: bool) -> None:
+    """As good as right: what is masked is -2e38 instead of -1e38."""
+    b, d = p.base, p.dist
+    q, k = b.input("q", (8, 4)), b.input("k", (8, 4))
+    seen = b.compare(b.iota((8, 8), 0), b.iota((8, 8), 1), direction="GE")
+    b.output(b.softmax(b.select(seen, b.dot(q, k, ([1], [1])), b.full(-1e38, (8, 8))), 1))
+    s = d.dot(d.shard("q", {1: "tp"}), d.shard("k", {1: "tp"}), ([1], [1]))
+    seen = d.compare(d.iota((8, 8), 0), d.iota((8, 8), 1), direction="GE")
+    d.output(d.softmax(d.all_reduce(d.select(seen, s, d.full(-1e38, (8, 8))), "tp"), 1))

@@ -60,7 +60,9 @@ def test_a_right_program_is_well_placed(name: str) -> None:
 
 
 @needs_data
-@pytest.mark.parametrize(("name", "nth"), [("neuronx_tp2_layer1", 0), ("joint_tp2", 1), ("megatron_tp2", 1)])
+@pytest.mark.parametrize(
+    ("name", "nth"), [("neuronx_tp2_layer1", 0), ("joint_tp2", 1), ("megatron_tp2", 1), ("megatron_tp2", 3)]
+)
 def test_without_one_of_its_reductions_it_is_not(name: str, nth: int) -> None:
     graph, mesh = program(name)
     op = [o for o in graph.ops if o.kind in ("all-reduce", "reduce-scatter") and "sum" in o.symbols["reducer"]][nth]
