@@ -356,12 +356,13 @@ def rules_list(
 @_command("show", "rules")
 def rules_show(
     lemma: Annotated[str, Argument("ID", help="A lemma, as verdicts and `rules list` name it.")],
+    files: Annotated[list[Path] | None, Argument("[FILES]...", help="Rule files that may have it, too.")] = None,
     json: Json = False,
 ) -> None:
     """Print a lemma: what it says, why it is sound, an example, a wrong twin, its rules."""
     from scalify_dl.commands import rules_list as command
 
-    command.rules_show(lemma, as_json=json)
+    command.rules_show(lemma, files or [], as_json=json)
 
 
 @_command("check", "rules")

@@ -16,7 +16,7 @@ moved. A rule without a header (one of somebody's own) is named by its place, `f
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import dropwhile, takewhile
 from pathlib import Path
@@ -69,9 +69,10 @@ def lemmas(folder: Path) -> list[Lemma]:
     return [lemma for file in sorted(folder.rglob("*.dl")) for lemma in lemmas_of(file)]
 
 
-def find_lemma(folder: Path, name: str) -> Lemma:
-    """The lemma of that id. InputError, with the nearest ids, where there is none."""
-    every = {lemma.id: lemma for lemma in lemmas(folder)}
+def find_lemma(folder: Path, name: str, files: Sequence[Path] = ()) -> Lemma:
+    """The lemma of that id, of these files or of the folder. InputError, with the nearest ids, where there is none."""
+    own = [lemma for file in files for lemma in lemmas_of(file.resolve())]
+    every = {lemma.id: lemma for lemma in [*lemmas(folder), *own]}
     if name not in every:
         import difflib
 

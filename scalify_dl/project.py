@@ -145,7 +145,8 @@ def _pair(name: str, own: dict[str, Any], shared: Mapping[str, Any], file: Path,
     def path(text: Any) -> Path:
         if not isinstance(text, str):
             raise error(f"{text!r} is no path", "text")
-        return folder / text
+        full = folder / text
+        return full.relative_to(here) if full.is_relative_to(here := Path.cwd()) else full
 
     expect = said.get("expect", "PROVED")
     if expect not in VERDICTS:

@@ -31,7 +31,12 @@ def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *,
         if (said := schedules.settings(certificate)) is not None:
             return _schedule(certificate, inputs, said, as_json)
         if len(inputs) != 1 or not inputs[0].is_dir():
-            raise InputError("no such facts directory", file=inputs[0], expected="the directory of the facts")
+            raise InputError(
+                "a certificate of values is checked against one directory of facts",
+                file=inputs[0],
+                expected="dlverify check CERTIFICATE FACTS",
+                hint="`dlverify export BASE DIST … --mesh … -o FACTS` writes them, as does --out FACTS of the run",
+            )
         (directory,) = inputs
         if (plan := premises.stated(certificate)) is not None:
             return _plan(certificate, directory, plan, rules, as_json)

@@ -48,7 +48,7 @@ def init(dumps: Sequence[Path], mesh: str | None, name: str | None) -> int:
             expected="NAME.base.fx.txt with NAME.r0.fx.txt …; NAME.base.mlir or .hlo with NAME.dist.mlir or .hlo",
             hint="dlverify init BASE DIST… --mesh tp=2 takes files of any name",
         )
-    lines = ["# Pairs that `dlverify verify` (all) and `dlverify verify NAME` verify. docs/cli.md", ""]
+    lines = ["# Pairs that `dlverify verify` (all) and `dlverify verify NAME` verify. docs/testing.md", ""]
     for pair in pairs:
         lines += _table(pair, _relations(pair))
     write_whole(target, "\n".join(lines))

@@ -19,27 +19,41 @@ from scalify_dl.pysouffle import rules_dir
 def rules_list(files: Sequence[Path], *, as_json: bool) -> None:
     """All lemmas of the shipped rules, or of these files: id, place, statement."""
     folder = rules_dir()
-    for file in files:
-        if not file.is_file():
-            raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
+    _there(files)
     found = [x for file in files for x in lemmas_of(file.resolve())] if files else lemmas(folder)
     if as_json:
         print(json.dumps([_content(x, folder) for x in found], indent=2, ensure_ascii=False))
         return
-    console = Console()
+    console = _console()
     for x in found:
         console.print(_title(x, folder), soft_wrap=True)
-        console.print(Padding(Text(x.statement), (0, 0, 0, 4)))
+        console.print(Padding(Text(x.statement), (0, 0, 0, 4), expand=False))
 
 
-def rules_show(name: str, *, as_json: bool) -> None:
-    """One lemma: its header, its rules, what the relations in them say, and which random steps try it."""
+def _console() -> Console:
+    """Lines fold at a terminal only: what goes into a pipe can be searched."""
+    console = Console(highlight=False, emoji=False, markup=False)
+    if not console.is_terminal:
+        console.width = 10_000
+    return console
+
+
+def _there(files: Sequence[Path]) -> None:
+    for file in files:
+        if not file.is_file():
+            raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
+
+
+def rules_show(name: str, files: Sequence[Path], *, as_json: bool) -> None:
+    """One lemma, perhaps of these files: its header, its rules, what the relations in them say, and which random steps
+    try it."""
     folder = rules_dir()
-    lemma = find_lemma(folder, name)
+    _there(files)
+    lemma = find_lemma(folder, name, files)
     if as_json:
         print(json.dumps(_content(lemma, folder), indent=2, ensure_ascii=False))
         return
-    console = Console()
+    console = _console()
     console.print(_title(lemma, folder), soft_wrap=True)
     for field in FIELDS:
         if text := lemma.fields.get(field):
@@ -52,7 +66,7 @@ def rules_show(name: str, *, as_json: bool) -> None:
     for asked in conditions(lemma, folder):
         console.print(Text(f"{asked.name}({', '.join(asked.columns)})", style="bold"), soft_wrap=True)
         told = f"{asked.says}  " if asked.says else ""
-        console.print(Padding(Text(f"{told}[{_place(asked.file, folder)}:{asked.line}]"), (0, 0, 0, 4)))
+        console.print(Padding(Text(f"{told}[{_place(asked.file, folder)}:{asked.line}]"), (0, 0, 0, 4), expand=False))
     if steps := random_steps(lemma.file):
         console.print(Text("\nTried by the random steps", style="bold"))
         console.print(Text(", ".join(steps)))

@@ -24,7 +24,7 @@ def _in_words(path: str) -> str:
     what, _, name = path.partition(" ")
     if name.isdigit():
         return path
-    return {"output": name, "written": f"{name} as written", "grad": f"gradient of {name}"}.get(what, path)
+    return {"output": name, "written": f"{name} after the step", "grad": f"gradient of {name}"}.get(what, path)
 
 
 class TableWriter:

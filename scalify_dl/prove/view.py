@@ -24,6 +24,9 @@ Table = Callable[[str], Iterable[Row]]
 Correspondences = dict[str, list[tuple[str, str, str, str]]]
 """Distributed tensor → what it holds: (its piece, baseline tensor, piece of that, layout text)."""
 
+AFTER = " after the step"
+"""Behind the name of what a program writes."""
+
 _LIBRARY = ("/site-packages/", "/dist-packages/", "/lib/python3", "<frozen ", "<string>")
 _OURS = ("scalify_dl/capture/", "scalify_dl/api/")
 """Frames from here on outwards are those of who captured the step."""
@@ -85,6 +88,12 @@ class View:
         """What people call an output, else its name as a tensor."""
         return self.output_names.get(tensor) or self.name(tensor)
 
+    def called(self, tensor: str) -> set[str]:
+        """All that a tensor may be called."""
+        named = self.output_names.get(tensor, self.name(tensor))
+        short = {named.removesuffix(AFTER)} if tensor in self.inputs else set()  # the program gives back what it got
+        return {tensor, self.name(tensor), named, self.label(tensor)} | short
+
     def name(self, tensor: str) -> str:
         """The name that people know, else the id (of what only the rules have: in words)."""
         return self.names.get(tensor) or readable(tensor)
@@ -93,7 +102,7 @@ class View:
         """What people call an input or output, and its name as a tensor: `up.weight (primals_3)`."""
         called, name = self.output_names.get(tensor), self.name(tensor)
         if called and tensor in self.inputs:  # the program gives back what it got
-            called = called.removesuffix(" as written")
+            called = called.removesuffix(AFTER)
         return f"{called} ({name})" if called and called != name else name
 
     def ops(self, wanted: set[str]) -> dict[str, OpView]:

@@ -251,9 +251,11 @@ def conclude(
 
     verdict = overall([*(o.verdict for o in outputs), *([in_time.verdict] if in_time else [])])
     fresh = [a for a in assumptions if not a.accepted]
+    strict: list[str] = []
     if options.strict and fresh and verdict is Verdict.PROVED:
         verdict = Verdict.UNKNOWN
-        notes.append(f"--strict: {len(fresh)} assumptions are not accepted, so this does not count as proved")
+        many = "1 assumption is" if len(fresh) == 1 else f"{len(fresh)} assumptions are"
+        strict.append(f"proved, but strict: {many} not accepted (--accept F lists those that are; --json prints all)")
     return Report(
         verdict=verdict,
         title=_title(view),
@@ -262,7 +264,7 @@ def conclude(
         frontier=causes,
         downstream=sum(1 for _ in view.results("downstream")),
         unrelated_inputs=_unrelated_inputs(view) if open_outputs and not analysis.stopped else [],
-        scope=scope(view),
+        scope=[*strict, *scope(view)],
         findings=list(in_time.findings) if in_time else [],
         notes=notes,
         assumptions=assumptions,

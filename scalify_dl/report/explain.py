@@ -58,13 +58,13 @@ def tensors_named(view: View, text: str) -> list[str]:
     found = [
         (g not in dist, t)
         for t, g, _, _ in view.facts("tensor")
-        if wanted in (t, view.name(t), view.output_names.get(t))
+        if wanted in view.called(t)
     ]
     exact = [pair for pair in found if pair[1] == wanted]
     if not found:
         import difflib
 
-        known = {view.name(t) for t, *_ in view.facts("tensor")} | set(view.output_names.values())
+        known = {name for t, *_ in view.facts("tensor") for name in view.called(t)}
         near = difflib.get_close_matches(wanted, known, 3)
         raise InputError(f"no tensor `{text}`", hint=f"did you mean {' or '.join(near)}?" if near else None)
     return [t for _, t in sorted(exact or found)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from scalify_dl.facts.names import SEPARATOR, readable
 from scalify_dl.prove.verdict import RootCause
@@ -17,7 +17,7 @@ from scalify_dl.prove.view import Correspondences, OpView, Row, View
 from .pattern import holds, piece_words
 
 _MOST = 3
-"""Correspondences of one operand that are worth reading."""
+"""Pieces of one operand that are worth reading; of the whole, what tells most is enough."""
 
 
 _WORD = re.compile(rf"([\s,;:(){SEPARATOR}]+)")
@@ -98,18 +98,28 @@ def _differences(op: OpView, base: OpView) -> list[str]:
     ]
 
 
+def _plainness(view: View, tensor: str, row: Row, read: Sequence[str]) -> tuple[bool, bool, bool, bool, int]:
+    """What is easier to read comes first: the whole of a value that people named, else what the counterpart reads,
+    else of the same name; few digits."""
+    _, base, base_piece, layout = row
+    named = base in view.output_names
+    return bool(base_piece), not named, base not in read, view.name(base) != view.name(tensor), len(layout)
+
+
 def _operand_words(view: View, op: OpView, base: OpView | None, held: Correspondences) -> list[str]:
     words = []
     for i, tensor in enumerate(op.operands):
-        read = base.operands if base is not None else ()  # what the counterpart reads comes first
-        rows = sorted(held.get(tensor, []), key=lambda r: (r[1] not in read, r))
+        read = base.operands if base is not None else ()
+        known = sorted(held.get(tensor, []), key=lambda r: (*_plainness(view, tensor, r, read), r))
+        whole = [row for row in known if not row[0]]
+        rows = whole[:1] or known[:_MOST]
         texts = []
-        for piece, base_tensor, base_piece, layout in rows[:_MOST]:
+        for piece, base_tensor, base_piece, layout in rows:
             mine = f"({piece_words(piece)}) " if piece else ""
             what = holds(layout, view.label(base_tensor), base_piece, view.ranks.get(base_tensor, 0))
             texts.append(f"{mine}holds {what}")
-        if len(rows) > _MOST:
-            texts.append(f"and {len(rows) - _MOST} more")
+        if len(known) > len(rows) and not whole:
+            texts.append(f"and {len(known) - len(rows)} more")
         words.append(f"{i}: {view.label(tensor)} " + ("; ".join(texts) or "holds nothing that is known"))
     return words
 

@@ -157,3 +157,49 @@ def test_ctrl_c_during_imports_is_no_traceback() -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (130, "dlverify: interrupted\n")
+
+
+LEMMA = """
+// Lemma pack-unpack
+// Statement: what was packed and is unpacked holds what it held before.
+opaque("custom:Unpack", "is the inverse of Pack").
+holds(d, t, l) :-
+    op(u, "dist", "custom:Unpack"), arg(u, 0, p), out(o, 0, p), op(o, "dist", "custom:Pack"), arg(o, 0, x),
+    out(u, 0, d), holds(x, t, l).
+"""
+
+
+def test_a_lemma_of_ones_own_is_shown(dlverify: Run, tmp_path: Path) -> None:
+    own = tmp_path / "own.dl"
+    own.write_text(LEMMA)
+    shown = dlverify("rules", "show", "pack-unpack", own)
+    assert shown.status == 0
+    assert "what was packed and is unpacked holds what it held before." in shown.out
+    assert not any(line.endswith(" ") for line in shown.out.splitlines()), "what goes into a pipe is not padded"
+    missing = dlverify("rules", "show", "pack-unpack", tmp_path / "nowhere.dl")
+    assert missing.status == 2
+    assert "no such rules file" in missing.err
+
+
+def test_a_certificate_given_dumps_says_how_to_write_their_facts(dlverify: Run, tmp_path: Path) -> None:
+    proof = tmp_path / "proof.jsonl.gz"
+    assert dlverify("run", PROVED, "--certificate", proof).status == 0
+    status, _, err = dlverify("check", proof, HLO / "base.hlo", HLO / "dist.hlo")
+    assert status == 2
+    assert "dlverify export" in err
+
+
+def test_a_strict_verdict_says_first_why_it_is_unknown(dlverify: Run) -> None:
+    status, out, _ = dlverify("run", PROVED, "--strict")
+    assert status == 3
+    assert any("not accepted (--accept F" in line for line in out.splitlines()[:4])
+
+
+def test_a_configured_pair_is_titled_as_it_lies_here(
+    dlverify: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("base.hlo", "dist.hlo"):
+        shutil.copy(HLO / name, tmp_path / name)
+    (tmp_path / "dlverify.toml").write_text('[pairs.one]\nbase = "base.hlo"\ndist = "dist.hlo"\nmesh = "dp=2,tp=2"\n')
+    monkeypatch.chdir(tmp_path)
+    assert str(tmp_path) not in dlverify("verify", "one").out
