@@ -369,7 +369,7 @@ def rules_show(
 def rules_check(
     files: Annotated[list[Path] | None, Argument("[FILES]...", help="Rule files to fuzz.")] = None,
     meaning: Meanings = None,
-    seconds: Annotated[float, Option("--seconds", help="CPU seconds to spend.")] = 60.0,
+    seconds: Annotated[float, Option("--seconds", check=_above_zero, help="CPU seconds to spend.")] = 60.0,
     seed: Annotated[int, Option("--seed")] = 0,
     out: Annotated[Path | None, Option("--out", help="Write results as JSON, each minute and at the end.")] = None,
     json: Json = False,
@@ -383,7 +383,7 @@ def rules_check(
 @_command("check", "readers")
 def readers_check(
     framework: Annotated[str, Argument("FRAMEWORK", help="Whose programs: torch or jax.")],
-    seconds: Annotated[float, Option("--seconds", help="CPU seconds to spend.")] = 60.0,
+    seconds: Annotated[float, Option("--seconds", check=_above_zero, help="CPU seconds to spend.")] = 60.0,
     count: Annotated[int | None, Option("--count", least=1, help="Programs after which to stop.")] = None,
     seed: Annotated[int, Option("--seed")] = 0,
     json: Json = False,

@@ -65,8 +65,9 @@ def load_family(file: Path) -> FamilyFile:
         except InputError as error:
             raise _wrong(node, file, error.message.removeprefix("--symbolic: "), error.expected) from None
     listed = top["captures"]
-    if not isinstance(listed, yaml.SequenceNode):
-        raise _wrong(listed, file, "captures is no list", "a list of captures, each with " + _EXPECTED)
+    if not isinstance(listed, yaml.SequenceNode) or not listed.value:
+        expected = "a list of captures, each with " + _EXPECTED
+        raise _wrong(listed, file, "captures is no list, or has nothing in it", expected)
     return FamilyFile(symbols, tuple(_capture(node, file, relate) for node in listed.value))
 
 

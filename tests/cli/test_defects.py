@@ -203,3 +203,17 @@ def test_a_configured_pair_is_titled_as_it_lies_here(
     (tmp_path / "dlverify.toml").write_text('[pairs.one]\nbase = "base.hlo"\ndist = "dist.hlo"\nmesh = "dp=2,tp=2"\n')
     monkeypatch.chdir(tmp_path)
     assert str(tmp_path) not in dlverify("verify", "one").out
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1"])
+def test_trying_rules_for_no_time_is_refused(dlverify: Run, seconds: str) -> None:
+    status, _, err = dlverify("rules", "check", "--seconds", seconds)
+    assert status == 2
+    assert "--seconds" in err
+
+
+def test_a_family_without_captures_is_refused(dlverify: Run, tmp_path: Path) -> None:
+    (tmp_path / "family.yaml").write_text("symbols: {tp: }\ncaptures: []\n")
+    status, _, err = dlverify("family", tmp_path / "family.yaml")
+    assert status == 2
+    assert "captures is no list, or has nothing in it" in err
