@@ -15,6 +15,7 @@ from scalify_dl.errors import InputError
 
 from .meanings.declared import Function
 from .meanings.declared import read as read_functions
+from .stages import even
 from .tables import Row, Rows, Tables
 
 STEP = -1
@@ -242,6 +243,7 @@ def _places(tables: Tables) -> dict[int, tuple[int, int, int]]:
         places[rank], taken[at] = at, rank
     copies = {d for d, _, _ in places.values()}
     one, written = sizes[1] * sizes[2], len(copies)
+    even(tables, places)
     if len(places) != written * one or copies != set(range(written)) or not written or sizes[0] % written:
         raise InputError(
             f"ranks are absent: {len(places)} are placed",

@@ -86,7 +86,7 @@ def _prepared(base: Side, plan: Side, talk: Side) -> Prepared:
         named = slots(plan, world)
         traits = Traits(plan, world, named)
         checked = check(premises(plan, base, world, named, traits))
-        out = Prepared(plan, world, findings(plan, named, checked), _expected(base))
+        out = Prepared(plan, world, findings(plan, named, checked), expected(base))
         out.broken = any(level == ERROR for _, _, level, *_ in checked.findings)
         if out.cannot_run:
             return out
@@ -116,7 +116,8 @@ def _prepared(base: Side, plan: Side, talk: Side) -> Prepared:
         return out
 
 
-def _expected(base: Side) -> list[str]:
+def expected(base: Side) -> list[str]:
+    """Names of the outputs that a plan has to give."""
     losses = [full.name for full in base.fulls.values() if full.loss and not full.gradient]
     names = [base.named(weight) for weight in base.weight_of.values()]
     return [*(losses if len(losses) > 1 else [LOSS]), *dict.fromkeys(names)]

@@ -14,7 +14,10 @@ from scalify_dl.prove.pipeline import analyse, peak_mb
 from scalify_dl.prove.verdict import OutputVerdict, Report, Verdict, overall
 
 from .findings import about, value_findings
-from .prepare import Prepared, picture, prepare, prepare_repeated
+from .model import read_side
+from .prepare import Prepared, expected, picture, prepare, prepare_repeated
+from .stages import OtherStages
+from .tables import Tables
 
 STRUCTURE = "structure"
 """Why outputs of a plan that cannot run are refuted."""
@@ -23,6 +26,18 @@ STRUCTURE = "structure"
 def judge_plan(directory: Path, options: Options, say: Callable[[str], None] = lambda text: None) -> Report:
     """The verdict on a directory of tables. What is regular and proved is proved by its unit form; a certificate is of
     the plan as it is written."""
+    try:
+        return _judged(directory, options, say)
+    except OtherStages as problem:
+        names = expected(read_side(Tables(directory, "s")))
+        return Report(
+            Verdict.UNKNOWN, directory.name,
+            [OutputVerdict("", "", name, name, Verdict.UNKNOWN, reason=str(problem)) for name in names],
+            notes=[str(problem)], stats=_stats(0),
+        )  # fmt: skip
+
+
+def _judged(directory: Path, options: Options, say: Callable[[str], None]) -> Report:
     regular = None if options.certificate else prepare_repeated(directory)
     if regular is not None:
         say("running the rules")
@@ -87,10 +102,10 @@ def _without_values(prepared: Prepared, verdict: Verdict, reason: str) -> Report
         findings=prepared.findings,
         picture=picture(prepared),
         notes=prepared.notes,
-        stats={
-            "ops": len(prepared.plan.ops),
-            "tuples": 0,
-            "cpu_s": round(time.process_time(), 3),
-            "peak_mb": round(peak_mb(), 1),
-        },
+        stats=_stats(len(prepared.plan.ops)),
     )
+
+
+def _stats(ops: int) -> dict[str, float]:
+    """Figures where no rules of values ran."""
+    return {"ops": ops, "tuples": 0, "cpu_s": round(time.process_time(), 3), "peak_mb": round(peak_mb(), 1)}
