@@ -330,3 +330,19 @@ def lengths(w: World, op: Any) -> dict[str, Any]:
     if "out" in str(op):
         found["out"] = [w.new([], torch.float64 if wide else w.of(x).dtype) for x in xs]
     return found
+
+
+@recipe("aten.soft_margin_loss", "aten.soft_margin_loss_backward")
+def signs(w: World, op: Any) -> dict[str, Any]:
+    """Small numbers: the exponential inside of the kernel stays in its type."""
+    shape, dtype = w.shape(), w.dtype("f")
+    found = {"self": w.new(shape, dtype, -2, 2), "target": w.new(shape, dtype, -1, 1)}
+    return found | ({"grad_output": w.new([], dtype)} if "backward" in str(op) else {})
+
+
+@recipe("aten.binary_cross_entropy")
+def shares(w: World, op: Any) -> dict[str, Any]:
+    """Probabilities; an `out` is what its kernel keeps the losses in, too, before they are reduced."""
+    shape, dtype = w.shape(), w.dtype("f")
+    found: dict[str, Any] = {"self": w.new(shape, dtype, 0, 1), "target": w.new(shape, dtype, 0, 1)}
+    return found | ({"reduction": 0} if str(op).endswith("out") else {})

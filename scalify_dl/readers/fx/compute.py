@@ -101,7 +101,8 @@ class Computing:
         if lowering is None:
             raise Unsupported("no lowering exists for it")
         c.target = name
-        c.printed = lambda item: _printed(wanted(), item)
+        c.printed = lambda item: (_printed(wanted(), item) or (None,))[0]
+        c.printed_shape = lambda item: (_printed(wanted(), item) or (None, None))[1]
         try:
             _checked([*args, *kwargs.values()], c.untyped)
             kwargs = meant(kwargs)
@@ -138,10 +139,9 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
 
-def _printed(types: Any, item: int) -> str | None:
-    """The printed dtype of an item of a call."""
-    found = types.get((item,)) if isinstance(types, dict) else None
-    return found[0] if found else None
+def _printed(types: Any, item: int) -> Any:
+    """The printed type of an item of a call."""
+    return types.get((item,)) if isinstance(types, dict) else None
 
 
 def _checked(values: Sequence[Any], untyped: set[Tensor]) -> None:

@@ -8,6 +8,7 @@ from . import (  # noqa: F401  (each registers its family)
     contractions,
     creation,
     custom,
+    distances,
     elementwise,
     experts,
     foreach,
@@ -15,9 +16,11 @@ from . import (  # noqa: F401  (each registers its family)
     losses,
     normalise,
     optimisers,
+    piecewise,
     reductions,
     strides,
     views,
+    windows,
 )
 from .core import KERNELS, LOWERINGS, Context, Unsupported, meant
 

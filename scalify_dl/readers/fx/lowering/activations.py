@@ -87,6 +87,15 @@ def elu(c: Context, x: Tensor, alpha: float = 1.0, scale: float = 1.0, input_sca
     return _scaled_tensor(c, c.select(c.compare("LT", x, 0), grown, x), scale)
 
 
+@lower("aten.celu")
+def celu(c: Context, x: Tensor, alpha: float = 1.0) -> Tensor:
+    """alpha · (exp(x / alpha) − 1) below zero"""
+    if not alpha:
+        raise Unsupported("celu of nothing")
+    grown = c.multiply(c.unary("exponential-minus-one", c.divide(x, alpha)), alpha)
+    return c.select(c.compare("LT", x, 0), grown, x)
+
+
 def _scaled_tensor(c: Context, x: Tensor, factor: float) -> Tensor:
     return x if factor == 1 else c.multiply(x, factor)
 
@@ -101,16 +110,19 @@ def softplus(c: Context, x: Tensor, beta: float = 1.0, threshold: float = 20.0) 
 
 @lower("aten.log_sigmoid_forward")
 def log_sigmoid_forward(c: Context, x: Tensor) -> tuple[Any, ...]:
-    return c.unary("negate", c.unary("softplus", c.unary("negate", x))), _no_buffer
+    """The buffer is exp(−|x|), on devices that have one."""
+
+    def buffer() -> Tensor:
+        if c.printed_shape(1) not in (None, x.shape):
+            return c.splat(0, x.dtype, (0,))
+        return c.unary("exponential", c.unary("negate", c.unary("abs", x)))
+
+    return log_sigmoid(c, x), buffer
 
 
 @lower("aten.log_sigmoid")
 def log_sigmoid(c: Context, x: Tensor) -> Tensor:
     return c.unary("negate", c.unary("softplus", c.unary("negate", x)))
-
-
-def _no_buffer() -> Tensor:
-    raise Unsupported("the buffer of log_sigmoid_forward")
 
 
 @lower("aten.softplus_backward")

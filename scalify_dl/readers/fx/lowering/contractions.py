@@ -141,10 +141,10 @@ def convolution(
     c: Context, x: Tensor, weight: Tensor, bias: Tensor | None, stride: Amounts, padding: Amounts, dilation: Amounts,
     transposed: bool, output_padding: Amounts, groups: int,
 ) -> Tensor:  # fmt: skip
-    """Batch, feature, spatial dims; no transposed convolution, which alone pads its output."""
+    """Batch, feature, spatial dims."""
     spatial = len(x.shape) - 2
-    if transposed or len(weight.shape) != len(x.shape):
-        raise Unsupported("transposed convolution, or one without a batch")
+    if len(weight.shape) != len(x.shape):
+        raise Unsupported("convolution without a batch")
 
     def per_dim(value: object) -> list[int]:
         values = [value] if isinstance(value, int) else list(value)  # type: ignore[call-overload]
@@ -152,6 +152,11 @@ def convolution(
 
     strides, pads, dilations = per_dim(stride), per_dim(padding), per_dim(dilation)
     window = list(weight.shape[2:])
+    if transposed:
+        more = zip(x.shape[2:], strides, pads, dilations, window, per_dim(output_padding), strict=True)
+        sizes = [(n - 1) * s - 2 * p + d * (k - 1) + extra + 1 for n, s, p, d, k, extra in more]
+        result = mirrored(c, x, weight, strides, pads, dilations, groups, sizes)
+        return result if bias is None else c.add(result, c.spread(bias, result.shape, [1]))
     out = [
         (n + 2 * p - (k - 1) * d - 1) // s + 1
         for n, p, k, d, s in zip(x.shape[2:], pads, window, dilations, strides, strict=True)
@@ -169,6 +174,37 @@ def convolution(
     if bias is None:
         return result
     return c.add(result, c.spread(bias, result.shape, [1]))
+
+
+def mirrored(
+    c: Context, grad: Tensor, weight: Tensor, strides: list[int], pads: list[int], gaps: list[int], groups: int,
+    sizes: Sequence[int],
+) -> Tensor:  # fmt: skip
+    """The gradient of a convolution's input, of these sizes: the weight is turned round, the gradient spread out."""
+    spatial = len(strides)
+    dims = list(range(2, 2 + spatial))
+    window, (outer, inner) = list(weight.shape[2:]), weight.shape[:2]
+    if groups > 1:  # [groups · outer, inner, …] to [groups · inner, outer, …]
+        weight = c.reshape(weight, (groups, outer // groups, inner, *window))
+        weight = c.transpose(weight, [0, 2, 1, *range(3, 3 + spatial)])
+        weight = c.reshape(weight, (groups * inner, outer // groups, *window))
+    if window != [1] * spatial:
+        weight = c.emit("reverse", (weight,), weight.dtype, weight.shape, {"dimensions": dims})
+    low = [d * (k - 1) - p for d, k, p in zip(gaps, window, pads, strict=True)]
+    high = [
+        n - lo + d * (k - 1) - ((o - 1) * s + 1)
+        for n, lo, d, k, o, s in zip(sizes, low, gaps, window, grad.shape[2:], strides, strict=True)
+    ]
+    features = ([0], [1]) if groups > 1 else ([1], [0])
+    numbers = {
+        "window_size": window, "window_stride": [1] * spatial, "window_pad_low": low, "window_pad_high": high,
+        "window_dilation": gaps, "base_dilation": strides,
+        "input_batch": [0], "input_feature": [1], "input_spatial": dims,
+        "kernel_output_feature": features[0], "kernel_input_feature": features[1], "kernel_spatial": list(dims),
+        "output_batch": [0], "output_feature": [1], "output_spatial": list(dims),
+        "feature_group_count": [int(groups)], "batch_group_count": [1],
+    }  # fmt: skip
+    return c.emit("convolution", (grad, weight), grad.dtype, (grad.shape[0], groups * inner, *sizes), numbers)
 
 
 @lower("aten.diff")

@@ -36,8 +36,8 @@ class Emitter:
     of process groups by name, `reductions` what collectives compute whose reduction the dump names; `alone` says that
     one rank runs the graph, so that every group is that rank;
     `untyped` are tensors of which not even the type is known; `constants` are values of tensor constants by name.
-    `printed` is the dtype that the text shows for an item of the current statement, None where the item is not taken:
-    what a library op computes in, its arguments do not tell.
+    `printed` and `printed_shape` are what the text shows for an item of the current statement, None where the item is
+    not taken: what a library op computes in, its arguments do not tell.
     """
 
     def __init__(self, graph: Graph) -> None:
@@ -53,6 +53,7 @@ class Emitter:
         self.alone = False
         self.constants: Mapping[str, Any] = {}
         self.printed: Callable[[int], str | None] = lambda item: None
+        self.printed_shape: Callable[[int], Shape | None] = lambda item: None
         self.dense: set[Tensor] = set()
         self.moved: set[Tensor] = set()
         self.untyped: set[Tensor] = set()

@@ -102,7 +102,7 @@ def cross_entropy_loss(
         if smoothing:
             target = c.add(c.multiply(target, 1 - smoothing), float(share))
         losses = _of_classes(c, c.multiply(logs, target), weight)
-        return _loss(c, losses, reduction)
+        return reduced_loss(c, losses, reduction)
     loss = nll_loss(c, logs, target, weight, reduction, ignore_index)
     if not smoothing:
         return loss
@@ -119,7 +119,8 @@ def _of_classes(c: Context, terms: Tensor, weight: Tensor | None) -> Tensor:
     return c.unary("negate", c.reduce(terms, [d], "sum"))
 
 
-def _loss(c: Context, losses: Tensor, reduction: int) -> Tensor:
+def reduced_loss(c: Context, losses: Tensor, reduction: int) -> Tensor:
+    """Losses as they are (reduction 0), their mean (1) or their sum (2)."""
     dims = range(len(losses.shape))
     return losses if reduction == 0 else mean_of(c, losses, dims) if reduction == 1 else c.reduce(losses, dims, "sum")
 
@@ -127,7 +128,7 @@ def _loss(c: Context, losses: Tensor, reduction: int) -> Tensor:
 @lower("aten.mse_loss", "aten.l1_loss")
 def mse_loss(c: Context, x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
     distance = c.subtract(x, target)
-    return _loss(c, c.unary("abs", distance) if "l1" in c.target else c.multiply(distance, distance), reduction)
+    return reduced_loss(c, c.unary("abs", distance) if "l1" in c.target else c.multiply(distance, distance), reduction)
 
 
 @lower("aten.mse_loss_backward")
@@ -151,4 +152,4 @@ def bce_with_logits(
     if pos_weight is not None:
         soft = c.multiply(soft, c.add(c.multiply(c.subtract(pos_weight, 1), target), 1))
     losses = c.add(c.multiply(c.subtract(1, target), x), soft)
-    return _loss(c, losses if weight is None else c.multiply(losses, weight), reduction)
+    return reduced_loss(c, losses if weight is None else c.multiply(losses, weight), reduction)
