@@ -40,7 +40,7 @@ AVOIDED = {
     f"infinities in {', '.join(FINITE)}": "torch's own kernels differ there",
     "infinities of f16 in pow": "its CPU kernels alone compute a power where those of other types take a root",
     "rows of one value in layer_norm, group_norm": "deviations are rounding alone, and kernels round differently",
-    "an `out` of softmax that is not row-major": "its kernels write as if it were",
+    "an `out` of softmax or gelu that is not row-major": "kernels write as if it were, or nothing",
     "equal elements in sort, topk, argsort": "their order is not defined",
     "one place written twice in index_put, scatter, index_copy": "which is last is not defined",
 }
@@ -201,7 +201,7 @@ def _argument(w: World, a: Any, chosen: dict[str, Any], op: str, apart: bool) ->
         if a.name in ("mask", "condition"):
             return w.tensor(None if first is None else w.of(w.like(tensors[0])).shape, dtype=torch.bool)
         if a.name == "out" or (a.alias_info and a.alias_info.is_write and first is not None):
-            return w.new(w.shape(), w.dtype() if first is None else first.dtype, plain="softmax" in op)
+            return w.new(w.shape(), w.dtype() if first is None else first.dtype, plain="softmax" in op or "gelu" in op)
         return w.like(tensors[-1]) if tensors else w.tensor(kinds="fffibc" if rng.random() < 0.1 else "ffib")
     before = next((v for v in chosen.values() if isinstance(v, list) and v and isinstance(v[0], Var)), None)
     if type_ == "List[Tensor]" and before is not None:  # as many as in the other list

@@ -12,6 +12,9 @@ from .elementwise import clamp
 from .losses import reduced_loss
 from .piecewise import alike
 
+LEAST_DIVISOR = 9.999999960041972e-13
+"""1e-12 as torch's kernels have it, in all types: rounded to f32."""
+
 
 def _each(c: Context, grad: Tensor, x: Tensor, reduction: int) -> Tensor:
     """What the gradient of a loss gives to each element: a share of it where the loss is a mean."""
@@ -103,11 +106,11 @@ def binary_cross_entropy(
 def binary_cross_entropy_backward(
     c: Context, grad: Tensor, x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = 1
 ) -> Tensor:
-    """grad · (x − target) / (x · (1 − x)), the divisor at least 1e-12"""
+    """grad · (x − target) / (x · (1 − x)), the divisor at least LEAST_DIVISOR"""
     if target.shape != x.shape or grad.shape not in ((), x.shape):
         raise Unsupported("gradients of another shape")
     x, target, grad = alike(c, x, target, grad)
-    divisor = c.binary("maximum", c.multiply(c.subtract(1, x), x), 1e-12)
+    divisor = c.binary("maximum", c.multiply(c.subtract(1, x), x), LEAST_DIVISOR)
     found = c.divide(c.multiply(_each(c, grad, x, reduction), c.subtract(x, target)), divisor)
     return found if weight is None else c.multiply(found, weight)
 
