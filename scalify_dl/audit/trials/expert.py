@@ -152,8 +152,8 @@ def places_less_what_another_router_chose() -> Pair:
 
     def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
         chosen = one_hot(g, ids, EXPERTS)
-        counted = g.emit("multiply", [g.emit("cumulative", [chosen], dimension=0, reducer="sum"), chosen])
-        own = g.emit("subtract", [counted, one_hot(g, other, EXPERTS)])
+        counted = g.emit("cumulative", [chosen], dimension=0, reducer="sum")
+        own = g.emit("multiply", [g.emit("subtract", [counted, one_hot(g, other, EXPERTS)]), chosen])
         place = g.emit("reduce", [own], dimensions=[1], reducer="sum")
         return dispatch(g, chosen, g.emit("convert", [place], dtype="s32"))
 
