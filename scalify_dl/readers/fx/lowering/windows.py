@@ -104,26 +104,6 @@ def _no_indices() -> Tensor:
     raise Unsupported("the places of maxima")
 
 
-@lower("aten.max_pool2d_with_indices_backward", "aten.max_pool3d_with_indices_backward")
-def max_pool_backward(
-    c: Context, grad: Tensor, x: Tensor, kernel_size: Amounts, stride: Amounts, padding: Amounts, dilation: Amounts,
-    ceil_mode: bool, indices: object,
-) -> Tensor:  # fmt: skip
-    """The gradient goes to the first of a window's elements that is its maximum."""
-    w = _windows(x, 3 if "3d" in c.target else 2, kernel_size, stride, padding, dilation, ceil_mode)
-    padded = _padded(c, x, w, -inf)
-    parts = {offset: _at(c, padded, w, offset) for offset in w.offsets()}
-    top = reduce(lambda x, y: c.binary("maximum", x, y), parts.values())
-    found: list[Tensor] = []
-    taken: Tensor | None = None
-    for offset, part in parts.items():
-        hit = c.compare("EQ", part, top)
-        first = hit if taken is None else c.binary("and", hit, c.unary("not", taken, floating=False))
-        taken = hit if taken is None else c.binary("or", taken, hit)
-        found.append(_back(c, c.select(first, grad, 0, dtype=grad.dtype), w, offset, x.shape))
-    return _sum(c, found)
-
-
 @lower("aten.avg_pool2d", "aten.avg_pool3d")
 def avg_pool(
     c: Context, x: Tensor, kernel_size: Amounts, stride: Amounts = (), padding: Amounts = 0, ceil_mode: bool = False,
