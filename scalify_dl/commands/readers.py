@@ -89,22 +89,21 @@ def _content(report: Report) -> dict[str, Any]:
         "ended_by_torch": {str(seed): how for seed, how in report.ended.items()},
         "overloads": {name: report.drawn[name] for name in report.overloads},
         "arguments_off_default": dict(report.off),
-        "never_drawn": {name: sorted(missing) for name, missing in report.missing.items()},
+        "never_drawn": {name: _never(report, name, missing) for name, missing in report.missing.items()},
         "unknown_when_given": sorted(report.refused),
-        "reasons": {" ".join(key).strip(): why for key, why in REASONS.items()},
         "unknown": {name: dict(whys) for name, whys in report.unknown.items()},
         "left_out": report.left_out,
         "avoided": report.avoided,
     }
 
 
-def _never(report: Report, name: str, missing: set[str]) -> list[str]:
-    """Arguments that were never off their default in a call that was lowered, and why not."""
-    found = []
+def _never(report: Report, name: str, missing: set[str]) -> dict[str, str | None]:
+    """Arguments that were never off their default in a call that was lowered ("": no call was), and why not."""
+    always = report.unknown[name].most_common(1)[0][0] if "" in missing and name in report.unknown else None
+    found: dict[str, str | None] = {"": always} if "" in missing else {}
     for argument in sorted(missing - {""}):
         why = REASONS.get((name.split(".")[1], argument)) or REASONS.get(("", argument))
-        why = "then unknown" if f"{name} {argument}" in report.refused else why
-        found.append(f"{argument} ({why})" if why else argument)
+        found[argument] = "then unknown" if f"{name} {argument}" in report.refused else why or always
     return found
 
 
@@ -122,12 +121,14 @@ def _table(report: Report) -> str:
         unknown = report.unknown.get(name, Counter())
         drawn = report.drawn[name]
         if drawn or unknown:
-            words = ", ".join(_never(report, name, missing)) if drawn else unknown.most_common(1)[0][0]
+            never = {argument: why for argument, why in _never(report, name, missing).items() if argument}
+            words = ", ".join(f"{argument} ({why})" if why else argument for argument, why in never.items())
+            words = words if drawn else unknown.most_common(1)[0][0]
             lines.append(f"{name:52} {drawn:8,} {sum(unknown.values()):8,}  {words}".rstrip())
     untouched = [name for name, missing in report.missing.items() if "" in missing]
-    never = sorted(name for name in untouched if name not in report.unknown)
-    if never:
-        lines.append(f"never drawn: {', '.join(never)}")
+    undrawn = sorted(name for name in untouched if name not in report.unknown)
+    if undrawn:
+        lines.append(f"never drawn: {', '.join(undrawn)}")
     for why, number in Counter(report.left_out.values()).most_common():
         lines.append(f"left out, {number} times: {why}")
     lines += [f"not drawn: {what}: {why}" for what, why in report.avoided.items()]

@@ -12,6 +12,7 @@ from math import prod
 from scalify_dl.ir.graph import Op, Tensor
 
 from .lowering import Context, Unsupported
+from .lowering.views import put_slice
 
 __all__ = ["put_back"]
 
@@ -41,24 +42,8 @@ def _bounds(op: Op) -> list[tuple[int, int, int]]:
 def _unslice(c: Context, x: Tensor, value: Tensor, op: Op) -> Tensor:
     for d, (lo, hi, step) in enumerate(_bounds(op)):
         if (lo, hi, step) != (0, x.shape[d], 1):
-            return put_slice(c, x, value, d, lo, hi, step)
+            return put_slice(c, x, value, d, lo, step)
     return value
-
-
-def put_slice(c: Context, x: Tensor, value: Tensor, d: int, lo: int, hi: int, step: int) -> Tensor:
-    """x with `x[lo:hi:step]` along a dim replaced; a step as a dim of its own, where it divides the dim."""
-    n = x.shape[d]
-    if not value.shape[d]:
-        return x
-    if step == 1 or value.shape[d] == 1:
-        return c.concatenate([c.slice(x, d, 0, lo), value, c.slice(x, d, lo + value.shape[d], n)], d)
-    if n % step:
-        raise Unsupported("a write to a slice whose step does not divide the dim")
-    rows = c.reshape(x, (*x.shape[:d], n // step, step, *x.shape[d + 1 :]))
-    first, count = lo // step, value.shape[d]
-    new = c.reshape(value, (*value.shape[: d + 1], 1, *value.shape[d + 1 :]))
-    inner = put_slice(c, c.slice(rows, d, first, first + count), new, d + 1, lo % step, lo % step + 1, 1)
-    return c.reshape(put_slice(c, rows, inner, d, first, first + count, 1), x.shape)
 
 
 def _unbroadcast(c: Context, x: Tensor, value: Tensor, op: Op) -> Tensor:

@@ -46,7 +46,9 @@ def test_the_command_reports_programs_and_what_was_never_drawn(capsys: pytest.Ca
     assert stopped.value.code == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["programs"], found["failures"]) == (3, [])
-    assert "dim" in found["never_drawn"]["aten.sum.dim_IntList"]
+    never = found["never_drawn"]
+    assert "dim" in never["aten.sum.dim_IntList"]
+    assert never["aten._softmax.default"]["half_to_float"] == "for half input on a GPU"
 
 
 def test_a_program_that_ends_torch_is_named_and_the_next_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,6 +236,7 @@ WITHOUT_EFFECT = {
     "dropout_p", "copy", "non_blocking", "cudnn_enable", "sparse_grad", "sorted", "implicit", "compute_log_sumexp",
     "return_debug_mask", "padding_idx", "scale_grad_by_freq", "sparse", "memory_efficient", "out", "result",
     "output_padding", "path", "output_size", "kv_cache_dummy_dep", "bias_sizes",
+    "unsafe",
 }  # fmt: skip
 """Parameters that lowerings may leave unread: they change how, not what (or only in forms that are refused)."""
 

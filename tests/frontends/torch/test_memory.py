@@ -248,7 +248,7 @@ UNKNOWN = {
     "foreach_twice", "foreach_crossed", "batch_norm", "resize", "as_strided", "as_strided_of_a_slice",
     "as_strided_of_a_written_slice", "as_strided_of_a_written_turn", "as_strided_of_turned_memory", "alias_of_a_written_turn",
     "as_strided_over_row_end", "as_strided_windows", "as_strided_of_other_memory",
-    "step_slice_odd", "complex_as_real", "fused_sgd_out", "fused_sgd_narrow", "out_of_another_type", "grows", "out_of_another_type_grows", "broadcast_tensors", "rrelu",
+    "complex_as_real", "fused_sgd_out", "fused_sgd_narrow", "out_of_another_type", "grows", "out_of_another_type_grows", "broadcast_tensors", "rrelu",
 }  # fmt: skip
 """Cases in which something is rightly unknown."""
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from math import inf, prod
 from types import MappingProxyType
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 
+from ...reductions import identity
 from ..dtypes import is_integer
 from .core import Context, Number, Unsupported, lower, whole
 from .dims import Shape, axis, broadcast_shape
@@ -209,9 +210,12 @@ def _vectors(c: Context, indices: Sequence[Tensor], shape: Shape) -> Tensor:
 
 @lower("aten.index_put", "aten._unsafe_index_put", "aten.index_put_", "aten._index_put_impl")
 def index_put(
-    c: Context, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False
-) -> Tensor:
-    """A mask with one value (or values that broadcast) is a select; indices are a scatter of whole slices."""
+    c: Context, x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False,
+    unsafe: bool = False,
+) -> Tensor:  # fmt: skip
+    """A mask with one value (or values that broadcast) is a select; indices are a scatter of whole slices.
+
+    `unsafe`: indices are not looked at before; they are in range here in any case."""
     given = _indices(c, indices, len(x.shape))
     if len(given) == 1 and given[0][1].dtype == "pred":
         d, mask = given[0]
@@ -342,7 +346,7 @@ def scatter(
         "": "replace",
     }
     reducer = "sum" if "scatter_add" in c.target else names.get(reduction or reduce)
-    if reducer is None or not include_self:
+    if reducer is None:
         raise Unsupported("scatter with this reduction")
     if not x.shape:
         values = c.reshape(src, (1,)) if isinstance(src, Tensor) else src
@@ -365,8 +369,13 @@ def scatter(
         "scatter_indices_batching_dims": list(range(batch)),
         "index_vector_dim": [len(x.shape)],
     }
-    operands = (x, c.transpose(index, [*order, d]), c.transpose(updates, [*order, d]))
-    return c.emit("scatter", operands, x.dtype, x.shape, numbers, {"reducer": [reducer]})
+    where, updates = c.transpose(index, [*order, d]), c.transpose(updates, [*order, d])
+    if not include_self:  # what is written to starts from nothing
+        neutral = identity(reducer, x.dtype)
+        least = -inf if reducer == "max" else inf
+        nothing = c.splat(least if neutral is None else neutral, x.dtype, updates.shape)
+        x = c.emit("scatter", (x, where, nothing), x.dtype, x.shape, numbers, {"reducer": ["replace"]})
+    return c.emit("scatter", (x, where, updates), x.dtype, x.shape, numbers, {"reducer": [reducer]})
 
 
 # --- order -----------------------------------------------------------------------------------------------------------
@@ -376,9 +385,13 @@ def scatter(
 def topk(
     c: Context, x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """Values and indices; along the last dim, moved there if need be."""
+    """Values and indices; along the last dim, moved there if need be. The smallest are the first of all in order."""
     if not largest:
-        raise Unsupported("smallest k")
+        values, indices = sort(c, x, dim)
+        if not x.shape:
+            return values, indices
+        d = axis(dim, len(x.shape))
+        return c.slice(values, d, 0, k), c.slice(indices, d, 0, k)
     d, rank = axis(dim, len(x.shape)), len(x.shape)
     order = [e for e in range(rank) if e != d] + [d]
     moved = c.transpose(x, order)

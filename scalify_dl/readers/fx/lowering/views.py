@@ -300,15 +300,33 @@ def stack(c: Context, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 def slice_scatter(
     c: Context, x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Tensor:
-    """x with a slice replaced: the pieces around it, put together again."""
+    """x with a slice replaced."""
     d = axis(dim, len(x.shape))
     lo, hi = bounds(start, end, x.shape[d])
-    if step != 1:
-        raise Unsupported("slice_scatter with a step")
-    src = c.convert(c.broadcast(src, (*x.shape[:d], hi - lo, *x.shape[d + 1 :])), x.dtype)
-    if hi == lo:
+    count = len(range(lo, hi, step))
+    src = c.convert(c.broadcast(src, (*x.shape[:d], count, *x.shape[d + 1 :])), x.dtype)
+    return put_slice(c, x, src, d, lo, step)
+
+
+def put_slice(c: Context, x: Tensor, value: Tensor, d: int, start: int, step: int = 1) -> Tensor:
+    """x with every step-th element of a dim replaced, from a start on, as far as the value (of x's dtype) goes.
+
+    The pieces around it, put together again; a step is a dim of its own where it divides the dim, else a select."""
+    n, count = x.shape[d], value.shape[d]
+    if not count:
         return x
-    return c.concatenate([c.slice(x, d, 0, lo), src, c.slice(x, d, hi, x.shape[d])], d)
+    if step == 1 or count == 1:
+        return c.concatenate([c.slice(x, d, 0, start), value, c.slice(x, d, start + count, n)], d)
+    if n % step == 0:
+        rows = c.reshape(x, (*x.shape[:d], n // step, step, *x.shape[d + 1 :]))
+        first = start // step
+        inner = put_slice(c, c.slice(rows, d, first, first + count), unsqueeze(c, value, d + 1), d + 1, start % step)
+        return c.reshape(put_slice(c, rows, inner, d, first), x.shape)
+    end = start + (count - 1) * step + 1
+    there, grown = [
+        slice_backward(c, part, x.shape, d, start, end, step) for part in (c.splat(1, "pred", value.shape), value)
+    ]
+    return c.select(there, grown, x)
 
 
 @lower("aten.select_scatter")
