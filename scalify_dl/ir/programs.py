@@ -27,7 +27,8 @@ _SHARED = frozenset({"broadcast", "compare", "convert", "imag", "iota", "negate"
 
 
 class Program:
-    """One program under construction. `graph` is the graph; ops get the caller's line as their source."""
+    """One program under construction. `graph` is the graph; ops get the caller's line as their source, or `source`
+    where it is set."""
 
     def __init__(self, name: str, mesh: Mesh, graph: Graph | None = None) -> None:
         self.mesh = mesh
@@ -35,6 +36,7 @@ class Program:
         self._names: dict[str, int] = {}
         self._groups: dict[tuple[str, ...], list[list[int]]] = {}
         self._shared: dict[object, Op] | None = None
+        self.source: Sequence[Frame] | None = None
 
     def share(self) -> None:
         """From now on equal constants, and equal ops that only arrange or compare, are one op: what thousands of layers
@@ -94,12 +96,13 @@ class Program:
             groups=groups,
             pairs=None if pairs is None else list(pairs),
             regions=regions,
-            source=_caller(),
+            source=_caller() if self.source is None else self.source,
             along=tuple((axis, self.mesh.axis_size(axis)) for axis in _names(along)),
         )
         for (key, position), by_rank in (rank_numbers or {}).items():
             op.rank_numbers[key, position] = dict(by_rank)
-        check_op(op)
+        if types is not None or rank_numbers:  # types that are inferred are checked already
+            check_op(op)
         return op
 
     def _once(

@@ -62,11 +62,12 @@ def baseline(side: Side, program: Program, file: Path) -> Baseline:
                         raise side.tables.error("op", op.line - 1, f"`{op.id}` reads `{tensor}`, which nobody made")
                     values[tensor] = given(tensor)
             count = len(program.graph.ops)
+            program.source = [Frame(str(file), op.line, op.name)]
             try:
                 results = lower(program, side, op, [values[tensor] for tensor in op.reads], out.opaque)
             except (IllTyped, NoMeaning) as problem:
                 raise side.tables.error("op", op.line - 1, f"`{op.id}`: {problem}") from None
-            name_ops(program, count, op, [Frame(str(file), op.line, op.name)])
+            name_ops(program, count, op)
             values |= dict(zip(op.makes, results, strict=True))
     _outputs(side, out, values)
     return out

@@ -70,20 +70,26 @@ class Fold:
     def run(self) -> Folded:
         """Lowers all slots of micro-batches, operands first."""
         for slot in self._ordered():
-            start = len(self.dist.graph.ops)
             some = slot.some
+            start = self.begin(some)
             try:
                 results = self._slot(slot)
             except IllTyped as problem:
                 raise CannotRun(str(problem), some) from None
             except NoMeaning as problem:
                 raise NotFolded(str(problem), some.id) from None
-            self._name(start, some)
+            self.name(start, some)
             self.out.values |= {(slot.name, n): value for n, value in enumerate(results)}
         return self.out
 
-    def _name(self, start: int, op: Op) -> None:
-        name_ops(self.dist, start, op, [Frame(self.source, op.line, op.name)])
+    def begin(self, op: Op) -> int:
+        """What is lowered from now on, from this op of the folded program, has its source in the row of an op."""
+        self.dist.source = [Frame(self.source, op.line, op.name)]
+        return len(self.dist.graph.ops)
+
+    def name(self, start: int, op: Op) -> None:
+        """Names what was lowered since `start`."""
+        name_ops(self.dist, start, op)
         self.out.origins += [op] * (len(self.dist.graph.ops) - start)
 
     # ---- where values come from
@@ -148,7 +154,7 @@ class Fold:
             ]
         variants: dict[object, list[Unit]] = defaultdict(list)
         for unit, op in slot.ops.items():
-            variants[self._meaning(op)].append(unit)
+            variants[self._meaning(op) if len(slot.ops) > 1 else None].append(unit)
         out: list[Tensor] = []
         for units in sorted(variants.values(), key=len, reverse=True):
             made = self._variant(slot, units)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scalify_dl.ir.graph import Frame, Tensor
+from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.programs import Program
 
 from .meanings import Call, IllTyped, NoMeaning, dtype, meaning
@@ -46,10 +46,9 @@ def lower(
         return program.custom(kind, operands, types, **more)
 
 
-def name_ops(program: Program, start: int, op: Op, source: Sequence[Frame]) -> None:
+def name_ops(program: Program, start: int, op: Op) -> None:
     """Names what was lowered since `start` after the op of the plan."""
     for made in program.graph.ops[start:]:
         made.name = f"{op.name}.c{op.cid}/{made.kind}"
-        made.source = source
         for n, result in enumerate(made.results):
             result.name = made.name if len(made.results) == 1 else f"{made.name}.{n}"

@@ -108,11 +108,11 @@ class Part:
     spans: tuple[tuple[int, int], ...]
     addend: int = 0
     addends: int = 1
+    shape: tuple[int, ...] = field(init=False, compare=False)
+    """Sizes of the part."""
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of the part."""
-        return tuple(hi - lo for lo, hi in self.spans)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", tuple([hi - lo for lo, hi in self.spans]))
 
     @property
     def size(self) -> int:

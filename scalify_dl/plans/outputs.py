@@ -52,9 +52,9 @@ class Conclusion:
         found: dict[str, list[tuple[Tensor, dict[int, tuple[str, ...]]]]] = defaultdict(list)
         lacking = self._stages_with()
         for slot in self._finals():
-            start = len(self.dist.graph.ops)
+            start = self.fold.begin(slot.some)
             name, value, dims = self._gradient(slot)
-            self.fold._name(start, slot.some)
+            self.fold.name(start, slot.some)
             found[name].append((value, dims))
             lacking[name].discard(slot.stage)
         for name, base in self.folded.base.gradients.items():
@@ -146,10 +146,10 @@ class Conclusion:
             return
         for n in range(len(next(iter(held.values())))):
             column = {unit: self.fold.maker(tensors[n]) for unit, tensors in held.items()}
-            start = len(self.dist.graph.ops)
-            value = self.folded.columns.value(column, self.folded.values)
             some = self.fold.traits.makers[next(iter(held.values()))[n]][0]
-            self.fold._name(start, some)
+            start = self.fold.begin(some)
+            value = self.folded.columns.value(column, self.folded.values)
+            self.fold.name(start, some)
             self._give(name, value, base, pending=pending)
 
     # ---- gradients

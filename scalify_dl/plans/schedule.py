@@ -74,7 +74,8 @@ class _Lowering:
                 last = self.broadcast(host, op)
                 continue
             last = schedule.event(host, self.name(op))
-            self.touch("reads", last, op.reads)
+            if op.move is None or op.sends:  # a message is the next one of its channel, whatever its row names
+                self.touch("reads", last, op.reads)
             self.touch("adds" if op.kind == SUM else "writes", last, op.makes)
             if op.move is not None:
                 self.message(last, "", op.move, op, sends=op.sends)

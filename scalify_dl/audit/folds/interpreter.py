@@ -200,12 +200,11 @@ class Run:
         members = [member + shift for member in op.members]
         if op.kind == "reducer" and members == [op.rank]:
             members = [rank]
-        what = " ".join(self.side.named(tid) for tid in op.weights) if op.kind == "reducer" else ""
         if rank not in members or len(set(members)) < len(members):
             raise Stuck(f"{op.id} is no member of its group")
         call = rank, op.id
         if call not in self.waits:
-            group = (what, *sorted(members))
+            group = (op.kind == "reducer", *sorted(members))
             self.waits[call] = (*group, self.counts[rank, group])
             self.counts[rank, group] += 1
             self.calls[self.waits[call]][rank] = (op, self._read(rank, op, op.reads[0]))
@@ -214,6 +213,8 @@ class Run:
             return False
         if len({arrived[member][0].kind for member in members}) > 1:
             raise Stuck(f"{op.id}: members call different kinds")
+        if len({tuple(map(self.side.named, arrived[member][0].weights)) for member in members}) > 1:
+            raise Stuck(f"{op.id}: members reduce different weights")
         parts = [arrived[member][1] for member in members]
         if len({part.shape for part in parts}) > 1:
             raise Stuck(f"{op.id}: members bring different shapes")

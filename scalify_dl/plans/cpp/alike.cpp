@@ -181,6 +181,7 @@ void Alike::messages() const {
 
 void Alike::calls() const {
     std::map<std::vector<i64>, std::map<i64, std::vector<std::pair<int, i64>>>> found;
+    std::map<std::vector<i64>, std::map<i64, std::vector<std::vector<i64>>>> reducers;
     std::vector<u32> ordered;
     for (const char* kind : {"AllGatherPrim", "ReduceScatterPrim", "AllToAllPrim"}) ordered.push_back(t_.words.add(kind));
     for (const auto& [rank, ops] : all_)
@@ -192,7 +193,12 @@ void Alike::calls() const {
             std::sort(sorted.begin(), sorted.end());
             must(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end());
             must(std::binary_search(sorted.begin(), sorted.end(), rank));
-            if (op.kind == reducer_ || op.kind == chunk_ || op.kind == identity_) continue;
+            if (op.kind == reducer_) {
+                sorted.push_back(op.kind);
+                reducers[sorted][rank].push_back(reduced(op));
+                continue;
+            }
+            if (op.kind == chunk_ || op.kind == identity_) continue;
             must(op.group != none);
             if (std::find(ordered.begin(), ordered.end(), op.kind) == ordered.end()) key = sorted;
             key.push_back(op.kind);
@@ -202,6 +208,19 @@ void Alike::calls() const {
         must(by_rank.size() == key.size() - 1);
         for (const auto& [rank, sequence] : by_rank) must(sequence == by_rank.begin()->second);
     }
+    for (const auto& [key, by_rank] : reducers) {
+        if (t_.copies == t_.world["num_dp"]) must(by_rank.size() == key.size() - 1);
+        for (const auto& [rank, sequence] : by_rank) must(sequence == by_rank.begin()->second);
+    }
+}
+
+// What a reducer brings to its call: the parts of its weights, and the sizes of what it reads.
+std::vector<i64> Alike::reduced(const Op& op) const {
+    std::vector<i64> out;
+    for (u32 k = 0; k < op.weights.size; ++k) out.push_back(t_.parts[t_.weights[op.weights.from + k]].alike);
+    const Part& read = t_.parts[t_.tensors[t_.reads[op.reads.from]].part];
+    for (const auto& span : read.spans) out.push_back(span[2] - span[1]);
+    return out;
 }
 
 // ---- op for op

@@ -46,6 +46,7 @@ private:
     bool same_members(const Op& x, const Op& r, i64 shift, i64 unit) const;
     bool same_value(const Op& x, u32 a, const Op& r, u32 b, bool read) const;
     std::pair<u32, u32> summed(const Op& reducer) const;
+    std::vector<i64> reduced(const Op& reducer) const;
     i64 broadcast_from(const Op& op) const;
 
     Tables& t_;
