@@ -39,6 +39,32 @@ def swapped_dot(w: World) -> None:
     w.add(base, turned if w.slip() else w.emit(w.dist, "transpose", [turned], dimensions=[1, 0]))
 
 
+@step("rows-with-rows", 0.8)
+def rows_with_rows(w: World) -> None:
+    """Rows of two values (or of one, twice) multiplied, each with its own or all with all, and added up."""
+    t = w.level(least=2)
+    o = t if w.chance(0.4) else partner(w, t)
+    rank = len(t.base.shape)
+    summed = w.rng.sample(range(rank), w.rng.randint(1, rank - 1))
+    all_with_all = w.chance(0.5)
+    other = w.chance(0.5) if w.slip() or w.chance(0.2) else all_with_all
+    every = w.chance(0.5)  # all rows are added up, or those of the second value
+    sides = ((w.base, t.base, o.base, all_with_all), (w.dist, t.dist, o.dist, other))
+    w.add(*[_products(w, graph, x, y, summed, crossed, every) for graph, x, y, crossed in sides])
+
+
+def _products(w: World, graph: Graph, x: Tensor, y: Tensor, summed: list[int], crossed: bool, every: bool) -> Tensor:
+    rows = [d for d in range(len(x.shape)) if d not in summed]
+    dims = {"lhs_contracting_dims": summed, "rhs_contracting_dims": summed}
+    if crossed:
+        found = w.emit(graph, "dot", [x, y], **dims)
+        added = range(0 if every else len(rows), 2 * len(rows))
+    else:
+        found = w.emit(graph, "dot", [x, y], **dims, lhs_batch_dims=rows, rhs_batch_dims=rows)
+        added = range(0 if every else len(rows), len(rows))
+    return w.emit(graph, "reduce", [found], dimensions=list(added), reducer="sum") if len(added) else found
+
+
 @step("clamp", 0.5)
 def clamp(w: World) -> None:
     """Kept between two values, which are numbers or not."""
