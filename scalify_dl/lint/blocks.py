@@ -83,8 +83,9 @@ def part_of(lifter: Lifter, op: Op, x: Held, dim: int) -> Held:
         pieces = [p for p in x.parts if lo <= p.lo and p.hi <= hi]
         if pieces and (pieces[0].lo, pieces[-1].hi) == (lo, hi):
             return _taken(lifter, op, x, dim, pieces)
-        raise Stop("across-parts", f"it cuts [{lo}:{hi}] of dim {dim} of `{op.operands[0].name}`, in parts "
-                   + ", ".join(f"[{p.lo}:{p.hi}]" for p in x.parts))  # fmt: skip
+        torn = not any(p.lo <= lo and hi <= p.hi for p in x.parts) and any(p.cut for p in x.parts)
+        raise Stop("cuts-across" if torn else "across-parts", f"it cuts [{lo}:{hi}] of dim {dim} of "
+                   f"`{op.operands[0].name}`, in parts " + ", ".join(f"[{p.lo}:{p.hi}]" for p in x.parts))  # fmt: skip
     gathered = _gathered(lifter, op, x, dim, lo, hi) if one and x.along is None else None
     if gathered is not None:
         return gathered
@@ -104,13 +105,7 @@ def _taken(lifter: Lifter, op: Op, x: Held, dim: int, pieces: Sequence[Piece]) -
         parts = [Piece(p.lo - piece.lo, p.hi - piece.lo, p.base_lo - piece.base_lo, p.base_hi - piece.base_lo, p.cut)
                  for p in pieces]  # fmt: skip
         return replace(x, base=made, parts=tuple(parts))
-    mesh: list[Entry] = list(x.mesh)
-    stride = piece.base_hi - piece.base_lo
-    for p in piece.cut:
-        stride //= lifter.grid.sizes[p]
-        mesh[p] = Digit(dim, stride, lifter.grid.sizes[p])
-    local = tuple(tidy([Digit(dim, 1, piece.hi - piece.lo)]) if d == dim else s for d, s in enumerate(x.local))
-    return replace(x, base=made, mesh=tuple(mesh), local=local, along=None, parts=())
+    return replace(x.part(piece, lifter.grid), base=made)
 
 
 def _gathered(lifter: Lifter, op: Op, x: Held, dim: int, lo: int, hi: int) -> Held | None:

@@ -10,12 +10,13 @@ from math import prod
 
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
+from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 
 from .held import Held
-from .lift import Lifter, Stop, lifting, one_value
+from .lift import Lifter, Stop, lifting
 from .means import multiple, shared_out, undone
-from .refit import same_place, splat_of
+from .refit import one_value, same_place, splat_of
 
 TOGETHER = {
     "sum": frozenset({"add", "subtract", "complex"}), "max": frozenset({"maximum"}), "min": frozenset({"minimum"}),
@@ -34,6 +35,13 @@ MONOTONE = frozenset(
     round-nearest-even round-nearest-afz""".split()  # noqa: SIM905
 )
 """Kinds that a maximum or a minimum passes."""
+
+
+ZERO_AT_ZERO = frozenset(
+    """abs cbrt ceil convert erf exponential-minus-one floor gelu gelu-tanh log-plus-one multiply negate relu sign
+    sine sqrt tan tanh trunc""".split()  # noqa: SIM905
+)
+"""Kinds that make zero of zeros: of parts of a sum of which one at most is not zero, they make such parts."""
 
 
 @lifting(*ELEMENTWISE)
@@ -69,6 +77,9 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         helds.append(fitted)
     helds = _shares(lifter, op, helds)
     mesh, scale = _passes(lifter, op, helds)
+    since = _one_at_most(lifter, op, helds)
+    if since is not None:
+        lifter.out.single[op.result] = since
     (made,) = lifter.emit(op, [h.base for h in helds])
     free = frozenset.intersection(*(h.free for h in helds))
     if odd:
@@ -180,9 +191,12 @@ def _passes(lifter: Lifter, op: Op, helds: Sequence[Held]) -> tuple[tuple[Entry,
         if len(kinds) == 1 and _alone(op, entry.reducer, waiting):
             mesh[p] = entry
             continue
+        if op.kind in (*ZERO_AT_ZERO, "power") and _one_at_most(lifter, op, helds) is not None:
+            mesh[p] = entry
+            continue
         neutral = entry.reducer == "sum" and op.kind in ("add", "subtract") and all(map(_zero(lifter), others))
-        if neutral or (op.kind == "select" and 0 not in waiting and len(waiting) == 1 and all(
-            map(_zero(lifter), op.operands[1:][:waiting[0] - 1] + op.operands[waiting[0] + 1:]))):  # fmt: skip
+        chosen = [t for n, t in enumerate(op.operands) if op.kind == "select" and n not in (0, *waiting)]
+        if neutral or (len(waiting) == len(chosen) == 1 and all(map(_as_good_as_zero(lifter), chosen))):
             mesh[p] = entry
             continue
         raise _unreduced(lifter, op, p, entry, waiting, helds)
@@ -193,6 +207,27 @@ def _alone(op: Op, reducer: str, waiting: Sequence[int]) -> bool:
     if op.kind == "select":
         return 0 not in waiting and len(waiting) == 2
     return reducer == "sum" and len(waiting) == 1 and waiting[0] in ALONE.get(op.kind, ())
+
+
+def _one_at_most(lifter: Lifter, op: Op, helds: Sequence[Held]) -> Tensor | None:
+    """What a result is made of that is parts of a sum of which one at most is not zero."""
+    since = {lifter.out.single.get(t) for t, h in zip(op.operands, helds, strict=True) if h.pending}
+    power = op.kind == "power" and not helds[1].pending and _positive(splat_of(lifter, op.operands[1]))
+    keeps = op.kind in ZERO_AT_ZERO or op.kind in ALONE or power
+    return since.pop() if len(since) == 1 and keeps else None
+
+
+def _positive(number: Literal | None) -> bool:
+    return number is not None and number.rational is not None and number.rational > 0
+
+
+def _as_good_as_zero(lifter: Lifter):  # type: ignore[no-untyped-def]
+    """Whether a number may be added up by all ranks: zero, or one of which n are as much."""
+    def is_one(tensor: Tensor) -> bool:
+        literal = splat_of(lifter, tensor)
+        return literal is not None and (literal.rational == 0 or literal.text.lstrip("-") in ("inf", "nan"))
+
+    return is_one
 
 
 def _zero(lifter: Lifter):  # type: ignore[no-untyped-def]

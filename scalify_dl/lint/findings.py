@@ -9,7 +9,7 @@ from functools import cache
 from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding, Happening
 from scalify_dl.ir.graph import Graph, Op, Tensor
-from scalify_dl.ir.layout import Digit, Layout, Pending
+from scalify_dl.ir.layout import Digit, Layout, Pending, Window
 from scalify_dl.ir.vocabulary import COLLECTIVES
 from scalify_dl.oracle.program import Shard
 from scalify_dl.prove.pipeline import Analysis
@@ -82,7 +82,7 @@ def judged(
             rows["fits_any"].append((d,))
         found = layouts.get((d, b))
         if found is None and tensor in asked_of and run.agrees(d):
-            found = str(held.layout(grid))
+            found = str(held.layout(grid)) if held.along is None else None
             rows["agrees"].append((d,))
         elif found is not None:
             rows["proved"].append((d, b))
@@ -94,6 +94,7 @@ def judged(
             scale = Layout.parse(found).scale
             rows["times"].append((d, scale.numerator, scale.denominator))
     rows["of_rank"] = [(ids[t],) for t in (*lifted.ranked, *lifted.mixed)]
+    rows |= _cuts(alive, stops, lifted, ids, op_ids)
     rows["stopped"] = [(op_ids[stop.op], stop.kind) for stop in stops]
     named = [stop for stop in stops if stop.kind != "lemma"]
     for stop in named:
@@ -118,6 +119,21 @@ def judged(
     return result
 
 
+def _cuts(
+    alive: Iterable[Op], stops: Iterable[Stopped], lifted: Lifted, ids: dict[Tensor, str], op_ids: dict[Op, str]
+) -> dict[str, list[Row]]:
+    """What slices take, and where the parts of values lie that a stop cuts across."""
+    cut: list[Row] = []
+    for op in alive:
+        if op.kind == "slice" and not op.rank_numbers and not op.strides:
+            (x,) = op.operands
+            bounds = zip(op.numbers["start"], op.numbers["limit"], x.shape, strict=True)
+            cut += [(op_ids[op], ids[x], d, lo, hi) for d, (lo, hi, n) in enumerate(bounds) if (lo, hi) != (0, n)]
+    across = [stop.op.operands[0] for stop in stops if stop.kind == "cuts-across"]
+    side = [(ids[x], lifted.held[x].along, at) for x in across for p in lifted.held[x].parts for at in (p.lo, p.hi)]
+    return {"cut": cut, "side": list(side)}
+
+
 def _borne(stops: Iterable[Stopped], run: Run, ids: dict[Tensor, str]) -> dict[Tensor, Layout]:
     """Where results of ops that stopped are, by a run, what one device makes of what the operands hold."""
     found = {}
@@ -137,8 +153,13 @@ def _supposed(
     found = []
     for tensor in dict.fromkeys(tensors):
         held = lifted.held.get(tensor)
-        if held is not None and held.along is None and (ids[tensor], ids[held.base]) not in proved:
+        if held is None or (ids[tensor], ids[held.base]) in proved:
+            continue
+        if held.along is None:
             found.append(Shard(ids[tensor], (), ids[held.base], (), held.layout(grid)))
+        for p in held.parts:
+            here, there = Window(held.along or 0, p.lo, p.hi), Window(held.along or 0, p.base_lo, p.base_hi)
+            found.append(Shard(ids[tensor], (here,), ids[held.base], (there,), held.part(p, grid).layout(grid)))
     return found
 
 

@@ -29,6 +29,14 @@ class Piece:
     base_hi: int
     cut: tuple[int, ...]
 
+    def in_steps(self, inner: int, step: int) -> Piece | None:
+        """The part where elements are `inner` of smaller ones, counted in steps of these; None where it does not end
+        with a step."""
+        lo, hi, base_lo, base_hi = (n * inner for n in (self.lo, self.hi, self.base_lo, self.base_hi))
+        if any(n % step for n in (lo, hi, base_lo, base_hi)):
+            return None
+        return Piece(lo // step, hi // step, base_lo // step, base_hi // step, self.cut)
+
 
 @dataclass(frozen=True)
 class Held:
@@ -74,6 +82,17 @@ class Held:
     def layout(self, grid: Grid) -> Layout:
         """As a layout."""
         return Layout.of(self.local, grid.joined(self.mesh), self.scale)
+
+    def part(self, piece: Piece, grid: Grid) -> Held:
+        """One of the values side by side, as a value of its own."""
+        assert self.along is not None
+        mesh, stride = list(self.mesh), piece.base_hi - piece.base_lo
+        for p in piece.cut:
+            stride //= grid.sizes[p]
+            mesh[p] = Digit(self.along, stride, grid.sizes[p])
+        own = tidy([Digit(self.along, 1, piece.hi - piece.lo)])
+        local = tuple(own if d == self.along else digits for d, digits in enumerate(self.local))
+        return replace(self, mesh=tuple(mesh), local=local, along=None, parts=())
 
     @property
     def pending(self) -> list[int]:

@@ -105,6 +105,8 @@ class Lifted:
     """Values that were read in one of several ways: numbers of the ranks as blocks of one device's."""
     reads: dict[Tensor, Held] = field(default_factory=dict)
     """Reads of blocks of a table before they are masked; and the parts of a sum that they are once they are."""
+    single: dict[Tensor, Tensor] = field(default_factory=dict)
+    """Parts of a sum of which, element by element, one at most is not zero; with the value that is so since."""
     fixed: set[Tensor] = field(default_factory=set)
     """Values that depend on no input."""
     sums: dict[Op, tuple[int, ...]] = field(default_factory=dict)
@@ -143,6 +145,7 @@ class Lifter:
     def run(self, graph: Graph) -> Lifted:
         """Lifts all ops of a program."""
         from .means import in_doubt
+        from .refit import one_value
 
         for op in graph.ops:
             self.maker.update(dict.fromkeys(op.results, op))
@@ -185,7 +188,13 @@ class Lifter:
             local = tuple(prod(digit.size for digit in digits) for digits in held.local)
             if held.along is None and local != result.shape:
                 raise Stop("lemma", f"it is {result.type}, what was lifted is {list(local)} on every rank")
+            twice = {p for piece in held.parts for p in piece.cut if not isinstance(held.mesh[p], Repl)}
+            if twice:
+                axes = ", ".join(self.grid.axes_of(twice))
+                raise Stop("placed-differently", f"over {axes} its operands differ in two ways")
             self.out.held[result] = held
+            if op.kind in (*MOVING, "all-reduce") and op.operands[0] in self.out.single and held.pending:
+                self.out.single[result] = self.out.single[op.operands[0]]
 
     def _results(self, op: Op) -> Sequence[Held | None]:
         handle = LIFTING.get(op.kind)
@@ -359,15 +368,6 @@ class Lifter:
         from .refit import refit
 
         return refit(self, tensor, want)
-
-
-def one_value(lifter: Lifter, op: Op) -> bool:
-    """Whether it does not matter which of two a select chooses."""
-    from .refit import splat_of
-
-    _, first, second = op.operands
-    mine, other = splat_of(lifter, first), splat_of(lifter, second)
-    return first is second or (mine is not None and mine == other)
 
 
 def as_it_is(lifter: Lifter, op: Op) -> Sequence[Held | None]:

@@ -24,6 +24,7 @@ def masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     """An elementwise op on values of the rank: a masked read keeps what it holds, others are nothing by themselves."""
     kept = one_rank_only(lifter, op)
     if kept is not None:
+        lifter.out.single[op.result] = op.result
         return [kept]
     parts = [t for t in op.operands if t in lifter.out.reads]
     pending = [t for t in op.operands if (h := lifter.out.held.get(t)) is not None and h.pending]
@@ -33,6 +34,7 @@ def masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     held = lifter.out.reads.get(part) or lifter.out.held[part]
     zero = any((s := splat_of(lifter, t)) is not None and s.rational == 0 for t in op.operands)
     if not more and (op.kind == "multiply" or (op.kind == "select" and zero and op.operands[0] != part)):
+        lifter.out.single[op.result] = lifter.out.single.get(part, op.result)
         return [held]
     raise Stop("lemma", f"`{part.name}` is read under a mask of the rank: nothing is known of this `{op.kind}`")
 

@@ -36,7 +36,7 @@ class Run:
     def __init__(self, analysis: Analysis, supposed: Iterable[Shard] = ()) -> None:
         self.analysis = analysis
         self.supposed = list(supposed)
-        self._small: dict[str, Shard] = {row.dist: row for row in self.supposed}
+        self._small = self.supposed
 
     @cached_property
     def trial(self) -> tuple[Trial, list[Shard]] | None:
@@ -48,7 +48,7 @@ class Run:
             if elements(program) > DIRECT_ELEMENTS:
                 small = shrink(program, [*rows, *self.supposed], 2)
                 rows = [r for row in rows if (r := small.relation(row)) is not None]
-                self._small = {row.dist: r for row in self.supposed if (r := small.relation(row)) is not None}
+                self._small = [r for row in self.supposed if (r := small.relation(row)) is not None]
                 program = small.program
             every = {
                 role: [t for g in program.top(role) for t in (*g.inputs, *(r for op in g.ops for r in op.results))]
@@ -79,7 +79,7 @@ class Run:
         if found is None or not found[0].any():
             return None
         assert self.trial is not None
-        of_operands = {str(row.layout) for row in (*self.trial[1], *self._small.values()) if row.dist in operands}
+        of_operands = {str(row.layout) for row in (*self.trial[1], *self._small) if row.dist in operands}
         fits = list(self._fits(*found, operands))
         own = [layout for layout in fits if str(layout) in of_operands]
         return own[0] if own else fits[0] if len(fits) == 1 else None
@@ -111,16 +111,24 @@ class Run:
 
     def agrees(self, value: str) -> bool:
         """Whether a value is what is supposed, on all ranks."""
-        if self.trial is None or value not in self._small or value in self.invented:
+        if self.trial is None:
             return False
-        trial, row = self.trial[0], self._small[value]
-        base, dist = trial.baseline.get(row.base), trial.distributed.get(value)
-        if base is None or dist is None or row.base in self.invented:
+        mine, asked = ([row for row in rows if row.dist == value] for rows in (self._small, self.supposed))
+        return bool(mine) and len(mine) == len(asked) and all(self._is(row) for row in mine)
+
+    def _is(self, row: Shard) -> bool:
+        """Whether a value, or a part of it, is what a correspondence says."""
+        if self.trial is None or not self.invented.keys().isdisjoint((row.dist, row.base)):
+            return False
+        trial = self.trial[0]
+        base, dist = trial.baseline.get(row.base), trial.distributed.get(row.dist)
+        if base is None or dist is None:
             return False
         if base.dtype.kind in "fc" and not bool(np.isfinite(base).all()):
             return False
+        coords = trial.program.coords
         try:
-            return check(base, (), dist, (), row.layout, trial.program.coords, TOLERANCE) is None
+            return check(base, row.base_piece, dist, row.dist_piece, row.layout, coords, TOLERANCE) is None
         except (ValueError, IndexError, InputError):
             return False
 
@@ -129,7 +137,7 @@ class Run:
     ) -> Iterator[Layout]:
         assert self.trial is not None
         mesh = self.trial[0].program.mesh
-        mine = [row for row in (*rows, *self._small.values()) if row.dist in operands]
+        mine = [row for row in (*rows, *self._small) if row.dist in operands]
         yield from {str(row.layout): row.layout for row in mine}.values()
         for pending in (None, "sum", "max", "min"):
             yield from islice(default_layouts(base, local, mesh, pending), LAYOUTS)

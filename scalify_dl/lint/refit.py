@@ -79,6 +79,13 @@ def splat_of(lifter: Lifter, tensor: Tensor) -> Literal | None:
             return None
 
 
+def one_value(lifter: Lifter, op: Op) -> bool:
+    """Whether it does not matter which of two a select chooses."""
+    _, first, second = op.operands
+    mine, other = splat_of(lifter, first), splat_of(lifter, second)
+    return first is second or (mine is not None and mine == other)
+
+
 def _broadcast(lifter: Lifter, op: Op, want: Held) -> Held | None:
     """The operand in the placement that its dims have, the result's other dims as wanted."""
     (operand,) = op.operands

@@ -98,7 +98,7 @@ def reshape(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         return [None]
     x, result = lifter.held(op.operands[0]), op.result
     if x.along is not None:
-        raise Stop("lemma", f"`{op.operands[0].name}` holds several values side by side")
+        return [_parts_regrouped(lifter, op, x, x.along)]
     if not x.aligned:
         local = split_digits([d for digits in x.local for d in digits], result.shape)
         if local is None:
@@ -116,6 +116,25 @@ def reshape(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         if x.free.issuperset(b) and (not b or (len(a) == len(b) == 1))
     )  # fmt: skip
     return [replace(found, base=made, free=free if splat_of(lifter, result) is None else frozenset(range(len(shape))))]
+
+
+def _parts_regrouped(lifter: Lifter, op: Op, x: Held, along: int) -> Held:
+    """Several values side by side along the major dim of those that are regrouped with it, in whole steps of it."""
+    before, after = op.operands[0].shape, op.result.shape
+    b, a = next((b, a) for b, a in groups(before, after) if along in b)
+    plain = replace(x, along=None, parts=(), base=Tensor(x.base.dtype, tuple(
+        before[d] if d == along else n for d, n in enumerate(x.base.shape))))  # fmt: skip
+    found = None
+    if b[0] == along and a and all(x.is_whole(d) for d in b[1:]):
+        found = next((f for way in _ways(plain, before, after) if (f := regrouped(plain, after, way))), None)
+    inner, step = prod(before[d] for d in b[1:]), prod(after[d] for d in a[1:])
+    parts = [piece for p in x.parts if (piece := p.in_steps(inner, step)) is not None]
+    if found is None or len(parts) < len(x.parts):
+        raise Stop("lemma", f"`{op.operands[0].name}` holds several values side by side")
+    first = a[0]
+    shape = tuple(x.base.shape[along] * inner // step if d == first else n for d, n in enumerate(found.base.shape))
+    (made,) = lifter.emit(op, [x.base], [(op.result.dtype, shape)])
+    return replace(found, base=made, along=first, parts=tuple(parts))
 
 
 def _ways(x: Held, before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[int, ...]]:

@@ -12,10 +12,20 @@ from scalify_dl.pairing.builder import Pair
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations
 
-from . import programs_cancelled, programs_data, programs_joint, programs_means, programs_merged, programs_tensor
+from . import (
+    programs_cancelled,
+    programs_data,
+    programs_joint,
+    programs_means,
+    programs_merged,
+    programs_parts,
+    programs_tensor,
+)
 from .zoo import MERGED, RIGHT, WRONG
 
-MADE = programs_cancelled, programs_data, programs_joint, programs_means, programs_merged, programs_tensor
+MADE = (
+    programs_cancelled, programs_data, programs_joint, programs_means, programs_merged, programs_parts, programs_tensor
+)  # fmt: skip
 """Importing them enters their programs."""
 MAYBE_A_MEAN = "a division by the number of ranks may be for the sum over them, or for something else"
 NOT_YET = dict.fromkeys(
