@@ -251,7 +251,7 @@ def _has_exp(field: Field, monomial: Monomial) -> bool:
 Meets = frozenset[frozenset[Form]]
 
 
-def _meets(form: Form) -> Meets:
+def sets_of(form: Form) -> Meets:
     """The sets of minima whose maximum a form is."""
     field = form.field
     if len(form.terms) == 1:
@@ -271,20 +271,20 @@ def _meets(form: Form) -> Meets:
     return frozenset({frozenset({form})})
 
 
-def _of_meets(field: Field, meets: Meets) -> Form:
+def of_sets(field: Field, meets: Meets) -> Form:
     """The normal form: a term and a factor of all are outside; constants of one set, and sets that others make
     superfluous, are gone."""
     forms = [form for meet in meets for form in meet]
     shared = dict(set.intersection(*(set(form.terms.items()) for form in forms)))
     if shared and len(meets) + len(forms) > 2:
         common = Form(field, shared)
-        return common + _of_meets(field, frozenset(frozenset(f - common for f in meet) for meet in meets))
+        return common + of_sets(field, frozenset(frozenset(f - common for f in meet) for meet in meets))
     if len(meets) + len(forms) > 2 and all(_is_exponential(form) for form in forms):  # exp is monotone
-        return exponential(_of_meets(field, frozenset(frozenset(map(logarithm, meet)) for meet in meets)))
+        return exponential(of_sets(field, frozenset(frozenset(map(logarithm, meet)) for meet in meets)))
     factor = _common_divisor(field, forms)
     if factor:
         inverse = Form(field, {tuple((number, -exponent) for number, exponent in factor): 1})
-        return Form(field, {factor: 1}) * _of_meets(
+        return Form(field, {factor: 1}) * of_sets(
             field, frozenset(frozenset(form * inverse for form in meet) for meet in meets)
         )
     reduced = _reduced(field, meets)
@@ -380,20 +380,20 @@ def _common_divisor(field: Field, forms: list[Form]) -> Monomial:
 
 def maximum(left: Form, right: Form) -> Form:
     """The greater one."""
-    return left if left == right else _of_meets(left.field, _meets(left) | _meets(right))
+    return left if left == right else of_sets(left.field, sets_of(left) | sets_of(right))
 
 
 def minimum(left: Form, right: Form) -> Form:
     """The lesser one."""
     if left == right:
         return left
-    mine, others = _meets(left), _meets(right)
+    mine, others = sets_of(left), sets_of(right)
     if len(mine) * len(others) > MOST_MEETS:
         raise Undecided("a maximum of many minima")
-    return _of_meets(left.field, frozenset(a | b for a in mine for b in others))
+    return of_sets(left.field, frozenset(a | b for a in mine for b in others))
 
 
 def most(forms: list[Form]) -> Form:
     """The greatest of many."""
     field = forms[0].field
-    return _of_meets(field, reduce(frozenset.union, (_meets(form) for form in forms)))
+    return of_sets(field, reduce(frozenset.union, (sets_of(form) for form in forms)))

@@ -59,8 +59,14 @@ def _common_factor(row: tuple[Form, ...]) -> Monomial:
 
 
 def greatest(row: list[Form], j: int) -> Form | None:
-    """The j-th greatest element: the greatest of the least of j + 1. None where these sets are many."""
+    """The j-th greatest element: the greatest of the least of j + 1, or, where fewer are looked at so, minus the same of
+    the elements below zero. None where these sets are many."""
+    if 2 * j >= len(row):
+        found = greatest([-form for form in row], len(row) - 1 - j)
+        return None if found is None else -found
     if comb(len(row), j + 1) > MOST_SETS:
         return None
-    least = [reduce(laws.minimum, chosen) for chosen in combinations(row, j + 1)]
-    return laws.most(least) if len(least) > 1 else least[0]
+    chosen = [*combinations(row, j + 1)]
+    if all(laws.sets_of(form) == {frozenset({form})} for form in row):
+        return laws.of_sets(row[0].field, frozenset(map(frozenset, chosen)))
+    return laws.most([reduce(laws.minimum, forms) for forms in chosen])

@@ -163,6 +163,10 @@ PAIRS: dict[str, tuple[Function, Function, Function, dict[str, Any]]] = {
         lambda x: jnp.minimum(x[:, 0], jnp.maximum(x[:, 1], x[:, 2])),
         {"args": X},
     ),
+    "the greatest of eight by a sort": (
+        lambda x: lax.top_k(x, 3)[0], lambda x: -jnp.sort(-x, -1)[:, :3], lambda x: -jnp.sort(-x, -1)[:, 1:4],
+        {"args": [(2, 8)]},
+    ),
     "where the greatest is": (
         lambda x: x.max(-1), best, lambda x: jnp.take_along_axis(x, jnp.argmax(-x, -1)[:, None], 1)[:, 0], {"args": X},
     ),
