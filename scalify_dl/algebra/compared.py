@@ -229,6 +229,9 @@ class Pair:
                 if not met_somewhere(self.basis):
                     raise Undecided("no inputs were found that meet all that the steps need")
                 needs = {(machine.where[need], need.what) for need in self.basis.needs}
+                used = self.decider.rewritten.used if self.decider.rewritten else {}
+                ops = (op.id for part in (self.dist_part, self.base_part) for op in part.ops)
+                needs |= {(op, "rewrite") for op in ops if op in used}
                 given = {t for t in self.base_part.inputs if t in self.base_graph.inputs}
                 for before in (self.decider.between[t] for t in self.shards if t in self.decider.between):
                     needs |= {*before.needs}

@@ -25,6 +25,7 @@ from scalify_dl.oracle.dtypes import is_float
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Program, Shard, load_program
+from scalify_dl.oracle.rewrites import Rewrite
 from scalify_dl.oracle.trial import Trial, run_trial
 
 from . import contracting  # noqa: F401  (registers its rules)
@@ -34,6 +35,7 @@ from .form import Undecided
 from .formulas import MOVES
 from .machine import MOST_ELEMENTS
 from .numbers import MASK
+from .rewriting import Rewritten
 from .spread import Spread, spread
 
 FEW_ELEMENTS = 20_000
@@ -54,6 +56,8 @@ class Decider:
     """CPU time for all pairs."""
     numbers: frozenset[str] = frozenset()
     """Values that are derived to be numbers, never infinite or NaN: only these, and inputs, are cuts."""
+    rewritten: Rewritten | None = None
+    """The program, where somebody's own equalities changed it."""
     reasons: list[str] = field(default_factory=list)
     """Why pairs were not decided."""
     until: float | None = None
@@ -241,10 +245,12 @@ def decider(
     corr: Iterable[Sequence[str]],
     seconds: float,
     numbers: frozenset[str] = frozenset(),
+    rewrites: Sequence[Rewrite] = (),
 ) -> Decider:
-    """A decider for fact tables and rows of `corr`."""
+    """A decider for fact tables and rows of `corr`; ops of the form of `rewrites` are rewritten."""
     known = [
         Shard(dist, piece_of(dist_piece), base, piece_of(base_piece), layout_of(layout))
         for dist, dist_piece, base, base_piece, layout, *_ in corr
     ]
-    return Decider(load_program(tables), known, seconds, numbers)
+    rewritten = Rewritten(load_program(tables), list(rewrites))
+    return Decider(rewritten.program, known, seconds, numbers, rewritten)

@@ -145,10 +145,12 @@ def _quotient(left: Cell, right: Cell) -> Cell:
     return extended.multiply(left, laws.power(divisor, -1))
 
 
-def _free2(name: str) -> Callable[[Cell, Cell], Cell]:
-    def apply(left: Cell, right: Cell) -> Cell:
-        a, b = finite(left, name), finite(right, name)
-        return laws.function(a.field, name, (a, b))
+def unknown(name: str) -> Callable[..., Cell]:
+    """A function of real numbers that no law is known of."""
+
+    def apply(*cells: Cell) -> Cell:
+        forms = [finite(cell, name) for cell in cells]
+        return laws.function(forms[0].field, name, tuple(forms))
 
     return apply
 
@@ -161,8 +163,8 @@ BINARY: dict[str, Callable[[Cell, Cell], Cell]] = {
     "maximum": extended.maximum,
     "minimum": extended.minimum,
     "power": _power,
-    "atan2": _free2("atan2"),
-    "remainder": _free2("remainder"),
+    "atan2": unknown("atan2"),
+    "remainder": unknown("remainder"),
 }
 
 TRUTHS: dict[str, Callable[..., Form]] = {

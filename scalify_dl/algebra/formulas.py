@@ -11,6 +11,7 @@ import numpy as np
 from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, precision
 from scalify_dl.oracle.literals import ELIDED, literal_array
 from scalify_dl.oracle.meaning import MEANINGS, Call
+from scalify_dl.oracle.rewrites import OF_REALS
 from scalify_dl.registry import registering
 
 from . import elementwise, extended, laws, truths
@@ -82,6 +83,8 @@ def elementwise_cells(field: Field, call: Call, xs: list[Array]) -> list[Array]:
         return [mapped(elementwise.BINARY[kind], *xs)]
     if kind == "clamp":
         return [mapped(elementwise.clamped, *xs)]
+    if kind in OF_REALS and not call.op.symbols and not call.op.numbers:
+        return [mapped(elementwise.unknown(kind), *xs)]
     raise Undecided(f"no law is known of `{kind}`")
 
 

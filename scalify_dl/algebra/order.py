@@ -59,8 +59,8 @@ def _common_factor(row: tuple[Form, ...]) -> Monomial:
 
 
 def greatest(row: list[Form], j: int) -> Form | None:
-    """The j-th greatest element: the greatest of the least of j + 1, or, where fewer are looked at so, minus the same of
-    the elements below zero. None where these sets are many."""
+    """The j-th greatest element: the greatest of the least of j + 1, or, where these are less, minus the same of minus
+    the elements. None where these sets are many."""
     if 2 * j >= len(row):
         found = greatest([-form for form in row], len(row) - 1 - j)
         return None if found is None else -found

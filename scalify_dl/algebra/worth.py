@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
+from scalify_dl.oracle.rewrites import computed
+
 from .form import Field, Form
 from .variables import BINDING, Renamed, Variable, free
 
@@ -135,10 +137,13 @@ class Worth:
             _, row, j = leaf.name
             return float(place([self.form(form) for form in row], j, self.scale) == wanted)
         if kind == "function":
-            argument = self.form(data[1])
-            if 0 < abs(argument) <= 1e-9 * self.scale:
+            name, *parts = data
+            arguments = [self.form(part) for part in parts if isinstance(part, Form)]
+            if any(0 < abs(argument) <= 1e-9 * self.scale for argument in arguments):
                 raise Undefined  # zero, but for rounding, where functions are steep
-            return float(FUNCTIONS[data[0]](argument))
+            if name == "round":
+                return arguments[0]
+            return float(FUNCTIONS[name](*arguments) if name in FUNCTIONS else computed(name, arguments))
         raise Undefined
 
     def _over(self, kind: str, bound: tuple[Variable, ...], form: Form, *shown: Form) -> float:

@@ -16,7 +16,9 @@ from scalify_dl.audit.trials import ROUNDED, TRIALS
 from scalify_dl.errors import InputError
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.load import load_meanings
+from scalify_dl.oracle.rewrites import read_rewrites, where_false
 from scalify_dl.prove.pipeline import rules_program
+from scalify_dl.pysouffle import Program
 from scalify_dl.whole import write_whole
 
 from .progress import progress
@@ -37,7 +39,9 @@ def rules_check(
     for file in files:
         if not file.is_file():
             raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
-    rules_program(files)  # what does not load is said before anything else
+    program = rules_program(files)  # what does not load is said before anything else
+    equalities = _tried(program)
+    more = {rule.relation for rule in program.rules if Path(rule.file).resolve() in {f.resolve() for f in files}}
     load_meanings(meanings)
     if out is not None:
         _write(out, Report(interrupted=True), files)  # a place that cannot be written is said at once
@@ -56,15 +60,25 @@ def rules_check(
                 _write(out, report, files)
 
     with progress("fuzzing the rules") as say, _terminable():
-        report = check_rules(list(files), seconds=seconds, seed=seed, trials=TRIALS | ROUNDED, progress=tell)
+        if more == {"rewrite"}:
+            report = Report()  # nothing there that is drawn
+        else:
+            report = check_rules(list(files), seconds=seconds, seed=seed, trials=TRIALS | ROUNDED, progress=tell)
+    report.rewrites = equalities
     if out is not None:
         _write(out, report, files)
     print(json.dumps(_content(report, files), indent=2, ensure_ascii=False) if as_json else _table(report, files))
-    if report.unsound:
+    if report.unsound or any(report.rewrites.values()):
         return 1
     if _missing(report, files) or _loose_kinds(report) or _says_nothing(report, files):
         return 130 if report.interrupted else 3
     return 0
+
+
+def _tried(program: Program) -> dict[str, str | None]:
+    """The equalities that the rules state (`rewrite`), in words, and for each where it is false, if anywhere."""
+    program.run()
+    return {f"{r.name}: {r.text}": where_false(r) for r in read_rewrites(program.relation("rewrite"))}
 
 
 @contextmanager
@@ -101,7 +115,8 @@ def _loose_kinds(report: Report) -> dict[str, str]:
 
 def _says_nothing(report: Report, files: Sequence[Path]) -> bool:
     """Whether the given files have no lemma and speak about no op kind: nothing was checked."""
-    return bool(files) and bool(report.pairs) and not _lemmas(report, files) and not report.kinds
+    said = report.kinds or report.rewrites
+    return bool(files) and bool(report.pairs) and not _lemmas(report, files) and not said
 
 
 def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
@@ -129,6 +144,7 @@ def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
             kind: {"calls": use.calls, "derived": use.derived, "rich": use.rich, "missing": use.missing}
             for kind, use in report.kinds.items()
         },
+        "rewrites": {text: {"false": false} for text, false in report.rewrites.items()},
         "problems": dict(report.problems),
     }
 
@@ -144,6 +160,8 @@ def _table(report: Report, files: Sequence[Path]) -> str:
     for unsound in report.unsound:
         lines.append(f"UNSOUND ({unsound.name}): {', '.join(unsound.rules)}")
         lines += [f"  {line}" for line in unsound.listing().splitlines()]
+    for text, false in report.rewrites.items():
+        lines.append(f"rewrite {text}" + (f"\n  FALSE: {false}" if false else ": true for all numbers that were tried"))
     lemmas = _lemmas(report, files)
     if lemmas:
         width = max(len(x.name) for x in lemmas)

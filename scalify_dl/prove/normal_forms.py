@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.facts import Facts
+
+if TYPE_CHECKING:
+    from scalify_dl.oracle.rewrites import Rewrite
 
 SECONDS = 6.0
 """Wall time for all outputs of a run."""
@@ -24,7 +27,11 @@ Row = tuple[Any, ...]
 
 
 def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list[Row], list[Row], list[str]]:
-    """Rows of `proved_equal` and of `assumed_equality` for outputs that are not proved; where formulas part."""
+    """Rows of `proved_equal` and of `assumed_equality` for outputs that are not proved; where formulas part.
+
+    InputError where somebody's own equalities (`rewrite`) are not understood, or false for some numbers.
+    """
+    rewrites = _own_equalities(list(rows("rewrite")))
     wanted = {row[:2] for row in rows("output_verdict") if row[2] != "PROVED"}
     if wanted:
         far = depths(facts, {row[0] for row in rows("corr")})
@@ -38,7 +45,9 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
     needs: dict[Row, None] = {}
     endless = {value for value, sort in rows("may_be") if sort in ("inf", "-inf", "nan")}
     numbers = frozenset(value for (value,) in rows("needed_tensor") if value not in endless)
-    decide = decider(facts.tables, rows("corr"), SECONDS, numbers)
+    decide = decider(facts.tables, rows("corr"), SECONDS, numbers, rewrites)
+    assert decide.rewritten is not None
+    origin, used = decide.rewritten.origin, decide.rewritten.used
     operands = {(op, pos): tensor for op, pos, tensor in facts["operand"]}
     made = {op: tensor for op, pos, tensor in facts["result"] if pos == 0}
     types = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
@@ -52,6 +61,13 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
         proved.append((dist, base, answer.layout))
         needs.update(dict.fromkeys((t, WORDS["finite"], "finite") for t in answer.inputs if is_float(types[t])))
         for op, what in answer.needs:
+            if what == "rewrite":
+                needs[made[op], f"{used[op].name}: {used[op].text}", what] = None
+                continue
+            if op in origin:
+                rewrite = used[origin[op]]
+                needs[made[origin[op]], f"of a step of {rewrite.name}, {rewrite.text}: {WORDS[what]}", what] = None
+                continue
             if what in ("finite", "masked", "shown"):
                 needs[made[op], WORDS[what], what] = None
                 continue
@@ -59,6 +75,14 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
             tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))
             needs[tensor or op, WORDS[what], what] = None
     return proved, list(needs), list(decide.differences.values())
+
+
+def _own_equalities(rows: list[Row]) -> list[Rewrite]:
+    if not rows:
+        return []
+    from scalify_dl.oracle.rewrites import audited, read_rewrites  # imported where there are any
+
+    return audited(read_rewrites(rows))
 
 
 def depths(facts: Facts, known: Collection[str]) -> dict[str, int]:

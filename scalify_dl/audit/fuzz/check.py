@@ -42,6 +42,8 @@ class Report:
     coverage: Coverage = field(default_factory=Coverage)
     kinds: dict[str, KindUse] = field(default_factory=dict)
     """Op kinds that the rules files speak about."""
+    rewrites: dict[str, str | None] = field(default_factory=dict)
+    """Equalities that the rules state, in words, and where each is false, if anywhere."""
     problems: Counter[str] = field(default_factory=Counter)
     interrupted: bool = False
 
