@@ -5,14 +5,13 @@ Readers of a changed value keep its name: what makes it gets another name for it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NamedTuple
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.facts.model import Row
-from scalify_dl.ir.vocabulary import GROUPED
 
 
 class Edit(NamedTuple):
@@ -153,162 +152,3 @@ def _finite(factor: Fraction) -> bool:
         while rest % prime == 0:
             rest //= prime
     return rest == 1
-
-
-def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
-    """A copy of the facts with these edits. InputError where one cannot be made."""
-    draft, edits = Draft(facts), list(edits)
-    _skip(draft, {edit.target: edit.num for edit in edits if edit.verb == "skip"})
-    for edit in edits:
-        if edit.verb != "skip":
-            _VERBS[edit.verb](draft, edit)
-    return draft.facts
-
-
-def _scale(draft: Draft, edit: Edit) -> None:
-    made = draft.raw(edit.target)
-    draft.multiply(made, Fraction(edit.num, edit.den), edit.cause, edit.target)
-
-
-def _scale_operand(draft: Draft, edit: Edit) -> None:
-    operand = draft.operands(edit.target)[edit.num]
-    draft.read(edit.target, edit.num, draft.multiply(operand, Fraction(1, edit.den), edit.cause))
-
-
-def _skip(draft: Draft, kept: Mapping[str, int]) -> None:
-    """Ops by id that give the operand at this position as it is: often many, one for each layer or parameter."""
-    if not kept:
-        return
-    read = [row for row in draft.facts["operand"] if kept.get(row[0]) == row[1]]
-    for table in ("operand", "attr_number", "attr_symbol", "rank_number", "group", "permute_pair"):
-        draft.keep(table, lambda row: row[0] not in kept)
-    draft.rows("operand").extend((op, 0, tensor) for op, _, tensor in read)
-    rows = draft.rows("op")
-    rows[:] = [(op, graph, "reshape" if op in kept else kind) for op, graph, kind in rows]
-
-
-def _reduce(draft: Draft, edit: Edit) -> None:
-    """For all readers but collectives, which may sum it already."""
-    collectives = {op for op, _, kind in draft.facts["op"] if kind in GROUPED}
-    summed = [(op, pos) for op, pos, t in draft.facts["operand"] if t == edit.target and op in collectives]
-    made = draft.raw(edit.target)
-    for op, pos in summed:
-        draft.read(op, pos, made)
-    draft.sum_over(made, edit.how, edit.cause, Fraction(edit.num, edit.den), edit.target)
-
-
-def _reduce_for(draft: Draft, edit: Edit) -> None:
-    axes, asker = edit.how.split(";", 1)
-    places = [pos for pos, t in enumerate(draft.operands(asker)) if t == edit.target]
-    if not places:
-        raise InputError(f"{asker} does not read {edit.target}")
-    made = draft.sum_over(edit.target, axes, edit.cause, Fraction(edit.num, edit.den))
-    for pos in places:
-        draft.read(asker, pos, made)
-
-
-def _behind(draft: Draft, edit: Edit) -> None:
-    reducing, adding = edit.target, edit.how
-    operands = draft.operands(adding)
-    ((_, _, kind),) = [row for row in draft.facts["op"] if row[0] == adding]
-    ((_, _, result),) = [row for row in draft.facts["result"] if row[0] == reducing]
-    operands[1 - edit.num], part = draft.raw(result), operands[1 - edit.num]
-    draft.read(reducing, 0, part)
-    draft.emit(kind, operands, result, adding)
-
-
-def _regroup(draft: Draft, edit: Edit) -> None:
-    draft.groups(edit.target, edit.how.split(","))
-
-
-def _reducer(draft: Draft, edit: Edit) -> None:
-    draft.keep("attr_symbol", lambda row: row[:2] != (edit.target, "reducer"))
-    draft.rows("attr_symbol").append((edit.target, "reducer", 0, edit.how))
-
-
-def _reverse(draft: Draft, edit: Edit) -> None:
-    pairs = draft.keep("permute_pair", lambda row: row[0] != edit.target)
-    draft.rows("permute_pair").extend((op, target, source) for op, source, target in pairs)
-
-
-def _in_order(draft: Draft, edit: Edit) -> None:
-    members: dict[int, list[int]] = {}
-    for _, group, _, rank in draft.keep("group", lambda row: row[0] != edit.target):
-        members.setdefault(group, []).append(rank)
-    for group, ranks in members.items():
-        draft.rows("group").extend((edit.target, group, pos, rank) for pos, rank in enumerate(sorted(ranks)))
-
-
-def _own_block(draft: Draft, edit: Edit) -> None:
-    """`start` and `limit` of a slice along one dim, by the rank's coordinate on an axis."""
-    (result,) = [t for op, _, t in draft.facts["result"] if op == edit.target]
-    (local,) = [size for t, dim, size in draft.facts["dim"] if (t, dim) == (result, edit.num)]
-    for key, more in (("start", 0), ("limit", local)):
-        for table in ("attr_number", "rank_number"):
-            draft.keep(table, lambda row, key=key: row[:3] != (edit.target, key, edit.num))  # type: ignore[misc]
-        draft.rows("rank_number").extend(
-            (edit.target, key, edit.num, rank, coordinate * local + more)
-            for rank, axis, coordinate in draft.facts["rank_coord"]
-            if axis == edit.how
-        )
-
-
-def _order(dims: int, edit: Edit) -> list[int]:
-    """Dims of what is transposed, in the order of the result: one of them moved."""
-    order = list(range(dims))
-    order.insert(edit.den, order.pop(edit.num))
-    return order
-
-
-def _turn(draft: Draft, edit: Edit) -> None:
-    (operand,) = draft.operands(edit.target)
-    shape = draft.shape(operand)
-    order = _order(len(shape), edit)
-    turned = draft.like(operand, [shape[dim] for dim in order])
-    draft.emit("transpose", [operand], turned, edit.cause, dimensions=order)
-    draft.read(edit.target, 0, turned)
-
-
-def _turn_behind(draft: Draft, edit: Edit) -> None:
-    (result,) = [t for op, _, t in draft.facts["result"] if op == edit.target]
-    shape = draft.shape(result)
-    order = _order(len(shape), edit)
-    before = draft.like(result, [shape[order.index(dim)] for dim in range(len(shape))])
-    rows = draft.rows("result")
-    rows[:] = [(op, pos, before if op == edit.target else t) for op, pos, t in rows]
-    draft.emit("transpose", [before], result, edit.cause, dimensions=order)
-
-
-def _read(draft: Draft, edit: Edit) -> None:
-    draft.read(edit.target, edit.num, edit.how)
-
-
-def _literal(draft: Draft, edit: Edit) -> None:
-    for table in ("literal", "literal_rational", "literal_hash", "literal_item"):
-        draft.keep(table, lambda row: row[0] != edit.target)
-        draft.rows(table).extend([(edit.target, *row[1:]) for row in draft.facts[table] if row[0] == edit.how])
-
-
-def _as(draft: Draft, edit: Edit) -> None:
-    for table in ("attr_number", "attr_symbol", "rank_number"):
-        draft.keep(table, lambda row: row[0] != edit.target)
-        draft.rows(table).extend([(edit.target, *row[1:]) for row in draft.facts[table] if row[0] == edit.how])
-
-
-_VERBS: dict[str, Callable[[Draft, Edit], None]] = {
-    "scale": _scale,
-    "scale operand": _scale_operand,
-    "reduce": _reduce,
-    "reduce for": _reduce_for,
-    "behind": _behind,
-    "regroup": _regroup,
-    "reducer": _reducer,
-    "reverse": _reverse,
-    "in order": _in_order,
-    "own block": _own_block,
-    "turn": _turn,
-    "turn behind": _turn_behind,
-    "read": _read,
-    "literal": _literal,
-    "as": _as,
-}

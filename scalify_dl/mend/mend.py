@@ -8,8 +8,8 @@ after the other as long as fewer outputs, or fewer values, are wrong. Nothing he
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
@@ -18,13 +18,13 @@ from scalify_dl.facts.validate import check_meaning
 from scalify_dl.oracle import Search, find_counterexample, load_program
 from scalify_dl.oracle.counterexample import readings
 from scalify_dl.oracle.localise import Place
-from scalify_dl.oracle.readings import Reading
 from scalify_dl.prove.options import Options
-from scalify_dl.prove.pipeline import Analysis, analyse
-from scalify_dl.pysouffle import EvaluationError
+from scalify_dl.prove.pipeline import Analysis
 
-from .draft import apply
+from .guess import guess
 from .propose import Proposal, Proposals, cone, propose
+from .state import Output, Progress, State, Tried, is_right, proved
+from .verbs import apply
 from .window import window
 
 SECONDS = 40.0
@@ -35,16 +35,6 @@ TRIED = 24
 COMPLETE = 3
 """So many ways to mend everything are put to the rules."""
 
-Progress = Callable[[str], None]
-Output = tuple[str, str]
-
-
-@dataclass(frozen=True)
-class Tried:
-    """One proposal that made something right: how many of the wrong outputs are left with it (and those before it)."""
-
-    proposal: Proposal
-    left: int
 
 
 @dataclass
@@ -70,35 +60,6 @@ class Mending:
         return bool(self.tried) and not self.tried[-1].left
 
 
-def is_right(reading: Reading) -> bool:
-    """Whether every rank holds its part of a baseline value as it is."""
-    return reading.scale == 1 and not reading.axes and reading.placed
-
-
-@dataclass
-class _State:
-    facts: Facts
-    search: Search
-    tried: list[Tried]
-    proved: int = 0
-    """How many outputs the rules prove, where that was asked for."""
-
-    @property
-    def wrong(self) -> list[Output]:
-        return [(c.output, c.base) for c in self.search.counterexamples if c.kind != "precision"]
-
-    def score(self) -> tuple[int, int, int]:
-        """Outputs that are wrong, values above them that are nothing of the baseline's, and those that are
-        parts of a sum (they count twice) or multiples."""
-        readings = self.search.readings
-        if readings is None:
-            return len(self.wrong), 0, 0
-        values = cone(self.facts, [d for d, _ in self.wrong])
-        read = [found for found in map(readings.of, values) if found and not any(map(is_right, found))]
-        odd = sum(2 if all(reading.axes for reading in found) else 1 for found in read)
-        return len(self.wrong), sum(map(readings.lost, values)), odd
-
-
 def mend(
     facts: Facts, search: Search, options: Options, progress: Progress, seconds: float = SECONDS
 ) -> Mending | None:
@@ -106,7 +67,7 @@ def mend(
     tables = written_out(facts.tables)  # edits are of single ranks
     if tables is not facts.tables:
         facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()}, facts.directory)
-    state = _State(facts, search, [])
+    state = State(facts, search, [])
     if search.readings is None or not state.wrong:
         return None
     deadline = time.process_time() + seconds
@@ -130,6 +91,9 @@ def mend(
         proposals = propose(state.facts, state.search.readings, state.wrong)
         for op, texts in proposals.faults.items():
             found.faults.setdefault(op, texts)
+    if state.wrong:
+        state = guess(State(facts, search, []), state, options, progress)
+        found.proved = state.proved
     found.tried = state.tried
     return found
 
@@ -149,7 +113,7 @@ def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> 
             return None
         progress("proving the program with these edits")
         edited = apply(analysis.facts, [edit for tried in found.tried for edit in tried.proposal.edits])
-        found.proved, found.outputs = _proved(edited, analysis.options), len(edited["expect"])
+        found.proved, found.outputs = proved(edited, analysis.options), len(edited["expect"])
     except (InputError, MemoryError):
         return None
     if found.proved < found.outputs:
@@ -159,10 +123,10 @@ def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> 
 
 
 def _round(
-    state: _State, proposals: Iterable[Proposal], deadline: float, options: Options, progress: Progress, what: str
-) -> _State | None:
+    state: State, proposals: Iterable[Proposal], deadline: float, options: Options, progress: Progress, what: str
+) -> State | None:
     """The best way to make more right than now: of those that mend all, the one of which the rules prove most."""
-    complete: list[_State] = []
+    complete: list[State] = []
     best, least = None, state.score()
     outputs = {dist for dist, _ in state.wrong}
     for number, proposal in enumerate(proposals):
@@ -182,23 +146,14 @@ def _round(
             continue
         if search.problems or search.status == "interrupted":
             continue
-        after = _State(facts, search, [])
+        after = State(facts, search, [])
         after.tried = [*state.tried, Tried(proposal, len(after.wrong))]
         if not after.wrong:
             progress(f"{what}: proving the program with edit {number + 1}")
-            after.proved = _proved(after.facts, options)
+            after.proved = proved(after.facts, options)
             complete.append(after)
             if after.proved == len(after.facts["expect"]):
                 break
         elif not complete and after.score() < least:
             best, least = after, after.score()
     return max(complete, key=lambda way: way.proved, default=best)
-
-
-def _proved(facts: Facts, options: Options) -> int:
-    """How many outputs the rules prove."""
-    try:
-        analysis = analyse(facts, replace(options, timeout=min(options.timeout or 60.0, 60.0)))
-    except (InputError, EvaluationError):
-        return 0
-    return 0 if analysis.stopped else sum(row[2] == "PROVED" for row in analysis.rows("output_verdict"))

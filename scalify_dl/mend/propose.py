@@ -6,7 +6,7 @@ Edits of one kind at one line of the source are one proposal: a loop over parame
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
@@ -26,6 +26,15 @@ ORDER = (
     "operand", "unreduced", "scaled", "factor", "enters", "direction", "order", "block", "other block", "turned",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
+GUESSES = (
+    "compare", "sign", "to the next", "other ranks", "combined", "own block", "shifted", "swapped", "offset",
+    "to others", "lacking", "not rescaled", "counted otherwise", "superfluous", "another", "real sign", "not summed",
+)  # fmt: skip
+"""Kinds of guesses, in the order in which they are tried."""
+PLACES = ("own block", "shift")
+"""Verbs that are meant of cuts and of their gradients alike."""
+COPIES = 6
+"""Of edits at one line that may belong together, so many are tried by themselves."""
 VAGUE = ("operand", "parts")
 """Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not."""
 
@@ -36,6 +45,8 @@ class Proposal:
 
     edits: tuple[Edit, ...]
     advice: tuple[str, ...]
+    fault: str = ""
+    """What is wrong, where it is but a guess."""
 
     @property
     def why(self) -> str:
@@ -57,6 +68,7 @@ class Proposals:
     faults: dict[str, list[tuple[str, str]]]
     parting: list[str]
     counterparts: dict[str, str]
+    guesses: list[Proposal]
 
 
 @cache
@@ -81,8 +93,10 @@ def cone(facts: Facts, tensors: Iterable[str]) -> list[str]:
     return list(seen)
 
 
-def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) -> Proposals:
-    """Faults and edits for outputs (distributed, baseline) that came out wrong."""
+def propose(
+    facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]], guess: bool = False
+) -> Proposals:
+    """Faults and edits for outputs (distributed, baseline) that came out wrong; guesses too, if they are wanted."""
     wrong = list(wrong)
     program = _rules().fresh()
     for relation, table in fact_relations(program).items():
@@ -111,6 +125,10 @@ def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) 
         ("seen", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named), ("written_at", lines),
     ):  # fmt: skip
         program.insert(relation, rows)
+    if guess:
+        program.insert("look_near", [(1,)])
+        program.insert("varying", [(tensor,) for tensor in readings.varying])
+        program.insert("copy", _copies(facts, dict(lines)))
     program.run(timeout=10)
     faults: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for op, why, text in sorted(program.relation("fault")):
@@ -119,7 +137,8 @@ def propose(facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]]) 
     blamed = [str(op) for (op,) in program.relation("blamed")]
     blamed.sort(key=lambda op: (all(why in VAGUE for why, _ in faults.get(op, ())), order.get(op, 0)))
     return Proposals(_bundles(program, facts, order), dict(faults), blamed,
-                     {str(op): str(base) for op, base in program.relation("implements")})  # fmt: skip
+                     {str(op): str(base) for op, base in program.relation("implements")},
+                     _guesses(program, facts, order, dict(lines)))  # fmt: skip
 
 
 def _lines(facts: Facts, ops: set[str]) -> dict[str, str]:
@@ -147,3 +166,60 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
         Proposal(tuple(b.values()), tuple(dict.fromkeys(words.get(tuple(e[1:6]), e.verb) for e in b.values())))
         for b in bundles.values()
     ]
+
+
+def _copies(facts: Facts, lines: Mapping[str, str]) -> list[tuple[str, int]]:
+    """Ops of one line, kind and shape, counted from the last."""
+    shapes: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for tensor, pos, size in facts["dim"]:
+        shapes[tensor].append((pos, size))
+    made = {op: tensor for op, pos, tensor in facts["result"] if not pos}
+    count: dict[tuple[object, ...], int] = defaultdict(int)
+    found = []
+    for op, _, kind in reversed(facts["op"]):
+        key = (lines.get(op, ""), kind, tuple(sorted(shapes[made.get(op, "")])))
+        found.append((op, count[key]))
+        count[key] += 1
+    return found
+
+
+def _ways(edits: list[Edit], forms: Mapping[str, object]) -> Iterator[list[Edit]]:
+    """Which of some edits at one line may belong together: all; those of ops of one form, as turns of a loop are; the
+    first half, as a backward pass repeats ops of its forward pass at the same line; some by themselves."""
+    alike: dict[object, list[Edit]] = defaultdict(list)
+    for edit in edits:
+        alike[forms[edit.cause]].append(edit)
+    for some in [edits, *(alike.values() if len(alike) > 1 else ())]:
+        half = len(some) // 2
+        yield some
+        if half:
+            yield some[:half]
+        if half and edits[0].verb == "ring":  # gradients go back
+            yield some[:half] + [edit._replace(num=-edit.num) for edit in some[half:]]
+    yield from ([edit] for edit in edits[:COPIES])
+
+
+def _guesses(program: Program, facts: Facts, order: Mapping[str, int], lines: Mapping[str, str]) -> list[Proposal]:
+    """What nothing but its place speaks for, guesses at one line together."""
+    kinds = {op: kind for op, _, kind in facts["op"]}
+    maker = {tensor: op for op, _, tensor in facts["result"]}
+    words = {tuple(row[:5]): str(row[5]) for row in program.relation("advice")}
+    faults: dict[str, str] = dict(program.relation("supposed"))
+    bundles: dict[tuple[object, ...], list[Edit]] = defaultdict(list)
+    for edit in sorted((Edit(*row) for row in program.relation("guess")),
+                       key=lambda e: (GUESSES.index(e.why), order.get(e.cause, 0), e)):  # fmt: skip
+        how = lines.get(maker[edit.how], edit.how) if edit.verb == "times" else edit.how
+        line = lines.get(edit.cause, edit.cause)
+        kind = kinds[edit.cause] if edit.verb not in PLACES else ""
+        bundles[edit.why, edit.verb, line, kind, how, edit.num, edit.den].append(edit)
+    makers: dict[str, list[str]] = defaultdict(list)
+    for op, _, tensor in facts["operand"]:
+        makers[op].append(kinds.get(maker.get(tensor, ""), ""))
+    forms = {op: (kind, *makers[op]) for op, kind in kinds.items()}
+    together = list({tuple(way): way for edits in bundles.values() for way in _ways(edits, forms)}.values())
+    together.sort(key=lambda edits: GUESSES.index(edits[0].why))
+    return [
+        Proposal(tuple(edits), tuple(dict.fromkeys(words.get(tuple(e[1:6]), e.verb) for e in edits)),
+                 faults[edits[0].why])
+        for edits in together
+    ]  # fmt: skip

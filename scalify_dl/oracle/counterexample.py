@@ -21,7 +21,7 @@ from scalify_dl.ir.layout import Layout
 from .addressing import layout_of
 from .compare import Mismatch, check, default_layouts
 from .execute import Deadlock
-from .inputs import ends
+from .inputs import crowded, ends
 from .localise import Place, locate
 from .meaning import Unsupported
 from .program import Program, Shard
@@ -241,6 +241,7 @@ def _try_all(
     if how == "integers":
         plan[-1] = (plan[-1][0], "reals", False)
     plan += [(seed + trials + i, "ends", False) for i in range(ends(program))]
+    plan += [(seed + trials + i, "crowded", False) for i in range(crowded(program))]
     if rounding and _rounds(program):
         plan.append((seed, "reals", True))
     position = 0

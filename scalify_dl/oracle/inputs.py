@@ -17,11 +17,11 @@ from .literals import seeded
 from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
-DRAWS = ("reals", "integers", "positive", "ends", "infinite")
+DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded")
 """How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
 of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
-took for finite (`Program.finite`)."""
+took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly alike: all tokens choose one expert."""
 
 TRIALS_AT_ENDS = 4
 
@@ -51,6 +51,8 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
         value = rng.uniform(0.1, 1.1, tensor.shape)
     else:
         value = rng.uniform(-1, 1, tensor.shape)
+    if how == "crowded" and value.ndim > 1 and value.size:
+        value = 0.95 * value[(0,) * (value.ndim - 1)] + 0.05 * value
     return value if is_float(tensor.dtype) else value + 1j * rng.uniform(-1, 1, tensor.shape)
 
 
@@ -60,6 +62,15 @@ def ends(program: Program) -> int:
     inputs = (tensor for graph in program.top("base") for tensor in graph.inputs)
     drawn = [t for t in inputs if is_integer(program.tensors[t].dtype) and (t in program.ranges or t not in positions)]
     return TRIALS_AT_ENDS if drawn else 0
+
+
+CROWDED = frozenset({"cumulative", "sort", "top-k"})
+"""Kinds of ops by which programs find places among tokens that have chosen alike."""
+
+
+def crowded(program: Program) -> int:
+    """How many crowded trials are worth while: places that are too few are too few where many choose alike."""
+    return int(any(op.kind in CROWDED for graph in program.graphs.values() for op in graph.ops))
 
 
 def infinite(program: Program) -> bool:

@@ -32,6 +32,8 @@ _PLACING = {*COLLECTIVES, "slice", "dynamic-slice", "gather", "concatenate"}
 _POWERS = (0, 1, -1, 2, -2)
 _LAYOUTS = 64
 """So many placements of one value are compared."""
+_LARGEST_RATIO = 64
+"""Multiples by greater whole numbers are none that a program means."""
 _MOST = 6
 """So many baseline values of the same numbers are looked at."""
 
@@ -70,6 +72,17 @@ def _key(arrays: Iterable[Array]) -> tuple[tuple[Any, ...], float] | None:
         return ("splat", endless), high
     numbers = (low / size, high / size, mean / size, square / size**2)
     return ("f", f"{endless:.6f}", *(f"{0.0 if abs(n) < 1e-10 else n:.6e}" for n in numbers)), size
+
+
+def _plain_ratio(size: float, other: float) -> Fraction | None:
+    """A whole number, or one over a whole number, that one size is times another; None where it is no such number."""
+    if not size or not other or size * other < 0:
+        return None
+    over = max(size / other, other / size)
+    whole = round(over)
+    if not 1 < whole <= _LARGEST_RATIO or abs(over - whole) > 1e-7 * whole:
+        return None
+    return Fraction(whole) if abs(size) > abs(other) else Fraction(1, whole)
 
 
 def _same_numbers(base: Array, arrays: Iterable[Array], scale: Fraction) -> bool:
@@ -209,6 +222,9 @@ class Readings:
             out += [(t, scale) for t in same[:_MOST]]
             if out:
                 break
+        if not out and arrays[0].dtype.kind == "f":  # … or by another number: of micro-batches, say
+            found_scales = ((t, _plain_ratio(size, other)) for t, other in self._base.get(key, ()))
+            out = [(t, scale) for t, scale in found_scales if scale is not None][:_MOST]
         return out
 
     def _placements(self, base: tuple[int, ...], local: tuple[int, ...]) -> list[Layout]:

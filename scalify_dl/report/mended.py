@@ -54,6 +54,8 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         kinds = {proposal.why} if proposal else set()
         texts = mending.faults.get(op, [])
         telling = [text for why, text in texts if why in kinds] or [text for _, text in texts]
+        if proposal and proposal.fault:
+            telling = [proposal.fault]
         if telling:
             cause = replace(
                 cause, found=tuple(_folded(named(telling, view))), expected=() if proposal else cause.expected

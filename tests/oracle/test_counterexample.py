@@ -186,3 +186,21 @@ def test_two_runs_give_the_same_answer() -> None:
     assert second.best is not None
     assert first.best.as_dict() == second.best.as_dict()
     assert np.isfinite(first.best.mismatch.share)
+
+
+def test_a_place_too_few_is_found_where_all_tokens_choose_alike() -> None:
+    """Seven places for eight tokens: only where all of them choose one expert a token is left out."""
+    pair = Pair({"ep": 2})
+    (x, dx), (_, dw) = pair.input((8, 6)), pair.input((6, 4))
+    g = pair.dist
+    scores = matmul(g, dx, dw)
+    most = g.emit("reduce", [scores], dimensions=[1], reducer="max")
+    chosen = g.emit("compare", [scores, spread(g, most, (8, 4), [0])], dtype="pred", direction="EQ")
+    hot = g.emit("convert", [chosen], dtype="f32")
+    place = g.emit("multiply", [g.emit("cumulative", [hot], dimension=0, reducer="sum"), hot])
+    place = g.emit("reduce", [place], dimensions=[1], reducer="sum")
+    kept = g.emit("compare", [place, spread(g, g.constant(7.0, "f32"), (8,), [])], dtype="pred", direction="LE")
+    pair.outputs(x, g.emit("multiply", [dx, spread(g, g.emit("convert", [kept], dtype="f32"), (8, 6), [0])]))
+    best = find_counterexample(program(pair)).best
+    assert best is not None
+    assert (best.kind, best.draw) == ("refutation", "crowded")

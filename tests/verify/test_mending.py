@@ -7,8 +7,9 @@ import pytest
 from scalify_dl.audit.pair import Pair
 from scalify_dl.facts import Facts
 from scalify_dl.facts.validate import check_meaning
-from scalify_dl.mend.draft import Edit, apply
+from scalify_dl.mend.draft import Edit
 from scalify_dl.mend.mend import mend_around
+from scalify_dl.mend.verbs import apply
 from scalify_dl.mend.window import window
 from scalify_dl.prove.normal_forms import depths
 from scalify_dl.prove.options import Options

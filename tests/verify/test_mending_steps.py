@@ -6,7 +6,8 @@ import pytest
 
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.facts import Facts
-from scalify_dl.mend.draft import Edit, apply
+from scalify_dl.mend.draft import Edit
+from scalify_dl.mend.verbs import apply
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import RootCause, Verdict

@@ -1,0 +1,89 @@
+"""Edits that are only guessed: each is executed, and what makes all outputs right, or most, is taken.
+
+Where no reading of the values tells what is wrong, a wrong comparison, step or neighbour is found by trying others.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts.validate import check_meaning
+from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.prove.options import Options
+
+from .propose import Proposal, propose
+from .state import Progress, State, Tried, proved
+from .verbs import apply
+
+SECONDS = 20.0
+"""CPU time for guesses; runs of the rules on what agrees come on top."""
+ROUNDS = 3
+MOST_OPS = 3_000
+"""Of longer programs no edits are guessed."""
+COMPLETE = 4
+"""So many guesses that make everything right are put to the rules."""
+
+
+def guess(start: State, mended: State, options: Options, progress: Progress) -> State:
+    """The program with guessed edits, from its start or from what other edits mended; as it was mended, where none
+    makes fewer outputs wrong."""
+    if len(start.facts["op"]) > MOST_OPS:
+        return mended
+    deadline = time.process_time() + SECONDS
+    best = mended
+    for state in (start, mended) if mended.tried else (start,):
+        for number in range(ROUNDS):
+            found = _round(state, options, deadline, progress, f"guessing edits, round {number + 1}")
+            if found is None:
+                break
+            state = found
+            if not state.wrong:
+                return state
+            if len(state.wrong) < len(best.wrong):
+                best = state
+    return best
+
+
+def _round(state: State, options: Options, deadline: float, progress: Progress, what: str) -> State | None:
+    """One edit more: of those that make everything right, the one of which the rules prove most."""
+    if state.search.readings is None:
+        return None
+    complete: list[State] = []
+    best: State | None = None
+    for number, proposal in enumerate(propose(state.facts, state.search.readings, state.wrong, guess=True).guesses):
+        if len(complete) >= COMPLETE or time.process_time() > deadline:
+            break
+        progress(f"{what}: {number + 1}, {proposal.advice[0]}")
+        after = _tried(state, proposal)
+        if after is None or len(after.wrong) >= len((best or state).wrong):
+            continue
+        best = after
+        if not after.wrong:
+            best = None
+            after.proved = proved(after.facts, options)
+            complete.append(after)
+            if after.proved == len(after.facts["expect"]):
+                break
+    if complete:
+        return max(complete, key=lambda way: way.proved)
+    return best and replace(best, search=find_counterexample(load_program(best.facts.tables), rounding=False))
+
+
+def _tried(state: State, proposal: Proposal) -> State | None:
+    """What one run says of the program with an edit, and more if all is right in that one; None where none is made."""
+    try:
+        facts = apply(state.facts, proposal.edits)
+        check_meaning(facts)
+        program = load_program(facts.tables)
+        search = find_counterexample(program, trials=1, rounding=False, localise=False)
+        if not search.counterexamples and not search.problems:
+            search = find_counterexample(program, trials=4, seed=1, rounding=False, localise=False)
+    except (InputError, MemoryError):
+        return None
+    if search.problems or search.status == "interrupted":
+        return None
+    after = State(facts, search, [])
+    after.tried = [*state.tried, Tried(proposal, len(after.wrong))]
+    return after

@@ -1,0 +1,67 @@
+"""A program under repair: what an execution says of it, and the edits that were made so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from scalify_dl.errors import InputError
+from scalify_dl.facts import Facts
+from scalify_dl.oracle import Search
+from scalify_dl.oracle.readings import Reading
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.pysouffle import EvaluationError
+
+from .propose import Proposal, cone
+
+Progress = Callable[[str], None]
+Output = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One proposal that made something right: how many of the wrong outputs are left with it (and those before it)."""
+
+    proposal: Proposal
+    left: int
+
+
+def is_right(reading: Reading) -> bool:
+    """Whether every rank holds its part of a baseline value as it is."""
+    return reading.scale == 1 and not reading.axes and reading.placed
+
+
+@dataclass
+class State:
+    """The facts with the edits that were tried, and the outputs that are wrong then."""
+
+    facts: Facts
+    search: Search
+    tried: list[Tried]
+    proved: int = 0
+    """How many outputs the rules prove, where that was asked for."""
+
+    @property
+    def wrong(self) -> list[Output]:
+        return [(c.output, c.base) for c in self.search.counterexamples if c.kind != "precision"]
+
+    def score(self) -> tuple[int, int, int]:
+        """Outputs that are wrong, values above them that are nothing of the baseline's, and those that are
+        parts of a sum (they count twice) or multiples."""
+        readings = self.search.readings
+        if readings is None:
+            return len(self.wrong), 0, 0
+        values = cone(self.facts, [d for d, _ in self.wrong])
+        read = [found for found in map(readings.of, values) if found and not any(map(is_right, found))]
+        odd = sum(2 if all(reading.axes for reading in found) else 1 for found in read)
+        return len(self.wrong), sum(map(readings.lost, values)), odd
+
+
+def proved(facts: Facts, options: Options) -> int:
+    """How many outputs the rules prove."""
+    try:
+        analysis = analyse(facts, replace(options, timeout=min(options.timeout or 60.0, 60.0)))
+    except (InputError, EvaluationError):
+        return 0
+    return 0 if analysis.stopped else sum(row[2] == "PROVED" for row in analysis.rows("output_verdict"))
