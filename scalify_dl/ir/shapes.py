@@ -153,11 +153,9 @@ def family(dtype: str) -> str:
 def elementwise(op: Op, declared: Type | None) -> list[Type]:
     """Operands and result have one shape."""
     x = operands(op, 1, more=True)[1 if op.kind == "select" and len(op.operands) > 1 else 0]
-    for other in op.operands:
-        require(
-            other.shape == x.shape,
-            f"`{op.name}` ({op.kind}) takes operands of one shape, not {' and '.join(t.type for t in op.operands)}",
-        )
+    if any(other.shape != x.shape for other in op.operands):
+        found = " and ".join(t.type for t in op.operands)
+        raise InputError(f"`{op.name}` ({op.kind}) takes operands of one shape, not {found}")
     if op.kind in PREDICATES:
         return [("pred", x.shape)]
     if op.kind in ("convert", "bitcast-convert"):
@@ -167,10 +165,8 @@ def elementwise(op: Op, declared: Type | None) -> list[Type]:
     if op.kind in ("real", "imag", "abs"):
         return [(REAL.get(x.dtype, x.dtype), x.shape)]
     values = op.operands[1:] if op.kind == "select" else op.operands
-    require(
-        len({family(t.dtype) for t in values}) == 1,
-        f"`{op.name}` ({op.kind}) mixes {' and '.join(t.type for t in values)}",
-    )
+    if not values or (len({t.dtype for t in values}) > 1 and len({family(t.dtype) for t in values}) > 1):
+        raise InputError(f"`{op.name}` ({op.kind}) mixes {' and '.join(t.type for t in values)}")
     return [(x.dtype, x.shape)]
 
 

@@ -17,10 +17,8 @@ def dot(op: Op, declared: Type | None) -> list[Type]:
     batch = dims(op, "lhs_batch_dims", len(lhs.shape)), dims(op, "rhs_batch_dims", len(rhs.shape))
     contract = dims(op, "lhs_contracting_dims", len(lhs.shape)), dims(op, "rhs_contracting_dims", len(rhs.shape))
     for left, right in (batch, contract):
-        require(
-            len(left) == len(right) and all(lhs.shape[a] == rhs.shape[b] for a, b in zip(left, right, strict=True)),
-            f"`{op.name}`: dims {left} of {lhs.type} and {right} of {rhs.type} do not match",
-        )
+        if [lhs.shape[d] for d in left] != [rhs.shape[d] for d in right]:
+            raise InputError(f"`{op.name}`: dims {left} of {lhs.type} and {right} of {rhs.type} do not match")
     free_l = [n for d, n in enumerate(lhs.shape) if d not in batch[0] and d not in contract[0]]
     free_r = [n for d, n in enumerate(rhs.shape) if d not in batch[1] and d not in contract[1]]
     dtype = declared[0] if declared else lhs.dtype
