@@ -21,10 +21,14 @@ from .columns import Columns, Home
 from .given import Given, NotFolded
 from .lowering import lower, name_ops
 from .meanings import IllTyped, NoMeaning
-from .model import BROADCAST, LOADER, LOCAL, MOVE, Op, Side
+from .meanings.arguments import unknown
+from .model import ADAPTERS, BROADCAST, LOADER, LOCAL, MOVE, REDUCER, SUM, Op, Side
 from .slots import Slot, Slots
 from .traits import RANGE, Traits, fixed, ranged
 from .world import Unit, World
+
+MOVING = ADAPTERS | {SUM, REDUCER}
+"""Kinds that move values or add them up."""
 
 
 class CannotRun(Exception):
@@ -69,6 +73,9 @@ class Fold:
 
     def run(self) -> Folded:
         """Lowers all slots of micro-batches, operands first."""
+        for op in self.plan.ops.values():
+            if op.attributes and op.kind in MOVING and (more := next(unknown(op.kind, op.attributes), "")):
+                raise NotFolded(f"no meaning of {op.kind} with {more}", op.id)
         for slot in self._ordered():
             some = slot.some
             start = self.begin(some)

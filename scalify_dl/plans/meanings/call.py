@@ -13,6 +13,8 @@ from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.programs import Program
 from scalify_dl.registry import registering
 
+from .arguments import unknown
+
 Shape = tuple[int, ...]
 RankNumbers = Mapping[int, int]
 
@@ -135,6 +137,8 @@ def meaning(call: Call) -> list[Tensor]:
     found = declared.results if declared else (BACKWARD if call.backward else FORWARD).get(call.kind)
     if found is None:
         raise NoMeaning(f"no meaning of `{'BW.' if call.backward else ''}{call.kind}`")
+    if declared is None and (more := next(unknown(call.kind, call.attributes), "")):
+        raise NoMeaning(f"{call.kind} with {more}")
     start = len(call.program.graph.ops)
     try:
         results = list(found(call))
