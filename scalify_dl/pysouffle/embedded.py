@@ -138,7 +138,7 @@ class EmbeddedEngine:
         from scalify_dl.pysouffle import json_rows
 
         try:
-            return self.insert(relation, json_rows.read(relation, data, name))
+            return self.insert(relation, json_rows.read(relation, data, name, self.session.records()))
         except (TypeError, ValueError, OverflowError) as error:
             raise InputError(f"a row of relation {relation.name}: {error}", file=name) from None
 

@@ -1,37 +1,41 @@
-"""Relations as JSON: an array of rows, each an array of its values or, as objects, its values by attribute."""
+"""Relations as JSON: an array of rows, each an array of its values or, as objects, its values by attribute.
+
+Records are arrays, or objects by field where rows are objects; `nil` is null.
+"""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.pysouffle.schema import Relation
+from scalify_dl.pysouffle.schema import Attribute, Relation
 from scalify_dl.pysouffle.values import Row
 
+Records = dict[str, list[tuple[str, str, str]]]
+"""Record type → its fields: name, type, kind."""
 
-def check(relation: Relation, objects: bool) -> None:
+
+def check(relation: Relation) -> None:
     """Refuse what has no form in JSON."""
-    refused = ("adt", "record") if objects else ("adt",)
     for attribute in relation.attributes:
-        if attribute.kind in refused:
+        if attribute.kind == "adt":
             raise InputError(
-                f"relation {relation.name} cannot be in JSON"
-                f"{' as objects' if objects else ''}: column {attribute.name} has a {attribute.kind} type",
-                hint="use IO=file" if attribute.kind == "adt" else 'leave out format="object", or use IO=file',
+                f"relation {relation.name} cannot be in JSON: column {attribute.name} has an adt type",
+                hint="use IO=file",
             )
 
 
-def read(relation: Relation, data: bytes, name: str) -> list[Row]:
+def read(relation: Relation, data: bytes, name: str, records: Records) -> list[Row]:
     """The rows of a text; all are arrays or all are objects, as the first one is."""
     try:
         rows = json.loads(data)
     except ValueError as error:
         raise InputError(f"cannot read the facts of relation {relation.name}: {error}", file=name) from None
     kind = dict if isinstance(rows, list) and rows and isinstance(rows[0], dict) else list
-    check(relation, kind is dict)
+    check(relation)
     if not isinstance(rows, list) or not all(isinstance(row, kind) for row in rows):
         raise InputError(
             f"cannot read the facts of relation {relation.name}: expected an array of arrays, or one of objects",
@@ -44,23 +48,40 @@ def read(relation: Relation, data: bytes, name: str) -> list[Row]:
             raise InputError(
                 f"row {number} of relation {relation.name} has other columns than {', '.join(names)}", file=name
             )
-    return [tuple(map(_value, (row[n] for n in names) if isinstance(row, dict) else row)) for row in rows]
+    return [
+        tuple(_value(row[a.name] if isinstance(row, dict) else row[n], a, records, name)
+              for n, a in enumerate(relation.attributes))
+        for row in rows
+    ]  # fmt: skip
 
 
-def _value(found: Any) -> Any:
-    """Records are arrays, `nil` is null."""
-    return tuple(map(_value, found)) if isinstance(found, list) else found
+def _value(found: Any, of: Attribute, records: Records, file: str) -> Any:
+    """A value of that type."""
+    fields = [Attribute(*field) for field in records.get(of.type, [])]
+    if of.kind != "record" or not isinstance(found, list | dict):
+        return found
+    fits = set(found) == {f.name for f in fields} if isinstance(found, dict) else len(found) == len(fields)
+    if not fits:
+        wanted = ", ".join(f.name for f in fields) or "none"
+        raise InputError(f"a record of type {of.type} has other fields than {wanted}", file=file)
+    values = [found[f.name] for f in fields] if isinstance(found, dict) else found
+    return tuple(_value(v, f, records, file) for v, f in zip(values, fields, strict=True))
 
 
-def text(relation: Relation, rows: Sequence[Row], objects: bool) -> bytes:
+def text(relation: Relation, rows: Sequence[Row], objects: bool, records: Records) -> bytes:
     """The rows one to a line."""
-    check(relation, objects)
-    names = [_text(attribute.name) + ": " for attribute in relation.attributes]
-    if objects:
-        lines = ["{" + ", ".join(n + _text(v) for n, v in zip(names, row, strict=True)) + "}" for row in rows]
-    else:
-        lines = [_text(row) for row in rows]
+    check(relation)
+    lines = [_object(row, relation.attributes, records) if objects else _text(row) for row in rows]
     return ("[" + ",\n".join(lines) + "]\n").encode("utf-8", "surrogateescape")
+
+
+def _object(values: Row, columns: Iterable[Attribute], records: Records) -> str:
+    words = []
+    for value, of in zip(values, columns, strict=True):
+        inner = isinstance(value, tuple) and of.kind == "record"
+        said = _object(value, [Attribute(*f) for f in records[of.type]], records) if inner else _text(value)
+        words.append(f"{_text(of.name)}: {said}")
+    return "{" + ", ".join(words) + "}"
 
 
 def _text(value: Any) -> str:

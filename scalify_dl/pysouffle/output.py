@@ -86,4 +86,4 @@ def _json(engine: EmbeddedEngine, directive: Directive) -> bytes:
     from scalify_dl.pysouffle import json_rows
 
     relation = engine.relations[directive.name]
-    return json_rows.text(relation, engine.rows(relation), directive.objects)
+    return json_rows.text(relation, engine.rows(relation), directive.objects, engine.session.records())

@@ -30,6 +30,8 @@ def program(columns: str, parameters: str = "", output: str = "") -> Program:
         ("a:number,b:symbol", '[{"b": "x", "a": 1}]', '[{"a": 1, "b": "x"}]\n', ", format=object"),
         ("a:float,b:unsigned", "[[2, 18446744073709551615], [0.1, 0]]", "[[2, 18446744073709551615],\n[0.1, 0]]\n", ""),
         ("a:Pair", "[[[1, [2, null]]], [null]]", "[[[1, [2, null]]],\n[null]]\n", ""),
+        ("a:Pair", "[[[1, [2, null]]]]", '[{"a": {"x": 1, "y": {"x": 2, "y": null}}}]\n', ", format=object"),
+        ("a:Pair", '[{"a": {"y": {"x": 2, "y": null}, "x": 1}}, {"a": null}]', "[[[1, [2, null]]],\n[null]]\n", ""),
         ("a:number", "[]", "[]\n", ""),
     ],
 )
@@ -58,8 +60,9 @@ def test_standard_streams(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         ("a:number", '[["x"]]', "a row of relation r"),
         ("a:number", "[[1.5]]", "a row of relation r"),
         ("a:unsigned", "[[-1]]", "a row of relation r"),
-        ("a:Tree", "[[1]]", "column a has a adt type"),
-        ("a:Pair", '[{"a": null}]', "column a has a record type"),
+        ("a:Tree", "[[1]]", "column a has an adt type"),
+        ("a:Pair", '[{"a": {"x": 1}}]', "a record of type Pair has other fields than x, y"),
+        ("a:Pair", "[[[1, null, 2]]]", "a record of type Pair has other fields than x, y"),
     ],
 )
 def test_bad_rows(tmp_path: Path, columns: str, given: str, message: str) -> None:

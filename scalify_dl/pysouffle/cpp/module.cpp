@@ -45,6 +45,7 @@ NB_MODULE(_engine, m) {
             return new Session(session, symbols);  // owned by the Python object
         }, "symbols"_a)
         .def("relations", &Session::relations)
+        .def("records", &Session::records)
         .def("directives", &Session::directives)
         .def("warnings", &Session::warnings)
         .def("pragmas", &Session::pragmas)

@@ -58,6 +58,20 @@ nb::list Session::relations() {
     return out;
 }
 
+nb::dict Session::records() {
+    nb::dict out;
+    for (const Type& type : engine_.program().types) {
+        if (type.kind != TypeKind::Record) continue;
+        nb::list fields;
+        for (const Field& f : type.fields) {
+            const Type& of = engine_.program().types[static_cast<std::size_t>(f.type)];
+            fields.append(nb::make_tuple(f.name, of.name, kind_name(of.kind)));
+        }
+        out[type.name.c_str()] = fields;
+    }
+    return out;
+}
+
 nb::list Session::directives() {
     nb::list out;
     for (const Directive& d : engine_.program().directives) {

@@ -33,6 +33,8 @@ public:
         : engine_(other.engine_.program(), other.engine_.database().arithmetic, declarations(symbols)) {}
 
     nb::list relations();
+    // The fields of each record type: (name, type, kind).
+    nb::dict records();
     nb::list directives();
     nb::list warnings();
     std::vector<std::pair<std::string, std::string>> pragmas();
