@@ -159,3 +159,26 @@ def test_own_kinds_are_drawn_however_many_trials_there_are(tmp_path: Path) -> No
     trials = {f"trial {n}": partial(random_pair, random.Random(n)) for n in range(200)}
     report = check_rules([written(tmp_path, 'elementwise("custom:f").')], seconds=3, trials=trials)
     assert report.kinds["custom:f"].calls > 0
+
+
+CHAIN = """
+// Lemma there-and-back
+// Statement: what was turned round twice is what it was.
+opaque("custom:turn", "turns the order of its first dim").
+holds(d, t, l) :-
+    op(second, "dist", "custom:turn"), arg(second, 0, p), out(first, 0, p), op(first, "dist", "custom:turn"),
+    arg(first, 0, x), out(second, 0, d), holds(x, t, l).
+"""
+TURN = """
+from scalify_dl.oracle.meaning import meaning
+
+@meaning("custom:turn")
+def turn(call, operands):
+    return [operands[0][::-1]]
+"""
+
+
+def test_a_lemma_about_calls_in_a_row_meets_them(tmp_path: Path) -> None:
+    report = check_rules([written(tmp_path, CHAIN, TURN)], pairs=60)
+    assert report.unsound == []
+    assert report.kinds["custom:turn"].derived > 0

@@ -120,6 +120,10 @@ def alike_by_dim(w: World, s: Signature) -> list[Twin]:
             raise Retry
         free = [a for a, d in dims.items() if d < 0]
         pending = {w.rng.choice(free): "sum"} if free and w.chance(0.2) else {}
+        found = [t for t in w.twins if t.base.dtype == "f32" and len(t.base.shape) == len(t.dist.shape) == len(shape)]
+        if found and w.chance(0.4):  # calls in a row: what was called before may be there
+            twins.append(w.rng.choice(found[-4:]))
+            continue
         twins.append(w.input("f32", shape=shape, layout=w.pair.layout(shape, split, pending=pending)))
     return twins
 
