@@ -162,7 +162,7 @@ def told(rows: Sequence[tuple[str, Report]], options: Options) -> int:
         from scalify_dl.report import github
         from scalify_dl.report.annotations import annotate
 
-        found = [a for report in reports for a in annotate(report)]
+        found = annotate(reports)
         print("".join(f"{line}\n" for line in github.lines(found, known or frozenset())), end="")
     return 0
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -77,11 +77,11 @@ class _Places:
         return tuple((inside, f) for f in frames if (inside := self.inside(f.file)) is not None)
 
 
-def annotate(report: Report, root: Path | None = None) -> list[Annotation]:
-    """All that is to be said of a report, each thing once."""
-    places = _Places(root or repository(), report.file)
-    level = "error" if report.verdict is Verdict.REFUTED else "warning"
-    found = list(dict.fromkeys(_all(report, places, level)))
+def annotate(reports: Report | Sequence[Report], root: Path | None = None) -> list[Annotation]:
+    """All that is to be said of reports, each thing once, and no two under one fingerprint."""
+    given = [reports] if isinstance(reports, Report) else list(reports)
+    top = root or repository()
+    found = list(dict.fromkeys(one for report in given for one in _all(report, _Places(top, report.file))))
     seen: Counter[str] = Counter()
     out = []
     for one in found:
@@ -92,7 +92,8 @@ def annotate(report: Report, root: Path | None = None) -> list[Annotation]:
     return out
 
 
-def _all(report: Report, places: _Places, level: str) -> Iterator[Annotation]:
+def _all(report: Report, places: _Places) -> Iterator[Annotation]:
+    level = "error" if report.verdict is Verdict.REFUTED else "warning"
     for finding in report.findings:
         yield _finding(finding, places)
     for cause in report.frontier:

@@ -1,4 +1,7 @@
-"""SARIF 2.1.0, for code scanning services: one result for each annotation, located in the repository."""
+"""SARIF 2.1.0, for code scanning services: one result for each annotation, located in the repository.
+
+GitHub reads all four corners of a region, and of the fingerprints only `primaryLocationLineHash`.
+"""
 
 from __future__ import annotations
 
@@ -11,41 +14,64 @@ from urllib.parse import quote
 from scalify_dl import __version__
 from scalify_dl.prove.verdict import Frame, Report
 
-from .annotations import FINGERPRINT, RULES, Annotation, annotate
+from .annotations import FINGERPRINT, RULES, Annotation, annotate, repository
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 ROOT = "%SRCROOT%"
+GITHUB = "primaryLocationLineHash"
 
 
-def _location(file: str, line: int, function: str = "") -> dict[str, Any]:
-    place: dict[str, Any] = {
-        "physicalLocation": {
-            "artifactLocation": {"uri": quote(file), "uriBaseId": ROOT},
-            "region": {"startLine": max(line, 1)},
+class _Places:
+    """Places in the files of a repository, which are looked at for how long a line is."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.lines: dict[str, list[str]] = {}
+
+    def line(self, file: str, line: int) -> str:
+        """The text of a line; nothing where the file is not here."""
+        if file not in self.lines:
+            try:
+                self.lines[file] = (self.root / file).read_text("utf-8", "replace").split("\n")
+            except (OSError, ValueError):
+                self.lines[file] = []
+        return self.lines[file][line - 1] if line <= len(self.lines[file]) else ""
+
+    def location(self, file: str, line: int, function: str = "") -> dict[str, Any]:
+        """The whole line, without what it is indented by."""
+        text = self.line(file, line)
+        region = {
+            "startLine": line,
+            "startColumn": len(text) - len(text.lstrip()) + 1 if text.strip() else 1,
+            "endLine": line,
+            "endColumn": max(len(text.rstrip()), 1) + 1,
         }
-    }
-    if function:
-        place["logicalLocations"] = [{"name": function, "kind": "function"}]
-    return place
+        place: dict[str, Any] = {
+            "physicalLocation": {"artifactLocation": {"uri": quote(file), "uriBaseId": ROOT}, "region": region}
+        }
+        if function:
+            place["logicalLocations"] = [{"name": function, "kind": "function"}]
+        return place
+
+    def of_frame(self, at: tuple[str, Frame]) -> dict[str, Any]:
+        """The place of a frame, whose path is one of the repository."""
+        return self.location(at[0], max(at[1].line, 1), at[1].function)
 
 
-def _of_frame(at: tuple[str, Frame]) -> dict[str, Any]:
-    return _location(at[0], at[1].line, at[1].function)
-
-
-def _result(found: Annotation, known: frozenset[str] | None) -> dict[str, Any]:
+def _result(found: Annotation, known: frozenset[str] | None, places: _Places) -> dict[str, Any]:
     result: dict[str, Any] = {
         "ruleId": found.rule,
         "ruleIndex": list(RULES).index(found.rule),
         "level": found.level,
         "message": {"text": f"{found.title}. {found.text}".strip()},
-        "locations": [_location(found.file, found.line, found.function)],
-        "partialFingerprints": {FINGERPRINT: found.fingerprint},
+        "locations": [places.location(found.file, found.line, found.function)],
+        "partialFingerprints": {GITHUB: found.fingerprint, FINGERPRINT: found.fingerprint},
     }
     if len(found.stack) > 1:
-        result["stacks"] = [{"frames": [{"location": _of_frame(at)} for at in found.stack]}]
+        result["stacks"] = [{"frames": [{"location": places.of_frame(at)} for at in found.stack]}]
     if found.related:
-        result["relatedLocations"] = [_of_frame(found.related) | {"id": 0, "message": {"text": found.related_text}}]
+        told = {"id": 0, "message": {"text": found.related_text}}
+        result["relatedLocations"] = [places.of_frame(found.related) | told]
     if known is not None:
         result["baselineState"] = "unchanged" if found.fingerprint in known else "new"
     return result
@@ -67,7 +93,8 @@ def as_object(
 ) -> Any:
     """Reports as one SARIF log; `baseline` are fingerprints of what is known."""
     given = [reports] if isinstance(reports, Report) else list(reports)
-    unique = {(a.fingerprint, a.file, a.line, a.text): a for report in given for a in annotate(report, root)}
+    top = root or repository()
+    places = _Places(top)
     driver = {
         "name": "dlverify",
         "semanticVersion": __version__,
@@ -77,7 +104,7 @@ def as_object(
         "tool": {"driver": driver},
         "invocations": [{"executionSuccessful": True}],
         "originalUriBaseIds": {ROOT: {"description": {"text": "the root of the repository"}}},
-        "results": [_result(found, baseline) for found in unique.values()],
+        "results": [_result(found, baseline, places) for found in annotate(given, top)],
         "columnKind": "unicodeCodePoints",
         "properties": {
             "verdict": [report.verdict.value for report in given] if len(given) != 1 else given[0].verdict.value,

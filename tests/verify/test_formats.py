@@ -78,6 +78,10 @@ def _required(log: dict[str, Any]) -> None:
             assert rule["help"]["text"]
         for result in run["results"]:
             assert result["message"]["text"]
+            region = result["locations"][0]["physicalLocation"]["region"]
+            assert region["startLine"] == region["endLine"] >= 1
+            assert region["endColumn"] > region["startColumn"] >= 1
+            assert result["partialFingerprints"]["primaryLocationLineHash"]
             assert rules[result["ruleIndex"]]["id"] == result["ruleId"]
             assert result["level"] in {"none", "note", "warning", "error"}
             for related in result.get("relatedLocations", []):
@@ -87,6 +91,22 @@ def _required(log: dict[str, Any]) -> None:
 def test_the_log_has_what_the_format_demands(root: Path) -> None:
     _required(sarif.as_object(report(root)))
     _required(sarif.as_object([report(root), SAMPLE], baseline=frozenset()))
+
+
+def test_a_region_is_the_text_of_its_line(root: Path) -> None:
+    (root / "src" / "attention.py").write_text("\n" * 117 + "    q = split(x)  \n")
+    log = sarif.as_object(report(root))
+    cause = next(r for r in log["runs"][0]["results"] if r["ruleId"] == "frontier")
+    region = cause["locations"][0]["physicalLocation"]["region"]
+    assert region == {"startLine": 118, "startColumn": 5, "endLine": 118, "endColumn": 17}
+
+
+def test_reports_together_have_no_fingerprint_twice(root: Path) -> None:
+    first = report(root)
+    second = replace(first, frontier=[replace(first.frontier[0], name="dot.77", found=("9",))])
+    third = replace(first, frontier=[replace(first.frontier[0], name="dot.78", found=("9",))])
+    results = sarif.as_object([first, second, third])["runs"][0]["results"]
+    assert len({r["partialFingerprints"]["primaryLocationLineHash"] for r in results}) == len(results) == 6
 
 
 def test_fingerprints_stay_as_lines_move(root: Path) -> None:

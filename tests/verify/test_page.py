@@ -150,7 +150,7 @@ def test_graphs_around_the_first_cause_are_drawn(opened: Any) -> None:
 @pytest.mark.slow
 def test_search_finds_and_opens(opened: Any) -> None:
     opened.keyboard.press("/")
-    opened.keyboard.type("head.weight written")
+    opened.keyboard.type("head.weight after")
     opened.locator("#found li[data-key]").first.wait_for()
     opened.keyboard.press("Enter")
     assert "head" in opened.locator("#about h3").inner_text()
