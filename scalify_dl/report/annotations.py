@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -54,7 +55,9 @@ def repository(start: Path | None = None) -> Path:
     return next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), here)
 
 
-class _Places:
+class Places:
+    """Which files lie in the repository; the dump stands for what lies elsewhere."""
+
     def __init__(self, root: Path, dump: str) -> None:
         self.root = root
         self.dump = self.inside(dump) or PurePosixPath(dump.replace("\\", "/")).name or "dlverify"
@@ -62,14 +65,14 @@ class _Places:
     def inside(self, file: str) -> str | None:
         """A path relative to the repository; None for what lies elsewhere."""
         path = PurePosixPath(file.replace("\\", "/"))
-        if not file or re.match(r"[A-Za-z]:|<", file):
+        if not file or "\0" in file or re.match(r"[A-Za-z]:|<", file):
             return None
         if not path.is_absolute():
-            here = Path.cwd().resolve() / path
+            here = Path(os.path.realpath(path))
             if here.exists() and here.is_relative_to(self.root):
                 return here.relative_to(self.root).as_posix()
             return None if ".." in path.parts else path.as_posix()
-        resolved = Path(path)
+        resolved = Path(os.path.realpath(path))
         return resolved.relative_to(self.root).as_posix() if resolved.is_relative_to(self.root) else None
 
     def stack(self, frames: Iterable[Frame]) -> tuple[tuple[str, Frame], ...]:
@@ -81,7 +84,7 @@ def annotate(reports: Report | Sequence[Report], root: Path | None = None) -> li
     """All that is to be said of reports, each thing once, and no two under one fingerprint."""
     given = [reports] if isinstance(reports, Report) else list(reports)
     top = root or repository()
-    found = list(dict.fromkeys(one for report in given for one in _all(report, _Places(top, report.file))))
+    found = list(dict.fromkeys(one for report in given for one in _all(report, Places(top, report.file))))
     seen: Counter[str] = Counter()
     out = []
     for one in found:
@@ -92,7 +95,7 @@ def annotate(reports: Report | Sequence[Report], root: Path | None = None) -> li
     return out
 
 
-def _all(report: Report, places: _Places) -> Iterator[Annotation]:
+def _all(report: Report, places: Places) -> Iterator[Annotation]:
     level = "error" if report.verdict is Verdict.REFUTED else "warning"
     for finding in report.findings:
         yield _finding(finding, places)
@@ -107,7 +110,7 @@ def _all(report: Report, places: _Places) -> Iterator[Annotation]:
             yield Annotation("output", level, f"{o.name} is {o.verdict.value}", reason, places.dump, 1)
 
 
-def _cause(cause: RootCause, places: _Places, level: str) -> Annotation:
+def _cause(cause: RootCause, places: Places, level: str) -> Annotation:
     text = []
     for label, lines in (
         ("Expected", cause.expected),
@@ -135,7 +138,7 @@ def _cause(cause: RootCause, places: _Places, level: str) -> Annotation:
     )
 
 
-def _finding(finding: Finding, places: _Places) -> Annotation:
+def _finding(finding: Finding, places: Places) -> Annotation:
     level = finding.level if finding.level in ("error", "note") else "warning"
     file, line = places.dump, 1
     for source in finding.source[:1]:

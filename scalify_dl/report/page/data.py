@@ -68,6 +68,7 @@ def _graphs(report: Report, view: View) -> dict[str, Any]:
         place, side = texts(_place(frames.get(op, []))), int(roles.get(graph) == "dist")
         ops.append([texts(kind), operands[op], results[op], place, side])
     held, layouts = _held(view, numbers, texts)
+    wanted = {(d, b): layout for d, b, layout in view.facts("expect") if layout}
     ends = {numbers[t] for _, _, t in view.facts("output") if t in numbers}
     return {
         "texts": list(texts.at),
@@ -78,7 +79,11 @@ def _graphs(report: Report, view: View) -> dict[str, Any]:
         "outputs": sorted(ends),
         "mesh": [[axis, size] for axis, _, size in sorted(view.facts("mesh_axis"), key=lambda row: row[1])],
         "marked": [[op_numbers.get(c.op, -1), op_numbers.get(c.base_op, -1)] for c in report.frontier],
-        "checked": [[numbers.get(o.tensor, -1), numbers.get(o.base_tensor, -1), o.layout] for o in report.outputs],
+        "checked": [
+            [numbers.get(o.tensor, -1), numbers.get(o.base_tensor, -1), o.layout, layout,
+             pattern(layout, view.ranks.get(o.base_tensor, 0)) if layout else ""]
+            for o in report.outputs for layout in [wanted.get((o.tensor, o.base_tensor), "")]
+        ],
         "frontier": sorted(op_numbers[row[0]] for row in view.results("frontier") if row[0] in op_numbers),
     }
 

@@ -70,6 +70,18 @@
   const hint = el("p", { class: "dim" }, "Pick a cause, an output or something searched for.");
   here.append(hint);
 
+  // Lines of files that stand in the page: a place leads to its own.
+  const figures = new Map([...document.querySelectorAll("figure.lines")].map((f) => [f.dataset.place, f]));
+  function lineOf(place) {
+    const figure = figures.get(place);
+    if (!figure) return el("code", {}, place);
+    const open = () => { figure.closest("details").open = true; };
+    return el("a", { href: `#${figure.id}`, class: "line", onclick: open }, el("code", {}, place));
+  }
+  document.querySelectorAll("article.cause dd code").forEach((code) => {
+    const place = code.textContent.split("  ")[0];
+    if (figures.has(place)) code.replaceWith(lineOf(place), code.textContent.slice(place.length));
+  });
   const typeOf = (t) => `${G.tensor(t).type}[${G.tensor(t).shape.join(",")}]`;
   const nameOf = (t) => {
     const { name, called } = G.tensor(t);
@@ -81,7 +93,7 @@
     const tensors = isOp ? G.results(n) : [n], first = tensors[0];
     about.append(el("h3", {}, isOp
       ? `${G.label(n)} = ${G.kind(n)}(${G.operands(n).map((t) => G.tensor(t).name).join(", ")})` : nameOf(n)));
-    if (isOp && G.place(n)) about.append(el("p", { class: "source" }, "source ", el("code", {}, G.place(n))));
+    if (isOp && G.place(n)) about.append(el("p", { class: "source" }, "source ", lineOf(G.place(n))));
     if (op >= 0) {
       const drawn = G.draw(op, (k) => pick(k, false));
       about.append(drawn);
@@ -96,8 +108,11 @@
       const checked = data.checked.find(([d]) => d === t);
       if (!G.held(t).length && G.tensor(t).side === 1) pictures.append(el("p", {},
         `nothing is known of ${nameOf(t)} ${typeOf(t)}`));
-      if (checked && checked[1] >= 0) pictures.append(el("p", {},
-        `expected: ${nameOf(checked[1])} ${typeOf(checked[1])}`));
+      if (checked && checked[1] >= 0) {
+        const wanted = `expected: ${nameOf(checked[1])} ${typeOf(checked[1])}`;
+        pictures.append(checked[3] ? Layouts.picture(checked[3], G.tensor(checked[1]).shape,
+          `${wanted} as ${checked[4]}`) : el("p", {}, wanted));
+      }
       if (G.tensor(t).side === 0)
         for (const d of G.holdersOf(t).slice(0, 4)) pictures.append(el("p", {}, link(d), " holds it"));
     }

@@ -7,6 +7,7 @@ from html import escape
 from scalify_dl.prove.verdict import Report, RootCause
 
 from ..numbers import counterexample_lines
+from .lines import Excerpt, excerpts
 
 _LISTED = 300
 """Outputs and assumptions that stand in the page as text; the scripts have them all."""
@@ -20,7 +21,17 @@ def _fields(rows: list[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<dt>{escape(k)}</dt><dd><code>{escape(v)}</code></dd>" for k, v in rows) + "</dl>"
 
 
-def _cause(number: int, cause: RootCause) -> str:
+def _lines(number: int, excerpt: Excerpt) -> str:
+    """The lines around a place, which scripts and `source` lead to."""
+    at = {excerpt.line: ' class="at"'}
+    texts = enumerate(excerpt.texts, excerpt.first)
+    rows = "".join(f'<li value="{n}"{at.get(n, "")}>{escape(text) or " "}</li>' for n, text in texts)
+    place = escape(excerpt.place)
+    begin = f'<figure class="lines" id="line-{number}" data-place="{place}"><figcaption>{place}</figcaption>'
+    return f"{begin}<ol>{rows}</ol></figure>"
+
+
+def _cause(number: int, cause: RootCause, around: dict[str, Excerpt], shown: dict[str, int]) -> str:
     rows = [("source" if i == 0 else "", f"{f}  {f.function}".rstrip()) for i, f in enumerate(cause.source)]
     rows += [("operands" if i == 0 else "", text) for i, text in enumerate(cause.operands)]
     if cause.base_name:
@@ -33,7 +44,12 @@ def _cause(number: int, cause: RootCause) -> str:
         rows.append(("no lemma", cause.lemma_missing))
     called = f", {escape(cause.called)}" if cause.called and cause.called != cause.name else ""
     title = f"<h3>{number + 1}. <code>{escape(cause.name)}</code> ({escape(cause.kind)}){called}</h3>"
-    return f'<article class="cause" data-cause="{number}" tabindex="0">{title}{_fields(rows)}</article>'
+    figures = ""
+    for frame in (*cause.source[:1], *cause.base_source[:1]):
+        if str(frame) in around and str(frame) not in shown:
+            shown[str(frame)] = len(shown)
+            figures += _lines(shown[str(frame)], around[str(frame)])
+    return f'<article class="cause" data-cause="{number}" tabindex="0">{title}{_fields(rows)}{figures}</article>'
 
 
 def _section(title: str, body: str, key: str) -> str:
@@ -65,7 +81,8 @@ def sections(report: Report) -> str:
         parts.append(_section(f"Findings ({len(rows)})", _fields(rows), "findings"))
     if report.frontier:
         more = f"<p>{report.downstream:,} more ops are unproved only because of them.</p>" if report.downstream else ""
-        causes = "".join(_cause(n, cause) for n, cause in enumerate(report.frontier))
+        around, shown = excerpts(report), dict[str, int]()
+        causes = "".join(_cause(n, cause, around, shown) for n, cause in enumerate(report.frontier))
         parts.append(_section(f"Root causes ({len(report.frontier)})", causes + more, "causes"))
     if report.counterexample:
         title, rows = counterexample_lines(report.counterexample)
