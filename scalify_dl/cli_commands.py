@@ -208,7 +208,7 @@ def explain(
     directory: FactsDir,
     tensor: Annotated[str, Argument("TENSOR", help="Id or name of a tensor.")],
     rules: Rules = None,
-    depth: Annotated[int, Option("--depth", help="How many steps to show below the tensor.")] = 6,
+    depth: Annotated[int, Option("--depth", least=0, help="How many steps to show below the tensor.")] = 6,
     json: Json = False,
 ) -> int:
     """Print in words why TENSOR corresponds to a baseline tensor, or what is missing."""
@@ -224,7 +224,7 @@ def query(
     rules: Rules = None,
     json: Json = False,
     tsv: Annotated[bool, Option("--tsv", help="Print tab-separated rows.")] = False,
-    limit: Annotated[int, Option("--limit", help="Most rows to show as a table (0: all).")] = 100,
+    limit: Annotated[int, Option("--limit", least=0, help="Most rows to show as a table (0: all).")] = 100,
 ) -> None:
     """Ask ad hoc Datalog over facts and results (a facts directory, or what --out wrote)."""
     from scalify_dl.commands import query as command

@@ -163,6 +163,11 @@ def _pair(name: str, own: dict[str, Any], shared: Mapping[str, Any], file: Path,
         max_memory=said.get("max_memory"),
         expect=expect,
     )
+    for key in ("timeout", "max_memory"):
+        if key in said and not 0 < said[key] < float("inf"):
+            raise error(f"{key} = {said[key]}", "a number above 0")
+    if twice := sorted({"base", "dist", "mesh", "relate", "sizes"} & own.keys()) if "facts" in own else []:
+        raise error(f"`facts` and `{twice[0]}`", "a directory of facts, or two programs")
     if "facts" in said:
         return replace(pair, facts=path(said["facts"]))
     for key in ("base", "dist", "mesh"):

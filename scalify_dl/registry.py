@@ -20,6 +20,9 @@ def registering(table: dict[str, F]) -> Callable[..., Callable[[F], F]]:
     """A decorator that enters a function under some names; a later one replaces an earlier one."""
 
     def under(*names: str) -> Callable[[F], F]:
+        if not names or not all(isinstance(name, str) for name in names):
+            raise TypeError(f"names were expected, as texts, not {names!r}")
+
         def enter(function: F) -> F:
             table.update(dict.fromkeys(names, function))
             return function

@@ -20,7 +20,7 @@ def typer_app(commands: Sequence[Command], name: str, help: str, groups: Mapping
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback(help=help)(_root)
+    app.callback(help=help, invoke_without_command=True)(_root)
     apps = {group: typer.Typer(help=text, no_args_is_help=True) for group, text in groups.items()}
     for group, inner in apps.items():
         app.add_typer(inner, name=group)
@@ -30,20 +30,16 @@ def typer_app(commands: Sequence[Command], name: str, help: str, groups: Mapping
     return app
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _root(
+    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+) -> None:
+    if version and context.invoked_subcommand:
+        raise typer.BadParameter(f"it stands alone, without {context.invoked_subcommand}", param_hint="--version")
+    if version:
         from scalify_dl import __version__
 
         print(f"dlverify {__version__}")
         raise typer.Exit
-
-
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    pass
 
 
 def _function(command: Command) -> Callable[..., None]:

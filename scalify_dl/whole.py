@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -33,8 +34,14 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A draft to write to, which takes the place of `path` at the end; InputError where that fails."""
-    path = path.resolve() if path.is_symlink() else path
+    """A draft to write to, which takes the place of `path` at the end; InputError where that fails.
+
+    A device or a pipe stays where it is: what the draft holds then goes through it.
+    """
+    if path.exists() and (not path.is_file() or path.absolute().is_relative_to("/dev")) and not path.is_dir():
+        yield from _through(path)
+        return
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
     draft = beside(path)
     try:
         yield draft
@@ -45,6 +52,17 @@ def replacing(path: Path) -> Iterator[Path]:
         raise InputError(f"cannot write the file: {error.strerror or error}", file=path) from error
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _through(path: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / "draft"
+        yield draft
+        try:
+            with path.open("wb") as stream:
+                stream.write(draft.read_bytes())
+        except OSError as error:
+            raise InputError(f"cannot write the file: {error.strerror or error}", file=path) from error
 
 
 def replace_directory(directory: Path, fill: Callable[[Path], None], keep: Callable[[Path], bool]) -> None:

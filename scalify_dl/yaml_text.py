@@ -54,7 +54,8 @@ def _check_nesting(text: str, what: str, file: str | Path | None) -> None:
     for event in yaml.parse(text, Loader=_LOADER):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEPTH_LIMIT or isinstance(event, yaml.AliasEvent):
-            found = "an alias" if isinstance(event, yaml.AliasEvent) else f"nesting deeper than {DEPTH_LIMIT}"
+            alias = "an alias, which is not read: write out what it stands for"
+            found = alias if isinstance(event, yaml.AliasEvent) else f"nesting deeper than {DEPTH_LIMIT}"
             mark = event.start_mark
             line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
             raise InputError(f"{what.removeprefix('the ')}: {found}", file=file, line=line, column=column)

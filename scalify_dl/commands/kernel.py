@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import resource
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,7 @@ def kernel(
         )  # fmt: skip
     with paused():
         found = read_kernel(file, known, function)
+        _said_somewhere(known, [file] if spec is None else [file, spec])
         stated, judgement = decided(found, named, spec, known, timeout or 60.0, reals=reals)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     judgement.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
@@ -45,6 +48,16 @@ def kernel(
     else:
         print(render(found, stated, judgement), end="")
     return judgement.verdict.exit_code
+
+
+def _said_somewhere(known: Iterable[str], files: Sequence[Path]) -> None:
+    """Refuse a size of a name that no text says."""
+    words = {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8", "replace"))}
+    for name in known:
+        if name not in words:
+            near = get_close_matches(name, words, 1)
+            hint = f"did you mean `{near[0]}`?" if near else None
+            raise InputError(f"--size {name}: no text says this name", file=files[0], hint=hint)
 
 
 def _sizes(given: Sequence[str]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def run(
     show_costs: bool, kernels: Sequence[str] = (),
 ) -> int:
     """Read, lift, decide, print; the exit status."""
-    check_outputs(options)
+    check_outputs(options, dist)
     try:
         with progress("lifting the program"):
             result = lint(dist, Mesh.parse(mesh), relate, options, following(kernels))

@@ -25,6 +25,8 @@ _T = TypeVar("_T")
 
 def query(directory: Path, text: str, rules: tuple[Path, ...], *, as_json: bool, as_tsv: bool, limit: int) -> None:
     """Answer a query: from the tables that `--out` wrote, or by running the rules on a facts directory."""
+    if as_json and as_tsv:
+        raise InputError("--json and --tsv together", expected="one of them")
     with progress("answering"):
         asked, rows = _kept(directory, text) if has_results(directory) else _derived(directory, text, rules)
     if asked.apart:

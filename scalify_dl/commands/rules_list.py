@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,9 @@ def rules_list(files: Sequence[Path], *, as_json: bool) -> None:
     folder = rules_dir()
     _there(files)
     found = [x for file in files for x in lemmas_of(file.resolve())] if files else lemmas(folder)
+    if not found:
+        names = ", ".join(map(str, files))
+        print(f"dlverify: no lemma in {names}: the header of one begins with `// Lemma ID`", file=sys.stderr)
     if as_json:
         print(json.dumps([_content(x, folder) for x in found], indent=2, ensure_ascii=False))
         return

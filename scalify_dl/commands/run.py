@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 def verify(pair: Capture, options: Options) -> int:
     """Export in memory, run, print; the exit status."""
-    check_outputs(options)
+    check_outputs(options, (pair.base, *pair.dist))
     return print_report(conclude_pair(pair, options), options)
 
 
@@ -44,7 +46,7 @@ def conclude_pair(pair: Capture, options: Options) -> Report:
 
 def run(directory: Path, options: Options) -> int:
     """Load, run, print; the exit status. A directory of fact sets is run set by set."""
-    check_outputs(options)
+    check_outputs(options, directory.glob("*.facts"))
     sets = fact_sets(directory)
     if not sets:
         return print_report(conclude_facts(load(directory), options), options)
@@ -114,19 +116,50 @@ def conclude_facts(facts: Facts, options: Options, timed: InTime | None = None) 
     return report
 
 
-def check_outputs(options: Options) -> None:
-    """Refuse places that cannot be written to before any work is done."""
-    for file in (options.sarif, options.html, options.junit, options.certificate):
-        if file is not None and (not file.parent.is_dir() or file.is_dir()):
+def check_outputs(options: Options, inputs: Iterable[Path] = ()) -> None:
+    """Refuse what cannot be done as it is asked for before any work is done: places that cannot be written to, one
+    place for two things, a baseline that is none, two formats."""
+    if options.json and options.format not in ("text", "json"):
+        raise InputError(f"--json and --output-format {options.format} together", expected="one of them")
+    files = [f for f in (options.sarif, options.html, options.junit, options.certificate) if f is not None]
+    for file in files:
+        there = file.exists() or file.is_symlink()
+        if not file.parent.is_dir() or file.is_dir() or not os.access(file if there else file.parent, os.W_OK):
             raise InputError("cannot write here", file=file, expected="a file in an existing directory")
+    places = Counter(_place(f) for f in (*files, *((options.out,) if options.out else ())) if not _passes(f))
+    if twice := next((place for place, count in places.items() if count > 1), None):
+        raise InputError("two things cannot be written to one place", file=twice, expected="a name for each")
+    if read := sorted(places.keys() & {_place(file) for file in inputs}):
+        raise InputError("this would be written over what is read", file=read[0], expected="another name")
+    known(options)
     out = options.out
     if out is not None and out.exists():
         from scalify_dl.prove.results import has_results
 
         if not out.is_dir():
             raise InputError("not a directory", file=out, expected="a directory, or a name for a new one")
-        if any(out.iterdir()) and not has_results(out) and not fact_sets(out):
+        sets = fact_sets(out)
+        if not has_results(out) and not all(entry in sets for entry in out.iterdir()):
             raise InputError("this directory holds other files", file=out, expected="a new, empty or earlier --out")
+
+
+def _place(file: Path) -> Path:
+    """The file that is meant, links followed; links that lead round in a circle are left."""
+    return Path(os.path.realpath(file))
+
+
+def _passes(file: Path) -> bool:
+    """Whether the place is a device or a pipe, which takes everything."""
+    return file.exists() and not file.is_file() and not file.is_dir()
+
+
+def known(options: Options) -> frozenset[str] | None:
+    """The fingerprints of the baseline, where one is given."""
+    if options.baseline is None:
+        return None
+    from scalify_dl.report.annotations import known as read
+
+    return read(options.baseline)
 
 
 def print_report(report: Report, options: Options) -> int:
@@ -139,15 +172,11 @@ def told(rows: Sequence[tuple[str, Report]], options: Options) -> int:
     from scalify_dl.whole import write_whole
 
     reports = [report for _, report in rows]
-    known = None
-    if options.baseline:
-        from scalify_dl.report.annotations import known as read_known
-
-        known = read_known(options.baseline)
+    old = known(options)
     if options.sarif:
         from scalify_dl.report import sarif
 
-        write_whole(options.sarif, sarif.render(reports, baseline=known))
+        write_whole(options.sarif, sarif.render(reports, baseline=old))
     if options.html:
         from scalify_dl.report import html
 
@@ -163,7 +192,7 @@ def told(rows: Sequence[tuple[str, Report]], options: Options) -> int:
         from scalify_dl.report.annotations import annotate
 
         found = annotate(reports)
-        print("".join(f"{line}\n" for line in github.lines(found, known or frozenset())), end="")
+        print("".join(f"{line}\n" for line in github.lines(found, old or frozenset())), end="")
     return 0
 
 

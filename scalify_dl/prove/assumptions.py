@@ -49,6 +49,9 @@ class Accepted:
                     expected="a mapping with some of the keys tensor, text, why",
                     hint=_HINT,
                 )
+            for key, value in entry.items():
+                if key in _KEYS and not isinstance(value, str) and (key != "tensor" or type(value) is not int):
+                    raise InputError(f"`{key}` of entry {i} is {value!r}", file=path, expected="a text", hint=_HINT)
             entries.append({k: str(v) for k, v in entry.items() if k in _KEYS})
         return cls(tuple(entries))
 

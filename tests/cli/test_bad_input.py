@@ -49,6 +49,19 @@ FILES: dict[str, bytes] = {
     "bad.csv": b"F0,,,\n1B?\n",
     "cert.gz": b"\x1f\x8b\x08\x00garbage",
     "toml.toml": b"[pairs\n",
+    "kernel.k.py": b"""import tvm
+from tvm.script import tir as T
+@T.prim_func
+def f(A: T.Buffer((4, 4), "float32"), B: T.Buffer((4, 4), "float32")):
+    for i, j in T.grid(4, 4):
+        B[i, j] = A[i, j]
+""",
+    "why_number.yaml": b"- {why: 3}\n",
+    "why_null.yaml": b"- {tensor: x, text: null}\n",
+    "why_other.yaml": b"- {tensor: [x]}\n",
+    "meaning_number.py": b"from scalify_dl.oracle.meaning import meaning\n@meaning(3)\ndef f(call, operands): pass\n",
+    "meaning_bare.py": b"from scalify_dl.oracle.meaning import meaning\n@meaning\ndef f(call, operands): pass\n",
+    "meaning_leaves.py": b"import sys\nsys.exit(0)\n",
 }
 """Files that are nothing, or nothing whole."""
 
@@ -58,6 +71,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     here = tmp_path_factory.mktemp("bad")
     for name, data in FILES.items():
         (here / name).write_bytes(data)
+    (here / "loop").symlink_to(here / "loop")
     (here / "nothing_in_it").mkdir()
     for name, table, text in DAMAGED:
         shutil.copytree(FACTS, here / name)
@@ -165,6 +179,25 @@ def of_words() -> Iterator[tuple[str, ...]]:
             yield "run", str(FACTS), option, "@" + place if "/" not in place else place
     for place in ("/proc/x", "/dev/null", "/dev/null/x"):
         yield "run", str(FACTS), "--out", place
+    for options in (
+        ("--html", "@twice", "--out", "@twice"), ("--html", "@twice", "--sarif", "@./twice"), ("--html", "/dev/full"),
+        ("--sarif", "/dev/full"), ("--certificate", "/dev/full"), ("--html", str(FACTS / "op.facts")),
+        ("--json", "--output-format", "quiet"), ("--baseline", "@list.json"), ("--html", "@loop"), ("--out", "@."),
+    ):  # fmt: skip
+        yield "run", str(FACTS), *options
+    yield "verify", BASE, DIST, "--mesh", "tp=2", "--html", BASE
+    yield "verify", "@loop", DIST, "--mesh", "tp=2"
+    yield "lint", DIST, "--mesh", "tp=2", "--sarif", DIST
+    for words in (("--json", "--tsv"), ("--limit", "-1")):
+        yield "query", str(FACTS), "op(O,_,_)", *words
+    yield "explain", str(FACTS), "dot", "--depth", "-1"
+    yield "kernel", "@kernel.k.py", "--as", "relu", "--size", "N=4"
+    yield "--version", "x"
+    yield "--version", "facts", str(FACTS)
+    for accepted in ("number", "null", "other"):
+        yield "run", str(FACTS), "--accept", f"@why_{accepted}.yaml"
+    for meaning in ("number", "bare", "leaves"):
+        yield "audit", str(FACTS), "--meaning", f"@meaning_{meaning}.py"
     for atom in ("path(", "path", 'nope("a")', "", "pth(1,2)"):
         yield "datalog", "@good.dl", "--explain", atom
         yield "datalog", "@good.dl", "--why-not", atom
@@ -207,4 +240,6 @@ def test_no_bad_input_ends_in_a_traceback(
             wrong.append((case, status, err[-300:]))
     assert not wrong, "\n".join(f"{' '.join(map(repr, c))}\n   {s} {e}" for c, s, e in wrong)
     assert not (folder / "o").exists()
+    assert not (folder / "twice").exists()
+    assert "HloModule" in Path(BASE).read_text()
     assert os.getcwd() == str(folder)

@@ -217,3 +217,13 @@ def test_a_family_without_captures_is_refused(dlverify: Run, tmp_path: Path) -> 
     status, _, err = dlverify("family", tmp_path / "family.yaml")
     assert status == 2
     assert "captures is no list, or has nothing in it" in err
+
+
+def test_a_report_may_go_through_a_pipe(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    command = [sys.executable, "-m", "scalify_dl", "run", str(PROVED), "--html", str(pipe), "--output-format", "quiet"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=ROOT) as running:
+        assert pipe.read_text("utf-8").startswith("<!doctype html>")
+        assert running.wait(60) == 0
+    assert pipe.is_fifo()

@@ -24,7 +24,7 @@ def load_meanings(files: Iterable[Path]) -> None:
         before = dict(MEANINGS)
         try:
             runpy.run_path(str(file))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             lines = [f.lineno for f in traceback.extract_tb(error.__traceback__) if f.filename == str(file)]
             line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else 0
             raise InputError(f"{type(error).__name__}: {error}", file=file, line=line or 0) from None
