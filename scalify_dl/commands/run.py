@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def verify(pair: Capture, options: Options) -> int:
     """Export in memory, run, print; the exit status."""
-    check_outputs(options, (pair.base, *pair.dist))
+    check_outputs(options, [file for file in (pair.base, *pair.dist) if file])
     return print_report(conclude_pair(pair, options), options)
 
 
