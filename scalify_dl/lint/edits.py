@@ -239,3 +239,34 @@ def gather_first(graph: Graph, mesh: Mesh, tensor: Tensor, reader: Op, dim: int,
     line = f"{tensor.name} = all_gather({tensor.name}, dim={dim}, {', '.join(axes)})"
     text = f"gather dim {dim} of `{tensor.name}` in front of `{reader.name}`"
     return Edit(text, line, size(tensor) * (ways - 1), apply)
+
+
+def gather_instead(graph: Graph, mesh: Mesh, op: Op, axes: Sequence[str]) -> Edit:
+    """A value that is repeated along a dim which ranks hold in blocks is gathered."""
+    at, dim = graph.ops.index(op), op.numbers["dimension"][0]
+
+    def apply(draft: Graph) -> None:
+        old = draft.ops[at]
+        made = draft.add("all-gather", old.operands[:1], [(old.result.dtype, old.result.shape)], name=old.name,
+                         numbers={"dimension": [dim]}, groups=groups(mesh, axes), source=old.source)  # fmt: skip
+        put_in(draft, at, made)
+        read_instead(draft, old.result, made.result, at + 1)
+        draft.ops.remove(old)
+
+    line = f"{op.name} = all_gather({op.operands[0].name}, dim={dim}, {', '.join(axes)})"
+    cost = size(op.operands[0]) * (len(op.operands) - 1)
+    return Edit(f"let `{op.name}` gather what it repeats", line, cost, apply)
+
+
+def reslice(graph: Graph, op: Op, dim: int, start: int) -> Edit:
+    """A slice of the same size from another place."""
+    at, width = graph.ops.index(op), op.result.shape[dim]
+
+    def apply(draft: Graph) -> None:
+        changed = draft.ops[at]
+        for key, value in (("start", start), ("limit", start + width)):
+            changed.numbers = {**changed.numbers, key: [
+                value if d == dim else n for d, n in enumerate(changed.numbers[key])]}  # fmt: skip
+
+    line = f"{op.name} = {op.operands[0].name}[{start}:{start + width}]  # dim {dim}"
+    return Edit(f"let `{op.name}` begin at {start}", line, 0, apply)

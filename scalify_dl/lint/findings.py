@@ -10,7 +10,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding, Happening
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.layout import Digit, Layout, Pending, Window
-from scalify_dl.ir.vocabulary import COLLECTIVES
+from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE
 from scalify_dl.oracle.program import Shard
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.prove.verdict import Verdict
@@ -107,6 +107,8 @@ def judged(
     asked = [(ids[end.port.tensor], ids[end.held.base]) for end in open_ends if end.held is not None]
     rows["differs"] = [(d,) for d in run.different(asked)]
     rows["one_way"] = [(ids[t],) for t in lifted.one_way]
+    if lifted.one_way:
+        rows["lies_alike"] = [(op_ids[op], ids[t]) for op in alive for t in op.operands if _lies_alike(op, t, lifted)]
     rows["guess"] = [(ids[port.tensor],) for port in start.guessed if port.tensor in used]
     rows |= cost_rows(dist, grid, ids, op_ids)
     program = _rules().fresh()
@@ -117,6 +119,15 @@ def judged(
     if result.verdict is Verdict.UNKNOWN:
         result.borne = _borne(stops, run, ids)
     return result
+
+
+def _lies_alike(op: Op, tensor: Tensor, lifted: Lifted) -> bool:
+    """Whether an operand of an elementwise op lies in blocks wherever the result does, and could not lie otherwise."""
+    mine, made = lifted.held.get(tensor), lifted.held.get(op.results[0])
+    if mine is None or made is None or op.kind not in ELEMENTWISE:
+        return False
+    cut = [(e, f) for e, f in zip(mine.mesh, made.mesh, strict=True) if isinstance(f, Digit)]
+    return bool(cut) and all(e == f and f.dim not in mine.free for e, f in cut if isinstance(f, Digit))
 
 
 def _cuts(

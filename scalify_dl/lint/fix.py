@@ -8,9 +8,10 @@ it.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from math import prod
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Op, Tensor
@@ -24,6 +25,7 @@ from scalify_dl.readers.relations import Relations
 from . import edits
 from .edits import Edit, edited
 from .judge import Result, lint_graph
+from .origins import Origins
 
 SECONDS = 30.0
 ROUNDS = 6
@@ -138,9 +140,16 @@ def _at_op(graph: Graph, mesh: Mesh, result: Result, op: Op) -> Iterator[Edit]:
                     yield edits.gather_first(graph, mesh, tensor, op, dim, axes)
     if op.kind in COLLECTIVES:
         yield from _changed(graph, mesh, result, op)
+    yield from _cut_elsewhere(graph, result, op)
+    yield from _at_origins(graph, mesh, result, op, op.operands)
     for other in _above(graph, op):
         if other.kind in ("all-reduce", "reduce-scatter"):
             yield from _changed(graph, mesh, result, other)
+        held = result.lifted.held.get(other.operands[0]) if other.operands else None
+        if other.kind == "concatenate" and len(set(other.operands)) == 1 and held is not None and held.aligned:
+            axes = result.grid.axes_of(held.cut(other.numbers["dimension"][0]))
+            if len(other.operands) == prod(mesh.axis_size(axis) for axis in axes) > 1:
+                yield edits.gather_instead(graph, mesh, other, axes)
         if other.kind == "slice" and not other.rank_numbers and other.operands[0] in result.lifted.held:
             for dim, n in enumerate(other.operands[0].shape):
                 for axis, _ in mesh.axes:
@@ -149,11 +158,35 @@ def _at_op(graph: Graph, mesh: Mesh, result: Result, op: Op) -> Iterator[Edit]:
                         yield block
 
 
+def _at_origins(
+    graph: Graph, mesh: Mesh, result: Result, reader: Op | None, tensors: Sequence[Tensor]
+) -> Iterator[Edit]:
+    """A reduction where something first is in parts."""
+    for origin in Origins(graph, result.lifted).of(tensors):
+        for tensor in origin.results:
+            waiting = _pending(result, tensor)
+            if waiting is not None:
+                yield edits.reduce_first(graph, mesh, tensor, reader, *waiting)
+
+
+def _cut_elsewhere(graph: Graph, result: Result, op: Op) -> Iterator[Edit]:
+    """A slice across values side by side, of one of them or some: the nearest first."""
+    held = result.lifted.held.get(op.operands[0])
+    if op.kind != "slice" or op.rank_numbers or held is None or held.along is None:
+        return
+    dim = held.along
+    width, start = op.result.shape[dim], op.numbers["start"][dim]
+    ends = {p.hi for p in held.parts}
+    for at in sorted((p.lo for p in held.parts if p.lo + width in ends), key=lambda lo: abs(lo - start)):
+        yield edits.reslice(graph, op, dim, at)
+
+
 def _changed(graph: Graph, mesh: Mesh, result: Result, op: Op) -> Iterator[Edit]:
     """A collective over other axes, by another operation, or none."""
-    mine = {frozenset(group) for group in op.groups or ()}
+    in_order: Callable[[Sequence[int]], object] = frozenset if op.kind == "all-reduce" else tuple
+    mine = set(map(in_order, op.groups or ()))
     for axes in edits.subsets([axis for axis, size in mesh.axes if size > 1]):
-        if {frozenset(group) for group in edits.groups(mesh, axes)} != mine:
+        if set(map(in_order, edits.groups(mesh, axes))) != mine:
             yield edits.regroup(graph, mesh, op, axes)
     held = result.lifted.held.get(op.operands[0])
     if op.kind in ("all-reduce", "reduce-scatter") and held is not None:
@@ -178,6 +211,7 @@ def _at_output(graph: Graph, mesh: Mesh, result: Result, tensor: Tensor) -> Iter
     waiting = _pending(result, tensor)
     if waiting is not None:
         yield edits.reduce_first(graph, mesh, tensor, None, *waiting)
+    yield from _at_origins(graph, mesh, result, None, [tensor])
     makers = [op for op in graph.ops if tensor in op.results]
     for op in makers:
         for other in [op, *_above(graph, op)]:

@@ -34,4 +34,4 @@ class Origins:
     def _same(self, operand: Tensor, result: Tensor) -> bool:
         """Whether an operand has the multiple, or something that is still to be reduced, in common with a result."""
         mine, other = self.lifted.held[operand], self.lifted.held[result]
-        return bool(set(mine.pending) & set(other.pending)) or (mine.scale != 1 and mine.scale == other.scale)
+        return bool(set(mine.pending) & set(other.pending)) or (mine.scale != 1 and other.scale != 1)

@@ -16,15 +16,18 @@ from . import (
     programs_cancelled,
     programs_data,
     programs_joint,
+    programs_layers,
     programs_means,
     programs_merged,
     programs_parts,
+    programs_steps,
     programs_tensor,
 )
 from .zoo import MERGED, RIGHT, WRONG
 
 MADE = (
-    programs_cancelled, programs_data, programs_joint, programs_means, programs_merged, programs_parts, programs_tensor
+    programs_cancelled, programs_data, programs_joint, programs_layers, programs_means, programs_merged, programs_parts,
+    programs_steps, programs_tensor,
 )  # fmt: skip
 """Importing them enters their programs."""
 MAYBE_A_MEAN = "a division by the number of ranks may be for the sum over them, or for something else"
@@ -36,7 +39,8 @@ NOT_YET = dict.fromkeys(
 ACCEPTED: dict[str, str] = {}
 """Wrong programs that lint accepts: they compute something of one device, which is not what was meant."""
 UNDECIDED = {
-    "labels_compared_with_a_split_vocabulary": "numbers of the ranks may be read in more than one way",
+    "queries_of_all_heads_with_keys_of_some": "a contraction over values side by side is not looked at",
+    "rotary_halves_of_heads": "pieces of blocks may be those of heads, if each rank has one",
     "logarithms_of_a_split_softmax_with_another_reader": "logarithms of parts may be put together behind",
     "sort_of_blocks": "what ranks sort for themselves may be merged behind",
     "fused_query_key_value": "a cut inside of a weight's part may have a meaning, which is not looked for",
@@ -45,7 +49,7 @@ UNDECIDED = {
     "dropout_of_blocks": "draws of ranks and of one device are not compared in numbers",
 } | dict.fromkeys(
     """alike_summed_then_scored averaged_twice data_parallel_loss_and_step experts_averaged gelu_half_hides
-    gradients_over_all_ranks half_the_residual_per_rank mean_over_part_of_an_axis mean_square_of_alike
+    gradients_over_all_ranks half_the_residual_per_rank mean_over_part_of_an_axis mean_square_of_alike momentum_and_step
     queries_scaled_at_once_summed_over_both queries_scaled_first_and_reduced_twice scale_in_front_and_reduced_twice
     state_averaged_behind summed_over_both_for_one""".split(), MAYBE_A_MEAN,  # noqa: SIM905
 )  # fmt: skip

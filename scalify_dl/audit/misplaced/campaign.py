@@ -6,7 +6,7 @@ What is right is said by numbers: a mutant is *wrong* if a run on all ranks diff
 was recovered of the program as it is. Of the wrong ones: *refuted*, *unknown*, or *accepted*, because the mutant is
 another single-device program; such ones are listed. The line is right if the edited op, or one that it reads or that
 reads it (values that are only moved in between aside), stands there. With `--fix` every refuted mutant is put to `fix`,
-too.
+too: *mended* if the first or second way of the list gives the numbers that the program had before.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -69,11 +69,15 @@ def near(graph: Graph, at: int) -> set[Op]:
     return found
 
 
-def is_wrong(start: Prepared, broken: Broken, mesh: Mesh, relations: Relations) -> bool | None:
-    """Whether numbers of all ranks differ from what the program computed before; None where it cannot be run."""
+def is_wrong(
+    start: Prepared, mesh: Mesh, relations: Relations, edits: Sequence[Callable[[Graph], None]]
+) -> bool | None:
+    """Whether numbers of all ranks differ from what the program computed before it was edited; None where it cannot be
+    run."""
     mine = copy.deepcopy(start)
-    broken.of(mine.dist)
     try:
+        for edit in edits:
+            edit(mine.dist)
         facts, _, _ = tables(mine.start, mine.lifted, mine.dist, mesh, relations, mine.ends)
         search = find_counterexample(load_program(facts.tables), localise=False, trials=2, rounding=False)
     except (InputError, ValueError, KeyError, IndexError):
@@ -92,7 +96,7 @@ def right_line(graph: Graph, at: int, findings: Iterable[Finding]) -> bool:
 
 def judge(start: Prepared, broken: Broken, mesh: Mesh, relations: Relations, mend: bool) -> Outcome | None:
     """The outcome of a mutant; None for one that is as right as it was, or cannot be run."""
-    if not is_wrong(start, broken, mesh, relations):
+    if not is_wrong(start, mesh, relations, [broken.of]):
         return None
     draft = copy.deepcopy(start.dist)
     near_at = draft.ops[broken.at]
@@ -107,13 +111,16 @@ def judge(start: Prepared, broken: Broken, mesh: Mesh, relations: Relations, men
     mended = None
     if mend and result.verdict is Verdict.REFUTED:
         began = time.process_time()
-        mended = _mended(draft, start, mesh, relations)
+        mended = _mended(draft, broken, start, mesh, relations)
     return Outcome(result.verdict.value, line, ", ".join(said), mended, round(time.process_time() - began, 2))
 
 
-def _mended(draft: Graph, start: Prepared, mesh: Mesh, relations: Relations) -> int:
-    """The place of the first way in the list after which it is PROVED; 0 where there is none."""
-    return 1 if fix(draft, mesh, relations).ways else 0
+def _mended(draft: Graph, broken: Broken, start: Prepared, mesh: Mesh, relations: Relations) -> int:
+    """The place in the list of the first way after which the numbers are what they were; 0 where there is none."""
+    for place, way in enumerate(fix(draft, mesh, relations).ways, 1):
+        if is_wrong(start, mesh, relations, [broken.of, *(edit.apply for edit in way)]) is False:
+            return place
+    return 0
 
 
 def mutants(start: Prepared, mesh: Mesh, seed: int, only: Collection[str]) -> Iterator[Broken]:
@@ -151,7 +158,7 @@ def summary(rows: list[Any]) -> str:
     for sort in (*dict.fromkeys(row["sort"] for row in rows), ""):
         mine = [row for row in rows if not sort or row["sort"] == sort]
         said = Counter(row["said"] for row in mine)
-        line, mended = sum(row["line"] is True for row in mine), sum(bool(row["mended"]) for row in mine)
+        line, mended = sum(row["line"] is True for row in mine), sum(row["mended"] in (1, 2) for row in mine)
         text.append(f"{sort or 'all':<10}{len(mine):>7}{said['REFUTED']:>9}{line:>6}{said['UNKNOWN']:>9}"
                     f"{said['PROVED']:>8}{mended:>8}")  # fmt: skip
     return "\n".join(text)
@@ -177,7 +184,8 @@ def main() -> int:
             rows.append(row)
             journal.write(json.dumps(row, ensure_ascii=False) + "\n")
             journal.flush()
-            if row["said"] != "REFUTED" or not row["line"] or (said.fix and not row["mended"]):
-                print(row["said"], row["mutant"], row["kinds"][:200], row["seconds"], sep=" | ", file=sys.stderr)
+            if row["said"] != "REFUTED" or not row["line"] or (said.fix and row["mended"] not in (1, 2)):
+                print(row["said"], row["mutant"], row["kinds"][:200], row["mended"],
+                      row["seconds"], sep=" | ", file=sys.stderr)
     print(summary(rows))
     return 0
