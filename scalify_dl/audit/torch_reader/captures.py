@@ -106,7 +106,7 @@ def with_gradients(program: Program) -> Captured:
     def function(*inputs: Tensor) -> list[Tensor]:
         real = [x.dtype.is_floating_point for x in inputs]
         leaves = [x.detach().requires_grad_() if is_real else x for x, is_real in zip(inputs, real, strict=True)]
-        env = program.play(leaves)
+        env = program.play([x.clone() for x in leaves])  # which may be written to
         outs = [env[n] for n in program.numbers()]
         grown = [x for x in outs if x.requires_grad and x.dtype.is_floating_point]
         if not grown:
@@ -150,6 +150,9 @@ def exported(program: Program, decompose: bool = False) -> Captured:
             want.append(inputs[names.index(spec.target)])
         else:
             want.append(results.pop(0))
+    said = [node.meta["val"].dtype for node in whole.graph.output_node().args[0]]
+    if said != [x.dtype for x in want]:  # (statistics of layer_norm with weights of another type)
+        raise Refused("its text says other types than it gives")
     return Captured(readable(whole.graph_module), want, lambda: list(whole.graph_module(*program.fresh())))
 
 

@@ -27,10 +27,13 @@ from .report import Failure, Found, Report
 from .world import Program, World, variables
 
 WEIGHTS = {"written": 10, "make_fx": 5, "make_fx early": 2, "gradients": 1, "export": 0.2, "export decomposed": 0.15}
-STEPS = (5, 25)
+STEPS, FEW = (5, 25), (2, 6)
+"""How many calls: few where each may have no derivative."""
 TRIES = 40
 """Programs that are aimed at what was never drawn of an overload."""
 P = TypeVar("P", Program, RankProgram)
+PLAIN = ("gradients", "export", "export decomposed")
+"""Ways in which torch captures no program that writes to `out` or turns a tensor in place."""
 RANKS, OF_RANKS = "ranks", 0.02
 """Programs of several ranks, and how many there are of them."""
 READING = "reading "
@@ -64,13 +67,21 @@ def one(say: Say, report: Report, allowed: list[Overload], seed: int) -> Found:
         before = [o for o in allowed if o.name == BEFORE.get(target.name)]
         program, off = aimed(say, rng, target, report.missing[target.name], before)
     else:
+        allowed = [o for o in allowed if plain(o)] if capture in PLAIN else allowed
         failed = {name: sum(whys.values()) for name, whys in report.unknown.items()}
         weights = [1 / (1 + report.drawn[o.name] + 0.2 * failed.get(o.name, 0)) for o in allowed]
-        program, off = generate(say, rng, allowed, weights)
+        program, off = generate(say, rng, allowed, weights, FEW if capture == "gradients" else STEPS)
     if not program.steps:
         return found
     program = program.lean()
     return judged(found, capture, program, off, attempt(program, capture, say))
+
+
+def plain(overload: Overload) -> bool:
+    """Whether a call writes nothing but operands, and leaves sizes and strides as they are."""
+    effect = effect_of(overload.name)
+    written = [a for a in overload.op._schema.arguments if a.alias_info and a.alias_info.is_write]
+    return not any(a.kwarg_only for a in written) and not (effect is not None and effect.metadata)
 
 
 def judged(found: Found, capture: str, program: P, off: list[list[str]], tried: tuple[Outcome, str] | str) -> Found:
@@ -114,12 +125,12 @@ def of_ranks(say: Say, report: Report, rng: random.Random, found: Found) -> Foun
 
 
 def generate(
-    say: Say, rng: random.Random, allowed: list[Overload], weights: list[float]
+    say: Say, rng: random.Random, allowed: list[Overload], weights: list[float], steps: tuple[int, int] = STEPS
 ) -> tuple[Program, list[list[str]]]:
     """A program of random calls, and the arguments that are off their default, call by call."""
     world = World(rng)
     off: list[list[str]] = []
-    wanted = rng.randint(*STEPS)
+    wanted = rng.randint(*steps)
     number = 0
     for _ in range(3 * wanted):
         overload = rng.choices(allowed, weights if rng.random() < 0.6 else None)[0]
