@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
+from scalify_dl.facts.model import Row
 from scalify_dl.facts.ranks import written_out
 from scalify_dl.facts.validate import check_meaning
 from scalify_dl.oracle import Search, find_counterexample, load_program
@@ -25,7 +26,7 @@ from .guess import guess
 from .propose import Proposal, Proposals, cone, propose
 from .state import Output, Progress, State, Tried, is_right, proved
 from .verbs import apply
-from .window import window
+from .window import windows
 
 SECONDS = 40.0
 """CPU time for trying edits; runs of the rules on what agrees come on top."""
@@ -61,17 +62,19 @@ class Mending:
 
 
 def mend(
-    facts: Facts, search: Search, options: Options, progress: Progress, seconds: float = SECONDS
+    facts: Facts, search: Search, options: Options, progress: Progress, slices: Iterable[Row] = ()
 ) -> Mending | None:
-    """Edits for the wrong outputs that a search found; None where it kept no values to compare."""
+    """Edits for the wrong outputs that a search found; None where it kept no values to compare. `slices`: what a proof
+    says of slices at which it stops (`right_slice`)."""
     tables = written_out(facts.tables)  # edits are of single ranks
     if tables is not facts.tables:
         facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()}, facts.directory)
     state = State(facts, search, [])
     if search.readings is None or not state.wrong:
         return None
-    deadline = time.process_time() + seconds
-    first = propose(facts, search.readings, state.wrong)
+    deadline = time.process_time() + SECONDS
+    slices = list(slices)
+    first = propose(facts, search.readings, state.wrong, slices)
     found = Mending(state.wrong, first, faults=dict(first.faults), outputs=len(facts["expect"]))
     found.right = {
         t for t in cone(facts, [d for d, _ in state.wrong])
@@ -88,7 +91,7 @@ def mend(
             break
         if state.search.readings is None or time.process_time() > deadline:
             break
-        proposals = propose(state.facts, state.search.readings, state.wrong)
+        proposals = propose(state.facts, state.search.readings, state.wrong, slices)
         for op, texts in proposals.faults.items():
             found.faults.setdefault(op, texts)
     if state.wrong:
@@ -101,25 +104,23 @@ def mend(
 def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> tuple[Mending, Place | None] | None:
     """As `mend`, sought on the part of the program around the ops at which the proof stops, with the place where values
     part there; None where no edits are found on it with which the rules prove all outputs of the whole."""
-    part = window(analysis)
-    if part is None:
-        return None
-    progress("looking around the ops at which the proof stops")
-    try:
-        check_meaning(part)
-        search = find_counterexample(load_program(part.tables), rounding=False)
-        found = mend(part, search, analysis.options, progress)
-        if found is None or not found.complete:
-            return None
-        progress("proving the program with these edits")
-        edited = apply(analysis.facts, [edit for tried in found.tried for edit in tried.proposal.edits])
-        found.proved, found.outputs = proved(edited, analysis.options), len(edited["expect"])
-    except (InputError, MemoryError):
-        return None
-    if found.proved < found.outputs:
-        return None
-    found.wrong = wrong
-    return found, search.best.place if search.best else None
+    for part in windows(analysis):
+        progress("looking around the ops at which the proof stops")
+        try:
+            check_meaning(part)
+            search = find_counterexample(load_program(part.tables), rounding=False)
+            found = mend(part, search, analysis.options, progress, analysis.rows("right_slice"))
+            if found is None or not found.complete:
+                continue
+            progress("proving the program with these edits")
+            edited = apply(analysis.facts, [edit for tried in found.tried for edit in tried.proposal.edits])
+            found.proved, found.outputs = proved(edited, analysis.options), len(edited["expect"])
+        except (InputError, MemoryError):
+            continue
+        if found.proved == found.outputs:
+            found.wrong = wrong
+            return found, search.best.place if search.best else None
+    return None
 
 
 def _round(

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import combinations
 
 from scalify_dl.facts import Facts
+from scalify_dl.facts.model import Row
 from scalify_dl.oracle.readings import Readings
 from scalify_dl.prove.pipeline import fact_relations
 from scalify_dl.prove.verdict import Frame
@@ -22,8 +23,9 @@ from .draft import Edit
 
 MAIN = "mend.dl"
 ORDER = (
-    "again", "gathered", "origin", "before", "axis", "reducer", "every rank", "constant", "attributes",
-    "operand", "unreduced", "scaled", "factor", "enters", "direction", "order", "block", "other block", "turned",
+    "again", "gathered", "origin", "before", "axis", "reducer", "every rank", "piece", "kind", "constant",
+    "attributes", "operand", "unreduced", "scaled", "factor", "enters", "direction", "order", "block", "other block",
+    "turned",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -94,16 +96,23 @@ def cone(facts: Facts, tensors: Iterable[str]) -> list[str]:
 
 
 def propose(
-    facts: Facts, readings: Readings, wrong: Iterable[tuple[str, str]], guess: bool = False
+    facts: Facts,
+    readings: Readings,
+    wrong: Iterable[tuple[str, str]],
+    slices: Iterable[Row] = (),
+    *,
+    guess: bool = False,
 ) -> Proposals:
-    """Faults and edits for outputs (distributed, baseline) that came out wrong; guesses too, if they are wanted."""
+    """Faults and edits for outputs (distributed, baseline) that came out wrong; guesses too, if they are wanted.
+    `slices` are rows of `right_slice`."""
     wrong = list(wrong)
     program = _rules().fresh()
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
     seen, lost = [], []
     reals = {tensor for tensor, _, dtype, _ in facts["tensor"] if dtype.startswith(("f", "bf", "c"))}
-    for tensor in cone(facts, [dist for dist, _ in wrong]):
+    given = (tensor for graph in readings.program.top("dist") for tensor in graph.inputs)
+    for tensor in dict.fromkeys([*cone(facts, [dist for dist, _ in wrong]), *given]):
         found = readings.of(tensor)
         seen += [
             (tensor, r.base, ",".join(r.axes), r.scale.numerator, r.scale.denominator, int(r.placed))
@@ -123,6 +132,7 @@ def propose(
     lines = [(op, line) for op, line in _lines(facts, {row[0] for row in facts["op"]}).items() if line != op]
     for relation, rows in (
         ("seen", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named), ("written_at", lines),
+        ("right_slice", list(slices)),
     ):  # fmt: skip
         program.insert(relation, rows)
     if guess:
@@ -155,16 +165,20 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
     edits.sort(key=lambda e: (ORDER.index(e.why), order.get(e.cause, 0), e))
     words = {tuple(row[:5]): str(row[5]) for row in program.relation("advice")}
     lines = _lines(facts, {edit.cause for edit in edits})
-    bundles: dict[tuple[object, ...], dict[tuple[object, ...], Edit]] = defaultdict(dict)
+    bundles: dict[tuple[object, ...], dict[object, Edit]] = defaultdict(dict)
     for edit in edits:
         how = edit.how.split(";")[0] if edit.verb in ("reduce", "reduce for", "regroup", "reducer", "own block") else ""
         key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
         bundles[key if edit.why != "before" else (edit.why, lines[edit.cause])].setdefault(
             (edit.verb, edit.target, edit.how if edit.verb == "reduce for" else ""), edit
         )
+    for edit in edits:  # operands of one op that are each another one's
+        if edit.why == "operand" and edit.verb == "read":
+            bundles["operands", edit.target].setdefault(edit.num, edit)
     return [
         Proposal(tuple(b.values()), tuple(dict.fromkeys(words.get(tuple(e[1:6]), e.verb) for e in b.values())))
-        for b in bundles.values()
+        for key, b in bundles.items()
+        if key[0] != "operands" or len(b) > 1
     ]
 
 

@@ -156,6 +156,15 @@ def _as(draft: Draft, edit: Edit) -> None:
         draft.rows(table).extend([(edit.target, *row[1:]) for row in draft.facts[table] if row[0] == edit.how])
 
 
+def _slice(draft: Draft, edit: Edit) -> None:
+    """As many elements along one dim as before, from another one on."""
+    ((_, _, result),) = [row for row in draft.facts["result"] if row[0] == edit.target]
+    for key, bound in (("start", edit.den), ("limit", edit.den + draft.shape(result)[edit.num])):
+        for table in ("attr_number", "rank_number"):
+            draft.keep(table, lambda row, key=key: row[:3] != (edit.target, key, edit.num))  # type: ignore[misc]
+        draft.rows("attr_number").append((edit.target, key, edit.num, bound))
+
+
 _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "scale": _scale,
     "scale operand": _scale_operand,
@@ -172,5 +181,6 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "read": _read,
     "literal": _literal,
     "as": _as,
+    "slice": _slice,
     **nearby.VERBS,
 }

@@ -8,7 +8,7 @@ found on a part decides nothing.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -81,42 +81,76 @@ class _Wiring:
         return set(inside), {t for t in ends if self.maker.get(t) not in inside}
 
 
-def window(analysis: Analysis) -> Facts | None:
-    """The facts of that part; None where the proof stops in too many places or at ops without a counterpart, where
-    nothing near is proved, or programs have loops or are several."""
+def windows(analysis: Analysis) -> Iterator[Facts]:
+    """The facts of that part, first of as little as can be compared, then of more. None where the proof stops in too
+    many places or at ops without a counterpart, where nothing near is proved, or programs have loops or are several."""
     facts = analysis.facts
     stops = [op for (op,) in analysis.rows("frontier")]
-    counterparts: dict[str, str] = dict(analysis.rows("base_match"))
     roles: dict[str, str] = dict(facts["graph"])
-    if not stops or len(stops) > MOST_STOPS or len(roles) != 2 or any(op not in counterparts for op in stops):
-        return None
+    if not stops or len(stops) > MOST_STOPS or len(roles) != 2:
+        return
     wiring = _Wiring.of(facts)
     real = {tensor for tensor, _, dtype, _ in facts["tensor"] if is_float(dtype)}
     varying = wiring.below(t for _, _, t in facts["input"])
     corr: dict[str, list[Row]] = defaultdict(list)
+    parts: dict[str, str] = {}
     for row in analysis.rows("corr"):
         dist, dist_piece, base, base_piece, layout = row[:5]
-        if not dist_piece and not base_piece and _plain(layout) and {dist, base} <= varying and {dist, base} <= real:
-            corr[dist].append(row)
-    matched = [counterparts[op] for op in stops]
+        if not dist_piece and not base_piece and {dist, base} <= varying and {dist, base} <= real:
+            if _plain(layout):
+                corr[dist].append(row)
+            else:
+                parts[dist] = base
+    expected = _expected(analysis, wiring, stops, parts)
+    if not expected:
+        return
     proved = {row[2] for rows in corr.values() for row in rows}
-    base_inside, cuts = wiring.above(matched, NEAR * len(stops), proved.__contains__)
+    seen: set[str] = set()
+    for near in (0, NEAR * len(stops)):
+        base_inside, cuts = wiring.above([wiring.maker[row[1]] for row in expected], near, proved.__contains__)
 
-    def enters(tensor: str) -> Row | None:
-        return next((row for row in corr.get(tensor, ()) if row[2] in cuts), None)
+        made = {t for op in base_inside for t in wiring.makes[op]}
 
-    inside, ends = wiring.above(stops, 0, lambda t: enters(t) is not None)
-    if not inside or not base_inside:
-        return None
-    expected = [
-        (ours, theirs, "")
-        for op, base in zip(stops, matched, strict=True)
-        for ours, theirs in zip(wiring.makes[op], wiring.makes[base], strict=False)
-    ]
-    placed = {row[0] for row in facts["shard"]}
-    shards: list[Row] = [(*held[:5], "proved") for t in sorted(ends - placed) if (held := enters(t))]
-    inputs = {*ends, *cuts, *(row[2] for row in facts["shard"] if row[0] in ends)}
-    return _part(facts, inside | base_inside, inputs, expected, shards)
+        def enters(tensor: str, cuts: set[str] = cuts, made: set[str] = made) -> Row | None:
+            held = [row for row in corr.get(tensor, ()) if row[2] not in made]
+            return min(held, key=lambda row: row[2] not in cuts, default=None)
+
+        inside, ends = wiring.above(stops, 0, lambda t: enters(t) is not None)
+        if not inside or not base_inside or inside <= seen:
+            continue
+        seen = inside
+        ends |= _beside(corr, cuts, wiring.below(row[0] for row in expected))
+        placed = {row[0] for row in facts["shard"]}
+        shards: list[Row] = [(*held[:5], "proved") for t in sorted(ends - placed) if (held := enters(t))]
+        inputs = {*ends, *cuts, *(row[2] for row in [*facts["shard"], *shards] if row[0] in ends)}
+        yield _part(facts, inside | base_inside, inputs, expected, shards)
+
+
+def _beside(corr: Mapping[str, list[Row]], cuts: set[str], below: set[str]) -> set[str]:
+    """Values that may be read instead: what holds a baseline value that enters, and is not computed of what stops."""
+    found: dict[str, str] = {}
+    for dist, rows in corr.items():
+        for row in rows:
+            if row[2] in cuts and dist not in below:
+                found.setdefault(row[2], dist)
+    return set(found.values())
+
+
+def _expected(analysis: Analysis, wiring: _Wiring, stops: list[str], parts: Mapping[str, str]) -> list[Row]:
+    """What these ops make, next to what it should be: the results of the baseline ops that they most likely implement,
+    or of a collective what its operand is parts of. Empty where that is not known of some."""
+    counterparts: dict[str, str] = dict(analysis.rows("base_match"))
+    rows: list[Row] = []
+    for op in stops:
+        reads = wiring.reads.get(op, [])
+        if op in counterparts:
+            theirs = wiring.makes[counterparts[op]]
+        elif len(reads) == 1 and parts.get(reads[0]) in wiring.maker:
+            theirs = [parts[reads[0]]]
+        else:
+            return []
+        rows += [(ours, base, "") for ours, base in zip(wiring.makes[op], theirs, strict=False)]
+    return rows
 
 
 @cache

@@ -117,6 +117,8 @@ class Search:
     problems: list[str] = field(default_factory=list)
     trials: int = 0
     sizes: str = "own"
+    program: Program | None = None
+    """What ran, at these sizes."""
     readings: Readings | None = None
     """What all values of the run behind `best` are of the baseline's; None where it was not looked for."""
 
@@ -154,18 +156,21 @@ def find_counterexample(
     least: int = 2,
     rounding: bool = True,
     localise: bool = True,
+    as_it_is: bool = False,
     progress: Progress | None = None,
 ) -> Search:
     """Runs both sides on random inputs and compares the outputs (`outputs`: distributed tensors; None: all expected
     ones).
 
     `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op
-    that differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to.
+    that differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to;
+    `as_it_is`: the program runs at its own sizes.
     """
     rows = list(relations)
     search = Search()
     try:
-        small = _shrunk(program, rows, least)
+        small = None if as_it_is else _shrunk(program, rows, least)
+        search.program = small.program if small else program
         if small is None:
             _try_all(program, outputs, rows, search, trials, seed, rounding, localise, progress)
         else:  # two sizes: what coincides at one (a mask of two positions, say) differs at the other
@@ -173,6 +178,7 @@ def find_counterexample(
             for size in (least, least + 1):
                 small = small if size == least else shrink(program, rows, size)
                 kept = [r for row in rows if (r := small.relation(row)) is not None]
+                search.program = small.program
                 search.problems, search.agreed = [], {}
                 _try_all(small.program, outputs, kept, search, trials, seed + size, rounding, localise, progress)
                 if search.counterexamples or search.problems:

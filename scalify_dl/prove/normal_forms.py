@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 SECONDS = 6.0
 """Wall time for all outputs of a run."""
-DEEPEST = 2_000
+DEEPEST = 600
 """Ops in a row, from what is proved to an output, up to which its formula is looked for."""
 WORDS = {
     "finite": "its values are finite",

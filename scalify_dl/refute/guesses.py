@@ -94,6 +94,15 @@ class Guesses:
             self.unprinted & cone,
         )
 
+    def union(self, other: Guesses) -> Guesses:
+        """Those of both."""
+        return Guesses(
+            {**self.splits, **other.splits},
+            {**self.assumed, **other.assumed},
+            {**self.groups, **other.groups},
+            self.unprinted | other.unprinted,
+        )
+
     def reason(self) -> str:
         """Why a difference that they bear on is a witness only."""
         if self.splits:
@@ -150,23 +159,27 @@ def written(name: str, text: str) -> str:
 
 
 class Bearing:
-    """Which guesses values depend on; linear in the program, whatever the number of values that are asked for."""
+    """Which guesses values depend on, and whether on what is discrete; linear in the program, whatever the number of
+    values that are asked for."""
 
     def __init__(self, program: Program, guesses: Guesses) -> None:
         self.program, self.guesses = program, guesses
         self._producer = program.producer()
         self._guessed = [*guesses.splits, *guesses.assumed, *guesses.groups, *guesses.unprinted]
         self._bit = {tensor: 1 << n for n, tensor in enumerate(self._guessed)}
+        self._discrete = 1 << len(self._guessed)
         self._memo: dict[str, int] = {}
 
     def on(self, tensors: Iterable[str]) -> Guesses:
         """The guesses that these values depend on."""
         if not self._guessed:
             return Guesses()
-        bits = 0
-        for tensor in tensors:
-            bits |= self._bits(tensor)
+        bits = reduce(or_, map(self._bits, tensors), 0)
         return self.guesses.bear_on(t for n, t in enumerate(self._guessed) if bits >> n & 1)
+
+    def steady(self, tensors: Iterable[str]) -> bool:
+        """Whether values depend on equal numbers in no way that their order or a rounding decides."""
+        return not any(self._bits(tensor) & self._discrete for tensor in tensors)
 
     def _bits(self, tensor: str) -> int:
         stack = [tensor]
@@ -179,8 +192,22 @@ class Bearing:
                 continue
             stack.pop()
             if here not in self._memo:
-                self._memo[here] = reduce(or_, (self._memo[t] for t in above), self._bit.get(here, 0))
+                self._memo[here] = reduce(or_, (self._memo[t] for t in above), self._own(here))
         return self._memo[tensor]
+
+    def _own(self, tensor: str) -> int:
+        """What is said of a value whatever it is computed from."""
+        op = self._producer.get(tensor)
+        discrete = op is not None and _is_discrete(self.program, op)
+        return self._bit.get(tensor, 0) | (self._discrete if discrete else 0)
+
+
+def _is_discrete(program: Program, op: Op) -> bool:
+    """Whether the order of numbers, or a rounding, decides what an op makes of them."""
+    real = any(program.tensors[t].dtype[0] in "fbc" for t in op.operands)
+    if op.kind in DISCRETE or op.symbols.get("reducer", [""])[0].startswith("arg") or (real and op.kind == "compare"):
+        return True
+    return real and op.kind == "convert" and program.tensors[op.results[0]].dtype[0] in "sup"
 
 
 def read_for(program: Program, producer: Mapping[str, Op], tensor: str) -> list[str]:
@@ -193,19 +220,6 @@ def read_for(program: Program, producer: Mapping[str, Op], tensor: str) -> list[
         above += program.graphs[region].inputs
         above += (result for inner in program.graphs[region].ops for result in inner.results)
     return above
-
-
-def cone(program: Program, tensors: Iterable[str]) -> set[str]:
-    """All tensors that values depend on, themselves and those of loop bodies and branches included."""
-    producer = program.producer()
-    seen: set[str] = set()
-    stack = list(tensors)
-    while stack:
-        current = stack.pop()
-        if current not in seen:
-            seen.add(current)
-            stack += read_for(program, producer, current)
-    return seen
 
 
 def alike(program: Program, guesses: Guesses) -> Program:
@@ -254,20 +268,3 @@ def _with_groups(program: Program, groups: Mapping[str, list[list[int]]]) -> Pro
         for name, graph in program.graphs.items()
     }  # fmt: skip
     return replace(program, graphs=graphs)
-
-
-def steady(program: Program, tensors: Iterable[str]) -> bool:
-    """Whether values depend on equal numbers in no way that their order or a rounding decides."""
-    wanted = set(tensors)
-    kinds: Mapping[str, str] = {t: tensor.dtype for t, tensor in program.tensors.items()}
-    for graph in program.graphs.values():
-        for op in graph.ops:
-            if not wanted.intersection(op.results):
-                continue
-            real = any(kinds[t][0] in "fbc" for t in op.operands)
-            reducer = op.symbols.get("reducer", [""])[0]
-            if op.kind in DISCRETE or reducer.startswith("arg") or (real and op.kind == "compare"):
-                return False
-            if real and op.kind == "convert" and kinds[op.results[0]][0] in "sup":
-                return False
-    return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 from scalify_dl.deadline import OutOfTime, until
@@ -11,12 +12,15 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.vocabulary import RANDOM
 from scalify_dl.prove.pipeline import Analysis
 
-from .guesses import Bearing, Guesses, alike, cone, regrouped, steady
+from .guesses import Bearing, Guesses, alike, regrouped
 
 if TYPE_CHECKING:
     from scalify_dl.oracle.counterexample import Counterexample, Search
     from scalify_dl.oracle.program import Program
 
+
+Output = tuple[str, str]
+"""Distributed and baseline tensor."""
 
 LONG = 5_000
 """Ops of both programs above which the place of a difference is first looked for on a part of them."""
@@ -81,35 +85,60 @@ def _weigh(search: Search, program: Program, guesses: Guesses) -> list[str]:
     Where only the splitting of inputs or unprinted constants were guessed, a difference on inputs that are alike
     (`guesses.alike`) takes its place: it is there under every placement.
     """
+    guessed = Bearing(program, guesses)
+    resting: dict[Output, Guesses] = {}
+    for found in search.counterexamples:
+        output = (found.output, found.base)
+        if found.kind == "refutation" and (bearing := guessed.on(output)):
+            resting[output] = bearing
+    sure = {o: b for o, b in resting.items() if guessed.steady(o) or not (b.splits or b.unprinted)}
+    certain = _despite(program, search, sure)
     notes: dict[str, None] = {}
     weighed = []
-    guessed = Bearing(program, guesses)
     for found in search.counterexamples:
-        if found.kind == "refutation":
-            bearing = guessed.on((found.output, found.base))
-            if bearing:
-                values = cone(program, (found.output, found.base))
-                sure = steady(program, values) or not (bearing.splits or bearing.unprinted)
-                certain = _despite(program, found, bearing) if sure else None
-                if certain is None:
-                    notes |= dict.fromkeys(bearing.advice())
-                found = certain or replace(found, kind="witness", reason=bearing.reason())
+        output = (found.output, found.base)
+        if output in certain:
+            found = replace(certain[output], place=found.place, sizes=found.sizes)
+        elif output in resting and found.kind == "refutation":
+            notes |= dict.fromkeys(resting[output].advice())
+            found = replace(found, kind="witness", reason=resting[output].reason())
         weighed.append(found)
     search.counterexamples = weighed
     return list(notes)
 
 
-def _despite(program: Program, found: Counterexample, guesses: Guesses) -> Counterexample | None:
-    """A counterexample whatever is true of what was guessed; None where none is found."""
+def _despite(program: Program, search: Search, resting: dict[Output, Guesses]) -> dict[Output, Counterexample]:
+    """Counterexamples whatever is true of what was guessed, for outputs of which there are some. Outputs over the same
+    named groups are run together, at the sizes at which they came out wrong."""
+    from scalify_dl.oracle.dtypes import is_integer
+
+    together: dict[frozenset[str], dict[Output, Guesses]] = {}
+    for output, guesses in resting.items():
+        if not guesses.assumed:
+            together.setdefault(frozenset(guesses.groups), {})[output] = guesses
+    certain: dict[Output, Counterexample] = {}
+    for outputs in together.values():
+        guesses = reduce(Guesses.union, outputs.values())
+        counted = any(is_integer(program.tensors[t].dtype) for t in guesses.unprinted)  # another size, another number
+        small = None if counted else search.program
+        ways = regrouped(alike(small or program, guesses), guesses.groups)
+        certain |= _under_all(ways, set(outputs), as_it_is=small is not None)
+    return certain
+
+
+def _under_all(programs: list[Program], outputs: set[Output], *, as_it_is: bool) -> dict[Output, Counterexample]:
+    """Outputs that differ in every one of some programs, with how they differ in the first."""
     from scalify_dl.oracle import find_counterexample
 
-    if guesses.assumed:
-        return None
-    certain = None
-    for one in regrouped(alike(program, guesses), guesses.groups):
-        again = find_counterexample(one, outputs={found.output}, trials=2, rounding=False, localise=False)
-        refuting = [c for c in again.counterexamples if c.kind == "refutation" and c.base == found.base]
-        if not refuting:
-            return None
-        certain = certain or replace(refuting[0], place=found.place)
+    certain: dict[Output, Counterexample] = {}
+    for number, program in enumerate(programs):
+        wanted = {dist for dist, _ in outputs}
+        again = find_counterexample(
+            program, outputs=wanted, trials=2, rounding=False, localise=False, as_it_is=as_it_is
+        )
+        refuting = {(c.output, c.base): c for c in again.counterexamples if c.kind == "refutation"}
+        outputs = outputs & refuting.keys()
+        certain = {output: certain[output] if number else refuting[output] for output in outputs}
+        if not outputs:
+            break
     return certain

@@ -242,7 +242,9 @@ def conclude(
 
         try:
             with until(analysis.deadline):
-                mending = mending or mend(analysis.facts, numbers.search, options, progress)
+                mending = mending or mend(
+                    analysis.facts, numbers.search, options, progress, analysis.rows("right_slice")
+                )
         except OutOfTime:
             notes.append("no time was left (--timeout) to try edits")
         if mending is not None:

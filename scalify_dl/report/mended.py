@@ -58,7 +58,9 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
             telling = [proposal.fault]
         if telling:
             cause = replace(
-                cause, found=tuple(_folded(named(telling, view))), expected=() if proposal else cause.expected
+                cause,
+                found=tuple(_folded(named(telling, view))),
+                expected=() if proposal and proposal.why != "piece" else cause.expected,
             )
         if proposal:
             others = proposal.causes[1:]

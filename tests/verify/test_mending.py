@@ -10,7 +10,7 @@ from scalify_dl.facts.validate import check_meaning
 from scalify_dl.mend.draft import Edit
 from scalify_dl.mend.mend import mend_around
 from scalify_dl.mend.verbs import apply
-from scalify_dl.mend.window import window
+from scalify_dl.mend.window import windows
 from scalify_dl.prove.normal_forms import depths
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
@@ -88,8 +88,7 @@ def a_sum_that_lacks_between_layers(layers: int, wrong: int) -> Pair:
 
 def test_edits_of_a_long_program_are_sought_on_a_part_of_it() -> None:
     found = analyse(tables_of(a_sum_that_lacks_between_layers(60, 30)), Options())
-    part = window(found)
-    assert part is not None
+    part = next(windows(found))
     check_meaning(part)
     assert 0 < len(part["op"]) < len(found.facts["op"]) / 2
     stops = {op for (op,) in found.rows("frontier")}

@@ -1,0 +1,87 @@
+"""Bugs of every sort in a program of many layers: the edit is found on the part around the op, and proves the whole."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.facts.model import Facts
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.programs import Program
+from scalify_dl.mend.mend import mend_around
+from scalify_dl.pairing.export import tables
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Report, Verdict
+from scalify_dl.readers.relations import parse_relations
+from scalify_dl.report.conclude import conclude
+
+LAYERS, WRONG = 6, 3
+MESH = Mesh.parse("a=2,b=2")
+BUGS = {
+    "no all-reduce": "all-reduce(sum) over a,b after",
+    "groups": "all-reduce(sum) over b after all-reduce",
+    "reducer": "reduce with sum instead",
+    "slice": "slice [0:4] instead of [2:6]",
+    "kind": "subtract instead of add",
+    "operand": "as operand 1",
+}
+
+
+def side(program: Program, parts: int, bug: str = "") -> None:
+    """Layers: a fused product in two pieces, their difference, a product that is summed, and what came before."""
+    x = first = program.input("x", (4, 8))
+    width = 16 // parts
+    for layer in range(LAYERS):
+        here = bug if layer == WRONG else ""
+        before = x
+        fused = program.matmul(x, program.input(f"fused{layer}", (8, 2 * width)))
+        start = 2 if here == "slice" else 0
+        left = program.slice(fused, 1, start, start + width)
+        right = program.tanh(program.slice(fused, 1, width, 2 * width))
+        mixed = program.add(left, right) if here == "kind" else program.subtract(left, right)
+        y = program.matmul(mixed, program.input(f"down{layer}", (width, 8)))
+        if parts > 1 and here != "no all-reduce":
+            y = program.all_reduce(y, "a" if here == "groups" else ("a", "b"), "max" if here == "reducer" else "sum")
+        x = program.add(program.tanh(y), first if here == "operand" else before)
+    program.output(x)
+
+
+def facts(bug: str) -> Facts:
+    base, dist = Program("base", MESH), Program("dist", MESH)
+    side(base, 1)
+    side(dist, 4, bug)
+    fused = "".join(
+        f'  "fused{n}": {{dims: {{1: [a, b]}}, parts: {{dim: 1, sizes: [16, 16]}}}}\n'
+        f'  "down{n}": {{dims: {{0: [a, b]}}}}\n'
+        for n in range(LAYERS)
+    )
+    return tables(base.graph, [dist.graph], MESH, parse_relations(f"inputs:\n{fused}"))
+
+
+def report(bug: str) -> Report:
+    return conclude(analyse(facts(bug), Options()))
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_the_edit_is_found_around_the_op(bug: str) -> None:
+    found = analyse(facts(bug), Options())
+    wrong = [row[:2] for row in found.facts["expect"]]
+    around = mend_around(found, wrong, lambda text: None)
+    assert around is not None
+    mending, _ = around
+    assert mending.complete
+    assert mending.proved == mending.outputs == 1
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_there_is_one_cause_and_one_edit(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalify_dl.refute.refute.LONG", 0)
+    found = report(bug)
+    assert found.verdict is Verdict.REFUTED
+    (cause,) = found.frontier
+    assert any(BUGS[bug] in text for text in cause.suggestion), cause.suggestion
+    assert cause.tried == ("with this edit the output is PROVED",)
+
+
+def test_a_program_without_bug_is_proved() -> None:
+    assert report("").verdict is Verdict.PROVED
