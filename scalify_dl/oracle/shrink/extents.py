@@ -185,17 +185,18 @@ class Extents:
                     self._opaque(a, 1, self._extents[a].size)
                 size = self._extents[a].size
                 self._opaque(a, grain(self._extents[a].literals, size), size)
+        ends = ((self.root(a), at, self.root(b), bt, length) for a, at, b, bt, length in self._links)
+        self._links = list(dict.fromkeys(ends))  # layers ask for the same
         touching: dict[int, list[int]] = {}
         for i, (a, _, b, _, _) in enumerate(self._links):
-            touching.setdefault(self.root(a), []).append(i)
-            touching.setdefault(self.root(b), []).append(i)
+            touching.setdefault(a, []).append(i)
+            touching.setdefault(b, []).append(i)
         waiting = deque(range(len(self._links)))
         queued = set(waiting)
         while waiting:
             i = waiting.popleft()
             queued.remove(i)
             a, at, b, bt, length = self._links[i]
-            a, b = self.root(a), self.root(b)
             changed = [self._carry(a, at, b, bt, length), self._carry(b, bt, a, at, length)]
             if any(changed):
                 again = [link for link in dict.fromkeys([*touching[a], *touching[b]]) if link not in queued]
@@ -222,7 +223,6 @@ class Extents:
                     if (lo, hi) in extent.opaque:
                         fixed.add((a, lo))
         for a, at, b, bt, length in self._links:
-            a, b = self.root(a), self.root(b)
             for lo in self._extents[a].chain:
                 mate = lo // at * bt
                 if at <= lo < at * length and lo % at == 0 and (b, mate) in sizes and (a, lo) in sizes:
