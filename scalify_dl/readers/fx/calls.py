@@ -17,7 +17,7 @@ from scalify_dl.ir.graph import Tensor
 
 from .aliases import Argument, Effect, Share, effect_of
 from .compute import BY_STRIDES, EFFECTS, Wanted, lowering_of, packet_of
-from .lowering import KERNELS, Context, Unsupported
+from .lowering import KERNELS, Context, Unsupported, Written
 from .memory import Storage, Variable
 from .opaque import opaque
 from .overlap import disjoint
@@ -76,7 +76,7 @@ class Calls(Sharing):
         held = self.read(args), self.read(rest)  # before the mark: what memory holds is not taken back
         self.read(list(variables([args, kwargs])))
         mark = len(self.c.graph.ops)
-        known = True
+        known, results = True, None
         try:
             if out and any(argument.position is not None for argument in written):
                 raise Unsupported("it writes arguments beside `out`, in another order than its results")
@@ -84,6 +84,8 @@ class Calls(Sharing):
                 raise Unsupported("tensors that it writes share memory with others that it is given")
             twin = effect.twin if effect.twin and lowering_of(effect.twin) is not None else name
             value = self.lowered(self.c, twin, *held, wanted)
+            if isinstance(value, Written):
+                results, value = value
             values = list(value) if len(targets) > 1 and type(value) in (list, tuple) else [value]
             if len(values) != len(targets):
                 raise Unsupported("what it writes is not what its lowering gives")
@@ -97,7 +99,7 @@ class Calls(Sharing):
                         raise Unsupported("it resizes what it writes, and computes something else then")
         except Unsupported as reason:
             del self.c.graph.ops[mark:]
-            printed = wanted()
+            printed = wanted() if out or effect.results else []  # else: of results in memory of their own
             types = printed if isinstance(printed, list) else [printed.get((n,)) for n in range(len(targets))]
             known, values = False, self.unknown(name, args, kwargs, targets, str(reason), types)
         self.c.target = name
@@ -109,6 +111,8 @@ class Calls(Sharing):
                 for share in effect.results
             ]
             return results[0] if len(results) == 1 else tuple(results)
+        if known and results is not None:
+            return self.fresh(results)
         if known or not wanted():
             return Hidden(self.c.name)
         return self.fresh(self.opaque(name, self.read(args), self.read(kwargs), wanted(), "no lowering exists for it"))

@@ -11,7 +11,7 @@ from typing import Any
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 
-from .lowering import LOWERINGS, Context, Unsupported, meant
+from .lowering import LOWERINGS, Context, Unsupported, Written, meant
 from .memory import Memory, Variable
 from .opaque import Items, nested, opaque
 from .sizes import Hidden
@@ -74,7 +74,10 @@ class Computing:
             return self.opaque(name, args, kwargs, wanted(), "no lowering exists for it")
         mark = len(self.c.graph.ops)
         try:
-            return self.lowered(self.c, name, args, kwargs, wanted)
+            found = self.lowered(self.c, name, args, kwargs, wanted)
+            if isinstance(found, Written):
+                raise Unsupported("what it writes")
+            return found
         except Unsupported as reason:  # what the lowering had begun is taken back
             del self.c.graph.ops[mark:]
             return self.opaque(name, args, kwargs, wanted(), str(reason), unknown=True)

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 
 from torch.nn import functional as F  # noqa: E402
 
-from .torch_eager import agree  # noqa: E402
+from .torch_eager import agree, lowered  # noqa: E402
 
 
 def grid(*shape: int) -> Any:
@@ -112,7 +112,50 @@ def test_pools(name: str) -> None:
     with_gradient(POOLS[name], grid(2, 3, 7, 6))
 
 
+@pytest.mark.parametrize("values", ["ties", "numbers", "infinities"])
 @pytest.mark.parametrize("name", MAXIMA)
-def test_maxima_of_windows(name: str) -> None:
-    """Their gradients go to places that are an argument of their own: unknown."""
-    agree(MAXIMA[name], [(grid(2, 3, 7, 6) / 2).round()])
+def test_maxima_of_windows(name: str, values: str) -> None:
+    x = (grid(2, 3, 7, 6) / 2).round() if values == "ties" else real(2, 3, 7, 6)
+    with_gradient(MAXIMA[name], x if values != "infinities" else torch.where(x < 1, -torch.inf, x))
+
+
+def test_places_of_maxima() -> None:
+    x = (grid(2, 3, 7, 6) / 2).round()
+    agree(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), [x])
+    agree(lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True), [x - torch.inf])
+
+
+def test_places_from_elsewhere_are_unknown() -> None:
+    def back(grad: Any, x: Any) -> Any:
+        _, places = F.max_pool2d(x, 2, return_indices=True)
+        return torch.ops.aten.max_pool2d_with_indices_backward(grad, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places + 1)
+
+    def other(grad: Any, x: Any) -> Any:
+        _, places = F.max_pool2d(x, (1, 2), 2, return_indices=True)
+        return torch.ops.aten.max_pool2d_with_indices_backward(grad, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
+
+    for function in (back, other):
+        graph = lowered(function, [real(1, 1, 3, 2), real(1, 1, 6, 4)])
+        assert any(op.kind.startswith("unknown:") for op in graph.ops)
+
+
+NORMS: dict[str, Callable[..., Any]] = {
+    "batch": lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, True, 0.3), "batch, plain": lambda x, w, b, m, v: F.batch_norm(x + 0 * w.sum() + 0 * b.sum(), m, v, training=True),
+    "batch of running": lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, False, 0.3), "batch without running": lambda x, w, b, m, v: F.batch_norm(x, None, None, w, b, True),
+    "batch of two dims": lambda x, w, b, m, v: F.batch_norm(x[:, :, 0, 0], m, v, w, b, True),
+    "groups": lambda x, w, b, m, v: F.group_norm(x, 3, w, b), "groups of one dim": lambda x, w, b, m, v: F.group_norm(x[..., 0], 2, w, b, 0.1),
+    "instances": lambda x, w, b, m, v: F.instance_norm(x, weight=w, bias=b), "instances, running": lambda x, w, b, m, v: F.instance_norm(x, m, v, w, b, True, 0.3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_statistics_of_batches_and_what_is_kept_of_them(name: str) -> None:
+    def both(x: Any, w: Any, b: Any, m: Any, v: Any) -> list[Any]:
+        leaves = [a.detach().requires_grad_() for a in (x, w, b)]
+        m, v = m * 1, v * 1  # written
+        out = NORMS[name](*leaves, m, v)
+        weights = (torch.arange(out.numel(), dtype=out.dtype) / 8 + 0.5).reshape(out.shape).sin()
+        return [out.detach(), m, v, *torch.autograd.grad((out * weights).sum(), leaves)]
+
+    graph = agree(both, [real(4, 6, 5, 3), real(6), real(6), real(6), real(6).abs() + 0.5], 1e-7)
+    assert not [op.kind for op in graph.ops if op.kind.startswith(("unknown:", "custom:"))]

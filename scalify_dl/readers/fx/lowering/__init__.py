@@ -3,6 +3,7 @@
 from . import (  # noqa: F401  (each registers its family)
     activations,
     attention,
+    batch_norms,
     collectives,
     complexes,
     contractions,
@@ -22,6 +23,6 @@ from . import (  # noqa: F401  (each registers its family)
     views,
     windows,
 )
-from .core import KERNELS, LOWERINGS, Context, Unsupported, meant
+from .core import KERNELS, LOWERINGS, Context, Unsupported, Written, meant
 
-__all__ = ["KERNELS", "LOWERINGS", "Context", "Unsupported", "meant"]
+__all__ = ["KERNELS", "LOWERINGS", "Context", "Unsupported", "Written", "meant"]

@@ -27,7 +27,7 @@ from .dims import Shape, broadcast_shape
 from .emitter import Number, Unsupported, integer
 from .structure import Structure
 
-__all__ = ["KERNELS", "LOWERINGS", "Context", "Lowered", "Number", "Unsupported", "kernel", "lower"]
+__all__ = ["KERNELS", "LOWERINGS", "Context", "Lowered", "Number", "Unsupported", "Written", "kernel", "lower"]
 
 Lowered = Any
 """A tensor, a tuple of tensors or of functions that emit one, or None."""
@@ -43,6 +43,13 @@ class Kernel(NamedTuple):
 
     parameters: tuple[str, ...]
     written: tuple[str, ...]
+
+
+class Written(NamedTuple):
+    """What an op gives that writes arguments, too: its results, and what each written argument holds then."""
+
+    results: tuple[Any, ...]
+    values: tuple[Any, ...]
 
 
 KERNELS: dict[str, Kernel] = {}

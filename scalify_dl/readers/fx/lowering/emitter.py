@@ -35,6 +35,7 @@ class Emitter:
     lies in memory row-major without gaps, `permutations` vectors that hold every index once. `groups` are the members
     of process groups by name, `reductions` what collectives compute whose reduction the dump names; `alone` says that
     one rank runs the graph, so that every group is that rank;
+    `places` are tensors of places in windows: of spatial dims of which sizes, in which windows;
     `untyped` are tensors of which not even the type is known; `constants` are values of tensor constants by name.
     `printed` and `printed_shape` are what the text shows for an item of the current statement, None where the item is
     not taken: what a library op computes in, its arguments do not tell.
@@ -63,6 +64,7 @@ class Emitter:
         self.iotas: dict[Tensor, tuple[int, int]] = {}
         self.slices: dict[Tensor, tuple[Tensor, int, int, int]] = {}
         self.scalars: dict[Tensor, Number | complex] = {}
+        self.places: dict[Tensor, tuple[Shape, tuple[Sequence[int], ...]]] = {}
         self.views: dict[Tensor, tuple[str, Tensor, tuple[int, ...]]] = {}
 
     # --- ops -----------------------------------------------------------------------------------------------------

@@ -94,14 +94,67 @@ def max_pool(
     c: Context, x: Tensor, kernel_size: Amounts, stride: Amounts = (), padding: Amounts = 0, dilation: Amounts = 1,
     ceil_mode: bool = False,
 ) -> tuple[Tensor, Lazy]:  # fmt: skip
+    """(maxima, their places in the spatial dims as one)"""
     w = _windows(x, 3 if "3d" in c.target else 2, kernel_size, stride, padding, dilation, ceil_mode)
     padded = _padded(c, x, w, -inf)
     parts = [_at(c, padded, w, offset) for offset in w.offsets()]
-    return reduce(lambda x, y: c.binary("maximum", x, y), parts), _no_indices
+    largest = reduce(lambda x, y: c.binary("maximum", x, y), parts)
+    return largest, lambda: _places(c, x, w, parts, largest)
 
 
-def _no_indices() -> Tensor:
-    raise Unsupported("the places of maxima")
+def _places(c: Context, x: Tensor, w: Windows, parts: Sequence[Tensor], largest: Tensor) -> Tensor:
+    """Where in the spatial dims, taken as one, the first of the largest elements of each window stands."""
+    sizes = x.shape[-len(w.size) :]
+    found: Tensor | None = None
+    for offset, part in reversed(list(zip(w.offsets(), parts, strict=True))):
+        place = c.broadcast(_place(c, w, offset, sizes), largest.shape)
+        if found is None:
+            found = place
+            continue
+        here = c.compare("EQ", part, largest)
+        for inside in _inside(c, w, offset, sizes):
+            here = c.binary("and", here, inside)
+        found = c.select(here, place, found)
+    assert found is not None
+    c.places[found] = sizes, w
+    return found
+
+
+def _place(c: Context, w: Windows, offset: Sequence[int], sizes: Sequence[int]) -> Tensor:
+    """The place in the spatial dims, taken as one, of what all windows have at one place; of padding it is another's."""
+    at = c.splat(0, "s64", tuple(w.places))
+    for d, k in enumerate(offset):
+        own = c.add(c.multiply(c.iota("s64", at.shape, d), w.stride[d]), k * w.dilation[d] - w.low[d])
+        at = c.add(at, c.multiply(own, prod(sizes[d + 1 :])))
+    return at
+
+
+def _inside(c: Context, w: Windows, offset: Sequence[int], sizes: Sequence[int]) -> Iterator[Tensor]:
+    """Whether what all windows have at one place is no padding: for each dim in which some have."""
+    for d, k in enumerate(offset):
+        first, step = k * w.dilation[d] - w.low[d], w.stride[d]
+        index = c.iota("s64", tuple(w.places), d)
+        if first < 0:
+            yield c.compare("GE", index, -(first // step))
+        if first + (w.places[d] - 1) * step >= sizes[d]:
+            yield c.compare("LT", index, -((first - sizes[d]) // step))
+
+
+@lower("aten.max_pool2d_with_indices_backward", "aten.max_pool3d_with_indices_backward")
+def max_pool_backward(
+    c: Context, grad: Tensor, x: Tensor, kernel_size: Amounts, stride: Amounts, padding: Amounts, dilation: Amounts,
+    ceil_mode: bool, indices: Tensor,
+) -> Tensor:  # fmt: skip
+    """The gradient where the places say, which must be those of such windows over such a tensor."""
+    w = _windows(x, 3 if "3d" in c.target else 2, kernel_size, stride, padding, dilation, ceil_mode)
+    sizes = x.shape[-len(w.size) :]
+    if c.places.get(indices) != (sizes, w) or indices.shape != grad.shape or grad.dtype != x.dtype:
+        raise Unsupported("places that are not known to lie in these windows")
+    parts = []
+    for offset in w.offsets():
+        chosen = c.compare("EQ", indices, c.broadcast(_place(c, w, offset, sizes), grad.shape))
+        parts.append(_back(c, c.select(chosen, grad, 0, dtype=grad.dtype), w, offset, x.shape))
+    return _sum(c, parts)
 
 
 @lower("aten.avg_pool2d", "aten.avg_pool3d")
