@@ -33,8 +33,12 @@ BETWEEN = ("all", "sums", "bent")
 FEW_OPS = 600
 MOST_PAIRS = 160
 """Pairs that are looked at for one output."""
-SECONDS = 0.5
-"""CPU time for one of them."""
+MOST_CANDIDATES = 2
+"""Baseline values that one is compared with: those of its kind first."""
+ENOUGH = 6
+"""Values between from which the rules are to go on first."""
+SECONDS = 0.3
+"""CPU time for one of them, in each way."""
 
 
 def find_cuts(decider: Decider, trial: Trial, dist: str, base: str) -> bool:
@@ -45,9 +49,9 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str) -> bool:
     theirs = _before(decider, base_graph, base)
     if len(ours) + len(theirs) > FEW_OPS:
         return False
-    found = False
+    before = len(decider.between)
     for t, candidates in islice(_alike(decider, trial, ours, theirs), MOST_PAIRS):
-        if time.process_time() > decider.deadline:
+        if time.process_time() > decider.deadline or len(decider.between) >= before + ENOUGH:
             break
         parted = None
         for b, layout in candidates:
@@ -57,30 +61,29 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str) -> bool:
             if answer is not None:
                 decider.by_dist[t] = [Shard(t, (), b, (), layout)]
                 decider.between[t] = answer
-                found = True
                 break
             decider.unlike.add((t, b))
             parted = parted or (pair and pair.difference_in_words())
         else:
             if parted:
                 decider.differences.setdefault((dist, base), parted)
-    return found
+    return len(decider.between) > before
 
 
 def _proved(decider: Decider, t: str, b: str, layout: Layout) -> tuple[Pair | None, Answer | None]:
     """One pair of values, and whether they are equal numbers."""
     pair = None
-    decider.until = min(time.process_time() + SECONDS, decider.deadline)
-    try:
-        for ends in BETWEEN:
+    for ends in BETWEEN:
+        decider.until = min(time.process_time() + SECONDS, decider.deadline)
+        try:
             pair = Pair(decider, t, b, ends, masks=False)
             answer = pair.answer([layout], numbers=True)
             if answer is not None:
                 return pair, answer
-    except (Undecided, Unsupported, Deadlock):
-        pass
-    finally:
-        decider.until = None
+        except (Undecided, Unsupported, Deadlock):
+            continue
+        finally:
+            decider.until = None
     return pair, None
 
 
@@ -128,7 +131,12 @@ def _alike(
                 except (IndexError, ValueError):
                     continue
         if candidates:
-            yield t, candidates
+            candidates.sort(key=lambda found: _kind(decider, found[0]) != _kind(decider, t))
+            yield t, candidates[:MOST_CANDIDATES]
+
+
+def _kind(decider: Decider, tensor: str) -> str:
+    return decider.makers[tensor].kind if tensor in decider.makers else ""
 
 
 def _ends(parts: list[Array]) -> tuple[str, str] | None:

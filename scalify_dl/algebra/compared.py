@@ -22,6 +22,7 @@ from .complexes import Complex, is_complex
 from .extended import multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Form, Undecided
+from .formulas import MOVES
 from .indexing import SpreadMachine
 from .machine import MOST_ELEMENTS, SymbolicMachine, no_random
 from .same import same
@@ -90,11 +91,14 @@ class Pair:
         stops = {t for t in known if t != dist and (t in inputs or self._is_end(t, ends))}
         self.dist_part = self._slice(self.dist_graph, dist, stops)
         given = {*self.base_graph.inputs}
-        self.shards = {
-            t: min(known[t], key=lambda shard: (shard.base not in given and ends == "inputs", shard.layout.scale != 1))
-            for t in self.dist_part.inputs
-            if t in known
-        }
+
+        def later(shard: Shard) -> tuple[bool, bool, bool]:
+            """Of several that a value holds the plainest: not one that the baseline only moves about."""
+            made = decider.makers.get(shard.base)
+            far = shard.base not in given and ends == "inputs"
+            return far, shard.layout.scale != 1, made is not None and made.kind in MOVES
+
+        self.shards = {t: min(known[t], key=later) for t in self.dist_part.inputs if t in known}
         missing = [t for t in self.dist_part.inputs if t not in self.shards]
         if missing:
             raise Undecided(f"nothing is known of {self.program.name(missing[0])}")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,9 +41,18 @@ from .spread import Spread, spread
 FEW_ELEMENTS = 20_000
 """Elements of programs that are followed one by one at once; in larger ones variables are tried first."""
 LINEAR = frozenset({"add", "subtract", "multiply", "divide", "negate", "convert", "select"})
+KEPT_ELEMENTS = 500_000
+"""Elements of programs of whose executions all values are kept, to be compared."""
 
 Way = tuple[str, bool, Spread | None]
 """Where formulas begin (`ENDS`); large numbers as masks; with variables in the place of sizes."""
+
+
+class Found(NamedTuple):
+    """Values on the way that are equal, by the distributed one, and pairs of which no law was known."""
+
+    between: dict[str, Answer]
+    unlike: set[tuple[str, str]]
 
 
 @dataclass
@@ -60,6 +69,8 @@ class Decider:
     """The program, where somebody's own equalities changed it."""
     reasons: list[str] = field(default_factory=list)
     """Why pairs were not decided."""
+    again: bool = False
+    """Whether values on the way come first: all else was tried before."""
     until: float | None = None
     """CPU time at which one attempt ends, where that is before the deadline."""
     between: dict[str, Answer] = field(default_factory=dict)
@@ -82,6 +93,19 @@ class Decider:
             whole = not shard.dist_piece and pending_kind(shard.layout) is None
             if whole and values <= once and values <= sound:
                 self.by_dist.setdefault(shard.dist, []).append(shard)
+
+    @property
+    def found(self) -> Found:
+        """What another decider may go on from."""
+        return Found(self.between, self.unlike)
+
+    def go_on(self, before: Found) -> None:
+        """Values between are taken from an earlier decider: now rules know what follows from them."""
+        self.again = True
+        self.between.update(before.between)
+        self.unlike |= before.unlike
+        for t, answer in before.between.items():
+            self.by_dist.setdefault(t, []).append(Shard(t, (), answer.base, (), layout_of(answer.layout)))
 
     @cached_property
     def has_masks(self) -> bool:
@@ -106,20 +130,19 @@ class Decider:
         agreeing = self._agreeing(dist, base, text)
         if not agreeing:
             return None
-        ways: list[Way] = [("inputs", False, None), *([("inputs", True, None)] if self.has_masks else [])]
-        between: list[Way] = [(ends, False, None) for ends in BETWEEN]
-        found = self._first(dist, base, agreeing, [("given", False, None), *(between if self.between else [])])
-        if found is not None:
-            return found
-        self.until = time.process_time() + max(self.deadline - time.process_time(), 0) / 3
-        found = self._first(dist, base, agreeing, ways)
-        late, self.until = time.process_time() > self.until, None
+        near: list[Way] = [("given", False, None), *((ends, False, None) for ends in BETWEEN if self.between)]
+        far: list[Way] = [("inputs", False, None), *([("inputs", True, None)] if self.has_masks else [])]
+        if not self.again:
+            for ways, share in ((near, 2), (far, 3)):
+                self.until = time.process_time() + max(self.deadline - time.process_time(), 0) / share
+                found = self._first(dist, base, agreeing, ways)
+                late, self.until = time.process_time() > self.until, None
+                if found is not None:
+                    return found
         trial = self._trial_of(dist, base)
-        if found is None and trial and self._is_number(dist, base) and find_cuts(self, trial, dist, base):
-            found = self._first(dist, base, agreeing, between)
-        if found is None and late:
-            found = self._first(dist, base, agreeing, ways)
-        return found
+        if trial and self._is_number(dist, base) and find_cuts(self, trial, dist, base):
+            return None
+        return self._first(dist, base, agreeing, [*near, *far]) if self.again or late else None
 
     def _first(self, dist: str, base: str, layouts: list[Layout], ways: Iterable[Way]) -> Answer | None:
         """The first way in which formulas are equal."""
@@ -147,7 +170,7 @@ class Decider:
     def fixed(self) -> set[str]:
         """Values that depend on no input: they are better computed than unknown."""
         found: set[str] = set()
-        for graph in self.program.top("dist"):
+        for graph in (*self.program.top("base"), *self.program.top("dist")):
             for op in graph.ops:
                 if op.kind in ELEMENTWISE | MOVES | {"constant", "iota"} and found.issuperset(op.operands):
                     found.update(op.results)
@@ -223,7 +246,7 @@ class Decider:
 
     def _run(self, how: str) -> Trial | None:
         values = {role: [t for g in self.program.top(role) for op in g.ops for t in op.results] for role in ROLES}
-        keep = values if self.elements <= FEW_ELEMENTS else {role: [] for role in ROLES}
+        keep = values if self.elements <= KEPT_ELEMENTS else {role: [] for role in ROLES}
         expected = [dist for dist, _, _ in self.program.expects]
         try:
             return run_trial(self.program, 1, how, keep_base=keep["base"], keep_dist=[*keep["dist"], *expected])

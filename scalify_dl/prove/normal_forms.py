@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalify_dl.facts import Facts
 
 if TYPE_CHECKING:
+    from scalify_dl.algebra.compared import Answer
+    from scalify_dl.algebra.decide import Found
     from scalify_dl.oracle.rewrites import Rewrite
 
 SECONDS = 6.0
-"""Wall time for all outputs of a run."""
+"""CPU time for all outputs of a run, at first."""
+AGAIN = 12.0
+"""CPU time for all that is asked later, when the rules have gone on from values between."""
 DEEPEST = 600
 """Ops in a row, from what is proved to an output, up to which its formula is looked for."""
 WORDS = {
@@ -26,9 +30,25 @@ WORDS = {
 Row = tuple[Any, ...]
 
 
-def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list[Row], list[Row], list[str]]:
-    """Rows of `proved_equal` and of `assumed_equality` for outputs that are not proved; where formulas part.
+class Equalities(NamedTuple):
+    """What formulas say: rows of `proved_equal` and of `assumed_equality`; where formulas part. `more` is to be asked
+    when the rules have gone on from there: not all outputs were looked at. `found` is what is known by then of values
+    on the way."""
 
+    proved: list[Row]
+    needs: list[Row]
+    parted: list[str]
+    more: bool
+    found: Found | None = None
+
+
+def equalities(
+    facts: Facts, rows: Callable[[str], Iterable[Row]], seconds: float = SECONDS,
+    before: Found | None = None,
+) -> Equalities:  # fmt: skip
+    """Outputs that are not proved and are equal, or where none is known to be, values on the way to one that are.
+
+    `before`: what was found on the way when that was asked before, and the rules have gone on from there.
     InputError where somebody's own equalities (`rewrite`) are not understood, or false for some numbers.
     """
     rewrites = _own_equalities(list(rows("rewrite")))
@@ -37,7 +57,7 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
         far = depths(facts, {row[0] for row in rows("corr")})
         wanted = {(dist, base) for dist, base in wanted if far.get(dist, 0) <= DEEPEST}
     if not wanted:
-        return [], [], []
+        return Equalities([], [], [], False)
     from scalify_dl.algebra.decide import decider  # imported where something is left to decide
     from scalify_dl.oracle.dtypes import is_float
 
@@ -45,20 +65,18 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
     needs: dict[Row, None] = {}
     endless = {value for value, sort in rows("may_be") if sort in ("inf", "-inf", "nan")}
     numbers = frozenset(value for (value,) in rows("needed_tensor") if value not in endless)
-    decide = decider(facts.tables, rows("corr"), SECONDS, numbers, rewrites)
+    decide = decider(facts.tables, rows("corr"), seconds, numbers, rewrites)
+    if before:
+        decide.go_on(before)
     assert decide.rewritten is not None
     origin, used = decide.rewritten.origin, decide.rewritten.used
     operands = {(op, pos): tensor for op, pos, tensor in facts["operand"]}
     made = {op: tensor for op, pos, tensor in facts["result"] if pos == 0}
     types = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
     kinds = {op: kind for op, _, kind in facts["op"]}
-    for dist, base, text in facts["expect"]:
-        if (dist, base) not in wanted:
-            continue
-        answer = decide.decide(dist, base, text)
-        if answer is None:
-            continue
-        proved.append((dist, base, answer.layout))
+
+    def enter(answer: Answer) -> None:
+        proved.append((answer.dist, answer.base, answer.layout))
         needs.update(dict.fromkeys((t, WORDS["finite"], "finite") for t in answer.inputs if is_float(types[t])))
         for op, what in answer.needs:
             if what == "rewrite":
@@ -74,7 +92,20 @@ def equalities(facts: Facts, rows: Callable[[str], Iterable[Row]]) -> tuple[list
             divides = kinds.get(op) in ("divide", "power") and (op, 1) in operands
             tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))
             needs[tensor or op, WORDS[what], what] = None
-    return proved, list(needs), list(decide.differences.values())
+
+    more = False
+    for dist, base, text in facts["expect"]:
+        if (dist, base) in wanted:
+            answer = decide.decide(dist, base, text)
+            if answer is not None:
+                enter(answer)
+            elif decide.between.keys() - (before.between if before else {}):
+                more = True
+                break
+    if more:
+        for answer in decide.between.values():
+            enter(answer)
+    return Equalities(proved, list(needs), list(decide.differences.values()), more, decide.found)
 
 
 def _own_equalities(rows: list[Row]) -> list[Rewrite]:

@@ -20,7 +20,7 @@ from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
-from .normal_forms import equalities
+from .normal_forms import AGAIN, SECONDS, equalities
 from .options import Options
 from .own_rules import check_own, read_own
 from .view import Row, View
@@ -142,17 +142,25 @@ def analyse(
 def _rounds(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
     """One run of the engine, and one more whenever something was decided outside that the rules can use."""
     yield from _solved(analysis, solver)
-    try:
-        with until(analysis.deadline):
-            proved, needs, parted = equalities(analysis.facts, analysis.rows)
-            analysis.notes += parted
-    except OutOfTime:
-        analysis.notes.append("no time was left (--timeout) to compare what is written differently by its formulas")
-        return
-    if proved:
-        analysis.program.insert("proved_equal", proved)
-        analysis.program.insert("assumed_equality", needs)
-        yield from _solved(analysis, solver)
+    seconds, left, before = SECONDS, AGAIN, None
+    while True:
+        begun = time.process_time()
+        try:
+            with until(analysis.deadline):
+                found = equalities(analysis.facts, analysis.rows, seconds, before)
+        except OutOfTime:
+            analysis.notes.append("no time was left (--timeout) to compare what is written differently by its formulas")
+            return
+        if found.proved:
+            analysis.program.insert("proved_equal", found.proved)
+            analysis.program.insert("assumed_equality", found.needs)
+            yield from _solved(analysis, solver)
+        if before:
+            left -= time.process_time() - begun
+        if not found.more or left <= 0:
+            analysis.notes += found.parted
+            return
+        seconds, before = left, found.found
 
 
 def _solved(analysis: Analysis, solver: Solver | None) -> Iterator[None]:

@@ -52,6 +52,20 @@ def test_a_layer_that_is_another_one_is_not_proved() -> None:
     assert verdict(deep(wrong=True)) != "PROVED"
 
 
+def under_an_op_without_laws(*, wrong: bool) -> Pair:
+    pair = deep(wrong=wrong)
+    (base,), (dist,) = ([port.tensor for port in g.outputs] for g in (pair.base, pair.dist))
+    for g in (pair.base, pair.dist):
+        g.outputs.clear()
+    pair.outputs(pair.base.emit("lgamma", [base]), pair.dist.emit("lgamma", [dist]))
+    return pair
+
+
+def test_rules_go_on_from_values_between_where_the_output_has_no_formula() -> None:
+    assert verdict(under_an_op_without_laws(wrong=False)) == "PROVED"
+    assert verdict(under_an_op_without_laws(wrong=True)) != "PROVED"
+
+
 def test_where_a_value_between_is_cut_its_own_needs_are_kept() -> None:
     pair = Pair({"tp": 1})
     (x, dx), (y, dy) = pair.input((3, 3)), pair.input((3, 3))

@@ -76,7 +76,8 @@ class Calls(Sharing):
         held = self.read(args), self.read(rest)  # before the mark: what memory holds is not taken back
         self.read(list(variables([args, kwargs])))
         mark = len(self.c.graph.ops)
-        known, results = True, None
+        known = True
+        given_back: tuple[Any, ...] | None = None
         try:
             if out and any(argument.position is not None for argument in written):
                 raise Unsupported("it writes arguments beside `out`, in another order than its results")
@@ -85,7 +86,7 @@ class Calls(Sharing):
             twin = effect.twin if effect.twin and lowering_of(effect.twin) is not None else name
             value = self.lowered(self.c, twin, *held, wanted)
             if isinstance(value, Written):
-                results, value = value
+                given_back, value = value
             values = list(value) if len(targets) > 1 and type(value) in (list, tuple) else [value]
             if len(values) != len(targets):
                 raise Unsupported("what it writes is not what its lowering gives")
@@ -111,8 +112,8 @@ class Calls(Sharing):
                 for share in effect.results
             ]
             return results[0] if len(results) == 1 else tuple(results)
-        if known and results is not None:
-            return self.fresh(results)
+        if known and given_back is not None:
+            return self.fresh(given_back)
         if known or not wanted():
             return Hidden(self.c.name)
         return self.fresh(self.opaque(name, self.read(args), self.read(kwargs), wanted(), "no lowering exists for it"))

@@ -36,3 +36,8 @@ def real_part(c: Context, x: Tensor) -> Tensor:
 @lower("aten.polar")
 def polar(c: Context, magnitude: Tensor, angle: Tensor) -> Tensor:
     return complex_(c, c.multiply(magnitude, c.unary("cosine", angle)), c.multiply(magnitude, c.unary("sine", angle)))
+
+
+@lower("aten._conj", "aten.conj", "aten._conj_physical", "aten.conj_physical")
+def conjugate(c: Context, x: Tensor) -> Tensor:
+    return c.conjugate(x)

@@ -96,7 +96,7 @@ def _range(c: Context, first: Number, last: Number, jump: Number, dtype: object)
     result = c.iota(name, (size,), 0)
     if jump != 1:
         result = c.multiply(result, jump)
-    if first:
+    if first or c.target.startswith("aten.arange.start"):  # a rank's own place: other ranks add another number
         shifted = c.add(result, first)
         if jump == 1 and isinstance(first, int):
             c.index(shifted, 0, first)
