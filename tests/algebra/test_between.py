@@ -57,7 +57,8 @@ def under_an_op_without_laws(*, wrong: bool) -> Pair:
     (base,), (dist,) = ([port.tensor for port in g.outputs] for g in (pair.base, pair.dist))
     for g in (pair.base, pair.dist):
         g.outputs.clear()
-    pair.outputs(pair.base.emit("reduce-precision", [base], exponent_bits=8, mantissa_bits=7), pair.dist.emit("reduce-precision", [dist], exponent_bits=8, mantissa_bits=7))
+    rounded = {"exponent_bits": 8, "mantissa_bits": 7}
+    pair.outputs(*(g.emit("reduce-precision", [x], **rounded) for g, x in ((pair.base, base), (pair.dist, dist))))
     return pair
 
 

@@ -121,7 +121,7 @@ def _places(c: Context, x: Tensor, w: Windows, parts: Sequence[Tensor], largest:
 
 
 def _place(c: Context, w: Windows, offset: Sequence[int], sizes: Sequence[int]) -> Tensor:
-    """The place, in the spatial dims as one, of what all windows have at one place; padding has the place of another."""
+    """Where in the spatial dims, as one, stands what all windows have at one place; padding is where another is."""
     at = c.splat(0, "s64", tuple(w.places))
     for d, k in enumerate(offset):
         own = c.add(c.multiply(c.iota("s64", at.shape, d), w.stride[d]), k * w.dilation[d] - w.low[d])
