@@ -25,6 +25,8 @@ class Baseline:
     inputs: dict[str, Tensor] = field(default_factory=dict)
     gradients: dict[str, Tensor] = field(default_factory=dict)
     losses: dict[str, Tensor] = field(default_factory=dict)
+    updates: dict[str, Tensor] = field(default_factory=dict)
+    """What weights are after the step, by their names."""
     opaque: dict[str, str] = field(default_factory=dict)
     """Kinds without a meaning → what is missing."""
 
@@ -81,7 +83,9 @@ def _outputs(side: Side, out: Baseline, values: dict[str, Tensor]) -> None:
             full, tid = side.full(tensor), side.values[tensor].tid
             if tensor in further:
                 continue
-            if tid in side.weight_of:
+            if tid in side.updates:
+                found, name, what = out.updates, side.named(side.updates[tid]), "new value of"
+            elif tid in side.weight_of:
                 found, name, what = out.gradients, side.named(side.weight_of[tid]), "gradient"
             elif full.loss and not full.gradient:
                 found, name, what = out.losses, full.name, "loss"

@@ -22,7 +22,7 @@ from .given import Given, NotFolded
 from .lowering import lower, name_ops
 from .meanings import IllTyped, NoMeaning
 from .meanings.arguments import unknown
-from .model import ADAPTERS, BROADCAST, LOADER, LOCAL, MOVE, REDUCER, SUM, Op, Side
+from .model import ADAPTERS, BROADCAST, LOADER, LOCAL, MOVE, REDUCER, STEP, SUM, Op, Side
 from .slots import Slot, Slots
 from .traits import RANGE, Traits, fixed, ranged
 from .world import Unit, World
@@ -77,25 +77,28 @@ class Fold:
             if op.attributes and op.kind in MOVING and (more := next(unknown(op.kind, op.attributes), "")):
                 raise NotFolded(f"no meaning of {op.kind} with {more}", op.id)
         for slot in self._ordered():
-            some = slot.some
-            start = self.begin(some)
-            try:
-                results = self._slot(slot)
-            except IllTyped as problem:
-                raise CannotRun(str(problem), some) from None
-            except NoMeaning as problem:
-                raise NotFolded(str(problem), some.id) from None
-            self.name(start, some)
-            self.out.values |= {(slot.name, n): value for n, value in enumerate(results)}
+            self.begin(slot.some)
+            self.lower(slot)
+            self.name(slot.some)
         return self.out
 
-    def begin(self, op: Op) -> int:
-        """What is lowered from now on, from this op of the folded program, has its source in the row of an op."""
-        self.dist.source = [Frame(self.source, op.line, op.name)]
-        return len(self.dist.graph.ops)
+    def lower(self, slot: Slot) -> None:
+        """Lowers a slot, whose operands are there."""
+        try:
+            results = self._slot(slot)
+        except IllTyped as problem:
+            raise CannotRun(str(problem), slot.some) from None
+        except NoMeaning as problem:
+            raise NotFolded(str(problem), slot.some.id) from None
+        self.out.values |= {(slot.name, n): value for n, value in enumerate(results)}
 
-    def name(self, start: int, op: Op) -> None:
-        """Names what was lowered since `start`."""
+    def begin(self, op: Op) -> None:
+        """What is lowered from now on has its source in the row of an op."""
+        self.dist.source = [Frame(self.source, op.line, op.name)]
+
+    def name(self, op: Op) -> None:
+        """Names what was lowered and has no name yet."""
+        start = len(self.out.origins)
         name_ops(self.dist, start, op)
         self.out.origins += [op] * (len(self.dist.graph.ops) - start)
 
@@ -105,18 +108,19 @@ class Fold:
         """Who makes what an op reads, and on which unit; None for what is given."""
         if op.id in self.delivered:
             return self.home(self.plan.ops[self.delivered[op.id]], 0)
-        return self.maker(op.reads[pos])
+        found = self.maker(op.reads[pos])
+        if found is not None and found[1][1] == STEP and not self.slots.of[op.id].step:
+            raise NotFolded("what belongs to the whole step is read within a micro-batch", op.id)
+        return found
 
     def maker(self, tensor: str) -> tuple[Home, Unit] | None:
-        """Who makes a tensor, and on which unit; None for what is given."""
+        """Who makes a tensor, and on which unit (of micro-batch -1 where it belongs to the step); None for what is
+        given."""
         found = self.traits.makers.get(tensor)
         if found is None:
             return None
         op, result = found
-        slot, mb = self.slots.of[op.id], self.slots.mb[op.id]
-        if slot.step:
-            raise NotFolded("a sum over micro-batches is read within a micro-batch", op.id)
-        return (slot.name, result), self.world.unit(op.rank, mb)
+        return (self.slots.of[op.id].name, result), self.world.unit(op.rank, self.slots.mb[op.id])
 
     def _ordered(self) -> Iterator[Slot]:
         """Slots after those whose values they read."""
@@ -229,7 +233,8 @@ class Fold:
                 given[self.plan.full(tensor).name][unit] = tensor
                 column[unit] = (_given(slot, pos, self.plan.full(tensor).name), unit)
             else:
-                column[unit] = source
+                home, (d, m, t) = source
+                column[unit] = home, (d, unit[1] if m == STEP else m, t)
         own = {_given(slot, pos, name): self.out.given.value(tensors) for name, tensors in given.items()}
         return self.out.columns.value(column, ChainMap(own, self.out.values))
 

@@ -35,6 +35,8 @@ class Given:
     def __init__(self, base: Side, plan: Side, world: World, dist: Distributed, inputs: Mapping[str, Tensor]) -> None:
         self.base, self.plan, self.world, self.dist, self.inputs = base, plan, world, dist, inputs
         self._made: dict[object, Tensor] = {}
+        self._first: dict[str, tuple[Mapping[int, tuple[str, ...]], Mapping[Unit, Part], Tensor]] = {}
+        """Of every weight, how it was placed first, and what every unit has of it: other slices are cut out of that."""
 
     def value(self, tensors: Mapping[Unit, str]) -> Tensor:
         """A given value: what every unit has of one tensor of the model."""
@@ -57,13 +59,21 @@ class Given:
         if tuple(base.shape) != tuple(shape):
             raise NotFolded(f"`{name}` is {list(shape)} in the plan and {list(base.shape)} in the single-device step")
         placed = self.placement(shape, parts)
-        if placed is not None:
-            return self._once((name, *sorted(placed.items())), lambda: self.dist.shard(name, placed))
-        sizes = {part.shape for part in parts.values()}
-        if len(sizes) > 1:
+        first = self._first.get(name)
+        if first is None and placed is not None:
+            self._first[name] = placed, dict(parts), self.dist.shard(name, placed)
+        elif first is None:
+            whole = Part(next(iter(parts.values())).full, tuple((0, n) for n in shape))
+            self._first[name] = {}, dict.fromkeys(self.world.units, whole), self.dist.shard(name, {})
+        axes, held, tensor = self._first[name]
+        if placed == axes:
+            return tensor
+        if len({part.shape for part in parts.values()}) > 1:
             raise NotFolded(f"ranks have slices of `{name}` of different sizes")
-        whole = self._once((name,), lambda: self.dist.shard(name, {}))
-        return self._once((name, *sorted((u, p.spans) for u, p in parts.items())), lambda: self._cut(whole, parts))
+        if not all(unit in held and _inside(part, held[unit]) for unit, part in parts.items()):
+            raise NotFolded(f"ranks have slices of `{name}` in several ways")
+        key = (name, *sorted((u, p.spans) for u, p in parts.items()))
+        return self._once(key, lambda: self._cut(tensor, parts, held))
 
     def placement(self, shape: Sequence[int], parts: Mapping[Unit, Part]) -> dict[int, tuple[str, ...]] | None:
         """Dims that are cut in blocks over tp, over the copies of a block, or both; None where slices lie otherwise."""
@@ -92,16 +102,14 @@ class Given:
                 return False
         return True
 
-    def _cut(self, whole: Tensor, parts: Mapping[Unit, Part]) -> Tensor:
-        """Slices that lie anywhere, out of the whole weight."""
-        x = whole
-        for dim in range(len(whole.shape)):
+    def _cut(self, x: Tensor, parts: Mapping[Unit, Part], held: Mapping[Unit, Part]) -> Tensor:
+        """Slices that lie anywhere, out of what the ranks have of the weight."""
+        for dim in range(len(x.shape)):
             bounds = []
             for side in (0, 1):
-                numbers = dict.fromkeys(range(self.world.mesh.size), next(iter(parts.values())).spans[dim][side])
-                for unit, part in parts.items():
-                    numbers[self.world.virtual(unit)] = part.spans[dim][side]
-                bounds.append(numbers)
+                found = {unit: part.spans[dim][side] - held[unit].spans[dim][0] for unit, part in parts.items()}
+                numbers = dict.fromkeys(range(self.world.mesh.size), next(iter(found.values())))
+                bounds.append(numbers | {self.world.virtual(unit): number for unit, number in found.items()})
             if any(set(numbers.values()) != {edge} for numbers, edge in zip(bounds, (0, x.shape[dim]), strict=True)):
                 x = self.dist.slice(x, dim, *bounds)
         return x
@@ -130,3 +138,7 @@ class Given:
         if key not in self._made:
             self._made[key] = make()  # type: ignore[operator]
         return self._made[key]
+
+
+def _inside(part: Part, held: Part) -> bool:
+    return all(lo >= a and hi <= b for (lo, hi), (a, b) in zip(part.spans, held.spans, strict=True))

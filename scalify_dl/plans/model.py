@@ -134,6 +134,8 @@ class Side:
     fulls: dict[str, Full]
     weight_of: dict[str, str]
     """Tid of a gradient → tid of its weight."""
+    updates: dict[str, str] = field(default_factory=dict)
+    """Tid of what a weight is after the step → tid of the weight."""
     functions: dict[str, Function] = field(default_factory=dict)
     """Functions of the model that are declared beside the tables."""
     repeated: bool = False
@@ -192,17 +194,18 @@ def read_side(tables: Tables) -> Side:
         ops[op] = Op(op, rank, mb, seq, cid, name, kind, direction, tables.line(n))
     if not ops:
         raise InputError("no ops", file=tables.file("op"), expected="at least one row")
-    side = Side(tables, world, places, ops, values, parts, fulls, {}, read_functions(tables.directory))
+    side = Side(tables, world, places, ops, values, parts, fulls, {}, functions=read_functions(tables.directory))
     _operands(side)
     _details(side)
     _communication(side)
-    for n, (_, gradient, weight) in enumerate(tables["grad_of"]):
-        for tid in (gradient, weight):
-            if tid not in parts:
-                raise tables.error("grad_of", n, f"no row of `sub_slice` has tid {tid}")
-        if side.weight_of.get(gradient, weight) != weight:
-            raise tables.error("grad_of", n, f"tid {gradient} is the gradient of {side.weight_of[gradient]} as well")
-        side.weight_of[gradient] = weight
+    for table, what, found in (("grad_of", "the gradient of", side.weight_of), ("update", "a new", side.updates)):
+        for n, (_, made, weight) in enumerate(tables[table]):
+            for tid in (made, weight):
+                if tid not in parts:
+                    raise tables.error(table, n, f"no row of `sub_slice` has tid {tid}")
+            if found.get(made, weight) != weight:
+                raise tables.error(table, n, f"tid {made} is {what} {found[made]} as well")
+            found[made] = weight
     tables.close()
     return side
 

@@ -8,11 +8,13 @@ every virtual rank multiplies its micro-batch's gradient by how often it is adde
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from math import prod
 
 from scalify_dl.ir.graph import Tensor
 
+from .after import AFTER, After
 from .columns import Home
 from .fold import Fold, Folded
 from .given import NotFolded
@@ -40,6 +42,7 @@ class Conclusion:
         self.fold, self.folded, self.world, self.plan = fold, folded, fold.world, fold.plan
         self.dist = folded.pair.dist
         self.out = Outputs()
+        self.after = After(fold, folded, self._summed)
         self._sums: dict[str, Tensor] = {}
         self._reducers: dict[str, list[Slot]] = defaultdict(list)
         for slot in fold.slots.slots.values():
@@ -47,17 +50,20 @@ class Conclusion:
                 self._reducers[self.plan.named(slot.some.weights[0])].append(slot)
 
     def run(self) -> Outputs:
-        """Losses, then gradients in the order of the baseline."""
+        """Losses, then gradients in the order of the baseline; of weights that it updates, their new values."""
         self._losses()
+        updated = self.folded.base.updates
         found: dict[str, list[tuple[Tensor, dict[int, tuple[str, ...]]]]] = defaultdict(list)
         lacking = self._stages_with()
         for slot in self._finals():
-            start = self.fold.begin(slot.some)
+            self.fold.begin(slot.some)
             name, value, dims = self._gradient(slot)
-            self.fold.name(start, slot.some)
+            self.fold.name(slot.some)
             found[name].append((value, dims))
             lacking[name].discard(slot.stage)
         for name, base in self.folded.base.gradients.items():
+            if name in updated:
+                continue
             if name in found and lacking[name]:
                 self.out.missing.append((name, f"stage {min(lacking[name])} reads it and has no gradient of it"))
             if name not in found:
@@ -66,7 +72,26 @@ class Conclusion:
                 self._give(name, value, base, dims=dims)
         for name in found.keys() - self.folded.base.gradients.keys():
             self.out.missing.append((name, "the single-device step has no gradient of it"))
+        self._updates()
         return self.out
+
+    def _updates(self) -> None:
+        """New values of weights, on every stage that reads them."""
+        wanted = self.folded.base.updates
+        given = set()
+        for name, value, parts in self.after.updates():
+            given.add(name)
+            called = AFTER.format(name)
+            if name not in wanted or isinstance(value, str):
+                text = value if isinstance(value, str) else "the single-device step keeps it as it is"
+                self.out.missing.append((called, text))
+                continue
+            dims = self.folded.given.placement(wanted[name].shape, parts)
+            if dims is None:
+                raise NotFolded(f"slices of {name} do not lie in blocks")
+            self._give(called, value, wanted[name], dims=dims)
+        for name in wanted.keys() - given:
+            self.out.missing.append((AFTER.format(name), "no rank has a new value of it at the end of the step"))
 
     def _stages_with(self) -> dict[str, set[int]]:
         """Weight → stages whose ops read it: each needs the gradient, or its copy becomes another one."""
@@ -147,9 +172,9 @@ class Conclusion:
         for n in range(len(next(iter(held.values())))):
             column = {unit: self.fold.maker(tensors[n]) for unit, tensors in held.items()}
             some = self.fold.traits.makers[next(iter(held.values()))[n]][0]
-            start = self.fold.begin(some)
+            self.fold.begin(some)
             value = self.folded.columns.value(column, self.folded.values)
-            self.fold.name(start, some)
+            self.fold.name(some)
             self._give(name, value, base, pending=pending)
 
     # ---- gradients
@@ -157,15 +182,28 @@ class Conclusion:
     def _finals(self) -> list[Slot]:
         """Reducers; for weights without one, what stands for it: the gradient that no sum adds further."""
         slots = self.fold.slots.slots
-        found = [slot for slot in slots.values() if slot.some.kind == REDUCER]
+        plan, updated = self.plan, self.folded.base.updates
+        found = [
+            slot for slot in slots.values()
+            if slot.some.kind == REDUCER and plan.named(slot.some.weights[0]) not in updated
+        ]  # fmt: skip
         reduced = {name for slot in found for tid in slot.some.weights for name in [self.plan.named(tid)]}
-        added = {tensor for op in self.plan.ops.values() if op.kind in (SUM, REDUCER) for tensor in op.reads}
+        added = {tensor for op in plan.ops.values() if op.kind in (SUM, REDUCER) for tensor in op.reads}
+        again = {  # what ops of the step make a gradient of a weight out of, behind its reducer or before it
+            tensor: plan.named(plan.weight_of[plan.values[made].tid])
+            for op in plan.ops.values() for made in op.makes if self.after.makes(made)
+            for tensor in op.reads if plan.values[made].tid in plan.weight_of
+        }  # fmt: skip
+        behind = {again[tensor] for slot in found for op in slot.ops.values() for tensor in op.makes if tensor in again}
+        found = [slot for slot in found if plan.named(slot.some.weights[0]) not in behind]
         rest: dict[tuple[int, str], Slot] = {}
         for tensor, (op, _) in self.fold.traits.makers.items():
-            weight = self.plan.weight_of.get(self.plan.values[tensor].tid)
-            if weight is None or tensor in added or op.kind == REDUCER or self.plan.named(weight) in reduced:
+            weight = plan.weight_of.get(plan.values[tensor].tid)
+            if weight is None or tensor in added or tensor in again or op.kind == REDUCER:
                 continue
-            stage, name = self.world.stage(op.rank), self.plan.named(weight)
+            stage, name = self.world.stage(op.rank), plan.named(weight)
+            if name in updated or (name in reduced and name not in behind):
+                continue
             slot = rest.setdefault((stage, name), Slot(f"{stage}/gradient of {name}", stage, True, {}))
             d, _, t = self.world.unit(op.rank, -1)
             if (d, -1, t) in slot.ops:
@@ -205,21 +243,40 @@ class Conclusion:
         }
         if len(parts) != len(self.world.units):
             raise NotFolded(f"some ranks have no gradient of {name}", slot.some.id)
-        reduced = slot.some.kind == REDUCER
-        total: Tensor | None = None
-        for other in self._partners(slot, name) if reduced else [slot]:
-            part = self._added(other)
-            total = part if total is None else self.dist.add(total, part)
-        assert total is not None
-        if self.world.micro_batches > 1:
-            total = self.dist.all_reduce(total, MB)
-        if reduced:
-            total = self._reduced(slot, total)
+        total = self._total(slot, name)
         full = self.plan.fulls[self.plan.parts[slot.some.weights[0]].full]
         dims = self.folded.given.placement(full.shape, parts)
         if dims is None:
             raise NotFolded(f"slices of {name} do not lie in blocks", slot.some.id)
         return name, total, dims
+
+    def _total(self, slot: Slot, name: str) -> Tensor:
+        """What a reducer makes, or what a rank has of a gradient at the end of the step."""
+        reduced = slot.some.kind == REDUCER
+        slots = self._partners(slot, name) if reduced else [slot]
+        later = [other for other in slots if any(self.after.makes(op.reads[0]) for op in other.ops.values())]
+        parts = [self._added(other) for other in slots if other not in later]
+        total = reduce(self.dist.add, parts) if parts else None
+        if total is not None and self.world.micro_batches > 1:
+            total = self.dist.all_reduce(total, MB)
+        for other in later:
+            part = self.after.column({unit: op.reads[0] for unit, op in other.ops.items()}, other.some)
+            total = part if total is None else self.dist.add(total, part)
+        assert total is not None
+        return self._reduced(slot, total) if reduced else total
+
+    def _summed(self, slot: Slot) -> Tensor:
+        """The value of a sum over micro-batches, or of a reducer, for what is made of it further."""
+        self.fold.begin(slot.some)
+        if slot.some.kind == REDUCER:
+            value = self._total(slot, self.plan.named(slot.some.weights[0]))
+        else:
+            ops = {unit: replace(op, reads=op.makes[:1]) for unit, op in slot.ops.items()}
+            if len(ops) * self.world.written != len(self.world.units):
+                raise NotFolded("some ranks do not add it up", slot.some.id)
+            value = self._total(Slot(f"{slot.name} itself", slot.stage, True, ops), "")
+        self.fold.name(slot.some)
+        return value
 
     def _added(self, slot: Slot) -> Tensor:
         """The sum that a rank has of its own micro-batches, before it is added up over micro-batches."""

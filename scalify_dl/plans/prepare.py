@@ -14,6 +14,7 @@ from scalify_dl.schedule.programs import concluded
 from scalify_dl.schedule.run import settings
 from scalify_dl.schedule.verdict import judge
 
+from .after import AFTER
 from .check import check, premises
 from .findings import ERROR, about, findings
 from .fold import CannotRun, Fold, Folded
@@ -119,8 +120,10 @@ def _prepared(base: Side, plan: Side, talk: Side) -> Prepared:
 def expected(base: Side) -> list[str]:
     """Names of the outputs that a plan has to give."""
     losses = [full.name for full in base.fulls.values() if full.loss and not full.gradient]
-    names = [base.named(weight) for weight in base.weight_of.values()]
-    return [*(losses if len(losses) > 1 else [LOSS]), *dict.fromkeys(names)]
+    updated = [base.named(weight) for weight in base.updates.values()]
+    names = [base.named(weight) for weight in base.weight_of.values() if base.named(weight) not in updated]
+    after = map(AFTER.format, dict.fromkeys(updated))
+    return [*(losses if len(losses) > 1 else [LOSS]), *dict.fromkeys(names), *after]
 
 
 def _facts(out: Prepared, folded: Folded) -> Facts:

@@ -58,12 +58,14 @@ class _Lowering:
         host = schedule.chain(rank, "compute")
         stream: int | None = None
         last, reduced = -1, list[int]()
+        by_reducer: dict[str, int] = {}
         for op in program:
             if op.kind == REDUCER:
                 if stream is None:
                     stream = schedule.chain(rank, "reducers")
                 e = schedule.event(stream, self.name(op))
                 reduced.append(e)
+                by_reducer |= dict.fromkeys(op.makes, e)
                 if last >= 0:
                     schedule.waits(e, last)
                 self.touch("takes", e, op.reads)
@@ -74,6 +76,7 @@ class _Lowering:
                 last = self.broadcast(host, op)
                 continue
             last = schedule.event(host, self.name(op))
+            schedule.waits(last, *{by_reducer[tensor] for tensor in op.reads if tensor in by_reducer})
             if op.move is None or op.sends:  # a message is the next one of its channel, whatever its row names
                 self.touch("reads", last, op.reads)
             self.touch("adds" if op.kind == SUM else "writes", last, op.makes)

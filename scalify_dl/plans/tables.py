@@ -35,7 +35,10 @@ p2p         op source# target#
 adapter     op cid# prim forward# differentiable#
 grad_of     side gradient weight
 wred        op cid# weight
+update      side new weight
 """
+OPTIONAL = frozenset({"update"})
+"""Tables that are empty where they are not there."""
 
 
 class Table(NamedTuple):
@@ -115,6 +118,8 @@ class Tables:
         try:
             return file.read_bytes().decode("utf-8")
         except FileNotFoundError:
+            if table.name in OPTIONAL:
+                return ""
             raise InputError(
                 f"table `{file.name}` of {SIDES[self.side]} is missing",
                 file=file,

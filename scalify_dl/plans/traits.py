@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping
 
-from .model import Op, Side
+from .model import REDUCER, SUM, Op, Side
 from .slots import Slots
 from .world import World
 
@@ -84,7 +84,7 @@ class Traits:
         mb = self.slots.mb[op.id]
         for pos, tensor in enumerate(op.reads):
             found["shape", f"operand {pos}"] = self._shapes[plan.values[tensor].tid]
-            if mb >= 0:  # what is summed over micro-batches is another premise (sums.dl)
+            if mb >= 0 or op.kind not in (SUM, REDUCER):  # sums over micro-batches are another premise (sums.dl)
                 found["operand", f"operand {pos}"] = self._origin(op, tensor, mb)
         if op.members:
             found["peers", "members"] = self._members(op)
@@ -114,7 +114,7 @@ class Traits:
             return "a message"
         if value.given:
             other = f" of micro-batch {value.mb - mb:+d}" if 0 <= value.mb != mb else ""
-            return self._weight(tensor, self.plan.places[op.rank]) + other
+            return self._weight(tensor, self.plan.places[op.rank], op_of_step=mb < 0) + other
         maker = self.makers.get(tensor)
         if maker is None:
             return "nothing"
@@ -123,8 +123,9 @@ class Traits:
         name = slot.name.split("/", 1)[1] if slot.step else f"{slot.some.name} (cid {slot.some.cid}, {slot.name})"
         return f"result {maker[1]} of {name}{where}"
 
-    def _weight(self, tensor: str, place: tuple[int, int, int]) -> str:
-        """Which slices of a weight: by the axes over which it is cut, where those are a rank's own."""
+    def _weight(self, tensor: str, place: tuple[int, int, int], *, op_of_step: bool = False) -> str:
+        """Which slices of a weight: by the axes over which it is cut, where those are a rank's own; optimisers may have
+        shards of them."""
         part, full = self.plan.part(tensor), self.plan.full(tensor)
         words = []
         for dim, ((lo, hi), size) in enumerate(zip(part.spans, full.shape, strict=True)):
@@ -137,12 +138,16 @@ class Traits:
                 found = self._cuts[full.name, dim] = max(
                     ("all", "tp", "ep"), key=lambda axis: sum(self._span(axis, at, size) == span for at, span in spans)
                 )
-            words.append(found if self._span(found, place, size) == (lo, hi) else f"{lo}:{hi}")
+            known = (found, "tp ep", "ep tp", "ep") if op_of_step else (found,)
+            words.append(next((axes for axes in known if self._span(axes, place, size) == (lo, hi)), f"{lo}:{hi}"))
         return f"{full.name}[{','.join(words)}]"
 
-    def _span(self, axis: str, place: tuple[int, int, int], size: int) -> tuple[int, int]:
-        """The block of a dim that a rank has where it is cut over an axis."""
+    def _span(self, axes: str, place: tuple[int, int, int], size: int) -> tuple[int, int]:
+        """The block of a dim that a rank has where it is cut over axes, one after the other."""
         d, _, t = place
-        ways = {"all": 1, "tp": self.world.tp, "ep": self.world.period}[axis]
-        at = {"all": 0, "tp": t, "ep": d % self.world.period}[axis]
-        return (at * size // ways, (at + 1) * size // ways)
+        lo, hi = 0, size
+        for one in axes.split():
+            ways = {"all": 1, "tp": self.world.tp, "ep": self.world.period}[one]
+            at = {"all": 0, "tp": t, "ep": d % self.world.period}[one]
+            lo, hi = lo + at * (hi - lo) // ways, lo + (at + 1) * (hi - lo) // ways
+        return lo, hi

@@ -86,8 +86,11 @@ class World:
     def slices(self) -> dict[tuple[str, int, int], dict[int, frozenset[tuple[tuple[int, int], ...]]]]:
         """(weight, stage, tp rank) → copy → slices of it that the rank has."""
         found: dict[tuple[str, int, int], dict[int, set[tuple[tuple[int, int], ...]]]] = defaultdict(dict)
-        for value in self.plan.values.values():
-            if value.rank >= 0 and value.given and value.mb < 0:
+        read: dict[str, bool] = {}  # whether an op of a micro-batch reads it: an optimiser may have shards of its own
+        for op in self.plan.ops.values():
+            read |= {tensor: op.mb >= 0 or read.get(tensor, False) for tensor in op.reads}
+        for tensor, value in self.plan.values.items():
+            if value.rank >= 0 and value.given and value.mb < 0 and read.get(tensor, True):
                 d, s, t = self.plan.places[value.rank]
                 part = self.plan.parts[value.tid]
                 key = (self.plan.fulls[part.full].name, s, t)

@@ -18,6 +18,7 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.oracle.inputs import baseline_inputs
+from scalify_dl.plans.after import AFTER
 from scalify_dl.plans.model import LOADER, Side, read_side
 from scalify_dl.plans.prepare import Prepared, prepare, prepare_repeated
 from scalify_dl.plans.tables import Tables
@@ -30,6 +31,8 @@ from .kinds import Unknown
 
 Array = np.ndarray[Any, Any]
 LOSS = "loss"
+Found = tuple[int, str, tuple[tuple[int, int], ...], Array]
+"""(rank, weight, spans, value)."""
 
 
 @dataclass
@@ -130,21 +133,33 @@ def draw(base: Side, seed: int = 0) -> dict[str, Array]:
 
 
 def differences(truth: Run, run: Run) -> list[str]:
-    """How a plan's outputs differ from the single-device step's."""
+    """How a plan's outputs differ from the single-device step's: gradients, of weights that it updates new values."""
+    updated = {name for _, name, _, _ in truth.updates()}
+    wanted, made = ([row for row in one.gradients() if row[1] not in updated] for one in (truth, run))
+    return [
+        *_weights("gradient", wanted, made, run),
+        *_weights("new value", list(truth.updates()), list(run.updates()), run),
+        *_losses(truth, run),
+    ]
+
+
+def _weights(what: str, truth: list[Found], made: list[Found], run: Run) -> list[str]:
     found = []
-    wanted = {name: value for _, name, _, value in truth.gradients()}
+    wanted = {name: value for _, name, _, value in truth}
     seen: dict[str, set[int]] = defaultdict(set)
-    for rank, name, spans, value in run.gradients():
+    for rank, name, spans, value in made:
+        if rank in seen[name] and what != "gradient":
+            found.append(f"rank {rank}: a second {what} of {name}")
         seen[name].add(rank)
         if name not in wanted:
-            found.append(f"a gradient of {name}")
+            found.append(f"a {what} of {name}")
         elif not same(value, wanted[name][tuple(slice(lo, hi) for lo, hi in spans)]):
-            found.append(f"rank {rank}: the gradient of {name}")
+            found.append(f"rank {rank}: the {what} of {name}")
     for name in wanted:
         held = _holders(run, name)
         if not held or held - seen[name]:
-            found.append(f"rank {min(held - seen[name], default=-1)}: no gradient of {name}")
-    return found + _losses(truth, run)
+            found.append(f"rank {min(held - seen[name], default=-1)}: no {what} of {name}")
+    return found
 
 
 def _holders(run: Run, name: str) -> set[int]:
@@ -212,7 +227,9 @@ def _against(prepared: Prepared, run: Run, values: Mapping[str, Mapping[int, Arr
         d, _, t = run.at[rank]
         return any(all(same(values[name][(d * nm + m) * tp + t], x) for m in mbs) for name in tensors)
 
-    for rank, name, _, x in run.gradients():
+    rows = [(row[1], row) for row in run.gradients()]
+    rows += [(AFTER.format(row[1]), row) for row in run.updates()]
+    for name, (rank, _, _, x) in rows:
         if outputs.get(name):
             right = fits(outputs[name], rank, range(nm), x)
             yield 1, "" if right else f"rank {rank}: another gradient of {name} than the folded program's"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from scalify_dl.audit.plan_tables import Shape, Step, write_plan
@@ -113,4 +114,8 @@ def write_random(directory: Path, rng: random.Random) -> tuple[Path, str]:
         pp=rng.choice((1, 2, 2, 3)), nm=rng.choice((1, 2, 2, 3)), batch=rng.choice((1, 2)), unit=rng.random() < 0.3,
     )  # fmt: skip
     text = f"{' '.join(b.__name__ for b in blocks)}, head {head}, {shape}"
+    chosen = random.Random(text).choice(("", "", "", "whole", "shards"))
+    if chosen and not (shape.unit and chosen == "shards"):  # shards are on copies that are written
+        shape = replace(shape, optimiser=chosen)
+        text += f", {chosen}"
     return write_plan(directory, model(blocks, head), shape), text

@@ -75,18 +75,36 @@ class Run:
     # ---- what it gives
 
     def gradients(self) -> Iterator[tuple[int, str, tuple[tuple[int, int], ...], Array]]:
-        """(rank, weight, its spans, gradient): what reducers make, or else what no sum adds further."""
+        """(rank, weight, its spans, gradient): what reducers make, or else what no sum adds further, and of which
+        nothing is made behind the last micro-batch."""
+        again = {
+            tensor for op in self.side.ops.values() for tensor in op.reads
+            if self._of_the_step(op) and any(self.side.values[made].tid in self.side.weight_of for made in op.makes)
+        }  # fmt: skip
         reduced = {(rank, self.side.named(tid)) for rank, op in self.done for tid in op.weights}
         read = {tensor for _, op in self.done for tensor in op.reads if op.kind == "local_grad_accumulation"}
         for rank, op in self.done:
-            for tid in op.weights:
+            for tid in op.weights if op.makes[0] not in again else ():
                 part = self.side.parts[tid]
                 yield rank, self.side.named(tid), part.spans, self.values[rank][op.makes[0]]
             for tensor in op.makes if not op.weights else ():
                 weight = self.side.weight_of.get(self.side.values[tensor].tid)
-                if weight is None or tensor in read or (rank, self.side.named(weight)) in reduced:
+                if weight is None or tensor in read or tensor in again:
+                    continue
+                if (rank, self.side.named(weight)) in reduced and not self._of_the_step(op):
                     continue
                 yield rank, self.side.named(weight), self.side.parts[weight].spans, self.values[rank][tensor]
+
+    def _of_the_step(self, op: Op) -> bool:
+        return op.mb < 0 and op.kind not in ("local_grad_accumulation", "reducer")
+
+    def updates(self) -> Iterator[tuple[int, str, tuple[tuple[int, int], ...], Array]]:
+        """(rank, weight, its spans, new value) where the spans are those of the weight."""
+        for rank, op in self.done:
+            for tensor in op.makes:
+                weight = self.side.updates.get(self.side.values[tensor].tid)
+                if weight is not None and self.side.part(tensor).spans == self.side.parts[weight].spans:
+                    yield rank, self.side.named(weight), self.side.parts[weight].spans, self.values[rank][tensor]
 
     def losses(self) -> dict[str, dict[int, list[tuple[int, Array]]]]:
         """Loss → rank → (micro-batch, value) of all that it holds and makes no other tensor of the loss of."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .optimiser import Optimiser
 from .rows import Rows
 from .step import Item, Step, Value
 
@@ -30,6 +31,8 @@ class Shape:
     ep: int = 1
     unit: bool = True
     one_micro_batch: bool = False
+    optimiser: str = ""
+    """Whether weights are stepped: `whole`, or `shards` of them (ZeRO-1)."""
 
     @property
     def copies(self) -> int:
@@ -41,7 +44,9 @@ def write_plan(directory: Path, model: Model, shape: Shape) -> Path:
     """Writes the single-device step and the plan."""
     base = Step(shape.dp * shape.nm * shape.batch)
     model(base, 1)
-    _Ranks(Rows("s"), base, Shape(batch=base.batch)).write(directory)
+    _Ranks(Rows("s"), base, Shape(batch=base.batch, optimiser=shape.optimiser and "whole")).write(
+        directory
+    )
     plan = Step(shape.batch, shape.tp, shape.ep)
     model(plan, shape.pp)
     _Ranks(Rows("p"), plan, shape).write(directory)
@@ -61,7 +66,7 @@ class _Ranks:
     t: int = 0
     mb: int = 0
     seq: int = 0
-    _whole: dict[Value, str] = field(default_factory=dict)
+    updated: dict[object, int] = field(default_factory=dict)
 
     def write(self, directory: Path) -> None:
         rows, shape = self.rows, self.shape
@@ -111,7 +116,7 @@ class _Ranks:
             for m in range(written):
                 self.mb = m
                 self._broadcast(loss)
-        if self.rows.side == "p":
+        if self.rows.side == "p" or shape.optimiser:
             self._reducers()
 
     def _here(self, item: Item) -> bool:
@@ -293,6 +298,7 @@ class _Ranks:
         """Gradients added up over all ranks that have the weight, or the same block of it."""
         rows, shape, side = self.rows, self.shape, self.rows.side
         written = 1 if shape.one_micro_batch else shape.nm
+        optimiser = Optimiser(rows, self.home, 1_000_000, self.updated)
         self.mb = 0
         place = {name: n for n, name in enumerate(self.step.weights)}  # one order on all stages: they wait for others
         for gradient, weight in sorted(self.step.gradients, key=lambda pair: place[pair[1].name]):
@@ -304,13 +310,41 @@ class _Ranks:
             members = [self._number(d, s, self.t) for d in copies for s in stages]
             last = 1 if written == 1 else 2 * written - 1
             tid = self._tid(weight, self._place(weight))
+            summed, reduced = (self._tensor(gradient, version=n) for n in (last, last + 1))
+            lo, hi = self._spans(weight)[0]
+            if shape.optimiser == "shards" and len(stages) == 1 < len(members) and (hi - lo) % len(members) == 0:
+                optimiser.shard(summed, *self._whole(gradient, weight), members)
+                continue
+            if side == "s":
+                optimiser.whole(self._tensor(weight), summed, *self._whole(gradient, weight))
+                continue
             item = Item("reducer", [], [], self.s, 9000 + self.s)
             item.direction = "-"
             op = self._op(
-                item, f"IRWeightReducer-w{tid}", "reducer", [self._tensor(gradient, version=last)],
-                [self._tensor(gradient, version=last + 1)],
-            )  # fmt: skip
+                item, f"IRWeightReducer-w{tid}", "reducer", [summed], [reduced]
+            )
             rows.add("wred", op, item.cid, tid)
             rows.add("coll", op, f"{side}.g{item.cid}.w{tid}", "WRed", -1)
             for n, rank in enumerate(members):
                 rows.add("coll_member", op, n, rank)
+            if shape.optimiser:
+                optimiser.whole(self._tensor(weight), reduced, *self._whole(gradient, weight))
+
+    def _spans(self, value: Value) -> list[tuple[int, int]]:
+        """The part of a value that the rank has."""
+        n, ways = self._place(value), self._ways(value)
+        return [
+            (n * size // ways, (n + 1) * size // ways) if dim == value.cut else (0, size)
+            for dim, size in enumerate(value.shape)
+        ]
+
+    def _whole(self, gradient: Value, weight: Value) -> tuple[tuple[int, int], list[tuple[int, int]], int]:
+        """Numbers of a weight and its gradient as tensors of the model, the rank's part, and the number of that."""
+        fulls = [
+            self.rows.full(
+                value.name if value.weight else value.root, value.name, value.dtype, value.shape,
+                gradient=not value.weight, weight=value.weight, loss=False,
+            )
+            for value in (weight, gradient.tensor)
+        ]  # fmt: skip
+        return (fulls[0], fulls[1]), self._spans(weight), self._tid(weight, self._place(weight))

@@ -34,7 +34,7 @@ NB_MODULE(_engine, m) {
     namespace nb = nanobind;
     using namespace nb::literals;
     nb::set_leak_warnings(false);
-    plans::bind(m);
+    plans::bind(m);  // plans that are written out: scalify_dl/plans/cpp
     nb::register_exception_translator(dl::translate);
     nb::class_<Session>(m, "Session", "One program and its relations.")
         .def(nb::init<const std::string&, nb::bytes, const std::vector<std::string>&,
