@@ -72,6 +72,12 @@ def put_in(graph: Graph, at: int, op: Op) -> None:
     graph.ops.insert(at, op)
 
 
+def remove(graph: Graph, op: Op) -> None:
+    """Takes an op out, with what was assumed of its results."""
+    graph.ops.remove(op)
+    graph.assumptions = [assumed for assumed in graph.assumptions if assumed.tensor not in op.results]
+
+
 def read_instead(graph: Graph, old: Tensor, new: Tensor, first: int, only: Op | None = None) -> None:
     """Ops from `first` on (or one of them) and outputs read another value."""
     for op in graph.ops[first:]:
@@ -112,7 +118,7 @@ def take_out(graph: Graph, op: Op) -> Edit:
     def apply(draft: Graph) -> None:
         gone = draft.ops[at]
         read_instead(draft, gone.result, gone.operands[0], at + 1)
-        del draft.ops[at]
+        remove(draft, gone)
 
     sent = reduced(op.operands[0], ways_of(op)) if op.kind == "all-reduce" else size(op.operands[0])
     return Edit(f"leave out `{op.name}`", f"{op.name} = {op.operands[0].name}", -sent, apply)
@@ -127,7 +133,7 @@ def move_in_front(graph: Graph, mesh: Mesh, tensor: Tensor, reader: Op, later: O
         gone = draft.ops[at]
         first.apply(draft)
         read_instead(draft, gone.result, gone.operands[0], draft.ops.index(gone) + 1)
-        draft.ops.remove(gone)
+        remove(draft, gone)
 
     text = f"take the reduction `{later.name}` in front of `{reader.name}`: reduce `{tensor.name}` alone"
     return Edit(text, first.line, first.cost - reduced(later.operands[0], ways_of(later)), apply)
@@ -209,13 +215,9 @@ def scatter(graph: Graph, mesh: Mesh, op: Op, dim: int, axes: Sequence[str]) -> 
     at = graph.ops.index(op)
 
     def apply(draft: Graph) -> None:
-        old = draft.ops[at]
-        made = draft.add("reduce-scatter", old.operands, [(old.result.dtype, old.result.shape)], name=old.name,
-                         numbers={"dimension": [dim]}, symbols={"reducer": ["sum"]}, groups=groups(mesh, axes),
-                         source=old.source)  # fmt: skip
-        put_in(draft, at, made)
-        read_instead(draft, old.result, made.result, at + 1)
-        draft.ops.remove(old)
+        changed = draft.ops[at]
+        changed.kind, changed.operands, changed.groups = "reduce-scatter", changed.operands[:1], groups(mesh, axes)
+        changed.numbers, changed.symbols, changed.rank_numbers = {"dimension": [dim]}, {"reducer": ["sum"]}, {}
 
     ways = prod(mesh.axis_size(axis) for axis in axes)
     cost = size(op.operands[0]) * (ways - 1) // ways
@@ -246,12 +248,8 @@ def gather_instead(graph: Graph, mesh: Mesh, op: Op, axes: Sequence[str]) -> Edi
     at, dim = graph.ops.index(op), op.numbers["dimension"][0]
 
     def apply(draft: Graph) -> None:
-        old = draft.ops[at]
-        made = draft.add("all-gather", old.operands[:1], [(old.result.dtype, old.result.shape)], name=old.name,
-                         numbers={"dimension": [dim]}, groups=groups(mesh, axes), source=old.source)  # fmt: skip
-        put_in(draft, at, made)
-        read_instead(draft, old.result, made.result, at + 1)
-        draft.ops.remove(old)
+        changed = draft.ops[at]
+        changed.kind, changed.operands, changed.groups = "all-gather", changed.operands[:1], groups(mesh, axes)
 
     line = f"{op.name} = all_gather({op.operands[0].name}, dim={dim}, {', '.join(axes)})"
     cost = size(op.operands[0]) * (len(op.operands) - 1)

@@ -26,6 +26,7 @@ from .judge import Result, computes, held_rows
 from .lift import Lifted, Stopped
 from .numbers import Run
 from .origins import Origins
+from .spmd import read_types, type_rows
 from .words import holds_words, suggestion
 
 MAIN = "lift.dl"
@@ -110,6 +111,7 @@ def judged(
     if lifted.one_way:
         rows["lies_alike"] = [(op_ids[op], ids[t]) for op in alive for t in op.operands if _lies_alike(op, t, lifted)]
     rows["guess"] = [(ids[port.tensor],) for port in start.guessed if port.tensor in used]
+    rows["of_type"] = list(type_rows(alive, lifted, grid, ids))
     rows |= cost_rows(dist, grid, ids, op_ids)
     program = _rules().fresh()
     for relation, facts in rows.items():
@@ -243,13 +245,13 @@ def _result(
     findings += moved
     proved = {str(v) for v, _ in layouts}
     counted = [op for op in live(dist, ends) if computes(op)]
+    shown = [p.tensor for p in dist.inputs]
+    shown += [t for op in dist.ops if op.kind in COLLECTIVES for t in op.results] + [e.port.tensor for e in ends]
     return Result(
         Verdict(str(verdict)), findings, lifted, lifted.base, grid, list(ends), _assumptions(analysis),
         missing if verdict != "PROVED" else [], len(counted),
         sum(all(ids[t] in proved for t in op.results[:1]) for op in counted), analysis.stats(),
-        [p.tensor for p in dist.inputs]
-        + [t for op in dist.ops if op.kind in COLLECTIVES for t in op.results] + [e.port.tensor for e in ends],
-        open_ends, analysis.view, costs,
+        shown, read_types(program, ids, shown), open_ends, analysis.view, costs,
     )  # fmt: skip
 
 

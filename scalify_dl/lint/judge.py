@@ -67,6 +67,8 @@ class Result:
     stats: dict[str, float] = field(default_factory=dict)
     shown: list[Tensor] = field(default_factory=list)
     """Values whose placement people ask for: inputs, what collectives make, outputs."""
+    gradients: dict[Tensor, dict[str, str]] = field(default_factory=dict)
+    """The types of their gradients, by axis."""
     ends: dict[Tensor, Verdict] = field(default_factory=dict)
     """The verdict of outputs that are not proved."""
     view: View | None = None

@@ -8,8 +8,9 @@ from scalify_dl.prove.verdict import Assumption, OutputVerdict, Report, Verdict
 
 from .expected import Boundary
 from .judge import Result
+from .spmd import types, with_gradient
 from .text import baseline, placements
-from .words import holds_words, types
+from .words import holds_words
 
 WORDS = {Verdict.PROVED: "well placed", Verdict.REFUTED: "not well placed", Verdict.UNKNOWN: "not decided"}
 MISSING = 12
@@ -52,6 +53,11 @@ def reported(
         more={
             "missing": result.missing,
             "types": {_name(end): types(end.held, result.grid) for end in result.boundaries if end.held},
+            "spmd": {
+                t.name: dict(zip(("value", "gradient"), with_gradient(result.lifted.held[t], result.grid, mine),
+                                 strict=True))
+                for t in result.shown if t in result.lifted.held for mine in (result.gradients.get(t, {}),)
+            },
             "holds": {_name(end): holds_words(end.held, result.grid) for end in result.boundaries if end.held},
             "baseline": program,
             "bytes": {

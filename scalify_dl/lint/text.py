@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
 from .judge import Result
-from .words import type_text
+from .spmd import type_text
 
 
 def baseline(graph: Graph) -> Iterator[str]:
@@ -77,7 +77,7 @@ def placements(result: Result) -> Iterator[str]:
     for tensor in result.shown:
         if tensor in lifted.held and tensor not in seen:
             seen.add(tensor)
-            lines.append((tensor.name, type_text(lifted.held[tensor], result.grid)))
+            lines.append((tensor.name, type_text(lifted.held[tensor], result.grid, result.gradients.get(tensor, {}))))
     width = max((len(name) for name, _ in lines), default=0)
     for name, text in lines:
         yield f"{name:<{width}} : {text}"

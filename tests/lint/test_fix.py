@@ -12,6 +12,7 @@ import pytest
 from scalify_dl.lint.edits import edited
 from scalify_dl.lint.fix import Fixed, fix
 from scalify_dl.lint.judge import lint_graph
+from scalify_dl.lint.program import Alone
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.pairing.builder import Pair
 from scalify_dl.pairing.export import tables
@@ -91,3 +92,24 @@ def test_the_command_prints_edits_and_the_status_of_the_program_as_it_is(tmp_pat
     said = json.loads(done.stdout)
     assert said["findings"][0]["kind"] == "reducer"
     assert "take the sum" in said["fixes"][0]["edits"][0]["text"]
+
+
+def test_what_was_repeated_is_gathered_and_a_slice_begins_where_a_part_does() -> None:
+    p = Alone("tp=2")
+    x, w = p.place("x", (8, 4), {0: "tp"}), p.place("w", (4, 8), {1: "tp"})
+    p.result(p.tanh(p.matmul(p.concatenate([x, x], 0), w)), {1: "tp"})
+    assert "gather what it repeats" in fix(p.graph, p.mesh).ways[0][0].text
+    q = Alone("tp=2")
+    y = q.concatenate([q.place(n, (4, 8), {1: "tp"}) for n in "abc"], 1)
+    q.result(q.tanh(q.slice(y, 1, 3, 7)), {1: "tp"})
+    assert [way[0].text for way in fix(q.graph, q.mesh).ways][:1] == ["let `slice` begin at 4"]
+
+
+def test_a_sum_is_taken_where_the_parts_begin() -> None:
+    """Behind a product with a number the sum may be taken as well; both places are tried."""
+    p = Alone("tp=2")
+    x, w, bias = p.place("x", (8, 4), {1: "tp"}), p.place("w", (4, 8), {0: "tp"}), p.place("bias", (8,))
+    y = p.multiply(p.matmul(x, w), 2.0)
+    p.result(p.tanh(p.add(y, p.broadcast(bias, (8, 8), [1]))))
+    texts = [way[0].text for way in fix(p.graph, p.mesh).ways]
+    assert any("`dot`" in text for text in texts), texts
