@@ -66,6 +66,7 @@ def _picked(field: Field, cells: list[Cell], leaf: Leaf) -> Cell:
 def top_k(field: Field, call: Call, xs: list[Array]) -> list[Array]:
     """The k largest of each row and their places."""
     x, k, dtype = reals(field, xs[0]), call.number("k"), storage(call.results[1].dtype)
+    _ordered(field, x, call.number("stable", 1))
     values, places = (np.empty((*x.shape[:-1], k), dtype=object) for _ in range(2))
     for at in np.ndindex(*values.shape):
         row = list(x[at[:-1]])
@@ -81,6 +82,8 @@ def sort(field: Field, call: Call, xs: list[Array]) -> list[Array]:
     if direction not in ("ASC", "DESC"):
         raise Undecided("a sort by a comparator that was not recognised")
     moved = [np.moveaxis(x, axis, -1) for x in xs]
+    if len(xs) > 1:
+        _ordered(field, xs[0], call.number("stable", 0))
     if not is_symbolic(moved[0]) or any(isinstance(cell, Table) for cell in moved[0].reshape(-1)):
         found = _sorted_integers(field, call, moved)
     else:
@@ -94,6 +97,13 @@ def sort(field: Field, call: Call, xs: list[Array]) -> list[Array]:
             for x, out, result in zip(moved[1:], found[1:], call.results[1:], strict=True):
                 out[at] = _element(field, list(x[at[:-1]]), leaf_table(leaf, np.dtype(np.int64)), result.dtype)
     return [np.moveaxis(x, -1, axis) for x in found]
+
+
+def _ordered(field: Field, x: Array, stable: int) -> None:
+    """Notes that equals are found in order where an op does not say so."""
+    first = next((cell for cell in x.reshape(-1) if isinstance(cell, Form)), field.one)
+    if not stable and x.size > 1:
+        field.need("order", first)
 
 
 def _sorted_integers(field: Field, call: Call, xs: list[Array]) -> list[Array]:

@@ -14,7 +14,7 @@ from scalify_dl.oracle.rewrites import computed
 from .form import Field, Form
 from .variables import BINDING, Renamed, Variable, free
 
-ALWAYS = ("finite", "masked")
+ALWAYS = ("finite", "masked", "order")
 """Needs that no draw decides."""
 TRIES = 3
 MOST_CLASSES = 4

@@ -23,6 +23,7 @@ WORDS = {
     "nonzero": "it is not zero where it is divided by",
     "positive": "it is above zero where its logarithm is taken",
     "masked": "what stands beside this mask is small: exp of the mask less that is nothing",
+    "order": "equal elements of a row of it are found in the order of their places",
     "shown": "no row of it is masked altogether: it is nowhere ∞ − ∞",
     "nonnegative": "it is not below zero where its root is taken",
 }
@@ -86,7 +87,7 @@ def equalities(
                 rewrite = used[origin[op]]
                 needs[made[origin[op]], f"of a step of {rewrite.name}, {rewrite.text}: {WORDS[what]}", what] = None
                 continue
-            if what in ("finite", "masked", "shown"):
+            if what in ("finite", "masked", "shown", "order"):
                 needs[made[op], WORDS[what], what] = None
                 continue
             divides = kinds.get(op) in ("divide", "power") and (op, 1) in operands

@@ -390,13 +390,14 @@ def topk(
         values, indices = sort(c, x, dim)
         if not x.shape:
             return values, indices
+        c.graph.assume(indices, "equal elements are found as by `sort`", "the smallest of a top-k")
         d = axis(dim, len(x.shape))
         return c.slice(values, d, 0, k), c.slice(indices, d, 0, k)
     d, rank = axis(dim, len(x.shape)), len(x.shape)
     order = [e for e in range(rank) if e != d] + [d]
     moved = c.transpose(x, order)
     shape = (*moved.shape[:-1], k)
-    values, indices = c.op("top-k", (moved,), ((x.dtype, shape), ("s64", shape)), {"k": [k]}).results
+    values, indices = c.op("top-k", (moved,), ((x.dtype, shape), ("s64", shape)), {"k": [k], "stable": [0]}).results
     if not sorted:
         c.graph.assume(values, "the largest are found from the largest on", "top-k with sorted=False has no order")
     back = [order.index(e) for e in range(rank)]
