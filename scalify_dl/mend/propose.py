@@ -23,9 +23,9 @@ from .draft import Edit
 
 MAIN = "mend.dl"
 ORDER = (
-    "again", "gathered", "origin", "before", "axis", "reducer", "every rank", "piece", "kind", "constant",
-    "attributes", "operand", "unreduced", "scaled", "factor", "enters", "direction", "order", "block", "other block",
-    "turned",
+    "again", "gathered", "cut", "beside", "origin", "before", "axis", "reducer", "every rank", "piece", "kind",
+    "constant", "attributes", "operand", "unreduced", "scaled", "factor", "enters", "direction", "order", "block",
+    "other block", "turned",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -112,7 +112,9 @@ def propose(
     seen, lost = [], []
     reals = {tensor for tensor, _, dtype, _ in facts["tensor"] if dtype.startswith(("f", "bf", "c"))}
     given = (tensor for graph in readings.program.top("dist") for tensor in graph.inputs)
-    for tensor in dict.fromkeys([*cone(facts, [dist for dist, _ in wrong]), *given]):
+    reducing = {op for op, _, kind in facts["op"] if kind == "all-reduce"}
+    summed = [tensor for table in ("operand", "result") for op, _, tensor in facts[table] if op in reducing]
+    for tensor in dict.fromkeys([*cone(facts, [dist for dist, _ in wrong]), *given, *summed]):
         found = readings.of(tensor)
         seen += [
             (tensor, r.base, ",".join(r.axes), r.scale.numerator, r.scale.denominator, int(r.placed))

@@ -19,6 +19,7 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout, Pending
 
+from .blocks import Blocks
 from .compare import check, default_layouts, interleaved, stands
 from .meaning import COLLECTIVES
 from .program import Shard
@@ -123,6 +124,10 @@ class Readings:
         return {t for op in ops if op.kind not in _PLACING for t in op.results}
 
     @cached_property
+    def _blocks(self) -> Blocks:
+        return Blocks(self.trial.baseline.values(), MATCH)
+
+    @cached_property
     def varying(self) -> set[str]:
         """Distributed tensors that depend on inputs or on random draws: what constants make has no reading."""
         found: set[str] = set()
@@ -154,13 +159,14 @@ class Readings:
         return self._memo[tensor]
 
     def lost(self, tensor: str) -> bool:
-        """Whether it has numbers of its own that are nothing of the baseline's; what rules relate has none."""
+        """Whether it has numbers of its own that are nothing of the baseline's; what rules relate has none, nor have
+        blocks of its values."""
         if tensor not in self._lost:
             if any(not row.dist_piece and not row.base_piece for row in self._related.get(tensor, ())):
                 return self._lost.setdefault(tensor, False)
             value = self.trial.distributed.get(tensor)
             says = value is not None and tensor in self.varying and _key(value.values()) is not None
-            self._lost[tensor] = says and not self.of(tensor)
+            self._lost[tensor] = says and not self.of(tensor) and not self._blocks.hold(value or {})
         return self._lost[tensor]
 
     def _found(self, tensor: str, value: Mapping[int, Array]) -> list[Reading]:

@@ -16,6 +16,8 @@ from scalify_dl.prove.view import View
 
 from .localisation import named, root_causes_of
 
+_FACTORS = ("again", "scaled", "factor", "enters")
+"""Kinds of faults that make a multiple."""
 _NAMED = 6
 """Ops of one line that are named."""
 
@@ -38,6 +40,9 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
     stops = {cause.op: cause for cause in causes}
     before = [len(mending.wrong), *(tried.left for tried in mending.tried)]
     leads = [t.proposal for t, left in zip(mending.tried, before, strict=False) if mending.complete or t.left < left]
+    if mending.complete and all(proposal.why in _FACTORS for proposal in leads):  # a factor is passed on
+        place = {row[0]: n for n, row in enumerate(view.facts("op"))}
+        leads.sort(key=lambda proposal: place.get(proposal.causes[0], 0))
     ops = [proposal.causes[0] for proposal in leads]
     if not mending.complete:  # … and where values part without an edit that mends them
         covered = {op for proposal in leads for op in proposal.causes}

@@ -182,6 +182,22 @@ def sent_in_blocks(pair: Pair, slots: Tensor, axis: str, back: bool = False, mix
     return g.emit("all-to-all", [slots], split_dimension=0, concat_dimension=0, groups=groups)
 
 
+def sent_by_rank(pair: Pair, slots: Tensor, axis: str, back: bool = False, mixed: bool = False) -> Tensor:
+    """The same with a dim for the ranks that experts are sent to. `mixed`: that dim is taken for one of experts."""
+    g, ways = pair.dist, pair.mesh.axis_size(axis)
+    sizes, groups, along = slots.shape, pair.groups(axis), int(mixed)
+    if back:
+        slots = g.emit("reshape", [slots], shape=(sizes[0], ways, sizes[1] // ways, *sizes[2:]))
+        slots = g.emit("transpose", [slots], dimensions=[1, 0, *range(2, len(slots.shape))])
+    else:
+        slots = g.emit("reshape", [slots], shape=(ways, sizes[0] // ways, *sizes[1:]))
+    slots = g.emit("all-to-all", [slots], split_dimension=along, concat_dimension=along, groups=groups)
+    if back:
+        return g.emit("reshape", [slots], shape=(sizes[0] * ways, sizes[1] // ways, *sizes[2:]))
+    slots = g.emit("transpose", [slots], dimensions=[1, 0, *range(2, len(slots.shape))])
+    return g.emit("reshape", [slots], shape=(sizes[0] // ways, sizes[1] * ways, *sizes[2:]))
+
+
 @step("experts", 0.4)
 def experts(w: World) -> None:
     """Tokens over an axis, or on every rank; experts over it, or not; now and then another count, or more slots."""
@@ -201,7 +217,7 @@ def experts(w: World) -> None:
                       itself=w.rng.choice(["", "", "before", "after"]))  # fmt: skip
     found, turned, odd = [], w.chance(0.3), w.slip()
     filling, reading = w.rng.choice([fill, fill_last, fill_merged]), w.rng.choice([read, read_merged])
-    sending = w.rng.choice([sent, sent_in_blocks])
+    sending = w.rng.choice([sent, sent_in_blocks, sent_by_rank])
     for g, numbers, rows, one in ((w.base, ids[0], x.base, weight.base), (w.dist, ids[1], x.dist, weight.dist)):
         moves = exchanged and g is w.dist
         deal = routed(g, numbers, routing)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from . import (  # noqa: F401  (they register their trials)
     counted,
     expert,
+    expert_by_rank,
     glued,
     index,
     infinite,
