@@ -9,12 +9,15 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
 import scalify_dl
+from scalify_dl.arguments import Option
 from scalify_dl.cli import app
+from scalify_dl.cli_commands import COMMANDS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -82,6 +85,54 @@ def test_a_command_of_a_page_runs(line: str) -> None:
         stdin=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+SAID = re.compile(r"`(dlverify [^`\n]+)`|^ *(dlverify [^\n`]+)|&& (dlverify [^\n`]+)", re.M)
+
+
+def options_of_pages() -> list[tuple[str, str]]:
+    """Every command that a page shows, to its end or to its comment."""
+    return [
+        (page.name, max(groups).split("  #")[0].split(" | ")[0])
+        for page in PAGES
+        for groups in SAID.findall(page.read_text("utf-8"))
+    ]
+
+
+def test_every_command_that_a_page_shows_is_one_with_these_options() -> None:
+    known: dict[str, set[str]] = {}
+    for command in COMMANDS:
+        said = [get_args(p.annotation)[1].names or (f"--{p.name.replace('_', '-')}",) for p in command.parameters()
+                if isinstance(get_args(p.annotation)[1], Option)]  # fmt: skip
+        known[f"{command.group} {command.name}".strip()] = {name for names in said for name in names}
+    wrong = []
+    for page, line in options_of_pages():
+        words = line.split()[1:]
+        name = next((n for n in (" ".join(words[:2]), words[0] if words else "") if n in known), "")
+        if not name and words and words[0] not in ("…", "--version", "rules", "readers"):
+            wrong.append(f"{page}: {line}")
+        used = re.findall(r"(?<![\w-])--[a-z][a-z-]*", line)
+        wrong += [f"{page}: {option} of {name}" for option in used if name and option not in known[name]]
+    assert len(options_of_pages()) > 100
+    assert wrong == []
+
+
+def test_what_the_manual_does_with_results_can_be_done(tmp_path: Path) -> None:
+    page = (DOCS / "cli.md").read_text("utf-8")
+    going_on = re.search(r"^    echo .*?-D -$", page, re.M | re.S)
+    asked = re.search(r"^    dlverify query out .*$", page, re.M)
+    assert going_on
+    assert asked
+    dlverify = f"{shlex.quote(sys.executable)} -m scalify_dl"
+    lines = [f"dlverify run {ROOT}/facts/gqa_fused_qkv_key_slice --out out || test $? = 1", going_on[0], asked[0]]
+    script = "set -e\n" + "\n".join(lines).replace("    ", "").replace("dlverify ", f"{dlverify} ")
+    done = subprocess.run(
+        ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "---------------\npending" in done.stdout
+    assert done.stdout.splitlines()[-1].count("\t") >= 1
 
 
 def test_the_page_of_the_api_names_every_argument_and_method() -> None:
