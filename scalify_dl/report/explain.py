@@ -6,6 +6,7 @@ told, each with the rule that gave it and the comment that stands above that rul
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -52,7 +53,7 @@ class Explanation:
 
 
 def tensors_named(view: View, text: str) -> list[str]:
-    """Tensors of this id or name, those of the distributed side first. InputError where there are none."""
+    """Tensors of this id or name, or `output 0`, those of the distributed side first. InputError where there are none."""
     dist = {graph for graph, role in view.facts("graph") if role == "dist"}
     wanted = text.removeprefix("%")
     found = [
@@ -60,6 +61,8 @@ def tensors_named(view: View, text: str) -> list[str]:
         for t, g, _, _ in view.facts("tensor")
         if wanted in view.called(t)
     ]
+    if not found and (place := re.fullmatch(r"(input|output) (\d{1,9})", wanted)):
+        found = [(g not in dist, t) for g, pos, t in view.facts(place[1]) if pos == int(place[2])]
     exact = [pair for pair in found if pair[1] == wanted]
     if not found:
         import difflib

@@ -170,7 +170,8 @@ def test_sarif_points_at_the_innermost_frame_of_the_repository() -> None:
         assert result["level"] in {"none", "note", "warning", "error"}
         assert result["message"]["text"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
-    assert place == {"artifactLocation": {"uri": "model.py", "uriBaseId": "%SRCROOT%"}, "region": {"startLine": 3}}
+    assert place["artifactLocation"] == {"uri": "model.py", "uriBaseId": "%SRCROOT%"}
+    assert place["region"] == {"startLine": 3, "startColumn": 1, "endLine": 3, "endColumn": 2}
 
 
 def test_sarif_of_a_proof_has_no_result() -> None:
