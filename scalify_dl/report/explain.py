@@ -53,7 +53,7 @@ class Explanation:
 
 
 def tensors_named(view: View, text: str) -> list[str]:
-    """Tensors of this id or name, or `output 0`, those of the distributed side first. InputError where there are none."""
+    """Tensors of this id or name, or `output 0`; those of the distributed side first. InputError if there are none."""
     dist = {graph for graph, role in view.facts("graph") if role == "dist"}
     wanted = text.removeprefix("%")
     found = [
