@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -57,7 +58,7 @@ def under_an_op_without_laws(*, wrong: bool) -> Pair:
     (base,), (dist,) = ([port.tensor for port in g.outputs] for g in (pair.base, pair.dist))
     for g in (pair.base, pair.dist):
         g.outputs.clear()
-    rounded = {"exponent_bits": 8, "mantissa_bits": 7}
+    rounded: dict[str, Any] = {"exponent_bits": 8, "mantissa_bits": 7}
     pair.outputs(*(g.emit("reduce-precision", [x], **rounded) for g, x in ((pair.base, base), (pair.dist, dist))))
     return pair
 

@@ -25,6 +25,7 @@ ITSELF = frozenset(
 )
 """Ops that hand back their first operand where they change nothing (`to` of the dtype that it has, but for copies)."""
 
+
 class Sharing(Computing):
     """Places results in memory: of their own, an argument's, or perhaps an argument's."""
 
