@@ -28,6 +28,7 @@ from . import (  # noqa: F401  (they register their trials)
     row,
     several,
     still,
+    variance,
     whole,
     window,
 )

@@ -57,6 +57,7 @@ CASES: list[Case] = [
     *[case(n, getattr(aten, n), lambda: [real(3, 4)]) for n in UNARY if n != "log_sigmoid_forward"],
     case("log_sigmoid", lambda x: torch.nn.functional.logsigmoid(x), lambda: [real(5)]),
     case("chunk_cat", lambda a, b: aten._chunk_cat([a, b], 0, 2), lambda: [real(5, 3), real(4)]),
+    case("chunk_cat_in_another_type", lambda a, b: aten._chunk_cat.out([a.bfloat16(), b.bfloat16()], 0, 2, out=a.new_empty(2, 11)), lambda: [(real(5, 3) * 4).round(), real(4).round()]),
     case("chunk_cat_of_few", lambda a, b: aten._chunk_cat([a, b], 0, 4), lambda: [real(1, 3), real(5)]),
     case("chunk_cat_inside", lambda a, b: aten._chunk_cat([a, b], 1, 2), lambda: [real(4, 5, 2), real(4, 3)]),
     case("gelu_tanh", lambda x: aten.gelu(x, approximate="tanh"), lambda: [real(6)]),
