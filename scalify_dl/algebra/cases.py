@@ -70,7 +70,7 @@ def _branches(form: Form, known: Known) -> list[Known]:
     if places:
         return list(_orders(min(places, key=_plainness), known))
     if compared:
-        p = compared[0][0]
+        p = min((form for form, _ in compared), key=_has_maximum)  # what others are made of comes first
         flagged = any(flag for q, flag in compared if _ratio(q, p) is not None)
         return list(_by_sign(p, known, flagged))
     if truths:

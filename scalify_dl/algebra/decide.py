@@ -38,8 +38,10 @@ from .numbers import MASK
 from .rewriting import Rewritten
 from .spread import Spread, spread
 
-FEW_ELEMENTS = 20_000
+FEW_ELEMENTS = 500
 """Elements of programs that are followed one by one at once; in larger ones variables are tried first."""
+KEPT_ELEMENTS = 20_000
+"""Elements of programs of which all values of an execution are kept, to find those on the way that are equal."""
 LINEAR = frozenset({"add", "subtract", "multiply", "divide", "negate", "convert", "select"})
 KEPT_ELEMENTS = 500_000
 """Elements of programs of whose executions all values are kept, to be compared."""

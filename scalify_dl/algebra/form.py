@@ -17,6 +17,8 @@ from fractions import Fraction
 from math import gcd, lcm
 from typing import Any, NamedTuple
 
+from .constants import constant_sign
+
 Number = int | Fraction
 Monomial = tuple[tuple[int, Number], ...]
 """Basis elements with exponents, ascending, none of them 0."""
@@ -350,13 +352,14 @@ class Form:
         if self.field.huge and (sign := self.outweighed()):
             return sign > 0
         signs = list(self._signs())
-        return all(c > 0 and n for c, _, n in signs) and any(p for _, p, _ in signs)
+        known = all(c > 0 and n for c, _, n in signs) and any(p for _, p, _ in signs)
+        return known or constant_sign(self) > 0
 
     def is_nonnegative(self) -> bool:
         """Known to be at least zero."""
         if self.field.huge and (sign := self.outweighed()):
             return sign > 0
-        return all(c > 0 and n for c, _, n in self._signs())
+        return all(c > 0 and n for c, _, n in self._signs()) or constant_sign(self) > 0
 
     def is_nonzero(self) -> bool:
         """Known to be another number than zero."""

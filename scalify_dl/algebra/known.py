@@ -12,6 +12,8 @@ from .finite import Leaf
 from .form import Element, Field, Form, Number
 from .rebuilt import BOUND, Rebuilt
 
+DEEP = 4
+"""How often a form is looked at again."""
 FEW_FACTS = 12
 """Facts that are added up to find a sign."""
 COMPARED = ("above", "at")
@@ -42,7 +44,8 @@ class Known:
 
     def and_fact(self, form: Form, strict: bool) -> Known:
         """Also: a form is at least, or above, zero."""
-        return replace(self, facts=(*self.facts, (laws.comparable(form), strict)))
+        more = replace(self, facts=(*self.facts, (laws.comparable(form), strict)))
+        return replace(more, facts=tuple((more._bare(fact), strict) for fact, strict in more.facts))
 
     def where_zero(self, p: Form) -> Known:
         """Also: a form is zero, so that an unknown in it is known, where it has one by itself."""
@@ -69,7 +72,7 @@ class Known:
         if value is not None:
             return frozenset({(value > 0) - (value < 0)})
         form.field.tick()  # signs in signs in signs: many, where a case is long
-        form = laws.comparable(form)
+        form = self._bare(laws.comparable(form))
         found = _signs_alone(form) & self._of_members(form, depth)
         if depth == 0 or len(found) == 1:
             return found
@@ -83,6 +86,20 @@ class Known:
             for ratio in _ratios(form, zero):
                 found &= fewer.signs(form - zero.scaled(ratio), depth - 1)
         return found
+
+    def _bare(self, form: Form) -> Form:
+        """A form of several terms without the factors of all of them whose signs are known, but for the sign."""
+        if len(form.terms) < 2:
+            return form
+        for fact, strict in self.facts:
+            (monomial, coefficient), *others = fact.terms.items() or [((), 0)]
+            if others or not strict or len(monomial) != 1 or monomial[0][1] != 1:
+                continue
+            number = monomial[0][0]
+            if all((number, 1) in term for term in form.terms):
+                inverse = form.field.of(number, -1)
+                form = laws.comparable((form if coefficient > 0 else -form) * inverse)
+        return form
 
     def _of_members(self, form: Form, depth: int) -> Signs:
         """Of a maximum and something else: the greatest sign of its members, with that added."""
@@ -107,7 +124,11 @@ class Known:
         """The form without flags, maxima and places that are decided."""
         if self == Known(nonzero=self.nonzero):
             return form
-        return Rebuilt(form.field, self._changed(form.field)).form(form)
+        for _ in range(DEEP):  # what is made anew of simpler parts may be decided, too
+            before, form = form, Rebuilt(form.field, self._changed(form.field)).form(form)
+            if form == before:
+                break
+        return form
 
     def _changed(self, field: Field) -> Any:
         truths, values, leaves = dict(self.truths), dict(self.values), dict(self.leaves)

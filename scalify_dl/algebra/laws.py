@@ -234,7 +234,7 @@ def comparable(form: Form) -> Form:
     if form.value is not None:
         return form
     _, _, form = form.content(positive=True)
-    if len(form.terms) == 2 and any(_has_exp(field, monomial) for monomial in form.terms):
+    if len(form.terms) == 2 and "exp" in (kinds := _kinds(form)) and "maximum" not in kinds:
         sides = [Form(field, {monomial: c if c > 0 else -c}) for monomial, c in form.terms.items()]
         first, second = form.terms.values()
         if (first > 0) != (second > 0) and all(side.is_positive() for side in sides):
@@ -243,8 +243,8 @@ def comparable(form: Form) -> Form:
     return form
 
 
-def _has_exp(field: Field, monomial: Monomial) -> bool:
-    return any(field.elements[number].kind == "exp" for number, _ in monomial)
+def _kinds(form: Form) -> set[str]:
+    return {form.field.elements[number].kind for monomial in form.terms for number, _ in monomial}
 
 
 # ---- maxima and minima: a maximum of minima (disjunctive normal form of a distributive lattice) ----

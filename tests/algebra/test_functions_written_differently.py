@@ -163,6 +163,12 @@ PAIRS: dict[str, tuple[Function, Function, Function, dict[str, Any]]] = {
         lambda x: jnp.minimum(x[:, 0], jnp.maximum(x[:, 1], x[:, 2])),
         {"args": X},
     ),
+    "a ratio that is clipped": (
+        lambda x, y: jnp.minimum(jnp.exp(x) * y, jnp.clip(jnp.exp(x), 0.8, 1.2) * y),
+        lambda x, y: jnp.where(y >= 0, jnp.minimum(jnp.exp(x), 1.2) * y, jnp.maximum(jnp.exp(x), 0.8) * y),
+        lambda x, y: jnp.where(y >= 0, jnp.minimum(jnp.exp(x), 1.2) * y, jnp.maximum(jnp.exp(x), 0.7) * y),
+        {"args": XY},
+    ),
     "the greatest of eight by a sort": (
         lambda x: lax.top_k(x, 3)[0], lambda x: -jnp.sort(-x, -1)[:, :3], lambda x: -jnp.sort(-x, -1)[:, 1:4],
         {"args": [(2, 8)]},
