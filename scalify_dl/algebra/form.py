@@ -295,7 +295,6 @@ class Form:
             raise Undecided(f"a sum has more than {self.field.most_terms:,} terms")
         return Form(self.field, terms)
 
-    # ---- what is known of its sign ----
     def _signs(self) -> Iterable[tuple[Number, bool, bool]]:
         """Of each term its coefficient, and whether the rest is above, or at least, zero."""
         for monomial, coefficient in self.terms.items():
@@ -365,7 +364,6 @@ class Form:
         """Known to be another number than zero."""
         return self.is_positive() or (-self).is_positive()
 
-    # ---- what its terms have in common ----
     def content(self, *, positive: bool) -> tuple[Number, Monomial, Form]:
         """A number, a monomial and the rest, whose product it is; of positive elements only where `positive`.
 

@@ -73,6 +73,7 @@ class Checker:
             rows, hashes = _facts(self.rules, tables)
             _same("rules", header.get("rules"), self.hashes)
             _same("facts", header.get("facts"), hashes)
+            _equalities(header, rows, tables)
             replay = _Replay(self, rows, header)
             for number, line in enumerate(lines, 3):
                 replay.line(number, line)
@@ -125,6 +126,21 @@ def _facts(rules: RuleSet, tables: Mapping[str, Iterable[Row]]) -> tuple[dict[st
         rows[relation] = dict.fromkeys(table if relation != DECIDED else ())
         hashes[name] = table_hash(table)
     return rows, hashes
+
+
+def _equalities(header: dict[str, Any], rows: dict[str, Rows], tables: Mapping[str, Iterable[Row]]) -> None:
+    """Enters the stated rows that were found by formulas, which are decided anew."""
+    claims, assumed = (header.get(name, []) for name in ("equalities", "equality_assumptions"))
+    if not _rows(claims) or not _rows(assumed) or any(len(row) != 3 for row in (*claims, *assumed)):
+        raise CertificateError("its list of equal formulas is malformed")
+    if claims:
+        from .formulas.claims import decide_claims  # where there are any
+
+        decide_claims(tables, claims, assumed)
+        rows["proved_equal"] = dict.fromkeys(map(tuple, claims))
+        rows["assumed_equality"] = dict.fromkeys(map(tuple, assumed))
+    elif assumed:
+        raise CertificateError("it assumes something for equal formulas, and states none")
 
 
 class _Header:

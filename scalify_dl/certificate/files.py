@@ -8,6 +8,8 @@ the second one says what is proved, from what:
 
     {"facts": {file: sha256}, "rules": {file: sha256}, "outputs": [[dist, base, layout]],
      "assumptions": [[tensor, text, why]], "clauses": [[relation, file, line, text, variables]],
+     "equalities": [[dist, base, layout]], "equality_assumptions": [[tensor, text, why]]       where outputs rest on
+                                                               equal formulas: claims, and what they assume
      "order": {text: number}, "choices": {relation: rows}}     the numbers that `ord` gave to texts, and the rows of
                                                                relations with a choice domain
 

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from scalify_dl.certificate.files import own_rules, rule_names, table_hash, write_lines
+from scalify_dl.certificate.files import CertificateError, own_rules, rule_names, table_hash, write_lines
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.certificate.structure import DECIDED, Structure
 from scalify_dl.certificate.terms import Apply, RuleError, RuleSet, atoms, parts
@@ -42,6 +42,20 @@ def write(analysis: Analysis, report: Report, path: Path, more: Mapping[str, Any
         ) from None
 
 
+def not_replayed(analysis: Analysis) -> str:
+    """Why the checker would not accept what was found by formulas; empty where it would."""
+    claims = list(analysis.rows("proved_equal"))
+    if claims:
+        from scalify_dl.certificate.formulas.claims import decide_claims, finite_inputs  # where there are any
+
+        try:
+            finite = finite_inputs(analysis.facts.tables, claims)
+            decide_claims(analysis.facts.tables, claims, [*analysis.rows("assumed_equality"), *finite])
+        except (CertificateError, RecursionError) as error:
+            return f"outputs rest on equal formulas, which the checker cannot follow ({error})"
+    return ""
+
+
 def lines_of(
     program: Program,
     rules: RuleSet,
@@ -58,7 +72,7 @@ def lines_of(
     shown = choices | {DECIDED: sorted(program.relation(DECIDED), key=repr), "output_verdict": proved}
     derived = program.derivation(shown, structure.computed & program.relations.keys())
     clauses, numbers = _clauses(derived, rules, names)
-    header = {
+    header: dict[str, Any] = {
         "facts": {name: table_hash(tables.get(Path(name).stem, ())) for name in rules.inputs.values()},
         "rules": {names[file]: digest for file, digest in rules.files.items()},
         "outputs": outputs,
@@ -67,6 +81,14 @@ def lines_of(
         "order": order_of_texts(program, rules),
         "choices": choices,
     }
+    claims = sorted(map(list, program.relation("proved_equal"))) if "proved_equal" in program.relations else []
+    if claims:
+        from scalify_dl.certificate.formulas.claims import finite_inputs  # where there are any
+
+        finite = finite_inputs(tables, claims)
+        assumed = sorted({*program.relation("assumed_equality"), *finite})
+        listed = sorted({*header["assumptions"], *finite})
+        header |= {"equalities": claims, "equality_assumptions": assumed, "assumptions": listed}
     yield from _lines(header, derived, numbers, structure.late)
 
 

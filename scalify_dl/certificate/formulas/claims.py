@@ -1,0 +1,140 @@
+"""Claims that an output holds a baseline value: decided anew, from the inputs on.
+
+A claim is a row of `proved_equal`. Each element of the baseline's inputs is an unknown real number, so each of these
+inputs must be assumed to be finite; what the ranks hold of them is said by the facts. Of what steps need (divisors
+other than zero and the like), all that is not derived must be assumed, too: rows of `assumed_equality`, which are
+assumptions of the certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..files import CertificateError
+from .equal import equal
+from .forms import Atoms, Form, Unknown
+from .machine import REALS, Machine, PerRank
+from .programs import Layout, Program, Tables
+
+Rows = Iterable[Sequence[Any]]
+NEEDS = {"nonzero": ("nonzero", "positive"), "positive": ("positive",), "nonnegative": ("nonnegative", "positive")}
+"""For what steps need, the assumptions that will do."""
+
+
+def decide_claims(tables: Tables, claims: Rows, assumed: Rows) -> None:
+    """CertificateError where a claim does not follow by the laws that are known here."""
+    try:
+        program = Program(tables)
+        for dist, base, layout in claims:
+            _Claim(program, dist, base, layout).test([(row[0], row[2]) for row in assumed])
+    except Unknown as error:
+        raise CertificateError(f"the formulas of an output cannot be followed: {error}") from None
+
+
+def finite_inputs(tables: Tables, claims: Rows) -> list[tuple[str, str, str]]:
+    """What claims assume of the baseline's inputs; nothing where the program is not followed here."""
+    try:
+        program = Program(tables)
+        made = [_Claim(program, *claim) for claim in claims]
+        return sorted({(t, "its values are finite", "finite") for claim in made for t in claim.inputs()})
+    except Unknown:
+        return []
+
+
+class _Claim:
+    def __init__(self, program: Program, dist: str, base: str, layout: str) -> None:
+        self.program, self.dist, self.base, self.layout = program, dist, base, Layout(layout)
+        self.atoms = Atoms()
+        self.machine = Machine(program, self.atoms)
+        self.unknowns: dict[str, np.ndarray[Any, Any]] = {}
+
+    def test(self, assumed: list[tuple[str, str]]) -> None:
+        program, ranks = self.program, sorted(self.program.coords)
+        (base_graph,), (dist_graph,) = program.top["base"], program.top["dist"]
+        if program.graph_of.get(self.base) != base_graph or program.graph_of.get(self.dist) != dist_graph:
+            raise Unknown("an output of no program")
+        endless = sorted(self.inputs() - {t for t, what in assumed if what == "finite"})
+        if endless:
+            raise CertificateError(f"{endless[0]} is not assumed to be finite")
+        base_known = {t: {0: self.unknown(t)} for t in self._reached(self.base)}
+        dist_known = {t: self._held(t, ranks) for t in self._reached(self.dist)}
+        expected = self.machine.value(self.base, base_known, [0])[0]
+        found = self.machine.value(self.dist, dist_known, ranks)
+        needs = dict(self.atoms.needs)
+        seen: set[tuple[int, ...]] = set()
+        for rank in ranks:
+            for at, place in self.layout.places(rank, found[rank].shape, expected.shape, program):
+                seen.add(place)
+                self._compare(found[rank][at], expected[place])
+        if seen != {*np.ndindex(*expected.shape)}:
+            raise CertificateError(f"the layout of {self.dist} leaves out elements of {self.base}")
+        allowed = self._allowed(assumed, base_known | dist_known)
+        for what, key in needs:
+            if not any((other, key) in allowed for other in NEEDS[what]) and not (
+                what == "nonzero" and ("nonzero", (-self.atoms.of(key)).key) in allowed
+            ):
+                raise CertificateError(f"a step of {self.dist} needs what is not assumed: something is {what}")
+
+    def inputs(self) -> set[str]:
+        """The inputs of the baseline that both values are made of."""
+        held = {dist: base for dist, _, base, _, _ in self.program.shards}
+        return {*self._reached(self.base), *(held.get(t, t) for t in self._reached(self.dist))}
+
+    def _compare(self, left: Any, right: Any) -> None:
+        forms = isinstance(left, Form) or isinstance(right, Form)
+        same = equal(self.atoms, self.machine.of.form(left), self.machine.of.form(right)) if forms else left == right
+        if not same:
+            raise CertificateError(f"no law is known by which {self.dist} holds {self.base}")
+
+    def _reached(self, tensor: str) -> list[str]:
+        """The inputs that a value is made of."""
+        found, seen, stack = [], {tensor}, [tensor]
+        while stack:
+            at = stack.pop()
+            op = self.program.makers.get(at)
+            if op is None:
+                found.append(at)
+                continue
+            stack += [t for t in op.operands.values() if t not in seen]
+            seen.update(op.operands.values())
+        return found
+
+    def unknown(self, tensor: str) -> np.ndarray[Any, Any]:
+        """The elements of an input of the baseline."""
+        if tensor not in self.unknowns:
+            if self.program.types[tensor] not in REALS:
+                raise Unknown("inputs that are no real numbers")
+            out = np.empty(self.program.shapes[tensor], dtype=object)
+            for at in np.ndindex(*out.shape):
+                out[at] = self.atoms.atom("input", (tensor, at))
+            self.unknowns[tensor] = out
+        return self.unknowns[tensor]
+
+    def _held(self, tensor: str, ranks: list[int]) -> PerRank:
+        """What ranks hold of an input."""
+        for dist, dist_piece, base, base_piece, text in self.program.shards:
+            if dist != tensor or dist_piece or base_piece or base in self.program.makers:
+                continue
+            layout, whole = Layout(text), self.unknown(base)
+            if self.program.types[tensor] != self.program.types[base]:
+                raise Unknown("an input of another type")
+            found = {}
+            for rank in ranks:
+                out = np.empty(self.program.shapes[tensor], dtype=object)
+                for at, place in layout.places(rank, out.shape, whole.shape, self.program):
+                    out[at] = whole[place]
+                found[rank] = out
+            return found
+        raise Unknown(f"nothing is known of the input {tensor}")
+
+    def _allowed(self, assumed: list[tuple[str, str]], known: dict[str, PerRank]) -> set[tuple[str, Any]]:
+        found = set()
+        for tensor, what in assumed:
+            for array in known.get(tensor, {}).values():
+                for element in array.reshape(-1):
+                    if what in NEEDS and isinstance(element, Form) and element.value is None:
+                        found.add((what, element.parted(positive=True)[2].key))
+        return found

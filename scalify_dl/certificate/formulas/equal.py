@@ -1,0 +1,117 @@
+"""Whether two forms are one: their difference is zero, in each case of signs."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+from .forms import Atoms, Form, Sum, Unknown
+
+SPLITS = 7
+"""How many signs are supposed, one inside another."""
+
+Signs = dict[Sum, int]
+"""What is known in a case: 2 or −2 for what is above or below zero, 0 for what is zero, 1 or −1 for what is not below
+or not above zero."""
+
+
+def equal(atoms: Atoms, left: Form, right: Form) -> bool:
+    """Whether they are worth the same for all inputs for which what was needed is so."""
+    needs = dict(atoms.needs)
+    try:
+        return _zero(atoms, left - right, {}, SPLITS)
+    except (Unknown, RecursionError):
+        return False
+    finally:
+        atoms.needs = needs
+
+
+def _zero(atoms: Atoms, form: Form, known: Signs, splits: int) -> bool:
+    form = numerator(_simpler(atoms, form, known))
+    if not form.terms:
+        return True
+    asked = _asked(atoms, form, known)
+    if asked is None or splits == 0:
+        return False
+    p, flagged = asked
+    cases = [2, -2] if flagged else [1, -1]
+    if flagged and not _zero(atoms, *_where_zero(atoms, form, p, known), splits - 1):
+        return False
+    return all(_zero(atoms, form, {**known, p.key: sign, (-p).key: -sign}, splits - 1) for sign in cases)
+
+
+def _asked(atoms: Atoms, form: Form, known: Signs) -> tuple[Form, bool] | None:
+    """A form whose sign decides a truth (where zero is a case of its own) or which member of a maximum is it."""
+    for kind, data in atoms.inside(form, set()):
+        if kind == "truth":
+            return atoms.of(data), True
+        if kind == "most":
+            first, second, *_ = (atoms.of(key) for key in sorted(data))
+            p = atoms.compared(first - second)
+            if p.key not in known:
+                return p, p.key in _truths(atoms, form)
+    return None
+
+
+def _truths(atoms: Atoms, form: Form) -> set[Sum]:
+    found = {data for kind, data in atoms.inside(form, set()) if kind == "truth"}
+    return {key for data in found for key in (data, (-atoms.of(data)).key)}
+
+
+def _where_zero(atoms: Atoms, form: Form, p: Form, known: Signs) -> tuple[Form, Signs]:
+    """The form where p is zero: an unknown that stands in p by itself is what makes it so."""
+    here = {**known, p.key: 0, (-p).key: 0}
+    for product, factor in p.terms.items():
+        if len(product) != 1 or product[0][1] != 1:
+            continue
+        kind, data = atoms.kinds[product[0][0]]
+        rest = (p - Form(atoms, {product: factor})).times(-1 / factor)
+        if kind == "input" and (kind, data) not in {*atoms.inside(rest, set())}:
+            unknown = data
+
+            def put(kind: str, data: Any, unknown: Any = unknown, rest: Form = rest) -> Form | None:
+                return rest if (kind, data) == ("input", unknown) else None
+
+            return atoms.rebuilt(_simpler(atoms, form, here), put), {}
+    return form, here
+
+
+def _simpler(atoms: Atoms, form: Form, known: Signs) -> Form:
+    """The form without truths and members of maxima that are decided."""
+    if not known:
+        return form
+
+    def changed(kind: str, data: Any) -> Form | None:
+        if kind == "truth" and known.get(data, 1) != 1:
+            return atoms.number(int(known[data] > 0))
+        if kind == "most":
+            members = [atoms.of(key) for key in sorted(data)]
+            kept = list(members)
+            for a in members:
+                for b in kept:
+                    if b is not a and a in kept and known.get(atoms.compared(b - a).key, -1) >= 0:
+                        kept.remove(a)
+                        break
+            if len(kept) < len(members):
+                return atoms.most([atoms.rebuilt(member, changed) for member in kept])
+        return None
+
+    for _ in range(4):
+        before, form = form, atoms.rebuilt(form, changed)
+        if form.key == before.key:
+            break
+    return form
+
+
+def numerator(form: Form) -> Form:
+    """The form times all that it is divided by."""
+    for _ in range(12):
+        lowest: dict[int, Fraction] = {}
+        for product in form.terms:
+            for atom, exponent in product:
+                if exponent < 0 and form.atoms.kinds[atom][0] != "exp":
+                    lowest[atom] = min(lowest.get(atom, exponent), exponent)
+        if not lowest:
+            break
+        form = form * Form(form.atoms, {tuple(sorted((a, -e) for a, e in lowest.items())): Fraction(1)})
+    return form

@@ -1,0 +1,347 @@
+"""Programs run on formulas, rank by rank, element by element. What is not known here ends the run (`Unknown`)."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import frexp, prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from .elementwise import LOW, Element, Elementwise
+from .forms import Atoms, Unknown
+from .programs import Op, Program
+
+Array = np.ndarray[Any, Any]
+PerRank = dict[int, Array]
+REALS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
+"""Element types of real numbers, and how many digits they hold."""
+WIDTHS = {"s8": (7, 7), "s16": (15, 15), "s32": (31, 31), "s64": (63, 63), "u8": (0, 8), "u32": (0, 32), "u64": (0, 64)}
+MOST_ELEMENTS = 60_000
+MOST_TURNS = 64
+TRUTHS = ("and", "or", "xor", "not")
+
+
+class Machine:
+    """Runs the graphs of one program."""
+
+    def __init__(self, program: Program, atoms: Atoms) -> None:
+        self.program, self.atoms, self.of = program, atoms, Elementwise(atoms)
+        self.left = MOST_ELEMENTS
+        self.at: dict[tuple[str, Any], str] = {}
+
+    def value(self, tensor: str, known: dict[str, PerRank], ranks: list[int]) -> PerRank:
+        """A tensor on these ranks; `known` are values of its graph, to which what is computed is added."""
+        stack = [tensor]
+        while stack:
+            at = stack[-1]
+            op = self.program.makers.get(at)
+            if at in known:
+                stack.pop()
+                continue
+            if op is None:
+                raise Unknown(f"nothing is known of {at}")
+            waiting = [t for t in op.operands.values() if t not in known]
+            if waiting:
+                stack += waiting
+                continue
+            operands = [known[op.operands[i]] for i in range(len(op.operands))]
+            for pos, found in enumerate(self._op(op, operands, ranks)):
+                result = op.results[pos]
+                for array in found.values():
+                    if array.shape != self.program.shapes[result]:
+                        raise Unknown(f"{op.kind} of another shape")
+                known[result] = found
+                self.left -= sum(array.size for array in found.values())
+            if self.left < 0:
+                raise Unknown("a program of many elements")
+        return known[tensor]
+
+    def _op(self, op: Op, operands: list[PerRank], ranks: list[int]) -> list[PerRank]:
+        kind = op.kind
+        if kind == "while":
+            return self._loop(op, operands, ranks)
+        if op.regions:
+            raise Unknown(f"{kind} with a region")
+        if kind in ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute"):
+            return [self._together(op, operands[0], ranks)]
+        found: list[dict[int, Array]] = [{} for _ in op.results]
+        before: dict[tuple[int, ...], list[Array]] = {}
+        for rank in ranks:
+            alone = op.by_rank or kind in ("partition-id", "replica-id")
+            key = (rank,) if alone else tuple(id(x[rank]) for x in operands)
+            if key not in before:
+                before[key] = self._local(op, [x[rank] for x in operands], rank)
+            for pos, array in enumerate(before[key]):
+                found[pos][rank] = array
+        return found
+
+    def _loop(self, op: Op, carried: list[PerRank], ranks: list[int]) -> list[PerRank]:
+        condition, body = op.regions[0], op.regions[1]
+        for _ in range(MOST_TURNS):
+            names = self.program.inputs[condition]
+            known = {names[i]: value for i, value in enumerate(carried)}
+            going = {x.item() for x in self.value(self.program.outputs[condition][0], known, ranks).values()}
+            if len(going) != 1 or not isinstance(one := going.pop(), int):
+                raise Unknown("a loop whose end depends on its values")
+            if not one:
+                return carried
+            names = self.program.inputs[body]
+            known = {names[i]: value for i, value in enumerate(carried)}
+            ends = self.program.outputs[body]
+            carried = [self.value(ends[i], known, ranks) for i in range(len(carried))]
+        raise Unknown("a long loop")
+
+    def _together(self, op: Op, x: PerRank, ranks: list[int]) -> PerRank:
+        kind, zero = op.kind, self.atoms.number(0)
+        if kind == "collective-permute":
+            nothing = np.full(self.program.shapes[op.results[0]], zero, dtype=object)
+            return {rank: x[op.pairs[rank]] if rank in op.pairs else nothing for rank in ranks}
+        groups = [[members[i] for i in range(len(members))] for members in op.groups.values()] or [ranks]
+        if sorted(rank for group in groups for rank in group) != sorted(ranks):
+            raise Unknown("groups without some ranks")
+        found: PerRank = {}
+        for group in groups:
+            parts = [x[rank] for rank in group]
+            if kind in ("all-reduce", "reduce-scatter"):
+                whole = self._reduced(op, np.stack(parts), (0,))
+                if kind == "reduce-scatter":
+                    found |= zip(group, np.split(whole, len(group), op.number("dimension", group[0], 0)), strict=True)
+                else:
+                    found |= dict.fromkeys(group, whole)
+            elif kind == "all-gather":
+                found |= dict.fromkeys(group, np.concatenate(parts, op.number("dimension", group[0], 0)))
+            else:
+                split, joined = op.number("split_dimension", group[0]), op.number("concat_dimension", group[0])
+                cut = [np.split(part, len(group), split) for part in parts]
+                found |= {rank: np.concatenate([c[i] for c in cut], joined) for i, rank in enumerate(group)}
+        return found
+
+    # ---- one rank ----
+    def _local(self, op: Op, xs: list[Array], rank: int) -> list[Array]:
+        kind, result = op.kind, op.results[0]
+        shape, dtype = self.program.shapes[result], self.program.types[result]
+        if kind == "constant":
+            return [self._constant(op, rank, shape, dtype)]
+        if kind == "iota":
+            index = np.indices(shape, dtype=object)[op.number("dimension", rank, 0)] if shape else np.zeros((), object)
+            return [self._typed(index, dtype)]
+        if kind in ("partition-id", "replica-id"):
+            return [np.array(rank, dtype=object)]
+        if kind == "broadcast":
+            dims = op.numbers("dimensions", rank, [])
+            placed = [1] * len(shape)
+            for size, dim in zip(xs[0].shape, dims, strict=True):
+                placed[dim] = size
+            return [np.broadcast_to(xs[0].transpose(np.argsort(dims)).reshape(placed), shape)]
+        if kind == "reshape":
+            return [xs[0].reshape(shape)]
+        if kind == "transpose":
+            return [xs[0].transpose(op.numbers("dimensions", rank, []))]
+        if kind == "reverse":
+            return [np.flip(xs[0], tuple(op.numbers("dimensions", rank, [])))]
+        if kind == "slice":
+            start, limit = op.numbers("start", rank, []), op.numbers("limit", rank, [])
+            bounds = zip(start, limit, op.numbers("stride", rank, [1] * len(start)), strict=True)
+            return [xs[0][tuple(slice(*bound) for bound in bounds)]]
+        if kind == "concatenate":
+            return [np.concatenate(xs, op.number("dimension", rank))]
+        if kind == "pad":
+            return [self._padded(op, xs, rank, shape)]
+        if kind in ("dynamic-slice", "dynamic-update-slice"):
+            sizes = op.numbers("sizes", rank, []) if kind == "dynamic-slice" else [*xs[1].shape]
+            starts = xs[1:] if kind == "dynamic-slice" else xs[2:]
+            fits = zip(starts, xs[0].shape, sizes, strict=True)
+            lows = [min(max(self._whole(s.item()), 0), n - k) for s, n, k in fits]
+            window = tuple(slice(lo, lo + k) for lo, k in zip(lows, sizes, strict=True))
+            if kind == "dynamic-slice":
+                return [xs[0][window]]
+            out = np.array(xs[0])
+            out[window] = xs[1]
+            return [out]
+        if kind == "reduce" and len(xs) == 1:
+            return [self._reduced(op, xs[0], tuple(op.numbers("dimensions", rank, [])))]
+        if kind == "dot":
+            return [self._dot(op, xs, rank, dtype)]
+        if kind == "convert":
+            return [self._converted(xs[0], self.program.types[op.operands[0]], dtype)]
+        return [self._elementwise(op, xs, dtype)]
+
+    def _elementwise(self, op: Op, xs: list[Array], dtype: str) -> Array:
+        kind, of = op.kind, self.of
+        if any(x.shape != xs[0].shape for x in xs) and kind not in ("clamp", "select"):
+            raise Unknown(f"{kind} of other shapes")
+        before = self.program.types[op.operands[0]]
+        if kind == "compare":
+            if op.text("order") == "total" or (before not in REALS and before not in WIDTHS and before != "pred"):
+                raise Unknown("a comparison by total order")
+            direction = op.text("direction")
+            return self._over(lambda x, y: of.compare(direction, x, y), xs)
+        if kind == "select":
+            return self._over(of.select, xs)
+        if kind == "is-finite":
+            return self._over(lambda x: int(x is not LOW), xs)
+        if dtype == "pred" and kind in TRUTHS:
+            return self._over(lambda *ys: of.truth(kind, list(ys)), xs)
+        if dtype in REALS:
+            return self._over(lambda *ys: of.real(kind, list(ys)), xs)
+        if dtype in WIDTHS:
+            return self._typed(self._over(lambda *ys: self._integer(kind, [self._whole(y) for y in ys]), xs), dtype)
+        raise Unknown(f"{kind} of {dtype}")
+
+    @staticmethod
+    def _over(function: Any, xs: list[Array]) -> Array:
+        arrays = np.broadcast_arrays(*xs)
+        out = np.empty(arrays[0].shape, dtype=object)
+        for at in np.ndindex(*out.shape):
+            out[at] = function(*(x[at] for x in arrays))
+        return out
+
+    @staticmethod
+    def _whole(x: Element) -> int:
+        if not isinstance(x, int):
+            raise Unknown("integers that depend on inputs")
+        return x
+
+    @staticmethod
+    def _integer(kind: str, xs: list[int]) -> int:
+        if kind == "add":
+            return xs[0] + xs[1]
+        if kind == "subtract":
+            return xs[0] - xs[1]
+        if kind == "multiply":
+            return xs[0] * xs[1]
+        if kind in ("maximum", "minimum"):
+            return (max if kind == "maximum" else min)(xs)
+        if kind in ("divide", "remainder") and xs[1] > 0 and xs[0] >= 0:
+            return xs[0] // xs[1] if kind == "divide" else xs[0] % xs[1]
+        if kind == "negate":
+            return -xs[0]
+        raise Unknown(f"{kind} of integers")
+
+    def _typed(self, x: Array, dtype: str) -> Array:
+        """Whole numbers of that type; Unknown where they wrap round."""
+        if dtype in REALS:
+            return self._over(lambda y: self.of.form(int(y)), [x])
+        low, high = WIDTHS.get(dtype, (None, None))
+        if low is None or high is None:
+            raise Unknown(f"numbers of type {dtype}")
+        bottom = -(1 << low) if low else 0
+        out = self._over(lambda y: int(y), [x])
+        if any(not bottom <= y < 1 << high for y in out.reshape(-1)):
+            raise Unknown("integers that wrap round")
+        return out
+
+    def _constant(self, op: Op, rank: int, shape: tuple[int, ...], dtype: str) -> Array:
+        result = op.results[0]
+        if "value" in op.attributes or any(key == "value" for key, _, _ in op.by_rank):
+            words = [str(op.number("value", rank))]
+        elif result in self.program.literals and self.program.literals[result] != "{...}":
+            words = str(self.program.literals[result]).replace("{", "").replace("}", "").split(",")
+        elif result in self.program.items:
+            words = [str(self.program.items[result][i]) for i in range(prod(shape))]
+        else:
+            raise Unknown("a constant that is not printed")
+        cells = np.empty(len(words), dtype=object)
+        for i, word in enumerate(words):
+            cells[i] = self._number(word.strip(), dtype)
+        return np.broadcast_to(cells.reshape(()), shape) if len(words) == 1 else cells.reshape(shape)
+
+    def _number(self, word: str, dtype: str) -> Element:
+        if dtype == "pred":
+            return {"1": 1, "0": 0, "true": 1, "false": 0}[word]
+        if dtype not in REALS:
+            if dtype not in WIDTHS:
+                raise Unknown(f"constants of type {dtype}")
+            return int(word)
+        if word == "-inf":
+            return LOW
+        if word in ("inf", "nan"):
+            raise Unknown(word)
+        if "x" in word:
+            raise Unknown("a number in hexadecimal digits")
+        number, double = Fraction(word), float(Fraction(word))
+        if "." in word and (frexp(double)[0] * 4096).is_integer():
+            number = Fraction(double)  # what is printed with fewer digits
+        digits = word.partition("e")[0].replace(".", "").replace("-", "").strip("0")
+        square = Fraction(double * double).limit_denominator(4096)
+        long = dtype == "f32" and len(digits) >= 7 and double > 0
+        if long and 0 < square.numerator <= 4096 and np.float32(sqrt(square)) == np.float32(double):
+            return self.atoms.constant_power(square, Fraction(1, 2))
+        return self.atoms.number(number)
+
+    def _converted(self, x: Array, before: str, after: str) -> Array:
+        if before in REALS and after in REALS:
+            wide = {"bf16": ("f32", "f64"), "f16": ("f32", "f64"), "f32": ("f64",)}
+            if before == after or after in wide.get(before, ()):
+                return x
+            return self._over(lambda y: y if y is LOW else self.atoms.function("round", after, self.of.form(y)), [x])
+        if before in (*WIDTHS, "pred") and (after in REALS or after in WIDTHS):
+            if after in REALS:
+                return self._over(self.of.form, [x])
+            return self._typed(self._over(self._whole, [x]), after)
+        raise Unknown(f"a cast of {before} to {after}")
+
+    def _padded(self, op: Op, xs: list[Array], rank: int, shape: tuple[int, ...]) -> Array:
+        low, high = op.numbers("low", rank, []), op.numbers("high", rank, [])
+        if min([*low, *high], default=0) < 0 or any(op.numbers("interior", rank, [])):
+            raise Unknown("a pad that crops, or between elements")
+        out = np.empty(shape, dtype=object)
+        out[...] = xs[1].item()
+        out[tuple(slice(a, a + n) for a, n in zip(low, xs[0].shape, strict=True))] = xs[0]
+        return out
+
+    def _reduced(self, op: Op, x: Array, dims: tuple[int, ...]) -> Array:
+        reducer, dtype = op.text("reducer", "sum"), self.program.types[op.results[0]]
+        kept = [d for d in range(x.ndim) if d not in dims]
+        rows = x.transpose([*kept, *dims]).reshape([*(x.shape[d] for d in kept), -1])
+        out = np.empty(rows.shape[:-1], dtype=object)
+        for at in np.ndindex(*out.shape):
+            out[at] = self._row(reducer, list(rows[at]), dtype)
+        return self._typed(out, dtype) if dtype in WIDTHS else out
+
+    def _row(self, reducer: str, row: list[Element], dtype: str) -> Element:
+        if dtype in WIDTHS:
+            whole = [self._whole(x) for x in row]
+            if whole and reducer in ("sum", "max", "min"):
+                return {"sum": sum(whole), "max": max(whole), "min": min(whole)}[reducer]
+        elif dtype in REALS and row:
+            if reducer == "sum":
+                total: Element = self.atoms.number(0)
+                for x in row:
+                    total = self.of.add(total, x)
+                return total
+            if reducer == "max":
+                return self.of.most(row)
+            if reducer == "min":
+                return self.of.real("minimum", row)
+            if reducer == "prod":
+                whole_product: Element = self.atoms.number(1)
+                for x in row:
+                    whole_product = self.of.multiply(whole_product, x)
+                return whole_product
+        elif dtype == "pred" and reducer in ("and", "or") and row:
+            result = row[0]
+            for x in row[1:]:
+                result = self.of.truth(reducer, [result, x])
+            return result
+        raise Unknown(f"a reduction by {reducer} of {dtype}")
+
+    def _dot(self, op: Op, xs: list[Array], rank: int, dtype: str) -> Array:
+        if dtype not in REALS:
+            raise Unknown("a product of integers")
+        sides = []
+        for x, side in zip(xs, ("lhs", "rhs"), strict=True):
+            batch = op.numbers(f"{side}_batch_dims", rank, [])
+            inner = op.numbers(f"{side}_contracting_dims", rank, [])
+            free = [d for d in range(x.ndim) if d not in (*batch, *inner)]
+            turned = x.transpose([*batch, *free, *inner])
+            n, m = prod(x.shape[d] for d in batch), prod(x.shape[d] for d in free)
+            sides.append((turned.reshape([n, m, -1]), [x.shape[d] for d in batch], [x.shape[d] for d in free]))
+        (left, batch_sizes, rows), (right, _, columns) = sides
+        out = np.empty((left.shape[0], left.shape[1], right.shape[1]), dtype=object)
+        for b, i, j in product(*map(range, out.shape)):
+            terms = [self.of.multiply(x, y) for x, y in zip(left[b, i], right[b, j], strict=True)]
+            out[b, i, j] = self._row("sum", terms, dtype) if terms else self.atoms.number(0)
+        return out.reshape([*batch_sizes, *rows, *columns])

@@ -1,0 +1,141 @@
+"""Outputs that rest on equal formulas: the checker computes both sides anew, by its own algebra."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.audit import algebra_checked
+from scalify_dl.audit.pair import Pair
+from scalify_dl.certificate.files import CertificateError, read_lines
+from scalify_dl.certificate.formulas.claims import decide_claims, finite_inputs
+from scalify_dl.certificate.formulas.elementwise import Elementwise
+from scalify_dl.certificate.formulas.forms import Atoms, Form
+from scalify_dl.facts import Facts
+from scalify_dl.ir.graph import Graph, Tensor
+
+from ..algebra.test_written_differently import RIGHT, WRONG
+from .test_certificate import certified, checker
+
+NAMES = ("softmax", "vocabulary", "low rank", "norm", "blocks")
+
+
+def facts_of(pair: Pair) -> Facts:
+    return Facts({name: list(rows) for name, rows in pair.tables().items()})
+
+
+def claimed(pair: Pair, *assumed: tuple[str, str, str]) -> None:
+    """The checker's word on the claim that the output is the baseline's as it is, or in blocks over the axis."""
+    tables = facts_of(pair).tables
+    (dist, base, _), *_ = tables["expect"]
+    dims = {t: [n for other, _, n in sorted(tables["dim"]) if other == t] for t in (dist, base)}
+    words, axes = [], "r2" if tables["mesh_axis"][0][2] == 2 else ""
+    for d, (local, whole) in enumerate(zip(dims[dist], dims[base], strict=True)):
+        words.append(f"[{d}:1x{local}]")
+        if local != whole:
+            axes = f"{d}:{local}x{whole // local}"
+    claims = [(dist, base, f"{''.join(words)}|tp={axes}")]
+    decide_claims(tables, claims, [*assumed, *finite_inputs(tables, claims)])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_certificate_of_equal_formulas_is_accepted(name: str, tmp_path: Path) -> None:
+    facts = facts_of(RIGHT[name]())
+    path = certified(facts, tmp_path / "proof")
+    header = next(read_lines(path))
+    assert header["equalities"]
+    accepted = checker().accept(read_lines(path), facts.tables)
+    assert {why for _, _, why in accepted.assumptions} >= {"finite"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_wrong_twin_is_refused(name: str) -> None:
+    claimed(RIGHT[name]())
+    with pytest.raises(CertificateError):
+        claimed(WRONG[name]())
+
+
+def alone(base: Callable[[Graph, Tensor], Tensor], dist: Callable[[Graph, Tensor], Tensor]) -> Pair:
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((3,))
+    pair.outputs(base(pair.base, x), dist(pair.dist, dx))
+    return pair
+
+
+def chosen(direction: str) -> Callable[[Graph, Tensor], Tensor]:
+    def make(g: Graph, x: Tensor) -> Tensor:
+        zero, one = g.splat(0, "f32", (3,)), g.splat(1, "f32", (3,))
+        return g.emit("select", [g.emit("compare", [x, zero], direction=direction), x, one])
+
+    return make
+
+
+def least(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("negate", [g.emit("maximum", [g.emit("negate", [x]), g.emit("negate", [g.emit("abs", [x])])])])
+
+
+def quotient(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("divide", [g.emit("multiply", [x, x]), x])
+
+
+def test_at_zero_above_and_at_least_differ() -> None:
+    claimed(alone(chosen("GT"), chosen("GT")))
+    with pytest.raises(CertificateError, match="no law is known"):
+        claimed(alone(chosen("GT"), chosen("GE")))
+
+
+def test_maxima_are_compared_by_cases() -> None:
+    claimed(alone(lambda g, x: x, least))
+    with pytest.raises(CertificateError, match="no law is known"):
+        claimed(alone(lambda g, x: g.emit("abs", [x]), least))
+
+
+def test_what_a_step_needs_must_be_assumed() -> None:
+    pair = alone(lambda g, x: x, quotient)
+    with pytest.raises(CertificateError, match="needs what is not assumed"):
+        claimed(pair)
+    inputs = [tensor for _, _, tensor in facts_of(pair)["input"]]
+    claimed(pair, *((tensor, "", "nonzero") for tensor in inputs))
+    with pytest.raises(CertificateError, match="needs what is not assumed"):
+        claimed(pair, *((tensor, "", "nonnegative") for tensor in inputs))
+
+
+def test_inputs_must_be_assumed_to_be_finite() -> None:
+    facts = facts_of(RIGHT["softmax"]())
+    (dist, base, _), *_ = facts["expect"]
+    with pytest.raises(CertificateError, match="finite"):
+        decide_claims(facts.tables, [(dist, base, "[0:1x2][1:1x4]|tp=")], [])
+
+
+@pytest.mark.parametrize("layout", ["[0:1x2][1:1x4]|tp=r2", "[1:1x2][0:1x4]|tp=", "[0:1x2][1:1x4]|tp= *1/2", "x"])
+def test_a_claim_with_another_layout_is_refused(layout: str) -> None:
+    facts = facts_of(RIGHT["softmax"]())
+    (dist, base, _), *_ = facts["expect"]
+    with pytest.raises(CertificateError):
+        decide_claims(facts.tables, [(dist, base, layout)], finite_inputs(facts.tables, [(dist, base, "[]|tp=")]))
+
+
+def test_random_expressions_that_are_called_equal_are() -> None:
+    followed, equal, wrong = algebra_checked.campaign(250, 1)
+    assert wrong == []
+    assert followed > 100
+    assert equal > 80
+
+
+def test_a_law_that_is_a_little_wrong_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def at_least(self: Elementwise, direction: str, p: Form) -> Form:
+        loose = {"GT": "GE", "LE": "LT"}.get(direction, direction)
+        return compared(self, loose, p)
+
+    compared = Elementwise._compared
+    monkeypatch.setattr(Elementwise, "_compared", at_least)
+    assert algebra_checked.campaign(1500, 2)[2]
+
+
+def test_a_root_of_a_square_is_no_number_of_unknown_sign() -> None:
+    atoms = Atoms()
+    x = atoms.atom("input", 0)
+    assert atoms.power(x * x, Fraction(1, 2)).key != x.key
