@@ -149,7 +149,7 @@ def _root(draft: Draft, tensor: str) -> str:
 
 
 def _times(draft: Draft, edit: Edit) -> None:
-    """An operand times a value of fewer dims: `den` says which of the ways in which these fit is meant."""
+    """An operand times a value of fewer dims: `den`, less tens, says in which of the ways that fit."""
     operand, factor = draft.operands(edit.target)[edit.num], edit.how
     shape = draft.shape(operand)
     kept = [size for size in draft.shape(factor) if size != 1]
@@ -157,7 +157,7 @@ def _times(draft: Draft, edit: Edit) -> None:
         dims for dims in permutations(range(len(shape)), len(kept))
         if [shape[dim] for dim in dims] == kept
     )  # fmt: skip
-    dims = next(islice(ways, edit.den, None), None)
+    dims = next(islice(ways, edit.den % 10, None), None)
     if dims is None:
         raise InputError(f"{factor} does not fit {operand} in so many ways")
     if kept != draft.shape(factor):

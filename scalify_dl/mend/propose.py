@@ -29,8 +29,8 @@ ORDER = (
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
-    "compare", "sign", "to the next", "other ranks", "combined", "own block", "shifted", "swapped", "offset",
-    "to others", "lacking", "not rescaled", "counted otherwise", "superfluous", "another", "real sign", "not summed",
+    "compare", "sign", "to the next", "other ranks", "combined", "own block", "shifted", "swapped", "not rescaled",
+    "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "not summed",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
 PLACES = ("own block", "shift")
@@ -185,18 +185,15 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
 
 
 def _copies(facts: Facts, lines: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Ops of one line, kind and shape, counted from the last."""
+    """Ops of one line, kind and shape, counted from the first: 0, 1, …, and from the last: -1, -2, …"""
     shapes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for tensor, pos, size in facts["dim"]:
         shapes[tensor].append((pos, size))
     made = {op: tensor for op, pos, tensor in facts["result"] if not pos}
-    count: dict[tuple[object, ...], int] = defaultdict(int)
-    found = []
-    for op, _, kind in reversed(facts["op"]):
-        key = (lines.get(op, ""), kind, tuple(sorted(shapes[made.get(op, "")])))
-        found.append((op, count[key]))
-        count[key] += 1
-    return found
+    alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
+    for op, _, kind in facts["op"]:
+        alike[lines.get(op, ""), kind, tuple(sorted(shapes[made.get(op, "")]))].append(op)
+    return [row for ops in alike.values() for n, op in enumerate(ops) for row in ((op, n), (op, n - len(ops)))]
 
 
 def _ways(edits: list[Edit], forms: Mapping[str, object]) -> Iterator[list[Edit]]:

@@ -16,7 +16,9 @@ from scalify_dl.ir.placement import AxisPart, Placement
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.pairing import export as exporting
 from scalify_dl.pairing.written_out import wanted, written_out
+from scalify_dl.pairing.written_out.emitter import Emitter
 from scalify_dl.pairing.written_out.signs import Sign, Signs
+from scalify_dl.pairing.written_out.values import Cells
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Verdict
@@ -427,3 +429,10 @@ def test_a_norm_of_a_number_is_a_number() -> None:
     signs = Signs({result: op for op in g.ops for result in op.results})
     found = {value: signs.of(value) for value in (norm, share, root, bare)}
     assert found == {norm: Sign.POSITIVE, share: Sign.POSITIVE, root: Sign.NOT_NEGATIVE, bare: Sign.UNKNOWN}
+
+
+def test_zeros_of_one_rank_are_zeros_and_no_gathered_ones() -> None:
+    emitter = Emitter(Graph("dist"), Cells(Mesh.parse("pp=2"), ("pp",)))
+    zeros = emitter.zeros(Tensor("x", "f32", (2, 3)))
+    assert emitter.taken(zeros, 1) is zeros
+    assert "all-gather" not in {op.kind for op in emitter.graph.ops}

@@ -57,6 +57,8 @@ class Emitter:
 
     def taken(self, x: Tensor, cell: int) -> Tensor:
         """What one cell has of a value that ranks share, on every rank: gathered from counterparts, and cut out."""
+        if self.is_zero(x):
+            return x
         if (x, cell) not in self._taken:
             known = self.known.get(x)
             if (
