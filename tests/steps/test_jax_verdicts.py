@@ -30,7 +30,7 @@ UNPROVED_EDITS = {
     ("17_jax_pipeline", "wrong2"): "no edit sends elsewhere what a loop carries",
 }
 """Wrong programs that no edit which is suggested makes right, or none that is proved then, and why."""
-INSIDE_OF_LOOPS = {"17_jax_pipeline", "18_jax_ring_attention"}
+INSIDE_OF_LOOPS = {"17_jax_pipeline"}
 """Programs whose bugs are in the body of a scan: what goes into the loop, or all of it, is the first cause."""
 
 
