@@ -81,3 +81,41 @@ def part_of_a_whole_value_on_one_rank(p: Pair, ok: bool) -> None:
     bias = d.broadcast(d.shard("bias"), (8, 32), [1])
     kept = d.select(d.broadcast(first, (8, 32), []), bias, d.full(0.0, (8, 32)))
     d.output(d.all_reduce(d.add(y, kept), "tp"))
+
+
+@program("tp=2", wrong=False, into=MERGED)
+def own_softmax_rescaled_by_own_sum(p: Pair, ok: bool) -> None:
+    """Each rank norms by its own sum first, and gives that back behind."""
+    b, d = p.base, p.dist
+    b.output(b.softmax(b.input("x", (8, 16)), 1))
+    x = d.shard("x", {1: "tp"})
+    total = d.reduce(d.exponential(x), 1)
+    mine = d.exponential(d.subtract(x, d.broadcast(d.log(total), x.shape, [0])))
+    share = d.divide(total, d.all_reduce(total, "tp"))
+    d.output(d.multiply(mine, d.broadcast(share, x.shape, [0])))
+
+
+@program("cp=2", wrong=False, into=MERGED)
+def own_attention_put_together_by_logarithms(p: Pair, ok: bool) -> None:
+    """Flash decoding: what each rank finds in its keys, weighted by exp(own log of sums - that of all)."""
+    b, d = p.base, p.dist
+    s, v = b.input("s", (8, 16)), b.input("v", (16, 4))
+    b.output(b.matmul(b.softmax(s, 1), v))
+    s, v = d.shard("s", {1: "cp"}), d.shard("v", {0: "cp"})
+    own = d.log(d.reduce(d.exponential(s), 1))
+    y = d.matmul(d.exponential(d.subtract(s, d.broadcast(own, s.shape, [0]))), v)
+    both = d.reduce(d.exponential(d.all_gather(d.reshape(own, (1, 8)), "cp", 0)), 0)
+    weight = d.exponential(d.subtract(own, d.log(both)))
+    d.output(d.all_reduce(d.multiply(y, d.broadcast(weight, y.shape, [0])), "cp"))
+
+
+@program("cp=2", wrong=False, into=MERGED)
+def own_means_weighted_by_own_counts(p: Pair, ok: bool) -> None:
+    """The mean over a rank's tokens, times its share of all tokens, summed."""
+    b, d = p.base, p.dist
+    x, mask = b.input("x", (8,)), b.input("mask", (8,))
+    b.output(b.divide(b.reduce(b.multiply(x, mask), 0), b.reduce(mask, 0)))
+    x, mask = d.shard("x", {0: "cp"}), d.shard("mask", {0: "cp"})
+    count = d.reduce(mask, 0)
+    own = d.divide(d.reduce(d.multiply(x, mask), 0), count)
+    d.output(d.all_reduce(d.multiply(own, d.divide(count, d.all_reduce(count, "cp"))), "cp"))

@@ -41,7 +41,6 @@ ACCEPTED: dict[str, str] = {}
 UNDECIDED = {
     "queries_of_all_heads_with_keys_of_some": "a contraction over values side by side is not looked at",
     "rotary_halves_of_heads": "pieces of blocks may be those of heads, if each rank has one",
-    "logarithms_of_a_split_softmax_with_another_reader": "logarithms of parts may be put together behind",
     "sort_of_blocks": "what ranks sort for themselves may be merged behind",
     "fused_query_key_value": "a cut inside of a weight's part may have a meaning, which is not looked for",
     "gathered_in_front_and_left_there": "an op along a dim of gathered blocks has a meaning, if another one",
