@@ -7,7 +7,7 @@ fault, never for deciding whether there is one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -130,8 +130,16 @@ class Readings:
     @cached_property
     def varying(self) -> set[str]:
         """Distributed tensors that depend on inputs or on random draws: what constants make has no reading."""
+        return self._varying("dist")
+
+    @cached_property
+    def _fixed(self) -> Collection[str]:
+        """Baseline tensors that constants make."""
+        return self.trial.baseline.keys() - self._varying("base")
+
+    def _varying(self, role: str) -> set[str]:
         found: set[str] = set()
-        for graph in self.program.top("dist"):
+        for graph in self.program.top(role):
             found.update(graph.inputs)
             for op in graph.ops:
                 if op.kind == "dropout-mask" or op.kind.startswith("rng") or not found.isdisjoint(op.operands):
@@ -206,7 +214,8 @@ class Readings:
         sums = {ranks[0]: np.sum([value[r] for r in ranks], axis=0) if axes else value[ranks[0]]
                 for ranks in groups.values()}  # fmt: skip
         whole = {rank: sums[ranks[0]] for ranks in groups.values() for rank in ranks}
-        found = [(base, scale, placed) for base, scale in self._alike(sums.values())
+        fixed = self._fixed if tensor in self.varying else frozenset[str]()
+        found = [(base, scale, placed) for base, scale in self._alike(sums.values(), fixed)
                  if (placed := self._placed(tensor, self.trial.baseline[base], whole, scale))
                  or _same_numbers(self.trial.baseline[base], whole.values(), scale)]  # fmt: skip
         stands = {placed for _, _, placed in found}
@@ -215,21 +224,23 @@ class Readings:
         return sorted((Reading(base, scale, axes, placed is not False) for base, scale, placed in found),
                       key=lambda r: not r.placed)  # fmt: skip
 
-    def _alike(self, arrays: Iterable[Array]) -> list[tuple[str, Fraction]]:
-        """Baseline tensors of the same numbers up to a scale, the plainest scale first."""
+    def _alike(self, arrays: Iterable[Array], fixed: Collection[str]) -> list[tuple[str, Fraction]]:
+        """Baseline tensors of the same numbers up to a scale, the plainest scale first; of one number, none of those
+        that are fixed, which it may be by chance."""
         arrays = list(arrays)
         found = _key(arrays)
         if found is None:
             return []
         key, size = found
+        of_key = [row for row in self._base.get(key, ()) if key[0] != "splat" or row[0] not in fixed]
         out = []
         for rough, scale in self.scales if arrays[0].dtype.kind == "f" else self.scales[:1]:
-            same = [t for t, other in self._base.get(key, ()) if abs(size - rough * other) <= 1e-7 * abs(size)]
+            same = [t for t, other in of_key if abs(size - rough * other) <= 1e-7 * abs(size)]
             out += [(t, scale) for t in same[:_MOST]]
             if out:
                 break
         if not out and arrays[0].dtype.kind == "f":  # … or by another number: of micro-batches, say
-            found_scales = ((t, _plain_ratio(size, other)) for t, other in self._base.get(key, ()))
+            found_scales = ((t, _plain_ratio(size, other)) for t, other in of_key)
             out = [(t, scale) for t, scale in found_scales if scale is not None][:_MOST]
         return out
 
