@@ -59,7 +59,10 @@ def above_zero(given: float) -> float:
 Timeout = Annotated[
     float | None, Option("--timeout", metavar="SECONDS", check=above_zero, help="Give up after this long.")
 ]
-MaxMemory = Annotated[int | None, Option("--max-memory", metavar="MB", least=1, help="Stop the rules where their tables take more than this.")]
+MaxMemory = Annotated[
+    int | None,
+    Option("--max-memory", metavar="MB", least=1, help="Stop the rules where their tables take more than this."),
+]
 Symbolic = Annotated[
     str | None,
     Option("--symbolic", metavar="NAMES", help="Prove for all sizes: tp,batch=tokens:0."),
