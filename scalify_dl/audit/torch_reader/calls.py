@@ -12,6 +12,7 @@ from scalify_dl.readers.fx.lowering import LOWERINGS
 from ..children import Say
 from . import recipes_fused as recipes_fused
 from . import recipes_index as recipes_index
+from . import recipes_windows as recipes_windows
 from .recipes import RECIPES
 from .world import Step, Var, World, items, kind_of, variables
 
@@ -41,6 +42,7 @@ AVOIDED = {
     "infinities of f16 in pow": "its CPU kernels alone compute a power where those of other types take a root",
     "rows of one value in layer_norm, group_norm": "deviations are rounding alone, and kernels round differently",
     "an `out` of softmax or gelu that is not row-major": "kernels write as if it were, or nothing",
+    "bytes that are neither 0 nor 1 as booleans": "each op takes them for something else",
     "equal elements in sort, topk, argsort": "their order is not defined",
     "one place written twice in index_put, scatter, index_copy": "which is last is not defined",
 }

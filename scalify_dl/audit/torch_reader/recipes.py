@@ -141,7 +141,7 @@ def _split_up(w: World, count: int) -> list[int]:
 def resized(w: World, op: Any) -> dict[str, Any]:
     x = w.tensor(kinds="fibc")
     if str(op).endswith(".dtype"):
-        return {"self": x, "dtype": w.dtype()}
+        return {"self": x, "dtype": w.dtype("ffffiiic")}
     size = _split_up(w, w.of(x).numel())
     if str(op).startswith("prims"):
         known = prod([n for n in size if n != -1])

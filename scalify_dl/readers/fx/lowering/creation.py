@@ -122,10 +122,22 @@ def tril(c: Context, x: Tensor, diagonal: int = 0) -> Tensor:
 
 def _empty(c: Context, dtype: str, size: Sequence[int], stride: object = None) -> Tensor:
     """Uninitialised; `stride` as given, None for row-major."""
+    if isinstance(stride, list) and _overlap(size, stride):
+        raise Unsupported("elements that stand at one place in memory")
     result = c.emit("empty", (), dtype, tuple(size))
     if stride is None or stride == [prod(size[d + 1 :]) for d in range(len(size))]:
         c.dense.add(result)
     return result
+
+
+def _overlap(size: Sequence[int], stride: Sequence[int]) -> bool:
+    """Whether elements may share their place: a dim's step is within what the dims with smaller steps reach."""
+    reach = 0
+    for step, n in sorted(zip(stride, size, strict=True)):
+        if n > 1 and step <= reach:
+            return True
+        reach += step * (n - 1)
+    return False
 
 
 @lower("aten.empty")

@@ -54,11 +54,12 @@ def smooth_l1_loss_backward(c: Context, grad: Tensor, x: Tensor, target: Tensor,
 @lower("aten.huber_loss")
 def huber_loss(c: Context, x: Tensor, target: Tensor, reduction: int = 1, delta: float = 1.0) -> Tensor:
     """|d| up to delta: d² / 2, else delta · (|d| − delta / 2)"""
-    bound = _positive(delta, "delta")
+    bound, dtype = _positive(delta, "delta"), x.dtype
     x, target = alike(c, x, target)
     distance = c.unary("abs", c.subtract(x, target))
     far = c.multiply(c.subtract(distance, c.scalar(bound / 2, x.dtype)), bound)
-    return reduced_loss(c, c.select(c.compare("LE", distance, delta), _half(c, distance), far), reduction)
+    losses = c.select(c.compare("LE", distance, delta), _half(c, distance), far)
+    return c.convert(reduced_loss(c, losses, reduction), dtype)
 
 
 @lower("aten.huber_loss_backward")
@@ -71,23 +72,27 @@ def huber_loss_backward(c: Context, grad: Tensor, x: Tensor, target: Tensor, red
 def _clipped(
     c: Context, grad: Tensor, x: Tensor, target: Tensor, reduction: int, bound: float, factor: Fraction
 ) -> Tensor:
+    dtype = x.dtype
     x, target, grad = alike(c, x, target, grad)
     distance = clamp(c, c.subtract(x, target), -bound, bound)
-    return c.multiply(c.multiply(distance, factor), _each(c, grad, x, reduction))
+    return c.convert(c.multiply(c.multiply(distance, factor), _each(c, grad, x, reduction)), dtype)
 
 
 @lower("aten.soft_margin_loss")
 def soft_margin_loss(c: Context, x: Tensor, target: Tensor, reduction: int = 1) -> Tensor:
     """log(1 + exp(−target · x))"""
+    dtype = x.dtype
     x, target = alike(c, x, target)
-    return reduced_loss(c, c.unary("softplus", c.unary("negate", c.multiply(target, x))), reduction)
+    losses = c.unary("softplus", c.unary("negate", c.multiply(target, x)))
+    return c.convert(reduced_loss(c, losses, reduction), dtype)
 
 
 @lower("aten.soft_margin_loss_backward")
 def soft_margin_loss_backward(c: Context, grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
+    dtype = x.dtype
     x, target, grad = alike(c, x, target, grad)
     steep = c.unary("logistic", c.unary("negate", c.multiply(target, x)))
-    return c.multiply(c.unary("negate", c.multiply(target, steep)), _each(c, grad, x, reduction))
+    return c.convert(c.multiply(c.unary("negate", c.multiply(target, steep)), _each(c, grad, x, reduction)), dtype)
 
 
 @lower("aten.binary_cross_entropy")
@@ -131,7 +136,7 @@ def _margins(
     c: Context, x: Tensor, target: Tensor, p: Number, margin: Number, weight: Tensor | None
 ) -> tuple[Tensor, Tensor]:
     """(which class is the target's, margin − x[target] + x) of [batch, classes]."""
-    if len(x.shape) != 2 or p not in (1, 2) or weight is not None or not prod(x.shape):
+    if len(x.shape) != 2 or not target.shape or p not in (1, 2) or weight is not None or not prod(x.shape):
         raise Unsupported("margins of one row, weighted, or to another power than 1 or 2")
     hit = c.compare("EQ", c.spread(target, x.shape, [0]), c.iota(target.dtype, x.shape, 1))
     own = c.reduce(c.select(hit, x, 0, dtype=x.dtype), [1], "sum")

@@ -135,7 +135,7 @@ def mse_loss(c: Context, x: Tensor, target: Tensor, reduction: int = 1) -> Tenso
 def mse_loss_backward(c: Context, grad: Tensor, x: Tensor, target: Tensor, reduction: int) -> Tensor:
     count = prod(x.shape)
     factor: Number = Fraction(2, count) if reduction == 1 and count else 2
-    return c.multiply(c.multiply(c.subtract(x, target), grad), factor)
+    return c.convert(c.multiply(c.multiply(c.subtract(x, target), grad), factor), x.dtype)
 
 
 @lower("aten.binary_cross_entropy_with_logits")

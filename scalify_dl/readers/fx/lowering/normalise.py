@@ -128,9 +128,12 @@ def native_layer_norm_backward(
         inner = c.subtract(
             c.subtract(g, mean_of(c, g, dims, True)), c.multiply(hat, mean_of(c, c.multiply(g, hat), dims, True))
         )
-        return c.multiply(inner, rstd)
+        return c.convert(c.multiply(inner, rstd), x.dtype)
 
-    return grad_x, lambda: c.reduce(c.multiply(grad, normal()), outer, "sum"), lambda: c.reduce(grad, outer, "sum")
+    def added(value: Tensor) -> Tensor:
+        return c.convert(c.reduce(value, outer, "sum"), (x if weight is None else weight).dtype)
+
+    return grad_x, lambda: added(c.multiply(grad, normal())), lambda: added(grad)
 
 
 def rms_norm_of(c: Context, x: Tensor, dims: Sequence[int], weight: Tensor | None, eps: float) -> tuple[Tensor, Tensor]:

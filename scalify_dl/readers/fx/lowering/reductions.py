@@ -159,6 +159,8 @@ def vector_norm(
 
 @lower("aten.logsumexp")
 def logsumexp(c: Context, x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:
+    if x.dtype[0] == "c":
+        raise Unsupported("the logarithm of a sum of complex exponentials")
     x = x if category(x.dtype) > 1 else c.convert(x, "f32")
     dims = axes(dim, len(x.shape))
     top = c.reduce(x, dims, "max", keepdim=True)

@@ -187,18 +187,24 @@ def avg_pool_backward(
 # --- convolutions the other way round --------------------------------------------------------------------------------
 
 
+def _not_asked() -> Tensor:
+    raise Unsupported("a gradient that is not asked for")
+
+
 @lower("aten.convolution_backward")
 def convolution_backward(
     c: Context, grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Sequence[int] | None, stride: Amounts,
     padding: Amounts, dilation: Amounts, transposed: bool, output_padding: Amounts, groups: int,
     output_mask: Sequence[bool],
-) -> tuple[Tensor | None, ...]:  # fmt: skip
-    """The gradients that are asked for: of the input, of the weight, of the bias.
+) -> tuple[Tensor | Lazy, ...]:  # fmt: skip
+    """The gradients that are asked for: of the input, of the weight, of the bias (kernels may give the others, too).
 
     A convolution is transposed to its own gradient: for a transposed one, input and gradient change places."""
     spatial = len(x.shape) - 2
     strides, pads, gaps = (_numbers(value, spatial) for value in (stride, padding, dilation))
-    of_x = of_weight = of_bias = None
+    of_x: Tensor | Lazy = _not_asked
+    of_weight: Tensor | Lazy = _not_asked
+    of_bias: Tensor | Lazy = _not_asked
     if output_mask[0] and transposed:
         of_x = convolution(c, grad, weight, None, strides, pads, gaps, False, 0, groups)
     elif output_mask[0]:

@@ -1,0 +1,65 @@
+"""Recipes of ops over windows with their backwards: pools, gradients of convolutions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from .recipes import convolution, recipe
+from .world import World
+
+aten = torch.ops.aten
+POOLS = [f"aten.{kind}_pool{rank}d{rest}" for rank in (2, 3) for kind, rest in (("max", "_with_indices"), ("avg", ""))]
+
+
+@recipe(*POOLS)
+def pooled(w: World, op: Any) -> dict[str, Any]:
+    """Windows over the last dims; some reach over the edge, by at most half of them."""
+    rng = w.rng
+    rank = 3 if "3d" in str(op) else 2
+    window = [rng.randint(1, 3) for _ in range(rank)]
+    lead = [rng.randint(1, 2) for _ in range(rng.choice([1, 2]))]
+    found: dict[str, Any] = {
+        "self": w.new([*lead, *[rng.randint(2, 5) for _ in range(rank)]], w.dtype("f")),
+        "kernel_size": window, "stride": [rng.randint(1, 3) for _ in range(rank)] if rng.random() < 0.8 else [],
+        "padding": [rng.randint(0, n // 2) for n in window],
+    }  # fmt: skip
+    if "max" in str(op):
+        return found | {"dilation": [rng.randint(1, 2) for _ in range(rank)]}
+    return found | {"divisor_override": rng.choice([None, None, 2, 3])}
+
+
+@recipe("aten.avg_pool2d_backward", "aten.avg_pool3d_backward")
+def means_backward(w: World, op: Any) -> dict[str, Any]:
+    found = pooled(w, op)
+    flags = {"ceil_mode": w.rng.random() < 0.2, "count_include_pad": w.rng.random() < 0.7}
+    forward = aten.avg_pool3d if "3d" in str(op) else aten.avg_pool2d
+    x = w.of(found["self"])
+    shape = forward(x, found["kernel_size"], found["stride"], found["padding"], **flags).shape
+    return {"grad_output": w.new(list(shape), x.dtype), **found, **flags}
+
+
+@recipe("aten.max_pool2d_with_indices_backward", "aten.max_pool3d_with_indices_backward")
+def maxima_backward(w: World, op: Any) -> dict[str, Any]:
+    """With places that somebody else found, as far as a single call goes."""
+    found = pooled(w, op) | {"ceil_mode": w.rng.random() < 0.2}
+    forward = aten.max_pool3d_with_indices if "3d" in str(op) else aten.max_pool2d_with_indices
+    x = w.of(found["self"])
+    places = forward(x, *[found[key] for key in ("kernel_size", "stride", "padding", "dilation", "ceil_mode")])[1]
+    indices = w.new(list(places.shape), torch.int64, 0, 0)
+    return {"grad_output": w.new(list(places.shape), x.dtype), **found, "indices": indices}
+
+
+@recipe("aten.convolution_backward")
+def convolution_backward(w: World, op: Any) -> dict[str, Any]:
+    found = convolution(w, aten.convolution.default)
+    bias = found.pop("bias")
+    x, weight = w.of(found["input"]), w.of(found["weight"])
+    keys = ("stride", "padding", "dilation", "transposed", "output_padding", "groups")
+    shape = list(aten.convolution(x, weight, None, *[found[key] for key in keys]).shape)
+    mask = [w.rng.random() < 0.8, w.rng.random() < 0.8, bias is not None and w.rng.random() < 0.8]
+    if str(op).endswith("out"):  # what it writes where it is not asked to hangs on the kernel
+        bias, mask = w.new([shape[1]], x.dtype), [True] * 3
+    sizes = [shape[1]] if bias is not None else None
+    return {"grad_output": w.new(shape, x.dtype), **found, "bias_sizes": sizes, "output_mask": mask}
