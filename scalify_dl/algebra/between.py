@@ -37,7 +37,7 @@ MOST_CANDIDATES = 2
 """Baseline values that one is compared with: those of its kind first."""
 ENOUGH = 6
 """Values between from which the rules are to go on first."""
-SECONDS = 0.3
+SECONDS = 0.6
 """CPU time for one of them, in each way."""
 
 

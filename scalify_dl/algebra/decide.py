@@ -71,6 +71,8 @@ class Decider:
     """The program, where somebody's own equalities changed it."""
     reasons: list[str] = field(default_factory=list)
     """Why pairs were not decided."""
+    spared: float = 3.0
+    """CPU time for values between, at least, of the first output for which they are sought."""
     again: bool = False
     """Whether values on the way come first: all else was tried before."""
     until: float | None = None
@@ -142,6 +144,8 @@ class Decider:
                 if found is not None:
                     return found
         trial = self._trial_of(dist, base)
+        if self.spared:  # however long formulas took: values between have their time
+            self.deadline, self.spared = max(self.deadline, time.process_time() + self.spared), 0.0
         if trial and self._is_number(dist, base) and find_cuts(self, trial, dist, base):
             return None
         return self._first(dist, base, agreeing, [*near, *far]) if self.again or late else None
