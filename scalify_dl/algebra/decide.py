@@ -121,7 +121,10 @@ class Decider:
 
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
         """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
-        if self.elements > FEW_ELEMENTS:
+        small = self.elements <= KEPT_ELEMENTS
+        if small and not self._agreeing(dist, base, text):  # to run it is less than to follow any formula
+            return None
+        if self.elements > FEW_ELEMENTS and not (small and self.again):
             tensors = self.program.tensors
             shapes = tensors[base].shape, tensors[dist].shape
             layouts = [layout_of(text)] if text else list(default_layouts(*shapes, self.program.mesh))
