@@ -15,7 +15,7 @@ from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
 from scalify_dl.ir.origin import Origin, has_order
 from scalify_dl.prove.options import Options
-from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.pipeline import LARGE, analyse
 from scalify_dl.prove.verdict import InTime, Report, Verdict
 from scalify_dl.report.conclude import conclude
 
@@ -95,7 +95,7 @@ def expected_verdict(directory: Path) -> Verdict | None:
 def conclude_facts(facts: Facts, options: Options, timed: InTime | None = None) -> Report:
     """Run the rules; the report, and what is to be kept of the run."""
     with progress("running the rules") as say:
-        analysis = analyse(facts, options, interruptible=True)
+        analysis = analyse(facts, options, interruptible=True, numbers_first=len(facts["op"]) > LARGE)
         report = conclude(analysis, say, timed)
         if options.out:
             from scalify_dl.prove.results import write_results

@@ -45,15 +45,18 @@ class Equalities(NamedTuple):
 
 def equalities(
     facts: Facts, rows: Callable[[str], Iterable[Row]], seconds: float = SECONDS,
-    before: Found | None = None,
+    before: Found | None = None, outputs: Collection[tuple[str, str]] | None = None,
 ) -> Equalities:  # fmt: skip
-    """Outputs that are not proved and are equal, or where none is known to be, values on the way to one that are.
+    """Outputs that are not proved (of some, if these are given) and are equal, or where none is known to be, values on
+    the way to one that are.
 
     `before`: what was found on the way when that was asked before, and the rules have gone on from there.
     InputError where somebody's own equalities (`rewrite`) are not understood, or false for some numbers.
     """
     rewrites = _own_equalities(list(rows("rewrite")))
     wanted = {row[:2] for row in rows("output_verdict") if row[2] != "PROVED"}
+    if outputs is not None:
+        wanted &= set(outputs)
     if wanted:
         far = depths(facts, {row[0] for row in rows("corr")})
         wanted = {(dist, base) for dist, base in wanted if far.get(dist, 0) <= DEEPEST}

@@ -11,7 +11,7 @@ retracted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -26,6 +26,9 @@ from .own_rules import check_own, read_own
 from .view import Row, View
 
 MAIN = "verify.dl"
+LARGE = 5_000
+"""Ops of both programs above which formulas of outputs are compared after their numbers, and the place of a difference
+is first looked for on a part of them."""
 _GUARDS = ("timeout:", "max_memory:", "max_tuples:")
 
 
@@ -87,6 +90,8 @@ class Analysis:
     """When all that is done with it has to end, as `time.monotonic()` counts."""
     notes: list[str] = field(default_factory=list)
     """What was not tried, and why."""
+    waiting: bool = False
+    """Whether formulas of outputs that are not proved are still to be compared (`compare_formulas`)."""
 
     def rows(self, relation: str) -> Iterable[Row]:
         """Rows of a derived relation; none where the rules do not have it."""
@@ -111,9 +116,16 @@ INTERRUPTED = "the rules were stopped (interrupted)"
 
 
 def analyse(
-    facts: Facts, options: Options, solver: Solver | None = None, more: str = "", *, interruptible: bool = False
+    facts: Facts,
+    options: Options,
+    solver: Solver | None = None,
+    more: str = "",
+    *,
+    interruptible: bool = False,
+    numbers_first: bool = False,
 ) -> Analysis:
-    """Run the rules (and `more` rule text) on facts.
+    """Run the rules (and `more` rule text) on facts; `numbers_first`: where runs of both sides are compared, too,
+    formulas are left to `compare_formulas`.
 
     A guard that stops them is no error, nor is Ctrl-C where they are `interruptible`: the verdict then is UNKNOWN and
     says why.
@@ -123,11 +135,25 @@ def analyse(
         program.insert(relation, facts[table])
     deadline = None if options.timeout is None else time.monotonic() + options.timeout
     analysis = Analysis(facts, program, options, deadline=deadline)
-    memory = None if options.max_memory is None else options.max_memory * 1_000_000
+    waits = numbers_first and options.refute and not options.rules  # own equalities are always read
+    _run(analysis, _solved(analysis, solver) if waits else _rounds(analysis, solver), interruptible)
+    analysis.waiting = waits and not analysis.stopped
+    return analysis
+
+
+def compare_formulas(analysis: Analysis, outputs: Collection[tuple[str, str]]) -> None:
+    """Proves some outputs by their formulas, if these are equal."""
+    analysis.waiting = False
+    _run(analysis, _by_formulas(analysis, None, outputs), interruptible=False)
+
+
+def _run(analysis: Analysis, rounds: Iterator[None], interruptible: bool) -> None:
+    memory = None if analysis.options.max_memory is None else analysis.options.max_memory * 1_000_000
     try:
-        for _ in _rounds(analysis, solver):
+        for _ in rounds:
+            deadline = analysis.deadline
             left = None if deadline is None else max(deadline - time.monotonic(), 0.001)
-            program.run(timeout=left, max_memory=memory)
+            analysis.program.run(timeout=left, max_memory=memory)
     except EvaluationError as error:
         if not error.message.startswith(_GUARDS):
             raise
@@ -136,18 +162,24 @@ def analyse(
         if not interruptible:
             raise
         analysis.stopped = INTERRUPTED
-    return analysis
 
 
 def _rounds(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
     """One run of the engine, and one more whenever something was decided outside that the rules can use."""
     yield from _solved(analysis, solver)
+    yield from _by_formulas(analysis, solver, None)
+
+
+def _by_formulas(
+    analysis: Analysis, solver: Solver | None, outputs: Collection[tuple[str, str]] | None
+) -> Iterator[None]:
+    """One run more whenever formulas of outputs (None: of all that are not proved) are equal."""
     seconds, left, before = SECONDS, AGAIN, None
     while True:
         begun = time.process_time()
         try:
             with until(analysis.deadline):
-                found = equalities(analysis.facts, analysis.rows, seconds, before)
+                found = equalities(analysis.facts, analysis.rows, seconds, before, outputs)
         except OutOfTime:
             analysis.notes.append("no time was left (--timeout) to compare what is written differently by its formulas")
             return

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 Output = tuple[str, str]
 """Distributed and baseline tensor."""
 
-LONG = 5_000
-"""Ops of both programs above which the place of a difference is first looked for on a part of them."""
-
 
 @dataclass
 class Refutation:

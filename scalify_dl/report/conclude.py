@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
+from scalify_dl.garbage import paused
 from scalify_dl.ir.origin import SCHEDULE
 from scalify_dl.prove.assumptions import Accepted
 from scalify_dl.prove.own_rules import rules_assumed
-from scalify_dl.prove.pipeline import INTERRUPTED, Analysis
+from scalify_dl.prove.pipeline import INTERRUPTED, LARGE, Analysis, compare_formulas
 from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, Verdict, overall
 from scalify_dl.prove.view import View
 
@@ -191,9 +192,9 @@ def _executed(
 ) -> tuple[Refutation, Mending | None]:
     """What executions say of outputs that are not proved; of a long program with the edits that are found around the
     ops at which its proof stops, if they mend all of it."""
-    from scalify_dl.refute.refute import LONG, refute  # proofs start without
+    from scalify_dl.refute.refute import refute  # proofs start without
 
-    if not analysis.options.mend or len(analysis.facts["op"]) <= LONG:
+    if not analysis.options.mend or len(analysis.facts["op"]) <= LARGE:
         return refute(analysis, outputs, progress), None
     numbers = refute(analysis, outputs, progress, localise=False)
     best = numbers.search and numbers.search.best
@@ -213,6 +214,7 @@ def _executed(
     return numbers, mending
 
 
+@paused()
 def conclude(
     analysis: Analysis, progress: Callable[[str], None] = lambda text: None, in_time: InTime | None = None
 ) -> Report:
@@ -222,13 +224,21 @@ def conclude(
     refuse_contradictions(view)
     outputs = _outputs(view, analysis.stopped)
     assumptions = _assumptions(view, options.accept, options.rules, in_time)
-    notes = [*([analysis.stopped] if analysis.stopped else []), *analysis.notes]
-
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
     search = open_outputs and options.refute and analysis.stopped != INTERRUPTED
     numbers = mending = None
     if search:
         numbers, mending = _executed(analysis, open_outputs, progress)
+    left = [output for output in open_outputs if numbers is None or output not in numbers.refuted]
+    if analysis.waiting and left:
+        progress("comparing what is written differently by its formulas")
+        compare_formulas(analysis, left)
+        outputs = _outputs(view, analysis.stopped)
+        assumptions = _assumptions(view, options.accept, options.rules, in_time)
+        open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
+        numbers = numbers if open_outputs else None
+    notes = [*([analysis.stopped] if analysis.stopped else []), *analysis.notes]
+    if numbers is not None:
         outputs = [
             replace(o, verdict=Verdict.REFUTED) if (o.tensor, o.base_tensor) in numbers.refuted else o for o in outputs
         ]

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from scalify_dl.audit.pair import Pair
+from scalify_dl.commands.run import conclude_facts
 from scalify_dl.facts import Facts
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
+from scalify_dl.prove.verdict import Verdict
 
 
 def analysed(pair: Pair) -> Analysis:
@@ -288,3 +290,17 @@ def test_where_no_law_is_known_both_formulas_are_shown() -> None:
     (note,) = [note for note in analysis.notes if "no law is known" in note]
     assert "tan(" in note
     assert "exp" not in note
+
+
+def test_formulas_of_a_large_program_are_compared_after_its_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = Facts({name: list(rows) for name, rows in softmaxes().tables().items()})
+    at_once = conclude_facts(facts, Options())
+    monkeypatch.setattr("scalify_dl.commands.run.LARGE", 0)
+    monkeypatch.setattr("scalify_dl.report.conclude.LARGE", 0)
+    after = conclude_facts(facts, Options())
+    assert after.verdict is Verdict.PROVED
+    assert after.notes == at_once.notes
+    assert after.assumptions == at_once.assumptions
+    assert after.outputs == at_once.outputs
+    assert after.counterexample is None
+    assert not after.frontier

@@ -60,7 +60,7 @@ def test_the_edit_that_proves_a_wrong_program_leads(name: str) -> None:
 @pytest.mark.parametrize("name", MENDED)
 def test_a_long_program_is_mended_as_a_short_one(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     short = report(facts(name))
-    monkeypatch.setattr("scalify_dl.refute.refute.LONG", 0)
+    monkeypatch.setattr("scalify_dl.report.conclude.LARGE", 0)
     long = report(facts(name))
     assert [(o.tensor, o.verdict) for o in long.outputs] == [(o.tensor, o.verdict) for o in short.outputs]
     said = [[(c.op, c.found, c.suggestion, c.tried) for c in found.frontier] for found in (long, short)]

@@ -75,7 +75,7 @@ def test_the_edit_is_found_around_the_op(bug: str) -> None:
 
 @pytest.mark.parametrize("bug", BUGS)
 def test_there_is_one_cause_and_one_edit(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalify_dl.refute.refute.LONG", 0)
+    monkeypatch.setattr("scalify_dl.report.conclude.LARGE", 0)
     found = report(bug)
     assert found.verdict is Verdict.REFUTED
     (cause,) = found.frontier
