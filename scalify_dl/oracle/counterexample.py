@@ -157,6 +157,7 @@ def find_counterexample(
     rounding: bool = True,
     localise: bool = True,
     as_it_is: bool = False,
+    once: bool = False,
     progress: Progress | None = None,
 ) -> Search:
     """Runs both sides on random inputs and compares the outputs (`outputs`: distributed tensors; None: all expected
@@ -164,7 +165,7 @@ def find_counterexample(
 
     `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op
     that differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to;
-    `as_it_is`: the program runs at its own sizes.
+    `as_it_is`: the program runs at its own sizes. `once`: one run, at one size.
     """
     rows = list(relations)
     search = Search()
@@ -172,15 +173,16 @@ def find_counterexample(
         small = None if as_it_is else _shrunk(program, rows, least)
         search.program = small.program if small else program
         if small is None:
-            _try_all(program, outputs, rows, search, trials, seed, rounding, localise, progress)
+            _try_all(program, outputs, rows, search, trials, seed, rounding, localise, progress, once=once)
         else:  # two sizes: what coincides at one (a mask of two positions, say) differs at the other
             search.sizes = "shrunk"
-            for size in (least, least + 1):
+            for size in (least,) if once else (least, least + 1):
                 small = small if size == least else shrink(program, rows, size)
                 kept = [r for row in rows if (r := small.relation(row)) is not None]
                 search.program = small.program
                 search.problems, search.agreed = [], {}
-                _try_all(small.program, outputs, kept, search, trials, seed + size, rounding, localise, progress)
+                begin = seed + size
+                _try_all(small.program, outputs, kept, search, trials, begin, rounding, localise, progress, once=once)
                 if search.counterexamples or search.problems:
                     break
     except KeyboardInterrupt:
@@ -240,6 +242,8 @@ def _try_all(
     rounding: bool,
     localise: bool,
     progress: Progress | None,
+    *,
+    once: bool,
 ) -> None:
     pending = _outputs(program, outputs, search)
     how = "integers" if is_exact(program) else "reals"
@@ -250,6 +254,7 @@ def _try_all(
     plan += [(seed + trials + i, "crowded", False) for i in range(crowded(program))]
     if rounding and _rounds(program):
         plan.append((seed, "reals", True))
+    plan = plan[:1] if once else plan
     position = 0
     while position < len(plan) and pending:
         number, how, rounds = plan[position]
