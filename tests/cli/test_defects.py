@@ -227,3 +227,12 @@ def test_a_report_may_go_through_a_pipe(tmp_path: Path) -> None:
         assert pipe.read_text("utf-8").startswith("<!doctype html>")
         assert running.wait(60) == 0
     assert pipe.is_fifo()
+
+
+def test_an_output_is_explained_by_its_place(dlverify: Run) -> None:
+    status, out, _ = dlverify("explain", PROVED, "output 0")
+    assert status == 0
+    assert " by " in out
+    status, _, err = dlverify("explain", PROVED, "output 1")
+    assert status == 2
+    assert "no tensor `output 1`" in err
