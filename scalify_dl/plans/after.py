@@ -73,6 +73,12 @@ class After:
         self.fold.lower(Slot(slot.name, slot.stage, True, units))
         self.fold.name(slot.some)
 
+    def rest(self) -> None:
+        """Lowers what nothing asked for: it has to run, too."""
+        for slot in self.fold.slots.slots.values():
+            if slot.step and slot.some.kind not in (SUM, REDUCER):
+                self._value(slot)
+
     # ---- new weights
 
     def updates(self) -> Iterator[tuple[str, Tensor | str, dict[Unit, Part]]]:

@@ -73,6 +73,7 @@ class Conclusion:
         for name in found.keys() - self.folded.base.gradients.keys():
             self.out.missing.append((name, "the single-device step has no gradient of it"))
         self._updates()
+        self.after.rest()
         return self.out
 
     def _updates(self) -> None:

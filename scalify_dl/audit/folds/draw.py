@@ -115,7 +115,7 @@ def write_random(directory: Path, rng: random.Random) -> tuple[Path, str]:
     )  # fmt: skip
     text = f"{' '.join(b.__name__ for b in blocks)}, head {head}, {shape}"
     chosen = random.Random(text).choice(("", "", "", "whole", "shards"))
-    if chosen and not (shape.unit and chosen == "shards"):  # shards are on copies that are written
+    if chosen == "whole" or (chosen and not shape.unit and ep == 1):  # shards are on copies that are written and alike
         shape = replace(shape, optimiser=chosen)
         text += f", {chosen}"
     return write_plan(directory, model(blocks, head), shape), text

@@ -84,7 +84,7 @@ class Run:
         reduced = {(rank, self.side.named(tid)) for rank, op in self.done for tid in op.weights}
         read = {tensor for _, op in self.done for tensor in op.reads if op.kind == "local_grad_accumulation"}
         for rank, op in self.done:
-            for tid in op.weights if op.makes[0] not in again else ():
+            for tid in op.weights if not again.intersection(op.makes) else ():
                 part = self.side.parts[tid]
                 yield rank, self.side.named(tid), part.spans, self.values[rank][op.makes[0]]
             for tensor in op.makes if not op.weights else ():

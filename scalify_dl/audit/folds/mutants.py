@@ -135,8 +135,8 @@ def weights(t: Edited, rng: random.Random) -> str:
     direction = {r[0]: r[8] for r in t.tables["p_op"]}
     which = rng.choice((("fw",), ("bw",), ("fw", "bw")))
     for row in t.tables["p_in"]:
-        old = tensor[row[2]]
-        if old[6] == "1" and old[4] in swap and direction[row[0]] in which:
+        old = tensor.get(row[2])
+        if old and old[6] == "1" and old[4] in swap and direction[row[0]] in which:
             row[2] = by_key.get((old[2], swap[old[4]]), row[2])
     return f"{one[2]} and {other[2]} are each other in {' and '.join(which)}"
 
