@@ -241,6 +241,14 @@ WITHOUT_EFFECT = {
 """Parameters that lowerings may leave unread: they change how, not what (or only in forms that are refused)."""
 
 
+def test_gradients_of_a_norm_have_the_types_of_what_they_are_gradients_of() -> None:
+    inputs = [torch.randn(3, 4).bfloat16(), torch.randn(4), torch.randn(4)]
+    step = Step(aten.layer_norm.default, (Var(-1), [4], Var(-2), Var(-3)), {}, ((0, ()),))
+    tried = one.attempt(Program(inputs, [step]), "gradients")
+    assert not isinstance(tried, str)
+    assert (tried[0].failure, tried[0].refused, tried[0].unknown) == (None, None, {})
+
+
 def test_every_argument_of_a_lowering_is_read() -> None:
     unread = set()
     for name, function in LOWERINGS.items():

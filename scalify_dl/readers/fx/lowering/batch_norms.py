@@ -95,7 +95,7 @@ def native_batch_norm(
 
 @lower("aten._native_batch_norm_legit.no_stats")
 def batch_norm_without_running(
-    c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, momentum: float, eps: float
+    c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, _momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     _alike(x, weight, bias)
     if not training:
@@ -106,7 +106,7 @@ def batch_norm_without_running(
 @lower("aten._native_batch_norm_legit_no_training")
 def batch_norm_of_running(
     c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, running_mean: Tensor, running_var: Tensor,
-    momentum: float, eps: float,
+    _momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     _alike(x, weight, bias, running_mean, running_var)
     return _of_running(c, x, weight, bias, running_mean, running_var, eps)
