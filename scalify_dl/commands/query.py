@@ -86,9 +86,10 @@ def _compiled(make: Callable[[], _T]) -> _T:
 
 
 def _table(asked: Query, rows: list[Row], limit: int) -> None:
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from scalify_dl.consoles import Console
 
     console = Console(highlight=False, emoji=False, markup=False)
     if not console.is_terminal:

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from scalify_dl.consoles import Console
 from scalify_dl.errors import InputError
 from scalify_dl.lemmas import FIELDS, Lemma, conditions, find_lemma, lemmas, lemmas_of, random_steps
 from scalify_dl.pysouffle import rules_dir

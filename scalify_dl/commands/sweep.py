@@ -80,8 +80,9 @@ def _why(report: dict[str, Any]) -> str:
 
 
 def _print(rows: list[dict[str, Any]]) -> None:
-    from rich.console import Console
     from rich.table import Table
+
+    from scalify_dl.consoles import Console
 
     console = Console(highlight=False, emoji=False, markup=False)
     if not console.is_terminal:

@@ -6,10 +6,10 @@ import json
 import re
 from typing import Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scalify_dl.consoles import Console
 from scalify_dl.ir.expression import Expression
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.report.terminal import STYLE

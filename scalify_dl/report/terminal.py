@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
-from rich.console import Console
 from rich.text import Text
 
+from scalify_dl.consoles import Console
 from scalify_dl.finding import Finding
 from scalify_dl.prove.verdict import Assumption, Frame, Report, RootCause, Verdict
 

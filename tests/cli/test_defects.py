@@ -236,3 +236,15 @@ def test_an_output_is_explained_by_its_place(dlverify: Run) -> None:
     status, _, err = dlverify("explain", PROVED, "output 1")
     assert status == 2
     assert "no tensor `output 1`" in err
+
+
+def test_a_report_that_nobody_reads_is_no_refutation() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "scalify_dl", "run", str(PROVED)]
+    done = subprocess.run(
+        command, stdout=write, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=ROOT, timeout=60, text=True
+    )
+    os.close(write)
+    assert done.returncode == 2
+    assert done.stderr == "dlverify: the output cannot be written: Broken pipe\n"

@@ -33,7 +33,7 @@ public:
         : engine_(other.engine_.program(), other.engine_.database().arithmetic, declarations(symbols)) {}
 
     nb::list relations();
-    // The fields of each record type: (name, type, kind).
+    // The fields of each record type, by its name: (name, type, kind).
     nb::dict records();
     nb::list directives();
     nb::list warnings();
