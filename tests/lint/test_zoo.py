@@ -19,6 +19,7 @@ from . import (
     programs_layers,
     programs_means,
     programs_merged,
+    programs_odd,
     programs_parts,
     programs_steps,
     programs_tensor,
@@ -26,8 +27,8 @@ from . import (
 from .zoo import MERGED, RIGHT, WRONG
 
 MADE = (
-    programs_cancelled, programs_data, programs_joint, programs_layers, programs_means, programs_merged, programs_parts,
-    programs_steps, programs_tensor,
+    programs_cancelled, programs_data, programs_joint, programs_layers, programs_means, programs_merged, programs_odd,
+    programs_parts, programs_steps, programs_tensor,
 )  # fmt: skip
 """Importing them enters their programs."""
 MAYBE_A_MEAN = "a division by the number of ranks may be for the sum over them, or for something else"
@@ -41,6 +42,7 @@ ACCEPTED: dict[str, str] = {}
 UNDECIDED = {
     "queries_of_all_heads_with_keys_of_some": "a contraction over values side by side is not looked at",
     "rotary_halves_of_heads": "pieces of blocks may be those of heads, if each rank has one",
+    "reduction_of_blocks": "blocks that are reduced may be reduced within behind",
     "sort_of_blocks": "what ranks sort for themselves may be merged behind",
     "fused_query_key_value": "a cut inside of a weight's part may have a meaning, which is not looked for",
     "gathered_in_front_and_left_there": "an op along a dim of gathered blocks has a meaning, if another one",
