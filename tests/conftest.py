@@ -20,6 +20,10 @@ SIZES = 20
 RANKS = 8
 
 
+CONDITIONS = ("nonzero", "positive", "nonnegative")
+"""Reasons of assumptions that inputs drawn at random do not meet by themselves."""
+
+
 @pytest.fixture(autouse=True)
 def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Runs what is proved at `SIZES` sizes of the stated domain: there are programs, and they agree."""
@@ -31,7 +35,7 @@ def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
     def recorded(family: Any, *rest: Any) -> Any:
         out = cover(family, *rest)
-        if out.complete:
+        if out.complete and not any(row[2] in CONDITIONS for row in out.assumptions):
             proved.append((family, out.domain))
         return out
 
@@ -44,6 +48,8 @@ def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
             found = executed(family, point)
             if "cannot run on operands" in found and "op base/custom:" in found:
                 continue  # at which sizes a call of a library exists, no rule says
+            if found.endswith("is not a number on any draw"):
+                continue  # there is nothing to compare
             assert found == "agrees", point
 
 

@@ -19,7 +19,9 @@ def _kind(draft: Draft, edit: Edit) -> None:
     """Another kind of op. A difference whose remainder is taken is kept from being negative."""
     rows = draft.rows("op")
     rows[:] = [(op, graph, edit.how if op == edit.target else kind) for op, graph, kind in rows]
-    ((_, _, result),) = [row for row in draft.facts["result"] if row[0] == edit.target]
+    result, *others = [row[2] for row in draft.facts["result"] if row[0] == edit.target]
+    if others:
+        raise InputError(f"{edit.target} makes several values")
     if edit.how == "subtract":
         kinds = {op: kind for op, _, kind in draft.facts["op"]}
         readers = [op for op, pos, t in draft.facts["operand"] if t == result and not pos]

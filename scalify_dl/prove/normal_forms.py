@@ -93,7 +93,7 @@ def equalities(
             if what in ("finite", "masked", "shown", "order"):
                 needs[made[op], WORDS[what], what] = None
                 continue
-            divides = kinds.get(op) in ("divide", "power") and (op, 1) in operands
+            divides = kinds.get(op) == "divide"  # of a power it is what is raised
             tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))
             needs[tensor or op, WORDS[what], what] = None
 

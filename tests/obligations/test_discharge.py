@@ -18,6 +18,7 @@ from scalify_dl.obligations import Cache, Discharger, Mesh, canonical
 from scalify_dl.obligations import discharge as module
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.pairing.builder import Pair
+from scalify_dl.prove.normal_forms import Equalities
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.pysouffle.values import Branch
@@ -295,5 +296,5 @@ def test_rows_dealt_wrongly_are_not_proved(knobs: dict[str, Any]) -> None:
 
 
 def test_without_a_solver_an_obligation_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scalify_dl.prove.pipeline.equalities", lambda *rest: ([], [], []))
+    monkeypatch.setattr("scalify_dl.prove.pipeline.equalities", lambda *rest: Equalities([], [], [], False))
     assert verdict(dealt_in_turn(), lambda obligations, relation: ([], [])) == "UNKNOWN"  # type: ignore[arg-type]

@@ -55,7 +55,7 @@ def fits(program: Program, row: Shard) -> bool:
             return False
         return all(
             digit.stride * digit.size <= shapes[1][digit.dim]
-            and shapes[1][digit.dim] % (digit.stride * digit.size) == 0
+            and shapes[1][digit.dim] % max(digit.stride * digit.size, 1) == 0
             for digit in row.layout.digits()
             if digit.stride
         )

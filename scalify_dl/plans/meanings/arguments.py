@@ -33,7 +33,7 @@ cat             dim
 moe_gate        k
 MovePrim        src dst dtype shape
 BroadcastPrim   src dst dtype shape ranks
-AllReducePrim   ranks
+AllReducePrim   ranks dim
 AllGatherPrim   ranks dim
 ReduceScatterPrim ranks dim
 AllToAllPrim    ranks dim idim odim

@@ -32,8 +32,8 @@ def test_the_bug_is_found_at_its_op() -> None:
     code, verdict = verify("dist_gate_for_up.hlo", *RELATE)
     assert (code, verdict["verdict"]) == (1, "REFUTED")
     (cause,) = verdict["frontier"]
-    assert cause["op"] == "gated"
-    assert cause["source"][0] == "mlp_tp.py:8"
+    assert cause["op"] == "up"
+    assert cause["source"][0] == "mlp_tp.py:7"
 
 
 def test_without_relations_the_fused_weight_is_suspected() -> None:
