@@ -20,10 +20,6 @@ SIZES = 20
 RANKS = 8
 
 
-CONDITIONS = ("nonzero", "positive", "nonnegative")
-"""Reasons of assumptions that inputs drawn at random do not meet by themselves."""
-
-
 @pytest.fixture(autouse=True)
 def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Runs what is proved at `SIZES` sizes of the stated domain: there are programs, and they agree."""
@@ -35,7 +31,7 @@ def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
     def recorded(family: Any, *rest: Any) -> Any:
         out = cover(family, *rest)
-        if out.complete and not any(row[2] in CONDITIONS for row in out.assumptions):
+        if out.complete:
             proved.append((family, out.domain))
         return out
 
@@ -48,8 +44,8 @@ def proved_families_are_executed(monkeypatch: pytest.MonkeyPatch) -> Iterator[No
             found = executed(family, point)
             if "cannot run on operands" in found and "op base/custom:" in found:
                 continue  # at which sizes a call of a library exists, no rule says
-            if found.endswith("is not a number on any draw"):
-                continue  # there is nothing to compare
+            if found.startswith("inconclusive") and found.endswith("is not a number on any draw"):
+                continue  # neither side has a value to compare
             assert found == "agrees", point
 
 
