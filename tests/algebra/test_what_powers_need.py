@@ -31,4 +31,5 @@ def test_what_is_raised_to_a_negative_power_is_what_is_assumed_not_to_be_zero(tm
     needed = {tensor for tensor, _, why in analysis.rows("assumption") if why == "nonzero"}
     makers = {tensor: op for op, _, tensor in analysis.facts["result"]}
     kinds = {op: kind for op, _, kind in analysis.facts["op"]}
-    assert needed and {kinds[makers[tensor]] for tensor in needed} <= {"relu", "maximum", "multiply"}, needed
+    assert needed
+    assert {kinds[makers[tensor]] for tensor in needed} <= {"relu", "maximum", "multiply"}, needed
