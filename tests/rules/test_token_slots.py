@@ -7,7 +7,7 @@ import pytest
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.trials import TRIALS
-from scalify_dl.audit.trials.expert import right, right_in_blocks, right_sum
+from scalify_dl.audit.trials.expert_layer import right, right_in_blocks, right_sum
 from scalify_dl.oracle import find_counterexample, load_program
 
 RIGHT = {
@@ -16,7 +16,8 @@ RIGHT = {
     "blocks of experts that are exchanged; experts and slots in one dim": right_in_blocks,
     "a sum over slots": right_sum,
 }
-WRONG = {name: build for name, build in TRIALS.items() if build.__module__.endswith("trials.expert")}
+THEMES = ("trials.expert_places", "trials.expert_slots")
+WRONG = {name: build for name, build in TRIALS.items() if build.__module__.endswith(THEMES)}
 INFINITE = {name for name in WRONG if name.startswith("infinite")}
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from . import (  # noqa: F401  (they register their trials)
     counted,
-    expert,
     expert_by_rank,
+    expert_places,
+    expert_slots,
     glued,
     index,
     infinite,

@@ -9,7 +9,7 @@ from scalify_dl.audit.fuzz.expert_steps import sent, sent_by_rank
 from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Tensor
 
-from .expert import Layer, pair_of
+from .expert_layer import Layer, pair_of
 from .registry import trial
 
 
