@@ -1,4 +1,4 @@
-"""The programs of `shard_map_programs.py`: right and wrong measured on 8 host devices, then judged by the verifier."""
+"""The programs of `shard_map_*.py`: right and wrong measured on 8 host devices, then judged by the verifier."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from scalify_dl.prove.verdict import Report, Verdict
 from scalify_dl.readers.stablehlo import read_baseline, read_program
 from scalify_dl.report.conclude import conclude
 
-from .shard_map_programs import PROGRAMS, Program
+from . import shard_map_collectives, shard_map_models, shard_map_rings  # noqa: F401  (they register their programs)
+from .shard_map_pairs import PROGRAMS, Program
 
 RIGHT = [program for program in PROGRAMS if program.right]
 WRONG = [program for program in PROGRAMS if not program.right]
