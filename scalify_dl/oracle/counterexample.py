@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -17,9 +18,11 @@ import numpy as np
 from scalify_dl.deadline import OutOfTime
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.literals import rational
 
 from .addressing import layout_of
 from .compare import Mismatch, check, default_layouts
+from .dtypes import is_float
 from .execute import Deadlock
 from .inputs import crowded, ends
 from .localise import Place, locate
@@ -28,11 +31,14 @@ from .program import Program, Shard
 from .readings import Readings
 from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
+from .shrink.means import has_numbers, recounted
 from .trial import Progress, Trial, is_exact, measure_noise, run_trial
 
 Array = np.ndarray[Any, Any]
 DIRECT_ELEMENTS = 2_000_000
 """Programs with at most so many elements (all tensors, all ranks) run at their own sizes."""
+CONFIRMED_ELEMENTS = 6_000_000
+"""What at most so many elements make differ at small sizes is looked at again at their own."""
 LARGEST_ELEMENTS = 40_000_000
 """So many elements run at their own sizes where they cannot be shrunk."""
 
@@ -183,7 +189,9 @@ def find_counterexample(
                 search.problems, search.agreed = [], {}
                 begin = seed + size
                 _try_all(small.program, outputs, kept, search, trials, begin, rounding, localise, progress, once=once)
-                if search.counterexamples or search.problems:
+                if search.counterexamples:
+                    _hold_at_own_sizes(program, small.program, search, begin)
+                if search.counterexamples or search.problems or search.sizes == "own":
                     break
     except KeyboardInterrupt:
         search.status = "interrupted"
@@ -197,6 +205,34 @@ def find_counterexample(
     elif not search.problems and search.agreed:
         search.status = "agrees"
     return search
+
+
+def _hold_at_own_sizes(program: Program, small: Program, search: Search, seed: int) -> None:
+    """Refutations at small sizes that need not be there at their own, since constants count elements (`shrink.means`):
+    gone where the program can be run as it is and agrees, else witnesses."""
+    shown = {c.output for c in search.counterexamples if c.kind == "refutation"}
+    if not shown or not has_numbers(small):
+        return
+
+    def refuted(at: Program, trials: int, outputs: set[str]) -> set[str]:
+        again = Search()
+        _try_all(at, outputs, [], again, trials, seed, False, False, None, once=False)
+        return {c.output for c in again.counterexamples if c.kind == "refutation"}
+
+    doubtful = set(shown) if elements(program) <= CONFIRMED_ELEMENTS else set()
+    for other in recounted(program, small):
+        doubtful |= shown - doubtful - refuted(other, 2, shown - doubtful)
+    if doubtful and elements(program) <= LARGEST_ELEMENTS:
+        doubtful -= refuted(program, 1, doubtful)
+        search.counterexamples = [c for c in search.counterexamples if c.output not in doubtful]
+        search.sizes = search.sizes if search.counterexamples else "own"
+        search.agreed |= dict.fromkeys(doubtful, "")
+        return
+    reason = "at small sizes only, where constants may count elements that are not there"
+    search.counterexamples = [
+        replace(c, kind="witness", reason=reason) if c.output in doubtful and c.kind == "refutation" else c
+        for c in search.counterexamples
+    ]
 
 
 def _shrunk(program: Program, rows: list[Shard], least: int) -> Shrunk | None:
