@@ -34,7 +34,7 @@ _TITLE = re.compile(r"// Lemma ([a-z0-9]+(?:-[a-z0-9]+)*)$")
 _FIELD = re.compile(rf"// ({'|'.join(FIELDS)}):\s*(.*)")
 _RULE = re.compile(rf"{JUDGEMENT}\(")
 _DECLARED = re.compile(r"^\.decl (\w+)\(([^)]*)\)[ \t]*(?://[ \t]*(.*))?", re.M)
-_ABOVE = ("conclude", "mend.dl", "plans", "schedule")
+_ABOVE = ("conclude", "lift", "mend.dl", "plans", "schedule")
 """Folders that no lemma reads: strata above them, programs of their own."""
 _STEPS = re.compile(r"^// Random steps: (.*(?:\n//   .*)*)\.$", re.M)
 
@@ -102,17 +102,18 @@ def relations(folder: Path) -> dict[str, Relation]:
         for declared in _DECLARED.finditer(text := "\n".join(_lines(file))):
             name, columns, beside = declared.groups()
             line = text.count("\n", 0, declared.start()) + 1
-            says = (beside or "").removeprefix("open").lstrip(": ") or _above(_lines(file)[: line - 1])
+            above, said = _above(_lines(file)[: line - 1]), beside or ""
+            says = above or said.removeprefix("open").lstrip(": ") if said.startswith("open") else said or above
             names = tuple(column.split(":")[0].strip() for column in columns.split(","))
             found.setdefault(name, Relation(name, names, file, line, says))
     return found
 
 
 def _above(lines: list[str]) -> str:
-    """The comment that ends right above some declarations, at the end of these lines."""
+    """The comment that ends right above some declarations, at the end of these lines: all its paragraphs."""
     above = dropwhile(lambda line: line.startswith(".decl"), reversed(lines))
-    said = [line.strip("/ -") for line in takewhile(lambda line: re.match(r"//(?!\?|$)", line), above)]
-    return " ".join(reversed(said))
+    said = [line.strip("/ -") for line in takewhile(lambda line: re.match(r"//(?!\?)", line), above)]
+    return " ".join(filter(None, reversed(said)))
 
 
 def conditions(lemma: Lemma, folder: Path) -> list[Relation]:

@@ -236,13 +236,13 @@ def arguments_for(folder: Path, files: Iterable[str]) -> dict[Condition, str]:
 
 
 def all_files(folder: Path) -> list[str]:
-    """Rule files that can make a proof of values; what only words results, reads and writes texts, or is about time, is
-    left out."""
+    """Rule files that can make a proof of values; what only words results, reads and writes texts, or is a program of
+    its own, is left out."""
     found = [f.relative_to(folder).as_posix() for f in sorted(folder.rglob("*.dl")) if f.parent != folder]
     return [f for f in found if not f.startswith(WORDS)]
 
 
-WORDS = ("facts/", "conclude/diagnosis/", "conclude/mending/", "mesh/read_", "mesh/write_", "schedule/")
+WORDS = ("facts/", "conclude/diagnosis/", "conclude/mending/", "mesh/read_", "mesh/write_", "lift/", "plans/", "schedule/")
 
 
 def main() -> int:

@@ -68,6 +68,23 @@ def flat_gather(w: World) -> None:
             w.add(twins[i].base, w.emit(w.dist, "reshape", [part], shape=twins[i].base.shape))
 
 
+@step("moved-blocks", 0.3)
+def moved_blocks(w: World) -> None:
+    """A value cut along a later dim, gathered along dim 0: its blocks are put beside each other along that dim."""
+    axis, size, _ = ring_axis(w)
+    shape = [w.rng.choice([1, 2, 4]), *w.rng.choice([[], [3]]), size * w.rng.choice([1, 2])]
+    dim = w.rng.randrange(1, len(shape))
+    layout = w.pair.layout(shape, {len(shape) - 1: axis}) if not w.slip() else w.layout(shape, pending=False)
+    x = w.input("f32", shape=shape, layout=layout)
+    groups = w.groups() if w.slip() else w.pair.groups(axis)
+    gathered = w.emit(w.dist, "all-gather", [x.dist], dimension=0, groups=groups)
+    length = gathered.shape[0] // len(groups[0])
+    blocks = [_cut(w, gathered, 0, i * length, (i + 1) * length) for i in range(len(groups[0]))]
+    if w.slip():
+        w.rng.shuffle(blocks)
+    w.add(x.base, w.emit(w.dist, "concatenate", blocks, dimension=dim if w.slip() else len(shape) - 1))
+
+
 @step("flat-scatter", 0.4)
 def flat_scatter(w: World) -> None:
     """Parts of sums of several values, a row for each rank, reduced and scattered at once; or reduced as one bucket."""
