@@ -242,7 +242,9 @@ def all_files(folder: Path) -> list[str]:
     return [f for f in found if not f.startswith(WORDS)]
 
 
-WORDS = ("facts/", "conclude/diagnosis/", "conclude/mending/", "mesh/read_", "mesh/write_", "lift/", "plans/", "schedule/")
+WORDS = (
+    "facts/", "conclude/diagnosis/", "conclude/mending/", "mesh/read_", "mesh/write_", "lift/", "plans/", "schedule/",
+)  # fmt: skip
 
 
 def main() -> int:

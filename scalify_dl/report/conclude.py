@@ -20,7 +20,7 @@ from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, 
 from scalify_dl.prove.view import View
 
 from .localisation import root_causes
-from .pattern import holds, pattern
+from .pattern import holds, pattern, piece_words
 
 if TYPE_CHECKING:
     from scalify_dl.mend.mend import Mending
@@ -157,7 +157,8 @@ def _file(view: View) -> str:
     return said if Path(said).is_file() else said.split(" ")[0]
 
 
-_PLACED = re.compile(r"corresponds to (.+) as (\[.*|\|.*)")
+_PART = r"(?: in ((?:\d+:\d+:\d+,?)+))?"
+_PLACED = re.compile(rf"corresponds{_PART} to (.+?){_PART} as (\[.*|\|.*)")
 
 
 def _for_people(tensor: str, text: str, view: View) -> str:
@@ -165,12 +166,13 @@ def _for_people(tensor: str, text: str, view: View) -> str:
     placed = _PLACED.fullmatch(text)
     if not placed:
         return text
-    base, layout = placed[1], placed[2]
+    part, base, base_part, layout = placed.groups()
     try:
         called = view.output_names.get(tensor)
         what = "the baseline's" if called and called == view.output_names.get(base) else view.label(base)
-        return f"corresponds to {what} as {pattern(layout, view.ranks.get(base, 0))}"
-    except ValueError:  # a piece, or no layout
+        here, there = (f"{piece_words(part)} " if part else ""), (f" ({piece_words(base_part)})" if base_part else "")
+        return f"{here}corresponds to {what}{there} as {pattern(layout, view.ranks.get(base, 0))}"
+    except ValueError:  # no layout
         return text
 
 

@@ -7,6 +7,7 @@ told, each with the rule that gave it and the comment that stands above that rul
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -172,7 +173,8 @@ class _Teller:
             return notes or ["it is an input that no relation places"]
         op = self.view.ops({made[0]})[made[0]]
         held = self.view.correspondences(set(op.operands))
-        out = [f"it is made by {op.name}, a {op.kind}"]
+        article = "an" if op.kind[0] in "aeiou" else "a"
+        out = [f"it is made by {op.name}, {article} {op.kind}"]
         for i, operand in enumerate(op.operands):
             rows = held.get(operand, [])
             words = [holds(x, self.view.label(b), bp, self.view.ranks.get(b, 0)) for _, b, bp, x in rows[:_NEAR]]
@@ -180,9 +182,27 @@ class _Teller:
                 f"operand {i}, {self.view.name(operand)}, "
                 + (f"holds {'; '.join(words)}" if words else "corresponds to nothing")
             )
-        if made[0] in {row[0] for row in self.view.results("frontier")}:
+        frontier = {row[0] for row in self.view.results("frontier")}
+        if made[0] in frontier:
             out.append("all that it reads is known, so the difference (or the missing lemma) is here")
+        elif stops := self._stops(made[0], frontier):
+            names = ", ".join(self.view.ops(stops)[x].name for x in sorted(stops)[:_NEAR])
+            out.append(f"it hangs on where the proof stops: {names} (explain that)")
         return out
+
+    def _stops(self, op: str, frontier: set[str]) -> set[str]:
+        """The ops of the frontier that an op hangs on."""
+        makers = {tensor: maker for maker, _, tensor in self.view.facts("result")}
+        reads: dict[str, list[str]] = defaultdict(list)
+        for reader, _, tensor in self.view.facts("operand"):
+            if tensor in makers:
+                reads[reader].append(makers[tensor])
+        seen, stack = {op}, [op]
+        while stack:
+            new = [x for x in reads[stack.pop()] if x not in seen]
+            seen.update(new)
+            stack += [x for x in new if x not in frontier]
+        return seen & frontier
 
 
 def _statement(text: str, proof: Proof) -> Statement:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
 
 from scalify_dl.audit.fuzz.generate import STEPS
 from scalify_dl.certificate.rules import read_rules
+from scalify_dl.certificate.terms import atoms
 from scalify_dl.cli import app
 from scalify_dl.errors import InputError
 from scalify_dl.lemmas import (
@@ -21,6 +22,7 @@ from scalify_dl.lemmas import (
     lemmas,
     lemmas_of,
     random_steps,
+    relations,
     rule_name,
     says_whole,
 )
@@ -64,6 +66,16 @@ def test_what_a_lemma_asks_is_said() -> None:
     assert len(asked) > 100
     unsaid = [p for p, says in asked.items() if len(says.split()) < 3 or says.startswith(("…", "(", "Example"))]
     assert unsaid == []
+
+
+def test_what_many_files_read_is_said() -> None:
+    rules, readers = read_rules([rules_dir() / "verify.dl"]), defaultdict(set)
+    for clause in rules.clauses:
+        for atom in atoms(clause.body):
+            readers[atom.relation].add(clause.file)
+    known = relations(rules_dir())
+    often = [known[name] for name, files in readers.items() if len(files) >= 5]
+    assert [(x.name, str(x.file), x.line) for x in often if len(x.says.split()) < 2] == []
 
 
 def test_what_a_lemma_asks_is_what_its_program_declares() -> None:
