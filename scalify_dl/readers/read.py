@@ -60,7 +60,8 @@ def kind(path: str | Path) -> str:
         file=path,
         line=1,
         column=1,
-        expected="HLO text (`HloModule …`), StableHLO (`module …` or bytecode) or FX text (`class …: def forward`)",
+        expected="HLO text (`HloModule …`), StableHLO (`module …` or bytecode), FX text (`class …: def forward`) or a "
+        "program as JSON (`{\"program\": …`)",
         hint="HLO protos (.pb) are not read: dump with --xla_dump_hlo_as_text" if binary else None,
     )
 

@@ -34,7 +34,12 @@ Place = str | tuple[str, int, int]
 
 
 def _places(buffer: Place | Sequence[Place]) -> Sequence[Place]:
-    return [buffer] if isinstance(buffer, str) or (isinstance(buffer, tuple) and isinstance(buffer[0], str)) else buffer  # type: ignore
+    if isinstance(buffer, str):
+        return [buffer]
+    match buffer:
+        case (str(name), int(start), int(end)):
+            return [(name, start, end)]
+    return buffer
 
 
 class Builder:
@@ -55,8 +60,10 @@ class Builder:
 
     def group(self, name: str, ranks: Sequence[int]) -> str:
         """A communicator of these ranks."""
-        if name in self.groups or len(set(ranks)) != len(ranks) or not ranks:
-            raise InputError(f"group {name}: given twice, empty, or with a rank twice")
+        if name in self.groups:
+            raise InputError(f"group {name} is given twice", hint="a communicator has a name of its own")
+        if not ranks or len(set(ranks)) != len(ranks):
+            raise InputError(f"group {name} has the ranks {list(ranks)}", expected="one rank or more, each once")
         self.groups[name] = (len(self.groups), tuple(ranks))
         for m, rank in enumerate(ranks):
             self.schedule.add("member", len(self.groups) - 1, m, rank)
@@ -91,7 +98,8 @@ class Rank:
         takes: Iterable[Place] = (), stream: str | None = None, after: Iterable[str | int] = (), duration: int = 0,
         activations: int = 0, memory: int = 0,
     ) -> int:  # fmt: skip
-        """A computation on the host's chain, or on a stream; its number is a handle. `memory` in bytes."""
+        """A computation on the host's chain, or on a stream; its number is a handle. `duration` in ticks, `activations`
+        in micro-batches that are kept (below zero: given free), `memory` in bytes."""
         e = self._event(Named(name, "compute", *self._line()), stream, after)
         for table, places in (("reads", reads), ("writes", writes), ("adds", adds), ("takes", takes)):
             for place in places:
@@ -152,8 +160,8 @@ class Rank:
         """The end of the rank's program, and what all its events wait for."""
         if self.ended:
             return
-        self.ended = True
         self.schedule.add("last", self.number, self._event(Named("end", "end"), None))
+        self.ended = True
         for e, wanted, known in self.waiting:
             numbers = []
             for handle in wanted:
@@ -164,6 +172,8 @@ class Rank:
             self.schedule.waits(e, *dict.fromkeys(numbers))
 
     def _event(self, named: Named, stream: str | None, after: Iterable[str | int] = ()) -> int:
+        if self.ended:
+            raise InputError(f"{named.name} of rank {self.number} comes after `build`", hint="build once, at the end")
         if stream is None:
             e = self.schedule.event(self.host, named)
             wanted = list(after)

@@ -247,3 +247,20 @@ def test_what_a_reader_waits_for_has_to_write_all_that_is_read(wrote: tuple[int,
     rank.compute("read", reads=[("x", 0, 8)], after=[made])
     found = judge(program.build(), settings("both"))
     assert [f.kind for f in found.findings] == ([] if wrote == (0, 8) else ["unread"])
+
+
+def test_what_is_added_after_the_schedule_was_built_is_refused() -> None:
+    b = Builder()
+    b.rank(0).compute("work")
+    b.build()
+    with pytest.raises(InputError, match="comes after `build`"):
+        b.rank(0).compute("more")
+
+
+def test_a_group_says_what_is_wrong_with_it() -> None:
+    b = Builder()
+    b.group("tp", [0, 1])
+    with pytest.raises(InputError, match="given twice"):
+        b.group("tp", [2, 3])
+    with pytest.raises(InputError, match=r"has the ranks \[0, 0\]"):
+        b.group("dp", [0, 0])

@@ -245,12 +245,11 @@ class Names:
         return self.emit("view", f"torch.ops.aten.view.default({name}, [-1])", _shaped(base, [base.numel()]))
 
     def cut(self, flat: str, offset: int, length: int, t: torch.Tensor) -> str | None:
-        """A tensor from elements of memory: a block of them, its dims permuted, perhaps broadcast or parts of rows."""
-        spread = [d for d in range(t.dim()) if t.stride(d) == 0 and t.shape[d] != 1]
-        if spread:
+        """A tensor from elements of memory: a block of them, its dims permuted, perhaps parts of rows; None where it is
+        something else (broadcast, too)."""
+        if any(t.stride(d) == 0 and t.shape[d] != 1 for d in range(t.dim())):
             return None
         order = sorted(range(t.dim()), key=lambda d: -t.stride(d) if t.shape[d] != 1 else 0)
-        order.sort(key=lambda d: -t.stride(d) if t.shape[d] != 1 else 0)
         shape = [t.shape[d] for d in order]
         rows = self.rows(t, order)
         if rows is None:

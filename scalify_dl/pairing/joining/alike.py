@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE, RANDOM, RANKED
@@ -175,7 +177,7 @@ class Alikes:
         """Parts along the first dim in another shape: rows of other lengths."""
         before, after = part.rest[: part.dim], result.rest[: result.dim]
         if before != after or any(
-            n * _volume(part.rest[part.dim + 1 :]) != m * _volume(result.rest[result.dim + 1 :])
+            n * prod(part.rest[part.dim + 1 :]) != m * prod(result.rest[result.dim + 1 :])
             for n, m in zip(part.sizes, result.sizes, strict=True)
         ):
             return None
@@ -233,33 +235,25 @@ class Alikes:
         """A body, a condition or a branch as one cell has it."""
         known: dict[Tensor, Tensor] = {}
         made = Graph(region.name, region.file)
-        for ports, into in ((region.inputs, made.inputs),):
-            for port in ports:
-                known[port.tensor] = Tensor(port.tensor.dtype, port.tensor.shape, port.tensor.name)
-                into.append(type(port)(known[port.tensor], port.path))
+        for port in region.inputs:
+            known[port.tensor] = Tensor(port.tensor.dtype, port.tensor.shape, port.tensor.name)
+            made.inputs.append(type(port)(known[port.tensor], port.path))
         made.ops = [self.copied(cell, op, known) for op in region.ops]
         made.outputs = [type(port)(known[port.tensor], port.path) for port in region.outputs]
         return made
 
 
 def _like(op: Op, operands: Sequence[Tensor]) -> Op:
-    """An op with the attributes of another, and results of its own."""
+    """An op with the attributes of another, and results of its own; those that hang on ranks are for the caller."""
     results = [Tensor(t.dtype, t.shape, t.name, t.literal) for t in op.results]
     numbers = {key: list(values) for key, values in op.numbers.items()}
     symbols = {key: list(values) for key, values in op.symbols.items()}
-    return Op(
-        op.kind, list(operands), results, op.name, numbers, symbols, {}, None, None, False, None, [], op.source,
-        op.layer, op.at,
+    return replace(
+        op, operands=list(operands), results=results, numbers=numbers, symbols=symbols, rank_numbers={}, groups=None,
+        group_name=None, replica_groups_all=False, pairs=None, regions=[], channel=0, along=(), strides={},
     )  # fmt: skip
 
 
 def _number(op: Op, key: str, pos: int, rank: int) -> int:
     by_rank = op.rank_numbers.get((key, pos))
     return op.numbers[key][pos] if by_rank is None else by_rank[rank]
-
-
-def _volume(shape: Sequence[int]) -> int:
-    total = 1
-    for n in shape:
-        total *= n
-    return total
