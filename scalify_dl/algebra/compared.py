@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.layout import Layout
 from scalify_dl.oracle.addressing import addresses, digit_coordinates, pending_kind, piece_index
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
@@ -167,7 +168,7 @@ class Pair:
                 out[at] = basis.of(basis.element("flag", ("input", tensor, i, *along), nonnegative=True))
             elif not along and bounds is not None and 0 < bounds[1] - bounds[0] <= MOST_VALUES:
                 out[at] = leaf_table(Leaf((tensor, i), *bounds), storage(declared.dtype))
-            elif declared.dtype[0] in "su" and declared.dtype[1:].isdigit():
+            elif is_integer(declared.dtype):
                 out[at] = basis.of(basis.element("integer", ((tensor, i, *along), declared.dtype)))
             else:
                 raise Undecided(f"unknowns of type {declared.dtype}")

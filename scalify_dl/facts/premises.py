@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from scalify_dl.ir.dtypes import integers_of, is_integer
 from scalify_dl.ir.layout import Layout, Window, parse_piece
 
 from .model import Facts
@@ -68,7 +69,7 @@ def _types(facts: Facts) -> None:
     dtypes: dict[str, str] = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
     for n, (dist, _, base, _, text, _) in enumerate(facts["shard"]):
         ours, theirs = dtypes[dist], dtypes[base]
-        if ours != theirs and not (_integer(ours) and _integer(theirs)):
+        if ours != theirs and not (is_integer(ours) and is_integer(theirs)):
             raise error(
                 facts,
                 "shard",
@@ -78,15 +79,11 @@ def _types(facts: Facts) -> None:
             )
         if " *" in text:
             scale = Layout.parse(text).scale
-            if scale == 0 or (ours == "pred" or _integer(ours)):
+            if scale == 0 or (ours == "pred" or is_integer(ours)):
                 raise error(
                     facts, "shard", n, f"the layout `{text}` scales {ours} by {scale}", column=5,
                     expected="no scale" if scale else "a scale that is not 0",
                 )  # fmt: skip
-
-
-def _integer(dtype: str) -> bool:
-    return dtype[0] in "su" and dtype[1:].isdigit()
 
 
 def _ranges(facts: Facts) -> None:
@@ -98,9 +95,9 @@ def _ranges(facts: Facts) -> None:
     dtypes: dict[str, str] = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
     found: dict[str, Span] = {}
     for n, (tensor, lo, hi, _) in enumerate(rows):
-        if not _integer(dtypes[tensor]):
+        if not is_integer(dtypes[tensor]):
             raise error(facts, "range", n, f"`{tensor}` is {dtypes[tensor]}", expected="an integer input")
-        least, most = _values(dtypes[tensor])
+        least, most = (held := integers_of(dtypes[tensor])).start, held.stop
         if max(lo, least) >= min(hi, most):
             raise error(
                 facts,
@@ -130,9 +127,3 @@ def _ranges(facts: Facts) -> None:
                     f"`{dist}` lies in {a} ≤ x < {b}, `{base}`, of which it is a part, in {c} ≤ x < {d}",
                     expected="ranges that agree",
                 )
-
-
-def _values(dtype: str) -> Span:
-    """Bounds lo ≤ x < hi of an integer type."""
-    bits = int(dtype[1:])
-    return (0, 2**bits) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from operator import eq, ge, gt, le, lt, ne
 
+from scalify_dl.ir.dtypes import integers_of, is_integer
 from scalify_dl.ir.origin import SCHEDULE
 from scalify_dl.ir.shapes import Type
 from scalify_dl.ir.vocabulary import words
@@ -16,7 +16,6 @@ from .problems import error
 Types = dict[str, Type]
 """Tensor → (dtype, shape)."""
 
-_INTEGER = re.compile(r"([su])(\d+)\Z")
 _REGIONS = words("while conditional")
 _HOLDS: dict[str, Callable[[int, int], bool]] = {"LT": lt, "LE": le, "GT": gt, "GE": ge, "NE": ne, "EQ": eq}
 
@@ -85,11 +84,7 @@ def fits(dtype: str, value: int) -> bool:
     """Whether an integer or boolean type holds a value."""
     if dtype == "pred":
         return value in (0, 1)
-    match = _INTEGER.match(dtype)
-    if not match:
-        return False
-    bits = int(match[2])
-    return -(1 << bits - 1) <= value < 1 << bits - 1 if match[1] == "s" else 0 <= value < 1 << bits
+    return is_integer(dtype) and value in integers_of(dtype)
 
 
 def runs_of(facts: Facts) -> dict[str, frozenset[int]]:

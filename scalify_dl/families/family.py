@@ -18,6 +18,7 @@ from typing import Any
 
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.schema import TABLES
+from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.expression import Expression
 from scalify_dl.ir.literals import ITEMS_LIMIT, LIMIT, Literal
 
@@ -337,15 +338,12 @@ class SymbolicFacts:
             if abs(exact.numerator) < LIMIT and exact.denominator < LIMIT:
                 tables["literal_rational"].append((tensor, exact.numerator, exact.denominator))
             sizes = extents.get(tensor, [])
-            if exact.denominator != 1 or not _integral(dtypes[tensor]) or any(isinstance(n, str) for n in sizes):
+            whole = dtypes[tensor] == "pred" or is_integer(dtypes[tensor])
+            if exact.denominator != 1 or not whole or any(isinstance(n, str) for n in sizes):
                 continue
             count = prod(int(n) for n in sizes)
             if count <= ITEMS_LIMIT:
                 tables["literal_item"] += [(tensor, index, exact.numerator) for index in range(count)]
-
-
-def _integral(dtype: str) -> bool:
-    return dtype == "pred" or (dtype[0] in "su" and dtype[1:].isdigit())
 
 
 def _integer(value: Fraction | None) -> int:

@@ -13,6 +13,7 @@ from math import prod
 from typing import NamedTuple
 
 from scalify_dl.ir.alike import Around, alike, windows
+from scalify_dl.ir.dtypes import integers_of, is_integer
 from scalify_dl.ir.expression import Expression
 
 ONE = Expression.number(1)
@@ -83,8 +84,8 @@ def _reshape(call: Call) -> Laws:
 def _iota(call: Call) -> Laws:
     """Positions fit in their type; those of 32 bits do at all sizes for which a verdict is."""
     dtype = call.dtypes[0]
-    if dtype[0] in "su" and dtype[1:].isdigit() and int(dtype[1:]) < 32:
-        most = Expression.number(2 ** (int(dtype[1:]) - (dtype[0] == "s")))
+    if is_integer(dtype) and int(dtype[1:]) < 32:
+        most = Expression.number(integers_of(dtype).stop)
         yield Law("least", f"{dtype} positions", most, call.results[0][call.number("dimension")])
 
 

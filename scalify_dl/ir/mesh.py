@@ -68,3 +68,14 @@ class Mesh:
 
     def __str__(self) -> str:
         return ",".join(f"{axis}={size}" for axis, size in self.axes)
+
+
+def primes(number: int) -> list[int]:
+    """Its prime factors, ascending."""
+    found, factor = [], 2
+    while number > 1:
+        while number % factor == 0:
+            found.append(factor)
+            number //= factor
+        factor += 1
+    return found

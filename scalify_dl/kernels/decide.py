@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from scalify_dl.ir.dtypes import integers_of
 from scalify_dl.ir.graph import Graph
 from scalify_dl.oracle.dtypes import is_float, is_integer
 from scalify_dl.prove.verdict import Verdict
@@ -88,8 +89,7 @@ def drawn(kernel: Kernel, spec: Spec | None, seed: int) -> dict[str, Array]:
         else:
             low, high = bounds.get(buffer.name, (0 if buffer.dtype[0] == "u" else -8, 8))
             if buffer.name not in bounds and is_integer(buffer.dtype) and int(buffer.dtype[1:]) <= 8:
-                bits = int(buffer.dtype[1:])
-                low, high = (0, 1 << bits) if buffer.dtype[0] == "u" else (-(1 << bits - 1), 1 << bits - 1)
+                low, high = (held := integers_of(buffer.dtype)).start, held.stop
             found[buffer.name] = rng.integers(low, max(high, low + 1), buffer.shape).astype(float)
     return found
 

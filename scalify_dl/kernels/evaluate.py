@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from scalify_dl.ir.dtypes import integers_of
 from scalify_dl.oracle.dtypes import integer_limits, is_float
 from scalify_dl.readers.tir.syntax import Apply, Expr, Load, Number, Var
 
@@ -135,9 +136,8 @@ def _held(found: Array, x: Apply) -> Array:
 def _fits(a: Array, dtype: str) -> bool:
     if not dtype[1:].isdigit():
         return dtype == "int"
-    bits = int(dtype[1:])
-    low, high = (-(1 << bits - 1), (1 << bits - 1) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
-    return bool(np.all((a >= low) & (a <= high)))
+    numbers = integers_of(dtype)
+    return bool(np.all((a >= numbers.start) & (a < numbers.stop)))
 
 
 _NUMPY = {

@@ -16,18 +16,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
-from scalify_dl.ir.mesh import Mesh
-
-
-def primes(number: int) -> list[int]:
-    """Its prime factors, ascending."""
-    found, factor = [], 2
-    while number > 1:
-        while number % factor == 0:
-            found.append(factor)
-            number //= factor
-        factor += 1
-    return found
+from scalify_dl.ir.mesh import Mesh, primes
 
 
 class Grid:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
+from scalify_dl.ir.mesh import primes
 
 from .addressing import (
     Coords,
@@ -228,20 +229,10 @@ POSITIONS_LIMIT = 6
 def _cuts(mesh: Mapping[str, int]) -> Iterator[Cut]:
     """Whole axes first; then axes of which a part may split a value and the rest repeat it."""
     yield {axis: [size] for axis, size in mesh.items()}
-    primes = {axis: _primes(size) for axis, size in mesh.items()}
-    if sum(map(len, primes.values())) <= POSITIONS_LIMIT and any(len(found) > 1 for found in primes.values()):
-        for orders in product(*(sorted(set(permutations(found))) for found in primes.values())):
+    factors = {axis: primes(size) for axis, size in mesh.items()}
+    if sum(map(len, factors.values())) <= POSITIONS_LIMIT and any(len(found) > 1 for found in factors.values()):
+        for orders in product(*(sorted(set(permutations(found))) for found in factors.values())):
             yield {axis: list(order) for axis, order in zip(mesh, orders, strict=True)}
-
-
-def _primes(size: int) -> list[int]:
-    found, p = [], 2
-    while size > 1:
-        while size % p == 0:
-            found.append(p)
-            size //= p
-        p += 1
-    return found
 
 
 def _block_layouts(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from scalify_dl.ir.dtypes import integers_of
 from scalify_dl.ir.graph import Op, Tensor
 
 __all__ = ["Numbers", "clamped", "computed"]
@@ -46,9 +47,8 @@ def computed(op: Op, xs: Sequence[Numbers]) -> Numbers | None:
 def _fits(numbers: Numbers, dtype: str) -> bool:
     if dtype == "pred":
         return bool(((numbers == 0) | (numbers == 1)).all())
-    bits = int(dtype[1:])
-    low, high = (0, 2**bits) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
-    return bool((numbers >= max(low, -LARGE)).all() and (numbers < min(high, LARGE)).all())
+    held = integers_of(dtype)
+    return bool((numbers >= max(held.start, -LARGE)).all() and (numbers < min(held.stop, LARGE)).all())
 
 
 def _meaning(op: Op, xs: Sequence[Numbers], result: Tensor) -> npt.NDArray[np.generic] | None:

@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
+from scalify_dl.ir.dtypes import integers_of
 from scalify_dl.ir.graph import Tensor
 
 from .elementwise import comparison
@@ -56,10 +57,8 @@ LOGIC: dict[str, Callable[..., bool]] = {
 
 
 def _bounds(dtype: str) -> tuple[int, int]:
-    if dtype == "pred":
-        return 0, 1
-    bits = int(dtype[1:])
-    return (0, 2**bits - 1) if dtype[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    held = range(2) if dtype == "pred" else integers_of(dtype)
+    return held.start, held.stop - 1
 
 
 def elementwise(site: Site, operands: list[Known]) -> tuple[int, ...] | None:
