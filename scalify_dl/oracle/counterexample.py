@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from math import prod
 from typing import Any
 
@@ -18,11 +17,9 @@ import numpy as np
 from scalify_dl.deadline import OutOfTime
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout
-from scalify_dl.ir.literals import rational
 
 from .addressing import layout_of
 from .compare import Mismatch, check, default_layouts
-from .dtypes import is_float
 from .execute import Deadlock
 from .inputs import crowded, ends
 from .localise import Place, locate

@@ -1,8 +1,8 @@
 """Numbers that count elements: 1/4096 is one thing in a mean over 4096 elements, another where two are left.
 
 What two programs share at their own sizes (the mean of squares less the square of the mean is the variance) they need
-not share at others while a constant stays what it was. So a difference at small sizes counts only if it is there as well
-where constants that may count elements count those that are left.
+not share at others while a constant stays what it was. So a difference at small sizes counts only if it is there as
+well where constants that may count elements count those that are left.
 """
 
 from __future__ import annotations
@@ -61,8 +61,9 @@ def has_numbers(program: Program) -> bool:
 
 
 def recounted(own: Program, small: Program) -> Iterator[Program]:
-    """The small program with other constants: those that are a number of elements, or one divided by it; then also those
-    that are a share of it. None where there are none. What several numbers of elements would give is tried both ways."""
+    """The small program with other constants: those that are a number of elements, or one divided by it; then those
+    that are a share of it, too. None where there are none. What several numbers of elements would give is tried both
+    ways."""
     known, seen = counts(own, small), [small.tensors]
     for shares, last in product((False, True), (False, True)):
         tensors = dict(small.tensors)
