@@ -164,9 +164,9 @@ def _communication(rows: dict[str, list[Row]], plan: Side, world: World) -> None
         for op in program:
             if op.members and op.kind not in LOCAL:
                 rows["members"].append((op.id, len(op.members)))
-                rows["member"] += [(op.id, pos, rank) for pos, rank in enumerate(op.members)]
+                rows["member"] += [(op.id, pos, rank) for pos, rank in world.reached(op.members).told]
             if op.kind == REDUCER:
-                _reducer(rows, op, world)
+                _reducer(rows, op, world, calls)
             elif op.kind == "ChunkPrim" and op.group is not None and op.rank in op.members:
                 rows["chunk"].append((op.id, op.group[2], op.members.index(op.rank), len(op.members)))
             elif op.group is not None and op.members and op.kind not in LOCAL and op.kind != BROADCAST:
@@ -178,18 +178,19 @@ def _communication(rows: dict[str, list[Row]], plan: Side, world: World) -> None
                 sent[channel, source, target] += 1
 
 
-def _reducer(rows: dict[str, list[Row]], op: Op, world: World) -> None:
+def _reducer(rows: dict[str, list[Row]], op: Op, world: World, calls: Counter[str]) -> None:
     """Reducers of one weight meet; in unit form those of the copies that are meant list the same ranks."""
-    places = [world.reducer_place(rank) for rank in op.members]
-    own = world.plan.places[op.rank]
+    reached, own = world.reached(op.members), world.plan.places[op.rank]
     name = " ".join(world.plan.named(tid) for tid in op.weights)
     sharing = world.sharing(name, own)
-    reached = {place[0] for place in places if place is not None and place[1:] == own[1:]}
-    rows["reducer"].append((op.id, name, len(sharing), len(reached & sharing)))
-    rows["reaches"] += [(op.id, stage) for stage in {place[1] for place in places if place is not None}]
-    if reached - sharing:
-        rows["beyond"].append((op.id, min(reached - sharing)))
-    rows["call"].append((op.id, f"reducer of {name} {sorted(op.members)}", 0, -1))
+    copies = reached.copies.get(own[1:], frozenset())
+    rows["reducer"].append((op.id, name, len(sharing), len(copies & sharing)))
+    rows["reaches"] += [(op.id, stage) for stage in reached.stages]
+    if copies - sharing:
+        rows["beyond"].append((op.id, min(copies - sharing)))
+    communicator = f"reducer of {name} {reached.text}"
+    rows["call"].append((op.id, communicator, calls[communicator], -1))
+    calls[communicator] += 1
 
 
 def _messages(op: Op) -> Iterator[tuple[str, int, int]]:

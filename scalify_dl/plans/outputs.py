@@ -20,7 +20,7 @@ from .fold import Fold, Folded
 from .given import NotFolded
 from .model import REDUCER, SUM, Op
 from .slots import Slot
-from .world import BLOCK, DP, MB, Unit
+from .world import BLOCK, DP, MB, Reached, Unit
 
 LOSS = "loss"
 
@@ -44,6 +44,7 @@ class Conclusion:
         self.out = Outputs()
         self.after = After(fold, folded, self._summed)
         self._sums: dict[str, Tensor] = {}
+        self._members: dict[tuple[int, ...], tuple[set[tuple[int, int]], bool]] = {}
         self._reducers: dict[str, list[Slot]] = defaultdict(list)
         for slot in fold.slots.slots.values():
             if slot.some.kind == REDUCER:
@@ -188,8 +189,9 @@ class Conclusion:
             slot for slot in slots.values()
             if slot.some.kind == REDUCER and plan.named(slot.some.weights[0]) not in updated
         ]  # fmt: skip
-        reduced = {name for slot in found for tid in slot.some.weights for name in [self.plan.named(tid)]}
         added = {tensor for op in plan.ops.values() if op.kind in (SUM, REDUCER) for tensor in op.reads}
+        found = [slot for slot in found if not any(op.makes[0] in added for op in slot.ops.values())]
+        reduced = {name for slot in found for tid in slot.some.weights for name in [self.plan.named(tid)]}
         again = {  # what ops of the step make a gradient of a weight out of, behind its reducer or before it
             tensor: plan.named(plan.weight_of[plan.values[made].tid])
             for op in plan.ops.values() for made in op.makes if self.after.makes(made)
@@ -203,7 +205,11 @@ class Conclusion:
             if weight is None or tensor in added or tensor in again or op.kind == REDUCER:
                 continue
             stage, name = self.world.stage(op.rank), plan.named(weight)
-            if name in updated or (name in reduced and name not in behind):
+            if name in updated:
+                continue
+            if name in reduced and name not in behind:
+                if self.fold.slots.of[op.id].step:
+                    raise NotFolded(f"rank {op.rank} has another gradient of {name} beside its reducer's", op.id)
                 continue
             slot = rest.setdefault((stage, name), Slot(f"{stage}/gradient of {name}", stage, True, {}))
             d, _, t = self.world.unit(op.rank, -1)
@@ -301,9 +307,11 @@ class Conclusion:
 
     def _partners(self, slot: Slot, name: str) -> list[Slot]:
         """The reducer's slots of all stages that its members are of: a weight that several stages have."""
-        found = {stage for op in slot.ops.values() for _, stage, _ in self._places(op)}
+        found = {stage for op in slot.ops.values() for stage in self._reached(op).stages}
         out = []
         for other in self._reducers[name]:
+            if any(other.stage == one.stage for one in out):
+                raise NotFolded(f"stage {other.stage} reduces {name} several times", other.some.id)
             if other.stage in found:
                 out.append(other)
                 found.discard(other.stage)
@@ -311,12 +319,11 @@ class Conclusion:
             raise NotFolded(f"stage {min(found)} reduces no {name}", slot.some.id)
         return out
 
-    def _places(self, op: Op) -> list[tuple[int, int, int]]:
-        places = [self.world.reducer_place(rank) for rank in op.members]
-        known = [place for place in places if place is not None]
-        if len(known) < len(places):
+    def _reached(self, op: Op) -> Reached:
+        found = self.world.reached(op.members)
+        if found.lost:
             raise NotFolded("a reducer over ranks that are nowhere", op.id)
-        return known
+        return found
 
     def _weighted(self, x: Tensor, counts: dict[Unit, int]) -> Tensor:
         """A micro-batch's gradient times how often it is added."""
@@ -334,15 +341,7 @@ class Conclusion:
         found: dict[tuple[int, ...], None] = {}
         blocks: set[bool] = set()
         for (d, _, t), op in slot.ops.items():
-            places = self._places(op)
-            stages = {stage for _, stage, _ in places}
-            members = {(copy, rank) for copy, _, rank in places}
-            if len(members) * len(stages) != len(places):
-                raise NotFolded("a reducer over other ranks on every stage", op.id)
-            inside = {(copy % world.copies, rank) for copy, rank in members}
-            all_blocks = len(members) > len(inside)
-            if all_blocks and len(members) != len(inside) * (world.dp // world.copies):
-                raise NotFolded("a reducer over some of the copies that are meant", op.id)
+            inside, all_blocks = self._inside(op)
             if (d, t) not in inside:
                 raise NotFolded("a reducer that its rank is no member of", op.id)
             blocks.add(all_blocks)
@@ -353,3 +352,22 @@ class Conclusion:
         if any(len(group) > 1 for group in found):
             x = self.dist.op("all-reduce", x, reducer="sum", groups=[list(group) for group in found]).result
         return self.dist.all_reduce(x, DP) if blocks == {True} else x
+
+    def _inside(self, op: Op) -> tuple[set[tuple[int, int]], bool]:
+        """The members of a reducer in a block, as (dp copy, tp rank), and whether it has those of all blocks."""
+        world, reached = self.world, self._reached(op)
+        key = tuple(op.members)
+        if key in self._members:
+            return self._members[key]
+        by_stage = [
+            {(t, copies) for (at, t), copies in reached.copies.items() if at == stage} for stage in reached.stages
+        ]
+        if any(some != by_stage[0] for some in by_stage) or len(set(key)) < len(key):
+            raise NotFolded("a reducer over other ranks on every stage", op.id)
+        members = {(copy, t) for t, copies in by_stage[0] for copy in copies}
+        inside = {(copy % world.copies, t) for copy, t in members}
+        all_blocks = len(members) > len(inside)
+        if all_blocks and len(members) != len(inside) * (world.dp // world.copies):
+            raise NotFolded("a reducer over some of the copies that are meant", op.id)
+        self._members[key] = inside, all_blocks
+        return self._members[key]

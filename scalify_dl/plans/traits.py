@@ -95,12 +95,11 @@ class Traits:
 
     def _members(self, op: Op) -> str:
         if op.weights:
-            places = [self.world.reducer_place(rank) for rank in op.members]
-            own = self.plan.places[op.rank]
-            known = [place[0] for place in places if place is not None and place[1:] == own[1:]]
-            all_of_them = set(known) == self.world.sharing(self.plan.named(op.weights[0]), own)
-            text = "all copies of its place" if all_of_them else f"dp {' '.join(map(str, known))}"
-            return text + " and others" * (len(known) < len(places))
+            reached, own = self.world.reached(op.members), self.plan.places[op.rank]
+            known = reached.copies.get(own[1:], frozenset())
+            all_of_them = known == self.world.sharing(self.plan.named(op.weights[0]), own)
+            text = "all copies of its place" if all_of_them else f"dp {' '.join(map(str, sorted(known)))}"
+            return text + " and others" * (len(known) < len(op.members))
         return self.world.relative(op.rank, op.members)
 
     def _shape(self, tid: str) -> str:

@@ -8,9 +8,9 @@ virtual rank is told apart (`Mesh.still`), so nothing depends on how many there 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from scalify_dl.ir.mesh import Mesh
@@ -21,11 +21,32 @@ Unit = tuple[int, int, int]
 DP, BLOCK, MB, TP = "dp", "ep", "mb", "tp"
 
 
+@dataclass(frozen=True)
+class Reached:
+    """Whom a reducer reaches."""
+
+    lost: bool
+    """Whether some members are nowhere."""
+    copies: Mapping[tuple[int, int], frozenset[int]]
+    """(stage, tp rank) → copies."""
+    text: str
+    """The members in the order of their numbers."""
+    told: tuple[tuple[int, int], ...]
+    """(position, rank) of the members that are written, or listed several times."""
+
+    @cached_property
+    def stages(self) -> frozenset[int]:
+        """Stages of the members."""
+        return frozenset(stage for stage, _ in self.copies)
+
+
 @dataclass
 class World:
     """The shape of a plan."""
 
     plan: Side
+    _reached: dict[tuple[int, ...], Reached] = field(default_factory=dict)
+    _sharing: dict[frozenset[int], frozenset[int]] = field(default_factory=dict)
 
     @cached_property
     def dp(self) -> int:
@@ -144,8 +165,24 @@ class World:
         d, m, t = unit
         return (d * self.written + m) * self.tp + t
 
-    def reducer_place(self, rank: int) -> tuple[int, int, int] | None:
-        """(dp, pp, tp) of a member of a reducer; in unit form blocks follow each other, `plan_ndevs` ranks each."""
+    def reached(self, members: Sequence[int]) -> Reached:
+        """Whom the members of a reducer are; in unit form blocks follow each other, `plan_ndevs` ranks each. Most
+        reducers have the same members."""
+        key = tuple(members)
+        if key not in self._reached:
+            places = [self._reducer_place(rank) for rank in key]
+            copies: dict[tuple[int, int], set[int]] = defaultdict(set)
+            for place in places:
+                if place is not None:
+                    copies[place[1:]].add(place[0])
+            often = Counter(key)
+            told = tuple((n, rank) for n, rank in enumerate(key) if rank in self.plan.places or often[rank] > 1)
+            found = {at: frozenset(some) for at, some in copies.items()}
+            self._reached[key] = Reached(None in places, found, str(sorted(key)), told)
+        return self._reached[key]
+
+    def _reducer_place(self, rank: int) -> tuple[int, int, int] | None:
+        """(dp, pp, tp) of a member of a reducer."""
         if not self.unit_form:
             return self.plan.places.get(rank)
         block, own = divmod(rank, self.plan.world["plan_ndevs"])
@@ -154,12 +191,15 @@ class World:
             return None
         return (block * self.copies + place[0], *place[1:])
 
-    def sharing(self, name: str, place: tuple[int, int, int]) -> set[int]:
+    def sharing(self, name: str, place: tuple[int, int, int]) -> frozenset[int]:
         """Copies that have the same slices of a weight as the rank at a place."""
         d, stage, t = place
         by = self.slices.get((name, stage, t), {})
         own = by.get(d % self.period)
-        return {copy for copy in range(self.dp) if by.get(copy % self.period) == own}
+        same = frozenset(d for d in range(self.period) if by.get(d) == own)
+        if same not in self._sharing:
+            self._sharing[same] = frozenset(copy for copy in range(self.dp) if copy % self.period in same)
+        return self._sharing[same]
 
     def relative(self, rank: int, others: Sequence[int]) -> str:
         """Ranks as seen from one: every coordinate that all share with it is left out; copies count from the first of

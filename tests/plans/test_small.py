@@ -83,7 +83,30 @@ def relabelled(t: Edited) -> None:
     row[4] = "y"
 
 
+def again(kind: str, *, sources: int = 1) -> Callable[[Edited], None]:
+    """Behind every reducer of stage 1, another op makes a gradient: of the reduced one, or of what was reduced."""
+
+    def edit(t: Edited) -> None:
+        for op in t.ops(cid=200, kind="reducer"):
+            rank = next(row[2] for row in t.tables["p_op"] if row[0] == op)
+            ((_, _, source),), ((_, _, result),) = t.of("p_in", op), t.of("p_out", op)
+            if "dw3" not in result:
+                continue
+            row = next(row for row in t.tables["p_tensor"] if row[0] == result)
+            t.tables["p_tensor"].append([f"{result}.again", *row[1:5], "99", "0"])
+            for table in ("coll", "coll_member", "wred") if kind == "reducer" else ():
+                t.tables[f"p_{table}"] += [[f"{op}.again", *row[1:]] for row in t.of(f"p_{table}", op)]
+            t.tables["p_op"].append([f"{op}.again", "p", rank, "0", "999", "201", kind, kind, "-"])
+            for pos, tensor in enumerate([result, source][:sources]):
+                t.tables["p_in"].append([f"{op}.again", str(pos), tensor])
+            t.tables["p_out"].append([f"{op}.again", "0", f"{result}.again"])
+
+    return edit
+
+
 WRONG: dict[str, tuple[Callable[[Edited], None], str]] = {
+    "a gradient reduced a second time": (again("reducer"), "not folded"),
+    "a sum behind a reducer": (again("local_grad_accumulation", sources=2), "not folded"),
     "an activation of another micro-batch": (stale, "state"),
     "a gradient added twice": (added_twice, "accumulation"),
     "a gradient of one micro-batch": (not_added, "accumulation"),

@@ -81,10 +81,12 @@ class Run:
             tensor for op in self.side.ops.values() for tensor in op.reads
             if self._of_the_step(op) and any(self.side.values[made].tid in self.side.weight_of for made in op.makes)
         }  # fmt: skip
-        reduced = {(rank, self.side.named(tid)) for rank, op in self.done for tid in op.weights}
-        read = {tensor for _, op in self.done for tensor in op.reads if op.kind == "local_grad_accumulation"}
+        read = {
+            tensor for _, op in self.done for tensor in op.reads if op.kind in ("local_grad_accumulation", "reducer")
+        }
+        reduced = {(rank, self.side.named(tid)) for rank, op in self.done for tid in op.weights if not read & {*op.makes}}
         for rank, op in self.done:
-            for tid in op.weights if not again.intersection(op.makes) else ():
+            for tid in op.weights if not (again | read).intersection(op.makes) else ():
                 part = self.side.parts[tid]
                 yield rank, self.side.named(tid), part.spans, self.values[rank][op.makes[0]]
             for tensor in op.makes if not op.weights else ():

@@ -141,8 +141,32 @@ def weights(t: Edited, rng: random.Random) -> str:
     return f"{one[2]} and {other[2]} are each other in {' and '.join(which)}"
 
 
+def again(t: Edited, rng: random.Random) -> str:
+    """An op runs a second time: on what it made, which its readers or nobody gets, or beside itself for nobody."""
+    tensors = {row[0]: row for row in t.tables["p_tensor"]}
+    fitting = [row[0] for row in t.tables["p_op"] if len(t.of("p_out", row[0])) == 1 == len(t.of("p_in", row[0]))]
+    if rng.random() < 0.5:
+        fitting = [row[0] for row in t.tables["p_wred"]] or fitting
+    op, behind, read = rng.choice(fitting), rng.random() < 0.7, rng.random() < 0.7
+    ops = [one for one in _same(t, op) if one in fitting] if rng.random() < 0.6 else [op]
+    for row in t.tables["p_op"]:
+        row[4] = str(2 * int(row[4]))
+    for one in ops:
+        ((_, _, source),), ((_, _, result),) = t.of("p_in", one), t.of("p_out", one)
+        more, made = f"{one}.again", f"{result}.again"
+        for row in t.tables["p_in"]:
+            row[2] = made if row[2] == result and behind and read else row[2]
+        t.tables["p_tensor"].append([made, *tensors[result][1:5], f"{int(tensors[result][5]) + 1000}", "0"])
+        for table in ("op", "attr", "const", "coll", "coll_member", "p2p", "adapter", "wred"):
+            t.tables[f"p_{table}"] += [[more, *row[1:]] for row in t.of(f"p_{table}", one)]
+        t.change("p_op", more, 4, lambda seq: str(int(seq) + 1))
+        t.tables["p_in"].append([more, "0", result if behind else source])
+        t.tables["p_out"].append([more, "0", made])
+    return f"{op} again, {'behind' if behind else 'beside'} ({len(ops)})"
+
+
 MUTATIONS: tuple[tuple[Mutation, int], ...] = (
-    (cell, 6), (operand, 5), (dropped, 3), (kind, 2), (members, 3), (order, 3), (constant, 1), (weights, 1),
+    (cell, 6), (operand, 5), (dropped, 3), (kind, 2), (members, 3), (order, 3), (constant, 1), (weights, 1), (again, 3),
 )  # fmt: skip
 
 
