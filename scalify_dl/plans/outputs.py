@@ -308,7 +308,7 @@ class Conclusion:
     def _partners(self, slot: Slot, name: str) -> list[Slot]:
         """The reducer's slots of all stages that its members are of: a weight that several stages have."""
         found = {stage for op in slot.ops.values() for stage in self._reached(op).stages}
-        out = []
+        out: list[Slot] = []
         for other in self._reducers[name]:
             if any(other.stage == one.stage for one in out):
                 raise NotFolded(f"stage {other.stage} reduces {name} several times", other.some.id)

@@ -84,7 +84,9 @@ class Run:
         read = {
             tensor for _, op in self.done for tensor in op.reads if op.kind in ("local_grad_accumulation", "reducer")
         }
-        reduced = {(rank, self.side.named(tid)) for rank, op in self.done for tid in op.weights if not read & {*op.makes}}
+        reduced = {
+            (rank, self.side.named(tid)) for rank, op in self.done if not read & {*op.makes} for tid in op.weights
+        }
         for rank, op in self.done:
             for tid in op.weights if not (again | read).intersection(op.makes) else ():
                 part = self.side.parts[tid]
