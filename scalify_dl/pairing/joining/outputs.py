@@ -49,18 +49,17 @@ def _expected(
     """The tensor that an output is, and its layout."""
     output, base = pair
     value = joined.values[cell][output]
-    if isinstance(value, Alike):
-        alike = {expected[k].get((t, base)) for k, t in _held(joined, value)}
-        if len(alike) > 1:
-            return joined.made.at(cell, value), text
+    if isinstance(value, Alike) and len({expected[k].get((t, base)) for k, t in _held(joined, value)}) == 1:
         return value.tensor, text
     if isinstance(value, Ragged) and not text and _windows(joined, programs, value, base, mesh):
         return joined.made.whole(value), text
-    if isinstance(value, Own) and text and not same_everywhere(Layout.parse(text), joined.cells.axes):
-        others = [_partner(joined, programs, expected, k, cell, output, base, text) for k in range(joined.cells.count)]
-        if all(t is not None for t in others):
-            values = [joined.values[k][t] for k, t in enumerate(others) if t is not None]
-            return joined.made.chosen(values, None), text
+    differs = not same_everywhere(Layout.parse(text), joined.cells.axes) if text else output.shape != base.shape
+    if isinstance(value, (Alike, Own)) and differs:
+        others = [_partner(joined, programs, expected, k, cell, output, base) for k in range(joined.cells.count)]
+        texts = {text for _, text in others if text}
+        if all(t is not None for t, _ in others) and len(texts) < 2:
+            values = [joined.values[k][t] for k, (t, _) in enumerate(others) if t is not None]
+            return joined.made.chosen(values, None), min(texts, default="")
     return joined.made.at(cell, value), text
 
 
@@ -74,15 +73,15 @@ def _path(program: Graph, output: Tensor) -> str | None:
 
 def _partner(
     joined: Joined, programs: Sequence[Graph], expected: Sequence[Mapping[tuple[Tensor, Tensor], str]], other: int,
-    cell: int, output: Tensor, base: Tensor, text: str,
-) -> Tensor | None:  # fmt: skip
-    """The output of another cell of the same path, expected alike."""
+    cell: int, output: Tensor, base: Tensor,
+) -> tuple[Tensor | None, str]:  # fmt: skip
+    """The output of another cell of the same path and what layout is expected of it."""
     path = _path(programs[joined.cells.program[cell]], output)
     for port in programs[joined.cells.program[other]].outputs:
         same = port.path == path and port.tensor.type == output.type
-        if same and expected[other].get((port.tensor, base)) == text:
-            return port.tensor
-    return None
+        if same and (port.tensor, base) in expected[other]:
+            return port.tensor, expected[other][port.tensor, base]
+    return None, ""
 
 
 def _windows(joined: Joined, programs: Sequence[Graph], value: Ragged, base: Tensor, mesh: Mesh) -> bool:

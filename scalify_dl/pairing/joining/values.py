@@ -104,6 +104,7 @@ class Values:
         self.part_of: dict[Tensor, tuple[Ragged, int]] = {}
         self._gathered: dict[Tensor, Tensor] = {}
         self._taken: dict[tuple[Tensor, int], Tensor] = {}
+        self._chosen: dict[tuple[Value, ...], Tensor] = {}
 
     def emit(self, kind: str, operands: Sequence[Tensor], like: Op | None, **attributes: object) -> Tensor:
         """An op with one result, named and placed as the op of a program that it stands for."""
@@ -213,6 +214,11 @@ class Values:
 
     def chosen(self, values: Sequence[Value], like: Op | None) -> Tensor:
         """On each rank what its cell has: `values` are those of the cells, of one type."""
+        if tuple(values) not in self._chosen:
+            self._chosen[tuple(values)] = self._choose(values, like)
+        return self._chosen[tuple(values)]
+
+    def _choose(self, values: Sequence[Value], like: Op | None) -> Tensor:
         filled = self._filled_up(values)
         if filled is not None:
             return self.block(filled, like)
