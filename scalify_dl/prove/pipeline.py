@@ -13,6 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -63,6 +64,12 @@ def rules_program(more: Iterable[Path] = (), text: str = "", **options: Any) -> 
     program = Program.from_source(source, name="rules", include_dirs=[rules_dir()], **options)
     check_own(program, read_own(more, rules_dir()), rules_dir())
     return program
+
+
+@cache
+def _shipped() -> Program:
+    """The shipped rules, read once for all runs of a process."""
+    return rules_program()
 
 
 def fact_relations(program: Program) -> dict[str, str]:
@@ -130,7 +137,7 @@ def analyse(
     A guard that stops them is no error, nor is Ctrl-C where they are `interruptible`: the verdict then is UNKNOWN and
     says why.
     """
-    program = rules_program(options.rules, more)
+    program = rules_program(options.rules, more) if options.rules or more else _shipped().fresh()
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
     deadline = None if options.timeout is None else time.monotonic() + options.timeout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Callable
 
 from .edited import Edited, Row
@@ -144,7 +145,8 @@ def weights(t: Edited, rng: random.Random) -> str:
 def again(t: Edited, rng: random.Random) -> str:
     """An op runs a second time: on what it made, which its readers or nobody gets, or beside itself for nobody."""
     tensors = {row[0]: row for row in t.tables["p_tensor"]}
-    fitting = [row[0] for row in t.tables["p_op"] if len(t.of("p_out", row[0])) == 1 == len(t.of("p_in", row[0]))]
+    read_by, made_by = (Counter(row[0] for row in t.tables[name]) for name in ("p_in", "p_out"))
+    fitting = [row[0] for row in t.tables["p_op"] if read_by[row[0]] == made_by[row[0]] == 1]
     if rng.random() < 0.5:
         fitting = [row[0] for row in t.tables["p_wred"]] or fitting
     op, behind, read = rng.choice(fitting), rng.random() < 0.7, rng.random() < 0.7
