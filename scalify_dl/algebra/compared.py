@@ -20,6 +20,7 @@ from scalify_dl.oracle.program import Graph, Op, Shard
 from . import contracting  # noqa: F401  (registers its rules)
 from .cells import Array, mapped
 from .complexes import Complex, is_complex
+from .erased import CONDITIONS
 from .extended import multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Form, Undecided
@@ -241,6 +242,8 @@ class Pair:
                 for before in (self.decider.between[t] for t in self.shards if t in self.decider.between):
                     needs |= {*before.needs}
                     given |= {*before.inputs}
+                if any(what in CONDITIONS for _, what in needs) and self.decider.erased(self.dist, self.base):
+                    raise Undecided("the baseline is a number where what a step needs is not so")
                 ends = self.dist, self.base, str(layout), self.cuts
                 positive = numbers and all(cell.is_positive() for cell in base[self.base][0].reshape(-1))
                 return Answer(*ends, tuple(sorted(given)), tuple(sorted(needs)), positive)

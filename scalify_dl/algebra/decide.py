@@ -31,6 +31,7 @@ from scalify_dl.oracle.trial import Trial, run_trial
 from . import contracting  # noqa: F401  (registers its rules)
 from .between import BETWEEN, find_cuts
 from .compared import ROUGHLY, Answer, Pair
+from .erased import Limits
 from .form import Undecided
 from .formulas import MOVES
 from .machine import MOST_ELEMENTS
@@ -252,6 +253,18 @@ class Decider:
         if first is None or all(is_number(first, *end) for end in ends):
             return [first]
         return [first, self._run("positive")]
+
+    def erased(self, dist: str, base: str) -> bool:
+        """Whether what steps need leaves out inputs for which the baseline is a number, and the other side is not.
+
+        Asked of the output itself; of a value on the way of all outputs, which may follow from it."""
+        outputs = {pair[:2] for pair in self.program.expects}
+        return not self.limits.erased.isdisjoint({(dist, base)} & outputs or outputs)
+
+    @cached_property
+    def limits(self) -> Limits:
+        """Both sides where divisors, roots and logarithms are at their limits."""
+        return Limits(self.program, self.known)
 
     def _run(self, how: str) -> Trial | None:
         values = {role: [t for g in self.program.top(role) for op in g.ops for t in op.results] for role in ROLES}

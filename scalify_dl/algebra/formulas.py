@@ -195,7 +195,22 @@ def _converted(field: Field, x: Array, call: Call) -> Array:
         raise Undecided(f"a cast to {after}")
 
     if is_float(after):
-        return reals(field, x)
+        return counted(reals(field, x), after)
+    return mapped(apply, x)
+
+
+def counted(x: Array, dtype: str) -> Array:
+    """Whole numbers as reals of a type: rounded where they may be beyond those that it holds one by one."""
+    most = 1 << precision(dtype)
+
+    @extended.of_numbers
+    def apply(cell: Cell) -> Cell:
+        if isinstance(cell, Form):
+            low, high = integer_bounds(cell)
+            if low < -most or high > most:
+                return laws.function(cell.field, "round", (dtype, cell))
+        return cell
+
     return mapped(apply, x)
 
 

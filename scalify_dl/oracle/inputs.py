@@ -17,11 +17,14 @@ from .literals import seeded
 from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
-DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded")
+DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singular")
 """How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
 of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
-took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly alike: all tokens choose one expert."""
+took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly alike: all tokens choose one expert.
+`singular`: zeros, all of a tensor at times, and few other numbers of both signs: divisors, roots and logarithms are at
+their limits."""
+SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
 
 TRIALS_AT_ENDS = 4
 
@@ -49,6 +52,8 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
         value = rng.integers(-3, 4, tensor.shape).astype(np.float64)
     elif how == "positive":
         value = rng.uniform(0.1, 1.1, tensor.shape)
+    elif how == "singular":
+        value = rng.choice(SINGULAR, tensor.shape) * rng.integers(0, 4).clip(max=1)
     else:
         value = rng.uniform(-1, 1, tensor.shape)
     if how == "crowded" and value.ndim > 1 and value.size:

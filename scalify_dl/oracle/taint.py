@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
+from .dtypes import is_integer
 from .meaning import is_opaque
 from .program import Graph, Op, Program
 
@@ -28,6 +29,8 @@ def _unmatched_elided(program: Program) -> set[str]:
 def _source(op: Op, unmatched: set[str]) -> str | None:
     if is_opaque(op.kind) and op.declared is None:
         return f"the meaning of `{op.kind}` is invented"
+    if op.kind == "bitcast-convert" and not all(map(is_integer, op.symbols.get("from", []))):
+        return f"op {op.id} looks at bits of a real number, which rounding decides"
     if op.id in unmatched:
         return f"the value of constant {op.results[0]} is not in the dump, and the other side has none like it"
     return None

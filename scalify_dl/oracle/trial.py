@@ -79,7 +79,9 @@ SAFETY = 64.0
 
 
 def is_exact(program: Program) -> bool:
-    """Whether integer inputs stay exact: only such ops, and only integer (or infinite) constants."""
+    """Whether integer inputs stay exact: only such ops of real numbers, and only integer (or infinite) constants."""
+    if any(tensor.dtype.startswith("c") for tensor in program.tensors.values()):
+        return False  # sizes are roots, and imaginary parts are drawn as reals
     for graph in program.graphs.values():
         for op in graph.ops:
             if op.kind not in EXACT_KINDS:

@@ -1,0 +1,103 @@
+"""Cases that a condition would leave out although the baseline provides for them.
+
+A step of the distributed side may need a divisor other than zero, and that is listed. Where the baseline is a number at
+zero all the same (`where(y == 0, 0, x / y)`), the condition leaves out what the baseline was written for: no proof.
+So both sides are run where such conditions fail: on zeros, on numbers of either sign, on tensors without anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+import numpy as np
+
+from scalify_dl.errors import InputError
+from scalify_dl.ir.layout import Layout
+from scalify_dl.oracle.addressing import addresses, layout_of, pending_kind
+from scalify_dl.oracle.compare import default_layouts
+from scalify_dl.oracle.execute import Deadlock
+from scalify_dl.oracle.meaning import Unsupported
+from scalify_dl.oracle.program import Program, Shard
+from scalify_dl.oracle.shrink import shrink
+from scalify_dl.oracle.shrink.extents import Conflict
+from scalify_dl.oracle.trial import Trial, run_trial
+
+from .cells import Array
+
+CONDITIONS = frozenset({"nonzero", "positive", "nonnegative"})
+"""What is listed of a value and may fail for some inputs of a type."""
+TRIALS = 8
+"""How often both sides are run."""
+MOST_ELEMENTS = 100_000
+"""Elements of programs that are run as they are; larger ones are run at small sizes."""
+CLOSE = 1e-3
+"""How far apart numbers may be, relative to the largest: rounding is not what is asked for."""
+
+
+@dataclass
+class Limits:
+    """Executions of a program on numbers at which divisors, roots and logarithms are at their limits."""
+
+    whole: Program
+    known: Sequence[Shard]
+
+    @cached_property
+    def program(self) -> Program | None:
+        """The program, at small sizes where it is large."""
+        if sum(prod(t.shape) for t in self.whole.tensors.values()) <= MOST_ELEMENTS:
+            return self.whole
+        try:
+            return shrink(self.whole, self.known).program
+        except Conflict:
+            return None
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        """An execution on numbers above zero, where conditions hold, and those that matter."""
+        draws = [("positive", 0), ("reals", 0), *(("singular", seed) for seed in range(TRIALS))]
+        expected = [dist for dist, _, _ in self.whole.expects]
+        try:
+            return [run_trial(self.program, seed, how, keep_dist=expected) for how, seed in draws if self.program]
+        except (Unsupported, Deadlock, InputError):
+            return []
+
+    @cached_property
+    def erased(self) -> frozenset[tuple[str, str]]:
+        """Outputs that agree on numbers above zero, and where the baseline is a number at a limit that the other side
+        is not."""
+        return frozenset(pair[:2] for pair in self.whole.expects if self._is_erased(*pair))
+
+    def _is_erased(self, dist: str, base: str, text: str) -> bool:
+        if not self.trials or self.program is None:
+            return False
+        (local, *_), expected = self.trials[0].distributed[dist].values(), self.trials[0].baseline[base]
+        layouts = [layout_of(text)] if text else default_layouts(expected.shape, local.shape, self.program.mesh)
+        for layout in layouts:
+            if pending_kind(layout) is None and self._held(self.trials[0], dist, base, layout):
+                return not all(self._held(trial, dist, base, layout) for trial in self.trials[1:])
+        return False
+
+    def _held(self, trial: Trial, dist: str, base: str, layout: Layout) -> bool:
+        """Whether each rank holds what the baseline has, wherever that is a number."""
+        assert self.program is not None
+        with np.errstate(all="ignore"):
+            return all(
+                _alike(trial.baseline[base], value, layout, self.program.coords[rank])
+                for rank, value in trial.distributed[dist].items()
+            )
+
+
+def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int]) -> bool:
+    try:
+        part = expected[addresses(layout, expected.ndim, at)] if expected.ndim else expected
+        part = np.broadcast_to(part, value.shape)
+    except (IndexError, ValueError):
+        return False
+    numbers = np.isfinite(part)
+    scaled = part * float(layout.scale) if part.dtype.kind in "fc" else part
+    size = 1 + float(np.abs(part[numbers]).astype(float).max(initial=0))
+    apart = ~(np.abs(np.subtract(value, scaled, dtype=np.result_type(scaled, float))) <= CLOSE * size)
+    return not bool((apart & numbers).any())
