@@ -40,3 +40,19 @@ def test_the_gradient_of_one_column_is_not() -> None:
     tables = heads(WIDTH - 1).tables()
     assert derive(tables).unproved
     assert find_counterexample(load_program(tables)).best is not None
+
+
+def test_a_padded_dim_without_elements_ends_no_run() -> None:
+    """Beside it another value is padded and cut: both lengths are compared, one of them is 0."""
+    pair = Pair({"tp": 2})
+    nothing, (x, held) = pair.input((0,), {}), pair.input((5, 2), {})
+    totals = []
+    for g, one in zip((pair.base, pair.dist), nothing, strict=True):
+        padded = g.emit("pad", [one, g.constant(0.0, "f32")], low=[0], high=[1], interior=[0])
+        totals.append(g.emit("reduce", [padded], dimensions=[0], reducer="sum"))
+    g = pair.dist
+    longer = g.emit("pad", [held, g.constant(0.0, "f32")], low=[0, 0], high=[1, 0], interior=[0, 0])
+    cut = g.emit("slice", [g.emit("tanh", [longer])], start=[0, 0], limit=[5, 2], stride=[1, 1])
+    pair.outputs(*totals)
+    pair.outputs(pair.base.emit("tanh", [x]), cut)
+    assert not derive(pair.tables()).unproved
