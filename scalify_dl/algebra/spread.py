@@ -175,8 +175,9 @@ def spread(program: Program, known: Iterable[Shard], most_elements: int, *, coun
         for row in [*program.shards, *expected_rows(program), *known]:
             if not row.dist_piece and not row.base_piece and fits(program, row):
                 relate(s, row)
+        dims = {t: s.dims(t) for t in program.tensors}  # of what no op reads, too, before sizes are chosen
         sizes = s.extents.solve(1)
-        parts = {t: tuple(_parts(s, sizes, d) for d in s.dims(t)) for t in program.tensors}
+        parts = {t: tuple(_parts(s, sizes, d) for d in dims[t]) for t in program.tensors}
     except Conflict:
         return None
     tensors = {

@@ -207,6 +207,64 @@ def test_unequal_parts_are_one_value(extents: tuple[int, ...], tail: float) -> N
     assert kinds.count("pad") == (tail == 0.0)
 
 
+def two_tables(extents: Sequence[Sequence[int]]) -> tuple[list[Graph], list[Rows], Mesh]:
+    """Unequal rows of two tables, written one after the other into the rank's own place in a buffer that is gathered;
+    a step by the sum of all squares, which is spread to the shape of the rank's rows."""
+    n = len(extents[0])
+    mesh, width = Mesh((("dp", n),)), sum(max(some) for some in extents) * 2
+    bases = [Tensor("f32", (sum(some), 2), f"w{k}") for k, some in enumerate(extents)]
+    programs, rows = [], []
+    for rank in range(n):
+        g = Graph(f"r{rank}", ranks=[rank])
+        tables = [g.input(f"w{k}", "f32", (some[rank], 2), path=f"w{k}") for k, some in enumerate(extents)]
+        buffer, at = g.splat(0, "f32", (n * width,)), rank * width
+        for w, some in zip(tables, extents, strict=True):
+            row, n_row = g.emit("reshape", [w], shape=(w.shape[0] * 2,)), max(some) * 2
+            if w.shape[0] * 2 < n_row:
+                row = g.emit("concatenate", [row, g.splat(0, "f32", (n_row - w.shape[0] * 2,))], dimension=0)
+            before = [cut(g, buffer, 0, at)] if at else []
+            after = [cut(g, buffer, at + n_row, n * width)] if at + n_row < n * width else []
+            buffer, at = g.emit("concatenate", [*before, row, *after], dimension=0), at + n_row
+        mine = cut(g, buffer, rank * width, (rank + 1) * width)
+        every = g.emit("all-gather", [mine], dimension=0, groups=[[*range(n)]])
+        every, at, sums = g.emit("reshape", [every], shape=(n, width)), 0, []
+        for some in extents:
+            n_row = max(some) * 2
+            row = g.emit("slice", [every], start=[0, at], limit=[n, at + n_row], stride=[1, 1])
+            whole, at = cut(g, g.emit("reshape", [row], shape=(n * n_row,)), 0, sum(some) * 2), at + n_row
+            sums.append(g.emit("reduce", [g.emit("multiply", [whole, whole])], dimensions=[0], reducer="sum"))
+        own = g.emit("reduce", [g.emit("multiply", [tables[0], tables[0]])], dimensions=[0, 1], reducer="sum")
+        g.output(g.emit("all-reduce", [own], reducer="sum", groups=[[*range(n)]]), path="norm")
+        scale = g.emit("multiply", [g.emit("add", sums), g.constant(0.5, "f32")])
+        for k, w in enumerate(tables):
+            g.output(g.emit("multiply", [w, g.emit("broadcast", [scale], shape=w.shape, dimensions=[])]), path=f"w{k}")
+        layouts = [Placement().layout(w.shape, mesh) for w in tables]
+        at = [sum(some[:rank]) for some in extents]
+        rows.append({
+            w: (Shard(w, base, layout, "annotation", (), (Window(0, lo, lo + w.shape[0]),)),)
+            for w, base, layout, lo in zip(tables, bases, layouts, at, strict=True) if w.shape[0]
+        })  # fmt: skip
+        programs.append(g)
+    return programs, rows, mesh
+
+
+def cut(g: Graph, x: Tensor, start: int, limit: int) -> Tensor:
+    """Elements of a row."""
+    return g.emit("slice", [x], start=[start], limit=[limit], stride=[1])
+
+
+@pytest.mark.parametrize("extents", [((3, 2), (4, 3)), ((2, 2, 1), (3, 3, 1)), ((1, 1, 0), (2, 1, 0))])
+def test_unequal_parts_of_several_tables_in_one_buffer(extents: tuple[tuple[int, ...], ...]) -> None:
+    """Though what one rank has of a table is as large as what another has of the other one: nothing is one rank's."""
+    programs, rows, mesh = two_tables(extents)
+    joined = compared(programs, mesh, rows)
+    for place, port in enumerate(programs[0].outputs):
+        first = joined.values[0][port.tensor]
+        assert all(joined.values[k][g.outputs[place].tensor] is first for k, g in enumerate(programs))
+    own = [op for op in joined.graph.ops if op.name.startswith("r") and "/" in op.name]
+    assert {op.kind for op in own} <= {"constant", "broadcast", "concatenate"}  # what fills parts up
+
+
 def staged(*, twice: bool = False, late: bool = False) -> tuple[Graph, list[Graph]]:
     """A pipeline of two stages on two rows of a batch, sum of w2 * (w1 * x), and its baseline."""
     base = Graph("base")

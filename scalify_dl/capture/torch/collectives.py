@@ -87,6 +87,17 @@ def like(x: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
     return torch.empty(list(shape), dtype=x.dtype, device="meta")
 
 
+def in_order(x: torch.Tensor) -> torch.Tensor:
+    """A tensor whose memory is what is sent, or received into; InputError where its elements lie otherwise there."""
+    if not x.is_contiguous():
+        raise InputError(
+            f"a collective of a tensor that is not contiguous (strides {list(x.stride())} of shape {list(x.shape)})",
+            expected="contiguous tensors: backends move memory as it lies, or refuse",
+            hint="call .contiguous() first; empty_like() of a transposed tensor is transposed, too",
+        )
+    return x
+
+
 def vector(r: Recorder, x: torch.Tensor) -> str:
     """All elements of a tensor, row by row."""
     if x.dim() == 1:
@@ -105,6 +116,7 @@ def gathered(r: Recorder, x: torch.Tensor, group: Any) -> tuple[str, list[int]]:
     """What all members hold, along dim 0, and its shape."""
     name = r.groups.name(group)
     size = len(r.groups.members[name])
+    in_order(x)
     source, shape = (r.text(x), list(x.shape)) if x.dim() else (vector(r, x), [1])
     shape[0] *= size
     call = f"{SPACE}.all_gather_into_tensor.default({source}, {size}, '{name}')"
@@ -154,7 +166,7 @@ def all_reduce_coalesced(r: Recorder, tensors: Sequence[torch.Tensor], group: An
 
 
 def all_gather_base(r: Recorder, out: torch.Tensor, x: torch.Tensor, group: Any, *_: Any) -> None:
-    into(r, out, *gathered(r, x, group))
+    into(r, in_order(out), *gathered(r, x, group))
 
 
 def all_gather_coalesced(
@@ -175,7 +187,7 @@ def all_gather(
 
 
 def reduce_scatter_base(r: Recorder, out: torch.Tensor, x: torch.Tensor, group: Any, op: Any, *_: Any) -> None:
-    size = x.numel() // max(out.numel(), 1)
+    size = in_order(x).numel() // max(in_order(out).numel(), 1)
     even = x.dim() and size and x.shape[0] % size == 0
     source, shape = (r.text(x), list(x.shape)) if even else (vector(r, x), [x.numel()])
     into(r, out, *scattered(r, source, x, shape, group, op))
@@ -202,7 +214,8 @@ def all_to_all_base(
 ) -> None:  # fmt: skip
     name = r.groups.name(group)
     size = len(r.groups.members[name])
-    splits = [list(given) or [t.shape[0] // size] * size for given, t in ((out_splits, out), (in_splits, x))]
+    given_splits = ((out_splits, in_order(out)), (in_splits, in_order(x)))
+    splits = [list(given) or [t.shape[0] // size] * size for given, t in given_splits]
     more = f"{splits[0]}, {splits[1]}, '{name}'"
     shape = out.shape if out.shape[1:] == x.shape[1:] else [x.shape[0], *x.shape[1:]]
     whole = functional(r, "all_to_all_single", x, more, shape)
@@ -267,13 +280,13 @@ def scatter(
 
 def send(r: Recorder, tensors: Sequence[torch.Tensor], group: Any, peer: int, tag: int, *_: Any) -> None:
     for x in tensors:
-        r.emit("isend", f"{SPACE}.isend.default({r.text(x)}, {peer}, {tag}, '{r.groups.name(group)}')", x)
+        r.emit("isend", f"{SPACE}.isend.default({r.text(in_order(x))}, {peer}, {tag}, '{r.groups.name(group)}')", x)
 
 
 def receive(r: Recorder, tensors: Sequence[torch.Tensor], group: Any, peer: int, tag: int, *_: Any) -> None:
     for x in tensors:
         call = f"{SPACE}.irecv.default({r.text(x)}, {peer}, {tag}, '{r.groups.name(group)}')"
-        r.await_(x, r.emit("irecv", call, x))
+        r.await_(in_order(x), r.emit("irecv", call, x))
 
 
 def nothing(*_: Any) -> None:

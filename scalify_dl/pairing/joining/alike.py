@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
@@ -21,12 +22,16 @@ class Alikes:
     def __init__(self, made: Values) -> None:
         self.made = made
         self.cells = made.cells
+        self._scalars: dict[tuple[int, ...], Tensor] = {}
 
     def done(self, ops: Sequence[Op], operands: Sequence[Sequence[Value]]) -> list[Value] | None:
         """What an op gives that is that of every cell, with each cell's operands; None where each is better done for
         itself."""
         first = ops[0]
         types = {tuple((t.dtype, t.shape) for t in op.results) for op in ops}
+        if first.kind == "reduce" and isinstance(operands[0][0], Ragged):
+            alike = all(list(row) == list(operands[0]) for row in operands)
+            return self.summed(first, operands[0][0]) if alike else None
         if len(types) > 1:
             return self.of_parts(ops, operands[0]) if all(list(row) == list(operands[0]) for row in operands) else None
         columns = list(zip(*operands, strict=True))
@@ -34,7 +39,8 @@ class Alikes:
             tensors = [value.tensor for value in operands[0] if isinstance(value, Alike)]
             uniform = all(value.uniform for value in operands[0] if isinstance(value, Alike))
         elif first.kind in COLLECTIVES or not any(
-            isinstance(column[0], Alike) and not column[0].uniform and len(set(map(id, column))) == 1
+            (isinstance(column[0], Alike) and not column[0].uniform and len(set(map(id, column))) == 1)
+            or self.made.filled_up(column) is not None
             for column in columns
         ):
             return None
@@ -46,6 +52,9 @@ class Alikes:
                 for column in columns
             ]
             uniform = False
+        before = self.made.made.get(tensors[0]) if first.kind == "reshape" else None
+        if before is not None and before.kind == "reshape" and before.operands[0].shape == first.result.shape:
+            return [Alike(before.operands[0], uniform)]
         made = self.once(ops, tensors)
         if made is None:
             return None
@@ -99,11 +108,28 @@ class Alikes:
             return None
         op = _like(ops[0], [value.tensor])
         op.groups = groups
-        self.put(op)
+        if op.kind != "all-gather" or not self.gathered_apart(op):
+            self.put(op)
         lines = [set(line) for line in self.cells.lines]
         wide = all(any(line <= set(group) for group in groups) for line in lines)
         same = op.kind in ("all-reduce", "all-gather", "collective-broadcast") and wide
         return Alike(op.result, same or (value.uniform and op.kind not in ("reduce-scatter", "all-to-all")))
+
+    def gathered_apart(self, op: Op) -> bool:
+        """A buffer of several parts is gathered part by part, and put together again in the order of the buffer."""
+        buffer = self.made.made.get(op.operands[0])
+        if buffer is None or buffer.kind != "concatenate" or op.numbers["dimension"] != [0] or op.groups is None:
+            return False
+        if buffer.numbers["dimension"] != [0]:
+            return False
+        n, rows, groups = len(op.groups[0]), [], op.groups
+        for part in buffer.operands:
+            shape, dtype = (n * part.shape[0], *part.shape[1:]), part.dtype
+            whole = self.made.emit("all-gather", [part], op, groups=groups, dimension=0, shape=shape, dtype=dtype)
+            rows.append(self.made.emit("reshape", [whole], op, shape=(n, *part.shape)))
+        every = self.made.emit("concatenate", rows, op, dimension=1)
+        self.put(Op("reshape", [every], op.results, op.name, source=op.source, layer=op.layer, at=op.at))
+        return True
 
     def put(self, op: Op) -> Op:
         """Puts an op into the joined graph."""
@@ -131,15 +157,28 @@ class Alikes:
         parts = [value for value in operands if isinstance(value, Ragged)]
         if first.kind == "reshape" and len(parts) == 1:
             return self._regrouped(first, parts[0], result)
-        if first.kind in ELEMENTWISE and len(parts) == len(operands):
+        numbers = [self.made.scalar(x.tensor) if isinstance(x, Alike) and x.uniform else None for x in operands]
+        each = list(zip(operands, numbers, strict=True))
+        if first.kind in ELEMENTWISE and all(isinstance(x, Ragged) or number is not None for x, number in each):
             if any((p.dim, p.sizes, p.rest) != (dim, result.sizes, result.rest) for p in parts):
                 return None
-            blocks = all(p.whole is None and p.make_whole is None for p in parts)
-            if blocks:
-                result.make_block = self._later(first, lambda: [self.made.block(p, first) for p in parts], result.rest)
+
+            def given(of: Callable[[Ragged], Tensor], shape: Sequence[int]) -> list[Tensor]:
+                found = []
+                for x, number in each:
+                    if isinstance(x, Ragged):
+                        found.append(of(x))
+                    elif number is not None:
+                        found.append(self.made.splat(number, shape, first))
+                return found
+
+            if parts and all(p.whole is None and p.make_whole is None for p in parts):
+                block = partial(given, lambda p: self.made.block(p, first), result.rest)
+                result.make_block = self._later(first, block, result.rest)
             else:
                 shape = result.extent(result.total)
-                result.make_whole = self._later(first, lambda: [self.made.whole(p, first) for p in parts], shape)
+                whole = partial(given, lambda p: self.made.whole(p, first), shape)
+                result.make_whole = self._later(first, whole, shape)
             return [result]
         if first.kind == "broadcast" and isinstance(value := operands[0], Alike) and value.uniform:
             if dim in first.numbers["dimensions"]:
@@ -147,6 +186,24 @@ class Alikes:
             result.make_whole = self._later(first, lambda: [value.tensor], result.extent(result.total))
             return [result]
         return None
+
+    def summed(self, op: Op, part: Ragged) -> list[Value] | None:
+        """On each rank the sum of its own part, which is that of a block with zeros behind the end."""
+        if op.symbols.get("reducer") != ["sum"] or len(op.operands) != 1 or part.dim not in op.numbers["dimensions"]:
+            return None
+        block = self.made.own_block(self.made.filled(part, op), part.dim, part.rest[part.dim], op)
+        return [Alike(self.put(_like(op, [block])).result, uniform=False)]
+
+    def scalar(self, op: Op, operands: Sequence[Tensor]) -> Tensor:
+        """What an op makes of numbers, that gives one number everywhere."""
+        if op.kind not in ELEMENTWISE:
+            return operands[0]
+        key = (id(op), *map(id, operands))
+        if key not in self._scalars:
+            made = _like(op, operands)
+            made.results = [Tensor(op.result.dtype, (), op.result.name)]
+            self._scalars[key] = self.put(made).result
+        return self._scalars[key]
 
     def _later(self, op: Op, operands: Callable[[], list[Tensor]], shape: Sequence[int]) -> Callable[[], Tensor]:
         """An op like one of a program, of another shape, when it is asked for."""

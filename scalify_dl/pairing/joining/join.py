@@ -14,8 +14,9 @@ from ..correspond import Shard
 from .alike import Alikes
 from .cells import Cells
 from .combined import combined
-from .matching import Match, matched
+from .matching import Match, is_splat, matched
 from .meetings import Meeting, meetings, peers
+from .moved import see_pieces
 from .ports import One, inputs_alike, same_everywhere
 from .values import Alike, Awaited, Message, NeverComes, Own, Ragged, Unjoinable, Value, Values
 
@@ -45,6 +46,8 @@ class Joined:
 def join(programs: Sequence[Graph], cells: Cells, rows: Sequence[Rows]) -> Joined:
     """One program of several; `rows` is what is given of the inputs, by cell. Unjoinable where there is none,
     NeverComes where a message is never sent."""
+    for program in programs:
+        see_pieces(program)
     joining = _Joining(programs, cells, rows)
     joining.run()
     return Joined(joining.made.graph, cells, joining.made, joining.values, joining.inputs, joining.shards)
@@ -179,13 +182,32 @@ class _Joining:
             self.receive(n, op)
         elif op in self.meetings:
             return self.meet(n, op)
-        else:
+        elif not self.everywhere(n, op):
             match = self.matches[n].get(op)
             if match is None or match.dead:
                 self.alone(cells, op)
             else:
                 return self.together(n, op, match)
         return True
+
+    def everywhere(self, n: int, op: Op) -> bool:
+        """Does an op that gives one number everywhere, which it is on every rank at once. False for any other op."""
+        found: dict[int, Alike] = {}
+        for cell in self.cells.of(n):
+            values = [self.values[cell][x] for x in op.operands]
+            scalars = {
+                x: self.made.scalar(value.tensor) if value.tensor.shape else value.tensor
+                for x, value in zip(op.operands, values, strict=True) if isinstance(value, Alike)
+            }  # fmt: skip
+            known = {x: scalar for x, scalar in scalars.items() if scalar is not None}
+            if len(known) < len(set(op.operands)) or not is_splat(op, known):
+                return False
+            uniform = all(isinstance(value, Alike) and value.uniform for value in values)
+            scalar = self.alikes.scalar(op, [known[x] for x in op.operands])
+            found[cell] = Alike(self.made.splat(scalar, op.result.shape, op), uniform)
+        for cell, value in found.items():
+            self.values[cell][op.result] = value
+        return bool(found)
 
     def ready(self, n: int, op: Op) -> bool:
         """Whether what an op takes is there: messages that have come are values from now on."""

@@ -6,7 +6,7 @@ matches is a proposal: whether an op can be done once for all programs is decide
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
@@ -14,7 +14,7 @@ from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE, RANDOM, RANKED
 
 from .values import Value, in_blocks
 
-__all__ = ["LIFTED", "Match", "matched"]
+__all__ = ["LIFTED", "Match", "is_splat", "matched"]
 
 LIFTED = ELEMENTWISE | {"broadcast", "reshape"}
 """Kinds that match though unequal parts of a value give them other shapes."""
@@ -45,6 +45,14 @@ class _Side:
     images: dict[int, list[Tensor]] = field(default_factory=dict)
     found: dict[Op, Match] = field(default_factory=dict)
     by_key: dict[Hashable, Match] = field(default_factory=dict)  # of ops that do the same as one that was found
+    scalars: dict[Tensor, int] = field(default_factory=dict)  # of what is one number everywhere, that number's
+    filled: dict[Tensor, Tensor] = field(default_factory=dict)  # what has something behind its end → it without that
+
+    def users_of(self, x: Tensor) -> list[Op]:
+        """What reads a value, or the value with something behind its end."""
+        users = self.users.get(x, [])
+        longer = [y for user in users for y in user.results if self.filled.get(y) is x]
+        return [*users, *(user for y in longer for user in self.users.get(y, ()))]
 
 
 class _Matching:
@@ -54,6 +62,8 @@ class _Matching:
         self.found: dict[Op, Match] = {}
         self.by_key: dict[Hashable, Match] = {}
         self.of_match: dict[Match, list[int]] = {}
+        self.scalars: dict[Tensor, int] = {}
+        self.splats: dict[Hashable, int] = {}
         self.anchored: set[int] = set()
         self.count = 0
         self.met = {ops[0]: Match(list(ops)) for ops in met}
@@ -62,6 +72,8 @@ class _Matching:
             for op in side.program.ops:
                 for x in dict.fromkeys(op.operands):
                     side.users.setdefault(x, []).append(op)
+                if op.kind == "concatenate" and len(op.operands) == 2:
+                    side.filled[op.result] = op.operands[0]
                 if not op.operands:
                     self.register(side, op)
 
@@ -73,13 +85,26 @@ class _Matching:
 
     def register(self, side: _Side, op: Op) -> None:
         """An op of another program all of whose operands have partners may be looked for."""
-        exact = _key(op, side.ids)
+        if is_splat(op, side.scalars):
+            self.give(side, op.result, self.splat(op, side.ids, side.scalars))
+            return
+        exact = _key(op, side.ids, side.scalars)
         known = self.by_key.get(exact) or side.by_key.get(exact)
         if known is not None and op.kind not in SINGLE:
             self.bind(side, op, known)
             return
         side.exact.setdefault(exact, []).append(op)
-        side.loose.setdefault(_loose_key(op, side.ids), []).append(op)
+        side.loose.setdefault(_loose_key(op, side.ids, side.scalars), []).append(op)
+
+    def splat(self, op: Op, ids: Mapping[Tensor, int], scalars: dict[Tensor, int]) -> int:
+        """The number of what is one number everywhere: no match, as it is at once what it is in every program."""
+        numbers = tuple(scalars.get(x, ids[x]) for x in op.operands)
+        if op.kind in ELEMENTWISE:
+            key = (_attributes(op), op.result.dtype, numbers)
+            scalars[op.result] = self.splats.setdefault(key, self.id(anchored=False))
+        else:
+            (scalars[op.result],) = numbers
+        return self.splats.setdefault((scalars[op.result], _types(op)), self.id(anchored=False))
 
     def bind(self, side: _Side, op: Op, match: Match) -> None:
         """An op of another program is that of a match."""
@@ -126,6 +151,9 @@ class _Matching:
     def look(self, op: Op) -> None:
         """Looks for partners of an op in all programs."""
         numbers = [self.ids.get(x) for x in op.operands]
+        if None not in numbers and is_splat(op, self.scalars):
+            self.ids[op.result] = self.splat(op, self.ids, self.scalars)
+            return
         anchored = any(number in self.anchored for number in numbers)
         if None not in numbers and self.exactly(op, anchored=anchored):
             return
@@ -137,7 +165,7 @@ class _Matching:
 
     def exactly(self, op: Op, *, anchored: bool) -> bool:
         """The same op on the same values."""
-        key = _key(op, self.ids)
+        key = _key(op, self.ids, self.scalars)
         known = self.by_key.get(key)
         if known is not None and op.kind not in SINGLE:
             self.accept(op, known, anchored=anchored)
@@ -155,21 +183,21 @@ class _Matching:
 
     def loosely(self, op: Op, *, anchored: bool) -> bool:
         """Slices at other places, ops on unequal parts."""
-        key = _loose_key(op, self.ids)
+        key = _loose_key(op, self.ids, self.scalars)
         chosen: list[Op] = []
         for side in self.sides:
             some = [p for p in side.loose.get(key, ()) if p not in side.found]
-            fitting = next((p for p in some if _types(p) == _types(op)), None)
-            if fitting is None:
-                fitting = next((p for p in some if _parts(op, chosen, p)), None)
-            if fitting is None:
+            alike = [p for p in some if _types(p) == _types(op)] + [p for p in some if _parts(op, chosen, p)]
+            if not alike:
                 return False
-            chosen.append(fitting)
+            # in a buffer of many parts, those that begin at the same place
+            here = (p for p in alike if p.numbers.get("start") == op.numbers.get("start"))
+            chosen.append(next(here, alike[0]))
         match = Match([op, *chosen])
         self.pair(op, match, anchored=anchored)
-        self.by_key[_key(op, self.ids)] = match
+        self.by_key[_key(op, self.ids, self.scalars)] = match
         for side, partner in zip(self.sides, chosen, strict=True):
-            same = _key(partner, side.ids)
+            same = _key(partner, side.ids, side.scalars)
             side.by_key[same] = match
             for other in side.exact.get(same, ()):
                 self.bind(side, other, match)
@@ -181,7 +209,7 @@ class _Matching:
         chosen: list[Op] = []
         for side in self.sides:
             images = [x for number in known for x in side.images.get(number, ())]
-            users = [user for x in images for user in side.users.get(x, ())]
+            users = [user for x in images for user in side.users_of(x)]
             some = [p for p in dict.fromkeys(users) if self._alike(op, p, side)]
             if not some:
                 return
@@ -197,8 +225,8 @@ class _Matching:
             self.bind(side, partner, match)
 
     def _common(self, numbers: Sequence[int | None], partner: Op, side: _Side) -> int:
-        """How many operands are the same, other than constants."""
-        theirs = [side.ids.get(x) for x in partner.operands]
+        """How many operands are the same, other than constants, or parts of the same that are filled up."""
+        theirs = [side.ids.get(x, side.ids.get(side.filled.get(x, x))) for x in partner.operands]
         return sum(a == b and a in self.anchored for a, b in zip(numbers, theirs, strict=True))
 
     @staticmethod
@@ -233,18 +261,34 @@ def _types(op: Op) -> Hashable:
     return tuple((t.dtype, t.shape) for t in op.results)
 
 
-def _key(op: Op, ids: Mapping[Tensor, int]) -> Hashable:
+def is_splat(op: Op, known: Container[Tensor]) -> bool:
+    """Whether an op gives a scalar everywhere, or what is computed of such, which are `known`, in any shape."""
+    if len(op.results) != 1 or not op.result.shape or not op.operands or op.rank_numbers:
+        return False
+    if op.kind in ELEMENTWISE:
+        return all(x in known for x in op.operands)
+    return op.kind in ("broadcast", "reshape") and (not op.operands[0].shape or op.operands[0] in known)
+
+
+def _read(op: Op, ids: Mapping[Tensor, int], scalars: Mapping[Tensor, int]) -> Hashable:
+    """What an op takes: of what is one number everywhere, where shapes are those of the other operands, the number."""
+    if op.kind in ELEMENTWISE:
+        return tuple(("scalar", scalars[x]) if x in scalars else ids[x] for x in op.operands)
+    return tuple(ids[x] for x in op.operands)
+
+
+def _key(op: Op, ids: Mapping[Tensor, int], scalars: Mapping[Tensor, int]) -> Hashable:
     literal: Hashable = op.results[0].literal if op.kind == "constant" and op.results else None
     if literal is not None and op.result.literal is not None and op.result.literal.is_elided:
         literal = literal if op.result.literal.sha256 else id(op)
-    return _attributes(op), _types(op), literal, tuple(ids[x] for x in op.operands)
+    return _attributes(op), _types(op), literal, _read(op, ids, scalars)
 
 
-def _loose_key(op: Op, ids: Mapping[Tensor, int]) -> Hashable:
+def _loose_key(op: Op, ids: Mapping[Tensor, int], scalars: Mapping[Tensor, int]) -> Hashable:
     if op.kind == "constant":
         return "constant", id(op)
     types = tuple((t.dtype, len(t.shape)) for t in op.results)
-    return _attributes(op, RANKED.get(op.kind, ())), types, tuple(ids[x] for x in op.operands)
+    return _attributes(op, RANKED.get(op.kind, ())), types, _read(op, ids, scalars)
 
 
 def _parts(op: Op, chosen: Sequence[Op], other: Op) -> bool:

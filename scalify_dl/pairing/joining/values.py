@@ -105,6 +105,7 @@ class Values:
         self._gathered: dict[Tensor, Tensor] = {}
         self._taken: dict[tuple[Tensor, int], Tensor] = {}
         self._chosen: dict[tuple[Value, ...], Tensor] = {}
+        self._splats: dict[tuple[Tensor, tuple[int, ...]], Tensor] = {}
 
     def emit(self, kind: str, operands: Sequence[Tensor], like: Op | None, **attributes: object) -> Tensor:
         """An op with one result, named and placed as the op of a program that it stands for."""
@@ -126,6 +127,18 @@ class Values:
     def reshaped(self, x: Tensor, shape: Sequence[int], like: Op | None) -> Tensor:
         """The same elements in another shape."""
         return x if x.shape == tuple(shape) else self.emit("reshape", [x], like, shape=tuple(shape))
+
+    def scalar(self, x: Tensor) -> Tensor | None:
+        """The number that a value is everywhere; None where it is not known to be one."""
+        op = self.made.get(x)
+        return op.operands[0] if op is not None and op.kind == "broadcast" and not op.operands[0].shape else None
+
+    def splat(self, scalar: Tensor, shape: Sequence[int], like: Op | None) -> Tensor:
+        """One number everywhere."""
+        key = scalar, tuple(shape)
+        if key not in self._splats:
+            self._splats[key] = self.emit("broadcast", [scalar], like, shape=key[1], dimensions=[])
+        return self._splats[key]
 
     def at(self, cell: int, value: Value, like: Op | None = None) -> Tensor:
         """A value as one cell has it, on every rank."""
@@ -180,15 +193,16 @@ class Values:
             elif value.root is not None:
                 value.block = self.reshaped(self.block(value.root, like), value.rest, like)
             else:
-                n, dims = value.rest[value.dim], len(value.rest)
-                high = [0] * dims
-                high[value.dim] = n * self.cells.count - value.total
-                zero = self.graph.constant(0, value.dtype)
-                padded = self.emit(
-                    "pad", [self.whole(value, like), zero], like, low=[0] * dims, high=high, interior=[0] * dims
-                )
-                value.block = self.own_block(padded, value.dim, n, like)
+                value.block = self.own_block(self.filled(value, like), value.dim, value.rest[value.dim], like)
         return value.block
+
+    def filled(self, value: Ragged, like: Op | None) -> Tensor:
+        """All parts and zeros behind them, as many as fill the blocks."""
+        dims = len(value.rest)
+        high = [0] * dims
+        high[value.dim] = value.rest[value.dim] * self.cells.count - value.total
+        zero = self.graph.constant(0, value.dtype)
+        return self.emit("pad", [self.whole(value, like), zero], like, low=[0] * dims, high=high, interior=[0] * dims)
 
     def own_block(self, x: Tensor, dim: int, n: int, like: Op | None) -> Tensor:
         """The cell's block of what all ranks have."""
@@ -219,7 +233,7 @@ class Values:
         return self._chosen[tuple(values)]
 
     def _choose(self, values: Sequence[Value], like: Op | None) -> Tensor:
-        filled = self._filled_up(values)
+        filled = self.filled_up(values)
         if filled is not None:
             return self.block(filled, like)
         tensors = [self.at(k, value, like) for k, value in enumerate(values)]
@@ -261,7 +275,7 @@ class Values:
                 )
         return found
 
-    def _filled_up(self, values: Sequence[Value]) -> Ragged | None:
+    def filled_up(self, values: Sequence[Value]) -> Ragged | None:
         """The unequal parts that these are, each filled up with zeros to a full block."""
         found: Ragged | None = None
         for k, value in enumerate(values):

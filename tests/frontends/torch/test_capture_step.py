@@ -222,6 +222,57 @@ def test_sharded_parameters(tmp_path: Path) -> None:
     assert note["placements"]["up.weight"][0] == "(Shard(dim=0),)"
 
 
+class Odd(nn.Module):
+    """Sizes that two ranks do not share equally; a part of one weight is as large as the other part of another."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.norm = nn.Embedding(7, 5), nn.LayerNorm(5)
+        self.up, self.down = nn.Linear(5, 9), nn.Linear(9, 5)
+
+    def forward(self, x: Any) -> Any:
+        h = self.table(x)
+        return nn.functional.linear(h + self.down(torch.tanh(self.up(self.norm(h)))), self.table.weight)
+
+
+def test_unequal_shards_are_clipped_and_stepped(tmp_path: Path) -> None:
+    from torch.distributed.fsdp import fully_shard
+
+    def step(model: Any, x: Any) -> dict[str, Any]:
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+        nn.functional.cross_entropy(model(x[:, :-1]).flatten(0, 1), x[:, 1:].flatten()).backward()
+        norm = nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        return {"norm": norm.full_tensor() if hasattr(norm, "full_tensor") else norm}
+
+    def build(mesh: Any) -> Any:
+        torch.manual_seed(0)
+        model, x = Odd(), torch.randint(0, 7, (4, 4))
+        if mesh is not None:
+            fully_shard(model, mesh=mesh)
+            x = x.chunk(2)[mesh.get_local_rank("dp")]
+        return model, (x,), step
+
+    assert capture_step(build, {"dp": 2}, tmp_path / "odd").verify().verdict == "PROVED"
+
+
+def test_collectives_of_memory_in_another_order_stop(tmp_path: Path) -> None:
+    """`empty_like` of a transposed tensor is transposed: backends fill its memory, not its elements, in order."""
+
+    def build(mesh: Any) -> Any:
+        def step(model: Any, x: Any) -> dict[str, Any]:
+            if mesh is None:
+                return {"y": model(x)}
+            out = torch.empty_like(x.t())
+            dist.all_to_all_single(out, x.t().contiguous())
+            return {"y": model(out)}
+
+        return nn.Identity(), (torch.randn(2, 4),), step
+
+    with pytest.raises(InputError, match="not contiguous"):
+        capture_step(build, {"dp": 2}, tmp_path / "x")
+
+
 def test_a_pipeline_is_recorded_on_real_ranks(tmp_path: Path) -> None:
     """Stages tell each other shapes before the first step: ranks run at once; that exchange is not recorded."""
     program = importlib.import_module("tests.steps.programs.07_pp_1f1b")
