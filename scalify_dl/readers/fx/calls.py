@@ -109,6 +109,9 @@ class Calls(Sharing):
         self.c.target = name
         for target, value in zip(targets, values, strict=True):
             self.assign(target, value, name, out)
+        if effect.results and all(share is None or share.argument is None for share in effect.results):
+            found = self.opaque(name, *held, wanted(), "no lowering says what it gives back", unknown=True)
+            return self.share(name, found, effect, args, kwargs, wanted)
         if effect.results and any(share is not None for share in effect.results):
             results = [
                 given(share.argument, args, kwargs) if share is not None and share.argument else Hidden(self.c.name)

@@ -170,6 +170,9 @@ class _Program:
         """Names a value; a tensor takes the name it has in the dump, and must be what is printed."""
         if isinstance(value, Attribute) and type is not None:
             value = self.attribute(value, type)
+        if isinstance(value, Hidden) and type is not None:  # printed as a tensor: it is one, of unknown values
+            found = self.calls.opaque(value.name, (), {}, self.wanted(type)(), "its value is not shown", unknown=True)
+            value = self.calls.fresh(found)
         if isinstance(value, Variable):
             tensor = self.memory.read(value)
             if type is not None and (tensor.dtype, tensor.shape) != (type.dtype, self.shape_of(type)):
@@ -184,7 +187,7 @@ class _Program:
                     op.name = name
             if self.module is self.whole:
                 self.named[name] = tensor
-        elif type is not None and not isinstance(value, Attribute) and not isinstance(value, Hidden):
+        elif type is not None and not isinstance(value, Attribute):
             raise InputError(f"`{name}` is printed as {_text(type)}, but it is no tensor")
         self.env[name] = value
 

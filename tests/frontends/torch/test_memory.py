@@ -245,7 +245,7 @@ WRITES = {
     "accumulate_on_uninitialised": ["s = torch.ops.aten.sort.default(i)", "k = s[1]", "e = torch.ops.aten.zeros.default([3], dtype = torch.int64)", "g = torch.ops.aten.fill_.Scalar(e, 5)", "f = torch.ops.aten.index_put_.default(e, [k], i, True)", "y = torch.ops.aten.neg.default(e)"],
 }  # fmt: skip
 UNKNOWN = {
-    "foreach_twice", "foreach_crossed", "batch_norm", "resize", "as_strided", "as_strided_of_a_slice",
+    "foreach_twice", "foreach_crossed", "resize", "as_strided", "as_strided_of_a_slice",
     "as_strided_of_a_written_slice", "as_strided_of_a_written_turn", "as_strided_of_turned_memory", "alias_of_a_written_turn",
     "as_strided_over_row_end", "as_strided_windows", "as_strided_of_other_memory",
     "complex_as_real", "fused_sgd_out", "fused_sgd_narrow", "out_of_another_type", "grows", "out_of_another_type_grows", "broadcast_tensors", "rrelu",

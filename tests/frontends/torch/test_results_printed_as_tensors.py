@@ -1,0 +1,37 @@
+"""What the text prints as a tensor is one: it is checked like others, though nothing may be known of its values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.pairing.export import export
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+
+CALLS = {
+    "statistics that are not kept": "batch_norm.default(x, None, None, None, None, True, 0.1, {eps}, False)",
+    "statistics that are written": "batch_norm.default(x, None, None, m, v, True, 0.1, {eps}, False)",
+    "of each instance": "instance_norm.default(x, None, None, None, None, True, 0.1, {eps}, False)",
+}
+TEXT = """class G(torch.nn.Module):
+    def forward(self, x: "f32[2, 4, 3]", m: "f32[4]", v: "f32[4]"):
+        norm: "f32[2, 4, 3]" = torch.ops.aten.{call}
+        twice: "f32[2, 4, 3]" = torch.ops.aten.mul.Tensor(x, 2)
+        return (norm, twice)
+"""
+
+
+def verdicts(tmp_path: Path, base: str, dist: str) -> list[str]:
+    for name, call in (("base", base), ("dist", dist)):
+        (tmp_path / f"{name}.fx.txt").write_text(TEXT.format(call=call))
+    analysis = analyse(export(tmp_path / "base.fx.txt", [tmp_path / "dist.fx.txt"], "tp=1", None), Options())
+    return [row[2] for row in analysis.rows("output_verdict")]
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_result_of_an_op_without_a_lowering_is_no_value_that_is_left_out(tmp_path: Path, name: str) -> None:
+    found = verdicts(tmp_path, CALLS[name].format(eps=1e-5), CALLS[name].format(eps=1.0))
+    assert len(found) >= 2
+    assert found.count("PROVED") == 1
