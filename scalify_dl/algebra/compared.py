@@ -14,10 +14,10 @@ from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.layout import Layout
 from scalify_dl.oracle.addressing import addresses, digit_coordinates, pending_kind, piece_index
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
-from scalify_dl.oracle.dtypes import is_float, storage
+from scalify_dl.oracle.dtypes import integer_limits, is_float, storage
 from scalify_dl.oracle.program import Graph, Op, Shard
 
-from . import contracting  # noqa: F401  (registers its rules)
+from . import accesses, contracting  # noqa: F401  (they register their rules)
 from .cells import Array, mapped
 from .complexes import Complex, is_complex
 from .erased import CONDITIONS
@@ -170,7 +170,8 @@ class Pair:
             elif not along and bounds is not None and 0 < bounds[1] - bounds[0] <= MOST_VALUES:
                 out[at] = leaf_table(Leaf((tensor, i), *bounds), storage(declared.dtype))
             elif is_integer(declared.dtype):
-                out[at] = basis.of(basis.element("integer", ((tensor, i, *along), declared.dtype)))
+                least, most = (bounds[0], bounds[1] - 1) if bounds else integer_limits(declared.dtype)
+                out[at] = basis.of(basis.element("integer", ((tensor, i, *along), declared.dtype, least, most)))
             else:
                 raise Undecided(f"unknowns of type {declared.dtype}")
         self.cells[tensor] = out

@@ -32,12 +32,12 @@ def reduce(site: Site) -> list[Array]:
     x = site.xs[0]
     if over:
         demand(is_float(site.call.results[0].dtype) and name in ("sum", "max", "min"), f"a reduction by `{name}`")
-        x = mapped(lambda cell: _over(name, cell, over), reals(basis, x))
+        x = mapped(lambda cell: reduced(name, cell, over), reals(basis, x))
     names = {a: b for there, d in enumerate(kept) for a, b in zip(of_dim(ins, d), of_dim(outs, there), strict=True)}
     return site.at_small_sizes([site.machine.renamed(x, names)])
 
 
-def _over(name: str, cell: Cell, over: Sequence[Variable]) -> Cell:
+def reduced(name: str, cell: Cell, over: Sequence[Variable]) -> Cell:
     if name == "sum":
         form = extended.finite(cell, "a sum over a large dim")
         return summed(form.field, form, over)
@@ -53,7 +53,7 @@ def dot(site: Site) -> list[Array]:
     demand(not over or is_float(site.call.results[0].dtype), "a product of integers")
     xs = [site.machine.renamed(x, each) for x, each in zip(site.xs, names, strict=True)]
     found = site.at_small_sizes(xs)
-    return [mapped(lambda cell: _over("sum", cell, over), x) for x in found] if over else found
+    return [mapped(lambda cell: reduced("sum", cell, over), x) for x in found] if over else found
 
 
 def _contraction(site: Site) -> tuple[list[dict[Variable, Variable]], list[Variable]]:
@@ -104,7 +104,7 @@ def attention(site: Site) -> list[Array]:
     text = call.symbol("scale", "")
     scale = literal(basis, text, "f32") if text else laws.constant_power(basis, size(dq[-1]), Fraction(-1, 2))
     scores = mapped(
-        lambda s: extended.multiply(_over("sum", s, list(inner.values())), scale),
+        lambda s: extended.multiply(reduced("sum", s, list(inner.values())), scale),
         contracted(basis, q, np.swapaxes(k, -1, -2)),
     )
     if len(site.xs) > 3:
@@ -132,7 +132,7 @@ def attention(site: Site) -> list[Array]:
     last = weights.ndim - 1
 
     def rowwise(x: Array) -> Array:
-        return mapped(lambda cell: _over("sum", cell, over), x)
+        return mapped(lambda cell: reduced("sum", cell, over), x)
 
     sums = np.empty(weights.shape[:last], dtype=object)
     for at_row in np.ndindex(*sums.shape):

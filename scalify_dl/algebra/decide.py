@@ -28,7 +28,6 @@ from scalify_dl.oracle.program import Program, Shard, load_program
 from scalify_dl.oracle.rewrites import Rewrite
 from scalify_dl.oracle.trial import Trial, run_trial
 
-from . import contracting  # noqa: F401  (registers its rules)
 from .between import BETWEEN, find_cuts
 from .compared import ROUGHLY, Answer, Pair
 from .erased import Limits
@@ -41,8 +40,6 @@ from .spread import Spread, spread
 
 FEW_ELEMENTS = 500
 """Elements of programs that are followed one by one at once; in larger ones variables are tried first."""
-KEPT_ELEMENTS = 20_000
-"""Elements of programs of which all values of an execution are kept, to find those on the way that are equal."""
 LINEAR = frozenset({"add", "subtract", "multiply", "divide", "negate", "convert", "select"})
 KEPT_ELEMENTS = 500_000
 """Elements of programs of whose executions all values are kept, to be compared."""

@@ -123,7 +123,7 @@ def integer_bounds(form: Form) -> tuple[int, int]:
                 raise Undecided("a formula that need not be a whole number")
             within = (0, 1)
             if kind == "integer":
-                within = integer_limits(data[1])  # type: ignore[index]
+                within = data[2:]  # type: ignore[index]
             elif kind == "position":
                 within = (0, data[0].size - 1)  # type: ignore[index]
             for _ in range(int(exponent)):
@@ -140,12 +140,13 @@ def _tabled(field: Field, call: Call, xs: list[Array], otherwise: Callable[..., 
     def apply(*cells: Any) -> Any:
         if any(isinstance(cell, (Form, Masked)) for cell in cells):
             return otherwise(*(as_cell(field, cell) for cell in cells))
-        return _over_tables(lambda *arrays: meaning(call, list(arrays))[0], cells)
+        return over_tables(lambda *arrays: meaning(call, list(arrays))[0], cells)
 
     return mapped(apply, *xs)
 
 
-def _over_tables(function: Callable[..., Array], cells: tuple[Any, ...]) -> Any:
+def over_tables(function: Callable[..., Array], cells: tuple[Any, ...]) -> Any:
+    """A function of tables and numbers, as a table."""
     tables = [cell if isinstance(cell, Table) else Table((), np.asarray(cell)) for cell in cells]
     leaves, arrays = together(tables)
     result = Table(leaves, np.asarray(function(*arrays))).simplified()
@@ -159,7 +160,7 @@ def _selected(field: Field, dtype: str, truths: Array, yes: Array, no: Array) ->
         if not isinstance(which, (Form, Table)):
             return a if which else b
         if not real and not any(isinstance(cell, (Form, Masked)) for cell in (which, a, b)):
-            return _over_tables(np.where, (which, a, b))
+            return over_tables(np.where, (which, a, b))
         cell = extended.choose(elementwise.truth(field, which), as_cell(field, a), as_cell(field, b))
         return cell
 
@@ -176,7 +177,7 @@ def _compared(field: Field, call: Call, xs: list[Array]) -> Array:
     def apply(left: Any, right: Any) -> Any:
         if any(isinstance(cell, (Form, Masked)) for cell in (left, right)):
             return elementwise.compared(direction, as_cell(field, left), as_cell(field, right))
-        return _over_tables(lambda *arrays: meaning(call, list(arrays))[0], (left, right))
+        return over_tables(lambda *arrays: meaning(call, list(arrays))[0], (left, right))
 
     return mapped(apply, *xs)
 
@@ -186,7 +187,7 @@ def _converted(field: Field, x: Array, call: Call) -> Array:
 
     def apply(cell: Any) -> Any:
         if isinstance(cell, Table):
-            return _over_tables(lambda values: MEANINGS["convert"](call, [values])[0], (cell,))
+            return over_tables(lambda values: MEANINGS["convert"](call, [values])[0], (cell,))
         form = extended.finite(cell, "a cast")
         if after == "pred":
             return form.field.one - truths.equal(form, form.field.zero)

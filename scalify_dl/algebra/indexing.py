@@ -24,12 +24,16 @@ from . import extended
 from .cells import Array, as_cell, is_symbolic, mapped
 from .elementwise import compared
 from .extended import Cell
-from .form import Form, Undecided
-from .formulas import bounded, constants, integer_bounds
+from .finite import Table
+from .form import Field, Form, Undecided
+from .formulas import bounded, constants, integer_bounds, over_tables
 from .machine import SymbolicMachine
 from .spread import Parts, Spread, merged, of_dim, size, small, tail, variables
 from .variables import Renamed, Variable
 
+COMPARED = {
+    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+}  # fmt: skip
 Dims = tuple[Parts, ...]
 Names = Mapping[Variable, Variable]
 
@@ -166,8 +170,22 @@ def elementwise(site: Site) -> list[Array]:
     tensors = site.machine.program.tensors
     if kind == "compare" and is_integer(tensors[site.call.op.operands[0]].dtype):
         direction, basis = site.call.symbol("direction"), site.machine.basis
-        return [mapped(lambda a, b: compared_integers(direction, as_cell(basis, a), as_cell(basis, b)), *site.xs)]
+        return [mapped(lambda a, b: compared_values(direction, as_plain(basis, a), as_plain(basis, b)), *site.xs)]
     return site.at_small_sizes(site.xs)
+
+
+def as_plain(basis: Field, element: Any) -> Any:
+    """An integer as a formula or a table."""
+    return element if isinstance(element, Table) else as_cell(basis, element)
+
+
+def compared_values(direction: str, left: Any, right: Any) -> Any:
+    """A comparison of integers, by tables where these say all that there is to know."""
+    plain = [cell.value if isinstance(cell, Form) else cell for cell in (left, right)]
+    if None in plain or not any(isinstance(cell, Table) for cell in plain):
+        basis = next(cell for cell in (left, right) if isinstance(cell, Form)).field
+        return compared_integers(direction, as_cell(basis, left), as_cell(basis, right))
+    return over_tables(COMPARED[direction], tuple(plain))
 
 
 def compared_integers(direction: str, left: Cell, right: Cell) -> Form:
@@ -319,17 +337,23 @@ def constant(site: Site) -> list[Array]:
 def iota(site: Site) -> list[Array]:
     """The sum of the values of the parts, each times the size of what is below."""
     dim, (outs,), basis = site.number("dimension"), site.outs, site.machine.basis
-    names, below, cells = of_dim(outs, dim), 1, [basis.zero]
-    for part in reversed(outs[dim]):
-        if part.whole:
-            variable = basis.of(basis.element("position", (names.pop(),), nonnegative=True)).scaled(below)
-            cells = [cell + variable for cell in cells]
-        else:
-            cells = [cell + basis.constant(n * below) for n in range(part.size) for cell in cells]
-        below *= part.size
+    cells = positions(basis, outs[dim], of_dim(outs, dim))
     if not is_float(site.call.results[0].dtype):
         cells = [bounded(cell, site.call.results[0].dtype) for cell in cells]
     index = np.empty(len(cells), dtype=object)
     index[:] = cells
     shape = [len(cells) if d == dim else 1 for d in range(len(outs))]
     return [np.broadcast_to(index.reshape(shape), site.call.results[0].shape)]
+
+
+def positions(basis: Field, parts: Parts, names: Sequence[Variable]) -> list[Form]:
+    """What an index is at each of the elements of a dim that are followed."""
+    names, below, cells = list(names), 1, [basis.zero]
+    for part in reversed(parts):
+        if part.whole:
+            variable = basis.of(basis.element("position", (names.pop(),), nonnegative=True)).scaled(below)
+            cells = [cell + variable for cell in cells]
+        else:
+            cells = [cell + basis.constant(n * below) for n in range(part.size) for cell in cells]
+        below *= part.size
+    return cells

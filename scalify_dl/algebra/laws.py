@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from fractions import Fraction
-from functools import reduce
+from functools import partial, reduce
 from math import gcd, isqrt, lcm
+
+from scalify_dl.registry import registering
 
 from .form import Field, Form, Monomial, Number, Undecided
 from .quotients import multiplied_out, quotient
 from .roots import rooted_factor
 
+Within = Callable[[Field, int, Callable[[Form], Form]], Form | None]
+WITHIN: dict[str, Within] = {}
+within = registering(WITHIN)
+"""Registers of what kind of elements a function is the same element of that function (`selecting.py`)."""
 MOST_EXPONENT = 4096
 """Greatest exponent of a number that is computed."""
 FEW_MEETS = 16
@@ -167,9 +173,25 @@ def exponential(form: Form) -> Form:
             base = field.elements[monomial[0][0]].data
             assert isinstance(base, Form)
             result = result * power(base, coefficient)
-        else:
-            result = result * field.of(field.element("exp", monomial, positive=True), coefficient)
+            continue
+        chosen = _within(field, monomial, partial(_exponential_of, coefficient))
+        if chosen is not None:
+            result = result * chosen
+            continue
+        result = result * field.of(field.element("exp", monomial, positive=True), coefficient)
     return result
+
+
+def _exponential_of(coefficient: Number, form: Form) -> Form:
+    return exponential(form.scaled(coefficient))
+
+
+def _within(field: Field, monomial: Monomial, function: Callable[[Form], Form]) -> Form | None:
+    """The function of an element, if it is one of that function."""
+    if len(monomial) != 1 or monomial[0][1] != 1:
+        return None
+    known = WITHIN.get(field.elements[monomial[0][0]].kind)
+    return known(field, monomial[0][0], function) if known else None
 
 
 def logarithm(form: Form) -> Form:
@@ -182,6 +204,11 @@ def logarithm(form: Form) -> Form:
         for number, exponent in parts[1].items():
             result = result + logarithm(field.elements[number].data).scaled(exponent)  # type: ignore[arg-type]
         return result
+    if len(form.terms) == 1:
+        ((monomial, coefficient),) = form.terms.items()
+        chosen = _within(field, monomial, logarithm) if coefficient > 0 else None
+        if chosen is not None:
+            return _constant_log(field, Fraction(coefficient)) + chosen
     field.need("positive", form)
     if value is not None:
         return _constant_log(field, Fraction(value))

@@ -190,6 +190,10 @@ def spread(program: Program, known: Iterable[Shard], most_elements: int, *, coun
 
 def _constrain(s: Shapes, op: Op) -> None:
     rule = RULES.get(op.kind)
+    if op.kind == "sort":  # rows are ordered element by element
+        along = op.number("dimension", 0)[0]
+        for tensor in (*op.operands, *op.results):
+            s.extents.keep(s.dims(tensor)[along])
     if rule is None or any(0 in s.program.tensors[t].shape for t in (*op.operands, *op.results)):
         s.keep_all(op)
     else:

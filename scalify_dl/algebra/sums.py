@@ -21,6 +21,7 @@ from . import laws
 from .extended import Cell, Masked, NotANumber
 from .form import Field, Form, Monomial, Number, Undecided
 from .rebuilt import bound_by
+from .selecting import selected
 from .variables import BINDING, Renamed, Variable, free, fresh, of_element
 
 MOST_ORDERS = 120
@@ -47,6 +48,9 @@ def summed(field: Field, form: Form, variables: Iterable[Variable]) -> Form:
 
 def _product(field: Field, inside: Monomial, bound: frozenset[Variable]) -> Form:
     """The sum of a product in which all factors depend on the variables."""
+    found = selected(field, inside, bound)
+    if found is not None:
+        return summed(field, *found)
     used = frozenset().union(*(of_element(field, n) for n, _ in inside)) & bound
     count = field.constant(prod(v.size for v in bound - used))
     inner = [(n, e) for n, e in inside if field.elements[n].kind == "sum" and e == int(e) and 0 < e <= MOST_COPIES]

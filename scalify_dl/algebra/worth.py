@@ -113,7 +113,11 @@ class Worth:
             return 1e4
         if kind == "number":
             return math.pi
-        if kind in ("integer", "constant"):
+        if kind == "integer":  # of the values that are told apart of a variable
+            name, _, least, most = data
+            step = (most - least + 1) // classes(most - least + 1)
+            return float(least + int(abs(self.at(name)) * 7919) % classes(most - least + 1) * step)
+        if kind == "constant":
             return float(self.at(data))
         if kind == "power":
             return self.form(data)

@@ -2,8 +2,9 @@
 
     python -m scalify_dl.audit.algebra_sums [--count N] [--seed S]
 
-An expression has inputs that depend on variables, sums and maxima over these within one another, and the usual laws
-between. Variables have few values here, so that each is counted; the laws do not know how many there are.
+An expression has inputs that depend on variables, sums and maxima over these within one another, comparisons of
+variables with one another and with integers of some range, and the usual laws between. Variables have few values here,
+so that each is counted; the laws do not know how many there are.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ Tree = tuple[Any, ...]
 NAMES = ("i", "j", "k")
 SIZES = {"i": 2, "j": 3, "k": 2}
 INPUTS = (("x", 1), ("y", 2), ("z", 2))
+IDS = ((0, 1), (0, 2), (-1, 1), (1, 3))
+"""The least and the greatest value of integers that variables are compared with."""
 BINARY = ("add", "multiply", "maximum", "quotient", "subtract")
 
 
@@ -38,13 +41,17 @@ def draw(rng: random.Random, depth: int, names: tuple[str, ...]) -> Tree:
             if kind < 0.9
             else ("number", rng.choice((2, -1)))
         )
+    if kind < 0.2:  # what a comparison selects
+        v = rng.choice(NAMES)
+        truth = ("at", v, rng.choice((*NAMES, *range(len(IDS)))))
+        return ("sum", v, ("multiply", truth, draw(rng, depth - 1, NAMES)))
     if kind < 0.45:
         return (rng.choice(("sum", "sum", "most")), rng.choice(NAMES), draw(rng, depth - 1, NAMES))
     if kind < 0.85:
         return (rng.choice(BINARY), draw(rng, depth - 1, names), draw(rng, depth - 1, names))
     if kind < 0.9:
         return ("shown", draw(rng, depth - 1, names), draw(rng, depth - 1, names))
-    return (rng.choice(("exp", "negate", "square")), draw(rng, depth - 1, names))
+    return (rng.choice(("exp", "negate", "square", "log")), draw(rng, depth - 1, names))
 
 
 def value(tree: Tree, at: dict[str, int], inputs: dict[Any, float]) -> float:
@@ -54,18 +61,27 @@ def value(tree: Tree, at: dict[str, int], inputs: dict[Any, float]) -> float:
         return float(parts[0])
     if kind == "input":
         return inputs[parts[0], *((at[v], SIZES[v]) for v in parts[1:])]
+    if kind == "at":
+        v, other = parts
+        return float(at[v] == (at[other] if other in at else identity(other, inputs)))
     if kind in ("sum", "most"):
         found = [value(parts[1], {**at, parts[0]: n}, inputs) for n in range(SIZES[parts[0]])]
         return sum(found) if kind == "sum" else max(found)
     x, *rest = (value(part, at, inputs) for part in parts)
     if not rest:
-        return math.exp(x) if kind == "exp" else -x if kind == "negate" else x * x
+        return {"exp": math.exp(min(x, 600.0)), "negate": -x, "square": x * x, "log": x}[kind]
     (y,) = rest
     if kind == "quotient":
         return x / (1 + math.exp(y))
     if kind == "shown":
         return y if x > 0 else 0.0
     return {"add": x + y, "subtract": x - y, "multiply": x * y, "maximum": max(x, y)}[kind]
+
+
+def identity(n: int, inputs: dict[Any, float]) -> int:
+    """What an integer is."""
+    least, most = IDS[n]
+    return least + int(abs(inputs["id", n]) * 7919) % (most - least + 1)
 
 
 def form(field: Field, tree: Tree) -> Form:
@@ -75,11 +91,21 @@ def form(field: Field, tree: Tree) -> Form:
         return field.constant(parts[0])
     if kind == "input":
         return field.of(field.element("input", (parts[0], *(Variable((v,), SIZES[v]) for v in parts[1:]))))
+    if kind == "at":
+        v, other = parts
+        here = field.of(field.element("position", (Variable((v,), SIZES[v]),), nonnegative=True))
+        if other in SIZES:
+            there = field.of(field.element("position", (Variable((other,), SIZES[other]),), nonnegative=True))
+        else:
+            there = field.of(field.element("integer", (("id", other), "s32", *IDS[other])))
+        return truths.equal(here, there)
     if kind in ("sum", "most"):
         over, inside = [Variable((parts[0],), SIZES[parts[0]])], form(field, parts[1])
         return summed(field, inside, over) if kind == "sum" else greatest(field, inside, over, field.one)
     x, *rest = (form(field, part) for part in parts)
     if not rest:
+        if kind == "log":  # of the exponential
+            return laws.logarithm(laws.exponential(x))
         return laws.exponential(x) if kind == "exp" else -x if kind == "negate" else x * x
     (y,) = rest
     if kind == "quotient":
@@ -104,16 +130,22 @@ def attack(rng: random.Random) -> str | None:
         placed = Renamed(field, names).form(found)
     except Undecided:
         return ""
-    inputs = {
+    inputs: dict[Any, float] = {
         (name, *places): rng.choice((rng.gauss(0, 1), 0.0, 1.0, -1.0))
         for name, count in INPUTS
         for places in product([(n, size) for size in set(SIZES.values()) for n in range(size)], repeat=count)
     }
-    worth = Worth(field, lambda data: inputs[data[0], *((v.name[1], v.size) for v in data[1:])])
+    inputs |= {("id", n): rng.random() for n in range(len(IDS))}
+    worth = Worth(
+        field,
+        lambda data: inputs[data] if data in inputs else inputs[data[0], *((v.name[1], v.size) for v in data[1:])],
+    )
     try:
         mine, theirs = worth.form(placed), value(tree, at, inputs)
     except (Undefined, OverflowError, ZeroDivisionError):
         return ""
+    except ValueError:
+        return f"{tree} has a value, its form has none"
     if not worth.allows() or abs(theirs) > 1e9 or abs(mine - theirs) <= 1e-7 * max(1.0, worth.scale, abs(theirs)):
         return None
     return f"{tree} is worth {theirs}, its form {mine}"

@@ -1,0 +1,122 @@
+"""Sums of which a comparison selects one term: Σ_v [v = e]·f(v), v an index variable.
+
+Where e is another variable w of as many values it is f(w) (a diagonal, an access at an `iota`). Where nothing else
+depends on v it is 1, if e is known to be one of the values of v. Then functions go inside, too: exp(Σ_v [v = e]·f(v))
+is Σ_v [v = e]·exp(f(v)). Several variables may be the digits of one position: [16·u + v = e].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import prod
+from typing import Any
+
+from .form import Field, Form, Monomial, Number, Undecided
+from .laws import within
+from .variables import Renamed, Variable, free
+
+
+@dataclass(frozen=True)
+class Selection:
+    """[Σ stride·digit = wanted], by the number of the flag; digits from the lowest one on, of which all values are
+    told apart."""
+
+    flag: int
+    digits: tuple[Variable, ...]
+    wanted: Form
+
+    @property
+    def values(self) -> int:
+        """How many values the position has."""
+        return prod(v.size for v in self.digits)
+
+    def in_range(self) -> bool:
+        """Whether it is known that one of the values is the one that is wanted."""
+        from .formulas import integer_bounds  # which reads this module, by way of sums
+
+        try:
+            low, high = integer_bounds(self.wanted)
+        except Undecided:
+            return False
+        return low >= 0 and high < self.values
+
+
+def selections(field: Field, number: int, bound: frozenset[Variable]) -> list[Selection]:
+    """What a flag selects of some variables: once, or twice where it compares two of them."""
+    kind, data = field.elements[number][:2]
+    content: Any = data
+    if kind != "flag" or content[0] != "at":
+        return []
+    form: Form = content[1]
+    strides: dict[Variable, Number] = {}
+    for monomial, coefficient in form.terms.items():
+        if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "position":
+            strides[field.elements[monomial[0][0]].data[0]] = coefficient  # type: ignore[index]
+    found = []
+    for sign in (1, -1):
+        digits = sorted((v for v, c in strides.items() if v in bound and c * sign > 0), key=lambda v: strides[v] * sign)
+        if not digits:
+            continue
+        lowest = strides[digits[0]] * sign
+        if any(strides[v] * sign != lowest * prod(w.size for w in digits[:n]) for n, v in enumerate(digits)):
+            continue
+        mine = Form(field, {((field.numbers["position", (v,)], 1),): strides[v] for v in digits})
+        wanted = (form - mine).scaled(Fraction(-sign) / Fraction(lowest))
+        if free(field, wanted).isdisjoint(digits):
+            found.append(Selection(number, tuple(digits), wanted))
+    return found
+
+
+def selected(field: Field, factors: Monomial, bound: frozenset[Variable]) -> tuple[Form, frozenset[Variable]] | None:
+    """A product that is to be summed over variables, without a flag that selects, and the variables that are left."""
+    for number, exponent in factors:
+        for selection in selections(field, number, bound):
+            others = tuple(factor for factor in factors if factor != (number, exponent))
+            rest, left = Form(field, {others: 1}), bound - frozenset(selection.digits)
+            same = _digits(field, selection)
+            if same is not None:
+                return Renamed(field, dict(zip(selection.digits, same, strict=True))).form(rest), left
+            if free(field, rest).isdisjoint(selection.digits) and selection.in_range():
+                return rest, left
+    return None
+
+
+def _digits(field: Field, selection: Selection) -> list[Variable] | None:
+    """The variables that are the digits of what is wanted, where it is made of as many, of the same sizes."""
+    by_stride: dict[Number, Variable] = {}
+    for monomial, coefficient in selection.wanted.terms.items():
+        if len(monomial) != 1 or monomial[0][1] != 1 or field.elements[monomial[0][0]].kind != "position":
+            return None
+        by_stride[coefficient] = field.elements[monomial[0][0]].data[0]  # type: ignore[index]
+    found, stride = [], 1
+    for digit in selection.digits:
+        other = by_stride.pop(stride, None)
+        if other is None or other.size != digit.size:
+            return None
+        found.append(other)
+        stride *= digit.size
+    return None if by_stride else found
+
+
+@within("sum")
+def inside(field: Field, number: int, function: Callable[[Form], Form]) -> Form | None:
+    """A function of a sum of one selected term as the sum of that function of it; None for other elements."""
+    kind, data = field.elements[number][:2]
+    content: Any = data
+    if kind != "sum":
+        return None
+    bound, form = content
+    if len(form.terms) != 1:
+        return None
+    ((factors, coefficient),) = form.terms.items()
+    for at, exponent in factors:
+        for selection in selections(field, at, frozenset(bound)):
+            if frozenset(selection.digits) != frozenset(bound) or not selection.in_range():
+                continue
+            rest = Form(field, {tuple(factor for factor in factors if factor != (at, exponent)): coefficient})
+            from .sums import summed  # which reads this module
+
+            return summed(field, field.of(at) * function(rest), bound)
+    return None

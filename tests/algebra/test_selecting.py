@@ -1,0 +1,155 @@
+"""Sums of which a comparison selects one term, and accesses at indices of large dims: right ones and wrong twins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scalify_dl.algebra import laws, truths
+from scalify_dl.algebra.form import Field, Form
+from scalify_dl.algebra.sums import summed
+from scalify_dl.algebra.variables import Variable
+from scalify_dl.audit.pair import Pair
+from scalify_dl.ir.graph import Graph, Tensor
+
+from .programs import SIZE, compared, decided, matmul
+
+V, W, FEW = Variable(("v",), 4096), Variable(("w",), 4096), Variable(("f",), 64)
+HIGH, LOW = Variable(("h",), 64), Variable(("l",), 64)
+
+
+@pytest.fixture
+def basis() -> Field:
+    return Field()
+
+
+def x(basis: Field, *variables: Variable) -> Form:
+    return basis.of(basis.element("input", ("x", *variables)))
+
+
+def position(basis: Field, v: Variable) -> Form:
+    return basis.of(basis.element("position", (v,), nonnegative=True))
+
+
+def identity(basis: Field, least: int, most: int) -> Form:
+    return basis.of(basis.element("integer", (("id",), "s32", least, most)))
+
+
+def is_at(basis: Field, v: Variable, wanted: Form) -> Form:
+    return truths.equal(position(basis, v), wanted)
+
+
+def test_a_diagonal_is_an_access_at_another_variable(basis: Field) -> None:
+    found = summed(basis, is_at(basis, V, position(basis, W)) * x(basis, V, W), [V])
+    assert found == x(basis, W, W)
+    other = summed(basis, is_at(basis, FEW, position(basis, W)) * x(basis, FEW, W), [FEW])
+    assert other != x(basis, W, W)  # of fewer values: no place beyond them is selected
+
+
+def test_digits_are_told_apart_by_their_strides(basis: Field) -> None:
+    index = position(basis, HIGH).scaled(64) + position(basis, LOW)
+    others = [Variable((name,), 64) for name in "ab"]
+    wanted = position(basis, others[0]).scaled(64) + position(basis, others[1])
+    turned = position(basis, others[1]).scaled(64) + position(basis, others[0])
+    chosen = summed(basis, truths.equal(index, wanted) * x(basis, HIGH, LOW), [HIGH, LOW])
+    assert chosen == x(basis, *others)
+    assert summed(basis, truths.equal(index, turned) * x(basis, HIGH, LOW), [HIGH, LOW]) != chosen
+
+
+@pytest.mark.parametrize(("least", "most", "one"), [(0, 4095, True), (0, 4096, False), (-1, 4095, False)])
+def test_one_value_is_selected_where_the_index_is_in_range(basis: Field, least: int, most: int, one: bool) -> None:
+    shown = summed(basis, is_at(basis, V, identity(basis, least, most)), [V])
+    assert (shown == basis.one) == one
+
+
+@pytest.mark.parametrize(("most", "inside"), [(4095, True), (4096, False)])
+def test_functions_go_inside_where_one_value_is_selected(basis: Field, most: int, inside: bool) -> None:
+    flag = is_at(basis, V, identity(basis, 0, most))
+    chosen, grown = (summed(basis, flag * f, [V]) for f in (x(basis, V), laws.exponential(x(basis, V))))
+    assert (laws.exponential(chosen) == grown) == inside
+    assert (laws.logarithm(grown) == chosen) == inside
+
+
+def test_functions_do_not_go_inside_what_is_summed_over_more(basis: Field) -> None:
+    flag = is_at(basis, V, identity(basis, 0, 4095))
+    chosen = summed(basis, flag * x(basis, V, W), [V, W])
+    grown = summed(basis, flag * laws.exponential(x(basis, V, W)), [V, W])
+    assert laws.exponential(chosen) != grown
+
+
+# ---- programs ----
+WORDS = 1000
+
+
+def rows(g: Graph, table: Tensor, ids: Tensor) -> Tensor:
+    """table[ids] of a matrix."""
+    return g.emit(
+        "gather", [table, g.emit("reshape", [ids], shape=(*ids.shape, 1))],
+        offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0], index_vector_dim=1,
+        slice_sizes=[1, table.shape[1]],
+    )  # fmt: skip
+
+
+def hot(g: Graph, ids: Tensor) -> Tensor:
+    """Which word each id is."""
+    table = g.emit("iota", [], shape=(ids.shape[0], WORDS), dtype="s32", dimension=1)
+    same = compared(g, g.emit("broadcast", [ids], shape=table.shape, dimensions=[0]), table, "EQ")
+    return g.emit("convert", [same], dtype="f32")
+
+
+def lookup(*, bound: int = WORDS) -> Pair:
+    """An embedding, by access and by a product with one-hot rows."""
+    pair = Pair({"tp": 1})
+    table, dtable = pair.input((WORDS, SIZE))
+    ids, dids = pair.input((SIZE,), dtype="s32", range=(0, bound))
+    shown = hot(pair.dist, dids)
+    pair.outputs(rows(pair.base, table, ids), matmul(pair.dist, shown, dtable))
+    return pair
+
+
+def added(*, replaced: bool = False) -> Pair:
+    """Its gradient, by additions at the ids and by a product."""
+    pair = Pair({"tp": 1})
+    ids, dids = pair.input((SIZE,), dtype="s32", range=(0, WORDS))
+    rows_, drows = pair.input((SIZE, SIZE))
+    g, h = pair.base, pair.dist
+    out = g.emit(
+        "scatter",
+        [g.splat(0.0, "f32", (WORDS, SIZE)), g.emit("reshape", [ids], shape=(SIZE, 1)), rows_],
+        update_window_dims=[1], inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], index_vector_dim=1,
+        reducer="replace" if replaced else "sum",
+    )  # fmt: skip
+    shown = hot(h, dids)
+    pair.outputs(out, h.emit("dot", [shown, drows], lhs_contracting_dims=[0], rhs_contracting_dims=[0]))
+    return pair
+
+
+def running(*, direction: str = "LE") -> Pair:
+    """Running sums, and a product with a triangle."""
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((SIZE, SIZE))
+    g, h = pair.base, pair.dist
+    column, row = (h.emit("iota", [], shape=(SIZE, SIZE), dtype="s32", dimension=d) for d in (0, 1))
+    triangle = h.emit("convert", [compared(h, row, column, direction)], dtype="f32")
+    pair.outputs(g.emit("cumulative", [x], dimension=0, reducer="sum"), matmul(h, triangle, dx))
+    return pair
+
+
+RIGHT: dict[str, Callable[[], Pair]] = {"lookup": lookup, "additions": added, "running sums": running}
+WRONG: dict[str, Callable[[], Pair]] = {
+    "ids may be beyond the table": lambda: lookup(bound=WORDS + 1),
+    "writes replace each other": lambda: added(replaced=True),
+    "each position without its own": lambda: running(direction="LT"),
+    "from the end": lambda: running(direction="GE"),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_the_right_one_is_equal(name: str) -> None:
+    assert decided(RIGHT[name]())
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_the_wrong_twin_is_not(name: str) -> None:
+    assert not decided(WRONG[name]())
