@@ -42,10 +42,10 @@ def _number(draft: Draft, value: int, like: str, beside: str) -> str:
     draft.emit("constant", (), constant, beside)
     draft.rows("literal").append((constant, str(value)))
     draft.rows("literal_rational").append((constant, value, 1))
-    return _spread(draft, constant, draft.shape(like), [], beside)
+    return spread(draft, constant, draft.shape(like), [], beside)
 
 
-def _spread(draft: Draft, tensor: str, shape: Sequence[int], dims: Iterable[int], beside: str) -> str:
+def spread(draft: Draft, tensor: str, shape: Sequence[int], dims: Iterable[int], beside: str) -> str:
     """A tensor repeated along the dims of a shape that are not its own (`dims`, increasing)."""
     if draft.shape(tensor) == list(shape):
         return tensor
@@ -57,6 +57,19 @@ def _spread(draft: Draft, tensor: str, shape: Sequence[int], dims: Iterable[int]
 def _plus(draft: Draft, edit: Edit) -> None:
     made = draft.raw(edit.target)
     draft.emit("add", [made, _number(draft, edit.num, made, edit.cause)], edit.target, edit.cause)
+
+
+def _plus_rank(draft: Draft, edit: Edit) -> None:
+    """`num` times the rank's coordinate on an axis more."""
+    made = draft.raw(edit.target)
+    first = draft.like(made, ())
+    constant = draft.emit("constant", (), first, edit.cause)
+    draft.rows("rank_number").extend(
+        (constant, "value", 0, rank, coordinate * edit.num)
+        for rank, axis, coordinate in draft.facts["rank_coord"]
+        if axis == edit.how
+    )
+    draft.emit("add", [made, spread(draft, first, draft.shape(made), [], edit.cause)], edit.target, edit.cause)
 
 
 def _plus_operand(draft: Draft, edit: Edit) -> None:
@@ -73,37 +86,6 @@ def _shift(draft: Draft, edit: Edit) -> None:
         (op, key, pos, value + edit.den * signs.get(key, 0) * ((op, pos) == (edit.target, edit.num)))
         for op, key, pos, value in rows
     ]
-
-
-def put_at_own_place(draft: Draft, edit: Edit) -> None:
-    """What a pad surrounds, along one dim in the block of the rank's coordinate on an axis."""
-    value, fill = draft.operands(edit.target)
-    ((_, _, result),) = [row for row in draft.facts["result"] if row[0] == edit.target]
-    local = draft.shape(value)[edit.num]
-    lows = {pos: low for op, key, pos, low in draft.facts["attr_number"] if (op, key) == (edit.target, "low")}
-    starts = []
-    for dim in range(len(draft.shape(value))):
-        start = draft.fresh(value)
-        ((_, graph, _),) = [row for row in draft.facts["op"] if row[0] == edit.target]
-        draft.rows("tensor").append((start, graph, "s32", 0))
-        constant = draft.emit("constant", (), start, edit.cause)
-        if dim == edit.num:
-            draft.rows("rank_number").extend(
-                (constant, "value", 0, rank, coordinate * local)
-                for rank, axis, coordinate in draft.facts["rank_coord"]
-                if axis == edit.how
-            )
-        else:
-            low = lows[dim]
-            draft.rows("literal").append((start, str(low)))
-            draft.rows("literal_rational").append((start, low, 1))
-        starts.append(start)
-    around = _spread(draft, fill, draft.shape(result), [], edit.cause)
-    for table in ("operand", "attr_number"):
-        draft.keep(table, lambda row: row[0] != edit.target)
-    draft.rows("operand").extend((edit.target, pos, t) for pos, t in enumerate([around, value, *starts]))
-    rows = draft.rows("op")
-    rows[:] = [(op, graph, "dynamic-update-slice" if op == edit.target else kind) for op, graph, kind in rows]
 
 
 def _ring(draft: Draft, edit: Edit) -> None:
@@ -135,7 +117,7 @@ def _insert(draft: Draft, edit: Edit) -> None:
         draft.emit("constant", (), scalar, edit.cause)
         for table in ("literal", "literal_rational"):
             draft.rows(table).extend([(scalar, *row[1:]) for row in draft.facts[table] if row[0] == constant])
-        read.append(_spread(draft, scalar, draft.shape(operand), [], edit.cause))
+        read.append(spread(draft, scalar, draft.shape(operand), [], edit.cause))
     made = draft.like(operand)
     draft.emit(kind, read, made, edit.cause)
     draft.read(edit.target, edit.num, made)
@@ -172,7 +154,7 @@ def _times(draft: Draft, edit: Edit) -> None:
         draft.emit("transpose", [factor], turned, edit.cause, dimensions=order)
         factor = turned
     made = draft.like(operand)
-    draft.emit("multiply", [operand, _spread(draft, factor, shape, sorted(dims), edit.cause)], made, edit.cause)
+    draft.emit("multiply", [operand, spread(draft, factor, shape, sorted(dims), edit.cause)], made, edit.cause)
     draft.read(edit.target, edit.num, made)
 
 
@@ -182,6 +164,7 @@ VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "swap": _swap,
     "plus": _plus,
     "plus operand": _plus_operand,
+    "plus rank": _plus_rank,
     "shift": _shift,
     "ring": _ring,
     "insert": _insert,

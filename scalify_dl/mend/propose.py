@@ -23,9 +23,9 @@ from .draft import Edit
 
 MAIN = "mend.dl"
 ORDER = (
-    "again", "gathered", "cut", "beside", "origin", "before", "axis", "reducer", "every rank", "piece", "kind",
-    "constant", "attributes", "operand", "unreduced", "scaled", "factor", "enters", "direction", "order", "block",
-    "other block", "turned",
+    "again", "gathered", "cut", "beside", "joined", "origin", "before", "axis", "reducer", "every rank", "piece",
+    "kind", "constant", "attributes", "operand", "unreduced", "scaled", "factor", "accumulated", "enters", "direction",
+    "order", "block", "pieces", "numbers", "stale", "other block", "turned",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -33,6 +33,8 @@ GUESSES = (
     "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "not summed",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
+ALONG = ("reduce", "reduce for", "regroup", "reducer", "own block", "plus rank")
+"""Verbs that speak of mesh axes: other axes are another proposal."""
 PLACES = ("own block", "shift")
 """Verbs that are meant of cuts and of their gradients alike."""
 COPIES = 6
@@ -137,10 +139,10 @@ def propose(
         ("right_slice", list(slices)),
     ):  # fmt: skip
         program.insert(relation, rows)
+    program.insert("varying", [(tensor,) for tensor in readings.varying])
+    program.insert("copy", _copies(facts, dict(lines)))
     if guess:
         program.insert("look_near", [(1,)])
-        program.insert("varying", [(tensor,) for tensor in readings.varying])
-        program.insert("copy", _copies(facts, dict(lines)))
     program.run(timeout=10)
     faults: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for op, why, text in sorted(program.relation("fault")):
@@ -169,7 +171,7 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
     lines = _lines(facts, {edit.cause for edit in edits})
     bundles: dict[tuple[object, ...], dict[object, Edit]] = defaultdict(dict)
     for edit in edits:
-        how = edit.how.split(";")[0] if edit.verb in ("reduce", "reduce for", "regroup", "reducer", "own block") else ""
+        how = edit.how.split(";")[0] if edit.verb in ALONG else ""
         key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
         bundles[key if edit.why != "before" else (edit.why, lines[edit.cause])].setdefault(
             (edit.verb, edit.target, edit.how if edit.verb == "reduce for" else ""), edit

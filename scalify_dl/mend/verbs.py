@@ -9,7 +9,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.ir.vocabulary import GROUPED
 
-from . import nearby
+from . import blocks, nearby
 from .draft import Draft, Edit
 
 
@@ -97,23 +97,6 @@ def _in_order(draft: Draft, edit: Edit) -> None:
         draft.rows("group").extend((edit.target, group, pos, rank) for pos, rank in enumerate(sorted(ranks)))
 
 
-def _own_block(draft: Draft, edit: Edit) -> None:
-    """`start` and `limit` of a slice along one dim, by the rank's coordinate on an axis; or where a pad puts it."""
-    if ("pad",) in [row[2:] for row in draft.facts["op"] if row[0] == edit.target]:
-        nearby.put_at_own_place(draft, edit)
-        return
-    (result,) = [t for op, _, t in draft.facts["result"] if op == edit.target]
-    (local,) = [size for t, dim, size in draft.facts["dim"] if (t, dim) == (result, edit.num)]
-    for key, more in (("start", 0), ("limit", local)):
-        for table in ("attr_number", "rank_number"):
-            draft.keep(table, lambda row, key=key: row[:3] != (edit.target, key, edit.num))  # type: ignore[misc]
-        draft.rows("rank_number").extend(
-            (edit.target, key, edit.num, rank, coordinate * local + more)
-            for rank, axis, coordinate in draft.facts["rank_coord"]
-            if axis == edit.how
-        )
-
-
 def _order(dims: int, edit: Edit) -> list[int]:
     """Dims of what is transposed, in the order of the result: one of them moved."""
     order = list(range(dims))
@@ -175,7 +158,6 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "reducer": _reducer,
     "reverse": _reverse,
     "in order": _in_order,
-    "own block": _own_block,
     "turn": _turn,
     "turn behind": _turn_behind,
     "read": _read,
@@ -183,4 +165,5 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "as": _as,
     "slice": _slice,
     **nearby.VERBS,
+    **blocks.VERBS,
 }

@@ -239,9 +239,10 @@ class Readings:
             out += [(t, scale) for t in same[:_MOST]]
             if out:
                 break
-        if not out and arrays[0].dtype.kind == "f":  # … or by another number: of micro-batches, say
+        if arrays[0].dtype.kind == "f" and all(scale != 1 for _, scale in out):  # by another number: of micro-batches
             found_scales = ((t, _plain_ratio(size, other)) for t, other in of_key)
-            out = [(t, scale) for t, scale in found_scales if scale is not None][:_MOST]
+            known = {t for t, _ in out}
+            out += [(t, scale) for t, scale in found_scales if scale is not None and t not in known][:_MOST]
         return out
 
     def _placements(self, base: tuple[int, ...], local: tuple[int, ...]) -> list[Layout]:

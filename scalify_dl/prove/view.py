@@ -49,7 +49,7 @@ def user_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     """The frames of the user's own files, innermost first; all of them where there are no such frames."""
     given = tuple(frames)
     every = tuple(takewhile(lambda frame: not any(mark in frame.file for mark in _OURS), given)) or given
-    return tuple(f for f in every if not any(mark in f.file for mark in _LIBRARY)) or every
+    return tuple(f for f in every if not any(mark in f"/{f.file}" for mark in _LIBRARY)) or every
 
 
 class View:

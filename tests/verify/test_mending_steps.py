@@ -108,7 +108,7 @@ FAULTS = {
     a_bucket_that_nobody_divides: ("all-reduce", "a factor 2 enters here", "by 1/2"),
     a_copy_without_its_backward: ("dot", "a reduction is missing here", "all-reduce(sum) over tp after dot"),
     a_block_along_another_axis: ("slice", "the block of the rank's index along dp", "own index along dp"),
-    positions_that_start_at_zero: ("iota", "a rank's own offset is wrong", None),
+    positions_that_start_at_zero: ("iota", "a rank's own offset is wrong", "add 4 times the rank's index along cp"),
 }
 
 

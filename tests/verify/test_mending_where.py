@@ -1,0 +1,174 @@
+"""Bugs that show elsewhere than where they are: causes lead to the op that takes the wrong part, or makes a factor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from scalify_dl.audit.pair import Pair, matmul, spread
+from scalify_dl.facts import Facts
+from scalify_dl.mend.draft import Edit
+from scalify_dl.mend.verbs import apply
+
+from .test_mending_steps import facts_of, first_cause
+
+
+def summed(graph: Any, tensor: Any) -> Any:
+    return graph.emit("reduce", [tensor], dimensions=[0], reducer="sum")
+
+
+def divided(graph: Any, tensor: Any, number: float) -> Any:
+    constant = graph.constant(number, "f32")
+    return graph.emit("divide", [tensor, spread(graph, constant, tensor.shape, ()) if tensor.shape else constant])
+
+
+def a_norm_of_gradients_that_nobody_divides() -> Facts:
+    """Gradients of local means are scattered as sums: their squares, summed over all ranks, are four times as large."""
+    pair = Pair({"dp": 2})
+    x, dx = pair.input((4, 8), {0: "dp"})
+    base, dist = pair.base, pair.dist
+    whole = divided(base, summed(base, x), 4)
+    part = divided(dist, summed(dist, dx), 2)
+    shard = dist.emit("reduce-scatter", [part], reducer="sum", groups=pair.groups("dp"), dimension=0)
+    squares = dist.emit("reduce", [dist.emit("multiply", [shard, shard])], dimensions=[0], reducer="sum")
+    squares = dist.emit("all-reduce", [squares], reducer="sum", groups=pair.groups("dp"))
+    norm = base.emit("reduce", [base.emit("multiply", [whole, whole])], dimensions=[0], reducer="sum")
+    pair.outputs(base.emit("sqrt", [norm]), dist.emit("sqrt", [squares]))
+    return facts_of(pair)
+
+
+def micro_batches_that_nobody_divides() -> Facts:
+    """Means of three micro-batches are added up, and averaged over ranks."""
+    pair = Pair({"dp": 2})
+    (x, dx), (w, dw) = pair.input((12, 5), {0: "dp"}), pair.input((5,))
+    base, dist = pair.base, pair.dist
+    whole = divided(base, summed(base, base.emit("sine", [x])), 12)
+    total = None
+    for start in (0, 2, 4):
+        rows = dist.emit("slice", [dx], start=[start, 0], limit=[start + 2, 5], stride=[1, 1])
+        part = divided(dist, summed(dist, dist.emit("sine", [rows])), 2)
+        total = part if total is None else dist.emit("add", [total, part])
+    mean = divided(dist, dist.emit("all-reduce", [total], reducer="sum", groups=pair.groups("dp")), 2)
+    pair.outputs(base.emit("subtract", [w, whole]), dist.emit("subtract", [dw, mean]))
+    return facts_of(pair)
+
+
+def a_gradient_that_is_not_zeroed() -> Facts:
+    """The gradient of the second step is added to that of the first one, which was summed already."""
+    pair = Pair({"dp": 2})
+    (x, dx), (w, dw) = pair.input((4, 5), {0: "dp"}), pair.input((5,))
+    base, dist = pair.base, pair.dist
+    first = dist.emit("all-reduce", [summed(dist, dist.emit("sine", [dx]))], reducer="sum", groups=pair.groups("dp"))
+    second = dist.emit("add", [first, summed(dist, dist.emit("cosine", [dx]))])
+    second = dist.emit("all-reduce", [second], reducer="sum", groups=pair.groups("dp"))
+    one = base.emit("subtract", [w, summed(base, base.emit("sine", [x]))])
+    other = dist.emit("subtract", [dw, first])
+    pair.outputs(
+        base.emit("subtract", [one, summed(base, base.emit("cosine", [x]))]), dist.emit("subtract", [other, second])
+    )
+    return facts_of(pair)
+
+
+def a_local_count_of_the_mean() -> Facts:
+    """Sums are divided by two times the weights of the rank, and added up."""
+    pair = Pair({"dp": 2})
+    (x, dx), (n, dn) = pair.input((4, 5), {0: "dp"}), pair.input((4, 5), {0: "dp"})
+    base, dist = pair.base, pair.dist
+    whole = base.emit("divide", [summed(base, x), summed(base, n)])
+    part = dist.emit("divide", [summed(dist, dx), divided(dist, summed(dist, dn), 0.5)])
+    pair.outputs(whole, dist.emit("all-reduce", [part], reducer="sum", groups=pair.groups("dp")))
+    return facts_of(pair)
+
+
+def heads_of_another_rank() -> Facts:
+    """Each rank starts to take rows at its own index plus two."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((4, 6)), pair.input((4, 6), {0: "tp"})
+    base, dist = pair.base, pair.dist
+    rank = dist.emit("partition-id", [], shape=(), dtype="s32")
+    start = dist.emit("multiply", [rank, dist.constant(1, "s32")])
+    mine = dist.emit("dynamic-slice", [dx, start, dist.constant(0, "s32")], sizes=[2, 6])
+    whole = base.emit("multiply", [base.emit("sine", [x]), w])
+    pair.outputs(whole, dist.emit("multiply", [dist.emit("sine", [mine]), dw]))
+    return facts_of(pair)
+
+
+def two_readers_without_the_sum_in_their_backward() -> Facts:
+    """Gradients of two sharded layers meet, and are squared before anybody sums them."""
+    pair = Pair({"tp": 2})
+    base, dist = pair.base, pair.dist
+    both = []
+    for _ in range(2):
+        (g, dg), (w, dw) = pair.input((4, 8), {1: "tp"}), pair.input((8, 6), {0: "tp"})
+        both.append((matmul(base, g, w), matmul(dist, dg, dw)))
+    whole, part = base.emit("add", [both[0][0], both[1][0]]), dist.emit("add", [both[0][1], both[1][1]])
+    pair.outputs(base.emit("sine", [whole]), dist.emit("sine", [part]))
+    return facts_of(pair)
+
+
+def with_lines(pair: Pair) -> Facts:
+    """Cuts are at a line of their own, all else is at a line of both programs."""
+    facts = facts_of(pair)
+    facts.tables["source"] = [
+        (op, 0, "model.py", 3 if kind in ("slice", "pad") else 9, "forward") for op, _, kind in facts["op"]
+    ]
+    return facts
+
+
+def rows_of_three_weights_in_one() -> Facts:
+    """One block of rows, where the model reads a block of each of three weights."""
+    pair = Pair({"tp": 2})
+    (w, dw), base, dist = pair.input((12, 5)), pair.base, pair.dist
+    rank = dist.emit("slice", [dw], start=[0, 0], limit=[6, 5], stride=[1, 1])
+    whole = base.emit("sine", [base.emit("reshape", [w], shape=(3, 4, 5))])
+    pair.outputs(whole, dist.emit("sine", [dist.emit("reshape", [rank], shape=(3, 2, 5))]))
+    facts = with_lines(pair)
+    ((op, _, _),) = [row for row in facts["op"] if row[2] == "slice"]
+    return apply(facts, [Edit(op, "own block", op, "tp", 0, 1, "")])
+
+
+def a_micro_batch_that_counts_twice() -> Facts:
+    pair = Pair({"dp": 2})
+    (x, dx), base, dist = pair.input((12, 5), {0: "dp"}), pair.base, pair.dist
+    parts = []
+    for start in (0, 2):
+        rows = dist.emit("slice", [dx], start=[start, 0], limit=[start + 2, 5], stride=[1, 1])
+        parts.append(summed(dist, dist.emit("sine", [rows])))
+    total = dist.emit("add", [dist.emit("add", parts), parts[1]])
+    total = dist.emit("all-reduce", [total], reducer="sum", groups=pair.groups("dp"))
+    pair.outputs(summed(base, base.emit("sine", [x])), total)
+    return with_lines(pair)
+
+
+def test_a_block_of_each_of_several_pieces_is_taken() -> None:
+    first = first_cause(rows_of_three_weights_in_one())
+    assert first.kind == "slice"
+    assert "a block of each of 3 pieces" in " ".join(first.found)
+    assert "PROVED" in " ".join(first.tried)
+
+
+def test_a_part_that_no_op_takes_is_named() -> None:
+    first = first_cause(a_micro_batch_that_counts_twice())
+    assert first.kind == "slice"
+    assert "no op takes [4:6]" in " ".join(first.found)
+
+
+FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
+    a_norm_of_gradients_that_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
+    micro_batches_that_nobody_divides: ("add", "a factor 3 enters here: it adds up what the baseline has the mean of"),
+    a_gradient_that_is_not_zeroed: ("add", "what was there before is not zeroed"),
+    a_local_count_of_the_mean: ("reduce", "is in parts of a sum over dp and is never summed"),
+    heads_of_another_rank: ("dynamic-slice", "is not this rank's own part"),
+    two_readers_without_the_sum_in_their_backward: ("add", "what these lines read lacks a reduction"),
+}
+
+
+@pytest.mark.parametrize("wrong", FAULTS)
+def test_the_first_cause_is_where_the_bug_is(wrong: Callable[[], Facts]) -> None:
+    kind, sentence = FAULTS[wrong]
+    first = first_cause(wrong())
+    assert first.kind == kind
+    assert any(sentence in text for text in first.found), first.found
+    assert any("PROVED" in text for text in first.tried), first.tried
