@@ -370,7 +370,7 @@ def rules_check(
     files: Annotated[list[Path] | None, Argument("[FILES]...", help="Rule files to fuzz.")] = None,
     meaning: Meanings = None,
     seconds: Annotated[float, Option("--seconds", check=_above_zero, help="CPU seconds to spend.")] = 60.0,
-    seed: Annotated[int, Option("--seed")] = 0,
+    seed: Annotated[int, Option("--seed", help="What random programs are drawn from.")] = 0,
     out: Annotated[Path | None, Option("--out", help="Write results as JSON, each minute and at the end.")] = None,
     json: Json = False,
 ) -> int:
@@ -385,7 +385,7 @@ def readers_check(
     framework: Annotated[str, Argument("FRAMEWORK", help="Whose programs: torch or jax.")],
     seconds: Annotated[float, Option("--seconds", check=_above_zero, help="CPU seconds to spend.")] = 60.0,
     count: Annotated[int | None, Option("--count", least=1, help="Programs after which to stop.")] = None,
-    seed: Annotated[int, Option("--seed")] = 0,
+    seed: Annotated[int, Option("--seed", help="What random programs are drawn from.")] = 0,
     json: Json = False,
 ) -> int:
     """Fuzz a reader: random programs, what is read of them is compared with what the framework computes."""

@@ -171,7 +171,12 @@ def test_the_site_is_built(tmp_path: Path) -> None:
 def test_pages_of_the_site_are_there() -> None:
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     listed = {page for part in site["nav"] for pages in part.values() for entry in pages for page in entry.values()}
-    assert listed <= {file.name for file in DOCS.glob("*.md")}
+    assert listed == {file.name for file in DOCS.glob("*.md")}
+
+
+def test_the_first_page_links_every_page() -> None:
+    readme = (ROOT / "README.md").read_text("utf-8")
+    assert [file.name for file in sorted(DOCS.glob("*.md")) if f"(docs/{file.name})" not in readme] == []
 
 
 def test_links_between_pages_lead_somewhere() -> None:

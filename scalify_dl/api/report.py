@@ -82,7 +82,7 @@ class Report:
 
     def save(self, file: str | Path) -> Path:
         """Write the report: `.html`, `.json`, `.sarif`, `.xml` (JUnit), or `.txt`."""
-        from scalify_dl.report import sarif
+        from scalify_dl.report import junit, sarif
         from scalify_dl.whole import write_whole
 
         file = Path(file)
@@ -90,6 +90,7 @@ class Report:
             ".html": self.html,
             ".json": lambda: json.dumps(self.to_dict(), indent=2, ensure_ascii=False),
             ".sarif": lambda: sarif.render(self.found),
+            ".xml": lambda: junit.render([(self.found.title or "dlverify", self.found)]),
             ".txt": self.text,
         }
         if file.suffix not in kinds:

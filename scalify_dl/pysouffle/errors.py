@@ -35,6 +35,7 @@ class SourceError(InputError):
         )
 
     def render(self) -> str:
+        """All diagnostics, as they are shown."""
         return "\n".join(d.text for d in self.diagnostics)
 
 

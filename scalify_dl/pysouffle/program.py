@@ -127,6 +127,7 @@ class Program:
 
     @property
     def directives(self) -> list[Directive]:
+        """Its `.input`, `.output`, `.printsize` and `.limitsize`."""
         return self._engine.directives
 
     @property

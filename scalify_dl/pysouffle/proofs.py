@@ -32,6 +32,7 @@ class Proof:
 
     @property
     def atom(self) -> str:
+        """The tuple as it is written: `path("a", "b")`."""
         return format_atom(self.relation, self.row)
 
     def nodes(self) -> Iterator[Proof]:

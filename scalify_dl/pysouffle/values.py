@@ -21,4 +21,6 @@ class Branch(NamedTuple):
 
 # int | float | str | None | tuple[Value, ...] | Branch; recursive, so Any where it nests
 Value = Any
+"""A value of a column: int, float, str, a tuple or None for a record, a `Branch`."""
 Row = tuple[Any, ...]
+"""A value for each column."""

@@ -69,7 +69,7 @@ def test_the_report_as_text_data_and_page(tmp_path: Path, capsys: pytest.Capture
     assert repr(report) == "<Report REFUTED: 0 of 1 outputs proved>"
     assert report.to_dict()["verdict"] == "REFUTED"
     assert report._repr_html_().startswith("<iframe")
-    for suffix in (".html", ".json", ".sarif", ".txt"):
+    for suffix in (".html", ".json", ".sarif", ".xml", ".txt"):
         assert report.save(tmp_path / f"report{suffix}").read_text("utf-8")
     assert json.loads((tmp_path / "report.json").read_text())["verdict"] == "REFUTED"
     with pytest.raises(InputError, match="no format"):
