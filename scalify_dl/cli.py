@@ -17,6 +17,10 @@ from scalify_dl.errors import InputError
 _HELP = "Prove that a distributed ML program computes what its single-device baseline computes, or show where not."
 _GROUPS = {"rules": "Work with rule files.", "readers": "Work with the readers of programs."}
 
+_OF_FILES = (errno.ENAMETOOLONG, errno.EACCES, errno.EPERM, errno.EROFS, errno.ELOOP, errno.EIO, errno.EDQUOT)
+"""What the system says of a file that somebody named, and that no check of ours foresees."""
+
+
 def __getattr__(name: str) -> Any:
     """`app`: the command line as an application of typer, which is imported when it is asked for."""
     if name == "app":
@@ -41,12 +45,31 @@ def _spread_rules(argv: list[str]) -> list[str]:
 
 
 def _fail(status: int, text: str) -> NoReturn:
-    print(text, file=sys.stderr)
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:  # nor can this be written; the status says it
+        _discard(2)
     sys.exit(status)
+
+
+def _discard(stream: int) -> None:
+    """What is still to be written there has nowhere to go."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+
+
+def _streams() -> None:
+    """A stream that is closed takes what is printed all the same; characters that it has no room for are spelled."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+        elif getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def main() -> None:
     """Entry point of the `dlverify` script."""
+    _streams()
     try:
         try:
             argv = _spread_rules(sys.argv[1:])
@@ -59,9 +82,11 @@ def main() -> None:
         finally:
             sys.stdout.flush()
     except OSError as error:
+        if error.filename and error.errno in _OF_FILES:
+            _fail(2, f"dlverify: {str(error.filename)[:200]}: {error.strerror}")
         if error.errno not in (errno.ENOSPC, errno.EPIPE):
             _fault()
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is still to be flushed has nowhere to go
+        _discard(1)
         _fail(2, f"dlverify: the output cannot be written: {error.strerror}")
     except InputError as error:
         _fail(2, f"dlverify: {error}")
@@ -74,8 +99,8 @@ def main() -> None:
 def _fault() -> NoReturn:
     import traceback
 
-    traceback.print_exc()
-    _fail(70, "dlverify: this is a fault of dlverify, not of your input; please report it with the lines above")
+    told = "dlverify: this is a fault of dlverify, not of your input; please report it with the lines above"
+    _fail(70, traceback.format_exc() + told)
 
 
 if __name__ == "__main__":

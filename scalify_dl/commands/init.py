@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scalify_dl.errors import InputError
+from scalify_dl.ir.mesh import Mesh
 from scalify_dl.project import NAME
 from scalify_dl.whole import write_whole
 
@@ -68,7 +69,7 @@ def _given(dumps: Sequence[Path], mesh: str | None, name: str | None) -> Found:
             raise InputError("no such file", file=file, expected="a dump")
     stem = (m := _BASE.fullmatch(dumps[0].name)) and m["stem"]
     called = name or stem or dumps[0].name.split(".")[0]
-    return Found(called, dumps[0], tuple(dumps[1:]), mesh or _mesh(dumps[1:], called))
+    return Found(called, dumps[0], tuple(dumps[1:]), _mesh(dumps[1:], called, mesh))
 
 
 def _lying_here(folder: Path, mesh: str | None) -> list[Found]:
@@ -87,12 +88,21 @@ def _lying_here(folder: Path, mesh: str | None) -> list[Found]:
             if dist:
                 taken = {pair.name for pair in found}
                 name = stem if stem not in taken else f"{base.parent.name}-{stem}"
-                found.append(Found(name, base, tuple(dist), mesh or _mesh(dist, name)))
+                found.append(Found(name, base, tuple(dist), _mesh(dist, name, mesh)))
     return found
 
 
-def _mesh(dist: Sequence[Path], name: str) -> str:
-    """What the first rank's JSON says; else asked at a terminal; else empty."""
+def _mesh(dist: Sequence[Path], name: str, given: str | None) -> str:
+    """What the first rank's JSON says; else what is given, or asked at a terminal; else empty."""
+    noted = _noted(dist)
+    if given is None or noted is None:
+        return given or noted or _asked(name)
+    if Mesh.parse(given) != Mesh.parse(noted):
+        raise InputError(f"captured on {noted}, --mesh is {given}", file=dist[0], expected=f"--mesh {noted}")
+    return given
+
+
+def _noted(dist: Sequence[Path]) -> str | None:
     notes = dist[0].with_name(re.sub(r"\.fx\.txt$", "", dist[0].name) + ".json")
     if notes.is_file():
         try:
@@ -101,6 +111,10 @@ def _mesh(dist: Sequence[Path], name: str) -> str:
             said = None
         if isinstance(said, dict) and all(isinstance(size, int) for size in said.values()):
             return ",".join(f"{axis}={size}" for axis, size in said.items())
+    return None
+
+
+def _asked(name: str) -> str:
     if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
         print(f"mesh of {name} (such as dp=2,tp=4; empty: later): ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip()

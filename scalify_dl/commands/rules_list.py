@@ -46,6 +46,10 @@ def _there(files: Sequence[Path]) -> None:
     for file in files:
         if not file.is_file():
             raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
+        try:
+            file.read_text("utf-8")
+        except UnicodeDecodeError:
+            raise InputError("no text in UTF-8", file=file, expected="a Datalog file (.dl)") from None
 
 
 def rules_show(name: str, files: Sequence[Path], *, as_json: bool) -> None:

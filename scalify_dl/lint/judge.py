@@ -26,12 +26,14 @@ from scalify_dl.ir.vocabulary import COLLECTIVES
 from scalify_dl.pairing.export import name_constants, name_groups, positions, write_tables
 from scalify_dl.pairing.paired import Paired
 from scalify_dl.pairing.ranges import ranges
+from scalify_dl.pairing.read_pair import rank_of
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.prove.view import View
 from scalify_dl.readers.merge import merge
 from scalify_dl.readers.normalise import normalise
+from scalify_dl.readers.rank_files import in_order
 from scalify_dl.readers.read import read
 from scalify_dl.readers.relations import Relations, load_relations
 
@@ -96,7 +98,7 @@ def load(dist: Sequence[Path], mesh: Mesh, relations: Relations, follow: Follow 
     """The program of all ranks. InputError where ranks run different ones."""
     if len(dist) not in (1, mesh.size):
         raise InputError(f"{len(dist)} files for a mesh of {mesh.size} ranks", expected="one, or one per rank")
-    graphs = [read(path, mesh, relations=relations) for path in dist]
+    graphs = [read(path, mesh, relations=relations) for path in in_order(dist, [rank_of(path) for path in dist], mesh)]
     if follow is not None:
         follow(graphs)
     merged = merge(iter(graphs)) if len(graphs) > 1 else graphs
@@ -109,9 +111,7 @@ class Several(Exception):
     """Ranks that run different programs: there is no one program to lift."""
 
 
-def lint_graph(
-    dist: Graph, mesh: Mesh, relations: Relations | None = None, options: Options | None = None
-) -> Result:
+def lint_graph(dist: Graph, mesh: Mesh, relations: Relations | None = None, options: Options | None = None) -> Result:
     """Judges a program."""
     from .findings import judged
 

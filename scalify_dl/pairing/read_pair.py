@@ -17,7 +17,7 @@ from scalify_dl.readers.sizes import OpenInput, OpenSizes, Sizes, resolved
 from .local_sizes import local_sizes
 
 
-def _rank_of(path: str | Path) -> RankOf | None:
+def rank_of(path: str | Path) -> RankOf | None:
     """The rank that a capture says a file is of."""
     if kind(path) != "fx":
         return None
@@ -47,7 +47,7 @@ def read_pair(
             f"{len(dist)} distributed files for a mesh of {mesh.size} ranks",
             expected="one file (an SPMD program) or one per rank, in row-major order of the mesh",
         )
-    dist = in_order(dist, [_rank_of(path) for path in dist], mesh)
+    dist = in_order(dist, [rank_of(path) for path in dist], mesh)
     given, seen = sizes or Sizes(), []
 
     def of_base(dump: OpenSizes) -> Mapping[str, int]:

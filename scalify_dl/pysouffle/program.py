@@ -36,6 +36,10 @@ def _bad_rows(relation: str) -> Iterator[None]:
         raise InputError(f"a row of relation {relation}: {error}") from None
 
 
+_MOST = 2**62
+"""Of what a guard counts: no run gets there."""
+
+
 class Program:
     """A Datalog program with its relations.
 
@@ -182,9 +186,10 @@ class Program:
 
         The GIL is released; Ctrl-C works. After an error the next run starts again from the facts.
         """
-        self._engine.run(timeout or 0.0, max_tuples or 0, max_memory or 0)
+        guards = timeout or 0.0, min(max_tuples or 0, _MOST), min(max_memory or 0, _MOST)
+        self._engine.run(*guards)
         if self._provenance:
-            self._engine.prepare_provenance(timeout or 0.0, max_tuples or 0, max_memory or 0)
+            self._engine.prepare_provenance(*guards)
         return self
 
     # ---- explanations

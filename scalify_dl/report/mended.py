@@ -6,6 +6,7 @@ What the rules could not prove and an execution found right is no cause of a wro
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -90,8 +91,9 @@ def _folded(texts: Iterable[str]) -> list[str]:
 
 def _listed(ops: list[str], view: View) -> str:
     found = view.ops(set(ops[:_NAMED]))
-    names = [found[op].name if op in found else op for op in ops[:_NAMED]]
-    return ", ".join(names) + (f" and {len(ops) - _NAMED} more" if len(ops) > _NAMED else "")
+    names = Counter(found[op].name if op in found else op for op in ops[:_NAMED])
+    words = [name if n == 1 else f"{name} ({n} ops)" for name, n in names.items()]
+    return ", ".join(words) + (f" and {len(ops) - _NAMED} more" if len(ops) > _NAMED else "")
 
 
 def _advice(proposal: Proposal, view: View) -> tuple[str, ...]:

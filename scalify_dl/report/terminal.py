@@ -1,4 +1,4 @@
-"""The report for people at a terminal: the verdict first, then only what explains it.
+"""The report for people at a terminal: the verdict first, then where and why, then the rest.
 
 Text is folded at the width of the terminal with a hanging indent; written to a pipe or a file it is neither folded nor
 coloured, so that it can be searched.
@@ -23,6 +23,8 @@ from .numbers import counterexample_lines
 STYLE = {Verdict.PROVED: "bold green", Verdict.REFUTED: "bold red", Verdict.UNKNOWN: "bold yellow"}
 _SHOWN = 5
 """Assumptions of one sort, source frames and unrelated inputs listed before `and N more`."""
+_OUTPUTS = 10
+"""Outputs of one verdict that are listed at a terminal; in a pipe or a file all are."""
 _CONTROL = dict.fromkeys((*range(32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
 """Names come from dumps: none of their characters may steer the terminal."""
 
@@ -63,13 +65,19 @@ def _headline(report: Report) -> str:
 
 def _outputs(page: _Page, report: Report) -> None:
     page.title("Outputs")
-    for o in report.outputs:
-        names = o.name if o.name == o.base else f"{o.name} = {o.base}"
-        page.line((f"{o.verdict.value:<9}", STYLE[o.verdict]), names, indent=2, hang=9)
-        if o.pattern:
-            page.line(o.pattern, indent=11, hang=2)
-        if o.reason:
-            page.line(o.reason, indent=11, hang=2)
+    for verdict in (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.PROVED):
+        rows = [o for o in report.outputs if o.verdict is verdict]
+        shown = rows[:_OUTPUTS] if page.console.is_terminal else rows
+        for o in shown:
+            names = o.name if o.name == o.base else f"{o.name} = {o.base}"
+            page.line((f"{o.verdict.value:<9}", STYLE[o.verdict]), names, indent=2, hang=9)
+            if o.pattern:
+                page.line(o.pattern, indent=11, hang=2)
+            if o.reason:
+                page.line(o.reason, indent=11, hang=2)
+        if len(shown) < len(rows):
+            more = f"and {len(rows) - len(shown):,} more (--json lists all)"
+            page.line((f"{verdict.value:<9}", STYLE[verdict]), more, indent=2, hang=9)
 
 
 def _here(frame: Frame) -> str:
@@ -174,10 +182,10 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
     for text in report.picture:
         page.line(text, indent=9)
     _findings(page, report.findings)
-    _outputs(page, report)
+    _frontier(page, report)
     if report.counterexample:
         _counterexample(page, report.counterexample)
-    _frontier(page, report)
+    _outputs(page, report)
     if report.unrelated_inputs:
         page.title(f"{_count(len(report.unrelated_inputs), 'input')} related to nothing")
         for name, text in report.unrelated_inputs[:_SHOWN]:

@@ -67,11 +67,15 @@ SNAPSHOT = """\
 UNKNOWN  1 of 2 outputs proved
          d.hlo against b.hlo on mesh tp=2
 
-Outputs
-  UNKNOWN  dot.3 = dot.4
-           it corresponds to x, not to dot.4
-  PROVED   c.3 = c.4
-           (tp a) -> a
+1 root cause; 14 more ops unproved only because of them
+  1. slice.54 (slice)
+     source      /home/me/attention.py:118  in split
+                 model.py:3
+     operands    0: dot.52 holds dot.51: dim 1 cut over tp into 2 blocks
+     baseline    slice.53, /home/me/attention.py:118
+     expected    columns 1024:1280 <k>
+     found       columns 0:256
+     try         slice [1024:1280] instead of [0:256]
 
 Counterexample
   output      dot.3, element [0, 1] of [4, 2]
@@ -83,15 +87,11 @@ Counterexample
   inputs      seed 3, integers, own sizes
   first op    slice.54 (slice), where the baseline has slice.53
 
-1 root cause; 14 more ops unproved only because of them
-  1. slice.54 (slice)
-     source      /home/me/attention.py:118  in split
-                 model.py:3
-     operands    0: dot.52 holds dot.51: dim 1 cut over tp into 2 blocks
-     baseline    slice.53, /home/me/attention.py:118
-     expected    columns 1024:1280 <k>
-     found       columns 0:256
-     try         slice [1024:1280] instead of [0:256]
+Outputs
+  UNKNOWN  dot.3 = dot.4
+           it corresponds to x, not to dot.4
+  PROVED   c.3 = c.4
+           (tp a) -> a
 
 1 input related to nothing
   p9: no relation to a baseline input is given
@@ -116,6 +116,16 @@ def text(report: Report) -> str:
 
 def test_terminal_report_verdict_first() -> None:
     assert text(replace(REPORT, assumptions=REPORT.assumptions[:2])) == SNAPSHOT
+
+
+def test_at_a_terminal_ten_outputs_of_a_verdict_are_listed_and_in_a_pipe_all() -> None:
+    proved = REPORT.outputs[-1]
+    many = replace(REPORT, outputs=[REPORT.outputs[0], *(replace(proved, name=f"w{n}") for n in range(30))])
+    out = StringIO()
+    terminal.render(many, console=Console(file=out, force_terminal=True, no_color=True, color_system=None))
+    assert "PROVED   and 20 more (--json lists all)" in out.getvalue()
+    assert out.getvalue().index("root cause") < out.getvalue().index("Outputs")
+    assert "w29" in text(many)
 
 
 def test_long_lists_of_assumptions_are_cut_and_counted() -> None:
