@@ -97,6 +97,16 @@ FILLED: dict[str, Sequence[str]] = {
         "run FACTS --out out",
         "query out 'frontier(O), source(O, 0, file, line, _)' --tsv",
     ],
+    "plan tables/ --json --out facts/": ["plan tables/ --json --out NEW"],
+    "verify base.hlo dist.hlo --mesh tp=2 --certificate proof.jsonl.gz --out facts": [CERTIFIED],
+    "query out 'frontier(O), operand(O, P, D), corr(D, Q, B, R, L)'": [
+        "run facts/gqa_fused_qkv_key_slice --out out",
+        "query out 'frontier(O), operand(O, P, D), corr(D, Q, B, R, L)'",
+    ],
+    "query out 'frontier(O), base_match(O, B)'": [
+        "run facts/gqa_fused_qkv_key_slice --out out",
+        "query out 'frontier(O), base_match(O, B)'",
+    ],
     "plan PATH": ["plan tables"],
     "plan FILE": ["plan tables"],
     "check F tables/": ["plan tables --certificate F", "check F tables"],
@@ -195,18 +205,19 @@ def test_a_command_that_a_page_shows_can_be_run(
 ) -> None:
     here, mesh = tmp_path / "here", re.search(r"--mesh dp=2,tp=4", " ".join(run_for(line)))
     shutil.copytree(folder["dp=2,tp=4" if mesh else "tp=2"], here)
+    for shipped in ("facts", "examples"):
+        (here / shipped).symlink_to(ROOT / shipped)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     for command in run_for(line):
         for start, package in NEEDS.items():
             if command.startswith(start) and importlib.util.find_spec(package) is None:
                 pytest.skip(f"needs {package}")
-        place = ROOT if re.search(r"(facts|examples)/\w+", command) else here
         words = [
-            w for word in shlex.split(command) for w in (sorted(map(str, place.glob(word))) if "*" in word else [word])
+            w for word in shlex.split(command) for w in (sorted(map(str, here.glob(word))) if "*" in word else [word])
         ]
         if words[0] == "init":
             (here / "dlverify.toml").unlink()
-        monkeypatch.chdir(place)
+        monkeypatch.chdir(here)
         monkeypatch.setattr(sys, "argv", ["dlverify", *words])
         with pytest.raises(SystemExit) as left:
             cli.main()
