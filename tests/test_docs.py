@@ -29,7 +29,9 @@ def blocks(page: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("page", "needs"), [("five_minutes_pytorch.md", "torch"), ("five_minutes_jax.md", "jax"), ("bugs.md", "torch")])
+@pytest.mark.parametrize(
+    ("page", "needs"), [("five_minutes_pytorch.md", "torch"), ("five_minutes_jax.md", "jax"), ("bugs.md", "torch")]
+)
 def test_the_programs_of_a_page_followed_literally(page: str, needs: str, tmp_path: Path) -> None:
     pytest.importorskip(needs, reason=f"needs {needs}")
     found = blocks(page)
