@@ -134,6 +134,8 @@ def fill(here: Path, mesh: dict[str, int]) -> None:
         write(f"trace_{rank}", json.dumps(trace(rank)))
     write("my.dl", fenced("adding_an_op.md", "prolog")[0])
     write("my.py", next(text for text in fenced("adding_an_op.md", "python") if text.startswith("# my.py")))
+    write("mine.dl", fenced("rules.md", "prolog")[1])
+    write("mine.py", fenced("rules.md", "python")[0])
     write("program.dl", REACH)
     (here / "edges").mkdir()
     write("edges/edge.facts", "a\tb\nb\tc\n")

@@ -120,6 +120,7 @@ FILLED: dict[str, Sequence[str]] = {
     "rules check [FILES] [--meaning F.py] [--seconds S] [--seed N] [--out report.json] [--json]": [
         f"rules check {FUZZ} --json"
     ],
+    "rules check mine.dl --meaning mine.py": [f"rules check mine.dl --meaning mine.py {FUZZ}"],
     "rules check my.dl": [f"rules check my.dl {FUZZ}"],
     "rules check my.dl --meaning my.py": [f"rules check my.dl --meaning my.py {FUZZ}"],
     "init BASE DIST… --mesh tp=2": ["init base.hlo dist.hlo --mesh tp=2"],
