@@ -88,6 +88,8 @@ class Pipeline:
     """Results are gathered, and those of the last rank taken (right)."""
     branches: bool = False
     """A branch, not a choice (right)."""
+    unrolled: bool = False
+    """Turns one after the other, no loop (right)."""
 
     @property
     def mesh(self) -> Mesh:
@@ -117,7 +119,9 @@ class Pipeline:
         start = g.splat(0.0, "f32", (ROWS, DIM)), g.splat(0.0, "f32", (self.batches, ROWS, DIM))
         carried = [*start, fresh, mine, first, last]
         turns = self.batches + n - 1 + self.turns + max(0, self.late)
-        outputs = counted(g, carried, turns, self.turn)[1]
+        for t in range(turns if self.unrolled else 0):
+            carried = self.turn(g, [g.constant(t, "s32"), *carried])
+        outputs = carried[1] if self.unrolled else counted(g, carried, turns, self.turn)[1]
         groups = [[i * n + j for j in range(n)] for i in range(self.data)]
         if self.gathered:
             whole = g.emit("all-gather", [outputs], shape=(self.batches * n, ROWS, DIM), dimension=0, groups=groups)
@@ -164,6 +168,7 @@ RIGHT = {
     "stages that are given to their ranks": Pipeline(stages=2, sharded=True),
     "results that are gathered": Pipeline(stages=2, batches=3, gathered=True),
     "branches": Pipeline(stages=2, batches=3, branches=True),
+    "turns without a loop": Pipeline(stages=2, batches=3, unrolled=True),
 }
 WRONG = {
     "passed on backwards": Pipeline(step=-1),
@@ -172,6 +177,7 @@ WRONG = {
     "fresh ones taken by another rank": Pipeline(first=1),
     "one turn less": Pipeline(turns=-1),
     "kept by each rank": Pipeline(step=0),
+    "passed on backwards, without a loop": Pipeline(step=-1, unrolled=True),
 }
 
 
@@ -401,6 +407,17 @@ def test_loops_that_every_rank_goes_through_alike_stay_loops() -> None:
     assert wanted.axes_of_turns(g, Mesh.parse("pp=2")) == ()
     assert wanted.axes_of_turns(Pipeline().dist(), Mesh.parse("pp=3")) == ("pp",)
     assert wanted.axes_of_turns(Pipeline(stages=2, data=2).dist(), Mesh.parse("dp=2,pp=2")) == ("pp",)
+
+
+def test_borders_that_are_exchanged_again_and_again_are_no_turns() -> None:
+    g = Graph("dist")
+    x = g.input("x", "f32", (2, 2))
+    first = g.emit("compare", [g.emit("partition-id", [], shape=(), dtype="u32"), g.constant(0, "u32")], direction="EQ")
+    for _ in range(3):
+        passed = g.emit("collective-permute", [x], pairs=[(0, 1)])
+        x = g.emit("add", [x, g.emit("select", [spread(g, first, x.shape), g.splat(0, "f32", x.shape), passed])])
+    g.output(x)
+    assert wanted.axes_of_turns(g, Mesh.parse("pp=2")) == ()
 
 
 @pytest.mark.parametrize(("kind", "gone"), [("tanh", True), ("exponential", True), ("log", False), ("rsqrt", False)])

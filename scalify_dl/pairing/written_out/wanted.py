@@ -20,14 +20,34 @@ MOVES = frozenset(("broadcast", "reshape", "convert", "transpose"))
 
 
 def axes_of_turns(graph: Graph, mesh: Mesh) -> tuple[str, ...]:
-    """The axes along which loops pass on what they carry, where a rank takes that or something else by its number."""
+    """The axes along which loops, or turns one after the other, pass on what they carry, where a rank takes that or
+    something else by its number."""
     numbered = _numbered(graph.ops, set())
     found: dict[str, None] = {}
     for op in graph.ops:
         if op.kind == "while" and "trip_count" in op.numbers:
             for permute in _takes_by_number(op, numbered):
                 found.update(dict.fromkeys(_axes_along(permute, mesh)))
+    for permute in _turn_after_turn(graph.ops, numbered):
+        found.update(dict.fromkeys(_axes_along(permute, mesh)))
     return tuple(axis for axis, _ in mesh.axes if axis in found)
+
+
+def _turn_after_turn(ops: Sequence[Op], numbered: set[Tensor]) -> Iterator[Op]:
+    """Permutes whose result is chosen by the number of the rank, or another value, and that pass on what hangs on such
+    a choice: turns of a loop that is written out already."""
+    made = {result: op for op in ops for result in op.results}
+    after: set[Tensor] = set()
+    for op in ops:
+        if op.kind == "select" and not (number := _root(op.operands[0], made)).shape and number in numbered:
+            roots = [made.get(_root(value, made)) for value in op.operands[1:]]
+            passed = [x for x in roots if x is not None and x.kind == "collective-permute" and x.pairs]
+            if len(passed) == 1 and not any(x is not None and x.kind == "constant" for x in roots):
+                after.update(op.results)
+                if passed[0].operands[0] in after:
+                    yield passed[0]
+        if any(x in after for x in op.operands):
+            after.update(op.results)
 
 
 def loops_of_one_side(base: Graph, dist: Graph) -> set[Loop]:
