@@ -256,6 +256,30 @@ def test_unequal_shards_are_clipped_and_stepped(tmp_path: Path) -> None:
     assert capture_step(build, {"dp": 2}, tmp_path / "odd").verify().verdict == "PROVED"
 
 
+def test_a_sharded_table_is_read_by_all_but_the_last_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is cut out of ids has their range, for rules, too; formulas follow small tables only."""
+    monkeypatch.setattr("scalify_dl.prove.pipeline._by_formulas", lambda *_: iter(()))
+    from torch.distributed.tensor import DTensor, Replicate
+    from torch.distributed.tensor.parallel import RowwiseParallel, parallelize_module
+
+    def step(model: Any, x: Any) -> dict[str, Any]:
+        logits = model(x[:, :-1])
+        loss = nn.functional.cross_entropy(logits.flatten(0, 1), x[:, 1:].flatten(), reduction="sum")
+        if isinstance(model[0].weight, DTensor):
+            dist.all_reduce(loss, group=model[0].weight.device_mesh._get_root_mesh().get_group("dp"))
+        return {"loss": loss}
+
+    def build(mesh: Any) -> Any:
+        torch.manual_seed(0)
+        model, x = nn.Sequential(nn.Embedding(8, 8)), torch.randint(0, 8, (2, 4))
+        if mesh is not None:
+            parallelize_module(model, mesh["tp"], {"0": RowwiseParallel(input_layouts=Replicate())})
+            x = x.chunk(2)[mesh.get_local_rank("dp")]
+        return model, (x,), step
+
+    assert capture_step(build, {"dp": 2, "tp": 2}, tmp_path / "x").verify().verdict == "PROVED"
+
+
 def test_collectives_of_memory_in_another_order_stop(tmp_path: Path) -> None:
     """`empty_like` of a transposed tensor is transposed: backends fill its memory, not its elements, in order."""
 
