@@ -120,3 +120,22 @@ def inside(field: Field, number: int, function: Callable[[Form], Form]) -> Form 
 
             return summed(field, field.of(at) * function(rest), bound)
     return None
+
+
+def absorbed(field: Field, factors: Monomial) -> Monomial | None:
+    """A product without comparisons that others of it decide: [p > 0] where [p − c > 0] is a factor, c above zero. None
+    where two exclude each other: [p > 0] and [c − p > 0], c not above zero."""
+    above: list[tuple[int, Form]] = []
+    for number, _ in factors:
+        kind, data = field.elements[number][:2]
+        if kind == "flag" and data[0] == "above":  # type: ignore[index]
+            above.append((number, data[1]))  # type: ignore[index]
+    gone: set[int] = set()
+    for number, form in above:
+        for other, stricter in above:
+            difference, total = (form - stricter).value, (form + stricter).value
+            if total is not None and total <= 0:
+                return None
+            if other != number and difference is not None and difference > 0:
+                gone.add(number)
+    return tuple(factor for factor in factors if factor[0] not in gone)

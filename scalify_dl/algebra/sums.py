@@ -21,7 +21,7 @@ from . import laws
 from .extended import Cell, Masked, NotANumber
 from .form import Field, Form, Monomial, Number, Undecided
 from .rebuilt import bound_by
-from .selecting import selected
+from .selecting import absorbed, selected
 from .variables import BINDING, Renamed, Variable, free, fresh, of_element
 
 MOST_ORDERS = 120
@@ -48,6 +48,11 @@ def summed(field: Field, form: Form, variables: Iterable[Variable]) -> Form:
 
 def _product(field: Field, inside: Monomial, bound: frozenset[Variable]) -> Form:
     """The sum of a product in which all factors depend on the variables."""
+    left = absorbed(field, inside)
+    if left is None:
+        return field.zero
+    if left != inside:
+        return summed(field, Form(field, {left: 1}), bound)
     found = selected(field, inside, bound)
     if found is not None:
         return summed(field, *found)

@@ -43,7 +43,11 @@ def draw(rng: random.Random, depth: int, names: tuple[str, ...]) -> Tree:
         )
     if kind < 0.2:  # what a comparison selects
         v = rng.choice(NAMES)
-        truth = ("at", v, rng.choice((*NAMES, *range(len(IDS)))))
+        truth: Tree = ("at", v, rng.choice((*NAMES, *range(len(IDS)))))
+        if rng.random() < 0.4:  # beyond one place and another
+            w = rng.choice(NAMES)
+            sides = [("beyond", *rng.choice(((v, w), (v, w), (w, v))), rng.choice((-1, 0, 1, 2))) for _ in range(2)]
+            truth = ("multiply", *sides)
         return ("sum", v, ("multiply", truth, draw(rng, depth - 1, NAMES)))
     if kind < 0.45:
         return (rng.choice(("sum", "sum", "most")), rng.choice(NAMES), draw(rng, depth - 1, NAMES))
@@ -64,6 +68,9 @@ def value(tree: Tree, at: dict[str, int], inputs: dict[Any, float]) -> float:
     if kind == "at":
         v, other = parts
         return float(at[v] == (at[other] if other in at else identity(other, inputs)))
+    if kind == "beyond":
+        v, w, more = parts
+        return float(at[v] - at[w] + more > 0)
     if kind in ("sum", "most"):
         found = [value(parts[1], {**at, parts[0]: n}, inputs) for n in range(SIZES[parts[0]])]
         return sum(found) if kind == "sum" else max(found)
@@ -99,6 +106,12 @@ def form(field: Field, tree: Tree) -> Form:
         else:
             there = field.of(field.element("integer", (("id", other), "s32", *IDS[other])))
         return truths.equal(here, there)
+    if kind == "beyond":
+        v, w, more = parts
+        left, right = (
+            field.of(field.element("position", (Variable((n,), SIZES[n]),), nonnegative=True)) for n in (v, w)
+        )
+        return truths.greater(left - right + field.constant(more), field.zero)
     if kind in ("sum", "most"):
         over, inside = [Variable((parts[0],), SIZES[parts[0]])], form(field, parts[1])
         return summed(field, inside, over) if kind == "sum" else greatest(field, inside, over, field.one)

@@ -78,6 +78,25 @@ def test_functions_do_not_go_inside_what_is_summed_over_more(basis: Field) -> No
     assert laws.exponential(chosen) != grown
 
 
+def beyond(basis: Field, more: int, *, back: bool = False) -> Form:
+    """Whether v is beyond w less some places, or the other way round."""
+    ahead = position(basis, V) - position(basis, W)
+    return truths.greater((-ahead if back else ahead) + basis.constant(more), basis.zero)
+
+
+def test_of_two_comparisons_the_stricter_one_counts(basis: Field) -> None:
+    for strict in (-3, 0, 31):
+        both = summed(basis, beyond(basis, strict) * beyond(basis, 32) * x(basis, V), [V])
+        assert both == summed(basis, beyond(basis, strict) * x(basis, V), [V])
+        assert both != summed(basis, beyond(basis, 32) * x(basis, V), [V])
+
+
+@pytest.mark.parametrize(("more", "none"), [(0, True), (-1, True), (1, False)])
+def test_comparisons_exclude_each_other(basis: Field, more: int, none: bool) -> None:
+    found = summed(basis, beyond(basis, 0) * beyond(basis, more, back=True) * x(basis, V), [V])
+    assert (found == basis.zero) == none
+
+
 # ---- programs ----
 WORDS = 1000
 
