@@ -70,7 +70,7 @@ class Program:
             return self._once(kind, operands, dtype, shape, name, {**(attributes or {}), **more})
         numbers: dict[str, list[int]] = {}
         symbols: dict[str, list[str]] = {}
-        for key, value in {**(attributes or {}), **more}.items():
+        for key, value in ({**attributes, **more} if attributes else more).items():
             if isinstance(value, str):
                 symbols[key] = [value]
             elif isinstance(value, int):
@@ -97,7 +97,7 @@ class Program:
             pairs=None if pairs is None else list(pairs),
             regions=regions,
             source=_caller() if self.source is None else self.source,
-            along=tuple((axis, self.mesh.axis_size(axis)) for axis in _names(along)),
+            along=tuple((axis, self.mesh.axis_size(axis)) for axis in _names(along)) if along else (),
         )
         for (key, position), by_rank in (rank_numbers or {}).items():
             op.rank_numbers[key, position] = dict(by_rank)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -165,9 +166,13 @@ class Schedule:
 
     def insert(self, program: Program, tables: Iterable[str] = tuple(WIDTHS)) -> None:
         """Put all rows of some tables into a program."""
-        import numpy as np
-
         program.insert("chain", self.chains)
+        numpy = sys.modules.get("numpy")  # where nothing else needs it, to load it takes longer than most tables
         for table in tables:
-            if self.rows[table]:
-                program.insert(table, np.frombuffer(self.rows[table], dtype=np.int64).reshape(-1, WIDTHS[table]))
+            if not self.rows[table]:
+                continue
+            if numpy is None:
+                program.insert(table, self.tuples(table))
+            else:
+                rows = numpy.frombuffer(self.rows[table], dtype=numpy.int64)
+                program.insert(table, rows.reshape(-1, WIDTHS[table]))

@@ -39,7 +39,9 @@ def operand(t: Edited, rng: random.Random) -> str:
     shapes = _shapes(t)
     row = rng.choice(t.tables["p_in"])
     tensor = {r[0]: r for r in t.tables["p_tensor"]}
-    here = tensor[row[2]]
+    here = tensor.get(row[2])
+    if here is None:  # an earlier mutation took its row
+        return cell(t, rng)
     fitting = [x for x, r in tensor.items() if shapes.get(r[4]) == shapes.get(here[4]) and r[2] == here[2]]
     new = tensor[rng.choice(fitting)]
     places = [row]
@@ -48,7 +50,7 @@ def operand(t: Edited, rng: random.Random) -> str:
     by_key = {(r[2], r[3], r[4], r[5]): x for x, r in tensor.items()}
     shift = int(new[3]) - int(here[3])
     for one in places:
-        old = tensor[one[2]]
+        old = tensor.get(one[2], here)
         one[2] = by_key.get((old[2], str(int(old[3]) + shift), new[4], new[5]), one[2])
     return f"operand {row[1]} of {row[0]}: {new[0]} ({len(places)})"
 
@@ -146,9 +148,12 @@ def again(t: Edited, rng: random.Random) -> str:
     """An op runs a second time: on what it made, which its readers or nobody gets, or beside itself for nobody."""
     tensors = {row[0]: row for row in t.tables["p_tensor"]}
     read_by, made_by = (Counter(row[0] for row in t.tables[name]) for name in ("p_in", "p_out"))
-    fitting = [row[0] for row in t.tables["p_op"] if read_by[row[0]] == made_by[row[0]] == 1]
+    known = {row[0] for row in t.tables["p_out"] if row[2] in tensors}
+    fitting = [row[0] for row in t.tables["p_op"] if read_by[row[0]] == made_by[row[0]] == 1 and row[0] in known]
     if rng.random() < 0.5:
-        fitting = [row[0] for row in t.tables["p_wred"]] or fitting
+        fitting = [op for op in {row[0]: None for row in t.tables["p_wred"]} if op in fitting] or fitting
+    if not fitting:
+        return cell(t, rng)
     op, behind, read = rng.choice(fitting), rng.random() < 0.7, rng.random() < 0.7
     ops = [one for one in _same(t, op) if one in fitting] if rng.random() < 0.6 else [op]
     for row in t.tables["p_op"]:

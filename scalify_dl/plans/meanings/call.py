@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache
 from typing import Protocol
 
 from scalify_dl.errors import InputError
@@ -122,6 +123,7 @@ forward = registering(FORWARD)
 backward = registering(BACKWARD)
 
 
+@cache
 def enter_all() -> None:
     """Fills the tables."""
     from . import backward_ops, experts, forward_ops, shape_ops  # noqa: F401  (they enter themselves)
