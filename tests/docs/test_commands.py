@@ -47,6 +47,9 @@ FILLED: dict[str, Sequence[str]] = {
         """query FACTS 'corr(D,_,B,_,L), result(O,_,D), op(O,_,"dot")' --tsv --limit 5"""
     ],
     "audit FACTS [--relations DIR] [--meaning F.py]": ["audit FACTS --meaning my.py"],
+    "check CERT FACTS": [CERTIFIED, "check CERT CERTIFIED"],
+    "audit FACTS --relations DIR": ["run FACTS --out out", "audit FACTS --relations out"],
+    "verify BASE DIST… --mesh tp=2": ["verify base.hlo dist.hlo --mesh tp=2"],
     "check CERT FACTS|INPUT…": [CERTIFIED, "check CERT CERTIFIED"],
     "rules check [FILES] [--meaning F.py] [--seconds S] [--seed N] [--out F.json]": [
         f"rules check my.dl --meaning my.py {FUZZ} --out F.json"
