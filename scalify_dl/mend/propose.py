@@ -17,11 +17,13 @@ from scalify_dl.oracle.readings import Readings
 from scalify_dl.prove.pipeline import fact_relations
 from scalify_dl.prove.verdict import Frame
 from scalify_dl.prove.view import user_frames
-from scalify_dl.pysouffle import Program, rules_dir
+from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
 from .draft import Edit
 
 MAIN = "mend.dl"
+SECONDS = 10.0
+"""Time for the rules on one execution."""
 ORDER = (
     "again", "gathered", "cut", "beside", "joined", "origin", "before", "axis", "reducer", "every rank", "piece",
     "kind", "constant", "attributes", "operand", "unreduced", "scaled", "factor", "accumulated", "enters", "direction",
@@ -143,7 +145,10 @@ def propose(
     program.insert("copy", _copies(facts, dict(lines)))
     if guess:
         program.insert("look_near", [(1,)])
-    program.run(timeout=10)
+    try:
+        program.run(timeout=SECONDS)
+    except EvaluationError:  # out of time: there is a verdict, but nothing is proposed
+        return Proposals([], {}, [], {}, [])
     faults: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for op, why, text in sorted(program.relation("fault")):
         faults[str(op)].append((str(why), str(text)))

@@ -149,6 +149,11 @@ def test_a_block_of_each_of_several_pieces_is_taken() -> None:
     assert "PROVED" in " ".join(first.tried)
 
 
+def test_rules_that_run_out_of_time_leave_the_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scalify_dl.mend.propose.SECONDS", 1e-9)
+    assert first_cause(a_local_count_of_the_mean())  # of a program that is REFUTED
+
+
 def test_a_part_that_no_op_takes_is_named() -> None:
     first = first_cause(a_micro_batch_that_counts_twice())
     assert first.kind == "slice"
