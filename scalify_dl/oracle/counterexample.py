@@ -36,6 +36,8 @@ DIRECT_ELEMENTS = 2_000_000
 """Programs with at most so many elements (all tensors, all ranks) run at their own sizes."""
 CONFIRMED_ELEMENTS = 6_000_000
 """What at most so many elements make differ at small sizes is looked at again at their own."""
+OTHER_SIZES = (5, 7)
+"""At these, too, what differs may be no matter of what constants count."""
 LARGEST_ELEMENTS = 40_000_000
 """So many elements run at their own sizes where they cannot be shrunk."""
 
@@ -187,7 +189,7 @@ def find_counterexample(
                 begin = seed + size
                 _try_all(small.program, outputs, kept, search, trials, begin, rounding, localise, progress, once=once)
                 if search.counterexamples:
-                    _hold_at_own_sizes(program, small.program, search, begin)
+                    _hold_at_own_sizes(program, small.program, rows, search, begin)
                 if search.counterexamples or search.problems or search.sizes == "own":
                     break
     except KeyboardInterrupt:
@@ -204,9 +206,10 @@ def find_counterexample(
     return search
 
 
-def _hold_at_own_sizes(program: Program, small: Program, search: Search, seed: int) -> None:
+def _hold_at_own_sizes(program: Program, small: Program, rows: list[Shard], search: Search, seed: int) -> None:
     """Refutations at small sizes that need not be there at their own, since constants count elements (`shrink.means`):
-    gone where the program can be run as it is and agrees, else witnesses."""
+    gone where the program can be run as it is and agrees; witnesses where it cannot, and no other size has them,
+    whatever constants count there."""
     shown = {c.output for c in search.counterexamples if c.kind == "refutation"}
     if not shown or not has_numbers(small):
         return
@@ -216,15 +219,27 @@ def _hold_at_own_sizes(program: Program, small: Program, search: Search, seed: i
         _try_all(at, outputs, [], again, trials, seed, False, False, None, once=False)
         return {c.output for c in again.counterexamples if c.kind == "refutation"}
 
-    doubtful = set(shown) if elements(program) <= CONFIRMED_ELEMENTS else set()
-    for other in recounted(program, small):
-        doubtful |= shown - doubtful - refuted(other, 2, shown - doubtful)
+    def sure(at: Program, outputs: set[str]) -> set[str]:
+        """Those that differ whatever constants count."""
+        for other in recounted(program, at):
+            outputs = outputs and refuted(other, 2, outputs)
+        return outputs
+
+    doubtful = shown if elements(program) <= CONFIRMED_ELEMENTS else shown - sure(small, shown)
     if doubtful and elements(program) <= LARGEST_ELEMENTS:
         doubtful -= refuted(program, 1, doubtful)
         search.counterexamples = [c for c in search.counterexamples if c.output not in doubtful]
         search.sizes = search.sizes if search.counterexamples else "own"
         search.agreed |= dict.fromkeys(doubtful, "")
         return
+    for size in OTHER_SIZES if doubtful else ():
+        try:
+            at = shrink(program, rows, size).program
+        except Conflict:
+            break
+        if elements(at) > LARGEST_ELEMENTS:
+            break
+        doubtful = doubtful - sure(at, refuted(at, 2, doubtful))
     reason = "at small sizes only, where constants may count elements that are not there"
     search.counterexamples = [
         replace(c, kind="witness", reason=reason) if c.output in doubtful and c.kind == "refutation" else c

@@ -61,3 +61,13 @@ def test_what_is_no_variance_is_refuted_at_any_size(size: int) -> None:
 def test_a_share_of_each_element_counts_elements_too(size: int) -> None:
     assert find_counterexample(load_program(smoothed(size).tables())).status != "refuted"
     assert find_counterexample(load_program(smoothed(size, share=0.25).tables())).status == "refuted"
+
+
+@pytest.mark.parametrize("size", [2**14, 2**24])
+def test_a_wrong_number_that_is_also_a_number_of_elements_is_refuted(size: int) -> None:
+    """Divided by 4, as long as another dim is, in place of 2: where that dim has two elements left, it would be 2."""
+    pair = Pair({"tp": 1})
+    x, held = pair.input((64, 4, size))
+    for_all = [g.emit("reduce", [one], dimensions=[1], reducer="sum") for g, one in ((pair.base, x), (pair.dist, held))]
+    pair.outputs(scaled(pair.base, for_all[0], 0.5), scaled(pair.dist, for_all[1], 0.25))
+    assert find_counterexample(load_program(pair.tables())).status == "refuted"

@@ -2,7 +2,7 @@
 
 What two programs share at their own sizes (the mean of squares less the square of the mean is the variance) they need
 not share at others while a constant stays what it was. So a difference at small sizes counts only if it is there as
-well where constants that may count elements count those that are left.
+well where constants that may count elements count those that are left, or at a size that no such number explains.
 """
 
 from __future__ import annotations
