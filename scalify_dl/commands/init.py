@@ -56,7 +56,10 @@ def init(dumps: Sequence[Path], mesh: str | None, name: str | None) -> int:
     print(f"{target}: {', '.join(pair.name for pair in pairs)}")
     for pair in pairs:
         if not pair.mesh:
-            text = f"{pair.name}: no dump says the mesh; write it in {target} before `dlverify verify`"
+            text = (
+                f"{pair.name}: no dump says the mesh; write it in {target}, or delete that, and "
+                f"run `dlverify init {pair.base} {' '.join(map(str, pair.dist))} --mesh AXIS=N`, which drafts relations, too"
+            )
             print(f"dlverify: {text}", file=sys.stderr)
     return 0
 

@@ -35,7 +35,10 @@ class Accepted:
         from scalify_dl import yaml_text  # proofs start without
 
         content: Any = yaml_text.load(path, "the accepted assumptions", _HINT)
-        if isinstance(content, dict):
+        if isinstance(content, dict) and isinstance(content.get("sets"), list):  # of several pairs
+            reports = [one for one in content["sets"] if isinstance(one, dict)]
+            content = [entry for one in reports for entry in one.get("assumptions") or []]
+        elif isinstance(content, dict):
             content = content.get("assumptions")
         if not isinstance(content, list):
             raise InputError("no list of assumptions", file=path, expected="a list of mappings", hint=_HINT)

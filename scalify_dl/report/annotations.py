@@ -63,15 +63,15 @@ class Places:
         self.dump = self.inside(dump) or PurePosixPath(dump.replace("\\", "/")).name or "dlverify"
 
     def inside(self, file: str) -> str | None:
-        """A path relative to the repository; None for what lies elsewhere."""
+        """A path relative to the repository; None for what lies elsewhere, or is not here (another machine's)."""
         path = PurePosixPath(file.replace("\\", "/"))
         if not file or "\0" in file or re.match(r"[A-Za-z]:|<", file):
             return None
         if not path.is_absolute():
-            here = Path(os.path.realpath(path))
-            if here.exists() and here.is_relative_to(self.root):
-                return here.relative_to(self.root).as_posix()
-            return None if ".." in path.parts else path.as_posix()
+            for here in (Path(os.path.realpath(path)), Path(os.path.realpath(self.root / path))):
+                if here.exists() and here.is_relative_to(self.root):
+                    return here.relative_to(self.root).as_posix()
+            return None
         resolved = Path(os.path.realpath(path))
         return resolved.relative_to(self.root).as_posix() if resolved.is_relative_to(self.root) else None
 

@@ -29,7 +29,11 @@ _LITERAL = re.compile(r"(\{+[-0-9.e+, ]{1,60}),[-0-9.e+infa,{} ]{60,}\}")
 
 def named(texts: Iterable[str], view: View) -> list[str]:
     """Texts with the names that people know in place of ids."""
-    return [readable("".join(view.name(word) for word in _WORD.split(_brief(text)))) for text in texts]
+
+    def words(text: str) -> list[str]:
+        return [part if n % 2 else view.name(part) for n, part in enumerate(_WORD.split(text))]
+
+    return [readable("".join(words(_brief(text)))) for text in texts]
 
 
 def _brief(text: str) -> str:

@@ -12,6 +12,8 @@ import pytest
 
 from scalify_dl import project
 from scalify_dl.errors import InputError
+from scalify_dl.prove.assumptions import Accepted
+from scalify_dl.prove.verdict import Assumption
 from scalify_dl.readers.relations import Relations, load_relations
 
 from .test_cli import ROOT, Run, dlverify
@@ -210,3 +212,12 @@ def test_relations_files_of_the_examples_fit_the_schema(dlverify: Run) -> None:
         jsonschema.validate(content, schema)
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"inptus": {}}, schema)
+
+
+def test_the_report_of_all_pairs_may_be_a_list_of_accepted_assumptions(tmp_path: Path) -> None:
+    saved = tmp_path / "agreed.json"
+    one = {"tensor": "x", "text": "its values are finite", "why": "finite", "accepted": False}
+    saved.write_text(json.dumps({"verdict": "PROVED", "sets": [{"set": "a", "assumptions": [one]}, {"set": "b"}]}))
+    accepted = Accepted.load(saved)
+    assert accepted.mark(Assumption("x", "its values are finite", "finite")).accepted
+    assert not accepted.mark(Assumption("y", "its values are finite", "finite")).accepted

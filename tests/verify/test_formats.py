@@ -15,7 +15,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding
 from scalify_dl.prove.verdict import Frame, Report, Verdict
 from scalify_dl.report import github, junit, sarif
-from scalify_dl.report.annotations import FINGERPRINT, annotate, known, repository
+from scalify_dl.report.annotations import FINGERPRINT, Places, annotate, known, repository
 
 from .test_reports import REPORT as SAMPLE
 
@@ -170,3 +170,11 @@ def test_junit_fails_where_all_outputs_are_proved_and_the_verdict_is_not() -> No
 
 def test_the_repository_is_the_nearest_with_git(root: Path) -> None:
     assert repository() == root
+
+
+def test_a_file_of_another_machine_is_no_place_in_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("x = 1\n")
+    places = Places(tmp_path, str(tmp_path / "dist.hlo"))
+    assert places.inside("model.py") == "model.py"
+    assert places.inside("elsewhere.py") is None
+    assert places.inside("/home/somebody/model.py") is None

@@ -60,3 +60,14 @@ def test_what_is_accepted_is_still_told_by_canonical_text(proved: scalify_dl.Rep
     files = sorted(LLAMA.glob("llama.r*.fx.txt"))
     again = scalify_dl.verify(LLAMA / "llama.base.fx.txt", files, mesh="tp=2", strict=True, accept=agreed)
     assert again.verdict == "PROVED"
+
+
+def test_kinds_and_types_stand_apart(tmp_path: Path) -> None:
+    """What an op computes is a text of the rules, with its type behind it."""
+    dist = (ROOT / "examples" / "hlo" / "dist.hlo").read_text().replace(" logistic(", " tanh(")
+    (tmp_path / "dist.hlo").write_text(dist)
+    report = scalify_dl.verify(
+        ROOT / "examples" / "hlo" / "base.hlo", tmp_path / "dist.hlo", mesh="tp=2",
+        relate=ROOT / "examples" / "hlo" / "relations.yaml",
+    )  # fmt: skip
+    assert report.to_dict()["frontier"][0]["expected"] == "logistic f32, as the baseline's sigmoid"

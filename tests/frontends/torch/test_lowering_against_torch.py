@@ -152,6 +152,7 @@ CASES: list[Case] = [
     case("var", lambda x: (x.var(1), x.std(0, correction=0), x.var(), *torch.var_mean(x, 1, keepdim=True)), lambda: [real(3, 4)]),
     case("prod", lambda x: (x.prod(), x.prod(1)), lambda: [real(3, 4)]),
     case("norms", lambda x: (torch.linalg.vector_norm(x), torch.linalg.vector_norm(x, 1, 1), torch.linalg.vector_norm(x, float("inf"))), lambda: [real(3, 4)]),
+    case("logaddexp", lambda x, y: torch.logaddexp(x, y), lambda: [real(3, 4), real(4)]),
     case("logsumexp", lambda x: (x.logsumexp(1), x.logsumexp((0, 1), True)), lambda: [real(3, 4)]),
     case("cumsum", lambda x: (x.cumsum(1), x.cumprod(0)), lambda: [real(3, 4)]),
     case("diff", lambda x, y: (x.diff(), x.diff(2, 0), x.diff(dim=1, prepend=y)), lambda: [real(4, 5), real(4, 1)]),

@@ -248,6 +248,17 @@ def atan2(c: Context, x: Tensor, y: Tensor) -> Tensor:
     return c.binary("atan2", x, y, dtype if category(dtype) == 2 else "f32")
 
 
+@lower("aten.logaddexp")
+def logaddexp(c: Context, x: Tensor, y: Tensor) -> Tensor:
+    """log(exp x + exp y), without what overflows; of two infinities of one sign it is that."""
+    top = c.binary("maximum", x, y)
+    if category(top.dtype) != 2:
+        raise Unsupported("the logarithm of a sum of exponentials of numbers that are not real")
+    level = c.select(c.emit("is-finite", (top,), "pred", top.shape), top, 0, dtype=top.dtype)
+    left, right = (c.unary("exponential", c.subtract(one, level)) for one in (x, y))
+    return c.add(c.unary("log", c.add(left, right)), level)
+
+
 @lower("aten.logical_and", "aten.logical_or", "aten.logical_xor")
 def logical(c: Context, x: Tensor, y: Tensor) -> Tensor:
     kind = c.target.split("_")[1].split(".")[0]
