@@ -58,7 +58,7 @@ def init(dumps: Sequence[Path], mesh: str | None, name: str | None) -> int:
         if not pair.mesh:
             text = (
                 f"{pair.name}: no dump says the mesh; write it in {target}, or delete that, and "
-                f"run `dlverify init {pair.base} {' '.join(map(str, pair.dist))} --mesh AXIS=N`, which drafts relations, too"
+                f"run `dlverify init {pair.base} {' '.join(map(str, pair.dist))} --mesh AXIS=N`, drafting relations"
             )
             print(f"dlverify: {text}", file=sys.stderr)
     return 0

@@ -210,6 +210,9 @@ UNKNOWN: dict[str, tuple[Any, ...]] = {
     "an infinity in the place of integers that is written nowhere": (
         aten.scatter.value, [torch.arange(0), 0, torch.arange(0), -inf]
     ),
+    "weights of a norm that are not one for each channel": (
+        aten._native_batch_norm_legit.no_stats, [torch.ones(3, 3), torch.ones(3, 3), None, True, 0.1, 1e-5]
+    ),
 }  # fmt: skip
 
 

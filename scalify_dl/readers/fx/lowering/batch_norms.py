@@ -27,6 +27,12 @@ def _alike(x: Tensor, *others: Tensor | None) -> None:
         raise Unsupported("statistics of nothing, or without channels")
 
 
+def _of_channels(x: Tensor, *others: Tensor | None) -> None:
+    """torch takes the first numbers of whatever it is given, one for each channel."""
+    if any(other is not None and other.shape != x.shape[1:2] for other in others):
+        raise Unsupported("weights or statistics that are not one for each channel")
+
+
 def _normal(c: Context, x: Tensor, mean: Tensor, rstd: Tensor) -> Tensor:
     return c.multiply(c.subtract(x, c.spread(mean, x.shape, [1])), c.spread(rstd, x.shape, [1]))
 
@@ -83,6 +89,7 @@ def native_batch_norm(
 ) -> Any:  # fmt: skip
     """(normalised, mean, reciprocal deviation); in training it writes the running statistics, where there are any."""
     _alike(x, weight, bias, running_mean, running_var)
+    _of_channels(x, weight, bias, running_mean, running_var)
     if not training:
         return _of_running(c, x, weight, bias, running_mean, running_var, eps)
     out, mean, rstd, squares = _of_batch(c, x, weight, bias, eps)
@@ -98,6 +105,7 @@ def batch_norm_without_running(
     c: Context, x: Tensor, weight: Tensor | None, bias: Tensor | None, training: bool, _momentum: float, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     _alike(x, weight, bias)
+    _of_channels(x, weight, bias)
     if not training:
         raise Unsupported("no statistics")
     return _of_batch(c, x, weight, bias, eps)[:3]
@@ -109,6 +117,7 @@ def batch_norm_of_running(
     _momentum: float, eps: float,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     _alike(x, weight, bias, running_mean, running_var)
+    _of_channels(x, weight, bias, running_mean, running_var)
     return _of_running(c, x, weight, bias, running_mean, running_var, eps)
 
 
@@ -119,6 +128,7 @@ def functional_batch_norm(
 ) -> tuple[Tensor, ...]:  # fmt: skip
     """The running statistics after the batch are results."""
     _alike(x, weight, bias, running_mean, running_var)
+    _of_channels(x, weight, bias, running_mean, running_var)
     if not training:
         return (*_of_running(c, x, weight, bias, running_mean, running_var, eps), running_mean, running_var)
     out, mean, rstd, squares = _of_batch(c, x, weight, bias, eps)
@@ -133,6 +143,7 @@ def native_batch_norm_backward(
 ) -> tuple[Lazy | None, ...]:  # fmt: skip
     """weight · rstd · (g − mean(g) − x̂ · mean(g · x̂)), Σ g · x̂, Σ g; by running statistics weight · rstd · g."""
     _alike(x, grad, weight, running_mean, running_var, save_mean, save_invstd)
+    _of_channels(x, weight, *((save_mean, save_invstd) if train else (running_mean, running_var)))
     if train:
         mean, rstd = save_mean, save_invstd
     else:
