@@ -63,7 +63,9 @@ def _streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
-        elif getattr(stream, "errors", "") == "strict" and hasattr(stream, "reconfigure"):
+        elif hasattr(stream, "reconfigure") and (
+            stream.errors == "strict" or not stream.encoding.lower().startswith("utf")
+        ):  # a POSIX locale lets undecodable names through, and nothing else
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -170,8 +170,9 @@ def test_json_keeps_the_contract() -> None:
     assert {"ops", "tuples", "cpu_s", "peak_mb"} <= got["stats"].keys()
 
 
-def test_sarif_points_at_the_innermost_frame_of_the_repository() -> None:
-    log = json.loads(sarif.render(REPORT))
+def test_sarif_points_at_the_innermost_frame_of_the_repository(tmp_path: Path) -> None:
+    (tmp_path / "model.py").write_text("a = 1\nb = 2\nc = 3\n")
+    log = json.loads(sarif.render(REPORT, tmp_path))
     assert log["version"] == "2.1.0"
     run = log["runs"][0]
     rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
@@ -181,7 +182,7 @@ def test_sarif_points_at_the_innermost_frame_of_the_repository() -> None:
         assert result["message"]["text"]
     place = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "model.py", "uriBaseId": "%SRCROOT%"}
-    assert place["region"] == {"startLine": 3, "startColumn": 1, "endLine": 3, "endColumn": 2}
+    assert place["region"] == {"startLine": 3, "startColumn": 1, "endLine": 3, "endColumn": 6}
 
 
 def test_sarif_of_a_proof_has_no_result() -> None:
