@@ -11,7 +11,7 @@ import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
-from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Port, Tensor
 from scalify_dl.ir.layout import Window
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import AxisPart, Placement
@@ -20,6 +20,7 @@ from scalify_dl.oracle.execute import Machine
 from scalify_dl.pairing.correspond import Shard
 from scalify_dl.pairing.export import tables
 from scalify_dl.pairing.joining import Joined, Unjoinable, cells_of, join
+from scalify_dl.pairing.joining.moved import see_pieces
 from scalify_dl.pairing.joining.ports import same_everywhere
 from scalify_dl.pairing.joining.values import Alike, Own, Ragged
 from scalify_dl.prove.options import Options
@@ -376,3 +377,14 @@ def test_programs_of_ranks_on_no_grid_have_a_cell_for_each() -> None:
     assert cells.program == (0, 1, 1, 0)
     assert cells_of([Graph("a", ranks=[0, 1]), Graph("b", ranks=[2])], mesh) is None
     assert cells_of([replace(Graph("a"), ranks=None)], mesh) is not None
+
+
+def test_an_output_that_is_a_piece_of_a_buffer_keeps_what_makes_it() -> None:
+    g, x = Graph("g"), Tensor("f32", (4, 6))
+    g.inputs.append(Port(x))
+    halves = [g.emit("slice", [x], start=[at, 0], limit=[at + 2, 6], stride=[1, 1]) for at in (0, 2)]
+    row = g.emit("concatenate", halves, dimension=1)
+    g.outputs.append(Port(g.emit("slice", [row], start=[0, 0], limit=[2, 6], stride=[1, 1])))
+    see_pieces(g)
+    assert [op.kind for op in g.ops] == ["slice"]
+    assert g.outputs[0].tensor is g.ops[0].result

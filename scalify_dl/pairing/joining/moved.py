@@ -24,6 +24,8 @@ def see_pieces(program: Graph) -> None:
     for op in program.ops:
         op.operands = [seen.instead.get(x, x) for x in op.operands]
         seen.add(op)
+    for port in program.outputs:
+        port.tensor = seen.instead.get(port.tensor, port.tensor)
     needed = {port.tensor for port in program.outputs}
     kept = []
     for op in reversed(seen.ops):
@@ -33,8 +35,6 @@ def see_pieces(program: Graph) -> None:
         needed.update(x for region in op.regions for inner in region.ops for x in inner.operands)
         kept.append(op)
     program.ops = kept[::-1]
-    for port in program.outputs:
-        port.tensor = seen.instead.get(port.tensor, port.tensor)
 
 
 class _Seen:
