@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -383,15 +384,19 @@ def rules_check(
 @_command("check", "readers")
 def readers_check(
     framework: Annotated[str, Argument("FRAMEWORK", help="Whose programs: torch or jax.")],
-    seconds: Annotated[float, Option("--seconds", check=_above_zero, help="CPU seconds to spend.")] = 60.0,
+    seconds: Annotated[
+        float | None, Option("--seconds", check=_above_zero, help="CPU seconds to spend; 60 without --count.")
+    ] = None,
     count: Annotated[int | None, Option("--count", least=1, help="Programs after which to stop.")] = None,
     seed: Annotated[int, Option("--seed", help="What random programs are drawn from.")] = 0,
+    out: Annotated[Path | None, Option("--out", metavar="F", help="Write the JSON here, too, anew as it runs.")] = None,
     json: Json = False,
 ) -> int:
     """Fuzz a reader: random programs, what is read of them is compared with what the framework computes."""
     from scalify_dl.commands.readers import readers_check as command
 
-    return command(framework, seconds=seconds, seed=seed, count=count, as_json=json)
+    spent = seconds or (60.0 if count is None else math.inf)
+    return command(framework, seconds=spent, seed=seed, count=count, as_json=json, out=out)
 
 
 def _datalog() -> Callable[..., Any]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
+from scalify_dl.whole import write_whole
 
 from .progress import progress
 
@@ -25,42 +27,67 @@ REASONS = {
 """Why an argument (of an op; of any) is never off its default in what is compared."""
 SHOWN = 12
 """Failures that are printed."""
+EVERY = 500
+"""Programs after which a report that is asked for is written anew: a run of hours may be ended."""
 
 
-def readers_check(framework: str, *, seconds: float, seed: int, count: int | None, as_json: bool) -> int:
-    """Status 1 if the reader and the framework differ on a program, else 0. InputError where it is not installed."""
-    if framework == "jax":
-        return _jax(seconds=seconds, seed=seed, count=count, as_json=as_json)
-    if framework != "torch":
+def readers_check(
+    framework: str, *, seconds: float, seed: int, count: int | None, as_json: bool, out: Path | None = None
+) -> int:
+    """Status 1 if the reader and the framework differ on a program, else 0. InputError where it is not installed.
+
+    The report is written to `out` as JSON, now and then while programs run and whole at the end.
+    """
+    if framework not in ("torch", "jax"):
         raise InputError(f"no random programs for `{framework}`", expected="torch or jax")
     try:
-        from scalify_dl.audit.torch_reader.campaign import run
+        of_one = _torch if framework == "torch" else _jax
+        return of_one(seconds, seed, count, as_json, out)
     except ModuleNotFoundError as error:
-        raise InputError(f"{error.name} is not installed", hint="pip install 'scalify-dl[torch]'") from None
+        raise InputError(f"{error.name} is not installed", hint=f"pip install 'scalify-dl[{framework}]'") from None
+
+
+def _written(content: dict[str, Any], out: Path | None) -> str:
+    text = json.dumps(content, indent=2, ensure_ascii=False)
+    if out is not None:
+        write_whole(out, text + "\n")
+    return text
+
+
+def _torch(seconds: float, seed: int, count: int | None, as_json: bool, out: Path | None) -> int:
+    from scalify_dl.audit.torch_reader.campaign import run
+
     with progress("reading random programs") as say:
 
         def tell(report: Report) -> None:
             say(f"reading random programs: {report.programs:,}, {len(report.failures)} read wrongly")
+            if out is not None and report.programs % EVERY == 0:
+                _written(_content(report), out)
 
         report = run(seconds, seed, count, progress=tell)
-    print(json.dumps(_content(report), indent=2, ensure_ascii=False) if as_json else _table(report))
+    text = _written(_content(report), out)
+    print(text if as_json else _table(report))
     return 1 if report.failures else 0
 
 
-def _jax(*, seconds: float, seed: int, count: int | None, as_json: bool) -> int:
+def _jax(seconds: float, seed: int, count: int | None, as_json: bool, out: Path | None) -> int:
     """The same of the readers of StableHLO and HLO."""
     from scalify_dl.audit.jax_reader.campaign import run
 
     with progress("reading random programs") as say:
-        report = run(
-            seconds=seconds,
-            count=count,
-            seed=seed,
-            progress=lambda r: say(f"reading random programs: {r.programs:,}, {len(r.mismatches)} results differ"),
-        )
-    if as_json:
-        print(json.dumps(report.content(), indent=2, ensure_ascii=False))
-        return 1 if report.mismatches else 0
+
+        def tell(report: Any) -> None:
+            say(f"reading random programs: {report.programs:,}, {len(report.mismatches)} results differ")
+            if out is not None and report.programs % EVERY == 0:
+                _written(report.content(), out)
+
+        report = run(seconds=seconds, count=count, seed=seed, progress=tell)
+    text = _written(report.content(), out)
+    print(text if as_json else _table_of_jax(report))
+    return 1 if report.mismatches else 0
+
+
+def _table_of_jax(report: Any) -> str:
     lines = [f"READ WRONGLY (seed {number}): {what}" for number, what in report.mismatches[:SHOWN]]
     lines += [f"not compared, {number:,} times: {what}" for what, number in report.unknown.most_common(SHOWN)]
     reasons: dict[str, list[str]] = {}
@@ -71,8 +98,7 @@ def _jax(*, seconds: float, seed: int, count: int | None, as_json: bool) -> int:
     lines.append(
         f"{report.programs:,} programs in {report.seconds:.0f} s of CPU, {len(report.mismatches)} results read wrongly"
     )
-    print("\n".join(lines))
-    return 1 if report.mismatches else 0
+    return "\n".join(lines)
 
 
 def _content(report: Report) -> dict[str, Any]:

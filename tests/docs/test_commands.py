@@ -152,7 +152,7 @@ FILLED: dict[str, Sequence[str]] = {
     "readers check torch|jax [--count N] [--seconds S] [--seed N]": [
         "readers check torch --count 1 --seconds 2 --seed 1"
     ],
-    "readers check torch|jax [--seconds 60] [--count N] [--seed 0] [--json]": [
+    "readers check torch|jax [--seconds 60] [--count N] [--seed 0] [--out F] [--json]": [
         "readers check jax --count 1 --seconds 2 --json"
     ],
     "readers check torch": ["readers check torch --count 1 --seconds 2"],

@@ -39,6 +39,7 @@ FINITE = (
 """Parts of names of ops whose kernels differ at infinities."""
 AVOIDED = {
     f"infinities in {', '.join(FINITE)}": "torch's own kernels differ there",
+    "gradients of programs with values that are not finite": "torch's own kernels differ there",
     "infinities of f16 in pow": "its CPU kernels alone compute a power where those of other types take a root",
     "rows of one value in layer_norm, group_norm": "deviations are rounding alone, and kernels round differently",
     "an `out` of softmax or gelu that is not row-major": "kernels write as if it were, or nothing",

@@ -184,18 +184,20 @@ def test_what_the_programs_found(name: str) -> None:
 def _read(function: Any, arguments: list[Any], keywords: dict[str, Any] | None = None) -> Outcome:
     """What becomes of a program of one call."""
     keywords = keywords or {}
-    flat = [x for value in arguments for x in (value if isinstance(value, list) else [value])]
+    flat = [x for value in [*arguments, *keywords.values()] for x in (value if isinstance(value, list) else [value])]
     tensors = list({id(x): x for x in flat if isinstance(x, torch.Tensor)}.values())
     numbers = {id(x): Var(-1 - i) for i, x in enumerate(tensors)}
 
     def named(value: Any) -> Any:
         return [named(x) for x in value] if isinstance(value, list) else numbers.get(id(value), value)
 
+    shown = {key: named(value) for key, value in keywords.items()}
+    inputs = [x.clone() for x in tensors]
     out = function(*arguments, **keywords)
     results = tuple((i, (i,)) for i in range(len(out))) if isinstance(out, list | tuple) else ((0, ()),)
-    program = Program(tensors, [Step(function, tuple(map(named, arguments)), keywords, results)])
+    program = Program(inputs, [Step(function, tuple(map(named, arguments)), shown, results)])
     text, want, _ = CAPTURES["written"](program)
-    return outcome(text, tensors, want)
+    return outcome(text, inputs, want)
 
 
 UNKNOWN: dict[str, tuple[Any, ...]] = {
@@ -212,6 +214,11 @@ UNKNOWN: dict[str, tuple[Any, ...]] = {
     ),
     "weights of a norm that are not one for each channel": (
         aten._native_batch_norm_legit.no_stats, [torch.ones(3, 3), torch.ones(3, 3), None, True, 0.1, 1e-5]
+    ),
+    "statistics of a norm, beside an `out` that is resized": (
+        aten.native_batch_norm.out,
+        [torch.ones(5, 1, 2), None, torch.ones(5, 1, 2), torch.ones(2), torch.ones(1), True, 0.125, 0.5],
+        {"out": torch.ones(5), "save_mean": torch.ones(2, 1), "save_invstd": torch.ones(1)},
     ),
 }  # fmt: skip
 
