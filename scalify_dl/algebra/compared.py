@@ -245,6 +245,8 @@ class Pair:
                     given |= {*before.inputs}
                 if any(what in CONDITIONS for _, what in needs) and self.decider.erased(self.dist, self.base):
                     raise Undecided("the baseline is a number where what a step needs is not so")
+                if self.decider.erased_infinities(self.dist, self.base):
+                    raise Undecided("it asks whether numbers are finite, and the sides differ where some are not")
                 ends = self.dist, self.base, str(layout), self.cuts
                 positive = numbers and all(cell.is_positive() for cell in base[self.base][0].reshape(-1))
                 return Answer(*ends, tuple(sorted(given)), tuple(sorted(needs)), positive)

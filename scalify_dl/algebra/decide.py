@@ -255,8 +255,15 @@ class Decider:
         """Whether what steps need leaves out inputs for which the baseline is a number, and the other side is not.
 
         Asked of the output itself; of a value on the way of all outputs, which may follow from it."""
+        return self._among(self.limits.erased, dist, base)
+
+    def erased_infinities(self, dist: str, base: str) -> bool:
+        """The same of inputs that are not finite, where a program asks whether they are."""
+        return self._among(self.limits.erased_infinities, dist, base)
+
+    def _among(self, erased: frozenset[tuple[str, str]], dist: str, base: str) -> bool:
         outputs = {pair[:2] for pair in self.program.expects}
-        return not self.limits.erased.isdisjoint({(dist, base)} & outputs or outputs)
+        return not erased.isdisjoint({(dist, base)} & outputs or outputs)
 
     @cached_property
     def limits(self) -> Limits:

@@ -3,6 +3,7 @@
 A step of the distributed side may need a divisor other than zero, and that is listed. Where the baseline is a number at
 zero all the same (`where(y == 0, 0, x / y)`), the condition leaves out what the baseline was written for: no proof.
 So both sides are run where such conditions fail: on zeros, on numbers of either sign, on tensors without anything else.
+The same of inputs that are no finite numbers, where a program asks whether they are (`finiteness.py`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scalify_dl.oracle.shrink.extents import Conflict
 from scalify_dl.oracle.trial import Trial, run_trial
 
 from .cells import Array
+from .finiteness import tests, tests_within
 
 CONDITIONS = frozenset({"nonzero", "positive", "nonnegative"})
 """What is listed of a value and may fail for some inputs of a type."""
@@ -70,14 +72,42 @@ class Limits:
         is not."""
         return frozenset(pair[:2] for pair in self.whole.expects if self._is_erased(*pair))
 
+    @cached_property
+    def erased_infinities(self) -> frozenset[tuple[str, str]]:
+        """The same of inputs that are not finite, where a program notices that they are not."""
+        program = self.program
+        if program is None:
+            return frozenset()
+        asked, within = tests(program), tests_within(program)
+        if not within and not any(asked.values()):
+            return frozenset()
+        keep = [*(dist for dist, _, _ in self.whole.expects), *asked["dist"]]
+
+        def run(how: str, seed: int) -> Trial:
+            return run_trial(program, seed, how, keep_base=asked["base"], keep_dist=keep)
+
+        try:
+            trials = [run("positive", 0)]
+            for seed in range(TRIALS):
+                plain, odd = run("reals", seed), run("not finite", seed)
+                if within or _noticed(plain, odd, asked):
+                    trials.append(odd)
+        except (Unsupported, Deadlock, InputError):
+            return frozenset()
+        return frozenset(pair[:2] for pair in self.whole.expects if self._differs(*pair, trials))
+
     def _is_erased(self, dist: str, base: str, text: str) -> bool:
-        if not self.trials or self.program is None:
+        return self._differs(dist, base, text, self.trials)
+
+    def _differs(self, dist: str, base: str, text: str, trials: Sequence[Trial]) -> bool:
+        """Whether an output agrees in the first of some trials, and not in another where the baseline is a number."""
+        if not trials or self.program is None:
             return False
-        (local, *_), expected = self.trials[0].distributed[dist].values(), self.trials[0].baseline[base]
+        (local, *_), expected = trials[0].distributed[dist].values(), trials[0].baseline[base]
         layouts = [layout_of(text)] if text else default_layouts(expected.shape, local.shape, self.program.mesh)
         for layout in layouts:
-            if pending_kind(layout) is None and self._held(self.trials[0], dist, base, layout):
-                return not all(self._held(trial, dist, base, layout) for trial in self.trials[1:])
+            if pending_kind(layout) is None and self._held(trials[0], dist, base, layout):
+                return not all(self._held(trial, dist, base, layout) for trial in trials[1:])
         return False
 
     def _held(self, trial: Trial, dist: str, base: str, layout: Layout) -> bool:
@@ -88,6 +118,14 @@ class Limits:
                 _alike(trial.baseline[base], value, layout, self.program.coords[rank])
                 for rank, value in trial.distributed[dist].items()
             )
+
+
+def _noticed(plain: Trial, odd: Trial, asked: Mapping[str, Sequence[str]]) -> bool:
+    """Whether something that asks for finite numbers sees others than in the same execution without infinities."""
+    seen = [(plain.baseline[t], odd.baseline[t]) for t in asked["base"]]
+    for t in asked["dist"]:
+        seen += [(value, odd.distributed[t][rank]) for rank, value in plain.distributed[t].items()]
+    return any(not np.array_equal(before, after) for before, after in seen)
 
 
 def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int]) -> bool:

@@ -17,13 +17,14 @@ from .literals import seeded
 from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
-DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singular")
+DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singular", "not finite")
 """How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
 of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
 took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly alike: all tokens choose one expert.
 `singular`: zeros, all of a tensor at times, and few other numbers of both signs: divisors, roots and logarithms are at
-their limits."""
+their limits. `not finite`: as `reals` of the same seed, with infinities and what is no number in some inputs, be they
+taken for finite or not: for programs that ask."""
 SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
 
 TRIALS_AT_ENDS = 4
@@ -87,13 +88,13 @@ def _may_be_infinite(program: Program, tensor: str) -> bool:
     return program.finite is not None and tensor not in program.finite and is_float(program.tensors[tensor].dtype)
 
 
-def _with_infinities(value: Array, tensor: str, seed: int) -> Array:
+def _with_infinities(value: Array, tensor: str, seed: int, kinds: Sequence[float] = (-np.inf, np.inf)) -> Array:
     """The value, or two times out of three the value with one element in eight infinite, at least one."""
     rng = seeded("infinities", tensor, seed)
     if not value.size or rng.random() < 1 / 3:
         return value
     value = np.array(value)
-    value.flat[rng.integers(0, value.size, max(1, value.size // 8))] = rng.choice([-np.inf, np.inf])
+    value.flat[rng.integers(0, value.size, max(1, value.size // 8))] = rng.choice(kinds)
     return value
 
 
@@ -116,6 +117,8 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
         value = draw(program.tensors[tensor], bounds, drawn, seed, program.special.get(tensor, ()))
         if how == "infinite" and _may_be_infinite(program, tensor):
             value = _with_infinities(value, tensor, seed)
+        elif how == "not finite" and is_float(program.tensors[tensor].dtype):
+            value = _with_infinities(value, tensor, seed, (np.inf, -np.inf, np.nan))
         for dim in program.alike.get(tensor, ()):
             value = np.broadcast_to(value.take([0] if value.shape[dim] else [], dim), value.shape)
         values[tensor] = {0: value}

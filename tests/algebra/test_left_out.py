@@ -3,12 +3,15 @@ proof rests on either."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf
+
 import pytest
 
 from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
 
-from .programs import Make, alone, number, two, verdict
+from .programs import Make, alone, number, over, two, verdict, wide
 
 
 def compared(g: Graph, x: Tensor, direction: str, value: float = 0) -> Tensor:
@@ -35,6 +38,28 @@ def is_not_a_number(g: Graph, x: Tensor) -> Tensor:
     return g.emit("compare", [x, x], direction="NE")
 
 
+def is_infinite(g: Graph, x: Tensor) -> Tensor:
+    return compared(g, g.emit("abs", [x]), "EQ", inf)
+
+
+def is_finite(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("is-finite", [x])
+
+
+def whole(g: Graph, x: Tensor, reducer: str) -> Tensor:
+    return wide(g, over(g, x, reducer), x)
+
+
+def log_sum_exp(g: Graph, x: Tensor, shift: Tensor) -> Tensor:
+    total = whole(g, g.emit("exponential", [two(g, "subtract", x, shift)]), "sum")
+    return two(g, "add", g.emit("log", [total]), shift)
+
+
+def finite_top(g: Graph, x: Tensor) -> Tensor:
+    top = whole(g, x, "max")
+    return g.emit("select", [is_finite(g, top), top, number(g, 0, x)])
+
+
 WRONG: dict[str, tuple[Make, Make]] = {
     "a division that was guarded": (
         lambda g, x: guarded(g, compared(g, x, "EQ"), 0, reciprocal(g, x)),
@@ -53,6 +78,19 @@ WRONG: dict[str, tuple[Make, Make]] = {
         lambda g, x: is_not_a_number(g, ratio(g, x)),
         lambda g, x: compared(g, g.emit("abs", [x]), "LT"),
     ),
+    "infinities against what is no number": (is_infinite, is_not_a_number),
+    "whether numbers are finite against whether they are numbers": (
+        is_finite,
+        lambda g, x: g.emit("not", [is_not_a_number(g, x)]),
+    ),
+    "numbers that were guarded": (
+        lambda g, x: g.emit("select", [is_finite(g, x), x, number(g, 0, x)]),
+        lambda g, x: two(g, "add", x, number(g, 0, x)),
+    ),
+    "a bound of what is finite": (
+        lambda g, x: compared(g, g.emit("abs", [x]), "LT", inf),
+        lambda g, x: compared(g, g.emit("abs", [x]), "GE"),
+    ),
 }
 RIGHT: dict[str, tuple[Make, Make]] = {
     "both divide": (
@@ -63,6 +101,10 @@ RIGHT: dict[str, tuple[Make, Make]] = {
     "the divisor is guarded": (
         lambda g, x: guarded(g, compared(g, x, "EQ"), 1, ratio(g, guarded(g, compared(g, x, "EQ"), 1, x))),
         lambda g, x: number(g, 1, x),
+    ),
+    "a shift that is finite": (
+        lambda g, x: log_sum_exp(g, x, finite_top(g, x)),
+        lambda g, x: log_sum_exp(g, x, whole(g, x, "max")),
     ),
 }
 
@@ -79,6 +121,29 @@ def test_conditions_that_the_baseline_has_too_are_listed(name: str) -> None:
 
 def test_so_it_is_of_large_programs() -> None:
     assert verdict(alone(*WRONG["a division that was guarded"], 300_000)) != "PROVED"
+
+
+def overflow(*, told: bool) -> Pair:
+    """Gradients that are left out where one of them, on any rank, is not finite; or on the rank itself."""
+    pair = Pair({"dp": 2})
+    x, dx = pair.input((4, 6), {0: "dp"})
+
+    def kept(g: Graph, x: Tensor, everywhere: Callable[[Tensor], Tensor]) -> Tensor:
+        bad = g.emit("select", [is_finite(g, x), number(g, 0, x), number(g, 1, x)])
+        found = everywhere(over(g, over(g, bad, "max"), "max"))
+        flag = g.emit("compare", [found, number(g, 0, found)], direction="GT")
+        return g.emit("select", [wide(g, flag, x), number(g, 0, x), x])
+
+    def reduced(found: Tensor) -> Tensor:
+        return pair.dist.emit("all-reduce", [found], reducer="max", groups=pair.groups("dp")) if told else found
+
+    pair.outputs(kept(pair.base, x, lambda found: found), kept(pair.dist, dx, reduced))
+    return pair
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_an_overflow_that_one_rank_keeps_to_itself(told: bool) -> None:
+    assert (verdict(overflow(told=told)) == "PROVED") == told
 
 
 def there_and_back(dtype: str, between: str) -> Pair:

@@ -1,0 +1,51 @@
+"""Programs that ask whether numbers are finite: what the laws take for granted must not decide that for them.
+
+Formulas are of numbers, and that the inputs are finite is listed. A program that looks for infinities, or for what is
+no number (`is-finite(g)`, `x != x`, `|x| == inf`), is written for inputs that are not: a flag of overflow that one rank
+keeps to itself is what the others should know. So both sides are also run on such inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from scalify_dl.oracle.program import Graph, Op, Program
+
+MOVING = frozenset({"broadcast", "reshape", "transpose", "convert", "negate", "slice"})
+"""Kinds whose results have the infinities of their operands."""
+
+
+def tests(program: Program) -> dict[str, list[str]]:
+    """By role, the results of ops of whole programs that say whether numbers are finite."""
+    found: dict[str, list[str]] = {"base": [], "dist": []}
+    for role, results in found.items():
+        for graph in program.top(role):
+            results += _of_graph(program, graph)
+    return found
+
+
+def tests_within(program: Program) -> bool:
+    """Whether bodies of loops and branches ask: what they see is not seen from outside."""
+    top = {id(graph) for role in ("base", "dist") for graph in program.top(role)}
+    return any(True for g in program.graphs.values() if id(g) not in top for _ in _of_graph(program, g))
+
+
+def _of_graph(program: Program, graph: Graph) -> Iterator[str]:
+    extreme: set[str] = set()  # constants that are infinite, or no numbers
+    for op in graph.ops:
+        if (op.kind in MOVING and op.operands[0] in extreme) or _is_extreme(program, op):
+            extreme.add(op.results[0])
+        if op.kind == "is-finite" or _compares(op, extreme):
+            yield op.results[0]
+
+
+def _is_extreme(program: Program, op: Op) -> bool:
+    literal = program.tensors[op.results[0]].literal if op.kind == "constant" else None
+    return literal is not None and ("inf" in literal or "nan" in literal)
+
+
+def _compares(op: Op, extreme: set[str]) -> bool:
+    """A number with itself, or with an infinity."""
+    if op.kind != "compare":
+        return False
+    return len({*op.operands}) == 1 or not extreme.isdisjoint(op.operands)
