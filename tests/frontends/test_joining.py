@@ -369,6 +369,17 @@ def test_stages_of_data_parallel_ranks_keep_their_groups() -> None:
     assert sorted(total.groups or ()) == [[0, 2], [1, 3]]
 
 
+def test_groups_of_one_collective_may_be_of_unlike_programs() -> None:
+    """One program runs on two ranks, each of which meets another program: two collectives, as far as they go."""
+    programs = [Graph("first", ranks=[0, 1]), Graph("second", ranks=[2]), Graph("third", ranks=[3])]
+    for n, g in enumerate(programs):
+        x = g.input(f"x{n}", "f32", (4,), path=f"x{n}")
+        for _ in range(n):
+            x = g.emit("negate", [g.emit("multiply", [x, x])])
+        g.output(g.emit("all-reduce", [x], reducer="sum", groups=[[0, 2], [1, 3]]), path="y")
+    compared(programs, Mesh.parse("pp=2,dp=2"))
+
+
 def test_programs_of_ranks_on_no_grid_have_a_cell_for_each() -> None:
     mesh = Mesh.parse("dp=2,tp=2")
     cells = cells_of([Graph("a", ranks=[0, 3]), Graph("b", ranks=[1, 2])], mesh)

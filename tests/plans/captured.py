@@ -152,13 +152,17 @@ def _wrong(error: str, model: nn.Module, mine: Mapping[int, nn.Module]) -> None:
                 seen.append(p.grad.clone() if not seen else seen[-1] + p.grad)
 
             p.register_post_accumulate_grad_hook(only_new)
-    if error == "a stale activation":
+    if error in ("a stale activation", "an activation of the run that tells shapes"):
         for s, part in mine.items():
             if s == 1:
                 first: list[torch.Tensor] = []
+                skipped = int(error == "a stale activation")  # stages are first run for their shapes
 
-                def again(_: nn.Module, args: tuple[torch.Tensor, ...], first: list[torch.Tensor] = first) -> Any:
+                def again(
+                    _: nn.Module, args: tuple[torch.Tensor, ...], first: list[torch.Tensor] = first,
+                    skipped: int = skipped,
+                ) -> Any:  # fmt: skip
                     first.append(args[0])
-                    return (args[0] * 0 + first[0].detach(),)
+                    return (args[0] * 0 + first[min(skipped, len(first) - 1)].detach(),)
 
                 part.register_forward_pre_hook(again)

@@ -19,7 +19,7 @@ SCHEDULES = (
 ERRORS = (
     "gradients not scaled", "no accumulation", "stages in the wrong order", "a stale activation",
     "a gradient not reduced", "copies added up", "loss averaged twice", "targets in another order",
-    "the last loss only", "a micro-batch twice",
+    "the last loss only", "a micro-batch twice", "an activation of the run that tells shapes",
 )  # fmt: skip
 
 

@@ -76,6 +76,7 @@ def waited(r: Recorder, name: str, x: torch.Tensor) -> str:
 
 def into(r: Recorder, target: torch.Tensor, value: str, shape: Sequence[int]) -> None:
     """A target of the collective now holds a value of that shape."""
+    r.names.overwritten(target)
     if list(shape) != list(target.shape):
         value = r.emit("view", f"torch.ops.aten.view.default({value}, {list(target.shape)})", target)
     r.emit("copy_", f"torch.ops.aten.copy_.default({r.text(target)}, {value})", target)
@@ -285,6 +286,7 @@ def send(r: Recorder, tensors: Sequence[torch.Tensor], group: Any, peer: int, ta
 
 def receive(r: Recorder, tensors: Sequence[torch.Tensor], group: Any, peer: int, tag: int, *_: Any) -> None:
     for x in tensors:
+        r.names.overwritten(x)
         call = f"{SPACE}.irecv.default({r.text(x)}, {peer}, {tag}, '{r.groups.name(group)}')"
         r.await_(in_order(x), r.emit("irecv", call, x))
 

@@ -161,6 +161,13 @@ class Names:
             self.bind(t, made)
         return geometry(t) in known.views
 
+    def overwritten(self, t: torch.Tensor) -> None:
+        """A tensor is about to be written without being read. Where that is memory from outside of the step, all of
+        it, what it held before is no value of the program."""
+        if self.storage(t) is None and t.numel() and t.is_contiguous() and t.untyped_storage().nbytes() == t.nbytes:
+            call = f"torch.ops.aten.empty.memory_format({list(t.shape)}, dtype = {t.dtype})"
+            self.bind(t, self.emit("empty", call, t))
+
     def constant(self, t: torch.Tensor, written: bool = False) -> str:
         """A tensor from outside of the step that is no argument: its value. `written`: numbers of the program."""
         if not written and t.numel() and t.untyped_storage()._cdata not in self.older:

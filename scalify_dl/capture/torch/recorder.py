@@ -40,6 +40,9 @@ SAME = frozenset({"aten.detach", "aten.alias", "aten.lift_fresh"})
 BY_STRIDES = frozenset({"aten.as_strided"})
 """Views whose strides say where they look, not what the tensor is that they are made of."""
 
+FILLED = frozenset({"aten.copy_", "aten.fill_", "aten.zero_"})
+"""Ops that write all of their first argument without reading it."""
+
 TORCH = frozenset({"aten", "prims", "_c10d_functional", "c10d_functional", "_dtensor"})
 """Namespaces whose ops are written as they are."""
 
@@ -156,6 +159,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             return out
         if packet_of(name) in BY_STRIDES and self.names.placed(out := func(*args, **kwargs)):
             return out
+        if packet_of(name) in FILLED and len({t.untyped_storage()._cdata for t in tensors}) == len(tensors):
+            self.names.overwritten(args[0])
         shown = [self.text(arg) for arg in self.named(func, args)]
         shown += [f"{key} = {self.text(value)}" for key, value in kwargs.items()]
         out = func(*args, **kwargs)

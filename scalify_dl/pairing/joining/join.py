@@ -15,7 +15,7 @@ from .alike import Alikes
 from .cells import Cells
 from .combined import combined
 from .matching import Match, is_splat, matched
-from .meetings import Meeting, meetings, peers
+from .meetings import Meeting, apart, meetings, peers
 from .moved import see_pieces
 from .ports import One, inputs_alike, same_everywhere
 from .values import Alike, Awaited, Message, NeverComes, Own, Ragged, Unjoinable, Value, Values
@@ -284,7 +284,9 @@ class _Joining:
             results: dict[int, Value] = dict.fromkeys(ops, one)
         else:
             there = {cell: self.made.at(cell, value, ops[cell]) for cell, value in brought.items()}
-            found = combined(self.made, ops, there)
+            found = {}
+            for some in apart(ops, self.cells):
+                found |= combined(self.made, some, {cell: there[cell] for cell in some})
             same = len(found) == self.cells.count and len(set(found.values())) == 1
             results = {cell: Alike(x, True) if same else Own(x) for cell, x in found.items()}
             if same:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from scalify_dl.errors import InputError
@@ -12,7 +12,7 @@ from scalify_dl.ir.vocabulary import COLLECTIVES
 from .cells import Cells
 from .values import Unjoinable
 
-__all__ = ["Meeting", "meetings", "of_cell", "peers", "spanned"]
+__all__ = ["Meeting", "apart", "meetings", "of_cell", "peers", "spanned"]
 
 
 @dataclass(eq=False, slots=True)
@@ -64,6 +64,16 @@ def meetings(programs: Sequence[Graph], cells: Cells) -> dict[Op, Meeting]:
                 if mine is not meeting or meeting.ops.setdefault(number, op) is not op:
                     raise Unjoinable(f"`{op.name}` meets several collectives of one program")
     return joined
+
+
+def apart(ops: Mapping[int, Op], cells: Cells) -> list[dict[int, Op]]:
+    """Cells' ops of one meeting, in sets of cells that exchange nothing with one another."""
+    sets: list[set[int]] = []
+    for cell, op in ops.items():
+        among = {cell, *(cells.place[rank][0] for group in of_cell(op, cells, cell) for rank in group)}
+        touched = [other for other in sets if other & among]
+        sets = [other for other in sets if not other & among] + [among.union(*touched)]
+    return [{cell: op for cell, op in ops.items() if cell in one} for one in sets]
 
 
 def _meets_inside(op: Op, cells: Cells, program: int) -> bool:

@@ -372,6 +372,25 @@ def test_constants_of_a_program(tmp_path: Path) -> None:
     assert not hasattr(torch.Tensor.numpy, "__wrapped__")
 
 
+def test_memory_that_is_written_before_it_is_read_is_no_constant(tmp_path: Path) -> None:
+    """What it held before the step is of no account, whatever its size; what is read, or only written in part, is."""
+    from scalify_dl.capture.torch import record_step
+
+    large, partly, turned = torch.full((1025, 1024), torch.nan), torch.zeros(4), torch.ones(2, 2)
+
+    def step(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        large.copy_(x[0, 0])
+        large.zero_()
+        partly[:2].copy_(x[0, :2])
+        turned.copy_(turned.view(2, 2))
+        return {"large": large + x[0, 0], "partly": partly + x[0], "turned": turned * x[0, 0]}
+
+    model, args, _ = base()
+    record_step(model, args, step, tmp_path / "x")
+    held = json.loads((tmp_path / "x.json").read_text())["constants"].values()
+    assert sorted(map(len, held)) == [2, 4]
+
+
 def test_buffers_of_shards_that_are_padded(tmp_path: Path) -> None:
     """Those that FSDP makes for itself where ranks do not hold as many rows are no tensors that a program slips in."""
     from torch.distributed.fsdp import fully_shard
