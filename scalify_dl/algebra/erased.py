@@ -3,7 +3,7 @@
 A step of the distributed side may need a divisor other than zero, and that is listed. Where the baseline is a number at
 zero all the same (`where(y == 0, 0, x / y)`), the condition leaves out what the baseline was written for: no proof.
 So both sides are run where such conditions fail: on zeros, on numbers of either sign, on tensors without anything else.
-The same of inputs that are no finite numbers, where a program asks whether they are (`finiteness.py`).
+The same of inputs that are no finite numbers, where a program asks whether they are (`oracle/finiteness.py`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from scalify_dl.ir.layout import Layout
 from scalify_dl.oracle.addressing import addresses, layout_of, pending_kind
 from scalify_dl.oracle.compare import default_layouts
 from scalify_dl.oracle.execute import Deadlock
+from scalify_dl.oracle.finiteness import noticed
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Program, Shard
 from scalify_dl.oracle.shrink import shrink
@@ -27,7 +28,6 @@ from scalify_dl.oracle.shrink.extents import Conflict
 from scalify_dl.oracle.trial import Trial, run_trial
 
 from .cells import Array
-from .finiteness import tests, tests_within
 
 CONDITIONS = frozenset({"nonzero", "positive", "nonnegative"})
 """What is listed of a value and may fail for some inputs of a type."""
@@ -75,23 +75,13 @@ class Limits:
     @cached_property
     def erased_infinities(self) -> frozenset[tuple[str, str]]:
         """The same of inputs that are not finite, where a program notices that they are not."""
-        program = self.program
-        if program is None:
+        if self.program is None:
             return frozenset()
-        asked, within = tests(program), tests_within(program)
-        if not within and not any(asked.values()):
-            return frozenset()
-        keep = [*(dist for dist, _, _ in self.whole.expects), *asked["dist"]]
-
-        def run(how: str, seed: int) -> Trial:
-            return run_trial(program, seed, how, keep_base=asked["base"], keep_dist=keep)
-
+        keep = [dist for dist, _, _ in self.whole.expects]
         try:
-            trials = [run("positive", 0)]
-            for seed in range(TRIALS):
-                plain, odd = run("reals", seed), run("not finite", seed)
-                if within or _noticed(plain, odd, asked):
-                    trials.append(odd)
+            trials = list(noticed(self.program, range(TRIALS), keep))
+            if trials:
+                trials.insert(0, run_trial(self.program, 0, "positive", keep_dist=keep))
         except (Unsupported, Deadlock, InputError):
             return frozenset()
         return frozenset(pair[:2] for pair in self.whole.expects if self._differs(*pair, trials))
@@ -118,14 +108,6 @@ class Limits:
                 _alike(trial.baseline[base], value, layout, self.program.coords[rank])
                 for rank, value in trial.distributed[dist].items()
             )
-
-
-def _noticed(plain: Trial, odd: Trial, asked: Mapping[str, Sequence[str]]) -> bool:
-    """Whether something that asks for finite numbers sees others than in the same execution without infinities."""
-    seen = [(plain.baseline[t], odd.baseline[t]) for t in asked["base"]]
-    for t in asked["dist"]:
-        seen += [(value, odd.distributed[t][rank]) for rank, value in plain.distributed[t].items()]
-    return any(not np.array_equal(before, after) for before, after in seen)
 
 
 def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int]) -> bool:

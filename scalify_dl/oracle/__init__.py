@@ -8,7 +8,8 @@ It shares no arithmetic with the rules: layouts are read as index arithmetic, op
 
 from __future__ import annotations
 
-from .counterexample import Counterexample, Search, find_counterexample
+from .counterexample import find_counterexample
+from .found import Counterexample, Search
 from .program import Program, load_program, relations
 from .shrink import Shrunk, shrink
 from .trial import Trial, run_trial

@@ -8,7 +8,7 @@ casts round.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -21,8 +21,10 @@ from scalify_dl.ir.layout import Layout
 from .addressing import layout_of
 from .compare import Mismatch, check, default_layouts
 from .execute import Deadlock
+from .finiteness import noticed
+from .found import Counterexample, Search
 from .inputs import crowded, ends
-from .localise import Place, locate
+from .localise import locate
 from .meaning import Unsupported
 from .program import Program, Shard
 from .readings import Readings
@@ -40,98 +42,8 @@ OTHER_SIZES = (5, 7)
 """At these, too, what differs may be no matter of what constants count."""
 LARGEST_ELEMENTS = 40_000_000
 """So many elements run at their own sizes where they cannot be shrunk."""
-
-
-@dataclass(frozen=True, slots=True)
-class Counterexample:
-    """One output on one draw. `kind` is `refutation`, `witness` or `precision`; `reason` says why it is not a
-    refutation.
-
-    `index` is into the local value of `rank`; `expected` what the baseline says it should be. `layout` is the placement
-    that was expected (the closest of the accepted ones). `sizes` is `own` or `shrunk`; shapes are those of the run.
-    """
-
-    kind: str
-    reason: str
-    output: str
-    base: str
-    name: str
-    seed: int
-    draw: str
-    sizes: str
-    layout: str
-    mismatch: Mismatch
-    local_shape: tuple[int, ...]
-    base_shape: tuple[int, ...]
-    place: Place | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain data, for reports."""
-        m, p = self.mismatch, self.place
-        return {
-            "kind": self.kind,
-            "reason": self.reason,
-            "output": self.output,
-            "name": self.name,
-            "base": self.base,
-            "seed": self.seed,
-            "draw": self.draw,
-            "sizes": self.sizes,
-            "local_shape": list(self.local_shape),
-            "base_shape": list(self.base_shape),
-            "layout": self.layout,
-            "rank": m.rank,
-            "index": list(m.index),
-            "expected": _plain(m.expected),
-            "actual": _plain(m.actual),
-            "share_wrong": m.share,
-            "first_op": None
-            if p is None
-            else {
-                "op": p.op,
-                "kind": p.kind,
-                "base_op": p.base_op,
-                "base_tensor": p.base_tensor,
-                "layout": p.layout,
-                "rank": p.mismatch.rank if p.mismatch else None,
-                "index": list(p.mismatch.index) if p.mismatch else None,
-                "expected": _plain(p.mismatch.expected) if p.mismatch else None,
-                "actual": _plain(p.mismatch.actual) if p.mismatch else None,
-            },
-        }
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, complex):
-        return [value.real, value.imag]
-    return value if not isinstance(value, float) or np.isfinite(value) else str(value)
-
-
-@dataclass(slots=True)
-class Search:
-    """What the search found.
-
-    `status`: `refuted`, `witness` (only such differences), `agrees` (every checked output agreed in every trial),
-    `inconclusive` (some output could not be compared; `problems` say why) or `interrupted` (Ctrl-C; the rest holds
-    so far).
-    """
-
-    status: str = "inconclusive"
-    counterexamples: list[Counterexample] = field(default_factory=list)
-    agreed: dict[str, str] = field(default_factory=dict)
-    problems: list[str] = field(default_factory=list)
-    trials: int = 0
-    sizes: str = "own"
-    program: Program | None = None
-    """What ran, at these sizes."""
-    readings: Readings | None = None
-    """What all values of the run behind `best` are of the baseline's; None where it was not looked for."""
-
-    @property
-    def best(self) -> Counterexample | None:
-        """The one to show: a refutation before a witness before a matter of precision."""
-        order = {"refutation": 0, "witness": 1, "precision": 2}
-        return min(self.counterexamples, key=lambda c: order[c.kind], default=None)
+TRIALS_AT_INFINITIES = 4
+"""How often programs that ask whether numbers are finite run on some that are not."""
 
 
 @dataclass(slots=True)
@@ -325,6 +237,8 @@ def _try_all(
             if found is not None:
                 pending.remove(output)
                 search.counterexamples.append(_counterexample(trial, output, *found, search.sizes))
+    if pending and not once:
+        pending = _at_infinities(program, pending, search, seed)
     for output in pending:
         search.agreed[output.dist] = str(output.candidates[0])
     if localise and search.counterexamples:
@@ -333,6 +247,22 @@ def _try_all(
         except OutOfTime:
             search.problems.append("no time was left (--timeout) to find where the difference begins")
             search.readings = None
+
+
+def _at_infinities(program: Program, pending: list[_Output], search: Search, seed: int) -> list[_Output]:
+    """The outputs that agree, too, on inputs that are not finite, where a program asks and the baseline is a number."""
+    left = list(pending)
+    try:
+        for trial in noticed(program, range(seed, seed + TRIALS_AT_INFINITIES), [output.dist for output in pending]):
+            search.trials += 1
+            for output in [o for o in left if np.isfinite(trial.baseline[o.base]).all()]:
+                found = _compare(trial, output, ())
+                if found is not None:
+                    left.remove(output)
+                    search.counterexamples.append(_counterexample(trial, output, *found, search.sizes))
+    except (Unsupported, Deadlock, InputError, MemoryError) as error:
+        search.problems.append(str(error))
+    return left
 
 
 def _rounds(program: Program) -> bool:

@@ -15,7 +15,7 @@ from scalify_dl.prove.pipeline import Analysis
 from .guesses import Bearing, Guesses, alike, regrouped
 
 if TYPE_CHECKING:
-    from scalify_dl.oracle.counterexample import Counterexample, Search
+    from scalify_dl.oracle.found import Counterexample, Search
     from scalify_dl.oracle.program import Program
 
 

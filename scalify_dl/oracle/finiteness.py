@@ -7,15 +7,41 @@ keeps to itself is what the others should know. So both sides are also run on su
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from scalify_dl.oracle.program import Graph, Op, Program
+import numpy as np
+
+from .program import Graph, Op, Program
+from .trial import Trial, run_trial
 
 MOVING = frozenset({"broadcast", "reshape", "transpose", "convert", "negate", "slice"})
 """Kinds whose results have the infinities of their operands."""
 
 
-def tests(program: Program) -> dict[str, list[str]]:
+def noticed(program: Program, seeds: Sequence[int], keep_dist: Collection[str]) -> Iterator[Trial]:
+    """Executions on inputs that are not finite, in which the program saw another thing than without infinities.
+
+    Raises what `run_trial` does."""
+    asked, within = _tests(program), _tests_within(program)
+    if not within and not any(asked.values()):
+        return
+    for seed in seeds:
+        plain, odd = (
+            run_trial(program, seed, how, keep_base=asked["base"], keep_dist=[*keep_dist, *asked["dist"]])
+            for how in ("reals", "not finite")
+        )
+        if within or _noticed(plain, odd, asked):
+            yield odd
+
+
+def _noticed(plain: Trial, odd: Trial, asked: Mapping[str, Sequence[str]]) -> bool:
+    seen = [(plain.baseline[t], odd.baseline[t]) for t in asked["base"]]
+    for t in asked["dist"]:
+        seen += [(value, odd.distributed[t][rank]) for rank, value in plain.distributed[t].items()]
+    return any(not np.array_equal(before, after) for before, after in seen)
+
+
+def _tests(program: Program) -> dict[str, list[str]]:
     """By role, the results of ops of whole programs that say whether numbers are finite."""
     found: dict[str, list[str]] = {"base": [], "dist": []}
     for role, results in found.items():
@@ -24,7 +50,7 @@ def tests(program: Program) -> dict[str, list[str]]:
     return found
 
 
-def tests_within(program: Program) -> bool:
+def _tests_within(program: Program) -> bool:
     """Whether bodies of loops and branches ask: what they see is not seen from outside."""
     top = {id(graph) for role in ("base", "dist") for graph in program.top(role)}
     return any(True for g in program.graphs.values() if id(g) not in top for _ in _of_graph(program, g))

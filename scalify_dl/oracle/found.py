@@ -1,0 +1,105 @@
+"""What a search for a counterexample found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .compare import Mismatch
+from .localise import Place
+from .program import Program
+from .readings import Readings
+
+
+@dataclass(frozen=True, slots=True)
+class Counterexample:
+    """One output on one draw. `kind` is `refutation`, `witness` or `precision`; `reason` says why it is not a
+    refutation.
+
+    `index` is into the local value of `rank`; `expected` what the baseline says it should be. `layout` is the placement
+    that was expected (the closest of the accepted ones). `sizes` is `own` or `shrunk`; shapes are those of the run.
+    """
+
+    kind: str
+    reason: str
+    output: str
+    base: str
+    name: str
+    seed: int
+    draw: str
+    sizes: str
+    layout: str
+    mismatch: Mismatch
+    local_shape: tuple[int, ...]
+    base_shape: tuple[int, ...]
+    place: Place | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data, for reports."""
+        m, p = self.mismatch, self.place
+        return {
+            "kind": self.kind,
+            "reason": self.reason,
+            "output": self.output,
+            "name": self.name,
+            "base": self.base,
+            "seed": self.seed,
+            "draw": self.draw,
+            "sizes": self.sizes,
+            "local_shape": list(self.local_shape),
+            "base_shape": list(self.base_shape),
+            "layout": self.layout,
+            "rank": m.rank,
+            "index": list(m.index),
+            "expected": _plain(m.expected),
+            "actual": _plain(m.actual),
+            "share_wrong": m.share,
+            "first_op": None
+            if p is None
+            else {
+                "op": p.op,
+                "kind": p.kind,
+                "base_op": p.base_op,
+                "base_tensor": p.base_tensor,
+                "layout": p.layout,
+                "rank": p.mismatch.rank if p.mismatch else None,
+                "index": list(p.mismatch.index) if p.mismatch else None,
+                "expected": _plain(p.mismatch.expected) if p.mismatch else None,
+                "actual": _plain(p.mismatch.actual) if p.mismatch else None,
+            },
+        }
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    return value if not isinstance(value, float) or np.isfinite(value) else str(value)
+
+
+@dataclass(slots=True)
+class Search:
+    """What the search found.
+
+    `status`: `refuted`, `witness` (only such differences), `agrees` (every checked output agreed in every trial),
+    `inconclusive` (some output could not be compared; `problems` say why) or `interrupted` (Ctrl-C; the rest holds
+    so far).
+    """
+
+    status: str = "inconclusive"
+    counterexamples: list[Counterexample] = field(default_factory=list)
+    agreed: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    trials: int = 0
+    sizes: str = "own"
+    program: Program | None = None
+    """What ran, at these sizes."""
+    readings: Readings | None = None
+    """What all values of the run behind `best` are of the baseline's; None where it was not looked for."""
+
+    @property
+    def best(self) -> Counterexample | None:
+        """The one to show: a refutation before a witness before a matter of precision."""
+        order = {"refutation": 0, "witness": 1, "precision": 2}
+        return min(self.counterexamples, key=lambda c: order[c.kind], default=None)
