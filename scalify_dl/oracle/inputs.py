@@ -13,7 +13,7 @@ from scalify_dl.ir.layout import Layout
 from .addressing import digit_coordinates, local_part, pending_coordinates, pending_kind, piece_index
 from .dtypes import integer_limits, is_float, is_integer, storage, wrapped, wrapped_number
 from .indices import position_inputs
-from .literals import seeded
+from .literals import scalar, seeded
 from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
@@ -22,17 +22,18 @@ DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singul
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
 of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
 took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly alike: all tokens choose one expert.
-`singular`: zeros, all of a tensor at times, and few other numbers of both signs: divisors, roots and logarithms are at
-their limits. `not finite`: as `reals` of the same seed, with infinities and what is no number in some inputs, be they
-taken for finite or not: for programs that ask."""
+`singular`: zeros, all of a tensor at times, and few other numbers of both signs, among them the program's constants
+and their quotients: divisors, roots and logarithms are at their limits. `not finite`: as `reals` of the same seed, with
+infinities and what is no number in some inputs, be they taken for finite or not: for programs that ask."""
 SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
+FEW_CONSTANTS = 6
 
 TRIALS_AT_ENDS = 4
 
 
-def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, special: Sequence[int] = ()) -> Array:
+def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, special: Sequence[float] = ()) -> Array:
     """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4), or anywhere in their type if
-    drawn at the `ends`; `special` are among them."""
+    drawn at the `ends`; `special` are among them, or among `singular` reals."""
     rng = seeded("input", tensor.id, seed)
     dtype = storage(tensor.dtype)
     if dtype.kind == "b":
@@ -45,7 +46,7 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
         else:
             lo, hi = bounds or (0, 4)
             numbers = rng.integers(lo, max(hi, lo + 1), tensor.shape).astype(dtype)
-        tried = [v for v in special if bounds is None or lo <= v < hi]
+        tried = [int(v) for v in special if bounds is None or lo <= v < hi]
         if tried:  # every other element: each rank gets some
             numbers.flat[::2] = np.resize(tried, numbers.flat[::2].size)
         return numbers
@@ -55,11 +56,29 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
         value = rng.uniform(0.1, 1.1, tensor.shape)
     elif how == "singular":
         value = rng.choice(SINGULAR, tensor.shape) * rng.integers(0, 4).clip(max=1)
+        if len(special):
+            value = np.where(rng.random(tensor.shape) < 0.4, rng.choice(special, tensor.shape), value)
     else:
         value = rng.uniform(-1, 1, tensor.shape)
     if how == "crowded" and value.ndim > 1 and value.size:
         value = 0.95 * value[(0,) * (value.ndim - 1)] + 0.05 * value
     return value if is_float(tensor.dtype) else value + 1j * rng.uniform(-1, 1, tensor.shape)
+
+
+def constants(program: Program) -> list[float]:
+    """Real numbers that a program is written with (the first few), of either sign, and their quotients."""
+    found: dict[float, None] = {}
+    for graph in program.graphs.values():
+        for op in graph.ops:
+            tensor = program.tensors[op.results[0]] if op.kind == "constant" else None
+            if tensor is None or not is_float(tensor.dtype) or tensor.literal is None or tensor.literal[0] in "({":
+                continue
+            value = abs(float(scalar(tensor.literal).real))
+            if value and np.isfinite(value):
+                found[value] = None
+    few = list(found)[:FEW_CONSTANTS]
+    quotients = [a / b for a in few for b in few if a != b]
+    return [sign * value for value in dict.fromkeys([*few, *quotients]) for sign in (1, -1)]
 
 
 def ends(program: Program) -> int:
@@ -110,11 +129,13 @@ def _at_ends(rng: np.random.Generator, lo: int, hi: int, shape: Sequence[int], d
 def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int, Array]]:
     """A random value for every input of the baseline; one without bounds that becomes a position is always small."""
     positions = position_inputs(program) if how == "ends" else frozenset()
+    numbers = constants(program) if how == "singular" else []
     values: dict[str, dict[int, Array]] = {}
     for tensor in (tensor for graph in program.top("base") for tensor in graph.inputs):
         bounds = program.ranges.get(tensor)
         drawn = "reals" if bounds is None and tensor in positions else how
-        value = draw(program.tensors[tensor], bounds, drawn, seed, program.special.get(tensor, ()))
+        special = numbers if is_float(program.tensors[tensor].dtype) else program.special.get(tensor, ())
+        value = draw(program.tensors[tensor], bounds, drawn, seed, special)
         if how == "infinite" and _may_be_infinite(program, tensor):
             value = _with_infinities(value, tensor, seed)
         elif how == "not finite" and is_float(program.tensors[tensor].dtype):

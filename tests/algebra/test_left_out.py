@@ -31,6 +31,15 @@ def ratio(g: Graph, x: Tensor) -> Tensor:
     return two(g, "divide", x, x)
 
 
+def reciprocal_beyond(bound: float, factor: float) -> Make:
+    """1 over factor · x less a number."""
+
+    def make(g: Graph, x: Tensor) -> Tensor:
+        return reciprocal(g, two(g, "subtract", two(g, "multiply", x, number(g, factor, x)), number(g, bound, x)))
+
+    return make
+
+
 def entropy(g: Graph, x: Tensor) -> Tensor:
     return two(g, "multiply", x, g.emit("log", [g.emit("abs", [x])]))
 
@@ -74,6 +83,14 @@ WRONG: dict[str, tuple[Make, Make]] = {
     "a logarithm that was guarded": (
         lambda g, x: guarded(g, compared(g, x, "LE"), 0, g.emit("log", [x])),
         lambda g, x: g.emit("log", [x]),
+    ),
+    "a division that was guarded at a number of the program's": (
+        lambda g, x: guarded(g, compared(g, x, "EQ", 7.25), 0, reciprocal_beyond(7.25, 1)(g, x)),
+        reciprocal_beyond(7.25, 1),
+    ),
+    "a division that was guarded at a quotient of such numbers": (
+        lambda g, x: guarded(g, compared(g, x, "EQ", 1.5), 0, reciprocal_beyond(4.5, 3)(g, x)),
+        reciprocal_beyond(4.5, 3),
     ),
     "whether a ratio is no number": (
         lambda g, x: is_not_a_number(g, ratio(g, x)),
