@@ -66,9 +66,15 @@ def coordinates(entries: Sequence[Entry], coord: int) -> list[int]:
 
 def digit_coordinates(layout: Layout, at: Mapping[str, int]) -> tuple[tuple[int, ...], ...]:
     """What tells ranks apart: ranks with equal digit coordinates hold the same part."""
+    return _digit_coordinates(layout, tuple(at.get(axis, 0) for axis, _ in layout.axes))
+
+
+@lru_cache(maxsize=1 << 12)
+def _digit_coordinates(layout: Layout, at: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """`digit_coordinates`, which layers of a model share; coordinates in the order of the layout's axes."""
     return tuple(
-        tuple(c for e, c in zip(entries, coordinates(entries, at.get(axis, 0)), strict=True) if isinstance(e, Digit))
-        for axis, entries in layout.axes
+        tuple(c for e, c in zip(entries, coordinates(entries, place), strict=True) if isinstance(e, Digit))
+        for (_, entries), place in zip(layout.axes, at, strict=True)
     )
 
 

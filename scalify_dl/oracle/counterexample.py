@@ -1,16 +1,10 @@
-"""Looks for inputs on which the two programs differ.
-
-A difference is a *refutation* when every value it follows from has a real meaning; a *witness* when it rests on an
-invented one (an opaque op, an input or a random draw that nothing relates); *precision* when it shows only because
-casts round.
-"""
+"""Looks for inputs on which the two programs differ."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from math import prod
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +27,6 @@ from .shrink.extents import Conflict
 from .shrink.means import has_numbers, recounted
 from .trial import Progress, Trial, is_exact, measure_noise, run_trial
 
-Array = np.ndarray[Any, Any]
 DIRECT_ELEMENTS = 2_000_000
 """Programs with at most so many elements (all tensors, all ranks) run at their own sizes."""
 CONFIRMED_ELEMENTS = 6_000_000
@@ -56,6 +49,17 @@ class _Output:
     found: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class _Effort:
+    """How much is tried, as arguments of `find_counterexample` say it."""
+
+    trials: int
+    rounding: bool
+    localise: bool
+    once: bool = False
+    enough: bool = False
+
+
 def elements(program: Program) -> int:
     """Elements of all tensors, those of the distributed side once per rank."""
     ranks = len(program.ranks)
@@ -75,6 +79,7 @@ def find_counterexample(
     localise: bool = True,
     as_it_is: bool = False,
     once: bool = False,
+    enough: bool = False,
     progress: Progress | None = None,
 ) -> Search:
     """Runs both sides on random inputs and compares the outputs (`outputs`: distributed tensors; None: all expected
@@ -82,15 +87,17 @@ def find_counterexample(
 
     `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op
     that differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to;
-    `as_it_is`: the program runs at its own sizes. `once`: one run, at one size.
+    `as_it_is`: the program runs at its own sizes. `once`: one run, at one size. `enough`: no more draws than it takes
+    to refute one output; what they do not show of others is left open (`Search.cut`).
     """
     rows = list(relations)
     search = Search()
+    effort = _Effort(trials, rounding, localise, once, enough)
     try:
         small = None if as_it_is else _shrunk(program, rows, least)
         search.program = small.program if small else program
         if small is None:
-            _try_all(program, outputs, rows, search, trials, seed, rounding, localise, progress, once=once)
+            _try_all(program, outputs, rows, search, seed, effort, progress)
         else:  # two sizes: what coincides at one (a mask of two positions, say) differs at the other
             search.sizes = "shrunk"
             for size in (least,) if once else (least, least + 1):
@@ -99,9 +106,9 @@ def find_counterexample(
                 search.program = small.program
                 search.problems, search.agreed = [], {}
                 begin = seed + size
-                _try_all(small.program, outputs, kept, search, trials, begin, rounding, localise, progress, once=once)
+                _try_all(small.program, outputs, kept, search, begin, effort, progress)
                 if search.counterexamples:
-                    _hold_at_own_sizes(program, small.program, rows, search, begin)
+                    _hold_at_own_sizes(program, small.program, rows, search, begin, enough)
                 if search.counterexamples or search.problems or search.sizes == "own":
                     break
     except KeyboardInterrupt:
@@ -118,7 +125,9 @@ def find_counterexample(
     return search
 
 
-def _hold_at_own_sizes(program: Program, small: Program, rows: list[Shard], search: Search, seed: int) -> None:
+def _hold_at_own_sizes(
+    program: Program, small: Program, rows: list[Shard], search: Search, seed: int, enough: bool
+) -> None:
     """Refutations at small sizes that need not be there at their own, since constants count elements (`shrink.means`):
     gone where the program can be run as it is and agrees; witnesses where it cannot, and no other size has them,
     whatever constants count there."""
@@ -128,7 +137,7 @@ def _hold_at_own_sizes(program: Program, small: Program, rows: list[Shard], sear
 
     def refuted(at: Program, trials: int, outputs: set[str]) -> set[str]:
         again = Search()
-        _try_all(at, outputs, [], again, trials, seed, False, False, None, once=False)
+        _try_all(at, outputs, [], again, seed, _Effort(trials, False, False, enough=enough), None)
         return {c.output for c in again.counterexamples if c.kind == "refutation"}
 
     def sure(at: Program, outputs: set[str]) -> set[str]:
@@ -138,6 +147,10 @@ def _hold_at_own_sizes(program: Program, small: Program, rows: list[Shard], sear
         return outputs
 
     doubtful = shown if elements(program) <= CONFIRMED_ELEMENTS else shown - sure(small, shown)
+    if enough and doubtful < shown:
+        search.cut = search.cut or bool(doubtful)
+        search.counterexamples = [c for c in search.counterexamples if c.output not in doubtful]
+        return
     if doubtful and elements(program) <= LARGEST_ELEMENTS:
         doubtful -= refuted(program, 1, doubtful)
         search.counterexamples = [c for c in search.counterexamples if c.output not in doubtful]
@@ -197,14 +210,11 @@ def _try_all(
     outputs: Collection[str] | None,
     rows: list[Shard],
     search: Search,
-    trials: int,
     seed: int,
-    rounding: bool,
-    localise: bool,
+    effort: _Effort,
     progress: Progress | None,
-    *,
-    once: bool,
 ) -> None:
+    trials = effort.trials
     pending = _outputs(program, outputs, search)
     how = "integers" if is_exact(program) else "reals"
     plan = [(seed + i, how, False) for i in range(trials)]
@@ -212,11 +222,14 @@ def _try_all(
         plan[-1] = (plan[-1][0], "reals", False)
     plan += [(seed + trials + i, "ends", False) for i in range(ends(program))]
     plan += [(seed + trials + i, "crowded", False) for i in range(crowded(program))]
-    if rounding and _rounds(program):
+    if effort.rounding and _rounds(program):
         plan.append((seed, "reals", True))
-    plan = plan[:1] if once else plan
+    plan = plan[:1] if effort.once else plan
     position = 0
     while position < len(plan) and pending:
+        if effort.enough and any(c.kind == "refutation" for c in search.counterexamples):
+            search.cut = True
+            break
         number, how, rounds = plan[position]
         position += 1
         try:
@@ -237,11 +250,11 @@ def _try_all(
             if found is not None:
                 pending.remove(output)
                 search.counterexamples.append(_counterexample(trial, output, *found, search.sizes))
-    if pending and not once:
+    if pending and not effort.once and not search.cut:
         pending = _at_infinities(program, pending, search, seed)
-    for output in pending:
+    for output in () if search.cut else pending:
         search.agreed[output.dist] = str(output.candidates[0])
-    if localise and search.counterexamples:
+    if effort.localise and search.counterexamples:
         try:
             _localise(program, rows, search)
         except OutOfTime:

@@ -7,6 +7,7 @@ Values that are one object on several ranks are computed once.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from .dtypes import storage, wrapped
 from .meaning import COLLECTIVES, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
 from .meaning.control import opaque
 from .program import Graph, Op, Program
+from .together import Stacked, run_together
 
 Array = np.ndarray[Any, Any]
 PerRank = dict[int, Array]
@@ -32,6 +34,9 @@ MOVES = (
     )
 )
 """Kinds that pass elements on as they are."""
+
+TOGETHER = 3
+"""Ranks with values of their own from which on they are run together."""
 
 STEPS_LIMIT = 10_000
 """Steps of one loop, after which a run is given up: the values drawn may keep it going for ever."""
@@ -50,6 +55,13 @@ def _keep(kept: Values, tensor: str, value: PerRank) -> None:
     held = kept.setdefault(tensor, {})
     for rank, x in value.items():
         held.setdefault(rank, x)
+
+
+def _apart(operands: list[PerRank]) -> bool:
+    """Whether ranks have values of their own."""
+    if any(isinstance(value, Stacked) for value in operands):
+        return True
+    return len({tuple(map(id, x)) for x in zip(*(v.values() for v in operands), strict=False)}) >= TOGETHER
 
 
 class Deadlock(Exception):
@@ -110,7 +122,8 @@ class Machine:
     ) -> Generator[Request, PerRank, list[PerRank]]:
         last_use: dict[str, int] = {}
         for i, op in enumerate(graph.ops):
-            last_use.update(dict.fromkeys(op.operands, i))
+            for tensor in op.operands:
+                last_use[tensor] = i
         last_use.update(dict.fromkeys(graph.outputs, len(graph.ops)))
         for tensor in self.keep.intersection(env):
             _keep(kept, tensor, env[tensor])
@@ -134,7 +147,7 @@ class Machine:
                     self.observe(tensor, env[tensor])
                 if tensor in self.keep:
                     _keep(kept, tensor, env[tensor])
-            for tensor in {*op.operands, *op.results}:
+            for tensor in (*op.operands, *op.results):
                 if last_use.get(tensor, i) <= i:
                     env.pop(tensor, None)
         return [env[t] for t in graph.outputs]
@@ -145,14 +158,18 @@ class Machine:
         done: dict[int, Array] = {}
         for x in value.values():
             if id(x) not in done and x.dtype.kind in "fc":
-                step = 1 + 2.0**-52 * self.jitter.choice([-1.0, 1.0], x.shape)
-                exact = (x == np.round(x)) & (np.abs(x) <= 2.0**53)
+                step = 1 - 2.0**-52 + 2.0**-51 * self.jitter.integers(0, 2, x.shape)
+                exact = (x == np.rint(x)) & (np.abs(x) <= 2.0**53)
                 done[id(x)] = np.where(exact, x, x * step)
         return {rank: done.get(id(x), x) for rank, x in value.items()}
 
     def _typed(self, op: Op, tensor: str, value: PerRank) -> PerRank:
         declared = self.program.tensors[tensor]
         dtype = storage(declared.dtype)
+        if isinstance(value, Stacked) and value.whole.shape[1:] == declared.shape:
+            if value.whole.dtype == dtype and wrapped(value.whole, declared.dtype) is value.whole:
+                return value
+            return Stacked([*value], wrapped(value.whole.astype(dtype), declared.dtype))
         done: dict[int, Array] = {}
         for x in value.values():
             if id(x) in done:
@@ -172,6 +189,12 @@ class Machine:
             function = opaque
         types = [self.program.tensors[t] for t in op.results]
         depends_on_rank = bool(op.by_rank) or op.kind in ("partition-id", "replica-id", "empty")
+        if len(ranks) >= TOGETHER and not depends_on_rank and _apart(operands):
+            call = Call(op, ranks[0], types, self.rounding, self.seed)
+            with suppress(ValueError, IndexError, TypeError):  # told below, of the rank that it is of
+                stacked = run_together(op, ranks, operands, call, types)
+                if stacked is not None:
+                    return [stacked]
         done: dict[tuple[int, ...], list[Array]] = {}
         results: list[PerRank] = [{} for _ in types]
         for rank in ranks:

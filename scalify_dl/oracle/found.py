@@ -1,4 +1,9 @@
-"""What a search for a counterexample found."""
+"""What a search for inputs on which two programs differ finds.
+
+A difference is a *refutation* when every value it follows from has a real meaning; a *witness* when it rests on an
+invented one (an opaque op, an input or a random draw that nothing relates); *precision* when it shows only because
+casts round.
+"""
 
 from __future__ import annotations
 
@@ -97,6 +102,8 @@ class Search:
     """What ran, at these sizes."""
     readings: Readings | None = None
     """What all values of the run behind `best` are of the baseline's; None where it was not looked for."""
+    cut: bool = False
+    """Whether draws were left out since one had refuted something."""
 
     @property
     def best(self) -> Counterexample | None:

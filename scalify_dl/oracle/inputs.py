@@ -212,11 +212,14 @@ def distributed_inputs(
     for graph in programs:
         for tensor in graph.inputs:
             ranks_of.setdefault(tensor, []).extend(graph.ranks)
-    for tensor, ranks in ranks_of.items():
-        own = draw(program.tensors[tensor], program.ranges.get(tensor), how, seed)
+    rows = [row for row in program.shards if row.base in baseline]
+    placed = {row.dist for row in rows if not row.dist_piece} - {row.dist for row in rows if row.dist_piece}
+    for tensor, ranks in ranks_of.items():  # what a row places whole is not drawn
+        declared = program.tensors[tensor]
+        own = np.empty(0) if tensor in placed else draw(declared, program.ranges.get(tensor), how, seed)
         values[tensor] = dict.fromkeys(ranks, own)
-    for row in program.shards:
-        if row.dist not in values or row.base not in baseline:
+    for row in rows:
+        if row.dist not in values:
             continue
         source = baseline[row.base][0]
         source = source[piece_index(row.base_piece, source.ndim)]
@@ -238,7 +241,7 @@ def distributed_inputs(
         parts = _pending_parts(program, parts, row.layout, how, seed, row.dist)
         if not row.dist_piece:
             values[row.dist] = parts
-            covered[row.dist] = {rank: np.ones(1, dtype=bool) for rank in parts}
+            covered[row.dist] = {}
             continue
         shape = program.tensors[row.dist].shape
         if row.dist not in covered:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
 from scalify_dl.ir.vocabulary import RANDOM
-from scalify_dl.prove.pipeline import Analysis
+from scalify_dl.prove.pipeline import LARGE, Analysis
 
 from .guesses import Bearing, Guesses, alike, regrouped
 
@@ -39,7 +39,10 @@ class Refutation:
 def refute(
     analysis: Analysis, outputs: list[tuple[str, str]], progress: Callable[[str], None], *, localise: bool = True
 ) -> Refutation:
-    """Run both programs on random inputs and compare these outputs; `localise`: say where a difference begins."""
+    """Run both programs on random inputs and compare these outputs; `localise`: say where a difference begins.
+
+    Of a large program no more is run than it takes to refute one output.
+    """
     from scalify_dl.oracle import find_counterexample, load_program, relations
 
     progress("looking for a counterexample")
@@ -53,14 +56,20 @@ def refute(
             drawn = {t for graph in program.top("dist") for op in graph.ops if op.kind in RANDOM for t in op.results}
             rows = [row for row in rows if row[0] in drawn]
         with until(analysis.deadline):
-            search = find_counterexample(
-                program,
-                outputs={dist for dist, _ in outputs},
-                relations=relations(rows),
-                localise=localise,
-                progress=lambda done, total, what: progress(f"looking for a counterexample: {what} {done:,}/{total:,}"),
-            )
-            out.notes += _weigh(search, program, Guesses.of(analysis.view))
+            for enough in (True, False) if len(analysis.facts["op"]) > LARGE else (False,):
+                search = find_counterexample(
+                    program,
+                    outputs={dist for dist, _ in outputs},
+                    relations=relations(rows),
+                    localise=localise,
+                    enough=enough,
+                    progress=lambda done, total, what: progress(
+                        f"looking for a counterexample: {what} {done:,}/{total:,}"
+                    ),
+                )
+                out.notes = _weigh(search, program, Guesses.of(analysis.view))
+                if not search.cut or any(c.kind == "refutation" for c in search.counterexamples):
+                    break
     except OutOfTime:
         return Refutation(notes=["the search for a counterexample was stopped (--timeout)"])
     except (InputError, MemoryError) as error:

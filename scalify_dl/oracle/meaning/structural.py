@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 from .base import Array, Call, accumulated, meaning, reduce_over, reducer
+
+COPIED = 1 << 15
+"""Elements up to which a broadcast is written out: that is faster than to make a view."""
 
 
 @meaning("broadcast")
 def broadcast(call: Call, xs: list[Array]) -> list[Array]:
     """Operand dim i becomes result dim `dimensions[i]`."""
-    shape, dims = call.results[0].shape, call.numbers("dimensions", [])
+    return [broadcasted(xs[0], call.results[0].shape, call.numbers("dimensions", []))]
+
+
+def broadcasted(x: Array, shape: tuple[int, ...], dims: list[int]) -> Array:
+    """Dim i of x as dim `dims[i]` of a shape."""
     placed = [1] * len(shape)
-    for size, dim in zip(xs[0].shape, dims, strict=True):
+    for size, dim in zip(x.shape, dims, strict=True):
         placed[dim] = size
-    return [np.broadcast_to(np.transpose(xs[0], np.argsort(dims)).reshape(placed), shape)]
+    if dims != sorted(dims):
+        x = np.transpose(x, np.argsort(dims))
+    x = x.reshape(placed)
+    if prod(shape) > COPIED:
+        return np.broadcast_to(x, shape)
+    result = np.empty(shape, x.dtype)
+    result[...] = x
+    return result
 
 
 @meaning("reshape")

@@ -91,7 +91,8 @@ class Shrunk:
         return Shard(row.dist, piece(row.dist, row.dist_piece), row.base, piece(row.base, row.base_piece), layout)
 
     def _apply(self, program: Program) -> Program:
-        tensors = {t: self._tensor(program.tensors[t]) for t in program.tensors}
+        shapes: dict[int, tuple[int, ...]] = {}
+        tensors = {t: self._tensor(program.tensors[t], shapes) for t in program.tensors}
         graphs = {
             g.id: Graph(g.id, g.role, g.inputs, g.outputs, [self._op(op, tensors) for op in g.ops], g.ranks)
             for g in program.graphs.values()
@@ -115,9 +116,13 @@ class Shrunk:
                     ranges[tensor] = (0, self._sizes.size(count))
         return replace(program, graphs=graphs, tensors=tensors, shards=shards, expects=expects, ranges=ranges)
 
-    def _tensor(self, tensor: Tensor) -> Tensor:
+    def _tensor(self, tensor: Tensor, shapes: dict[int, tuple[int, ...]]) -> Tensor:
+        """`shapes`: those of lists of extents, which tensors share."""
         s, z = self._shapes, self._sizes
-        shape = tuple(z.size(d) for d in s.dims(tensor.id))
+        dims = s.dims(tensor.id)
+        shape = shapes.get(id(dims))
+        if shape is None:
+            shape = shapes[id(dims)] = tuple(z.size(d) for d in dims)
         literal, items = tensor.literal, tensor.items
         count = s.counts(tensor.id)
         if count is not None:

@@ -1,0 +1,115 @@
+"""Ops on all ranks at once: small values of one shape, stacked along a first dim of ranks.
+
+A shrunk program is many ops on few elements, so that a call for each rank costs more than what it computes. What has no
+way to be run together, or values that are large, is run rank by rank (`execute`); both give the same numbers but for
+the rounding of sums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from .meaning import MEANINGS, Call
+from .meaning.base import accumulated, reduce_over
+from .meaning.contraction import dot_general
+from .meaning.elementwise import PLAIN
+from .meaning.structural import broadcasted
+from .program import Op, Tensor
+
+Array = np.ndarray[Any, Any]
+SMALL = 4096
+"""Elements of a value on one rank up to which ranks are run together."""
+
+
+class Stacked(dict[int, Array]):
+    """A value by rank, and all of them in one array, in the order of the ranks."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, ranks: Sequence[int], whole: Array) -> None:
+        super().__init__(zip(ranks, [whole[i, ...] for i in range(len(ranks))], strict=True))
+        self.whole = whole
+
+
+def run_together(
+    op: Op, ranks: Sequence[int], operands: Sequence[Mapping[int, Array]], call: Call, types: Sequence[Tensor]
+) -> Stacked | None:
+    """The only result of an op on all ranks; None where the op has to be run rank by rank."""
+    run = _TOGETHER.get(op.kind)
+    if run is None or op.by_rank or len(types) != 1:
+        return None
+    wholes = []
+    for value in operands:
+        if isinstance(value, Stacked) and len(value) == len(ranks):
+            wholes.append(value.whole)
+            continue
+        first = value[ranks[0]]
+        if first.size > SMALL:
+            return None
+        same = all(value[rank] is first for rank in ranks)
+        wholes.append(first[None] if same else np.array([value[rank] for rank in ranks]))
+    found = run(call, len(ranks), wholes)
+    if found is None or found.size > SMALL * len(ranks):
+        return None
+    return Stacked(ranks, found)
+
+
+def _elementwise(call: Call, count: int, xs: list[Array]) -> Array | None:
+    """One lane of an operand goes with all of the others."""
+    if any(x.shape[1:] != call.results[0].shape for x in xs):
+        return None
+    if call.op.kind in PLAIN:
+        return np.asarray(PLAIN[call.op.kind](*xs))
+    return MEANINGS[call.op.kind](call, xs)[0]
+
+
+def _reshape(call: Call, count: int, xs: list[Array]) -> Array:
+    return np.ascontiguousarray(xs[0]).reshape((count, *call.results[0].shape))
+
+
+def _transpose(call: Call, count: int, xs: list[Array]) -> Array:
+    return np.transpose(xs[0], [0, *(d + 1 for d in call.numbers("dimensions", []))])
+
+
+def _broadcast(call: Call, count: int, xs: list[Array]) -> Array:
+    dims = [0, *(d + 1 for d in call.numbers("dimensions", []))]
+    return broadcasted(xs[0], (count, *call.results[0].shape), dims)
+
+
+def _slice(call: Call, count: int, xs: list[Array]) -> Array:
+    start, limit = call.numbers("start", []), call.numbers("limit", [])
+    stride = call.numbers("stride", [1] * len(start))
+    return xs[0][(slice(None), *(slice(*bounds) for bounds in zip(start, limit, stride, strict=True)))]
+
+
+def _concatenate(call: Call, count: int, xs: list[Array]) -> Array:
+    return np.concatenate([_full(x, count) for x in xs], axis=call.number("dimension") + 1)
+
+
+def _reduce(call: Call, count: int, xs: list[Array]) -> Array | None:
+    name = call.symbol("reducer")
+    if name in ("argmax", "argmin"):
+        return None
+    dims = tuple(d + 1 for d in call.numbers("dimensions", []))
+    return reduce_over(name, accumulated(xs[0], call.results[0].dtype), dims)
+
+
+def _dot(call: Call, count: int, xs: list[Array]) -> Array:
+    x, y = (accumulated(_full(v, count), call.results[0].dtype) for v in xs)
+    sides = [[d + 1 for d in call.numbers(f"{side}_{which}_dims", [])] for which in ("batch", "contracting")
+             for side in ("lhs", "rhs")]  # fmt: skip
+    return dot_general(x, y, ([0, *sides[0]], [0, *sides[1]]), (sides[2], sides[3]))
+
+
+def _full(x: Array, count: int) -> Array:
+    return x if len(x) == count else np.repeat(x, count, axis=0)
+
+
+_TOGETHER: dict[str, Callable[[Call, int, list[Array]], Array | None]] = {
+    **dict.fromkeys([*PLAIN, "compare", "convert"], _elementwise),
+    "reshape": _reshape, "transpose": _transpose, "broadcast": _broadcast, "slice": _slice,
+    "concatenate": _concatenate, "reduce": _reduce, "dot": _dot,
+}  # fmt: skip
