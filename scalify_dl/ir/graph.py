@@ -105,6 +105,13 @@ class Op:
         (result,) = self.results
         return result
 
+    def once_more(self, operands: list[Tensor]) -> Op:
+        """The same op of operands of the same types, where nothing depends on ranks; its results have no names."""
+        results = [Tensor(t.dtype, t.shape) for t in self.results]
+        numbers = {key: list(values) for key, values in self.numbers.items()}
+        symbols = {key: list(values) for key, values in self.symbols.items()}
+        return Op(self.kind, operands, results, self.name, numbers, symbols)
+
 
 @dataclass(eq=False, slots=True)
 class Port:

@@ -22,6 +22,9 @@ Axes = str | Sequence[str]
 Attribute = int | str | Sequence[int] | Sequence[str]
 
 _HERE = os.path.abspath(__file__)
+Tape = list[tuple[Op, tuple[object, ...] | None]]
+"""Ops in the order in which they were asked for, each with what is said of it where equal ones are one."""
+
 _SHARED = frozenset({"broadcast", "compare", "convert", "imag", "iota", "negate", "real", "reshape", "slice"})
 """Kinds of which equal ops are one, where a program shares ops."""
 
@@ -36,6 +39,7 @@ class Program:
         self._names: dict[str, int] = {}
         self._groups: dict[tuple[str, ...], list[list[int]]] = {}
         self._shared: dict[object, Op] | None = None
+        self._tape: Tape | None = None
         self.source: Sequence[Frame] | None = None
 
     def share(self) -> None:
@@ -43,11 +47,41 @@ class Program:
         have in common is there once."""
         self._shared = {}
 
+    def taped(self, build: Callable[[], list[Tensor]]) -> tuple[list[Tensor], Tape]:
+        """What is built, and the ops that were asked for meanwhile."""
+        tape: Tape = []
+        self._tape = tape
+        try:
+            return build(), tape
+        finally:
+            self._tape = None
+
+    def again(self, tape: Tape, known: dict[Tensor, Tensor]) -> None:
+        """The ops of a tape once more, of other operands of the same types: `known` has them by those of the tape, and
+        then what the ops make of them. Constants stay what they are."""
+        for op, said in tape:
+            if op.kind == "constant":
+                continue
+            operands = [known.get(x, x) for x in op.operands]
+            shared = None if said is None else self._shared
+            key = shared is not None and said is not None and (*said, *map(id, operands))
+            found = shared.get(key) if shared is not None else None
+            if found is None:
+                found = op.once_more(operands)
+                self.graph.ops.append(found)
+                if self.source is not None:
+                    found.source = self.source
+                if shared is not None:
+                    shared[key] = found
+            known.update(zip(op.results, found.results, strict=True))
+
     def take_back(self, count: int) -> None:
         """Forgets all ops but the first so many, whose values nothing else has."""
         del self.graph.ops[count:]
         if self._shared is not None:
             self._shared = {}
+        if self._tape is not None:
+            self._tape.clear()
 
     def op(
         self,
@@ -103,21 +137,26 @@ class Program:
             op.rank_numbers[key, position] = dict(by_rank)
         if types is not None or rank_numbers:  # types that are inferred are checked already
             check_op(op)
+        if self._tape is not None:
+            self._tape.append((op, None))
         return op
 
     def _once(
         self, kind: str, operands: Sequence[Tensor], dtype: str | None, shape: Sequence[int] | None,
         name: str | None, attributes: Mapping[str, Attribute],
     ) -> Op:  # fmt: skip
-        shared, self._shared = self._shared, None
+        (shared, self._shared), (tape, self._tape) = (self._shared, None), (self._tape, None)
         assert shared is not None
-        said = (kind, tuple(map(id, operands)), dtype, shape and tuple(shape), repr(sorted(attributes.items())))
+        said = (kind, dtype, shape and tuple(shape), repr(sorted(attributes.items())))
+        key = (*said, *map(id, operands))
         try:
-            if said not in shared:
-                shared[said] = self.op(kind, *operands, dtype=dtype, shape=shape, name=name, attributes=attributes)
+            if key not in shared:
+                shared[key] = self.op(kind, *operands, dtype=dtype, shape=shape, name=name, attributes=attributes)
         finally:
-            self._shared = shared
-        return shared[said]
+            self._shared, self._tape = shared, tape
+        if tape is not None:
+            tape.append((shared[key], said))
+        return shared[key]
 
     def _name(self, name: str) -> str:
         count = self._names.get(name, 0)

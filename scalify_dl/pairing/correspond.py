@@ -18,7 +18,7 @@ from scalify_dl.ir.placement import Inexpressible, Placement, inferred
 from scalify_dl.readers.relations import ConcatRelation, Dims, InputRelation, Relations
 
 from .crossing import in_another_order
-from .pairing import by_order_alone, find, find_one, pair_rest
+from .pairing import Finder, by_order_alone, find_one, pair_rest
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,9 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
     found = Correspondence()
     given: dict[int, InputRelation] = {}
     partner: dict[int, int] = {}
+    ports = Finder(dist.inputs)
     for relation in relations.inputs:
-        positions = find(dist.inputs, relation.key)
+        positions = ports.find(relation.key)
         if positions:
             found.used.add(relation.key)
         for position in positions:

@@ -11,7 +11,7 @@ from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import Inexpressible, Placement, Rearranged
 from scalify_dl.readers.relations import OutputRelation, Relations
 
-from .pairing import by_order_alone, find, find_value, listing, pair_rest
+from .pairing import Finder, by_order_alone, find_value, listing, pair_rest
 
 
 def expectations(
@@ -92,8 +92,9 @@ def _paired(base: Graph, dist: Graph, mesh: Mesh) -> tuple[list[Row], list[Assum
 def _stated(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Iterator[Row]:
     """The outputs of the relations file."""
     said: dict[int, OutputRelation] = {}
+    ports = Finder(dist.outputs)
     for relation in relations.outputs:
-        positions = find(dist.outputs, relation.key)
+        positions = ports.find(relation.key)
         if not positions:
             raise relation.place.error(
                 f"outputs: no distributed output `{relation.key}`", expected=f"one of {listing(dist.outputs)}"

@@ -17,20 +17,34 @@ from scalify_dl.ir.graph import Graph, Port, Tensor
 from scalify_dl.yaml_nodes import Place
 
 
+class Finder:
+    """Ports by what names them."""
+
+    def __init__(self, ports: Sequence[Port]) -> None:
+        self.ports = ports
+        self.exact: dict[str, list[int]] = {}
+        for n, port in enumerate(ports):
+            for name in {port.tensor.name, port.path, port.alias} - {None}:
+                self.exact.setdefault(str(name), []).append(n)
+
+    def find(self, key: str) -> list[int]:
+        """Positions of the ports that a key names: exact name or path, else position, else glob."""
+        if key in self.exact:
+            return self.exact[key]
+        match = re.fullmatch(r"#?(\d{1,9})", key)
+        if match:
+            position = int(match[1])
+            return [position] if position < len(self.ports) else []
+        return [
+            n
+            for n, port in enumerate(self.ports)
+            if fnmatchcase(port.tensor.name, key) or (port.path is not None and fnmatchcase(port.path, key))
+        ]
+
+
 def find(ports: Sequence[Port], key: str) -> list[int]:
-    """Positions of the ports that a key names: exact name or path, else position, else glob."""
-    exact = [n for n, port in enumerate(ports) if key in (port.tensor.name, port.path, port.alias)]
-    if exact:
-        return exact
-    match = re.fullmatch(r"#?(\d{1,9})", key)
-    if match:
-        position = int(match[1])
-        return [position] if position < len(ports) else []
-    return [
-        n
-        for n, port in enumerate(ports)
-        if fnmatchcase(port.tensor.name, key) or (port.path is not None and fnmatchcase(port.path, key))
-    ]
+    """Positions of the ports that a key names."""
+    return Finder(ports).find(key)
 
 
 def find_one(ports: Sequence[Port], key: str, place: Place, what: str) -> int:

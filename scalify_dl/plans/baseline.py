@@ -8,7 +8,7 @@ from pathlib import Path
 from scalify_dl.ir.graph import Frame, Tensor
 from scalify_dl.ir.programs import Program
 
-from .lowering import lower, name_ops
+from .lowering import Lowering, name_ops
 from .meanings import IllTyped, NoMeaning, dtype
 from .model import LOADER, Side
 from .traits import TABLE, own_range
@@ -36,7 +36,7 @@ def baseline(side: Side, program: Program, file: Path) -> Baseline:
     out = Baseline(program)
     values: dict[str, Tensor] = {}
 
-    rows = _rows(side)
+    rows, lowering = _rows(side), Lowering(program, side, out.opaque)
     named: dict[str, str] = {}
 
     def given(tensor: str) -> Tensor:
@@ -66,7 +66,7 @@ def baseline(side: Side, program: Program, file: Path) -> Baseline:
             count = len(program.graph.ops)
             program.source = [Frame(str(file), op.line, op.name)]
             try:
-                results = lower(program, side, op, [values[tensor] for tensor in op.reads], out.opaque)
+                results = lowering.lower(op, [values[tensor] for tensor in op.reads])
             except (IllTyped, NoMeaning) as problem:
                 raise side.tables.error("op", op.line - 1, f"`{op.id}`: {problem}") from None
             name_ops(program, count, op)

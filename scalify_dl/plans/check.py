@@ -116,6 +116,8 @@ def _traits(rows: dict[str, list[Row]], plan: Side, base: Side, slots: Slots, tr
     """Traits of the slots whose ops are not all alike; the others have nothing to compare."""
     kinds = set()
     for slot in slots.slots.values():
+        if traits.alike(slot):
+            continue
         found = [(op, traits.of(op)) for op in slot.ops.values()]
         if all(other == found[0][1] for _, other in found):
             continue

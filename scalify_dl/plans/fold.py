@@ -19,7 +19,7 @@ from .baseline import Baseline, baseline
 from .check import ORDERED
 from .columns import Columns, Home
 from .given import Given, NotFolded
-from .lowering import lower, name_ops
+from .lowering import Lowering, name_ops
 from .meanings import IllTyped, NoMeaning
 from .meanings.arguments import unknown
 from .model import ADAPTERS, BROADCAST, LOADER, LOCAL, MOVE, REDUCER, STEP, SUM, Op, Side
@@ -70,6 +70,7 @@ class Fold:
         self.out = Folded(pair, start, columns, Given(base, plan, world, pair.dist, start.inputs))
         self.out.opaque |= start.opaque
         self.dist = pair.dist
+        self.lowering = Lowering(pair.dist, plan, self.out.opaque)
 
     def run(self) -> Folded:
         """Lowers all slots of micro-batches, operands first."""
@@ -164,8 +165,9 @@ class Fold:
                 for n in range(len(slot.some.makes))
             ]
         variants: dict[object, list[Unit]] = defaultdict(list)
+        alike = self.traits.alike(slot)
         for unit, op in slot.ops.items():
-            variants[self._meaning(op) if len(slot.ops) > 1 else None].append(unit)
+            variants[None if alike else self._meaning(op)].append(unit)
         out: list[Tensor] = []
         for units in sorted(variants.values(), key=len, reverse=True):
             made = self._variant(slot, units)
@@ -218,7 +220,7 @@ class Fold:
                 for u in units
             )
             numbers["whole"] = self._by_rank(dict.fromkeys(units, int(whole)))
-        return lower(self.dist, self.plan, op, operands, self.out.opaque, numbers)
+        return self.lowering.lower(op, operands, numbers)
 
     def operand(self, slot: Slot, units: list[Unit], pos: int) -> Tensor:
         """An operand of the ops of some units of a slot; what it is elsewhere does not matter."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scalify_dl.ir.graph import Tensor
-from scalify_dl.ir.programs import Program
+from scalify_dl.ir.programs import Program, Tape
 
 from .meanings import Call, IllTyped, NoMeaning, dtype, meaning
 from .model import SUM, Op, Side
@@ -14,36 +14,57 @@ from .traits import PLACED
 RankNumbers = Mapping[int, int]
 
 
-def lower(
-    program: Program,
-    side: Side,
-    op: Op,
-    operands: Sequence[Tensor],
-    opaque: dict[str, str],
-    by_rank: Mapping[str, RankNumbers] | None = None,
-) -> list[Tensor]:
-    """The results of a local op; a kind without a meaning becomes an opaque op and is noted. IllTyped where it cannot
-    run."""
-    types = [(dtype(side.full(tensor).dtype), side.part(tensor).shape) for tensor in op.makes]
-    attributes = {key: text for key, text in op.attributes.items() if key not in PLACED}
-    read = [side.values[tensor].tid for tensor in op.reads]
-    weights = [side.weight_of.get(side.values[tensor].tid) for tensor in op.makes]
-    targets = [read.index(weight) if weight in read else None for weight in weights]
-    call = Call(
-        program, op.kind, op.backward, operands, types, attributes, op.constants, by_rank or {}, targets,
-        side.functions,
-    )  # fmt: skip
-    if op.kind == SUM:
-        if any(tuple(x.shape) != types[0][1] for x in operands):
-            raise IllTyped(f"a sum of {' and '.join(str(list(x.shape)) for x in operands)}")
-        return [program.add(*operands)]
-    try:
-        return meaning(call)
-    except NoMeaning as missing:
-        kind = f"{'BW.' if op.backward else ''}{op.kind}"
-        opaque.setdefault(kind, str(missing))
-        more = attributes | {f"constant_{n}": text for n, (_, text) in enumerate(op.constants)}
-        return program.custom(kind, operands, types, **more)
+class Lowering:
+    """Lowers local ops of one side. Ops that differ only in what they read are lowered once: layers repeat. `opaque`
+    gets kinds without a meaning, and why."""
+
+    def __init__(self, program: Program, side: Side, opaque: dict[str, str]) -> None:
+        self.program, self.side, self.opaque = program, side, opaque
+        self.known: dict[object, tuple[Sequence[Tensor], list[Tensor], Tape]] = {}
+
+    def lower(
+        self, op: Op, operands: Sequence[Tensor], by_rank: Mapping[str, RankNumbers] | None = None
+    ) -> list[Tensor]:
+        """The results of an op; a kind without a meaning becomes an opaque op. IllTyped where it cannot run."""
+        side = self.side
+        types = [(dtype(side.full(tensor).dtype), side.part(tensor).shape) for tensor in op.makes]
+        read = [side.values[tensor].tid for tensor in op.reads]
+        weights = [side.weight_of.get(side.values[tensor].tid) for tensor in op.makes]
+        targets = [read.index(weight) if weight in read else None for weight in weights]
+        attributes = {key: text for key, text in op.attributes.items() if key not in PLACED}
+        call = Call(
+            self.program, op.kind, op.backward, operands, types, attributes, op.constants, by_rank or {}, targets,
+            side.functions,
+        )  # fmt: skip
+        if by_rank:
+            return self._made(call)
+        read_as = [(x.dtype, x.shape, operands.index(x)) for x in operands]
+        key = (
+            op.kind, op.backward, *types, "of", *read_as, *attributes.items(), "constants", *op.constants, *targets
+        )  # fmt: skip
+        found = self.known.get(key)
+        if found is not None:
+            first, results, tape = found
+            known = dict(zip(first, operands, strict=True))
+            self.program.again(tape, known)
+            return [known.get(x, x) for x in results]
+        results, tape = self.program.taped(lambda: self._made(call))
+        if not any(made.rank_numbers or made.groups or made.regions for made, _ in tape):
+            self.known[key] = operands, results, tape
+        return results
+
+    def _made(self, call: Call) -> list[Tensor]:
+        if call.kind == SUM:
+            if any(tuple(x.shape) != call.shapes[0] for x in call.operands):
+                raise IllTyped(f"a sum of {' and '.join(str(list(x.shape)) for x in call.operands)}")
+            return [self.program.add(*call.operands)]
+        try:
+            return meaning(call)
+        except NoMeaning as missing:
+            kind = f"{'BW.' if call.backward else ''}{call.kind}"
+            self.opaque.setdefault(kind, str(missing))
+            more = dict(call.attributes) | {f"constant_{n}": text for n, (_, text) in enumerate(call.constants)}
+            return self.program.custom(kind, call.operands, call.types, **more)
 
 
 def name_ops(program: Program, start: int, op: Op) -> None:

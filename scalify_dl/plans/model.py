@@ -280,17 +280,19 @@ def _fulls(tables: Tables) -> dict[str, Full]:
 def _parts(tables: Tables, fulls: dict[str, Full]) -> dict[str, Part]:
     spans: dict[str, dict[int, tuple[int, int]]] = {}
     owners: dict[str, str] = {}
+    before, own, shape, dims = "", "", tuple[int, ...](), dict[int, tuple[int, int]]()
     for n, (_, tid, full, dim, lo, hi) in enumerate(tables["sub_slice"]):
-        if full not in fulls:
-            raise tables.error("sub_slice", n, f"no row of `full` describes {full}")
-        if owners.setdefault(tid, full) != full:
-            raise tables.error("sub_slice", n, f"tid {tid} is a part of {full} here and of {owners[tid]} elsewhere")
-        shape = fulls[full].shape
+        if tid != before or full != own or not n:
+            if full not in fulls:
+                raise tables.error("sub_slice", n, f"no row of `full` describes {full}")
+            if owners.setdefault(tid, full) != full:
+                raise tables.error("sub_slice", n, f"tid {tid} is a part of {full} here and of {owners[tid]} elsewhere")
+            before, own, shape, dims = tid, full, fulls[full].shape, spans.setdefault(tid, {})
         if not (0 <= dim < len(shape) and 0 <= lo < hi <= shape[dim]):
             raise tables.error("sub_slice", n, f"{lo}:{hi} in dim {dim}", expected=f"within the shape {shape}")
-        if dim in spans.setdefault(tid, {}):
+        if dim in dims:
             raise tables.error("sub_slice", n, f"dim {dim} of tid {tid} a second time")
-        spans[tid][dim] = (lo, hi)
+        dims[dim] = (lo, hi)
     addends: dict[str, tuple[int, int]] = {}
     for n, (_, tid, part, parts) in enumerate(tables["sub_val"]):
         if not 0 <= part < parts:
@@ -302,7 +304,7 @@ def _parts(tables: Tables, fulls: dict[str, Full]) -> dict[str, Part]:
         if len(dims) != rank:
             n = next(n for n, row in enumerate(tables["sub_slice"]) if row[1] == tid)
             raise tables.error("sub_slice", n, f"tid {tid} has {len(dims)} dims, its tensor has {rank}")
-        out[tid] = Part(owners[tid], tuple(dims[d] for d in range(rank)), *addends.get(tid, (0, 1)))
+        out[tid] = Part(owners[tid], tuple([dims[d] for d in range(rank)]), *addends.get(tid, (0, 1)))
     return out
 
 
@@ -320,22 +322,30 @@ def _ordered(side: Side, table: str) -> Iterator[tuple[int, Op, Row]]:
     rows: Iterable[tuple[int, Row]] = enumerate(side.tables[table])
     if not _in_order(side.tables[table]):
         rows = sorted(rows, key=lambda row: row[1][:2])
-    expected: dict[str, int] = {}
+    before, op, expected = "", None, 0
+    positions: dict[str, int] = {}
     for n, row in rows:
-        op, at = _op(side, table, n, row), expected.get(row[0], 0)
-        if row[1] != at:
-            raise side.tables.error(table, n, f"position {row[1]} of `{row[0]}`", expected=f"{at}")
-        expected[row[0]] = at + 1
+        if row[0] != before or op is None:
+            positions[before] = expected
+            before, op = row[0], _op(side, table, n, row)
+            expected = positions.get(before, 0)
+        if row[1] != expected:
+            raise side.tables.error(table, n, f"position {row[1]} of `{row[0]}`", expected=f"{expected}")
+        expected += 1
         yield n, op, row
 
 
 def _in_order(rows: Rows) -> bool:
     """Whether positions of every op come one after the other."""
-    expected: dict[str, int] = {}
+    before, expected = "", 0
+    positions: dict[str, int] = {}
     for op, pos in zip(rows.columns[0], rows.columns[1], strict=True):
-        if expected.get(op, 0) != pos:
+        if op != before:
+            positions[before] = expected
+            before, expected = op, positions.get(op, 0)
+        if pos != expected:
             return False
-        expected[op] = pos + 1
+        expected += 1
     return True
 
 

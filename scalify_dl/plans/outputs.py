@@ -146,14 +146,16 @@ class Conclusion:
     def _held(self) -> dict[str, dict[int, dict[Unit, list[str]]]]:
         """Loss → stage → unit → its tensors of which nothing is made further, as they are made."""
         plan, makers, slots = self.plan, self.fold.traits.makers, self.fold.slots
+        losses = {name for name, full in plan.fulls.items() if full.loss and not full.gradient}
+        makes = {tensor: made for tensor, made in makers.items() if plan.part(tensor).full in losses}
         further: dict[str, set[str]] = defaultdict(set)
-        for tensor, (op, _) in makers.items():
+        for tensor, (op, _) in makes.items():
             for x in op.reads:
                 further[x].add(plan.part(tensor).full)
         held: dict[str, dict[int, dict[Unit, list[str]]]] = {}
-        for tensor, (op, _) in sorted(makers.items(), key=lambda made: (made[1][0].seq, made[1][1])):
+        for tensor, (op, _) in sorted(makes.items(), key=lambda made: (made[1][0].seq, made[1][1])):
             full, own = plan.full(tensor), plan.part(tensor).full
-            if not full.loss or full.gradient or own in further[tensor]:
+            if own in further[tensor]:
                 continue
             if slots.of[op.id].step:
                 raise NotFolded(f"`{full.name}` is a loss of the whole step", op.id)

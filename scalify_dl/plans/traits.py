@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from .model import REDUCER, SUM, Op, Side
-from .slots import Slots
+from .slots import Slot, Slots
 from .world import World
 
 Trait = tuple[str, str]
@@ -69,11 +69,42 @@ class Traits:
             for pos, tensor in enumerate(op.makes)
             if plan.values[tensor].rank >= 0
         }
+        self._alike: dict[str, bool] = {}
         self._cuts: dict[tuple[str, int], str] = {}
+        self._weights: dict[tuple[str, int, bool], str] = {}
         self._slices: dict[str, list[tuple[int, Mapping[int, Slices]]]] = defaultdict(list)
         for (name, _, t), by in world.slices.items():
             self._slices[name].append((t, by))
         self._shapes = {tid: self._shape(tid) for tid in plan.parts}
+
+    def alike(self, slot: Slot) -> bool:
+        """Whether the ops of a slot have the same traits, kinds and directions: compared without putting it in words,
+        so where it says no, the traits decide."""
+        found = self._alike.get(slot.name)
+        if found is None:
+            ops = iter(slot.ops.values())
+            first = self._mark(next(ops))
+            found = self._alike[slot.name] = all(self._mark(op) == first for op in ops)
+        return found
+
+    def _mark(self, op: Op) -> list[object]:
+        """What the traits of an op are the words for."""
+        values, shapes, mb = self.plan.values, self._shapes, self.slots.mb[op.id]
+        found: list[object] = [op.kind, op.direction, op.group and op.group[2]]
+        if op.kind in TABLE or not PLACED.isdisjoint(op.attributes):
+            found.append(fixed(self.plan, op))
+        else:
+            found += (op.attributes, [text for _, text in op.constants])
+        found += [shapes[values[tensor].tid] for tensor in op.makes]
+        for tensor in op.reads:
+            found.append(shapes[values[tensor].tid])
+            if mb >= 0 or op.kind not in (SUM, REDUCER):
+                found.append(self._source(op, tensor, mb))
+        if op.members:
+            found.append(self._members(op))
+        if op.move is not None:
+            found += (self.world.relative(op.rank, op.move[:1]), self.world.relative(op.rank, op.move[1:]))
+        return found
 
     def of(self, op: Op) -> Mapping[Trait, str]:
         """All traits of an op."""
@@ -106,21 +137,34 @@ class Traits:
         part = self.plan.parts[tid]
         return f"{self.plan.fulls[part.full].dtype}[{','.join(map(str, part.shape))}]"
 
-    def _origin(self, op: Op, tensor: str, mb: int) -> str:
-        """Where an operand comes from, seen from the op."""
+    def _source(self, op: Op, tensor: str, mb: int) -> tuple[object, ...]:
+        """Where an operand comes from, seen from the op: the words, or the slot that makes it, which result, and for
+        which micro-batch."""
         value = self.plan.values[tensor]
         if value.rank < 0:
-            return "a message"
+            return ("a message",)
         if value.given:
-            other = f" of micro-batch {value.mb - mb:+d}" if 0 <= value.mb != mb else ""
-            return self._weight(tensor, self.plan.places[op.rank], op_of_step=mb < 0) + other
+            key = value.tid, op.rank, mb < 0
+            weight = self._weights.get(key)
+            if weight is None:
+                place = self.plan.places[op.rank]
+                weight = self._weights[key] = self._weight(tensor, place, op_of_step=mb < 0)
+            return (weight + (f" of micro-batch {value.mb - mb:+d}" if 0 <= value.mb != mb else ""),)
         maker = self.makers.get(tensor)
         if maker is None:
-            return "nothing"
-        slot, theirs = self.slots.of[maker[0].id], self.slots.mb[maker[0].id]
-        where = "" if theirs == mb else f" of micro-batch {theirs - mb:+d}" if theirs >= 0 else " of the step"
+            return ("nothing",)
+        theirs = self.slots.mb[maker[0].id]
+        return self.slots.of[maker[0].id].name, maker[1], theirs - mb if theirs >= 0 else "step", theirs == mb
+
+    def _origin(self, op: Op, tensor: str, mb: int) -> str:
+        """Where an operand comes from, in words."""
+        name, *more = self._source(op, tensor, mb)
+        if not more:
+            return str(name)
+        (position, ahead, same), slot = more, self.slots.slots[str(name)]
+        where = "" if same else " of the step" if ahead == "step" else f" of micro-batch {ahead:+d}"
         name = slot.name.split("/", 1)[1] if slot.step else f"{slot.some.name} (cid {slot.some.cid}, {slot.name})"
-        return f"result {maker[1]} of {name}{where}"
+        return f"result {position} of {name}{where}"
 
     def _weight(self, tensor: str, place: tuple[int, int, int], *, op_of_step: bool = False) -> str:
         """Which slices of a weight: by the axes over which it is cut, where those are a rank's own; optimisers may have

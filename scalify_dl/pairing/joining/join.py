@@ -284,7 +284,7 @@ class _Joining:
             results: dict[int, Value] = dict.fromkeys(ops, one)
         else:
             there = {cell: self.made.at(cell, value, ops[cell]) for cell, value in brought.items()}
-            found = {}
+            found: dict[int, Tensor] = {}
             for some in apart(ops, self.cells):
                 found |= combined(self.made, some, {cell: there[cell] for cell in some})
             same = len(found) == self.cells.count and len(set(found.values())) == 1
