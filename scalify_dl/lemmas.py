@@ -32,7 +32,9 @@ WHOLE = "@whole"
 """The marker, in a lemma's header or right above a rule: whole, replicated values are all that it ever grants."""
 _TITLE = re.compile(r"// Lemma ([a-z0-9]+(?:-[a-z0-9]+)*)$")
 _FIELD = re.compile(rf"// ({'|'.join(FIELDS)}):\s*(.*)")
-_RULE = re.compile(rf"{JUDGEMENT}\(")
+OTHERS = ("transition", "joined")
+"""Relations of programs of their own (`lift.dl`) whose rules are lemmas, too: what SPMD types go over into."""
+_RULE = re.compile(rf"(?:{'|'.join((JUDGEMENT, *OTHERS))})\(")
 _DECLARED = re.compile(r"^\.decl (\w+)\(([^)]*)\)[ \t]*(?://[ \t]*(.*))?", re.M)
 _ABOVE = ("conclude", "lift", "mend.dl", "plans", "schedule")
 """Folders that no lemma reads: strata above them, programs of their own."""
@@ -120,7 +122,7 @@ def conditions(lemma: Lemma, folder: Path) -> list[Relation]:
     """The relations that the rules of a lemma ask, in the order in which they come."""
     bodies = [text.partition(":-")[2] for _, text in lemma.rules]
     names = dict.fromkeys(name for body in bodies for name in re.findall(r"\b([a-z_]\w*)\(", body))
-    return [known[name] for name in names if name in (known := relations(folder)) and name != JUDGEMENT]
+    return [known[name] for name in names if name in (known := relations(folder)) and name not in (JUDGEMENT, *OTHERS)]
 
 
 def random_steps(file: Path) -> list[str]:

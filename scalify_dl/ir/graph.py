@@ -25,6 +25,7 @@ from .literals import Literal
 if TYPE_CHECKING:
     from .layout import Layout
     from .mesh import Mesh
+    from .transitions import Transition
 
 __all__ = ["Annotation", "Assumption", "Frame", "Graph", "Literal", "Op", "Port", "Tensor"]
 
@@ -154,7 +155,8 @@ class Graph:
     were resolved to a tensor of another name (copies, views that change nothing). `reductions` are names of reductions
     of collectives that the dump does not print. `outside` says what the program does and the dump does not say.
     `asynchronous` says that the program issues operations for which it waits later. `files` are the dumps of the ranks
-    whose programs were merged into it, which may wait elsewhere; `names` the groups that those name.
+    whose programs were merged into it, which may wait elsewhere; `names` the groups that those name. `transitions` are
+    changes of SPMD types that somebody said.
     """
 
     name: str = ""
@@ -173,6 +175,7 @@ class Graph:
     asynchronous: bool = False
     files: dict[int, str | None] = field(default_factory=dict)
     names: dict[str, list[list[int]]] = field(default_factory=dict)
+    transitions: list[Transition] = field(default_factory=list)
 
     def input(
         self,
