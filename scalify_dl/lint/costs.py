@@ -88,7 +88,7 @@ def _product(sizes: Iterator[int]) -> int:
 
 def read_costs(program: Program, dist: Graph, op_ids: Mapping[Op, str]) -> tuple[Costs, list[Finding]]:
     """What the rules say: costs, and notes of what is moved for nothing."""
-    from .findings import lines
+    from .lines import lines
 
     by_id = {name: op for op, name in op_ids.items()}
     order = {op: n for n, op in enumerate(dist.ops)}

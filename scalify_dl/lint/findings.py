@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from functools import cache
 
 from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding, Happening
@@ -14,8 +13,7 @@ from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE
 from scalify_dl.oracle.program import Shard
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.prove.verdict import Verdict
-from scalify_dl.prove.view import user_frames
-from scalify_dl.pysouffle import Program, rules_dir
+from scalify_dl.pysouffle import Program
 
 from .collectives import exchanged
 from .costs import cost_rows, read_costs
@@ -24,19 +22,14 @@ from .given import Given
 from .grid import Grid
 from .judge import Result, computes, held_rows
 from .lift import Lifted, Stopped
+from .lines import lines
 from .numbers import Run
 from .origins import Origins
+from .rules import lint_rules
 from .spmd import read_types, type_rows
 from .words import holds_words, suggestion
 
-MAIN = "lift.dl"
 Row = tuple[object, ...]
-
-
-@cache
-def _rules() -> Program:
-    text = (rules_dir() / MAIN).read_text("utf-8")
-    return Program.from_source(text, name=MAIN, include_dirs=[rules_dir()])
 
 
 def live(dist: Graph, ends: Iterable[Boundary]) -> set[Op]:
@@ -113,7 +106,7 @@ def judged(
     rows["guess"] = [(ids[port.tensor],) for port in start.guessed if port.tensor in used]
     rows["of_type"] = list(type_rows(alive, lifted, grid, ids))
     rows |= cost_rows(dist, grid, ids, op_ids)
-    program = _rules().fresh()
+    program = lint_rules().fresh()
     for relation, facts in rows.items():
         program.insert(relation, list(dict.fromkeys(facts)))
     program.run()
@@ -259,13 +252,6 @@ def _assumptions(analysis: Analysis) -> list[tuple[str, str, str]]:
     view = analysis.view
     rows = {(view.name(t), text, why) for t, text, why in view.results("assumption")}
     return sorted(row for row in rows if row[2] not in ("given", "annotation", "name"))
-
-
-def lines(op: Op) -> tuple[str, ...]:
-    """The user's frames of an op, innermost first."""
-    from scalify_dl.prove.verdict import Frame
-
-    return tuple(str(f) for f in user_frames(Frame(f.file, f.line, f.function) for f in op.source))
 
 
 def _happened(first: str, at: str, ops: Iterable[Op]) -> tuple[Happening, ...]:

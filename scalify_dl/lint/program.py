@@ -16,6 +16,7 @@ from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import AxisPart, Placement
 from scalify_dl.ir.programs import Axes, Program
+from scalify_dl.ir.transitions import own_block, transition
 
 
 class Alone(Program):
@@ -27,12 +28,39 @@ class Alone(Program):
     def place(
         self, name: str, shape: Sequence[int], dims: Mapping[int, Axes] | None = None, dtype: str = "f32", *,
         pending: Mapping[str, str] | None = None, range: tuple[int, int] | None = None,
+        types: Mapping[str, str] | None = None,
     ) -> Tensor:  # fmt: skip
         """An input: `shape` is that on one device, `dims` the axes that split its dims, `pending` reductions that are
-        still to be done over axes."""
+        still to be done over axes; `types` are its SPMD types by axis (`R`, `I`), where its gradient is to be known."""
         placement = placed(dims, pending)
         local = placement.layout(shape, self.mesh).local_shape
-        return self.graph.input(name, dtype, local, path=name, placement=placement, range=range)
+        made = self.graph.input(name, dtype, local, path=name, placement=placement, range=range)
+        return self.expect(made, types or {})
+
+    def own(self, name: str, shape: Sequence[int], types: Mapping[str, str], dtype: str = "f32") -> Tensor:
+        """An input of that shape on every rank, of which no more is known than its SPMD types (`V`: each its own)."""
+        return self.expect(self.graph.input(name, dtype, shape, path=name), types)
+
+    def expect(self, value: Tensor, types: Mapping[str, str]) -> Tensor:
+        """Says the SPMD types of a value, which are checked."""
+        for axis, word in types.items():
+            self.mesh.axis_size(axis)
+            if word not in ("R", "I", "P", "V") and not (word[:1] == "S" and word[1:].isdigit()):
+                raise InputError(f"no SPMD type `{word}`", expected="R, I, P, V or S0, S1, …")
+            self.graph.types.setdefault(value, {})[axis] = word
+        return value
+
+    def reinterpret(self, x: Tensor, axis: str, src: str, dst: str) -> Tensor:
+        """Nothing is done; what the value stands for is another (`R` → `P`: n times it)."""
+        return transition(self, "reinterpret", x, axis, src, dst)
+
+    def convert_type(self, x: Tensor, axis: str, src: str, dst: str) -> Tensor:
+        """`convert` of SPMD types: the value stays, nothing is sent (`I` → `R`, `R` → `S0`, `R` → `P`)."""
+        return transition(self, "convert", x, axis, src, dst)
+
+    def typed(self, verb: str, x: Tensor, axis: str, src: str, dst: str) -> Tensor:
+        """A collective with its types: `all_reduce` (`P` → `R`, `I`), `all_gather`, `reduce_scatter`, `all_to_all`."""
+        return transition(self, verb, x, axis, src, dst)
 
     def result(
         self, value: Tensor, dims: Mapping[int, Axes] | None = None, pending: Mapping[str, str] | None = None
@@ -42,13 +70,7 @@ class Alone(Program):
 
     def shard_of(self, x: Tensor, dim: int, axis: str) -> Tensor:
         """The rank's own block of a dim."""
-        size = self.mesh.axis_size(axis)
-        if x.shape[dim] % size:
-            raise InputError(f"dim {dim} of {x.type} does not divide by {axis}={size}")
-        block = x.shape[dim] // size
-        at = [name for name, _ in self.mesh.axes].index(axis)
-        starts = {rank: place[at] * block for rank, place in enumerate(self.mesh.coordinates)}
-        return self.slice(x, dim, starts, {rank: start + block for rank, start in starts.items()})
+        return own_block(self, x, dim, axis)
 
 
 def placed(dims: Mapping[int, Axes] | None, pending: Mapping[str, str] | None) -> Placement:

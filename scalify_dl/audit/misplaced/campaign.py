@@ -27,9 +27,9 @@ from scalify_dl.finding import Finding
 from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Graph, Op
 from scalify_dl.ir.mesh import Mesh
-from scalify_dl.lint.findings import lines
 from scalify_dl.lint.fix import fix
 from scalify_dl.lint.judge import Prepared, lint_graph, load, prepared, tables
+from scalify_dl.lint.lines import lines
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations, load_relations

@@ -1,0 +1,14 @@
+"""The backward of a program, derived: vector-Jacobian products of the op vocabulary, collectives and SPMD transitions.
+
+    p = Program("f", mesh, graph)
+    gradients = backward(p, {loss: p.full(1.0, ())}, [w])      # appended to the graph
+"""
+
+from __future__ import annotations
+
+from . import collectives, contractions, elementwise, indexed, structural, windows
+from .derive import RULES, NoAdjoint, backward
+
+__all__ = [
+    "RULES", "NoAdjoint", "backward", "collectives", "contractions", "elementwise", "indexed", "structural", "windows"
+]  # fmt: skip

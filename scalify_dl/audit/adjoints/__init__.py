@@ -1,0 +1,7 @@
+"""Derived backwards against what JAX and torch give, on random programs."""
+
+from __future__ import annotations
+
+from .campaign import Report, run
+
+__all__ = ["Report", "run"]
