@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from scalify_dl.readers.tir.syntax import Apply, Block, Expr, If, Kernel, Launch, Let, Load, Loop, Statement, Store
+from scalify_dl.readers.tir.syntax import (
+    Apply,
+    Block,
+    Copy,
+    Expr,
+    If,
+    Kernel,
+    Launch,
+    Let,
+    Load,
+    Loop,
+    Statement,
+    Store,
+)
 
 
 def index_bounds(kernel: Kernel) -> dict[str, tuple[int, int]]:
@@ -36,6 +49,10 @@ def index_bounds(kernel: Kernel) -> dict[str, tuple[int, int]]:
                     for index, size in zip(indices, buffer.shape, strict=True):
                         inside(index, size)
                     expression(value)
+                case Copy(source=source, target=target):
+                    for region in (source, target):
+                        for start, size in zip(region.starts, region.buffer.shape, strict=True):
+                            inside(start, size)
                 case Let(var=var, value=value):
                     lets[var] = value
                     expression(value)

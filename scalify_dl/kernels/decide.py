@@ -72,8 +72,11 @@ class Judgement:
     """Grid variables of which one block was judged for all."""
 
 
-def drawn(kernel: Kernel, spec: Spec | None, seed: int) -> dict[str, Array]:
-    """Random arguments: what is used as an index stays within what it indexes."""
+def drawn(kernel: Kernel, spec: Spec | None, seed: int, narrower: int = 0, turned: int = 0) -> dict[str, Array]:
+    """Random arguments: what is used as an index stays within what it indexes.
+
+    `narrower` halves the ranges of what may be an index so often; `turned` makes all reals of one sign.
+    """
     rng = np.random.default_rng(seed)
     bounds = index_bounds(kernel)
     for at, (low, high) in (spec.ranges if spec else {}).items():
@@ -83,13 +86,16 @@ def drawn(kernel: Kernel, spec: Spec | None, seed: int) -> dict[str, Array]:
     found: dict[str, Array] = {}
     for buffer in kernel.arguments:
         if is_float(buffer.dtype):
-            found[buffer.name] = rng.normal(size=buffer.shape)
+            values = rng.normal(size=buffer.shape)
+            found[buffer.name] = turned * (np.abs(values) + 0.5) if turned else values
         elif buffer.dtype == "pred":
             found[buffer.name] = rng.integers(0, 2, buffer.shape).astype(float)
         else:
             low, high = bounds.get(buffer.name, (0 if buffer.dtype[0] == "u" else -8, 8))
             if buffer.name not in bounds and is_integer(buffer.dtype) and int(buffer.dtype[1:]) <= 8:
                 low, high = (held := integers_of(buffer.dtype)).start, held.stop
+            if narrower:
+                low, high = 0, high >> narrower
             found[buffer.name] = rng.integers(low, max(high, low + 1), buffer.shape).astype(float)
     return found
 
@@ -105,6 +111,8 @@ def judge(kernel: Kernel, spec: Spec | None, seconds: float = 60.0, *, reals: bo
         _refute(kernel, spec, found, seconds)
         if found.verdict is not Verdict.REFUTED and spec is not None:
             _prove(kernel, spec, found, seconds, reals)
+            if found.verdict is Verdict.UNKNOWN and not found.flaws:
+                _differs(kernel, spec, found, seconds)
             if found.verdict is Verdict.UNKNOWN and not reals and any("rounds" in text for _, text in found.precision):
                 found.reason += "; casts round (--reals takes them for exact, and says so)"
     except Undecided as error:
@@ -129,10 +137,7 @@ def _given(kernel: Kernel, spec: Spec | None) -> bool:
 
 def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float) -> None:
     """Runs it on numbers: flaws, elements that nothing writes, elements that are others than stated."""
-    values = drawn(kernel, spec, 1)
-    numbers = Numbers(values)
-    machine = Machine(kernel, numbers, seconds, given=_given(kernel, spec))
-    outputs = machine.run()
+    machine, outputs, expected = _run(kernel, spec, seconds)
     found.stats["products"] = machine.multiplied
     found.flaws = list(machine.flaws)
     found.precision = _precision(machine)
@@ -145,30 +150,60 @@ def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float)
         if not memory.written.all():
             at = memory.index(int(np.argmin(memory.written)))
             text = f"nothing writes `{buffer.name}{list(at)}`"
-            certain.append(Flaw("unwritten", kernel.line, text))
-            found.flaws.append(certain[-1])
-    if spec is not None:
-        expected = spec.meanings[0](numbers, [values[b.name] for b in arguments(kernel, spec)])
-        found.difference = _difference(kernel, machine, outputs, expected)
+            found.flaws.append(Flaw("unwritten", kernel.line, text, certain=id(buffer) not in machine.placed))
+            certain += found.flaws[-1:] if found.flaws[-1].certain else []
+    found.difference = _difference(kernel, machine, outputs, expected)
     if found.difference is not None or certain:
         found.verdict = Verdict.REFUTED
         reasons = [*certain, *(flaw for flaw in found.flaws if flaw.kind == "unwritten")]
         found.reason = reasons[0].text if reasons else "an element differs"
 
 
+def _run(
+    kernel: Kernel, spec: Spec | None, seconds: float, turned: int = 0
+) -> tuple[Machine, dict[str, Array], list[Array] | None]:
+    """A run on numbers whose indices lie within what they index, and what is stated of them."""
+    narrower = 0
+    while True:
+        values = drawn(kernel, spec, 1, narrower, turned)
+        numbers = Numbers(values)
+        machine = Machine(kernel, numbers, seconds, given=_given(kernel, spec))
+        outputs = machine.run()
+        if not machine.strayed:
+            break
+        if narrower and not any(values[b.name].any() for b in kernel.arguments if is_integer(b.dtype)):
+            raise Undecided(machine.strayed[0])
+        narrower += 1
+    if spec is None:
+        return machine, outputs, None
+    return machine, outputs, spec.meanings[0](numbers, [values[b.name] for b in arguments(kernel, spec)])
+
+
+def _differs(kernel: Kernel, spec: Spec, found: Judgement, seconds: float) -> None:
+    """Of what is not proved: whether an element differs where all reals are above, or below, zero."""
+    for turned in (1, -1):
+        machine, outputs, expected = _run(kernel, spec, seconds, turned)
+        found.difference = _difference(kernel, machine, outputs, expected)
+        if found.difference is not None:
+            found.verdict, found.reason = Verdict.REFUTED, "an element differs"
+            return
+
+
 def _difference(
-    kernel: Kernel, machine: Machine, outputs: dict[str, Array], expected: list[Array]
+    kernel: Kernel, machine: Machine, outputs: dict[str, Array], expected: list[Array] | None
 ) -> Difference | None:
-    for buffer, wanted in zip(kernel.outputs, expected, strict=True):
+    for buffer, wanted in zip(kernel.outputs, expected or [], strict=expected is not None):
         actual = outputs[buffer.name]
         scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(wanted), wanted, 0.0)), initial=0.0)))
         with np.errstate(all="ignore"):
             near = np.abs(actual - wanted) <= TOLERANCE * scale
         near |= (actual == wanted) | (np.isnan(wanted))
+        memory = machine.memories[id(buffer)]
+        if id(buffer) in machine.placed:
+            near |= ~memory.written.reshape(buffer.shape)
         if near.all():
             continue
         at = tuple(int(i) for i in np.argwhere(~near)[0])
-        memory = machine.memories[id(buffer)]
         place = int(np.ravel_multi_index(at, buffer.shape)) if buffer.shape else 0
         line = 0 if memory.lines is None else int(memory.lines[place])
         tile = None if memory.by_block is None else int(memory.by_block[place])

@@ -60,6 +60,8 @@ def simplified(terms: Terms, kind: str, code: int, dtype: str, row: tuple[int, .
             return terms.number(found)
     if kind in COMPARED and len(set(row)) == 1 and terms.finite[row[0]]:
         return terms.number(Fraction(int(kind in ("LE", "EQ"))))
+    if kind in COMPARED and (found := _truth_compared(terms, kind, row, values)) is not None:
+        return found
     if kind == "power" and values[1] is not None:
         return _power(terms, code, row, values[1])
     if kind == "convert" and (inner := _already(terms, row[0], terms.names[code])):
@@ -184,6 +186,26 @@ def _truth(terms: Terms, which: int, known: dict[int, bool]) -> bool | None:
         return None if parts[0] is None else not parts[0]
     end = name == "or"
     return end if end in parts else None if None in parts else not end
+
+
+def _truth_compared(terms: Terms, kind: str, row: tuple[int, ...], values: list[Any]) -> int | None:
+    """A truth as 0 or 1 beside a number: it, its opposite, or neither; None where there is none."""
+    at = 0 if values[0] is None else 1
+    truth, beside = row[at], values[1 - at]
+    if beside is None or values[at] is not None or not is_truth(terms, truth):
+        return None
+    no, yes = (COMPARED[kind](*((bit, beside) if at == 0 else (beside, bit))) for bit in (0, 1))
+    if no == yes:
+        return terms.number(Fraction(int(no)))
+    return truth if yes else int(terms.apply("not", "pred", [np.array(truth)], "pred"))
+
+
+def is_truth(terms: Terms, node: int) -> bool:
+    """Whether a node is 0 or 1."""
+    name = terms.names[terms.codes[node]]
+    if name == "input":
+        return terms.leaf(node)[2] == "pred"
+    return name in _TRUTHS or name.partition(":")[0] in COMPARED or name == "truth"
 
 
 def _power(terms: Terms, code: int, row: tuple[int, ...], exponent: Value) -> int:

@@ -32,14 +32,16 @@ class Frame:
     """Number of the parallel region, 0 outside of any."""
     threads: tuple[str, ...] = ()
     """Which thread or block of a launch each axis is, if any."""
+    inner: tuple[int, ...] = ()
+    """Of each axis that is a parallel loop within a thread or parallel iteration, its number; of others 0."""
 
-    def with_axis(self, var: str, values: Array, kind: str, region: int, thread: str = "") -> Frame:
+    def with_axis(self, var: str, values: Array, kind: str, region: int, thread: str = "", inner: int = 0) -> Frame:
         """One more axis, along which a variable takes values."""
         names = dict(self.names)
         names[var] = values
         return replace(
             self, names=names, shape=(*self.shape, values.shape[-1]), kinds=(*self.kinds, kind), region=region,
-            threads=(*self.threads, thread),
+            threads=(*self.threads, thread), inner=(*self.inner, inner),
         )  # fmt: skip
 
     def named(self, var: str, value: Value) -> Frame:

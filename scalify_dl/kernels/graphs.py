@@ -29,7 +29,7 @@ rule = registering(RULES)
 
 def run_graph(graph: Graph, domain: Domain, inputs: Sequence[Array]) -> list[Array]:
     """The outputs of a graph, given elements of its inputs in order."""
-    runner = _Runner(domain)
+    runner = Runner(domain)
     for port, cells in zip(graph.inputs, inputs, strict=True):
         runner.values[id(port.tensor)] = Cells(cells.reshape(port.tensor.shape))
     for op in graph.ops:
@@ -37,7 +37,9 @@ def run_graph(graph: Graph, domain: Domain, inputs: Sequence[Array]) -> list[Arr
     return [runner.cells(port.tensor) for port in graph.outputs]
 
 
-class _Runner:
+class Runner:
+    """Values of a graph, op by op."""
+
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         self.values: dict[int, Value] = {}
@@ -122,7 +124,7 @@ def _literal(tensor: Any) -> tuple[Any, ...]:
 
 
 @rule("reduce")
-def _reduce(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
+def _reduce(runner: Runner, call: Call, op: Op, values: list[Value]) -> Value:
     name = call.symbol("reducer", "")
     if len(op.operands) != 1 or name not in _FOLDS:
         raise Undecided(f"a reduction by `{name}`")
@@ -133,7 +135,7 @@ def _reduce(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
 
 
 @rule("cumulative")
-def _cumulative(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
+def _cumulative(runner: Runner, call: Call, op: Op, values: list[Value]) -> Value:
     kind, dtype = _FOLDS[call.symbol("reducer")], op.results[0].dtype
     x = np.moveaxis(runner.cells(op.operands[0]), call.number("dimension"), 0)
     x = x[::-1] if call.number("reverse", 0) else x
@@ -145,7 +147,7 @@ def _cumulative(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Val
 
 
 @rule("dot")
-def _dot(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
+def _dot(runner: Runner, call: Call, op: Op, values: list[Value]) -> Value:
     dtype = op.results[0].dtype
     xs = []
     for t in op.operands:
@@ -165,38 +167,13 @@ def _dot(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
 
 
 @rule("convert")
-def _convert(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
+def _convert(runner: Runner, call: Call, op: Op, values: list[Value]) -> Value:
     x = runner.cells(op.operands[0])
     return Cells(runner.domain.apply("convert", op.results[0].dtype, [x], op.operands[0].dtype))
 
 
-@rule("gather")
-def _gather(runner: _Runner, call: Call, op: Op, values: list[Value]) -> Value:
-    """Rows of a table by ids, as embeddings do; others where all ids are known."""
-    table, ids = op.operands
-    start, collapsed = call.numbers("start_index_map", []), call.numbers("collapsed_slice_dims", [])
-    sizes, offsets = call.numbers("slice_sizes", []), call.numbers("offset_dims", [])
-    vector = call.number("index_vector_dim")
-    plain = start == collapsed == [0] and sizes[1:] == list(table.shape[1:]) and len(start) == 1
-    shape = [n for d, n in enumerate(ids.shape) if d != vector]
-    if (
-        not plain
-        or offsets != list(range(len(shape), len(shape) + len(sizes) - 1))
-        or call.numbers("operand_batching_dims", [])
-    ):
-        raise Undecided("a gather other than of rows")
-    cells, at = runner.cells(table), runner.cells(ids).reshape(shape)
-    known = runner.domain.known(at)
-    if known is not None:
-        return Cells(cells[np.clip(known, 0, table.shape[0] - 1)])
-    rest = [np.arange(n).reshape([n if i == d else 1 for i in range(len(sizes) - 1)]) for d, n in enumerate(sizes[1:])]
-    index = at.reshape(at.shape + (1,) * len(rest))
-    others = [runner.domain.lift(r, "s32") for r in rest]
-    return Cells(runner.domain.gather(cells, [index, *others], table.dtype))
-
-
 @rule("attention")
-def _attention(runner: _Runner, call: Call, op: Op, values: list[Value]) -> list[Value]:
+def _attention(runner: Runner, call: Call, op: Op, values: list[Value]) -> list[Value]:
     """softmax(scale · q kᵀ + mask) v."""
     domain, dtype = runner.domain, op.results[0].dtype
     q, k, v, *mask = (runner.cells(t) for t in op.operands)

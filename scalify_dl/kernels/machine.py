@@ -58,6 +58,10 @@ class Machine:
         self.steps = self.regions = 0
         self.multiplied = 0
         """Products that contractions add up."""
+        self.strayed: list[str] = []
+        """Places beyond a buffer that elements of arguments say: others may lie within."""
+        self.placed: set[int] = set()
+        """Buffers that are written where elements of arguments say: others may reach all of it, each place once."""
         self.zeroed: set[str] = set()
         """Arguments that an atomic adds to what they hold when the kernel starts: zero."""
         self.deadline = time.process_time() + seconds
@@ -151,7 +155,10 @@ class Machine:
 
     def whole(self, x: Expr, frame: Frame, line: int, what: str) -> Array:
         """A known whole number in every lane."""
-        value = evaluate(self, x, frame)
+        return self.whole_of(evaluate(self, x, frame), frame, line, what)
+
+    def whole_of(self, value: Value, frame: Frame, line: int, what: str) -> Array:
+        """A value as a known whole number in every lane."""
         if isinstance(value, Cells):
             known = self.domain.known(value.array)
             if known is None or frame.guard is not None:
@@ -183,14 +190,17 @@ class Machine:
             self.body(loop.body, inner)
 
     def _along(self, loop: Loop, start: Array, extent: Array, most: int, frame: Frame) -> Frame:
-        region = frame.region
-        if loop.kind != "serial" and not any(kind != "serial" for kind in frame.kinds):
+        region, inner = frame.region, 0
+        if loop.kind != "serial":
             self.regions += 1
-            region = self.regions
+            if all(kind == "serial" for kind in frame.kinds):
+                region = self.regions
+            elif loop.kind == "parallel":
+                inner = self.regions
         steps = np.arange(most).reshape((1,) * len(frame.shape) + (most,))
         values = frame.spread(start)[..., None] + steps
         values = np.broadcast_to(values, (*values.shape[:-1], most))
-        found = frame.with_axis(loop.var, values, loop.kind, region, loop.thread)
+        found = frame.with_axis(loop.var, values, loop.kind, region, loop.thread, inner)
         if extent.size > 1:
             found = found.where(np.asarray(steps < frame.spread(extent)[..., None]))
         return found
@@ -248,9 +258,9 @@ class Machine:
         return self.memories[id(buffer)]
 
     def places(
-        self, memory: Memory, indices: Sequence[Array], frame: Frame, line: int, what: str
+        self, memory: Memory, indices: Sequence[Array], frame: Frame, line: int, what: str, told: Sequence[bool] = ()
     ) -> tuple[Array, Array | None]:
-        """Places of indices, and which of them lie outside; what runs there is a flaw."""
+        """Places of indices, and which of them lie outside; what runs there is a flaw, unless elements say where."""
         outside: Array | None = None
         inside: list[Array] = []
         for at, (index, size) in enumerate(zip(indices, memory.buffer.shape, strict=True)):
@@ -261,7 +271,10 @@ class Machine:
                     lane = tuple(int(i) for i in np.argwhere(running)[0])
                     where = int(frame.full(index)[lane])
                     text = f"`{memory.buffer.name}` is {what} at index {where} of dim {at}, which has {size} elements"
-                    self.flaws.add("bounds", line, memory.buffer.name, text + self.told(frame, lane))
+                    if any(told):
+                        self.strayed.append(f"{self.kernel.file}:{line}: {text}, which elements of arguments say")
+                    else:
+                        self.flaws.add("bounds", line, memory.buffer.name, text + self.told(frame, lane))
                 outside = bad if outside is None else outside | bad
                 index = np.clip(index, 0, size - 1)
             inside.append(index)
@@ -287,12 +300,18 @@ class Machine:
         """Elements at indices in all lanes."""
         memory = self.memory(buffer, line)
         plain: list[Array] = []
+        if frame.mask is not None:  # where nothing runs nothing is read
+            zero, runs = self.domain.lift(np.array(0), "s32"), frame.running()
+            indices = [
+                Cells(np.where(runs, frame.spread(x.array), zero)) if isinstance(x, Cells) else x for x in indices
+            ]
         for index in indices:
             known = self.domain.known(index.array) if isinstance(index, Cells) else index
             if known is None:
                 return self._gathered(memory, indices, frame, line)
             plain.append(frame.spread(known))
-        places, outside = self.places(memory, plain, frame, line, "read")
+        told = [isinstance(index, Cells) for index in indices]
+        places, outside = self.places(memory, plain, frame, line, "read", told)
         races.read(self, memory, places, frame, line)
         found = memory.cells[places]
         if not memory.written.all():

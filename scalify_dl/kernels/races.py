@@ -32,25 +32,38 @@ class Track:
 
 
 def _levels(memory: Memory, frame: Frame) -> list[tuple[str, int, Array]]:
-    """What may race here: lanes of a parallel region, blocks of a grid; region and number of each lane."""
+    """What may race here: lanes of a parallel region, of parallel loops within it, which wait for their iterations
+    at their ends, and blocks of a grid; region and number of each lane."""
     found: list[tuple[str, int, Array]] = []
     if frame.region:
         kinds = ("block", "parallel") if memory.buffer.scope.startswith("shared") else ("block", "parallel", "thread")
-        result: Array = np.zeros((1,) * len(frame.shape), dtype=np.int64)
-        for at, (size, kind) in enumerate(zip(frame.shape, frame.kinds, strict=True)):
-            if kind in kinds:
-                place = [1] * len(frame.shape)
-                place[at] = size
-                result = result * size + np.arange(size).reshape(place)
-        found.append(("iterations", frame.region, result))
+        outer = [kind in kinds and not inner for kind, inner in zip(frame.kinds, frame.inner, strict=True)]
+        found.append(("iterations", frame.region, _numbers(frame, outer)))
+        for at, inner in enumerate(frame.inner):
+            if inner:
+                upto = [kind in kinds and axis <= at for axis, kind in enumerate(frame.kinds)]
+                found.append((f"iterations{sum(map(bool, frame.inner[:at]))}", inner, _numbers(frame, upto)))
     if frame.block and memory.buffer.scope == "global":
         found.append(("blocks", frame.block[0], np.array(frame.block[1])))
     return found
 
 
+def _numbers(frame: Frame, which: list[bool]) -> Array:
+    """Lanes numbered along some axes."""
+    result: Array = np.zeros((1,) * len(frame.shape), dtype=np.int64)
+    for at, size in enumerate(frame.shape):
+        if which[at]:
+            result = result * size + np.arange(size).reshape([size if d == at else 1 for d in range(len(frame.shape))])
+    return result
+
+
 def _track(memory: Memory, level: str) -> Track:
     found: Track = memory.tracks.setdefault(level, Track(len(memory.cells)))
     return found
+
+
+def _said(level: str) -> str:
+    return level.rstrip("0123456789")
 
 
 def _owner(memory: Memory, frame: Frame) -> Array | None:
@@ -105,8 +118,8 @@ def read(machine: Machine, memory: Memory, places: Array, frame: Frame, line: in
         bad = (writer >> _SHIFT == region) & (writer != code)
         if bad.any():
             index = list(memory.index(int(at[bad][0])))
-            text = f"`{memory.buffer.name}{index}` is read while another of the parallel {level} writes it"
-            certain = level == "blocks"
+            text = f"`{memory.buffer.name}{index}` is read while another of the parallel {_said(level)} writes it"
+            certain = level == "blocks" and id(memory.buffer) not in machine.placed
             machine.flaws.add("race", line, memory.buffer.name, text, certain=certain)
         before = track.reader[at]
         track.reader[at] = code
@@ -135,8 +148,9 @@ def write(
         bad = ((writer >> _SHIFT == region) & (writer != code)) | ((reader >> _SHIFT == region) & (reader != code))
         if bad.any():
             index = list(memory.index(int(at[bad][0])))
-            text = f"`{memory.buffer.name}{index}` is written while another of the parallel {level} reaches it"
-            machine.flaws.add("race", line, memory.buffer.name, text, certain=level == "blocks")
+            text = f"`{memory.buffer.name}{index}` is written while another of the parallel {_said(level)} reaches it"
+            certain = level == "blocks" and id(memory.buffer) not in machine.placed
+            machine.flaws.add("race", line, memory.buffer.name, text, certain=certain)
         if level == "iterations" and _together(frame):
             track.writer[at] = _ANYBODY
             continue

@@ -10,7 +10,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph
 from scalify_dl.readers.tir.syntax import Buffer, Kernel
 
-from . import named_more
+from . import convolved, gathered, named_more
 from .bounds import index_bounds
 from .decide import Judgement, Meaning, Spec, judge
 from .domain import Array, Domain
@@ -20,8 +20,8 @@ from .named import graphs_of
 from .one_block import one_block
 from .parts import splits
 
-MODULES = (named_more,)
-"""What they define is entered in `named.NAMED`."""
+MODULES = (convolved, gathered, named_more)
+"""What they define is entered in `named.NAMED` and `graphs.RULES`."""
 
 
 def spec_of(kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping[str, Any]) -> Spec:

@@ -39,8 +39,12 @@ def store(machine: Machine, st: Store, frame: Frame, start: Start | None, *, red
         store(machine, start[0], frame.where(start[1]), None)
         store(machine, st, frame, None)
         return
-    indices = [machine.whole(index, frame, st.line, "where a store goes") for index in st.indices]
-    found, outside = machine.places(memory, [frame.spread(i) for i in indices], frame, st.line, "written")
+    said = [evaluate(machine, index, frame) for index in st.indices]
+    indices = [machine.whole_of(value, frame, st.line, "where a store goes") for value in said]
+    told = [isinstance(value, Cells) for value in said]
+    if any(told):
+        machine.placed.add(id(st.buffer))
+    found, outside = machine.places(memory, [frame.spread(i) for i in indices], frame, st.line, "written", told)
     places = frame.spread(found)
     if outside is not None:
         frame = frame.where(~frame.spread(outside))
@@ -139,7 +143,7 @@ def _shrunk(frame: Frame, kept: tuple[int, ...]) -> Frame:
             names[name] = full[cut] if full.ndim == len(kept) else full
     over = zip(kept, frame.shape, frame.threads, strict=True)
     threads = tuple(EVERY if thread and k < n else thread for k, n, thread in over)
-    return Frame(names, kept, frame.kinds, threads=threads)
+    return Frame(names, kept, frame.kinds, threads=threads, inner=frame.inner)
 
 
 def _share(
@@ -165,6 +169,9 @@ def _folded(machine: Machine, st: Store, frame: Frame, over: tuple[int, ...], ki
     if kind == "add" and over and frame.guard is None and isinstance(x, Apply) and x.kind == "multiply":
         a, b = (frame.spread(as_cells(machine, evaluate(machine, e, frame), dtype)) for e in x.args)
         if frame.mask is not None and any(frame.spread(frame.mask).shape[o] > 1 for o in over):
+            mask = frame.running()
+            unseen = tuple(d for d, n in enumerate(b.shape) if n == 1)
+            b = np.where(mask.any(axis=unseen, keepdims=True), b, identity)  # what lies beyond a buffer is nothing
             a = np.where(frame.spread(frame.mask), a, identity)
         return contracted(machine, a, b, frame.shape, over, dtype)
     cells = frame.spread(as_cells(machine, evaluate(machine, x, frame), dtype))
@@ -239,7 +246,7 @@ def _scattered(
     targets, begin, counts = np.unique(at, return_index=True, return_counts=True)
     if not st.atomic and np.any((at[1:] == at[:-1]) & (lanes[1:] != lanes[:-1])):
         text = f"`{st.buffer.name}` is updated by several parallel iterations at once"
-        machine.flaws.add("race", st.line, st.buffer.name, text)
+        machine.flaws.add("race", st.line, st.buffer.name, text, certain=id(st.buffer) not in machine.placed)
     rows = np.full((len(targets), int(counts.max())), identity, dtype=domain.dtype)
     rows[np.repeat(np.arange(len(targets)), counts), np.arange(len(at)) - np.repeat(begin, counts)] = values
     old = memory.cells[targets]
@@ -303,7 +310,7 @@ def _same_or_race(machine: Machine, st: Store, memory: Memory, at: Array, values
     if bad.any():
         index = list(memory.index(int(at[1:][bad][0])))
         text = f"`{st.buffer.name}{index}` is written by several parallel iterations, different values"
-        machine.flaws.add("race", st.line, st.buffer.name, text)
+        machine.flaws.add("race", st.line, st.buffer.name, text, certain=id(st.buffer) not in machine.placed)
 
 
 def write(

@@ -389,6 +389,7 @@ class Terms:
 
     def gather(self, memory: Array, indices: Sequence[Array], dtype: str) -> Array:
         """A function of the whole memory and of the indices."""
+        self.assumed.add("indices that arguments hold are within what they index")
         whole = self.tables.setdefault("memory", {})
         flat = self.canonical(memory.reshape(-1))
         name = whole.setdefault((memory.shape, flat.tobytes()), len(whole))

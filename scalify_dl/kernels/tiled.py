@@ -11,7 +11,7 @@ from scalify_dl.oracle.dtypes import holds_all, is_float
 from scalify_dl.readers.tir.syntax import Copy, Fill, Gemm, Reduce, Region, Scan
 
 from . import races
-from .domain import Array, Undecided
+from .domain import Array, Cells, Undecided
 from .evaluate import as_cells, evaluate
 from .frame import Frame
 
@@ -58,7 +58,11 @@ class Tile:
         indices = []
         rank = len(region.starts)
         for d, (start, extent, size) in enumerate(zip(region.starts, region.extents, region.buffer.shape, strict=True)):
-            first = int(self.machine.whole(start, self.frame, self.line, "where a tile starts").reshape(-1)[0])
+            said = evaluate(self.machine, start, self.frame)
+            first = int(self.machine.whole_of(said, self.frame, self.line, "where a tile starts").reshape(-1)[0])
+            if isinstance(said, Cells) and not 0 <= first < size:
+                where = f"{self.machine.kernel.file}:{self.line}: a tile of `{region.buffer.name}`"
+                self.machine.strayed.append(f"{where} starts at {first} of dim {d}, which elements of arguments say")
             at = (first + np.arange(extent)).reshape([extent if i == d else 1 for i in range(rank)])
             inside = inside & (at >= 0) & (at < size)
             indices.append(np.clip(at, 0, size - 1))
@@ -68,8 +72,8 @@ class Tile:
 
     def _within(self, shape: tuple[int, ...]) -> Frame:
         names = dict(self.frame.names.items())
-        kinds, threads = ("serial",) * len(shape), ("",) * len(shape)
-        return replace(self.frame, names=names, shape=shape, kinds=kinds, threads=threads, mask=None)
+        kinds, threads, inner = ("serial",) * len(shape), ("",) * len(shape), (0,) * len(shape)
+        return replace(self.frame, names=names, shape=shape, kinds=kinds, threads=threads, inner=inner, mask=None)
 
     def read(self, region: Region, *, padded: bool = False) -> Array:
         """The elements of a box: 0 outside of a global buffer where `padded`, else a flaw there."""

@@ -113,6 +113,9 @@ class Statements(Loops):
                 return self.allocate(name, call, value)
             if call == "match_buffer":
                 return self.match_buffer(name, value)
+            if call == "Buffer":  # no memory: annotations alone speak of it
+                self.names.known[name] = Buffer(name, *self.declared(value), "global", node.lineno)
+                return []
             if call.removeprefix("u") in ("int32", "int64", "int16", "int8") and not value.args:
                 if not isinstance(self.names.known.get(name), int):
                     self.names.known[name] = Open(name)
