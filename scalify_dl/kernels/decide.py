@@ -26,6 +26,8 @@ from .terms import Terms
 Meaning = Callable[[Domain, Sequence[Array]], list[Array]]
 """What is stated: outputs in order, from elements of inputs in order."""
 TOLERANCE = 1e-6
+ROUNDING = 1e-11
+"""Of the largest element: what float64 may leave of numbers such as −1e9 that cancel."""
 MANY_PRODUCTS = 1_000_000
 """Above so many products of elements, products of matrices are kept as dots."""
 
@@ -196,7 +198,7 @@ def _difference(
         actual = outputs[buffer.name]
         scale = max(1.0, float(np.nanmax(np.abs(np.where(np.isfinite(wanted), wanted, 0.0)), initial=0.0)))
         with np.errstate(all="ignore"):
-            near = np.abs(actual - wanted) <= TOLERANCE * scale
+            near = np.abs(actual - wanted) <= TOLERANCE * np.maximum(1.0, np.abs(wanted)) + ROUNDING * scale
         near |= (actual == wanted) | (np.isnan(wanted))
         memory = machine.memories[id(buffer)]
         if id(buffer) in machine.placed:

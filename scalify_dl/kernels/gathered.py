@@ -22,7 +22,8 @@ def _gather(runner: Runner, call: Call, op: Op, values: list[Value]) -> Value:
         return Cells(np.asarray(MEANINGS["gather"](call, [x, known])[0]))
     shape, itype = op.results[0].shape, op.operands[1].dtype
     zeros = np.zeros(starts.shape, dtype=np.int64)
-    places = [domain.lift(MEANINGS["gather"](call, [at, zeros])[0], itype) for at in list(np.indices(x.shape))]
+    coordinates: Array = np.indices(x.shape)
+    places = [domain.lift(MEANINGS["gather"](call, [at, zeros])[0], itype) for at in coordinates]
     offsets = call.numbers("offset_dims", [])
     vector = call.number("index_vector_dim")
     rows = starts[..., None] if vector == starts.ndim else np.moveaxis(starts, vector, -1)

@@ -153,5 +153,12 @@ class Numbers:
             return self._converted(found, dtype, dtype) if is_integer(dtype) else found
 
     def gather(self, memory: Array, indices: Sequence[Array], dtype: str) -> Array:
-        """Nothing is unknown here but what is no number."""
-        raise Undecided("an index that is no whole number")
+        """Nothing is unknown here but what is not defined, and what that says is not, too."""
+        wide = np.broadcast_arrays(*indices)
+        defined = np.all([np.isfinite(at) for at in wide], axis=0)
+        places = [np.where(defined, at, 0) for at in wide]
+        if any(np.any(at != np.round(at)) for at in places):
+            raise Undecided("an index that is no whole number")
+        inside = defined & np.all([(at >= 0) & (at < n) for at, n in zip(places, memory.shape, strict=True)], axis=0)
+        found = memory[tuple(np.where(inside, at, 0).astype(np.int64) for at in places)]
+        return np.where(inside, found, np.nan)

@@ -71,3 +71,14 @@ def test_a_truth_that_is_compared_as_a_number_is_that_truth(kernel: Run) -> None
     assert kernel(TRUTHS.replace("T.int64(0) <", "T.int64(1) <"), other=CHOSEN)[0] == 1
     assert kernel(TRUTHS.replace("T.int64(0) <", "T.int64(-1) <"), other=CHOSEN)[0] == 1
     assert kernel(TRUTHS.replace("T.int64(0) <", "T.int64(0) =="), other=CHOSEN)[0] == 1
+
+
+def test_an_element_beside_a_large_constant_is_compared_by_its_own_size(kernel: Run) -> None:
+    text = """
+@T.prim_func
+def main(x: T.Buffer((8, 8), "float32"), y: T.Buffer((8, 8), "float32")):
+    for i, j in T.grid(8, 8):
+        y[i, j] = T.if_then_else(j <= i, x[i, j], T.float32(-1000000000.0))
+"""
+    assert kernel(text, other=text)[0] == 0
+    assert kernel(text.replace("x[i, j]", "x[j, i]"), other=text)[0] == 1
