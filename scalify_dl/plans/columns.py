@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.programs import Program
@@ -28,6 +28,8 @@ class Columns:
 
     program: Program
     world: World
+    lacking: dict[Tensor, tuple[frozenset[Unit], Tensor]] = field(default_factory=dict)
+    """What is `empty` on some units, and what it is on the others."""
 
     def flag(self, units: Iterable[Unit], shape: tuple[int, ...]) -> Tensor:
         """True on some units."""
@@ -38,11 +40,22 @@ class Columns:
 
     def select(self, units: Iterable[Unit], some: Tensor, other: Tensor) -> Tensor:
         """One value on some units, another one elsewhere."""
+        units = frozenset(units)
+        absent, whole = self.lacking.get(some, (units, some))
+        some = some if absent & units else whole  # it is not empty there
+        absent, whole = self.lacking.get(other, (frozenset(self.world.units), other))
+        other = whole if absent <= units else other  # it is empty nowhere else
         return self.program.select(self.flag(units, tuple(some.shape)), some, other)
 
     def empty(self, like: Tensor) -> Tensor:
         """What nobody made."""
         return self.program.op("empty", dtype=like.dtype, shape=like.shape).result
+
+    def without(self, units: Iterable[Unit], x: Tensor) -> Tensor:
+        """A value that some units do not make."""
+        out = self.select(units, self.empty(x), x)
+        self.lacking[out] = frozenset(units), x
+        return out
 
     def value(self, column: Column, values: Mapping[Home, Tensor]) -> Tensor:
         """The value of a column; all its parts have one shape."""

@@ -178,7 +178,7 @@ class Fold:
                 raise NotFolded("ranks make values of different shapes", slot.ops[units[0]].id)
             out = [self.out.columns.select(units, x, y) for x, y in zip(made, out, strict=True)]
         absent = [unit for unit in self.world.units if unit not in slot.ops]
-        return [self.out.columns.select(absent, self.out.columns.empty(x), x) for x in out] if absent else out
+        return [self.out.columns.without(absent, x) for x in out] if absent else out
 
     def _meaning(self, op: Op) -> object:
         """What ops must have in common to be lowered as one."""
