@@ -9,7 +9,7 @@ from math import gcd, isqrt, lcm
 
 from scalify_dl.registry import registering
 
-from .form import Field, Form, Monomial, Number, Undecided
+from .form import MOST_FACTORS, Field, Form, Monomial, Number, Undecided
 from .quotients import multiplied_out, quotient
 from .roots import rooted_factor
 
@@ -33,6 +33,10 @@ def power(form: Form, exponent: Number) -> Form:
     field = form.field
     exponent = Fraction(exponent)
     if exponent.denominator == 1 and exponent >= 0:
+        if len(form.terms) == 1 and exponent > MOST_FACTORS:
+            ((monomial, coefficient),) = form.terms.items()
+            if coefficient == 1 and all(field.elements[number].kind == "exp" for number, _ in monomial):
+                return _monomial_power(field, monomial, exponent)
         return form.whole_power(int(exponent))
     value = form.value
     if value is not None:

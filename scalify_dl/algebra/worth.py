@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 from scalify_dl.oracle.rewrites import computed
 
@@ -17,6 +17,8 @@ from .variables import BINDING, Renamed, Variable, free
 ALWAYS = ("finite", "masked", "order")
 """Needs that no draw decides."""
 TRIES = 3
+ROUNDING = 1e-9
+"""What rounding may be of the largest number that is added up."""
 MOST_CLASSES = 4
 """Values of a variable that are told apart, each by itself."""
 DRAWS: list[Callable[[random.Random], float]] = [
@@ -67,6 +69,26 @@ def place(row: list[float], j: int, scale: float) -> int:
     return sorted(range(len(row)), key=lambda i: (-row[i], i))[j]
 
 
+class Value(NamedTuple):
+    """What something is worth; `size` bounds the numbers of which it is a sum or a difference, so its rounding."""
+
+    number: float
+    size: float
+
+    def vanishes(self) -> bool:
+        """Whether it is no more than rounding leaves."""
+        return abs(self.number) <= ROUNDING * self.size
+
+    def is_rounding(self) -> bool:
+        """Whether it is rounding alone: not zero, and no more than that."""
+        return bool(self.number) and self.vanishes()
+
+
+def exact(number: float) -> Value:
+    """A number that is a sum of nothing."""
+    return Value(number, abs(number))
+
+
 @dataclass
 class Worth:
     """What forms are worth at a point; `scale` bounds what was added up, for the tolerance."""
@@ -74,39 +96,73 @@ class Worth:
     basis: Field
     at: Callable[[Any], float]
     """What an input, by the data of its element, is worth."""
-    known: dict[int, float] = field(default_factory=dict)
+    known: dict[int, Value] = field(default_factory=dict)
     scale: float = 1.0
 
     def form(self, form: Form) -> float:
         """A sum of products."""
-        total = 0.0
+        return self.valued(form).number
+
+    def valued(self, form: Form) -> Value:
+        """The same, with the size of its terms."""
+        total, size = 0.0, 0.0
         for monomial, coefficient in form.terms.items():
             part = float(coefficient)
+            blown = 1.0
             for number, exponent in monomial:
                 base = self.element(number)
-                part *= base ** (int(exponent) if exponent == int(exponent) else float(exponent))
+                part *= base.number ** (int(exponent) if exponent == int(exponent) else float(exponent))
+                if base.number and base.size > abs(base.number):
+                    blown += abs(float(exponent)) * base.size / abs(base.number)
             if isinstance(part, complex) or not math.isfinite(part) or abs(part) > 1e60:
                 raise Undefined
             self.scale = max(self.scale, abs(part))
+            size = max(size, abs(part) * blown)
             total += part
-        return total
+        return Value(total, size)
 
-    def element(self, number: int) -> float:
+    def element(self, number: int) -> Value:
         """A basis element."""
         if number not in self.known:
             kind, data, positive, _ = self.basis.elements[number]
-            found = float(self._element(kind, data))
-            self.known[number] = abs(found) if kind == "input" and positive else found
+            found = self._element(kind, data)
+            self.known[number] = exact(abs(found.number)) if kind == "input" and positive else found
         return self.known[number]
 
-    def _element(self, kind: str, data: Any) -> float:
-        if kind == "input":
-            return float(self.at(data))
-        if kind == "position":
-            (_, n), size = data[0]
-            return float(n * (size // classes(size)))
+    def _element(self, kind: str, data: Any) -> Value:
         if kind in BINDING:
             return self._over(kind, *data)
+        if kind == "power":
+            return self.valued(data)
+        if kind == "exp":
+            of = self.valued(Form(self.basis, {data: 1}))
+            return Value(found := math.exp(of.number), found * max(1.0, of.size))
+        if kind == "log":
+            of = self.valued(data)
+            return Value(found := math.log(of.number), max(abs(found), of.size / abs(of.number)))
+        if kind == "maximum":
+            meets = [[self.valued(form) for form in meet] for meet in data]
+            sizes = (value.size for meet in meets for value in meet)
+            return Value(max(min(value.number for value in meet) for meet in meets), max(sizes))
+        if kind == "function":
+            name, *parts = data
+            arguments = [self.valued(part) for part in parts if isinstance(part, Form)]
+            if any(argument.is_rounding() for argument in arguments):
+                raise Undefined  # zero, but for rounding, where functions are steep
+            if name == "round":
+                return arguments[0]
+            numbers = [argument.number for argument in arguments]
+            found = float(FUNCTIONS[name](*numbers) if name in FUNCTIONS else computed(name, numbers))
+            return Value(found, max([abs(found), *(argument.size for argument in arguments)]))
+        return exact(float(self._plain(kind, data)))
+
+    def _plain(self, kind: str, data: Any) -> Any:
+        """What is no sum of others, or no number that rounding could move."""
+        if kind == "input":
+            return self.at(data)
+        if kind == "position":
+            (_, n), size = data[0]
+            return n * (size // classes(size))
         if kind == "root":
             return float(data)
         if kind == "huge":
@@ -116,62 +172,48 @@ class Worth:
         if kind == "integer":  # of the values that are told apart of a variable
             name, _, least, most = data
             step = (most - least + 1) // classes(most - least + 1)
-            return float(least + int(abs(self.at(name)) * 7919) % classes(most - least + 1) * step)
+            return least + int(abs(self.at(name)) * 7919) % classes(most - least + 1) * step
         if kind == "constant":
-            return float(self.at(data))
-        if kind == "power":
-            return self.form(data)
-        if kind == "exp":
-            return math.exp(self.form(Form(self.basis, {data: 1})))
-        if kind == "log":
-            return math.log(self.form(data))
-        if kind == "maximum":
-            return max(min(self.form(form) for form in meet) for meet in data)
+            return self.at(data)
         if kind == "flag" and data[0] == "input":
-            return float(self.at(data) > 0.5)
+            return self.at(data) > 0.5
         if kind == "flag":
-            found = self.form(data[1])
-            if abs(found) <= 1e-9 * self.scale and found:
+            found = self.valued(data[1])
+            if found.is_rounding():
                 raise Undefined
-            return float(found > 0 if data[0] == "above" else found == 0)
+            return found.number > 0 if data[0] == "above" else found.number == 0
         if kind == "equals":
             leaf, wanted = data
             if leaf.name[0] != "order":
-                return float(leaf.lo + int(abs(self.at(leaf.name)) * 7919) % (leaf.hi - leaf.lo) == wanted)
+                return leaf.lo + int(abs(self.at(leaf.name)) * 7919) % (leaf.hi - leaf.lo) == wanted
             _, row, j = leaf.name
-            return float(place([self.form(form) for form in row], j, self.scale) == wanted)
-        if kind == "function":
-            name, *parts = data
-            arguments = [self.form(part) for part in parts if isinstance(part, Form)]
-            if any(0 < abs(argument) <= 1e-9 * self.scale for argument in arguments):
-                raise Undefined  # zero, but for rounding, where functions are steep
-            if name == "round":
-                return arguments[0]
-            return float(FUNCTIONS[name](*arguments) if name in FUNCTIONS else computed(name, arguments))
+            values = [self.valued(form) for form in row]
+            return place([value.number for value in values], j, max(value.size for value in values)) == wanted
         raise Undefined
 
-    def _over(self, kind: str, bound: tuple[Variable, ...], form: Form, *shown: Form) -> float:
+    def _over(self, kind: str, bound: tuple[Variable, ...], form: Form, *shown: Form) -> Value:
         """A sum or a maximum over variables: of the classes of their values, which are equally many."""
-        values: list[float] = []
+        values: list[Value] = []
         for at in product(*(range(classes(v.size)) for v in bound)):
             names = {v: Variable(("value", n), v.size) for v, n in zip(bound, at, strict=True)}
             renamed = Renamed(self.basis, names)
             if all(self.form(renamed.form(part)) for part in shown):
-                values.append(self.form(renamed.form(form)))
+                values.append(self.valued(renamed.form(form)))
+        size = max((value.size for value in values), default=0.0)
         if kind == "most":
-            return max(values)
-        return sum(values) * math.prod(v.size // classes(v.size) for v in bound)
+            return Value(max(value.number for value in values), size)
+        times = math.prod(v.size // classes(v.size) for v in bound)
+        return Value(sum(value.number for value in values) * times, size * times)
 
-    def at_a_place(self, form: Form) -> float:
+    def at_a_place(self, form: Form) -> Value:
         """What a form is worth where all its variables are 0."""
         there = {v: v._replace(name=("value", 0)) for v in free(self.basis, form)}
-        return self.form(Renamed(self.basis, there).form(form))
+        return self.valued(Renamed(self.basis, there).form(form))
 
     def allows(self) -> bool:
         """Whether all that steps need is so."""
         needs = [(need.what, self.at_a_place(need.form)) for need in [*self.basis.needs] if need.what not in ALWAYS]
-        small = 1e-9 * self.scale
-        return not any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in needs)
+        return not any(v.vanishes() or (what != "nonzero" and v.number < 0) for what, v in needs)
 
 
 @dataclass
