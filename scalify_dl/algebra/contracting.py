@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from scalify_dl.oracle.dtypes import is_float
+from scalify_dl.oracle.dtypes import is_float, is_integer
 
 from . import extended, laws
-from .cells import Array, mapped, reals, total
+from .cells import Array, as_cell, mapped, reals, total
 from .extended import Cell
+from .form import Field, Form
+from .formulas import bounded
 from .indexing import Dims, Site, alike, compared_integers, demand, rule
 from .numbers import literal
 from .reductions import contracted
@@ -31,10 +34,19 @@ def reduce(site: Site) -> list[Array]:
     over = [v for d in gone for v in of_dim(ins, d)]
     x = site.xs[0]
     if over:
-        demand(is_float(site.call.results[0].dtype) and name in ("sum", "max", "min"), f"a reduction by `{name}`")
-        x = mapped(lambda cell: reduced(name, cell, over), reals(basis, x))
+        dtype = site.call.results[0].dtype
+        demand(dtype != "pred" and name in ("sum", "max", "min"), f"a reduction by `{name}`")
+        if is_float(dtype):
+            x = mapped(lambda cell: reduced(name, cell, over), reals(basis, x))
+        else:
+            demand(is_integer(dtype) and name == "sum", f"a reduction of integers by `{name}`")
+            x = mapped(lambda cell: bounded(summed(basis, _whole(basis, cell), over), dtype), x)
     names = {a: b for there, d in enumerate(kept) for a, b in zip(of_dim(ins, d), of_dim(outs, there), strict=True)}
     return site.at_small_sizes([site.machine.renamed(x, names)])
+
+
+def _whole(basis: Field, cell: Any) -> Form:
+    return extended.finite(as_cell(basis, cell), "a sum of integers")
 
 
 def reduced(name: str, cell: Cell, over: Sequence[Variable]) -> Cell:

@@ -127,9 +127,9 @@ class Decider:
             shapes = tensors[base].shape, tensors[dist].shape
             layouts = [layout_of(text)] if text else list(default_layouts(*shapes, self.program.mesh))
             spreads = [parts for parts in self.spreads if parts is not None]
-            found = self._first(
-                dist, base, layouts, [(ends, False, parts) for parts in spreads for ends in ("given", "inputs")]
-            )
+            ways: list[Way] = [(ends, False, parts) for parts in spreads for ends in ("given", "inputs")]
+            ways += [("inputs", True, parts) for parts in spreads if self.has_masks]
+            found = self._first(dist, base, layouts, ways)
             if found is not None or self.elements > DIRECT_ELEMENTS:
                 return found
         agreeing = self._agreeing(dist, base, text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -96,6 +97,10 @@ def _whole(kind: str, dtype: str, cells: tuple[Cell, ...]) -> Form:
     return bounded(extended.finite(function(*cells), kind), dtype)
 
 
+WHOLE = ("flag", "equals", "integer", "position", "sum")
+"""Kinds of elements that are whole numbers, sums where what they are of is."""
+
+
 def bounded(form: Form, dtype: str) -> Form:
     """A formula whose values are whole numbers that an integer type holds; Undecided where they may not be."""
     lo, hi = integer_bounds(form)
@@ -119,10 +124,14 @@ def integer_bounds(form: Form) -> tuple[int, int]:
                 products = [a * b for a in ends for b in (min(lo for lo, _ in members), max(hi for _, hi in members))]
                 ends = [min(products), max(products)]
                 continue
-            if kind not in ("flag", "equals", "integer", "position") or exponent != int(exponent) or exponent < 0:
+            if kind not in WHOLE or exponent != int(exponent) or exponent < 0:
                 raise Undecided("a formula that need not be a whole number")
             within = (0, 1)
-            if kind == "integer":
+            if kind == "sum":
+                count = prod(v.size for v in data[0])  # type: ignore[index]
+                lo, hi = integer_bounds(data[1])  # type: ignore[index]
+                within = (lo * count, hi * count)
+            elif kind == "integer":
                 within = data[2:]  # type: ignore[index]
             elif kind == "position":
                 within = (0, data[0].size - 1)  # type: ignore[index]

@@ -10,6 +10,7 @@ from .cells import as_cell
 from .extended import Masked, NotANumber
 from .form import Field, Form, Undecided
 from .known import Known
+from .together import zero_together
 
 
 def same(field: Field, left: Any, right: Any) -> bool:
@@ -34,7 +35,8 @@ def differs_by_nothing(field: Field, left: Form, right: Form) -> bool:
     field.rooted = None
     try:
         nonzero = tuple(need.form for need in needs if need.what in ("nonzero", "positive"))
-        return is_zero(added(left - right), Known(nonzero=nonzero))
+        known, difference = Known(nonzero=nonzero), added(left - right)
+        return is_zero(difference, known) or zero_together(difference, lambda form: is_zero(form, known))
     except Undecided:
         return False
     finally:

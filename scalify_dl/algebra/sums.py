@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
-from itertools import islice, permutations, product
+from itertools import islice, permutations
+from itertools import product as choices_of
 from math import prod
 from typing import Any
 from zlib import crc32
@@ -60,24 +61,24 @@ def _product(field: Field, inside: Monomial, bound: frozenset[Variable]) -> Form
     count = field.constant(prod(v.size for v in bound - used))
     inner = [(n, e) for n, e in inside if field.elements[n].kind == "sum" and e == int(e) and 0 < e <= MOST_COPIES]
     if inner:
-        opened = Form(field, {tuple(factor for factor in inside if factor not in inner): 1})
+        product = Form(field, {tuple(factor for factor in inside if factor not in inner): 1})
         for number, exponent in inner:
             for _ in range(int(exponent)):
-                names, part = _opened(field, number)
-                opened, used = opened * part, used | names
-        return count * summed(field, opened, used)
+                names, part = opened(field, number)
+                product, used = product * part, used.union(names)
+        return count * summed(field, product, used)
     result = count
     for factors, variables in _components(field, inside, used):
         result = result * _element(field, "sum", (Form(field, {factors: 1}),), variables)
     return result
 
 
-def _opened(field: Field, number: int) -> tuple[frozenset[Variable], Form]:
+def opened(field: Field, number: int) -> tuple[Bound, Form]:
     """What a sum is of, with variables that nothing else has."""
     content: Any = field.elements[number].data
     bound, form = content
     names = fresh(field, bound)
-    return frozenset(names.values()), Renamed(field, names).form(form)
+    return tuple(names.values()), Renamed(field, names).form(form)
 
 
 def _components(
@@ -141,7 +142,7 @@ def greatest_cell(cell: Cell, variables: Iterable[Variable]) -> Cell:
         return Masked(cell.flag, greatest(field, cell.form, variables, field.one), -1)
     others = free(field, cell.flag) - frozenset(bound)
     choices = [[w for w in sorted(others, key=repr) if w.size == v.size] for v in bound]
-    for chosen in islice(product(*choices), MOST_ORDERS):
+    for chosen in islice(choices_of(*choices), MOST_ORDERS):
         if Renamed(field, dict(zip(bound, chosen, strict=True))).form(cell.flag).value == 1:
             return greatest(field, cell.form, variables, cell.flag)
     raise Undecided("the maximum of a row of which all may be masked")
@@ -158,7 +159,7 @@ def _element(field: Field, kind: str, parts: tuple[Form, ...], variables: Iterab
     while ("bound", level) in others:  # of a sum around this one
         level += 1
     found: list[tuple[Bound, tuple[Form, ...]]] = []
-    for orders in islice(product(*map(permutations, tied)), MOST_ORDERS):
+    for orders in islice(choices_of(*map(permutations, tied)), MOST_ORDERS):
         order = [v for group in orders for v in group]
         names = {v: Variable(("bound", level, n), v.size) for n, v in enumerate(order)}
         renamed = Renamed(field, names)
