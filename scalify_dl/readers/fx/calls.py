@@ -104,7 +104,7 @@ class Calls(Sharing):
         except Unsupported as reason:
             del self.c.graph.ops[mark:]
             printed = wanted() if out or effect.results else []  # else: of results in memory of their own
-            types = printed if isinstance(printed, list) else _of_written(effect, written, printed)
+            types = printed if isinstance(printed, list) else _of_written(effect, written, targets, printed)
             known, values = False, self.unknown(name, args, kwargs, targets, str(reason), types)
         self.c.target = name
         for target, value in zip(targets, values, strict=True):
@@ -284,10 +284,12 @@ class _Place(NamedTuple):
     written: bool
 
 
-def _of_written(effect: Effect, written: Sequence[Argument], printed: Mapping[tuple[int, ...], Any]) -> list[Any]:
-    """The types that the text shows for written arguments, by the results that they are given back as."""
+def _of_written(
+    effect: Effect, written: Sequence[Argument], targets: Sequence[Any], printed: Mapping[tuple[int, ...], Any]
+) -> list[Any]:
+    """The types that the text shows for written tensors, by the results that they are given back as."""
     shown = {share.argument: printed.get((n,)) for n, share in enumerate(effect.results) if share is not None}
-    return [shown.get(argument) for argument in written]
+    return [shown.get(argument) for argument, target in zip(written, targets, strict=True) if target is not None]
 
 
 def _crossed(c: Calls, name: str, effect: Effect, targets: list[Any], args: list[Any], kwargs: dict[str, Any]) -> bool:

@@ -110,6 +110,7 @@ def test_a_wrong_lowering_is_noticed(capture: str, monkeypatch: pytest.MonkeyPat
 
 NOTHING = torch.zeros(0, dtype=torch.int64)
 LOGS, PLACES = torch.linspace(-2, -0.5, 12).view(1, 3, 2, 2), torch.tensor([[[0, 1], [2, 1]]])
+HALF = torch.tensor([0.25, 0.5], dtype=torch.float16)
 CALLS: dict[str, tuple[Any, ...]] = {
     "scalar": (aten.max.dim, [torch.tensor(2.5), 0]),
     "scalar argmax": (aten.argmax.default, [torch.tensor(2.5), 0, True]),
@@ -171,6 +172,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "weights of another type": (
         aten._foreach_lerp.List, [[torch.tensor(1.0)], [torch.tensor(4.0)], [torch.tensor(3, dtype=torch.uint8)]]
     ),
+    "a gradient that is weighted in place": (
+        aten.binary_cross_entropy_backward.default,
+        [HALF[:, None], HALF[:, None], HALF[:, None], HALF.bfloat16()[:, None]],
+    ),
     "variance and mean of nothing": (aten.var_mean.correction, [torch.zeros(2, 0), [1]], {"correction": -2}),
 }  # fmt: skip
 
@@ -214,6 +219,11 @@ UNKNOWN: dict[str, tuple[Any, ...]] = {
     ),
     "weights of a norm that are not one for each channel": (
         aten._native_batch_norm_legit.no_stats, [torch.ones(3, 3), torch.ones(3, 3), None, True, 0.1, 1e-5]
+    ),
+    "an `out` of a norm that keeps no statistics, resized": (
+        aten.native_batch_norm.out,
+        [torch.ones(3, 2, 6), None, torch.ones(1, 6), None, None, True, 1.0, 3.0],
+        {"out": torch.ones(2, 6), "save_mean": torch.ones(6), "save_invstd": torch.ones(2, 3)},
     ),
     "statistics of a norm, beside an `out` that is resized": (
         aten.native_batch_norm.out,

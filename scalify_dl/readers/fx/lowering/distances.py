@@ -104,7 +104,12 @@ def binary_cross_entropy(
     yes = c.binary("maximum", c.unary("log", x), -100)
     no = c.binary("maximum", c.unary("log-plus-one", c.unary("negate", x)), -100)
     losses = c.subtract(c.multiply(c.subtract(target, 1), no), c.multiply(target, yes))
-    return reduced_loss(c, losses if weight is None else c.multiply(losses, weight), reduction)
+    return reduced_loss(c, _weighted(c, losses, weight), reduction)
+
+
+def _weighted(c: Context, x: Tensor, weight: Tensor | None) -> Tensor:
+    """x times a weight, in place."""
+    return x if weight is None else c.convert(c.multiply(x, weight), x.dtype)
 
 
 @lower("aten.binary_cross_entropy_backward")
@@ -117,7 +122,7 @@ def binary_cross_entropy_backward(
     x, target, grad = alike(c, x, target, grad)
     divisor = c.binary("maximum", c.multiply(c.subtract(1, x), x), LEAST_DIVISOR)
     found = c.divide(c.multiply(_each(c, grad, x, reduction), c.subtract(x, target)), divisor)
-    return found if weight is None else c.multiply(found, weight)
+    return _weighted(c, found, weight)
 
 
 @lower("aten.xlogy")
