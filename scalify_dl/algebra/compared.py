@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
 ROUGHLY = 1e-6
 """How far apart values of an execution may be that are worth comparing as formulas."""
-ENDS = ("given", "inputs", "all", "sums", "bent")
-"""Where formulas begin: at correspondences, or the inputs; also at values between that are equal; or only at sums and
+ENDS = ("given", "reals", "inputs", "all", "sums", "bent")
+"""Where formulas begin: at correspondences, at those of real numbers (of a place in a row it is known then what row it
+is of), or the inputs; also at values between that are equal; or only at sums and
 the like among all these (elementwise ops are looked through); or only at those sums that go into a function that is
 not linear."""
 MOST_VALUES = 64
@@ -117,8 +118,9 @@ class Pair:
         """Whether a value of which a baseline value is known is a cut."""
         if ends == "inputs":
             return False
-        if ends == "given":
-            return t not in self.decider.between
+        if ends in ("given", "reals"):
+            whole = ends == "reals" and not is_float(self.program.tensors[t].dtype)
+            return t not in self.decider.between and not whole
         if t in self.decider.fixed:  # constants are better computed than unknown
             return False
         return ends == "all" or (self.decider.is_sum(t) and (ends == "sums" or t in self.decider.bent))

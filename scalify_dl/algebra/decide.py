@@ -127,7 +127,7 @@ class Decider:
             shapes = tensors[base].shape, tensors[dist].shape
             layouts = [layout_of(text)] if text else list(default_layouts(*shapes, self.program.mesh))
             spreads = [parts for parts in self.spreads if parts is not None]
-            ways: list[Way] = [(ends, False, parts) for parts in spreads for ends in ("given", "inputs")]
+            ways: list[Way] = [(ends, False, parts) for parts in spreads for ends in ("given", "reals", "inputs")]
             ways += [("inputs", True, parts) for parts in spreads if self.has_masks]
             found = self._first(dist, base, layouts, ways)
             if found is not None or self.elements > DIRECT_ELEMENTS:
@@ -135,7 +135,7 @@ class Decider:
         agreeing = self._agreeing(dist, base, text)
         if not agreeing:
             return None
-        near: list[Way] = [("given", False, None), *((ends, False, None) for ends in BETWEEN if self.between)]
+        near: list[Way] = [(ends, False, None) for ends in ("given", "reals", *(BETWEEN if self.between else ()))]
         far: list[Way] = [("inputs", False, None), *([("inputs", True, None)] if self.has_masks else [])]
         if not self.again:
             for ways, share in ((near, 2), (far, 3)):

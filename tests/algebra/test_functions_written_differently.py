@@ -83,6 +83,14 @@ def experts_sorted(x: Any, gate: Any, w: Any, *, back: bool = True) -> Any:
     return jnp.zeros_like(out).at[order if back else jnp.argsort(order)].set(out)
 
 
+def experts_gathered(x: Any, gate: Any, w: Any, *, least: bool = False) -> Any:
+    """The same, each token with the weights of its expert."""
+    p = softmax(x @ gate)
+    chosen = jnp.argmax(p, -1)
+    share = jnp.take_along_axis(p, (jnp.argmin(p, -1) if least else chosen)[:, None], 1)
+    return jnp.einsum("td,tdf->tf", x, w[chosen]) * share
+
+
 def two_experts(x: Any, gate: Any, w: Any) -> Any:
     p, places = lax.top_k(softmax(x @ gate), 2)
     out = jnp.einsum("td,edf->tef", x, w)
@@ -138,6 +146,10 @@ PAIRS: dict[str, tuple[Function, Function, Function, dict[str, Any]]] = {
     "flash": (attention, flash([1, 3, 2]), flash([1, 3, 2], rescaled=False), {"args": QKV}),
     "sorted experts": (
         experts, experts_sorted, lambda *a: experts_sorted(*a, back=False), {"args": EXPERTS},
+    ),
+    "experts by gathered weights": (
+        experts, experts_gathered, lambda *a: experts_gathered(*a, least=True),
+        {"args": [(6, 2), (2, 4), (4, 2, 3)]},
     ),
     "two experts": (
         two_experts, two_experts_by_logits, lambda *a: two_experts_by_logits(*a, shown=1),
