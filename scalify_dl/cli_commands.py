@@ -302,13 +302,16 @@ def lint(
     show_baseline: Annotated[bool, Option("--show-baseline", help="Print the program of one device.")] = False,
     show_types: Annotated[bool, Option("--types", help="Print SPMD types: R, S(dim) or P along every axis.")] = False,
     show_costs: Annotated[bool, Option("--costs", help="Print what collectives move, by axis and op.")] = False,
+    derive_backward: Annotated[
+        bool, Option("--derive-backward", help="Compare gradients among the outputs with those that are derived.")
+    ] = False,
 ) -> int:
     """Say what is wrong with the placement of a distributed program that has no baseline."""
     from scalify_dl.commands import lint as command
 
     return command.run(
         dist, mesh, relate, options, show_baseline=show_baseline, show_types=show_types, show_costs=show_costs,
-        kernels=tuple(kernel or ()),
+        derive_backward=derive_backward, kernels=tuple(kernel or ()),
     )  # fmt: skip
 
 

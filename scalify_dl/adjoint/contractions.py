@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scalify_dl.ir.graph import Op, Tensor
-from scalify_dl.ir.programs import Program
+from scalify_dl.ir.programs import Attribute, Program
 
-from .derive import Gradient, NoAdjoint, vjp
+from .derive import Gradient, vjp
 
 
 @vjp("dot")
@@ -38,39 +38,59 @@ def dot(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradient]
 
 @vjp("attention")
 def attention(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradient]:
-    """Of softmax(scale q kᵀ + mask) v, the weights computed again; and of the logarithm of their sum."""
+    """By the op that frameworks have for it, where the logarithm of the sum of weights is kept and not read; else of
+    softmax(scale q kᵀ + mask) v, the weights computed again. The mask's gradient is that of the scores."""
     g, g_total = (*gradients, None)[:2]
     q, k, v, *mask = op.operands
-    scale = float(op.symbols["scale"][0])
-    lead = list(range(len(q.shape) - 2))
-    rows, keys = len(q.shape) - 2, len(q.shape) - 1
-    scores = p.multiply(p.dot(q, k, ([keys], [keys]), (lead, lead)), scale)
-    if mask:
-        at = list(range(len(scores.shape) - len(mask[0].shape), len(scores.shape)))
-        if [scores.shape[d] for d in at] != list(mask[0].shape):
-            raise NoAdjoint(f"the mask of `{op.name}` is repeated along dims of size 1")
-        if mask[0].dtype == "pred":
-            raise NoAdjoint(f"the mask of `{op.name}` is one of truth values")
-        scores = p.add(scores, p.broadcast(mask[0], scores.shape, at))
-    if (op.numbers.get("causal") or [0])[0]:
-        row, column = p.iota(scores.shape, rows), p.iota(scores.shape, keys)
-        scores = p.select(p.compare(row, column, direction="GE"), scores, p.full(float("-inf"), scores.shape, q.dtype))
-    weights = p.softmax(scores, keys)
-    back: Tensor | None = None
-    dv: Gradient = None
-    if g is not None:
-        dv = p.dot(weights, g, ([rows], [rows]), (lead, lead))
-        dw = p.dot(g, v, ([keys], [keys]), (lead, lead))
-        mean = p.reduce(p.multiply(dw, weights), keys)
-        back = p.multiply(weights, p.subtract(dw, p.broadcast(mean, dw.shape, [*lead, rows])))
-    if g_total is not None:
-        more = p.multiply(weights, p.broadcast(g_total, weights.shape, [*lead, rows]))
-        back = more if back is None else p.add(back, more)
-    assert back is not None
+    if g is not None and g_total is None and len(op.results) > 1:
+        at: dict[str, Attribute] = {"causal": (op.numbers.get("causal") or [0])[0], "scale": op.symbols["scale"][0]}
+        found = p.op("attention-backward", g, q, k, v, *op.results, *mask, attributes=at).results
+        return [*found, *(_mask(p, _scores(p, op, g, None)[0], mask[0]) for _ in mask[:1])]
+    back, weights, scale = _scores(p, op, g, g_total)
+    lead, rows, keys = list(range(len(q.shape) - 2)), len(q.shape) - 2, len(q.shape) - 1
+    dv = p.dot(weights, g, ([rows], [rows]), (lead, lead)) if g is not None else None
     scaled = p.multiply(back, scale)
     dq = p.dot(scaled, k, ([keys], [rows]), (lead, lead))
     dk = p.dot(scaled, q, ([rows], [rows]), (lead, lead))
-    dmask = [p.reduce(back, list(range(len(back.shape) - len(mask[0].shape))))] if mask else []
-    if mask and len(mask[0].shape) == len(back.shape):
-        dmask = [back]
-    return [dq, dk, dv, *dmask]
+    return [dq, dk, dv, *(_mask(p, back, one) for one in mask)]
+
+
+def _scores(p: Program, op: Op, g: Gradient, g_total: Gradient) -> tuple[Tensor, Tensor, float]:
+    """The gradient of the scores, the weights, the scale."""
+    q, k, v, *mask = op.operands
+    scale = float(op.symbols["scale"][0])
+    lead, rows, keys = list(range(len(q.shape) - 2)), len(q.shape) - 2, len(q.shape) - 1
+    scores = p.multiply(p.dot(q, k, ([keys], [keys]), (lead, lead)), scale)
+    low = p.full(float("-inf"), scores.shape, q.dtype)
+    if mask:
+        wide = _spread(p, mask[0], scores.shape)
+        scores = p.select(wide, scores, low) if wide.dtype == "pred" else p.add(scores, wide)
+    if (op.numbers.get("causal") or [0])[0]:
+        seen = p.compare(p.iota(scores.shape, rows), p.iota(scores.shape, keys), direction="GE")
+        scores = p.select(seen, scores, low)
+    weights = p.softmax(scores, keys)
+    total = g_total
+    inner = p.dot(g, v, ([keys], [keys]), (lead, lead)) if g is not None else None
+    if inner is not None:
+        mean = p.negate(p.reduce(p.multiply(inner, weights), keys))
+        total = mean if total is None else p.add(mean, total)
+    assert total is not None
+    by_total = p.broadcast(total, weights.shape, [*lead, rows])
+    return p.multiply(weights, by_total if inner is None else p.add(inner, by_total)), weights, scale
+
+
+def _spread(p: Program, mask: Tensor, shape: Sequence[int]) -> Tensor:
+    """A mask in the shape of the scores: of fewer dims, or repeated along dims of size 1."""
+    first = len(shape) - len(mask.shape)
+    kept = [d for d, n in enumerate(mask.shape) if n == shape[first + d]]
+    flat = p.reshape(mask, [mask.shape[d] for d in kept])
+    return p.broadcast(flat, shape, [first + d for d in kept])
+
+
+def _mask(p: Program, back: Tensor, mask: Tensor) -> Gradient:
+    if mask.dtype == "pred":
+        return None
+    first = len(back.shape) - len(mask.shape)
+    gone = [*range(first), *(first + d for d, n in enumerate(mask.shape) if n != back.shape[first + d])]
+    total = p.reduce(back, gone) if gone else back
+    return p.reshape(total, mask.shape)

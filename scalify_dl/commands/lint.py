@@ -17,13 +17,13 @@ from .run import check_outputs, print_report
 
 def run(
     dist: Sequence[Path], mesh: str, relate: Path | None, options: Options, *, show_baseline: bool, show_types: bool,
-    show_costs: bool, kernels: Sequence[str] = (),
+    show_costs: bool, derive_backward: bool = False, kernels: Sequence[str] = (),
 ) -> int:
     """Read, lift, decide, print; the exit status."""
     check_outputs(options, dist)
     try:
         with progress("lifting the program"):
-            result = lint(dist, Mesh.parse(mesh), relate, options, following(kernels))
+            result = lint(dist, Mesh.parse(mesh), relate, options, following(kernels), derive_backward=derive_backward)
         report = reported(result, dist[0], show_baseline=show_baseline, show_types=show_types, show_costs=show_costs)
     except Several as several:
         report = undecided(f"{several}: lint lifts one program that all ranks run", dist[0])

@@ -79,6 +79,8 @@ class Result:
     costs: Costs = field(default_factory=Costs)
     borne: dict[Tensor, Layout] = field(default_factory=dict)
     """Results of ops that were not lifted, and where a run says they are what one device makes."""
+    gradients_of: dict[str, Verdict] = field(default_factory=dict)
+    """Outputs that are gradients: whether they are the derived ones."""
 
 
 Follow = Callable[[Sequence[Graph]], None]
@@ -87,12 +89,16 @@ Follow = Callable[[Sequence[Graph]], None]
 
 def lint(
     dist: Sequence[Path], mesh: Mesh, relate: Path | None = None, options: Options | None = None,
-    follow: Follow | None = None,
+    follow: Follow | None = None, *, derive_backward: bool = False,
 ) -> Result:  # fmt: skip
-    """Reads a program and judges it."""
+    """Reads a program and judges it; its gradients, too, against those that are derived."""
+    from .backward import with_backward
+
     relations = load_relations(relate) if relate else Relations()
     with paused():
-        return lint_graph(load(dist, mesh, relations, follow), mesh, relations, options)
+        graph = load(dist, mesh, relations, follow)
+        result = lint_graph(graph, mesh, relations, options)
+        return with_backward(result, graph, relations, options or Options()) if derive_backward else result
 
 
 def load(dist: Sequence[Path], mesh: Mesh, relations: Relations, follow: Follow | None = None) -> Graph:

@@ -36,6 +36,8 @@ def reported(
         sections.append(("SPMD types", list(placements(result))))
     if show_costs:
         sections.append(("Bytes that a rank sends", list(result.costs.lines())))
+    if result.gradients_of:
+        sections.append(("Gradients against the derived backward", _gradients(result)))
     program = list(baseline(result.baseline))
     if show_baseline:
         sections.append(("The program on one device", program))
@@ -52,6 +54,7 @@ def reported(
         sections=sections,
         more={
             "missing": result.missing,
+            "backward": {name: verdict.value for name, verdict in result.gradients_of.items()},
             "types": {_name(end): types(end.held, result.grid) for end in result.boundaries if end.held},
             "spmd": {
                 t.name: dict(zip(("value", "gradient"), with_gradient(result.lifted.held[t], result.grid, mine),
@@ -66,6 +69,12 @@ def reported(
             },
         },
     )
+
+
+def _gradients(result: Result) -> list[str]:
+    found = result.gradients_of
+    said = {Verdict.PROVED: "proved the derived one", Verdict.REFUTED: "another one", Verdict.UNKNOWN: "not proved"}
+    return [f"{name}: {said[verdict]}" for name, verdict in found.items()]
 
 
 def _name(end: Boundary) -> str:

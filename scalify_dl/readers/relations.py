@@ -87,6 +87,15 @@ class GroupRelation(NamedTuple):
     groups: tuple[tuple[int, ...], ...]
 
 
+class GradientRelation(NamedTuple):
+    """One entry of `gradients:` (an output is the gradient of an input) or `cotangents:` (an input, or 1, is that of an
+    output)."""
+
+    output: str
+    place: Place
+    input: str
+
+
 class ReductionRelation(NamedTuple):
     """One entry of `reductions:`: what collectives whose reduction a dump only names compute."""
 
@@ -106,6 +115,8 @@ class Relations:
     reductions: tuple[ReductionRelation, ...] = ()
     ranges: tuple[RangeRelation, ...] = ()
     outputs: tuple[OutputRelation, ...] = ()
+    gradients: tuple[GradientRelation, ...] = ()
+    cotangents: tuple[GradientRelation, ...] = ()
     why: str = "given"
     """`given`, or `proposed`: nobody has confirmed it."""
 
@@ -138,6 +149,8 @@ class _Reader(Nodes):
                 "reductions": self.reductions,
                 "ranges": self.ranges,
                 "outputs": self.outputs,
+                "gradients": lambda n: self.gradients(n, "gradients"),
+                "cotangents": lambda n: self.gradients(n, "cotangents"),
                 "why": self.why,
             },
         )
@@ -165,6 +178,12 @@ class _Reader(Nodes):
                     )
             found.append(relation)
         return tuple(found)
+
+    def gradients(self, node: yaml.Node, what: str) -> tuple[GradientRelation, ...]:
+        return tuple(
+            GradientRelation(key, self.place(key_node), self.text(value, f"{what}: a name"))
+            for key, key_node, value in self.mapping(node, what)
+        )
 
     def _name(self, node: yaml.Node) -> str:
         return self.text(node, "a name")
