@@ -266,7 +266,8 @@ def _at_infinities(program: Program, pending: list[_Output], search: Search, see
     """The outputs that agree, too, on inputs that are not finite, where a program asks and the baseline is a number."""
     left = list(pending)
     try:
-        for trial in noticed(program, range(seed, seed + TRIALS_AT_INFINITIES), [output.dist for output in pending]):
+        ends = [output.dist for output in pending]
+        for trial in noticed(program, range(seed, seed + TRIALS_AT_INFINITIES), ends, sure=True):
             search.trials += 1
             for output in [o for o in left if np.isfinite(trial.baseline[o.base]).all()]:
                 found = _compare(trial, output, ())

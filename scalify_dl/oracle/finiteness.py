@@ -18,11 +18,14 @@ MOVING = frozenset({"broadcast", "reshape", "transpose", "convert", "negate", "s
 """Kinds whose results have the infinities of their operands."""
 
 
-def noticed(program: Program, seeds: Sequence[int], keep_dist: Collection[str]) -> Iterator[Trial]:
-    """Executions on inputs that are not finite, in which the program saw another thing than without infinities.
+def noticed(
+    program: Program, seeds: Sequence[int], keep_dist: Collection[str], *, sure: bool = False
+) -> Iterator[Trial]:
+    """Executions on inputs that are not finite, in which the program saw another thing than without infinities; or may
+    have (in loops) unless they are to be `sure`.
 
     Raises what `run_trial` does."""
-    asked, within = _tests(program), _tests_within(program)
+    asked, within = _tests(program), not sure and _tests_within(program)
     if not within and not any(asked.values()):
         return
     for seed in seeds:
