@@ -26,6 +26,7 @@ from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
 from .shrink.means import has_numbers, recounted
 from .trial import Progress, Trial, is_exact, measure_noise, run_trial
+from .versions import run_versions
 
 DIRECT_ELEMENTS = 2_000_000
 """Programs with at most so many elements (all tensors, all ranks) run at their own sizes."""
@@ -33,6 +34,8 @@ CONFIRMED_ELEMENTS = 6_000_000
 """What at most so many elements make differ at small sizes is looked at again at their own."""
 OTHER_SIZES = (5, 7)
 """At these, too, what differs may be no matter of what constants count."""
+AT_ONCE_ELEMENTS = 400_000_000
+"""So many elements of all versions run as one: few of them live at a time."""
 LARGEST_ELEMENTS = 40_000_000
 """So many elements run at their own sizes where they cannot be shrunk."""
 TRIALS_AT_INFINITIES = 4
@@ -106,6 +109,11 @@ def find_counterexample(
                 search.program = small.program
                 search.problems, search.agreed = [], {}
                 begin = seed + size
+                if enough and (found := _at_once(program, small.program, outputs, search, begin)):
+                    search.counterexamples = found
+                    if localise:
+                        _try_localise(small.program, kept, search)
+                    break
                 _try_all(small.program, outputs, kept, search, begin, effort, progress)
                 if search.counterexamples:
                     _hold_at_own_sizes(program, small.program, rows, search, begin, enough)
@@ -170,6 +178,34 @@ def _hold_at_own_sizes(
         replace(c, kind="witness", reason=reason) if c.output in doubtful and c.kind == "refutation" else c
         for c in search.counterexamples
     ]
+
+
+def _at_once(
+    program: Program, small: Program, outputs: Collection[str] | None, search: Search, seed: int
+) -> list[Counterexample]:
+    """Outputs that one draw refutes at small sizes, whatever constants count there (`shrink.means`); none where that
+    is not seen by running everything as one."""
+    versions = [small, *recounted(program, small)] if has_numbers(small) else [small]
+    if elements(program) <= CONFIRMED_ELEMENTS or len(versions) * elements(small) > AT_ONCE_ELEMENTS or is_exact(small):
+        return []
+    pending = _outputs(small, outputs, Search())
+    many = len(pending)
+    try:
+        trials = run_versions(versions, seed, [output.base for output in pending]) or []
+    except (Unsupported, Deadlock, InputError, MemoryError):
+        return []
+    found: list[Counterexample] = []
+    for trial in reversed(trials):  # the program itself last: what is shown is of it
+        found, left = [], [o for o in pending if o not in _undefined(trial, pending)]
+        pending = []
+        for output in left:
+            wrong = _compare(trial, replace(output), ())
+            if wrong is not None:
+                found.append(_counterexample(trial, output, *wrong, "shrunk"))
+                pending += [output] if found[-1].kind == "refutation" else []
+    search.trials += 1
+    search.cut = bool(found) and len(found) < many
+    return [c for c in found if c.kind == "refutation"]
 
 
 def _shrunk(program: Program, rows: list[Shard], least: int) -> Shrunk | None:
@@ -255,11 +291,7 @@ def _try_all(
     for output in () if search.cut else pending:
         search.agreed[output.dist] = str(output.candidates[0])
     if effort.localise and search.counterexamples:
-        try:
-            _localise(program, rows, search)
-        except OutOfTime:
-            search.problems.append("no time was left (--timeout) to find where the difference begins")
-            search.readings = None
+        _try_localise(program, rows, search)
 
 
 def _at_infinities(program: Program, pending: list[_Output], search: Search, seed: int) -> list[_Output]:
@@ -340,6 +372,14 @@ def _counterexample(trial: Trial, output: _Output, layout: Layout, mismatch: Mis
         program.tensors[output.dist].shape,
         program.tensors[output.base].shape,
     )
+
+
+def _try_localise(program: Program, rows: list[Shard], search: Search) -> None:
+    try:
+        _localise(program, rows, search)
+    except OutOfTime:
+        search.problems.append("no time was left (--timeout) to find where the difference begins")
+        search.readings = None
 
 
 def _localise(program: Program, rows: list[Shard], search: Search) -> None:

@@ -64,6 +64,13 @@ def _apart(operands: list[PerRank]) -> bool:
     return len({tuple(map(id, x)) for x in zip(*(v.values() for v in operands), strict=False)}) >= TOGETHER
 
 
+def _moved(x: Array, jitter: np.random.Generator) -> Array:
+    """By one rounding, but whole numbers."""
+    step = 1 - 2.0**-52 + 2.0**-51 * jitter.integers(0, 2, x.shape)
+    exact = (x == np.rint(x)) & (np.abs(x) <= 2.0**53)
+    return np.where(exact, x, x * step)
+
+
 class Deadlock(Exception):
     """Ranks wait at collectives that never complete."""
 
@@ -84,6 +91,8 @@ class Machine:
     jitter: np.random.Generator | None = None
     """Moves every computed float that is no whole number (below 2⁵³) by one rounding, to measure how much rounding
     matters."""
+    moved: frozenset[int] | None = None
+    """Of which ranks `jitter` moves values; None: of all."""
 
     def run(self, graphs: Iterable[Graph], inputs: Values) -> Values:
         """Runs graphs together; returns the values of kept tensors.
@@ -155,13 +164,21 @@ class Machine:
     def _jittered(self, op: Op, value: PerRank) -> PerRank:
         if self.jitter is None or op.kind in MOVES:
             return value
+        if isinstance(value, Stacked) and value.whole.dtype.kind in "fc":
+            lanes = [lane for lane, rank in enumerate(value.ranks) if self.moved is None or rank in self.moved]
+            whole = np.array(value.whole)
+            whole[lanes] = _moved(whole[lanes], self.jitter)
+            return Stacked(value.ranks, whole)
         done: dict[int, Array] = {}
-        for x in value.values():
-            if id(x) not in done and x.dtype.kind in "fc":
-                step = 1 - 2.0**-52 + 2.0**-51 * self.jitter.integers(0, 2, x.shape)
-                exact = (x == np.rint(x)) & (np.abs(x) <= 2.0**53)
-                done[id(x)] = np.where(exact, x, x * step)
-        return {rank: done.get(id(x), x) for rank, x in value.items()}
+        result: PerRank = {}
+        for rank, x in value.items():
+            if x.dtype.kind not in "fc" or not (self.moved is None or rank in self.moved):
+                result[rank] = x
+                continue
+            if id(x) not in done:
+                done[id(x)] = _moved(x, self.jitter)
+            result[rank] = done[id(x)]
+        return result
 
     def _typed(self, op: Op, tensor: str, value: PerRank) -> PerRank:
         declared = self.program.tensors[tensor]
@@ -169,7 +186,7 @@ class Machine:
         if isinstance(value, Stacked) and value.whole.shape[1:] == declared.shape:
             if value.whole.dtype == dtype and wrapped(value.whole, declared.dtype) is value.whole:
                 return value
-            return Stacked([*value], wrapped(value.whole.astype(dtype), declared.dtype))
+            return Stacked(value.ranks, wrapped(value.whole.astype(dtype), declared.dtype))
         done: dict[int, Array] = {}
         for x in value.values():
             if id(x) in done:

@@ -7,7 +7,8 @@ the rounding of sums.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,17 +26,44 @@ SMALL = 4096
 
 
 class Stacked(dict[int, Array]):
-    """A value by rank, and all of them in one array, in the order of the ranks."""
+    """A value by rank, all of them in one array, in the order of the ranks. Parts are made when they are asked for, and
+    kept: which ranks hold one object says which hold one value."""
 
-    __slots__ = ("whole",)
+    __slots__ = ("ranks", "whole")
 
-    def __init__(self, ranks: Sequence[int], whole: Array) -> None:
-        super().__init__(zip(ranks, [whole[i, ...] for i in range(len(ranks))], strict=True))
-        self.whole = whole
+    def __init__(self, ranks: tuple[int, ...], whole: Array) -> None:
+        self.ranks, self.whole = ranks, whole
+
+    def __missing__(self, rank: int) -> Array:
+        part = self[rank] = self.whole[_places(self.ranks)[rank], ...]
+        return part
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.ranks)
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def keys(self) -> Any:
+        """The ranks."""
+        return self.ranks
+
+    def values(self) -> Any:
+        """The parts, in the order of the ranks."""
+        return [self[rank] for rank in self.ranks]
+
+    def items(self) -> Any:
+        """Ranks with their parts."""
+        return [(rank, self[rank]) for rank in self.ranks]
+
+
+@cache
+def _places(ranks: tuple[int, ...]) -> dict[int, int]:
+    return {rank: place for place, rank in enumerate(ranks)}
 
 
 def run_together(
-    op: Op, ranks: Sequence[int], operands: Sequence[Mapping[int, Array]], call: Call, types: Sequence[Tensor]
+    op: Op, ranks: tuple[int, ...], operands: Sequence[Mapping[int, Array]], call: Call, types: Sequence[Tensor]
 ) -> Stacked | None:
     """The only result of an op on all ranks; None where the op has to be run rank by rank."""
     run = _TOGETHER.get(op.kind)
@@ -43,7 +71,7 @@ def run_together(
         return None
     wholes = []
     for value in operands:
-        if isinstance(value, Stacked) and len(value) == len(ranks):
+        if isinstance(value, Stacked) and value.ranks == ranks:
             wholes.append(value.whole)
             continue
         first = value[ranks[0]]

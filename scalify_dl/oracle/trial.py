@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -157,23 +157,33 @@ def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
     program, wanted = trial.program, list(tensors)
     inputs = baseline_inputs(program, trial.how, trial.seed)
     rng = np.random.default_rng(trial.seed)
-    moved = {
+    moved = moved_a_little(inputs, rng)
+    with np.errstate(all="ignore"):
+        draws = Draws(program, trial.seed).baseline
+        machine = Machine(program, draws, trial.seed, trial.rounding, frozenset(wanted), jitter=rng)
+        kept = machine.run(program.top("base"), moved)
+        note_noise(trial, wanted, {tensor: value[0] for tensor, value in kept.items()})
+
+
+def moved_a_little(inputs: Values, rng: np.random.Generator) -> Values:
+    """Every real number by 2⁻⁴⁸ of itself."""
+    return {
         tensor: {
             rank: x * (1 + 2.0**-48 * rng.choice([-1.0, 1.0], x.shape)) if x.dtype.kind in "fc" else x
             for rank, x in value.items()
         }
         for tensor, value in inputs.items()
     }
-    with np.errstate(all="ignore"):
-        draws = Draws(program, trial.seed).baseline
-        machine = Machine(program, draws, trial.seed, trial.rounding, frozenset(wanted), jitter=rng)
-        kept = machine.run(program.top("base"), moved)
-        for tensor in wanted:
-            here, there = trial.baseline.get(tensor), kept.get(tensor, {}).get(0)
-            if here is None or there is None or here.dtype.kind not in "fc":
-                continue
-            size = np.abs(here[np.isfinite(here)])
-            distance = np.abs(here - there)
-            distance = distance[np.isfinite(distance)]
-            relative = float(distance.max()) / max(float(size.max()), 1e-300) if distance.size and size.size else 0.0
-            trial.noise[tensor] = max(trial.floor, SAFETY * relative)
+
+
+def note_noise(trial: Trial, tensors: Iterable[str], moved: Mapping[str, Array]) -> None:
+    """How far baseline tensors are from what they are where inputs and computed values were moved."""
+    for tensor in tensors:
+        here, there = trial.baseline.get(tensor), moved.get(tensor)
+        if here is None or there is None or here.dtype.kind not in "fc":
+            continue
+        size = np.abs(here[np.isfinite(here)])
+        distance = np.abs(here - there)
+        distance = distance[np.isfinite(distance)]
+        relative = float(distance.max()) / max(float(size.max()), 1e-300) if distance.size and size.size else 0.0
+        trial.noise[tensor] = max(trial.floor, SAFETY * relative)

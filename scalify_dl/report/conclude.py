@@ -210,7 +210,8 @@ def _executed(
     except OutOfTime:
         found = None
     if found is None:
-        return refute(analysis, outputs, progress), None
+        again = refute(analysis, outputs, progress)
+        return (again if again.search else numbers), None  # there may be no time for it
     mending, place = found
     numbers.example = replace(best, place=place and replace(place, mismatch=None)).as_dict()
     return numbers, mending

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,3 +68,20 @@ def test_without_time_nothing_is_refuted() -> None:
     assert report.verdict == "UNKNOWN"
     assert report.frontier
     assert "the search for a counterexample was stopped (--timeout)" in report.notes
+
+
+def test_what_is_refuted_stays_so_where_no_time_is_left_to_say_where(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scalify_dl.prove.verdict import Verdict
+    from scalify_dl.refute import refute as module
+
+    look = module.refute
+
+    def hurried(*arguments: Any, localise: bool = True) -> module.Refutation:
+        return module.Refutation() if localise else look(*arguments, localise=localise)
+
+    monkeypatch.setattr("scalify_dl.report.conclude.LARGE", 0)
+    monkeypatch.setattr("scalify_dl.mend.mend.mend_around", lambda *arguments: None)
+    monkeypatch.setattr(module, "refute", hurried)
+    report = conclude(analyse(load(WRONG), Options()))
+    assert report.verdict is Verdict.REFUTED
+    assert report.counterexample
