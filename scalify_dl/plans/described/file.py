@@ -22,12 +22,26 @@ REDUCTIONS = ("mean", "sum")
 
 
 @dataclass(frozen=True)
+class Optimiser:
+    """The graph of what a stage does with its gradients when they are reduced, once a step. `gradients` are inputs, by
+    what the stage calls the gradients; `updates` outputs, by what the baseline calls them. `reduces`: gradients are
+    those of the rank's own copy, which it reduces over copies itself."""
+
+    program: Path
+    place: Place
+    gradients: Mapping[str, str]
+    updates: Mapping[str, str]
+    reduces: bool = False
+
+
+@dataclass(frozen=True)
 class Stage:
     """A stage: the graph of forward and backward of one micro-batch, and what its inputs and outputs are, by name.
 
     Outputs `to_next` are, in this order, inputs `from_previous` of the next stage; outputs `to_previous` inputs
     `from_next` of the stage before. `batch` are inputs that hold a micro-batch; what is none of these is a parameter.
-    `gradients` and `losses` are outputs, by what the baseline calls them.
+    `gradients` and `losses` are outputs, by what the baseline calls them; it may have no output of gradients that an
+    `optimiser` takes.
     """
 
     program: Path
@@ -39,6 +53,7 @@ class Stage:
     batch: tuple[str, ...] = ()
     gradients: Mapping[str, str] = field(default_factory=dict)
     losses: Mapping[str, str] = field(default_factory=dict)
+    optimiser: Optimiser | None = None
 
 
 @dataclass(frozen=True)
@@ -144,12 +159,31 @@ class _Reader(Nodes):
     def called(self, node: yaml.Node) -> dict[str, str]:
         return {name: self.text(value, name) for name, _, value in self.mapping(node, "outputs")}
 
+    def optimiser(self, node: yaml.Node) -> Optimiser:
+        found = self.known(node, "optimiser", {
+            "program": self.existing, "gradients": self.called, "updates": self.called, "reduces": self.yes,
+        })  # fmt: skip
+        for key in ("program", "gradients", "updates"):
+            if not found.get(key):
+                raise self.place(node).error(
+                    f"the optimiser has no `{key}`",
+                    expected="`program: FILE`, `gradients: {INPUT: GRADIENT}` and `updates: {OUTPUT: NAME}`",
+                )
+        return Optimiser(place=self.place(node), **found)
+
+    def yes(self, node: yaml.Node) -> bool:
+        text = self.text(node, "yes or no")
+        if text not in ("true", "false"):
+            raise self.place(node).error(f"`{text}`", expected="true or false")
+        return text == "true"
+
     def stages(self, node: yaml.Node) -> tuple[Stage, ...]:
         out = []
         for n, each in enumerate(self.sequence(node, "stages")):
             found = self.known(each, f"stage {n}", {
                 "program": self.existing, "from_previous": self.names, "to_next": self.names, "from_next": self.names,
                 "to_previous": self.names, "batch": self.names, "gradients": self.called, "losses": self.called,
+                "optimiser": self.optimiser,
             })  # fmt: skip
             if "program" not in found:
                 raise self.place(each).error(f"stage {n} has no `program`", expected="`program: FILE`")

@@ -7,14 +7,15 @@ sent where it is made and received where it is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
 from scalify_dl.ir.copies import copied
-from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
+from scalify_dl.ir.graph import Frame, Graph, Op, Port, Tensor
 from scalify_dl.pairing.export import positions
 from scalify_dl.schedule.actions import MESSAGES, Action
 from scalify_dl.schedule.pipeline_csv import Orders
+from scalify_dl.yaml_nodes import Place
 
 from .file import Described
 from .stages import check_stages, ports, unused
@@ -32,19 +33,27 @@ class CannotPlay(Exception):
         self.action, self.rank, self.line, self.cell = action, rank, line, cell
 
 
-def played(plan: Described, orders: Orders, graphs: Sequence[Graph]) -> list[Graph]:
-    """The programs of all places of the pipeline, in its order."""
+def played(
+    plan: Described, orders: Orders, graphs: Sequence[Graph], wanted: Sequence[str] | None = None,
+    optimisers: Mapping[int, Graph] | None = None,
+) -> list[Graph]:  # fmt: skip
+    """The programs of all places of the pipeline, in its order. `wanted` are what the baseline gives (None: all of
+    it), `optimisers` the graphs of what stages do behind the reduction."""
     check_stages(plan, graphs)
-    for graph in graphs:
+    for graph in (*graphs, *(optimisers or {}).values()):
         positions(graph)
-    return [_Player(plan, orders, graphs, place).run() for place in range(len(orders.lines))]
+    return [_Player(plan, orders, graphs, wanted, optimisers or {}, place).run() for place in range(len(orders.lines))]
 
 
 class _Player:
     """One place of the pipeline: all ranks that have it run one program."""
 
-    def __init__(self, plan: Described, orders: Orders, graphs: Sequence[Graph], place: int) -> None:
+    def __init__(
+        self, plan: Described, orders: Orders, graphs: Sequence[Graph], wanted: Sequence[str] | None,
+        optimisers: Mapping[int, Graph], place: int,
+    ) -> None:  # fmt: skip
         self.plan, self.orders, self.graphs, self.place = plan, orders, graphs, place
+        self.wanted, self.optimisers = wanted, optimisers
         axes = [name for name, _ in plan.mesh.axes]
         self.axis = axes.index(plan.pipeline)
         self.rank_at = {c: r for r, c in enumerate(plan.mesh.coordinates)}
@@ -61,7 +70,8 @@ class _Player:
         """Plays all actions, then reduces."""
         for stage in self.mine:
             self.take_inputs(stage)
-        self.take_over([self.graphs[stage] for stage in self.mine])
+        optimisers = {n: graph for n, graph in self.optimisers.items() if n in self.mine}
+        self.take_over([*(self.graphs[n] for n in self.mine), *optimisers.values()])
         for step in (n for n, rank in enumerate(self.orders.rank.tolist()) if rank == self.place):
             action, cell = self.orders.action(step), int(self.orders.cell[step])
             self.source = Frame(self.orders.file, self.orders.lines[self.place], action.name)
@@ -71,8 +81,9 @@ class _Player:
                 line = self.orders.lines[self.place]
                 raise CannotPlay(str(problem), action.name, self.place, line, cell) from None
         self.source = None
-        self.reduce()
-        self.assume()
+        reduced = self.reduce()
+        after = {n: self.step(n, graph, reduced) for n, graph in optimisers.items()}
+        self.assume(after)
         return self.out
 
     def take_inputs(self, n: int) -> None:
@@ -91,15 +102,20 @@ class _Player:
                 if not shape:
                     raise stage.place.error(f"`{what}` is a single number", expected="a micro-batch along dim 0")
                 shape = (shape[0] * self.orders.batches, *shape[1:])
-            known = next((t for (_, name), t in self.given.items() if name == what), None)
-            if known is not None and (known.shape, known.dtype) != (shape, tensor.dtype):
-                raise stage.place.error(f"`{what}` is of one shape in one stage and of another in another")
-            if known is None:
-                new = copy(port)
-                known = new.tensor = Tensor(tensor.dtype, shape, what)
-                new.path = what
-                self.out.inputs.append(new)
-            self.given[n, what] = known
+            self.given[n, what] = self.take(port, shape, stage.place)
+
+    def take(self, port: Port, shape: tuple[int, ...], place: Place) -> Tensor:
+        """An input of the program; what is called alike is one."""
+        what, dtype = port.path or port.tensor.name, port.tensor.dtype
+        known = next((t for (_, name), t in self.given.items() if name == what), None)
+        if known is not None and (known.shape, known.dtype) != (shape, dtype):
+            raise place.error(f"`{what}` is of one shape in one stage and of another in another")
+        if known is None:
+            new = copy(port)
+            known = new.tensor = Tensor(dtype, shape, what)
+            new.path = what
+            self.out.inputs.append(new)
+        return known
 
     def take_over(self, graphs: Sequence[Graph]) -> None:
         """What is said of the programs of stages as a whole."""
@@ -111,8 +127,16 @@ class _Player:
         out.ignored_inputs = sum(graph.ignored_inputs for graph in graphs)
         out.ignored_outputs = sum(graph.ignored_outputs for graph in graphs)
 
-    def assume(self) -> None:
-        """What graphs of stages rest on, once for all micro-batches; and what is left of their outputs."""
+    def assume(self, after: Mapping[int, dict[Tensor, Tensor]]) -> None:
+        """What graphs of stages rest on, once for all micro-batches; and what is left of their outputs. `after`: what
+        values of optimisers are."""
+        for n, env in after.items():
+            optimiser = self.plan.stages[n].optimiser
+            assert optimiser is not None
+            for tensor, text, why in self.optimisers[n].assumptions:
+                if tensor in env:
+                    self.out.assume(env[tensor], text, why)
+            self.left(f"the optimiser of stage {n} ({optimiser.program.name})", self.optimisers[n], optimiser.updates)
         for n in self.mine:
             stage, graph = self.plan.stages[n], self.graphs[n]
             batches = [env for (of, _), env in sorted(self.values.items(), key=lambda item: item[0]) if of == n]
@@ -120,10 +144,15 @@ class _Player:
                 for env in batches:
                     if tensor in env:
                         self.out.assume(env[tensor], text, why)
-            for name in unused(stage, graph):
-                for port in self.out.outputs[:1]:
-                    text = f"nobody reads `{name}` of stage {n} ({stage.program.name}), which the plan does not name"
-                    self.out.assume(port.tensor, text, "effect")
+            named = (*stage.to_next, *stage.to_previous, *stage.gradients, *stage.losses)
+            self.left(f"stage {n} ({stage.program.name})", graph, named)
+
+    def left(self, where: str, graph: Graph, named: Iterable[str]) -> None:
+        """Outputs of a graph that the plan says nothing of."""
+        for name in unused(graph, named):
+            for port in self.out.outputs[:1]:
+                text = f"nobody reads `{name}` of {where}, which the plan does not name"
+                self.out.assume(port.tensor, text, "effect")
 
     # ---- actions
 
@@ -259,11 +288,15 @@ class _Player:
 
     # ---- the end of the step
 
-    def reduce(self) -> None:
-        """Gradients and losses of all micro-batches: scaled, added up over tied stages and over copies."""
+    def reduce(self) -> dict[tuple[int, str], Tensor]:
+        """Gradients and losses of all micro-batches: scaled, added up over tied stages and over copies. By stage and
+        name, what they are then."""
         found: dict[str, list[Tensor]] = {}
-        for (_, what), value in [*self.losses.items(), *self.sums.items()]:
+        stages: dict[str, list[int]] = {}
+        reduced: dict[tuple[int, str], Tensor] = {}
+        for (n, what), value in [*self.losses.items(), *self.sums.items()]:
             found.setdefault(what, []).append(value)
+            stages.setdefault(what, []).append(n)
         for what, values in sorted(found.items()):
             places = {rank for n, rank in self.orders.rank_of.items() if what in self.plan.stages[n].gradients.values()}
             tied = what in self.plan.tied
@@ -273,14 +306,47 @@ class _Player:
                 for value in values[1:]:
                     total = self.out.emit("add", [total, value])
                 values = [total]
-            for value in values:
+            for at_stages, value in zip([stages[what]] if tied else [[n] for n in stages[what]], values, strict=True):
                 if tied and len(places) > 1:
                     value = self.summed(value, self.axis, places)
-                if self.plan.copies:
+                if self.plan.copies and not self.reduces(at_stages[0], what):
                     at = [name for name, _ in self.plan.mesh.axes].index(self.plan.copies)
                     size = self.plan.mesh.axes[at][1]
                     value = self.scaled(self.summed(value, at, set(range(size))), self.plan.over_copies, size)
-                self.out.output(value, path=what)
+                reduced |= {(n, what): value for n in at_stages}
+                if self.wanted is None or what in self.wanted:
+                    self.out.output(value, path=what)
+        return reduced
+
+    def reduces(self, n: int, what: str) -> bool:
+        """Whether the optimiser of a stage reduces a gradient over copies itself."""
+        optimiser = self.plan.stages[n].optimiser
+        return optimiser is not None and optimiser.reduces and what in optimiser.gradients.values()
+
+    def step(self, n: int, graph: Graph, reduced: Mapping[tuple[int, str], Tensor]) -> dict[Tensor, Tensor]:
+        """What the optimiser of a stage makes of reduced gradients; by values of its graph, what they are."""
+        optimiser = self.plan.stages[n].optimiser
+        assert optimiser is not None
+        named = {ports(graph.inputs)[name].tensor: what for name, what in optimiser.gradients.items()}
+        env: dict[Tensor, Tensor] = {}
+        for port in graph.inputs:
+            tensor, what = port.tensor, named.get(port.tensor)
+            if what is None:
+                env[tensor] = self.given[n, port.path or tensor.name] = self.take(port, tensor.shape, optimiser.place)
+                continue
+            if (n, what) not in reduced:
+                raise optimiser.place.error(f"stage {n}: the schedule has no backward that gives `{what}`")
+            env[tensor] = reduced[n, what]
+            if env[tensor].type != tensor.type:
+                raise optimiser.place.error(
+                    f"`{what}` is {env[tensor].type}, taken as `{tensor.name}`, which is {tensor.type}",
+                    expected="the same type on both sides",
+                )
+        for op in graph.ops:
+            self.out.ops.append(copied(op, env, f"{n}.optimiser/"))
+        for name, what in optimiser.updates.items():
+            self.out.output(env[ports(graph.outputs)[name].tensor], path=what)
+        return env
 
     def scaled(self, value: Tensor, way: str, count: int) -> Tensor:
         """A sum of so many, or their mean."""

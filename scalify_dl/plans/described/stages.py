@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from scalify_dl.ir.graph import Graph, Port
 
 from .file import Described, Stage
 
-__all__ = ["check_stages", "ports", "unused"]
+__all__ = ["check_optimisers", "check_stages", "ports", "unused"]
 
 
 def ports(some: Sequence[Port]) -> dict[str, Port]:
-    """By path, and by name."""
-    return {port.tensor.name: port for port in some} | {port.path: port for port in some if port.path}
+    """By path, by name, and by what the dump calls it."""
+    aliases = {port.alias: port for port in some if port.alias}
+    return aliases | {port.tensor.name: port for port in some} | {port.path: port for port in some if port.path}
 
 
 def check_stages(plan: Described, graphs: Sequence[Graph]) -> None:
@@ -25,6 +26,31 @@ def check_stages(plan: Described, graphs: Sequence[Graph]) -> None:
     for n, ((one, other), (first, second)) in enumerate(zip(pairwise(plan.stages), pairwise(graphs), strict=True)):
         _passed(n, other, ports(first.outputs), one.to_next, ports(second.inputs), other.from_previous)
         _passed(n, other, ports(second.outputs), other.to_previous, ports(first.inputs), one.from_next)
+
+
+def check_optimisers(plan: Described, graphs: Mapping[int, Graph]) -> None:
+    """InputError where what an optimiser takes and gives is not what its graph and its stage have."""
+    for n, graph in graphs.items():
+        stage = plan.stages[n]
+        optimiser = stage.optimiser
+        assert optimiser is not None
+        named = ((graph.inputs, "input", optimiser.gradients), (graph.outputs, "output", optimiser.updates))
+        for some, what, names in named:
+            known = ports(some)
+            for name in names:
+                if name not in known:
+                    raise optimiser.place.error(
+                        f"{optimiser.program.name} has no {what} `{name}`", expected=f"one of {', '.join(known)}"
+                    )
+        for name in optimiser.gradients.values():
+            if optimiser.reduces and name in plan.tied:
+                raise optimiser.place.error(
+                    f"`{name}` is tied, and the optimiser reduces it itself", expected="one of the two"
+                )
+            if name not in stage.gradients.values():
+                raise optimiser.place.error(
+                    f"stage {n} gives no gradient `{name}`", expected=f"one of {', '.join(stage.gradients.values())}"
+                )
 
 
 def _names_known(stage: Stage, graph: Graph) -> None:
@@ -76,9 +102,7 @@ def _passed(
             )
 
 
-def unused(stage: Stage, graph: Graph) -> Iterator[str]:
-    """Outputs that the plan says nothing of."""
-    named = {ports(graph.outputs)[name].tensor for name in (
-        *stage.to_next, *stage.to_previous, *stage.gradients, *stage.losses
-    )}  # fmt: skip
+def unused(graph: Graph, names: Iterable[str]) -> Iterator[str]:
+    """Outputs that are none of these."""
+    named = {ports(graph.outputs)[name].tensor for name in names}
     yield from (port.path or port.tensor.name for port in graph.outputs if port.tensor not in named)

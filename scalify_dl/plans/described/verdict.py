@@ -28,6 +28,7 @@ from ..findings import ERROR
 from .file import Described
 from .once import misplaced
 from .played import CannotPlay, played
+from .stages import check_optimisers
 
 STRUCTURE = "structure"
 
@@ -100,17 +101,24 @@ def _facts(plan: Described, orders: Orders | None, timed: InTime | None) -> tupl
     axes = _axes(plan)
     named = replace(relations, groups={**axes, **relations.groups})
     graphs = [read(stage.program, plan.mesh, relations=named) for stage in plan.stages]
+    optimisers = {
+        n: read(stage.optimiser.program, plan.mesh, relations=named)
+        for n, stage in enumerate(plan.stages) if stage.optimiser is not None
+    }  # fmt: skip
     settled: set[str] = set()
-    for n, graph in enumerate(graphs):
+    of = [f"stage {n}: " for n in range(len(graphs))] + [f"the optimiser of stage {n}: " for n in optimisers]
+    for graph, where in zip((*graphs, *optimisers.values()), of, strict=True):
         check(graph)
         settled |= name_groups(graph, plan.mesh, named, is_base=False)
-        timed = _both(timed, in_time([Origin.of(graph)], plan.mesh.size), f"stage {n}: ")
+        timed = _both(timed, in_time([Origin.of(graph)], plan.mesh.size), where)
     base = read(plan.baseline)
     for port in (*base.inputs, *base.outputs):  # stages have some of them each, so only names can pair them
         port.path = port.path or port.tensor.name
-    _all_given(plan, [str(port.path) for port in base.outputs])
+    wanted = [str(port.path) for port in base.outputs]
+    check_optimisers(plan, optimisers)
+    _all_given(plan, wanted)
     rest = {name: group for name, group in relations.groups.items() if name not in settled}
-    graphs = played(plan, orders, graphs)
+    graphs = played(plan, orders, graphs, wanted, optimisers)
     facts = tables(base, graphs, plan.mesh, replace(relations, groups=rest), joined=True, timed=True)
     for name in sorted(settled - relations.groups.keys()):
         facts.add("assume", facts["expect"][0][0], f"process group `{name}` is the axis `{name}` of the mesh", "given")
@@ -128,16 +136,22 @@ def _both(timed: InTime | None, own: InTime | None, of: str = "") -> InTime | No
 
 def _all_given(plan: Described, wanted: Sequence[str]) -> None:
     """Every output of the baseline is one of some stage, and these are outputs of the baseline."""
-    named = [(stage, what) for stage in plan.stages for what in (*stage.losses.values(), *stage.gradients.values())]
-    for stage, what in named:
-        if what not in wanted:
+    taken = [stage.optimiser.gradients.values() if stage.optimiser else () for stage in plan.stages]
+    updates = [stage.optimiser.updates.values() if stage.optimiser else () for stage in plan.stages]
+    named = [
+        (stage, what, what in some) for stage, some, new in zip(plan.stages, taken, updates, strict=True)
+        for what in (*stage.losses.values(), *stage.gradients.values(), *new)
+    ]  # fmt: skip
+    for stage, what, used in named:
+        if what not in wanted and not used:
             raise stage.place.error(f"the baseline has no output `{what}`", expected=f"one of {', '.join(wanted)}")
-    for what in (what for what in wanted if what not in {what for _, what in named}):
+    for what in (what for what in wanted if what not in {what for _, what, _ in named}):
         raise plan.place.error(
-            f"no stage gives the baseline's output `{what}`", expected="it among `losses` or `gradients` of a stage"
+            f"no stage gives the baseline's output `{what}`",
+            expected="it among `losses`, `gradients` or `updates` of a stage",
         )
     for what in plan.tied:
-        if sum(what == other for _, other in named) < 2:
+        if sum(what == other for _, other, _ in named) < 2:
             raise plan.place.error(f"tied: fewer than two stages give `{what}`", expected="gradients of several stages")
 
 
