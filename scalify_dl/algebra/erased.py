@@ -20,7 +20,7 @@ from scalify_dl.ir.layout import Layout
 from scalify_dl.oracle.addressing import addresses, layout_of, pending_kind
 from scalify_dl.oracle.compare import default_layouts
 from scalify_dl.oracle.execute import Deadlock
-from scalify_dl.oracle.finiteness import noticed
+from scalify_dl.oracle.finiteness import asks, noticed, noticed_silently
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Program, Shard
 from scalify_dl.oracle.shrink import shrink
@@ -33,6 +33,8 @@ CONDITIONS = frozenset({"nonzero", "positive", "nonnegative"})
 """What is listed of a value and may fail for some inputs of a type."""
 TRIALS = 8
 """How often both sides are run."""
+TRIALS_AT_INFINITIES = 20
+"""How often on numbers that are not finite: they come in three kinds, and one rank alone may have one."""
 MOST_ELEMENTS = 100_000
 """Elements of programs that are run as they are; larger ones are run at small sizes."""
 CLOSE = 1e-3
@@ -75,15 +77,17 @@ class Limits:
     @cached_property
     def erased_infinities(self) -> frozenset[tuple[str, str]]:
         """The same of inputs that are not finite, where a program notices that they are not."""
+        outputs = frozenset(pair[:2] for pair in self.whole.expects)
         if self.program is None:
-            return frozenset()
+            return outputs if asks(self.whole) else frozenset()
         keep = [dist for dist, _, _ in self.whole.expects]
+        trials = list(noticed_silently(self.program, range(TRIALS_AT_INFINITIES), keep))
         try:
-            trials = list(noticed(self.program, range(TRIALS), keep))
+            trials += noticed(self.program, range(TRIALS_AT_INFINITIES), keep)
             if trials:
                 trials.insert(0, run_trial(self.program, 0, "positive", keep_dist=keep))
         except (Unsupported, Deadlock, InputError):
-            return frozenset()
+            return outputs if asks(self.program) else frozenset()
         return frozenset(pair[:2] for pair in self.whole.expects if self._differs(*pair, trials))
 
     def _is_erased(self, dist: str, base: str, text: str) -> bool:

@@ -38,7 +38,7 @@ AT_ONCE_ELEMENTS = 400_000_000
 """So many elements of all versions run as one: few of them live at a time."""
 LARGEST_ELEMENTS = 40_000_000
 """So many elements run at their own sizes where they cannot be shrunk."""
-TRIALS_AT_INFINITIES = 4
+TRIALS_AT_INFINITIES = 8
 """How often programs that ask whether numbers are finite run on some that are not."""
 
 

@@ -3,19 +3,41 @@
 Formulas are of numbers, and that the inputs are finite is listed. A program that looks for infinities, or for what is
 no number (`is-finite(g)`, `x != x`, `|x| == inf`), is written for inputs that are not: a flag of overflow that one rank
 keeps to itself is what the others should know. So both sides are also run on such inputs.
+
+Tests need not look like tests: `x - x == 0`, `x <= 0 or x > 0`, `0 * x == 0`. A truth value or an integer that says one
+thing all over a tensor, whatever finite numbers it is made of, and another one here, is a test, too: *silent* until then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
+from scalify_dl.errors import InputError
+
+from .dtypes import is_integer
+from .execute import Deadlock
+from .meaning import Unsupported
 from .program import Graph, Op, Program
 from .trial import Trial, run_trial
 
+Kept = Mapping[str, Sequence[str]]
+"""Tensors by role."""
+Array = np.ndarray[Any, Any]
+
 MOVING = frozenset({"broadcast", "reshape", "transpose", "convert", "negate", "slice"})
 """Kinds whose results have the infinities of their operands."""
+
+
+FINITE = ("reals", "positive", "integers", *["wide"] * 4, *["singular"] * 3)
+"""How inputs are drawn to see which values say one thing whatever numbers they are made of."""
+
+
+def asks(program: Program) -> bool:
+    """Whether a program has an op that says whether numbers are finite."""
+    return _tests_within(program) or any(_tests(program).values())
 
 
 def noticed(
@@ -29,19 +51,71 @@ def noticed(
     if not within and not any(asked.values()):
         return
     for seed in seeds:
-        plain, odd = (
-            run_trial(program, seed, how, keep_base=asked["base"], keep_dist=[*keep_dist, *asked["dist"]])
-            for how in ("reals", "not finite")
-        )
-        if within or _noticed(plain, odd, asked):
+        plain, odd = (_run(program, seed, how, asked, keep_dist) for how in ("reals", "not finite"))
+        if within or any(not np.array_equal(a, b) for a, b in _beside(plain, odd, asked)):
             yield odd
 
 
-def _noticed(plain: Trial, odd: Trial, asked: Mapping[str, Sequence[str]]) -> bool:
-    seen = [(plain.baseline[t], odd.baseline[t]) for t in asked["base"]]
+def noticed_silently(program: Program, seeds: Sequence[int], keep_dist: Collection[str]) -> Iterator[Trial]:
+    """Executions on inputs that are not finite, in which something else is said by what says one thing of all finite
+    numbers that were tried. Executions that are not possible are left out."""
+    asked = _truths(program)
+    said: Trial | None = None
+    for seed, how in enumerate(FINITE):
+        if not any(asked.values()):
+            return
+        trial = _tried(program, seed, how, asked, ())
+        if trial is None:
+            continue
+        said = said or trial
+        asked = {role: [t for t in names if _says_one(said, trial, t, role)] for role, names in asked.items()}
+    for seed in seeds if said else ():
+        odd = _tried(program, seed, "not finite", asked, keep_dist)
+        if odd and any((a.flat[0] != b).any() for a, b in _beside(said, odd, asked)):
+            yield odd
+
+
+def _run(program: Program, seed: int, how: str, asked: Kept, keep_dist: Collection[str]) -> Trial:
+    return run_trial(program, seed, how, keep_base=asked["base"], keep_dist=[*keep_dist, *asked["dist"]])
+
+
+def _tried(program: Program, seed: int, how: str, asked: Kept, keep_dist: Collection[str]) -> Trial | None:
+    try:
+        return _run(program, seed, how, asked, keep_dist)
+    except (Unsupported, Deadlock, InputError):
+        return None
+
+
+def _beside(one: Trial, other: Trial, asked: Kept) -> Iterator[tuple[Array, Array]]:
+    """Values of the same tensors in two executions."""
+    for t in asked["base"]:
+        if t in one.baseline and t in other.baseline:
+            yield one.baseline[t], other.baseline[t]
     for t in asked["dist"]:
-        seen += [(value, odd.distributed[t][rank]) for rank, value in plain.distributed[t].items()]
-    return any(not np.array_equal(before, after) for before, after in seen)
+        there = other.distributed.get(t, {})
+        yield from ((value, there[rank]) for rank, value in one.distributed.get(t, {}).items() if rank in there)
+
+
+def _says_one(said: Trial, trial: Trial, tensor: str, role: str) -> bool:
+    """Whether a tensor is in both executions one number all over, on all ranks, and the same."""
+    values = [x for pair in _beside(said, trial, {"base": [], "dist": [], role: [tensor]}) for x in pair]
+    return bool(values) and all(x.size and (x == values[0].flat[0]).all() for x in values)
+
+
+def _truths(program: Program) -> dict[str, list[str]]:
+    """By role, truth values and integers that ops give, also in loops and branches."""
+    found: dict[str, list[str]] = {"base": [], "dist": []}
+    for role, results in found.items():
+        waiting = [*program.top(role)]
+        while waiting:
+            for op in waiting.pop().ops:
+                waiting += [program.graphs[region] for region in op.regions]
+                results += [t for t in op.results if _is_discrete(program.tensors[t].dtype)]
+    return found
+
+
+def _is_discrete(dtype: str) -> bool:
+    return dtype == "pred" or is_integer(dtype)
 
 
 def _tests(program: Program) -> dict[str, list[str]]:

@@ -17,13 +17,14 @@ from .literals import scalar, seeded
 from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
-DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singular", "not finite")
+DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singular", "wide", "not finite")
 """How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
 of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
 took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly alike: all tokens choose one expert.
 `singular`: zeros, all of a tensor at times, and few other numbers of both signs, among them the program's constants
-and their quotients: divisors, roots and logarithms are at their limits. `not finite`: as `reals` of the same seed, with
+and their quotients: divisors, roots and logarithms are at their limits. `wide`: as `reals`, all of a tensor times a
+power of ten. `not finite`: as `reals` of the same seed, with
 infinities and what is no number in some inputs, be they taken for finite or not: for programs that ask."""
 SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
 FEW_CONSTANTS = 6
@@ -60,6 +61,8 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
             value = np.where(rng.random(tensor.shape) < 0.4, rng.choice(special, tensor.shape), value)
     else:
         value = rng.uniform(-1, 1, tensor.shape)
+    if how == "wide":
+        value = value * 10.0 ** rng.integers(-6, 7)
     if how == "crowded" and value.ndim > 1 and value.size:
         value = 0.95 * value[(0,) * (value.ndim - 1)] + 0.05 * value
     return value if is_float(tensor.dtype) else value + 1j * rng.uniform(-1, 1, tensor.shape)
@@ -108,12 +111,12 @@ def _may_be_infinite(program: Program, tensor: str) -> bool:
 
 
 def _with_infinities(value: Array, tensor: str, seed: int, kinds: Sequence[float] = (-np.inf, np.inf)) -> Array:
-    """The value, or two times out of three the value with one element in eight infinite, at least one."""
+    """The value, or two times out of three the value with one element in eight infinite, or only one."""
     rng = seeded("infinities", tensor, seed)
     if not value.size or rng.random() < 1 / 3:
         return value
     value = np.array(value)
-    value.flat[rng.integers(0, value.size, max(1, value.size // 8))] = rng.choice(kinds)
+    value.flat[rng.integers(0, value.size, rng.choice([1, max(1, value.size // 8)]))] = rng.choice(kinds)
     return value
 
 

@@ -70,6 +70,18 @@ def finite_top(g: Graph, x: Tensor) -> Tensor:
     return g.emit("select", [is_finite(g, top), top, number(g, 0, x)])
 
 
+SILENT_TESTS: dict[str, Make] = {
+    "x - x == 0": lambda g, x: compared(g, two(g, "subtract", x, x), "EQ"),
+    "0 x == 0": lambda g, x: compared(g, two(g, "multiply", x, number(g, 0, x)), "EQ"),
+    "x = a copy of it": lambda g, x: g.emit("compare", [g.emit("negate", [g.emit("negate", [x])]), x], direction="EQ"),
+    "x <= 0 or x > 0": lambda g, x: g.emit("or", [compared(g, x, "LE"), compared(g, x, "GT")]),
+    "1 / (0 x + 1) > 0, of a sum": lambda g, x: compared(
+        g,
+        wide(g, reciprocal(g, two(g, "add", over(g, two(g, "multiply", x, number(g, 0, x)), "sum"), number(g, 1, over(g, x, "sum")))), x),
+        "GT",
+    ),
+}
+"""Truth values that are so of every finite number, and of no other."""
 WRONG: dict[str, tuple[Make, Make]] = {
     "a division that was guarded": (
         lambda g, x: guarded(g, compared(g, x, "EQ"), 0, reciprocal(g, x)),
@@ -105,6 +117,13 @@ WRONG: dict[str, tuple[Make, Make]] = {
         lambda g, x: g.emit("select", [is_finite(g, x), x, number(g, 0, x)]),
         lambda g, x: two(g, "add", x, number(g, 0, x)),
     ),
+    **{
+        f"numbers that were guarded: {name}": (
+            lambda g, x, test=test: g.emit("select", [test(g, x), x, number(g, 0, x)]),
+            lambda g, x: two(g, "add", x, number(g, 0, x)),
+        )
+        for name, test in SILENT_TESTS.items()
+    },
     "a bound of what is finite": (
         lambda g, x: compared(g, g.emit("abs", [x]), "LT", inf),
         lambda g, x: compared(g, g.emit("abs", [x]), "GE"),
