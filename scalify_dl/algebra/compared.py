@@ -15,12 +15,12 @@ from scalify_dl.ir.layout import Layout
 from scalify_dl.oracle.addressing import addresses, digit_coordinates, pending_kind, piece_index
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
 from scalify_dl.oracle.dtypes import integer_limits, is_float, storage
+from scalify_dl.oracle.erased import CONDITIONS
 from scalify_dl.oracle.program import Graph, Op, Shard
 
 from . import accesses, contracting  # noqa: F401  (they register their rules)
 from .cells import Array, mapped
 from .complexes import Complex, is_complex
-from .erased import CONDITIONS
 from .extended import multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Form, Undecided

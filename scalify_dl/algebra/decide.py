@@ -22,6 +22,7 @@ from scalify_dl.oracle.addressing import layout_of, pending_kind, piece_of
 from scalify_dl.oracle.compare import check, default_layouts
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
 from scalify_dl.oracle.dtypes import is_float
+from scalify_dl.oracle.erased import Limits
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Program, Shard, load_program
@@ -30,7 +31,6 @@ from scalify_dl.oracle.trial import Trial, run_trial
 
 from .between import BETWEEN, find_cuts
 from .compared import ROUGHLY, Answer, Pair
-from .erased import Limits
 from .form import Undecided
 from .formulas import MOVES
 from .machine import MOST_ELEMENTS

@@ -4,8 +4,9 @@ Formulas are of numbers, and that the inputs are finite is listed. A program tha
 no number (`is-finite(g)`, `x != x`, `|x| == inf`), is written for inputs that are not: a flag of overflow that one rank
 keeps to itself is what the others should know. So both sides are also run on such inputs.
 
-Tests need not look like tests: `x - x == 0`, `x <= 0 or x > 0`, `0 * x == 0`. A truth value or an integer that says one
-thing all over a tensor, whatever finite numbers it is made of, and another one here, is a test, too: *silent* until then.
+Tests need not look like tests: `x - x == 0`, `x <= 0 or x > 0`, `0 * x == 0`. A truth value or an integer that says
+one thing all over a tensor, whatever finite numbers it is made of, and another one here, is a test, too: *silent* until
+then.
 """
 
 from __future__ import annotations
@@ -69,7 +70,9 @@ def noticed_silently(program: Program, seeds: Sequence[int], keep_dist: Collecti
             continue
         said = said or trial
         asked = {role: [t for t in names if _says_one(said, trial, t, role)] for role, names in asked.items()}
-    for seed in seeds if said else ():
+    if said is None:
+        return
+    for seed in seeds:
         odd = _tried(program, seed, "not finite", asked, keep_dist)
         if odd and any((a.flat[0] != b).any() for a, b in _beside(said, odd, asked)):
             yield odd

@@ -22,10 +22,10 @@ DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singul
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
 of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
 took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly alike: all tokens choose one expert.
-`singular`: zeros, all of a tensor at times, and few other numbers of both signs, among them the program's constants
-and their quotients: divisors, roots and logarithms are at their limits. `wide`: as `reals`, all of a tensor times a
-power of ten. `not finite`: as `reals` of the same seed, with
-infinities and what is no number in some inputs, be they taken for finite or not: for programs that ask."""
+`singular`: zeros, all of a tensor at times (of integers the least of their range), and few other numbers of both signs,
+among them the program's constants and their quotients: divisors, roots and logarithms are at their limits. `wide`: as
+`reals`, all of a tensor times a power of ten. `not finite`: as `reals` of the same seed, with infinities and what is no
+number in some inputs, be they taken for finite or not: for programs that ask."""
 SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
 FEW_CONSTANTS = 6
 
@@ -37,6 +37,8 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
     drawn at the `ends`; `special` are among them, or among `singular` reals."""
     rng = seeded("input", tensor.id, seed)
     dtype = storage(tensor.dtype)
+    if how == "singular" and dtype.kind in "biu" and rng.integers(0, 2):
+        return np.full(tensor.shape, bounds[0] if bounds else 0, dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, tensor.shape).astype(bool)
     if dtype.kind in "iu":

@@ -18,6 +18,7 @@ from scalify_dl.prove.own_rules import rules_assumed
 from scalify_dl.prove.pipeline import INTERRUPTED, LARGE, Analysis, compare_formulas
 from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, Verdict, overall
 from scalify_dl.prove.view import View
+from scalify_dl.refute.provided import left_out
 
 from .localisation import root_causes
 from .pattern import holds, pattern, piece_words
@@ -82,6 +83,24 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
             )
         )
     return out
+
+
+def _judged(analysis: Analysis) -> list[OutputVerdict]:
+    """Verdicts of the rules, less those that assume away what a program provides for."""
+    outputs = _outputs(analysis.view, analysis.stopped)
+    without = left_out(analysis, [(o.tensor, o.base_tensor) for o in outputs if o.verdict is Verdict.PROVED])
+    return [
+        replace(o, verdict=Verdict.UNKNOWN, layout="", pattern="", reason=PROVIDED)
+        if (o.tensor, o.base_tensor) in without
+        else o
+        for o in outputs
+    ]
+
+
+PROVIDED = (
+    "it would be proved of inputs for which the assumptions hold; the program provides for others (it asks whether "
+    "numbers are finite, or guards a division), and there the sides differ"
+)
 
 
 def _unrelated_inputs(view: View) -> list[tuple[str, str]]:
@@ -225,7 +244,7 @@ def conclude(
     the premises contradict each other or nothing was checked."""
     view, options = analysis.view, analysis.options
     refuse_contradictions(view)
-    outputs = _outputs(view, analysis.stopped)
+    outputs = _judged(analysis)
     assumptions = _assumptions(view, options.accept, options.rules, in_time)
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
     search = open_outputs and options.refute and analysis.stopped != INTERRUPTED
@@ -236,7 +255,7 @@ def conclude(
     if analysis.waiting and left:
         progress("comparing what is written differently by its formulas")
         compare_formulas(analysis, left)
-        outputs = _outputs(view, analysis.stopped)
+        outputs = _judged(analysis)
         assumptions = _assumptions(view, options.accept, options.rules, in_time)
         open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
         numbers = numbers if open_outputs else None

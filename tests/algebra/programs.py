@@ -11,6 +11,8 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import load_program
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Report
+from scalify_dl.report.conclude import conclude
 
 SIZE = 4096
 Make = Callable[[Graph, Tensor], Tensor]
@@ -20,6 +22,10 @@ def verdict(pair: Pair) -> str:
     analysis = analyse(Facts({name: list(rows) for name, rows in pair.tables().items()}), Options())
     (found,) = {row[2] for row in analysis.rows("output_verdict")}
     return str(found)
+
+
+def report(pair: Pair) -> Report:
+    return conclude(analyse(Facts({name: list(rows) for name, rows in pair.tables().items()}), Options()))
 
 
 def decided(pair: Pair) -> bool:

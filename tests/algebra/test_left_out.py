@@ -12,7 +12,7 @@ from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program
 
-from .programs import Make, alone, number, over, two, verdict, wide
+from .programs import Make, alone, number, over, report, scaled, two, verdict, wide
 
 
 def compared(g: Graph, x: Tensor, direction: str, value: float = 0) -> Tensor:
@@ -70,16 +70,16 @@ def finite_top(g: Graph, x: Tensor) -> Tensor:
     return g.emit("select", [is_finite(g, top), top, number(g, 0, x)])
 
 
+def nothing(g: Graph, x: Tensor) -> Tensor:
+    return two(g, "multiply", x, number(g, 0, x))
+
+
 SILENT_TESTS: dict[str, Make] = {
     "x - x == 0": lambda g, x: compared(g, two(g, "subtract", x, x), "EQ"),
-    "0 x == 0": lambda g, x: compared(g, two(g, "multiply", x, number(g, 0, x)), "EQ"),
+    "0 x == 0": lambda g, x: compared(g, nothing(g, x), "EQ"),
     "x = a copy of it": lambda g, x: g.emit("compare", [g.emit("negate", [g.emit("negate", [x])]), x], direction="EQ"),
     "x <= 0 or x > 0": lambda g, x: g.emit("or", [compared(g, x, "LE"), compared(g, x, "GT")]),
-    "1 / (0 x + 1) > 0, of a sum": lambda g, x: compared(
-        g,
-        wide(g, reciprocal(g, two(g, "add", over(g, two(g, "multiply", x, number(g, 0, x)), "sum"), number(g, 1, over(g, x, "sum")))), x),
-        "GT",
-    ),
+    "1 / (0 x + 1) > 0": lambda g, x: compared(g, reciprocal(g, two(g, "add", nothing(g, x), number(g, 1, x))), "GT"),
 }
 """Truth values that are so of every finite number, and of no other."""
 WRONG: dict[str, tuple[Make, Make]] = {
@@ -185,6 +185,34 @@ def test_an_overflow_that_one_rank_keeps_to_itself(told: bool) -> None:
     search = find_counterexample(load_program(pair.tables()))
     assert search.status == ("agrees" if told else "refuted")
     assert told or (search.best is not None and search.best.draw == "not finite")
+
+
+def told_by_one_rank(made: Make) -> Pair:
+    """What one rank has, by a product with its flag and a sum; and something made of it."""
+    pair = Pair({"pp": 2})
+    x, dx = pair.input((4, 6))
+    rank = pair.dist.emit("partition-id", [], shape=(), dtype="s32")
+    mine = pair.dist.emit("compare", [rank, pair.dist.splat(1, "s32", ())], direction="EQ")
+    flag = pair.dist.emit("convert", [mine], dtype="f32")
+    told = two(pair.dist, "multiply", dx, wide(pair.dist, flag, dx))
+    told = pair.dist.emit("all-reduce", [told], reducer="sum", groups=pair.groups("pp"))
+    pair.outputs(made(pair.base, x), made(pair.dist, told))
+    return pair
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict"),
+    [
+        (is_not_a_number, "REFUTED"),
+        (is_infinite, "REFUTED"),
+        (lambda g, x: guarded(g, compared(g, x, "GT", 1e30), 0, x), "UNKNOWN"),
+        (is_finite, "PROVED"),
+        (lambda g, x: guarded(g, compared(g, x, "GT"), 0, x), "PROVED"),
+        (lambda g, x: scaled(g, x, 2), "PROVED"),
+    ],
+)  # fmt: skip
+def test_lemmas_assume_no_finite_numbers_where_a_program_asks(made: Make, verdict: str) -> None:
+    assert report(told_by_one_rank(made)).verdict == verdict
 
 
 def there_and_back(dtype: str, between: str) -> Pair:

@@ -17,17 +17,16 @@ import numpy as np
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout
-from scalify_dl.oracle.addressing import addresses, layout_of, pending_kind
-from scalify_dl.oracle.compare import default_layouts
-from scalify_dl.oracle.execute import Deadlock
-from scalify_dl.oracle.finiteness import asks, noticed, noticed_silently
-from scalify_dl.oracle.meaning import Unsupported
-from scalify_dl.oracle.program import Program, Shard
-from scalify_dl.oracle.shrink import shrink
-from scalify_dl.oracle.shrink.extents import Conflict
-from scalify_dl.oracle.trial import Trial, run_trial
 
-from .cells import Array
+from .addressing import addresses, layout_of, pending_kind
+from .compare import default_layouts
+from .execute import Deadlock
+from .finiteness import asks, noticed, noticed_silently
+from .meaning import Unsupported
+from .program import Program, Shard
+from .shrink import shrink
+from .shrink.extents import Conflict
+from .trial import Array, Trial, run_trial
 
 CONDITIONS = frozenset({"nonzero", "positive", "nonnegative"})
 """What is listed of a value and may fail for some inputs of a type."""

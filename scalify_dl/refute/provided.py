@@ -1,0 +1,47 @@
+"""Proofs that take for granted what the programs themselves provide for.
+
+Lemmas assume, and list, that inputs are finite or that the baseline does not divide by zero. Where a program asks
+(`isnan(loss)`), or guards what becomes of a division, that is the very case that it was written for: both sides are run
+there, and an output that differs where the baseline is a number is not proved (`oracle/erased.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from scalify_dl.deadline import OutOfTime, until
+from scalify_dl.facts import Facts
+from scalify_dl.ir.dtypes import is_integer
+from scalify_dl.prove.pipeline import Analysis
+
+ASKING = frozenset({"compare", "is-finite"})
+"""Kinds of ops by which a program tells some real numbers from others."""
+Output = tuple[str, str]
+"""Distributed and baseline tensor."""
+
+
+def left_out(analysis: Analysis, proved: Collection[Output]) -> set[Output]:
+    """Which proved outputs rest on an assumption that leaves out what a program provides for."""
+    whys = {why for _, _, why in analysis.rows("assumption")}
+    if not proved or not _may_ask(analysis.facts):
+        return set()
+    from scalify_dl.oracle import load_program  # with numpy: most proofs do without
+    from scalify_dl.oracle.erased import CONDITIONS, Limits
+
+    if whys.isdisjoint({"finite", *CONDITIONS}):
+        return set()
+    program = load_program(analysis.facts.tables)
+    limits = Limits(program, program.shards)
+    try:
+        with until(analysis.deadline):
+            found = limits.erased if whys & CONDITIONS else frozenset()
+            return {*proved} & (found | limits.erased_infinities)
+    except OutOfTime:
+        return {*proved}
+
+
+def _may_ask(facts: Facts) -> bool:
+    """Whether a program compares real numbers, or asks whether they are finite."""
+    asking = {op for op, _, kind in facts["op"] if kind in ASKING}
+    reals = {tensor for tensor, _, dtype, _ in facts["tensor"] if dtype != "pred" and not is_integer(dtype)}
+    return any(op in asking and tensor in reals for op, _, tensor in facts["operand"])
