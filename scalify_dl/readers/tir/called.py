@@ -75,5 +75,6 @@ def names_of(path: Path, function: str | None) -> set[str]:
         if isinstance(one, ast.FunctionDef) and any(inner is node for inner in ast.walk(one)):
             found |= {a.arg for a in (*one.args.posonlyargs, *one.args.args, *one.args.kwonlyargs)}
         elif isinstance(one, ast.Assign):
-            found |= {target.id for target in one.targets if isinstance(target, ast.Name)}
+            targets = [n for target in one.targets for n in getattr(target, "elts", [target])]
+            found |= {target.id for target in targets if isinstance(target, ast.Name)}
     return found

@@ -144,7 +144,7 @@ class Reader:
                 return dtype_of({"int": "int32", "float": "float32", "bool": "bool"}[name])
             self.fail(node, f"the name `{name}` means nothing here", hint=f"a size is given with --size {name}=…")
         if isinstance(found, Open):
-            self.fail(node, f"the size `{name}` is open", hint=f"give it with --size {name}=64")
+            self.fail(node, f"the size `{found.name}` is open", hint=f"give it with --size {found.name}=64")
         if isinstance(found, Buffer) and found.scope == "variable":
             return Load(found, (), getattr(node, "lineno", 0))
         return found

@@ -13,6 +13,7 @@ from scalify_dl.errors import InputError
 
 from .calls import MODULES
 from .expressions import Names, Open, View
+from .jitted import written_out
 from .memories import keywords, language_call
 from .rebound import rebound
 from .statements import Statements
@@ -60,7 +61,7 @@ def _parsed(path: str | Path) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return ast.parse(data.decode("utf-8"))
+            return written_out(ast.parse(data.decode("utf-8")))
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         line = getattr(error, "lineno", 0) or 0
         said = getattr(error, "msg", str(error))
@@ -183,7 +184,7 @@ class _File(Statements):
             case ast.Name(id=name):
                 if language_call(value) in ("dynamic", "symbolic"):
                     found = None
-                names.known[name] = self.sizes.get(name, Open(name) if found is None else found)
+                names.known[name] = self.sizes.get(name, self._open(name, value, names) if found is None else found)
             case ast.Tuple(elts=targets) if isinstance(found, tuple) and len(found) == len(targets):
                 for one, item in zip(targets, found, strict=True):
                     if isinstance(one, ast.Name):
@@ -192,6 +193,15 @@ class _File(Statements):
                         self._lose(one, names)
             case _:
                 self._lose(target, names)
+
+    def _open(self, name: str, value: ast.expr, names: Names) -> Open:
+        """A name that is open, or the one that its value waits for."""
+        for inner in ast.walk(value):
+            if isinstance(inner, ast.Name) and names.has(inner.id) and isinstance(names.get(inner.id), Open):
+                found = names.get(inner.id)
+                assert isinstance(found, Open)
+                return found
+        return Open(name)
 
     def _imported(self, node: ast.Import | ast.ImportFrom, names: Names) -> None:
         """The language has its name from where it is known."""
@@ -233,18 +243,20 @@ class _File(Statements):
         for a, given in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True):
             if given is not None:
                 values[a.arg] = self._known(given, names)
-        values |= self._called_with(node.name, [a.arg for a in arguments], names)
+        values |= self._called_with(node, [a.arg for a in arguments], names)
         values |= {name: value for name, value in self.sizes.items() if name in every}
         known = {name: Open(name) if values.get(name) is None else values[name] for name in every}
         yield from self._within_body(node.body, Names(known, names))
 
-    def _called_with(self, name: str, parameters: list[str], names: Names) -> dict[str, Any]:
-        """The arguments of the first call of a function in the file whose arguments are all known."""
+    def _called_with(self, node: ast.FunctionDef, parameters: list[str], names: Names) -> dict[str, Any]:
+        """The arguments of the first call of a function in the file whose arguments, but for tensors, are all known."""
         assert self.module is not None
+        inner = [n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == node.name]
+        tensors = {a.arg for n in inner for a in n.args.args}
         for call in ast.walk(self.module):
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == name:
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == node.name:
                 given = dict(zip(parameters, call.args, strict=False)) | keywords(call)
-                values = {key: self._known(value, names) for key, value in given.items()}
+                values = {key: self._known(value, names) for key, value in given.items() if key not in tensors}
                 if values and all(value is not None for value in values.values()):
                     return values
         return {}
