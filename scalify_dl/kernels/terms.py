@@ -114,6 +114,9 @@ class Terms:
     def lift(self, values: Array, dtype: str) -> Array:
         """Constants."""
         values = np.asarray(values)
+        if self.exact_casts and is_float(dtype) and precision(dtype) < precision("f32"):
+            self.assumed.add(f"constants of {dtype} do not round")
+            dtype = "f32"
         unique, inverse = np.unique(values, return_inverse=True)
         numbers = np.array([self.number(constant(v.item(), dtype)) for v in unique], dtype=np.int64)
         return numbers[inverse].reshape(values.shape)

@@ -82,3 +82,33 @@ def test_the_size_that_is_open_is_named(kernel: Run) -> None:
     assert status == 2
     assert "--size M=" in said["message"]
     assert kernel(text, "--as", "matmul", *sizes(M=16, N=16, K=16))[0] == 0
+
+
+def test_of_kernels_of_one_name_the_function_around_says_which(kernel: Run) -> None:
+    made = """
+def {name}(N):
+    @T.prim_func
+    def main(X: T.Buffer((N,), "float32"), Y: T.Buffer((N,), "float32")):
+        for i in range(N):
+            Y[i] = T.exp(X[i]){more}
+    return main
+"""
+    text = made.format(name="forward", more="") + made.format(name="backward", more=" * X[i]")
+    status, said = kernel(text, "--as", "exp", *sizes(N=8))
+    assert status == 2
+    assert "forward.main, backward.main" in said["message"]
+    assert kernel(text, "--as", "exp", "--function", "forward", *sizes(N=8))[0] == 0
+    assert kernel(text, "--as", "exp", "--function", "backward.main", *sizes(N=8))[0] == 1
+
+
+def test_a_constant_of_half_precision_is_what_is_written_where_reals_are_asked_for(kernel: Run) -> None:
+    text = """
+@T.prim_func
+def main(X: T.Buffer((8,), "float16"), Y: T.Buffer((8,), "float16")):
+    for i in range(8):
+        Y[i] = T.exp2(X[i] * T.float16(1.44269504))
+"""
+    status, said = kernel(text, "--as", "exp", "--reals")
+    assert status == 0
+    assert "constants of f16 do not round" in {a["text"] for a in said["assumptions"]}
+    assert kernel(text, "--as", "exp")[0] != 0

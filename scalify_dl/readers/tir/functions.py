@@ -30,6 +30,13 @@ class Found:
 
     node: ast.FunctionDef
     names: Names
+    within: tuple[str, ...] = ()
+    """Functions around it, outermost first."""
+
+    @property
+    def called(self) -> str:
+        """Its name, with those of the functions around it."""
+        return ".".join(dict.fromkeys((*self.within, self.node.name)))
 
 
 def read_kernel(path: str | Path, sizes: Mapping[str, Any] | None = None, function: str | None = None) -> Kernel:
@@ -69,14 +76,17 @@ def _parsed(path: str | Path) -> ast.Module:
 
 
 def _chosen(found: list[Found], function: str | None, path: str | Path) -> Found:
-    names = [f.node.name for f in found]
-    wanted = [f for f in found if f.node.name == function] if function else found
-    if len(wanted) > 1 and not function:
+    wanted = found
+    if function:
+        exact = [f for f in found if f.called == function]
+        wanted = exact or [f for f in found if function in (f.node.name, *f.within)]
+    elif len(found) > 1:
         wanted = [f for f in found if f.node.name == "main"]
     if len(wanted) == 1:
         return wanted[0]
     if not found:
         raise InputError("no kernel in this file", file=path, line=1, expected="a function under @T.prim_func")
+    names = [f.called for f in wanted or found]
     raise InputError(f"which kernel is meant? {', '.join(names)}", file=path, line=1, hint=f"--function {names[0]}")
 
 
@@ -102,6 +112,8 @@ class _File(Statements):
         self.sizes = sizes
         self.extents = {}
         self.module: ast.Module | None = None
+        self.around: list[str] = []
+        """Functions around what is read."""
 
     # ---- which functions there are ----
     def candidates(self, module: ast.Module) -> list[Found]:
@@ -134,7 +146,7 @@ class _File(Statements):
                 case ast.FunctionDef():
                     kinds = self._decorated(node)
                     if "prim_func" in kinds:
-                        yield Found(node, names)
+                        yield Found(node, names, tuple(self.around))
                     elif "macro" in kinds:
                         names.known[node.name] = Macro(node, names)
                     else:
@@ -246,7 +258,9 @@ class _File(Statements):
         values |= self._called_with(node, [a.arg for a in arguments], names)
         values |= {name: value for name, value in self.sizes.items() if name in every}
         known = {name: Open(name) if values.get(name) is None else values[name] for name in every}
+        self.around.append(node.name)
         yield from self._within_body(node.body, Names(known, names))
+        self.around.pop()
 
     def _called_with(self, node: ast.FunctionDef, parameters: list[str], names: Names) -> dict[str, Any]:
         """The arguments of the first call of a function in the file whose arguments, but for tensors, are all known."""
