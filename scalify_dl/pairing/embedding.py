@@ -35,7 +35,7 @@ def id_ranges(graph: Graph, bounded: Container[Tensor] = ()) -> dict[Tensor, tup
     sure = certain(graph)
     in_doubt = {t for t, size in found.items() if sure.get(t) != size} - only_looked_up(graph)
     if in_doubt:
-        from .own_ranges import Provisions  # numpy, which takes a while to import
+        from .own_ranges import Provisions  # where there are such inputs
 
         program = Provisions(graph)
         found = {t: size for t, size in found.items() if t not in in_doubt or not program.beyond(t, size)}

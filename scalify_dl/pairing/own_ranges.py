@@ -11,29 +11,54 @@ reads.
 
 from __future__ import annotations
 
+import operator
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
-
-import numpy as np
+from math import fmod
+from typing import Any, NamedTuple
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
-
-Values = np.ndarray[Any, Any]
 
 _POSITIONAL = frozenset(
     ("reshape", "broadcast", "transpose", "slice", "reverse", "concatenate", "pad", "reduce-precision")
 )
 _NEAR = 130
-_COMPARE: Mapping[str, Callable[[Values, Values], Values]] = {
-    "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+
+
+class Values(NamedTuple):
+    """What a tensor holds for each value of the input: truths (`b`), integers of at most 64 bits (`i`) or reals (`f`).
+
+    Lists, since proofs start without numpy.
+    """
+
+    of: list[Any]
+    sort: str
+
+
+def _remainder(x: Any, y: Any) -> Any:
+    """With the sign of x."""
+    if isinstance(x, float) or isinstance(y, float):
+        return fmod(x, y)
+    return abs(x) % abs(y) * (1 if x >= 0 else -1)
+
+
+_COMPARE: Mapping[str, Callable[[Any, Any], bool]] = {
+    "EQ": operator.eq, "NE": operator.ne, "LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": operator.ge,
 }  # fmt: skip
-_BINARY: Mapping[str, Callable[[Values, Values], Values]] = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum, "minimum": np.minimum,
-    "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor, "remainder": np.fmod,
-    "floor-divide": np.floor_divide,
+_OF_BITS: Mapping[str, Callable[[Any, Any], Any]] = {"and": operator.and_, "or": operator.or_, "xor": operator.xor}
+_BINARY: Mapping[str, Callable[[Any, Any], Any]] = {
+    **_OF_BITS, "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "maximum": max, "minimum": min,
+    "remainder": _remainder, "floor-divide": operator.floordiv,
 }  # fmt: skip
-_UNARY: Mapping[str, Callable[[Values], Values]] = {
-    "abs": np.abs, "negate": np.negative, "sign": np.sign, "relu": lambda x: np.maximum(x, 0),
+_OF_TRUTHS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "add": operator.or_,
+    "multiply": operator.and_,
+    "maximum": max,
+    "minimum": min,
+    **_OF_BITS,
+}
+_UNARY: Mapping[str, Callable[[Any], Any]] = {
+    "abs": abs, "negate": operator.neg, "sign": lambda x: (x > 0) - (x < 0), "relu": lambda x: max(x, 0),
 }  # fmt: skip
 
 
@@ -76,10 +101,10 @@ class _Walk:
         stated = {number for number in self.fixed.values() if isinstance(number, int) and abs(number) < 2**31}
         around = {sign * number + d for number in sorted(stated)[:1000] for sign in (-1, 1) for d in (-1, 0, 1)}
         far = [-(2**31), 2**31 - 1, -size - 1, -size, 2 * size, size // 2]
-        self.values = np.unique(np.array([*near, *range(size - _NEAR, size + _NEAR), *far, *around], dtype=np.int64))
-        self.within = (self.values >= 0) & (self.values < size)
+        self.values = Values(sorted({*near, *range(size - _NEAR, size + _NEAR), *far, *around}), "i")
+        self.first, self.last = (bisect_left(self.values.of, bound) for bound in (0, size))
         self.known: dict[Tensor, Values] = {}
-        self.beside: dict[Tensor, Values] = {}
+        self.beside: dict[Tensor, list[bool]] = {}
         """Where a tensor holds constants beside the input's values (padding): which values these are."""
 
     def through(self, ops: Sequence[Op], inputs: Iterable[Tensor]) -> bool:
@@ -107,9 +132,10 @@ class _Walk:
         """Remembers constants that come to stand beside the input's values."""
         masks = [self.beside[x] for x in op.operands if x in self.beside]
         if op.kind in ("concatenate", "pad"):
-            masks += [made == self.fixed[x] for x in op.operands if x in self.fixed]
+            masks += [[x == number for x in made.of] for number in (self.fixed.get(x) for x in op.operands)
+                      if number is not None]  # fmt: skip
         if masks:
-            self.beside[op.results[0]] = np.logical_or.reduce(masks)
+            self.beside[op.results[0]] = [any(here) for here in zip(*masks, strict=True)]
 
     def _inside(self, op: Op, region: Graph) -> bool:
         """Whether a loop's body, or condition, has a provision."""
@@ -132,45 +158,51 @@ class _Walk:
             return next(known[x] for x in op.operands if x in known)
         if len(op.results) != 1 or not all(x in known or x in fixed for x in op.operands):
             return None
-        xs = [known[x] if x in known else np.full(self.values.shape, fixed[x]) for x in op.operands]
-        try:
-            made = self._apply(op, xs)
-        except TypeError:  # bits of a real
-            return None
+        xs = [known[x] if x in known else self._everywhere(fixed[x]) for x in op.operands]
+        made = self._apply(op, xs)
         return None if made is None else _wrapped(made, op.results[0].dtype)
 
+    def _everywhere(self, number: int | float) -> Values:
+        return Values([number] * len(self.values.of), "f" if isinstance(number, float) else "i")
+
     def _apply(self, op: Op, xs: Sequence[Values]) -> Values | None:
-        with np.errstate(all="ignore"):
-            if op.kind == "compare":
-                return _COMPARE[op.symbols["direction"][0]](xs[0], xs[1])
-            if op.kind == "select":
-                return np.where(xs[0].astype(bool), xs[1], xs[2])
-            if op.kind == "clamp":
-                return np.minimum(np.maximum(xs[1], xs[0]), xs[2])
-            if op.kind == "convert":
-                return xs[0] != 0 if op.results[0].dtype == "pred" else xs[0]
-            if op.kind == "not":
-                return ~xs[0]
-            if op.kind in _UNARY:
-                return np.asarray(_UNARY[op.kind](xs[0]))
-            if op.kind in _BINARY and not (op.kind in ("remainder", "floor-divide") and (xs[1] == 0).any()):
-                return np.asarray(_BINARY[op.kind](xs[0], xs[1]))
-        return None
+        sort = max((x.sort for x in xs), key="bif".index)
+        if op.kind == "compare":
+            return Values([*map(_COMPARE[op.symbols["direction"][0]], xs[0].of, xs[1].of)], "b")
+        if op.kind == "select":
+            sort = max((x.sort for x in xs[1:]), key="bif".index)
+            return Values([a if truth else b for truth, a, b in zip(*(x.of for x in xs), strict=True)], sort)
+        if op.kind == "clamp":
+            return Values([min(max(x, lo), hi) for lo, x, hi in zip(*(x.of for x in xs), strict=True)], sort)
+        if op.kind == "convert":
+            return Values([x != 0 for x in xs[0].of], "b") if op.results[0].dtype == "pred" else xs[0]
+        if op.kind == "not":
+            flipped = {"b": operator.not_, "i": operator.invert}.get(sort)
+            return None if flipped is None else Values([*map(flipped, xs[0].of)], sort)
+        if op.kind in _UNARY:
+            return None if sort == "b" else Values([*map(_UNARY[op.kind], xs[0].of)], sort)
+        of_bits = op.kind in _OF_BITS and sort == "f"  # of a real
+        divides = op.kind in ("remainder", "floor-divide")
+        function = (_OF_TRUTHS if sort == "b" else _BINARY).get(op.kind)
+        if function is None or of_bits or (divides and 0 in xs[1].of):
+            return None
+        return Values([*map(function, xs[0].of, xs[1].of)], sort)
 
     def _decides(self, op: Op, made: Values, xs: Sequence[Values]) -> bool:
         """Whether an op does nothing within the range, and something beyond."""
-        within, beyond = self.within, ~self.within
-        if op.kind == "compare" or (op.kind == "convert" and made.dtype == bool):
-            here = made[within | next((self.beside[x] for x in op.results if x in self.beside), False)]
-            if here.size == 0 or (here != here[0]).any():
+        first, last = self.first, self.last
+        within, beyond = made.of[first:last], made.of[:first] + made.of[last:]
+        if op.kind == "compare" or (op.kind == "convert" and made.sort == "b"):
+            beside = next((self.beside[x] for x in op.results if x in self.beside), [])
+            here = {*within, *(x for x, there in zip(made.of, beside, strict=False) if there)}
+            if len(here) != 1:
                 return False
             if self.strictly:
-                low, high = made[self.values < 0], made[self.values >= self.size]
-                return bool((low != low[0]).any() or (high != high[0]).any())
-            return bool((made[beyond] != here[0]).any())
-        if self.strictly or made.dtype == bool or op.kind in (*_POSITIONAL, "select", "convert"):
+                return len({*made.of[:first]}) > 1 or len({*made.of[last:]}) > 1
+            return not here.issuperset(beyond)
+        if self.strictly or made.sort == "b" or op.kind in (*_POSITIONAL, "select", "convert"):
             return False
-        return any(bool((made == x)[within].all() and (made != x)[beyond].any()) for x in xs)
+        return any(within == x.of[first:last] and beyond != x.of[:first] + x.of[last:] for x in xs)
 
     def _usual(self, op: Op) -> bool:
         """Whether this is what a framework adds to an index."""
@@ -235,8 +267,8 @@ def _scalar(op: Op) -> int | float | None:
 
 def _wrapped(values: Values, dtype: str) -> Values:
     """Integers as their type holds them."""
-    if dtype[0] not in "su" or values.dtype.kind not in "iu" or not dtype[1:].isdigit() or int(dtype[1:]) > 32:
+    if dtype[0] not in "su" or values.sort != "i" or not dtype[1:].isdigit():
         return values
-    bits = int(dtype[1:])
-    low = values & (2**bits - 1)
-    return np.asarray(low if dtype[0] == "u" else np.where(low >= 2 ** (bits - 1), low - 2**bits, low))
+    bits = min(int(dtype[1:]), 64)
+    least = 0 if dtype[0] == "u" and bits <= 32 else -(2 ** (bits - 1))
+    return Values([(x - least) % 2**bits + least for x in values.of], "i")

@@ -54,7 +54,7 @@ def ranges(
         inputs = {port.tensor for port in graph.inputs} - only_looked_up(graph)
         in_doubt = [(b, d) for b, d, _ in pairs if b in defaults and d in inputs and sure.get(b) != defaults[b][1]]
         if in_doubt:
-            from .own_ranges import Provisions  # numpy, which takes a while to import
+            from .own_ranges import Provisions  # where there are such inputs
 
             program = Provisions(graph)
             told = {b for b, d in in_doubt if program.beyond(d, defaults[b][1], strictly=True)}
