@@ -5,11 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
-
-import yaml
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalify_dl.errors import InputError
+
+if TYPE_CHECKING:
+    import yaml  # most runs read no such file
+
+
+def kind(node: Any) -> str:
+    """`scalar`, `sequence` or `mapping`."""
+    return str(node.id)
 
 
 class Place(NamedTuple):
@@ -41,7 +47,7 @@ class Nodes:
 
     def mapping(self, node: yaml.Node, what: str) -> Iterator[tuple[str, yaml.Node, yaml.Node]]:
         """Key text, key node, value node; each key once."""
-        if not isinstance(node, yaml.MappingNode):
+        if kind(node) != "mapping":
             raise self.place(node).error(f"{what}: a mapping was expected", expected="`key: value` lines")
         seen: set[str] = set()
         for key, value in node.value:
@@ -66,7 +72,7 @@ class Nodes:
 
     def text(self, node: yaml.Node, what: str) -> str:
         """A word."""
-        if not isinstance(node, yaml.ScalarNode):
+        if kind(node) != "scalar":
             raise self.place(node).error(f"{what}: a word was expected")
         return str(node.value)
 
@@ -79,6 +85,6 @@ class Nodes:
 
     def sequence(self, node: yaml.Node, what: str) -> list[yaml.Node]:
         """The nodes of a list."""
-        if not isinstance(node, yaml.SequenceNode):
+        if kind(node) != "sequence":
             raise self.place(node).error(f"{what}: a list was expected", expected="[a, b]")
         return list(node.value)

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import yaml
-
-from scalify_dl import yaml_text
 from scalify_dl.ir.placement import AxisPart
-from scalify_dl.yaml_nodes import Nodes, Place
+from scalify_dl.yaml_nodes import Nodes, Place, kind
+
+if TYPE_CHECKING:
+    import yaml  # most runs read no such file
 
 REDUCERS = ("sum", "max", "min", "prod", "and", "or")
 
@@ -123,11 +123,15 @@ class Relations:
 
 def load_relations(path: str | Path) -> Relations:
     """Reads a relations file."""
+    from scalify_dl import yaml_text
+
     return parse_relations(yaml_text.read(path, "the relations file"), file=str(path))
 
 
 def parse_relations(text: str, *, file: str | None = None) -> Relations:
     """Reads relations text."""
+    from scalify_dl import yaml_text
+
     root = yaml_text.compose(text, "the relations file", file)
     if root is None:
         return Relations()
@@ -189,7 +193,7 @@ class _Reader(Nodes):
         return self.text(node, "a name")
 
     def _part_dims(self, node: yaml.Node) -> Dims | tuple[Dims, ...]:
-        if isinstance(node, yaml.SequenceNode):
+        if kind(node) == "sequence":
             return tuple(self.dims(part) for part in node.value)
         return self.dims(node)
 
@@ -197,7 +201,7 @@ class _Reader(Nodes):
         found: dict[int, list[AxisPart]] = {}
         for key, key_node, value in self.mapping(node, "dims"):
             parts = []
-            nodes = value.value if isinstance(value, yaml.SequenceNode) else [value]
+            nodes = value.value if kind(value) == "sequence" else [value]
             for part in nodes:
                 try:
                     parts.append(AxisPart.parse(self.text(part, "dims")))
@@ -239,7 +243,7 @@ class _Reader(Nodes):
     def constants(self, node: yaml.Node) -> tuple[ConstantRelation, ...]:
         found: list[ConstantRelation] = []
         for key, key_node, value in self.mapping(node, "constants"):
-            if isinstance(value, yaml.MappingNode):
+            if kind(value) == "mapping":
                 if key not in ("base", "dist"):
                     raise self.place(key_node).error(f"constants: `{key}` holds a mapping", expected="base or dist")
                 for inner, inner_node, inner_value in self.mapping(value, f"constants: {key}"):
@@ -264,7 +268,7 @@ class _Reader(Nodes):
         found = {}
         for key, key_node, value in self.mapping(node, "groups"):
             items = self.sequence(value, f"groups: {key}")
-            nested = [item for item in items if isinstance(item, yaml.SequenceNode)]
+            nested = [item for item in items if kind(item) == "sequence"]
             lists = items if nested else [value]
             groups = tuple(
                 tuple(self.integer(rank, "groups: a rank") for rank in self.sequence(group, f"groups: {key}"))

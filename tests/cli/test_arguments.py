@@ -117,8 +117,16 @@ def test_what_is_not_plain_is_left_to_typer(argv: tuple[str, ...]) -> None:
     "command",
     [
         ("run", "facts/row_parallel_linear", "--json"),
-        ("verify", "examples/hlo/base.hlo", "examples/hlo/dist.hlo", "--mesh", "tp=2",
-         "--relate", "examples/hlo/relations.yaml", "--json"),
+        (
+            "verify",
+            "examples/hlo/base.hlo",
+            "examples/hlo/dist.hlo",
+            "--mesh",
+            "tp=2",
+            "--relate",
+            "examples/hlo/relations.yaml",
+            "--json",
+        ),
     ],
 )
 def test_a_plain_command_does_without_typer_and_numpy(command: tuple[str, ...]) -> None:
@@ -127,3 +135,10 @@ def test_a_plain_command_does_without_typer_and_numpy(command: tuple[str, ...]) 
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True, check=True, cwd=ROOT)
     assert '"verdict": "PROVED"' in done.stdout
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_ranges_of_ids_and_relations_need_neither_numpy_nor_yaml() -> None:
+    code = "import sys, scalify_dl.pairing.own_ranges, scalify_dl.pairing.export, scalify_dl.commands.run\n"
+    code += "print([m for m in ('numpy', 'yaml') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"
