@@ -69,6 +69,9 @@ class Field:
         """How deep sums stand in one another in elements (`sums.py`)."""
         self.made = 0
         """How often variables were made."""
+        self.leaves: dict[int, int] = {}
+        """The integers that indicators are of, by their number: what an integer is made of may be long."""
+        self.of_leaf: dict[Hashable, int] = {}
         self.zero = Form(self, {})
         self.one = Form(self, {(): 1})
 
@@ -78,6 +81,9 @@ class Field:
         if number is None:
             number = self.numbers[kind, data] = len(self.elements)
             self.elements.append(Element(kind, data, positive, positive or nonnegative))
+            if kind == "equals":
+                leaf = data[0]  # type: ignore[index]
+                self.leaves[number] = self.of_leaf.setdefault(leaf, len(self.of_leaf))
         return number
 
     def tick(self) -> None:
@@ -151,13 +157,11 @@ def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomia
             merged[number] = exponent - whole
             if not merged[number]:
                 del merged[number]
-    leaves: dict[Hashable, int] = {}
+    leaves: dict[int, int] = {}
     for number in merged:
-        element = field.elements[number]
-        if element.kind == "equals":
-            leaf = element.data[0]  # type: ignore[index]
-            if leaves.setdefault(leaf, number) != number:
-                return 0, (), []
+        leaf = field.leaves.get(number)
+        if leaf is not None and leaves.setdefault(leaf, number) != number:
+            return 0, (), []
     return factor, tuple(sorted(merged.items())), out
 
 
@@ -181,12 +185,13 @@ def in_absolute(meets: Hashable) -> Form | None:
 class Form:
     """A sum of monomials with coefficients, none of them 0. Immutable; equal forms have equal keys."""
 
-    __slots__ = ("_key", "field", "terms")
+    __slots__ = ("_hash", "_key", "field", "terms")
 
     def __init__(self, field: Field, terms: dict[Monomial, Number]) -> None:
         self.field = field
         self.terms = terms
         self._key: tuple[tuple[Monomial, Number], ...] | None = None
+        self._hash: int | None = None
 
     @property
     def key(self) -> tuple[tuple[Monomial, Number], ...]:
@@ -199,7 +204,9 @@ class Form:
         return isinstance(other, Form) and self.terms == other.terms
 
     def __hash__(self) -> int:
-        return hash(self.key)
+        if self._hash is None:
+            self._hash = hash(self.key)
+        return self._hash
 
     def __bool__(self) -> bool:
         raise Undecided("a value that depends on inputs decides what is computed")
