@@ -6,7 +6,7 @@ of 32 values; as a real number that is Σ value · [id = k]: an indicator each, 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,8 @@ from .form import Field, Form, Undecided
 Array = np.ndarray[Any, Any]
 MOST = 4096
 """Most entries of a table."""
+FEW = 81
+"""Entries up to which what an integer chooses among integers is a table; else it is a sum of indicators."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,11 @@ def leaf_table(leaf: Leaf, dtype: np.dtype[Any]) -> Table:
     return Table((leaf,), np.arange(leaf.lo, leaf.hi).astype(dtype))
 
 
-def together(tables: list[Table]) -> tuple[tuple[Leaf, ...], list[Array]]:
-    """All leaves of some tables, and each one's values over them."""
+def together(tables: list[Table], most: int = MOST) -> tuple[tuple[Leaf, ...], list[Array]]:
+    """All leaves of some tables, and each one's values over them; Undecided where these are many."""
     leaves = tuple(sorted({leaf for table in tables for leaf in table.leaves}, key=repr))
     shape = tuple(leaf.hi - leaf.lo for leaf in leaves)
-    if np.prod(shape, dtype=float) > MOST:
+    if np.prod(shape, dtype=float) > most:
         raise Undecided("integers that depend on many inputs")
     return leaves, [np.broadcast_to(table.spread(leaves), shape) for table in tables]
 
@@ -74,6 +76,9 @@ def indicator(field: Field, leaf: Leaf, value: int) -> Form:
     """[leaf = value]; the last one is 1 less all others, so that all of them add up to 1."""
     if leaf.hi - leaf.lo == 1:
         return field.one
+    if isinstance(leaf.name, tuple) and leaf.name[0] == "turned":  # where a value is among the places of a row
+        _, row, found = leaf.name
+        return indicator(field, Leaf(("order", row, value), leaf.lo, leaf.hi), found)
     if value < leaf.hi - 1:
         return field.of(field.element("equals", (leaf, value), nonnegative=True))
     rest = field.one
@@ -82,13 +87,16 @@ def indicator(field: Field, leaf: Leaf, value: int) -> Form:
     return rest
 
 
-def cases(field: Field, leaves: tuple[Leaf, ...]) -> Iterator[tuple[tuple[int, ...], Form]]:
+def cases(field: Field, leaves: tuple[Leaf, ...]) -> list[tuple[tuple[int, ...], Form]]:
     """Each combination of values (as positions), with the indicator of it."""
-    for at in np.ndindex(*(leaf.hi - leaf.lo for leaf in leaves)):
-        flag = field.one
-        for leaf, position in zip(leaves, at, strict=True):
-            flag = flag * indicator(field, leaf, leaf.lo + position)
-        yield at, flag
+    known: list[tuple[tuple[int, ...], Form]] | None = field.cases.get(leaves)
+    if known is None:
+        each = [[indicator(field, leaf, value) for value in range(leaf.lo, leaf.hi)] for leaf in leaves]
+        known = [((), field.one)]
+        for flags in each:
+            known = [((*at, n), so_far * flag) for at, so_far in known for n, flag in enumerate(flags)]
+        field.cases[leaves] = known
+    return known
 
 
 def as_form(field: Field, table: Table) -> Form:

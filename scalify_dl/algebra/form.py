@@ -72,6 +72,8 @@ class Field:
         self.leaves: dict[int, int] = {}
         """The integers that indicators are of, by their number: what an integer is made of may be long."""
         self.of_leaf: dict[Hashable, int] = {}
+        self.cases: dict[Hashable, Any] = {}
+        """Combinations of integers of few values, with their indicators (`finite.py`)."""
         self.zero = Form(self, {})
         self.one = Form(self, {(): 1})
 

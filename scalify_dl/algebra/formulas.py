@@ -12,6 +12,7 @@ import numpy as np
 from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, precision
 from scalify_dl.oracle.literals import ELIDED, literal_array
 from scalify_dl.oracle.meaning import MEANINGS, Call
+from scalify_dl.oracle.meaning.elementwise import COMPARISONS
 from scalify_dl.oracle.rewrites import OF_REALS
 from scalify_dl.registry import registering
 
@@ -21,6 +22,7 @@ from .extended import Cell, Masked
 from .finite import Table, together
 from .form import Field, Form, Undecided
 from .numbers import literal
+from .permuted import truth_of
 
 Formula = Callable[[Field, Call, list[Array]], list[Array]]
 FORMULAS: dict[str, Formula] = {}
@@ -185,10 +187,22 @@ def _compared(field: Field, call: Call, xs: list[Array]) -> Array:
 
     def apply(left: Any, right: Any) -> Any:
         if any(isinstance(cell, (Form, Masked)) for cell in (left, right)):
-            return elementwise.compared(direction, as_cell(field, left), as_cell(field, right))
+            found = _of_few_values(direction, as_cell(field, left), as_cell(field, right))
+            return (
+                found
+                if found is not None
+                else elementwise.compared(direction, as_cell(field, left), as_cell(field, right))
+            )
         return over_tables(lambda *arrays: meaning(call, list(arrays))[0], (left, right))
 
     return mapped(apply, *xs)
+
+
+def _of_few_values(direction: str, left: Cell, right: Cell) -> Form | None:
+    """A comparison of integers that are chosen among few."""
+    if not isinstance(left, Form) or not isinstance(right, Form):
+        return None
+    return truth_of(left - right, lambda value: bool(COMPARISONS[direction](value, 0)))
 
 
 def _converted(field: Field, x: Array, call: Call) -> Array:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import combinations
+from functools import reduce
+from itertools import combinations, product
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -15,9 +18,10 @@ from . import extended
 from .cases import is_zero
 from .cells import Array, as_cell, is_symbolic, mapped, reals, total
 from .extended import Masked
-from .finite import Leaf, Table, cases, together
+from .finite import FEW, Leaf, Table, cases, together
 from .form import Field, Form, Undecided
 from .formulas import formula
+from .permuted import different, values_of
 
 MOST_OPTIONS = 600
 """Most places of all windows of a scatter."""
@@ -89,12 +93,25 @@ def _accesses(field: Field, call: Call, indices: Array) -> list[_Access]:
     found = []
     for position in np.ndindex(*vectors.shape[:-1]):
         cells = list(vectors[position])
-        if any(isinstance(cell, (Form, Masked)) for cell in cells):
-            raise Undecided("an access at an index of unknown range")
-        leaves, arrays = together([c if isinstance(c, Table) else Table((), np.asarray(c)) for c in cells])
+        tables = [c if isinstance(c, Table) else Table((), np.asarray(c)) for c in cells if not isinstance(c, Form)]
+        try:
+            if len(tables) < len(cells):
+                raise Undecided("an access at an index of unknown range")
+            leaves, arrays = together(tables, FEW)
+        except Undecided:  # of many inputs: by formulas
+            found.append(
+                _Access((), list(_by_formulas([extended.finite(as_cell(field, c), "an index") for c in cells])))
+            )
+            continue
         options = [_Option(at, [int(a[at]) for a in arrays], flag) for at, flag in cases(field, leaves)]
         found.append(_Access(leaves, options))
     return found
+
+
+def _by_formulas(indices: list[Form]) -> Iterator[_Option]:
+    """The vectors of starts that integers of few values may be."""
+    for chosen in product(*(values_of(form).items() for form in indices)):
+        yield _Option((), [value for value, _ in chosen], reduce(mul, (flag for _, flag in chosen)))
 
 
 def _indices(call: Call, indices: Array, rows: list[list[int]]) -> Array:
@@ -131,14 +148,18 @@ def gather(field: Field, call: Call, xs: list[Array]) -> list[Array]:
 
 def _one_of(field: Field, access: _Access, cells: list[Any], *, real: bool) -> Any:
     """What an access reads, of what each of its options does."""
-    if real or any(isinstance(cell, (Form, Masked)) for cell in cells):
+    by_formulas = len(access.options) > 1 and not access.leaves
+    if real or by_formulas or any(isinstance(cell, (Form, Masked)) for cell in cells):
         parts = [(as_cell(field, cell), option.flag) for cell, option in zip(cells, access.options, strict=True)]
         return total(field, [extended.multiply(cell, flag) if len(parts) > 1 else cell for cell, flag in parts])
     chosen = np.zeros([leaf.hi - leaf.lo for leaf in access.leaves], dtype=np.int64)
     for n, option in enumerate(access.options):
         chosen[option.at] = n
     tables = [cell if isinstance(cell, Table) else Table((), np.asarray(cell)) for cell in cells]
-    leaves, (places, *arrays) = together([Table(access.leaves, chosen), *tables])
+    try:
+        leaves, (places, *arrays) = together([Table(access.leaves, chosen), *tables], FEW)
+    except Undecided:  # of many inputs
+        return _one_of(field, access, cells, real=True)
     table = Table(leaves, np.take_along_axis(np.stack(arrays), np.array(places)[None], 0)[0]).simplified()
     return table if table.leaves else table.values[()]
 
@@ -156,23 +177,29 @@ def scatter(field: Field, call: Call, xs: list[Array]) -> list[Array]:
         if reducer == "replace" and (_added(call, ones) > 1).any():
             raise Undecided("a scatter that writes an element twice")
         return MEANINGS["scatter"](call, [x, indices, updates])
-    writes = _writes(field, call, xs)
+    accesses = _accesses(field, call, indices)
+    apart = different([access.leaves for access in accesses]) and all(_tells(access) for access in accesses)
+    writes = _writes(call, xs, accesses)
     out = np.empty(x.size, dtype=object)
     for i, cell in enumerate(x.reshape(-1)):
         parts = [extended.multiply(updates.reshape(-1)[source], flag) for source, flag in writes.get(i, [])]
         if reducer == "replace" and parts:
             flags = [flag for _, flag in writes[i]]
-            if not all(is_zero(a * b) for a, b in combinations(flags, 2)):
+            if not apart and not all(is_zero(a * b) for a, b in combinations(flags, 2)):
                 raise Undecided("a scatter that may write an element twice")
             cell = extended.multiply(cell, field.one - sum(flags, field.zero))
         out[i] = total(field, [cell, *parts])
     return [out.reshape(x.shape)]
 
 
-def _writes(field: Field, call: Call, xs: list[Array]) -> dict[int, list[tuple[int, Form]]]:
+def _tells(access: _Access) -> bool:
+    """Whether each place of a row is written to another start."""
+    return len({tuple(option.starts) for option in access.options}) == len(access.options)
+
+
+def _writes(call: Call, xs: list[Array], accesses: list[_Access]) -> dict[int, list[tuple[int, Form]]]:
     """For each element of a result of a scatter which updates may come to it, and the flag of that."""
     x, indices, updates = xs
-    accesses = _accesses(field, call, indices)
     away = [[-1] * len(access.options[0].starts) for access in accesses]
     if sum(len(access.options) for access in accesses) > MOST_OPTIONS:
         raise Undecided("a scatter to many places")
@@ -185,7 +212,7 @@ def _writes(field: Field, call: Call, xs: list[Array]) -> dict[int, list[tuple[i
             reached = _replaced(call, [np.zeros(x.shape, dtype=np.int64), _indices(call, indices, rows), sources])
             for target in np.flatnonzero(reached):
                 key = int(target), int(reached.reshape(-1)[target]) - 1
-                flags[key] = flags.get(key, field.zero) + option.flag
+                flags[key] = flags[key] + option.flag if key in flags else option.flag
         for (i, source), flag in flags.items():
             found.setdefault(i, []).append((source, flag))
     return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 from itertools import product
 from typing import Any
 
@@ -16,10 +17,11 @@ from scalify_dl.oracle.meaning.windows import Window
 from . import elementwise, extended, laws, order
 from .cells import Array, as_cell, folded, is_symbolic, mapped, over_axes, reals, total
 from .extended import Cell
-from .finite import Leaf, Table, cases, leaf_table, together
+from .finite import FEW, Leaf, Table, cases, leaf_table, together
 from .form import Field, Form, Undecided
 from .formulas import bounded, formula
 from .numbers import literal
+from .permuted import turned_back
 
 
 @formula("reduce")
@@ -108,12 +110,22 @@ def _ordered(field: Field, x: Array, stable: int) -> None:
 
 def _sorted_integers(field: Field, call: Call, xs: list[Array]) -> list[Array]:
     """A sort by integers of few values: the place that each element comes from is a table of them."""
+    name = "argmin" if call.symbol("direction") == "ASC" else "top-k"
     found = [np.empty(x.shape, dtype=object) for x in xs]
     for at in np.ndindex(*xs[0].shape[:-1]):
         keys = [k if isinstance(k, Table) else Table((), np.asarray(k)) for k in xs[0][at]]
         if any(isinstance(k, (Form, extended.Masked)) for k in xs[0][at]):
             raise Undecided("a sort by integers of unknown range")
-        leaves, arrays = together(keys)
+        back = turned_back(keys) if name == "argmin" else None
+        try:
+            leaves, arrays = together(keys, 0 if back else FEW)
+        except Undecided:  # of many inputs: then a place is one in the order of a row
+            cells = list(map(partial(as_cell, field), keys))
+            for j in range(len(keys)):
+                place = leaf_table(back[j] if back else _place(cells, j, name), np.dtype(np.int64))
+                for x, out, result in zip(xs, found, call.results, strict=True):
+                    out[(*at, j)] = _element(field, list(x[at]), place, result.dtype)
+            continue
         stacked = np.stack(arrays, axis=-1)
         if call.symbol("direction") == "ASC":
             places = np.argsort(stacked, axis=-1, kind="stable")
@@ -135,7 +147,10 @@ def _element(field: Field, cells: list[object], place: Table, dtype: str) -> obj
         options = [(as_cell(field, cells[int(place.values[at])]), flag) for at, flag in cases(field, place.leaves)]
         return total(field, [extended.multiply(cell, flag) for cell, flag in options])
     tables = [cell if isinstance(cell, Table) else Table((), np.asarray(cell)) for cell in cells]
-    leaves, (chosen, *arrays) = together([place, *tables])
+    try:
+        leaves, (chosen, *arrays) = together([place, *tables], FEW)
+    except Undecided:  # of many inputs
+        return _element(field, [as_cell(field, cell) for cell in cells], place, dtype)
     return Table(leaves, np.take_along_axis(np.stack(arrays), chosen[None], 0)[0]).simplified()
 
 

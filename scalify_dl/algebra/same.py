@@ -10,6 +10,7 @@ from .cells import as_cell
 from .extended import Masked, NotANumber
 from .form import Field, Form, Undecided
 from .known import Known
+from .permuted import each_once
 from .together import zero_together
 
 
@@ -35,7 +36,7 @@ def differs_by_nothing(field: Field, left: Form, right: Form) -> bool:
     field.rooted = None
     try:
         nonzero = tuple(need.form for need in needs if need.what in ("nonzero", "positive"))
-        known, difference = Known(nonzero=nonzero), added(left - right)
+        known, difference = Known(nonzero=nonzero), each_once(added(left - right))
         return is_zero(difference, known) or zero_together(difference, lambda form: is_zero(form, known))
     except Undecided:
         return False

@@ -91,6 +91,15 @@ def experts_gathered(x: Any, gate: Any, w: Any, *, least: bool = False) -> Any:
     return jnp.einsum("td,tdf->tf", x, w[chosen]) * share
 
 
+def experts_put_back(x: Any, gate: Any, w: Any, *, twice: bool = False) -> Any:
+    """The same, tokens sorted by expert and read back by a sort of their places."""
+    p = softmax(x @ gate)
+    chosen = jnp.argmax(p, -1)
+    order = jnp.argsort(chosen)
+    out = jnp.einsum("td,tdf->tf", x[order], w[chosen[order]])
+    return out[order if twice else jnp.argsort(order)] * p.max(-1)[:, None]
+
+
 def two_experts(x: Any, gate: Any, w: Any) -> Any:
     p, places = lax.top_k(softmax(x @ gate), 2)
     out = jnp.einsum("td,edf->tef", x, w)
@@ -140,12 +149,19 @@ X, XY = [(2, 3)], [(2, 3), (2, 3)]
 QKV = [(2, 4), (6, 4), (6, 3)]
 EXPERTS = [(3, 2), (2, 2), (2, 2, 2)]
 LABELS: dict[str, Any] = {"args": [(3, 4), ((3,), "int32")], "relate": 'ranges: {"#1": [0, 4]}'}
+MORE = [(6, 2), (2, 3), (3, 2, 2)]
 SPREAD: dict[str, Any] = {"ranks": 2, "specs": P(None, "x")}
 PAIRS: dict[str, tuple[Function, Function, Function, dict[str, Any]]] = {
     # name: the baseline, the other way, a wrong one, how they are called
     "flash": (attention, flash([1, 3, 2]), flash([1, 3, 2], rescaled=False), {"args": QKV}),
     "sorted experts": (
         experts, experts_sorted, lambda *a: experts_sorted(*a, back=False), {"args": EXPERTS},
+    ),
+    "more tokens, sorted by expert": (
+        experts, experts_sorted, lambda *a: experts_sorted(*a, back=False), {"args": MORE},
+    ),
+    "tokens sorted by expert and put back": (
+        experts, experts_put_back, lambda *a: experts_put_back(*a, twice=True), {"args": MORE},
     ),
     "experts by gathered weights": (
         experts, experts_gathered, lambda *a: experts_gathered(*a, least=True),
