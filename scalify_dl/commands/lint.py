@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scalify_dl.ir.mesh import Mesh
-from scalify_dl.kernels.inside import following
 from scalify_dl.lint.judge import Several, lint
 from scalify_dl.lint.reported import reported, undecided
 from scalify_dl.prove.options import Options
@@ -21,9 +20,14 @@ def run(
 ) -> int:
     """Read, lift, decide, print; the exit status."""
     check_outputs(options, dist)
+    follow = None
+    if kernels:  # else kernels need not be known at all
+        from scalify_dl.kernels.inside import following
+
+        follow = following(kernels)
     try:
         with progress("lifting the program"):
-            result = lint(dist, Mesh.parse(mesh), relate, options, following(kernels), derive_backward=derive_backward)
+            result = lint(dist, Mesh.parse(mesh), relate, options, follow, derive_backward=derive_backward)
         report = reported(result, dist[0], show_baseline=show_baseline, show_types=show_types, show_costs=show_costs)
     except Several as several:
         report = undecided(f"{several}: lint lifts one program that all ranks run", dist[0])

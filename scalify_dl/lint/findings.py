@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding, Happening
@@ -30,6 +31,7 @@ from .spmd import read_types, type_rows
 from .words import holds_words, suggestion
 
 Row = tuple[object, ...]
+_layout = lru_cache(4096)(Layout.parse)
 
 
 def live(dist: Graph, ends: Iterable[Boundary]) -> set[Op]:
@@ -85,7 +87,7 @@ def judged(
             rows["proved"].append((d, b))
         if found is not None:
             rows["entry"] += [(d, *entry) for entry in _entries(found)]
-            scale = Layout.parse(found).scale
+            scale = _layout(found).scale
             rows["times"].append((d, scale.numerator, scale.denominator))
     rows["of_rank"] = [(ids[t],) for t in (*lifted.ranked, *lifted.mixed)]
     rows |= _cuts(alive, stops, lifted, ids, op_ids)
@@ -175,7 +177,7 @@ def _by_parts(analysis: Analysis, dist: str, base: str) -> bool:
 
 
 def _entries(text: str) -> Iterable[tuple[str, str, int]]:
-    for axis, entries in Layout.parse(text).axes:
+    for axis, entries in _layout(text).axes:
         for entry in entries:
             if isinstance(entry, Digit):
                 yield axis, "digit", entry.dim

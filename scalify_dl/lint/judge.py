@@ -44,7 +44,6 @@ from .given import Given, given
 from .grid import Grid
 from .kinds import LIFTING
 from .lift import Lifted, Lifter
-from .typed import Typed, check_types
 
 FURTHER = 16
 """So many results of ops without a lemma are taken as a run says that they are, to look for violations behind."""
@@ -120,8 +119,12 @@ class Several(Exception):
 
 def lint_graph(dist: Graph, mesh: Mesh, relations: Relations | None = None, options: Options | None = None) -> Result:
     """Judges a program."""
-    typed = check_types(dist, mesh)
     result = _placed(dist, mesh, relations or Relations(), options or Options())
+    if not dist.types and not dist.transitions:
+        return result
+    from .typed import check_types
+
+    typed = check_types(dist, mesh)
     result.findings += typed.findings
     if typed.findings:
         result.verdict = Verdict.REFUTED
@@ -129,13 +132,6 @@ def lint_graph(dist: Graph, mesh: Mesh, relations: Relations | None = None, opti
         result.verdict = Verdict.UNKNOWN
     result.missing += [f"`{found.name}`: {found.text}" for found in typed.open]
     return result
-
-
-def lint_types(dist: Graph, mesh: Mesh) -> Typed:
-    """The types alone: whether gradients are those of the ranks' programs, whatever these mean on one device."""
-    check(dist)
-    normalise(dist)
-    return check_types(dist, mesh)
 
 
 def _placed(dist: Graph, mesh: Mesh, relations: Relations, options: Options) -> Result:
