@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,14 @@ Row = tuple[Any, ...]
 class Facts:
     """The tables of `docs/facts.md`: `facts["op"]` is a list of rows in file order; a missing table is empty.
 
-    `directory` is where they were loaded from, None for facts made in memory.
+    `directory` is where they were loaded from, None for facts made in memory. `again`, where there is one, makes facts
+    of the same pair in another form, for where these do not suffice.
     """
 
     def __init__(self, tables: dict[str, list[Row]] | None = None, directory: Path | None = None) -> None:
         self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
         self.directory = directory
+        self.again: Callable[[], Facts | None] | None = None
         for name, rows in (tables or {}).items():
             self.tables[name] = rows
 

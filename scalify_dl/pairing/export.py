@@ -39,7 +39,7 @@ from .joining import Cells, NeverComes, Unjoinable, cells_of, in_joined, join, n
 from .paired import Paired
 from .ranges import ranges
 from .read_pair import read_pair
-from .written_out import written_out
+from .written_out import loops_written_out, written_out
 
 SECTIONS = {
     "constants": "unprinted constant", "groups": "process group", "inputs": "distributed input",
@@ -71,16 +71,25 @@ def export(
     with paused():
         base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes, follow)
         facts = tables(base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None)
-        if relations.why != "given":
-            for table in ("shard", "range", "assume"):
-                rows = facts.tables[table]
-                rows[:] = [(*row[:-1], relations.why) if row[-1] == "given" else row for row in rows]
         if origins is not None:
             origins += map(Origin.of, dist_graphs)
-        if mesh.size > 1 and _same_text(Path(base), files):
-            facts.add("meta", "same_text", "every distributed file is the baseline's text, word for word")
+        same = mesh.size > 1 and _same_text(Path(base), files)
+        _say(facts, relations, same)
+        if (again := facts.again) is not None:
+            facts.again = lambda: (other := again()) and _say(other, relations, same)
         check_meaning(facts)  # what describes no program is told here as it is of facts that are read
         return facts
+
+
+def _say(facts: Facts, relations: Relations, same: bool) -> Facts:
+    """Adds what somebody said of the pair, and what its files are."""
+    if relations.why != "given":
+        for table in ("shard", "range", "assume"):
+            rows = facts.tables[table]
+            rows[:] = [(*row[:-1], relations.why) if row[-1] == "given" else row for row in rows]
+    if same:
+        facts.add("meta", "same_text", "every distributed file is the baseline's text, word for word")
+    return facts
 
 
 def _same_text(base: Path, files: Sequence[str | Path]) -> bool:
@@ -124,9 +133,22 @@ def tables(
                 raise never.error from None
         except Unjoinable:
             pass
-    if joined and len(dists) == 1:
-        base, dist = written_out(base, dists[0], mesh, partial(_given, base, dists[0], mesh, relations))
-        dists = [dist]
+    if not joined or len(dists) > 1:
+        return _written(base, dists, mesh, relations)
+    new_base, new_dist = written_out(base, dists[0], mesh, partial(_given, base, dists[0], mesh, relations))
+    facts = _written(new_base, [new_dist], mesh, relations)
+    if new_base is base and new_dist is dists[0]:
+        facts.again = partial(_without_loops, base, new_dist, mesh, relations)
+    return facts
+
+
+def _without_loops(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Facts | None:
+    with paused():
+        programs = loops_written_out(base, dist, mesh)
+        return None if programs is None else _written(programs[0], [programs[1]], mesh, relations)
+
+
+def _written(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations) -> Facts:
     paired = _paired(base, dists, dists, mesh, relations)
     several = len(dists) > 1
     names = [(graph, f"dist{n}" if several else "dist", f"r{n}/" if several else "") for n, graph in enumerate(dists)]

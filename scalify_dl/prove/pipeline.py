@@ -5,7 +5,8 @@
 
 The rules decide; this file moves tables. One engine run covers all rules. Where rules derive `obligation` tuples, a
 solver is asked about them, what it proved or refuted goes back in as facts, and the engine resumes; nothing is ever
-retracted.
+retracted. Where outputs are left over, and the pair can be had in another form (`Facts.again`: its loops written out),
+the rules run once more on that.
 """
 
 from __future__ import annotations
@@ -105,6 +106,11 @@ class Analysis:
         return self.program.relation(relation) if relation in self.program.relations else []
 
     @property
+    def outputs_left(self) -> int:
+        """How many outputs are not proved."""
+        return sum(row[2] != "PROVED" for row in self.rows("output_verdict"))
+
+    @property
     def view(self) -> View:
         """Facts and results, as reports read them."""
         return View(lambda name: self.facts.tables.get(name, []), self.rows)
@@ -137,14 +143,29 @@ def analyse(
     A guard that stops them is no error, nor is Ctrl-C where they are `interruptible`: the verdict then is UNKNOWN and
     says why.
     """
+    deadline = None if options.timeout is None else time.monotonic() + options.timeout
+    analysis = _by_rules(facts, options, solver, more, deadline, interruptible)
+    left = analysis.outputs_left
+    if facts.again is not None and left and not analysis.stopped and (other := facts.again()) is not None:
+        second = _by_rules(other, options, solver, more, deadline, interruptible)
+        if not second.stopped and second.outputs_left < left:
+            analysis = second
+    waits = numbers_first and options.refute and not options.rules  # own equalities are always read
+    if not waits and not analysis.stopped:
+        _run(analysis, _by_formulas(analysis, solver, None), interruptible)
+    analysis.waiting = waits and not analysis.stopped
+    return analysis
+
+
+def _by_rules(
+    facts: Facts, options: Options, solver: Solver | None, more: str, deadline: float | None, interruptible: bool
+) -> Analysis:
+    """What the rules derive."""
     program = rules_program(options.rules, more) if options.rules or more else _shipped().fresh()
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
-    deadline = None if options.timeout is None else time.monotonic() + options.timeout
     analysis = Analysis(facts, program, options, deadline=deadline)
-    waits = numbers_first and options.refute and not options.rules  # own equalities are always read
-    _run(analysis, _solved(analysis, solver) if waits else _rounds(analysis, solver), interruptible)
-    analysis.waiting = waits and not analysis.stopped
+    _run(analysis, _solved(analysis, solver), interruptible)
     return analysis
 
 
@@ -169,12 +190,6 @@ def _run(analysis: Analysis, rounds: Iterator[None], interruptible: bool) -> Non
         if not interruptible:
             raise
         analysis.stopped = INTERRUPTED
-
-
-def _rounds(analysis: Analysis, solver: Solver | None) -> Iterator[None]:
-    """One run of the engine, and one more whenever something was decided outside that the rules can use."""
-    yield from _solved(analysis, solver)
-    yield from _by_formulas(analysis, solver, None)
 
 
 def _by_formulas(

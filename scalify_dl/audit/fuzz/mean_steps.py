@@ -84,6 +84,49 @@ def weighted(w: World) -> None:
               w.emit(w.dist, "divide", [start, w.dist.constant(float(factor + w.slip()), "f32")]))  # fmt: skip
 
 
+@step("late-factor", 0.3)
+def late_factor(w: World) -> None:
+    """What is computed of rows and added up, with a number that is computed as a factor of the rows on one side and of
+    what is computed on the other."""
+    shape = [w.rng.choice([4, 8]), 2]
+    x = w.input("f32", shape=shape, layout=(place := w.layout(shape, pending=False)))
+    weights = w.input("f32", shape=shape, layout=place)
+    groups = w.groups() if w.slip() else w.pair.groups(*w.axes())
+    early, how = w.rng.choice(["base", "dist", "both"]), w.rng.choice(["divide", "multiply", "inverse"])
+    way, least, own = w.rng.choice(["scaled", "scaled", "turned", "added", "tanh"]), w.chance(0.5), w.slip()
+    made, numbers = [], []
+    for name, g, rows, weight in (("base", w.base, x.base, weights.base), ("dist", w.dist, x.dist, weights.dist)):
+        number = w.emit(g, "reduce", [weight], dimensions=[0, 1], reducer="sum")
+        if g is w.dist and not own:
+            number = w.emit(g, "all-reduce", [number], reducer="sum", groups=groups)
+        if least:
+            number = w.emit(g, "maximum", [number, g.constant(1.0, "f32")])
+        if how == "inverse":
+            number = w.emit(g, "divide", [g.constant(1.0, "f32"), number])
+        numbers.append(number)
+        kind = "divide" if how == "divide" else "multiply"
+        if early in (name, "both"):
+            rows = w.emit(g, kind, [rows, spread(g, number, rows.shape, [])])
+        rows = _linear(w, g, rows, weight, way)
+        total = w.emit(g, "reduce", [rows], dimensions=[0], reducer="sum")
+        if g is w.dist:
+            total = w.emit(g, "all-reduce", [total], reducer="sum", groups=groups)
+        if early not in (name, "both"):
+            total = w.emit(g, kind, [total, spread(g, number, total.shape, [])])
+        made.append(total)
+    w.add(*numbers)
+    w.add(*made)
+
+
+def _linear(w: World, g: Graph, rows: Tensor, weight: Tensor, way: str) -> Tensor:
+    """Something that is linear in rows, or nearly so."""
+    if way == "scaled":
+        return w.emit(g, "multiply", [weight, rows])
+    if way == "turned":
+        return w.emit(g, "subtract", [w.emit(g, "negate", [rows]), rows])
+    return w.emit(g, "add", [rows, weight]) if way == "added" else w.emit(g, "tanh", [rows])
+
+
 def _count(w: World, g: Graph, mask: Tensor, through: str) -> Tensor:
     """How many truths there are."""
     flags = w.emit(g, "convert", [mask], dtype=through)

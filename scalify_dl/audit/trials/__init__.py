@@ -16,6 +16,7 @@ from . import (  # noqa: F401  (they register their trials)
     index,
     infinite,
     integer,
+    late,
     layers,
     mesh,
     mixed,

@@ -14,6 +14,9 @@ baseline are written out, too.
 So are loops that only one program has, as micro-batches that a scan adds up: nothing pairs their turns with another
 loop's.
 
+Loops that both have are proved as loops, carried value by carried value. Where that fails they are written out, too
+(`loops_written_out`): a factor that one side has from the start and the other at the end is no invariant of a loop.
+
 `written_out` gives programs that compute the same, on inputs that it lists as finite: where a rank multiplies by
 zero what belongs to no micro-batch.
 """
@@ -28,9 +31,9 @@ from scalify_dl.ir.mesh import Mesh
 
 from ..correspond import Shard
 from .values import NotWrittenOut
-from .wanted import axes_of_turns, loops_of_one_side
+from .wanted import axes_of_turns, loops_of, loops_of_one_side
 
-__all__ = ["written_out"]
+__all__ = ["loops_written_out", "written_out"]
 
 
 def written_out(base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequence[Shard]]) -> tuple[Graph, Graph]:
@@ -48,6 +51,19 @@ def written_out(base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequen
         return Writer(base, Mesh(()), (), set(), loops).run(), Writer(dist, mesh, axes, alike, loops).run()
     except NotWrittenOut:
         return base, dist
+
+
+def loops_written_out(base: Graph, dist: Graph, mesh: Mesh) -> tuple[Graph, Graph] | None:
+    """Both programs without the loops that both have; None where they have none, or these have too many turns."""
+    loops = loops_of(base) & loops_of(dist)
+    if not loops:
+        return None
+    from .writer import Writer
+
+    try:
+        return Writer(base, Mesh(()), (), set(), loops).run(), Writer(dist, mesh, (), set(), loops).run()
+    except NotWrittenOut:
+        return None
 
 
 def _alike(given: Sequence[Shard], axes: Sequence[str]) -> set[Tensor]:

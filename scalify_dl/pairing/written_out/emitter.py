@@ -318,6 +318,9 @@ class Emitter:
         if parts and (parts[0][1] <= start[dim] or limit[dim] <= parts[-1][0]):
             return self._cut_of_parts(dim, parts, start, limit, like)
         key = x, tuple(start), tuple(limit)
+        made = self.made.get(x)
+        if key not in self._cuts and made is not None and made.kind == "broadcast" and not made.operands[0].shape:
+            self._cuts[key] = self.emit_new("broadcast", made.operands, made, shape=shape, dimensions=[])
         if key not in self._cuts:
             found = self.emit_new("slice", [x], like, start=list(start), limit=list(limit), stride=[1] * len(shape))
             self._cuts[key] = found

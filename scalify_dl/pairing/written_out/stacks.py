@@ -20,7 +20,7 @@ __all__ = ["Parts", "Stacks", "of_shape", "side_by_side"]
 
 Parts = list[tuple[int, int, Tensor]]
 """Elements lo … hi along a dim, and the value that they are."""
-PART_BY_PART = frozenset(("add", "subtract", "multiply", "divide", "negate", "convert"))
+PART_BY_PART = frozenset(("add", "subtract", "multiply", "divide", "negate", "convert", "all-reduce"))
 
 
 class Stacks:

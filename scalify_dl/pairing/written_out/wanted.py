@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.mesh import Mesh
 
-__all__ = ["Loop", "axes_of_turns", "loop_of", "loops_of_one_side"]
+__all__ = ["Loop", "axes_of_turns", "loop_of", "loops_of", "loops_of_one_side"]
 
 Loop = tuple[int, tuple[tuple[str, int], ...]]
 """Turns (-1: not known), types and numbers of dims of what is carried."""
@@ -54,6 +54,11 @@ def loops_of_one_side(base: Graph, dist: Graph) -> set[Loop]:
     """Loops of which one program has more than the other: no induction, carried value by carried value, pairs these."""
     counts = Counter(_loops(base)), Counter(_loops(dist))
     return {loop for loop in counts[0] | counts[1] if counts[0][loop] != counts[1][loop] and 0 <= loop[0] <= TURNS}
+
+
+def loops_of(graph: Graph) -> set[Loop]:
+    """Loops of a known number of turns that is not large."""
+    return {loop for loop in _loops(graph) if 0 <= loop[0] <= TURNS}
 
 
 def _loops(graph: Graph) -> Iterator[Loop]:
