@@ -78,6 +78,20 @@ def verify(
     return command.verify(pair, options)
 
 
+@_command(pair=_pair, options=_options, written=_written)
+def watch(
+    pair: Any,
+    options: Options,
+    written: dict[str, Any],
+    relate: Relate = None,
+    times: Annotated[int | None, Option("--times", metavar="N", least=1, help="End after so many verdicts.")] = None,
+) -> int:
+    """Verify, and again whenever a file that is read changes; nothing is taken over from one verdict to the next."""
+    from scalify_dl.commands import watch as command
+
+    return command.watch(replace(pair, relate=relate), replace(options, **written), times)
+
+
 @_command()
 def init(
     dumps: Annotated[list[Path] | None, Argument("[BASE DIST...]", help="A pair; else those that lie here.")] = None,

@@ -35,6 +35,7 @@ FILLED: dict[str, Sequence[str]] = {
     ],
     "verify … --size tokens:0=8,s27=16": ["verify open.fx.txt open.fx.txt --mesh tp=2 --size x:0=8"],
     "verify [NAME ...]": ["verify", "verify attention"],
+    "watch BASE DIST [DIST ...] --mesh … [--times N] [options]": ["watch base.hlo dist.hlo --mesh tp=2 --times 1"],
     "init [BASE DIST ...] [--mesh …]": ["init base.hlo dist.hlo --mesh tp=2"],
     "family F.yaml [options]": ["family family.yaml --json"],
     "run FACTS [options]": [f"run FACTS {OPTIONS.removeprefix('--mesh tp=2 ')}"],
