@@ -104,6 +104,38 @@ def group_norm(w: World, op: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@recipe(
+    "aten.native_batch_norm", "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_no_training",
+    "aten._native_batch_norm_legit_functional", "aten.native_batch_norm_backward",
+)  # fmt: skip
+def batch_norm(w: World, op: Any) -> dict[str, Any]:
+    """Weights and statistics are one for each channel: of others kernels read, and write, what is beyond them."""
+    n, channels, dtype = w.rng.randint(2, 3), w.rng.randint(1, 3), w.rng.choice([torch.float32, torch.float64])
+    shape = [n, channels, *(max(m, 1) for m in w.shape(0, 2))]
+
+    def each() -> Var:
+        return w.new([channels], dtype, plain=True)
+
+    def perhaps() -> Var | None:
+        return each() if w.rng.random() < 0.6 else None
+
+    training = "no_stats" in str(op) or w.rng.random() < 0.7
+    kept = not training or "legit" in str(op) or w.rng.random() < 0.5
+    found: dict[str, Any] = {
+        "input": w.tensor(shape, dtype=dtype), "grad_out": w.tensor(shape, dtype=dtype),
+        "weight": perhaps(), "bias": perhaps(), "save_mean": each(), "save_invstd": each(),
+        "running_mean": each() if kept else None, "running_var": each() if kept else None,
+        "training": training, "train": training, "momentum": w.rng.choice([0.0, 0.5, 1.0]),
+        "eps": w.rng.choice([0.125, 0.5]), "output_mask": [w.rng.random() < 0.8 for _ in range(3)],
+    }  # fmt: skip
+    statistics = [channels] if training and "no_training" not in str(op) else [0]
+    found |= {f"out{k}": w.new(of, dtype) for k, of in enumerate((shape, statistics, statistics))}
+    found["out"] = found["out0"]
+    if "backward" not in str(op):
+        found |= {"save_mean": found["out1"], "save_invstd": found["out2"]}
+    return {a.name: found[a.name] for a in op._schema.arguments}
+
+
 @recipe("aten.native_dropout_backward")
 def dropout_backward(w: World, op: Any) -> dict[str, Any]:
     grad = w.tensor(kinds="f")

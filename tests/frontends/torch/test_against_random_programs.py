@@ -176,6 +176,9 @@ CALLS: dict[str, tuple[Any, ...]] = {
         aten.binary_cross_entropy_backward.default,
         [HALF[:, None], HALF[:, None], HALF[:, None], HALF.bfloat16()[:, None]],
     ),
+    "a loss that is weighted in place": (
+        aten.binary_cross_entropy.default, [torch.tensor(0.5), torch.tensor(0.5), torch.tensor(2.0).double()]
+    ),
     "variance and mean of nothing": (aten.var_mean.correction, [torch.zeros(2, 0), [1]], {"correction": -2}),
 }  # fmt: skip
 
@@ -219,6 +222,10 @@ UNKNOWN: dict[str, tuple[Any, ...]] = {
     ),
     "weights of a norm that are not one for each channel": (
         aten._native_batch_norm_legit.no_stats, [torch.ones(3, 3), torch.ones(3, 3), None, True, 0.1, 1e-5]
+    ),
+    "a gradient of a norm of another shape": (
+        aten.native_batch_norm_backward.default,
+        [torch.ones(4, 5), torch.ones(4, 1), None, *[torch.ones(1)] * 4, False, 3.0, [True, True, True]],
     ),
     "an `out` of a norm that keeps no statistics, resized": (
         aten.native_batch_norm.out,

@@ -144,6 +144,8 @@ def native_batch_norm_backward(
     """weight · rstd · (g − mean(g) − x̂ · mean(g · x̂)), Σ g · x̂, Σ g; by running statistics weight · rstd · g."""
     _alike(x, grad, weight, running_mean, running_var, save_mean, save_invstd)
     _of_channels(x, weight, *((save_mean, save_invstd) if train else (running_mean, running_var)))
+    if grad.shape != x.shape:
+        raise Unsupported("a gradient of another shape")
     if train:
         mean, rstd = save_mean, save_invstd
     else:
@@ -175,6 +177,8 @@ def native_group_norm_backward(
 ) -> tuple[Lazy | None, ...]:  # fmt: skip
     """Of each group as of a layer norm; weight and bias are of channels."""
     _alike(x, grad, mean, rstd, weight)
+    if grad.shape != x.shape or (weight is not None and weight.shape != x.shape[1:2]):
+        raise Unsupported("a gradient of another shape, or weights that are not one for each channel")
     grouped, one = (n, groups, channels // groups * inner), (n, groups, 1)
     distance = c.subtract(c.reshape(x, grouped), c.reshape(mean, one))
     hat = c.multiply(distance, c.reshape(rstd, one))
