@@ -18,9 +18,9 @@ RATE = 0.125
 
 
 def builders(
-    name: str, mesh: Mapping[str, int], batches: int, error: str = ""
+    name: str, mesh: Mapping[str, int], batches: int, error: str = "", *, in_place: bool = False
 ) -> tuple[Callable[[Any], Any], Callable[[], Any]]:
-    """What builds the pipeline, and the baseline."""
+    """What builds the pipeline, and the baseline. `in_place`: by c10d's collectives, each within one buffer."""
     stages, copies = mesh["pp"], mesh["dp"]
 
     def build_base() -> Any:
@@ -49,13 +49,23 @@ def builders(
             if error == "own gradients":
                 shard = gradient.chunk(copies)[copy].clone()
             else:
-                shard = funcol.reduce_scatter_tensor(gradient, "sum", 0, over)
+                if in_place:
+                    shard = gradient.chunk(copies)[copy]
+                    dist.reduce_scatter_tensor(shard, gradient, group=over)
+                else:
+                    shard = funcol.reduce_scatter_tensor(gradient, "sum", 0, over)
                 shard = shard / (1 if error == "copies added up" else copies)
             place = 0 if error == "one shard of the weight" and weight.endswith("down.weight") else copy
             new = p.detach().reshape(-1).chunk(copies)[place] - RATE * shard
             if error == "a scale on one copy" and copy == 1:
                 new = new * 1.5
-            full = funcol.all_gather_tensor(new, 0, over)
+            if in_place:
+                full = torch.empty(gradient.shape)
+                mine = full.chunk(copies)[copy]
+                mine.copy_(new)
+                dist.all_gather_into_tensor(full, mine, group=over)
+            else:
+                full = funcol.all_gather_tensor(new, 0, over)
             if error == "gathered in another order":
                 full = torch.cat(full.chunk(copies)[::-1])
             return full.reshape(p.shape)

@@ -40,6 +40,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.fx.annotation import UNTIMED
 
+from .collectives import waits_apart
 from .dumps import placement_of, rank_of, write_dump
 from .given_away import GivenAway
 from .layouts import layout_entry
@@ -209,7 +210,10 @@ def record_step(
             placements[path_] = placement_of(path_, value)
     recorder = Recorder(inputs, mesh)
     recorder.names.older_than_the_step(living())
-    with state, torch.random.fork_rng(devices=[]), stages_apart(recorder) as pipelines, recorder, Reads(recorder):
+    with (
+        state, torch.random.fork_rng(devices=[]), waits_apart(), stages_apart(recorder) as pipelines, recorder,
+        Reads(recorder),
+    ):  # fmt: skip
         returned = step(model, *args)
     if not all(torch.equal(copy, value) for copy, value in copies):
         raise InputError("the step writes an argument that shares memory with another one", hint="clone it")
