@@ -58,9 +58,11 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
     elif how == "positive":
         value = rng.uniform(0.1, 1.1, tensor.shape)
     elif how == "singular":
-        value = rng.choice(SINGULAR, tensor.shape) * rng.integers(0, 4).clip(max=1)
+        value = rng.choice(SINGULAR, tensor.shape)
         if len(special):
             value = np.where(rng.random(tensor.shape) < 0.4, rng.choice(special, tensor.shape), value)
+        if not rng.integers(0, 3):
+            value = np.zeros(tensor.shape)
     else:
         value = rng.uniform(-1, 1, tensor.shape)
     if how == "wide":

@@ -70,6 +70,10 @@ def finite_top(g: Graph, x: Tensor) -> Tensor:
     return g.emit("select", [is_finite(g, top), top, number(g, 0, x)])
 
 
+def largest(g: Graph, x: Tensor) -> Tensor:
+    return whole(g, g.emit("abs", [x]), "max")
+
+
 def nothing(g: Graph, x: Tensor) -> Tensor:
     return two(g, "multiply", x, number(g, 0, x))
 
@@ -158,6 +162,16 @@ def test_conditions_that_the_baseline_has_too_are_listed(name: str) -> None:
 
 def test_so_it_is_of_large_programs() -> None:
     assert verdict(alone(*WRONG["a division that was guarded"], 300_000)) != "PROVED"
+
+
+def test_so_it_is_where_only_a_tensor_of_zeros_is_left_out() -> None:
+    def scale(g: Graph, x: Tensor) -> Tensor:
+        return scaled(g, largest(g, x), 1 / 4)
+
+    def base(g: Graph, x: Tensor) -> Tensor:
+        return two(g, "divide", x, guarded(g, compared(g, largest(g, x), "EQ"), 1, scale(g, x)))
+
+    assert verdict(alone(base, lambda g, x: two(g, "divide", x, scale(g, x)), 64)) != "PROVED"
 
 
 def overflow(*, told: bool) -> Pair:
