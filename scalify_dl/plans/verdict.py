@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.finding import Finding
 from scalify_dl.garbage import paused
 from scalify_dl.prove.options import Options
@@ -28,6 +29,9 @@ def judge_plan(directory: Path, options: Options, say: Callable[[str], None] = l
     the plan as it is written."""
     try:
         return _judged(directory, options, say)
+    except OutOfTime:
+        text = "no time was left (--timeout) to read and fold the plan"
+        return Report(Verdict.UNKNOWN, directory.name, [], notes=[text], stats=_stats(0))
     except OtherStages as problem:
         names = expected(read_side(Tables(directory, "s")))
         return Report(
@@ -38,15 +42,22 @@ def judge_plan(directory: Path, options: Options, say: Callable[[str], None] = l
 
 
 def _judged(directory: Path, options: Options, say: Callable[[str], None]) -> Report:
-    regular = None if options.certificate else prepare_repeated(directory)
+    deadline = None if options.timeout is None else time.monotonic() + options.timeout
+
+    def left() -> Options:
+        return options if deadline is None else replace(options, timeout=max(deadline - time.monotonic(), 0.001))
+
+    with until(deadline):
+        regular = None if options.certificate else prepare_repeated(directory)
     if regular is not None:
         say("running the rules")
-        report = report_on(regular, replace(options, refute=False), say)
-        if report.verdict is Verdict.PROVED:
+        report = report_on(regular, replace(left(), refute=False), say)
+        if report.verdict is Verdict.PROVED or (deadline is not None and time.monotonic() >= deadline):
             return report
-    prepared = prepare(directory)
+    with until(deadline):
+        prepared = prepare(directory)
     say("running the rules")
-    return report_on(prepared, options, say)
+    return report_on(prepared, left(), say)
 
 
 def report_on(prepared: Prepared, options: Options, say: Callable[[str], None] = lambda text: None) -> Report:

@@ -72,6 +72,15 @@ def test_a_missing_table_is_named(
     assert "p_coll.tsv" in capsys.readouterr().err
 
 
+def test_time_is_over_while_a_plan_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert status(monkeypatch, "plan", write_small(tmp_path), "--timeout", "0.0001", "--json") == 3
+    got = json.loads(capsys.readouterr().out)
+    assert (got["verdict"], got["outputs"]) == ("UNKNOWN", [])
+    assert got["notes"] == ["no time was left (--timeout) to read and fold the plan"]
+
+
 def test_no_directory_is_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert status(monkeypatch, "plan", tmp_path / "nowhere") == 2
 
