@@ -21,7 +21,8 @@ Scalar = int | float | Fraction
 Axes = str | Sequence[str]
 Attribute = int | str | Sequence[int] | Sequence[str]
 
-_HERE = os.path.abspath(__file__)
+BUILDERS = {os.path.abspath(__file__)}
+"""Files whose functions write ops for others: the line of an op is that of who calls them."""
 Tape = list[tuple[Op, tuple[object, ...] | None]]
 """Ops in the order in which they were asked for, each with what is said of it where equal ones are one."""
 
@@ -430,9 +431,9 @@ class Program:
 
 
 def _caller() -> list[Frame]:
-    """The line outside of this module that asked for the op."""
+    """The line that asked for the op, outside of the files that write ops for others."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _absolute(frame.f_code.co_filename) == _HERE:
+    while frame is not None and _absolute(frame.f_code.co_filename) in BUILDERS:
         frame = frame.f_back
     if frame is None:
         return []

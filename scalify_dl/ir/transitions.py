@@ -9,13 +9,16 @@ every rank, `S0`, `S1`, … blocks of a dim. Which there are, and what their bac
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from scalify_dl.errors import InputError
 
 from .graph import Op, Tensor
-from .programs import Program
+from .programs import BUILDERS, Program
+
+BUILDERS.add(os.path.abspath(__file__))
 
 
 @dataclass(frozen=True)
