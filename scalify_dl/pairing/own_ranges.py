@@ -5,8 +5,8 @@
 
 What is computed of the input alone, and constants, is evaluated on values within the range and beyond it. An op that
 decides nothing within, but something beyond, is a provision. None are what frameworks add to an index: counting
-negative ones from the end (`where(i < 0, i + size, i)`), NaN for those out of bounds, and a clamp that only a gather
-reads.
+negative ones from the end (`where(i < 0, i + size, i)`), NaN for those out of bounds, and a clamp to both ends of the
+range that only a gather reads.
 """
 
 from __future__ import annotations
@@ -208,7 +208,11 @@ class _Walk:
         """Whether this is what a framework adds to an index."""
         if op.kind == "compare":
             return self._from_the_end(op) or self._guards(op.result)
-        return self._clamps(op.result)
+        return self._into_range(op) and self._clamps(op.result)
+
+    def _into_range(self, op: Op) -> bool:
+        """Whether what it gives is within the range, whatever it is given: one end alone is no framework's clamp."""
+        return all(0 <= x < self.size for x in self.known[op.result].of)
 
     def _from_the_end(self, op: Op) -> bool:
         """`where(i < 0, i + size, i)`, and nothing else reads the compare."""

@@ -63,6 +63,7 @@ OWN: dict[str, Body] = {
     "sum of a maximum": lambda p, w, i: p.add(
         p.embedding(w, i), p.broadcast(p.convert(p.maximum(i, 0), "f32"), (6, 4), (0,))
     ),
+    "clamped at one end": lambda p, w, i: p.embedding(w, p.maximum(i, 0)),
     "filled with zero": lambda p, w, i: masked(
         p, w, i, getattr(p, "and")(p.compare(i, 0, direction="GE"), p.compare(i, 15, direction="LE"))
     ),
@@ -74,7 +75,7 @@ USUAL: dict[str, Body] = {
     "plain": look_up,
     "from the end": from_the_end,
     "NaN where out of bounds": in_bounds,
-    "clamped": lambda p, w, i: p.embedding(w, p.maximum(i, 0)),
+    "clamped": lambda p, w, i: p.embedding(w, p.clamp(p.full(0, (6,), "s32"), i, p.full(15, (6,), "s32"))),
     "padding inside of the range": lambda p, w, i: masked(p, w, i, p.compare(i, 3, direction="NE")),
     "padding of its own": lambda p, w, i: masked(
         p, w, i, p.slice(p.compare(p.concatenate([i, p.full(-1, (2,), "s32")], 0), -1, direction="NE"), 0, 2, 8)
