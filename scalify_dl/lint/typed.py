@@ -35,10 +35,8 @@ MAKES = {
     "all-to-all": {"V": "V"}, "collective-permute": {word: word for word in EVERY},
 }  # fmt: skip
 """What a collective that nobody marked makes of a type along its axes: of R or I is not said (`A`)."""
-ADVICE = {
-    "I": "`convert(I, R)` in front of it sums its gradient over the axis",
-    "P": "reduce it first (`all_reduce`, `reduce_scatter`), or take parts of the other one, too (`convert(R, P)`)",
-}
+OF_INVARIANT = "`convert(I, R)` in front of it sums its gradient over the axis"
+OF_PARTS = "reduce it first (`all_reduce`, `reduce_scatter`), or take parts of the other one, too (`convert(R, P)`)"
 
 
 @dataclass
@@ -80,9 +78,9 @@ def check_types(dist: Graph, mesh: Mesh) -> Typed:
 def _mixed(op: Op, axis: str, words: Sequence[str]) -> Finding:
     each = ", ".join(f"`{t.name}` is {word}@{axis}" for t, word in zip(op.operands, words, strict=True))
     if "I" in words and len(set(words) - {"A"}) > 1:
-        why, advice = "the gradient of what is invariant would be another one on every rank", ADVICE["I"]
+        why, advice = "the gradient of what is invariant would be another one on every rank", OF_INVARIANT
     else:
-        why, advice = f"the result of `{op.kind}` is parts of no sum, and no value that ranks have alike", ADVICE["P"]
+        why, advice = f"the result of `{op.kind}` is parts of no sum, and no value that ranks have alike", OF_PARTS
     text = f"operands whose SPMD types do not go together: {each}: {why}"
     return Finding("mixed-types", "error", text, (Happening(None, op.name, (lines(op) or ("",))[0]),), op=op.name,
                    name=op.name, source=lines(op), suggestion=advice)  # fmt: skip

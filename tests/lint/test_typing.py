@@ -102,6 +102,17 @@ def test_a_non_linear_op_of_parts_is_told_once_and_nothing_behind_it() -> None:
     assert [f.name for f in check_types(p.graph, p.mesh).findings] == ["exponential"]
 
 
+def test_a_share_that_is_added_to_parts_is_no_violation() -> None:
+    """b / n on each rank: no type says that it is a part of b, but the values are right."""
+    p = Alone("tp=2")
+    x, b = p.place("x", (4, 8), pending={"tp": "sum"}), p.place("b", (4, 8), types={"tp": "R"})
+    p.result(p.all_reduce(p.add(x, p.divide(b, 2.0)), "tp"))
+    assert kinds(p) == ["mixed-types"]
+    result = lint_graph(p.graph, p.mesh)
+    assert result.verdict is Verdict.UNKNOWN
+    assert any("do not go together" in text for text in result.missing)
+
+
 def test_what_is_said_of_a_value_is_checked() -> None:
     p = Alone("tp=2")
     x = p.own("x", (4, 4), {"tp": "V"})
