@@ -76,6 +76,11 @@ def test_an_argument_that_is_written_is_a_result(kernel: Run) -> None:
     assert any(a["why"] == "atomic" for a in said["assumptions"])
 
 
+def test_a_size_that_changes_after_a_type_has_said_it_is_bad_input(kernel: Run) -> None:
+    text = GEMM.replace("    C = T.empty", "    M = M // 2\n    C = T.empty")
+    assert kernel(text, "--as", "matmul", *sizes(M=32, N=32, K=24))[0] == 2
+
+
 def test_the_size_that_is_open_is_named(kernel: Run) -> None:
     text = GEMM.replace("    A: T.Tensor((M, K), dtype)\n", "    shape = (M, K)\n    A: T.Tensor(shape, dtype)\n")
     status, said = kernel(text, "--as", "matmul", *sizes(N=16, K=16))

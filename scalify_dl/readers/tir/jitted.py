@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 
 from .memories import language_call
+from .rebound import rebound
 
 
 def written_out(module: ast.Module) -> ast.Module:
@@ -24,7 +25,7 @@ def written_out(module: ast.Module) -> ast.Module:
         if isinstance(node, ast.arg) and isinstance(node.annotation, ast.Subscript):
             node.annotation = _as_call(node.annotation)
     for node in list(ast.walk(module)):
-        if isinstance(node, ast.FunctionDef) and _is_whole(node):
+        if isinstance(node, ast.FunctionDef) and _is_whole(node) and not _says_twice(node):
             _split(node)
     return module
 
@@ -46,6 +47,19 @@ def _is_whole(node: ast.FunctionDef) -> bool:
 
 def _launches(node: ast.stmt) -> bool:
     return isinstance(node, ast.With) and any(language_call(item.context_expr) == "Kernel" for item in node.items)
+
+
+def _says_twice(node: ast.FunctionDef) -> bool:
+    """Whether a name has another meaning after the type of an argument has spoken of it: types are read at the end."""
+    spoken: set[str] = set()
+    for statement in node.body:
+        if rebound(statement) & spoken:
+            return True
+        what = statement.annotation if isinstance(statement, ast.AnnAssign) else None
+        if isinstance(statement, ast.Assign) and language_call(statement.value) == "empty":
+            what = statement.value
+        spoken |= {n.id for n in ast.walk(what) if isinstance(n, ast.Name) and n.id != "T"} if what else set()
+    return False
 
 
 def _split(node: ast.FunctionDef) -> None:
