@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from scalify_dl.propose.judge import rules
+from scalify_dl.propose.reply import Rejected
 from scalify_dl.readers.relations import load_relations
 from tests.cli.test_cli import Run, dlverify
 
@@ -145,6 +147,15 @@ def test_what_cannot_be_asked_is_bad_input(
     status, out, err = dlverify("propose", *words)
     assert (status, out) == (2, "")
     assert said in err
+
+
+@pytest.mark.parametrize("head", ["holds(d, t, l)", 'holds(cat(d, ""), t, l)', "holds /* a fact */ (d, t, l)"])
+def test_a_meaning_with_a_rule_for_holds_is_rejected_however_it_is_written(head: str) -> None:
+    draft = (
+        '.decl my_call(o:symbol)\nmy_call(o) :- op(o, _, "custom:mine").\n' + f"{head} :- holds(t, d, l), my_call(_).\n"
+    )
+    with pytest.raises(Rejected, match="no rules for `holds`"):
+        rules(draft, "custom:mine", 1.0)
 
 
 # --- an endpoint
