@@ -271,7 +271,7 @@ class Machine:
                     lane = tuple(int(i) for i in np.argwhere(running)[0])
                     where = int(frame.full(index)[lane])
                     text = f"`{memory.buffer.name}` is {what} at index {where} of dim {at}, which has {size} elements"
-                    if any(told):
+                    if at < len(told) and told[at]:
                         self.strayed.append(f"{self.kernel.file}:{line}: {text}, which elements of arguments say")
                     else:
                         self.flaws.add("bounds", line, memory.buffer.name, text + self.told(frame, lane))

@@ -69,3 +69,16 @@ def main(x: T.Buffer((3, 8), "float32"), y: T.Buffer((3,), "float32")):
     assert kernel(text, "--as", "min")[0] == 1
     assert kernel(text.replace("T.min", "T.max"), "--as", "max")[0] == 1
     assert kernel(text.replace("T.float32(0)", 'T.float32("inf")'), "--as", "min")[0] == 0
+
+
+def test_a_place_beside_one_that_an_argument_says_is_refuted(kernel: Run) -> None:
+    text = """
+@T.prim_func
+def main(x: T.Buffer((6, 10), "float32"), at: T.Buffer((6, 4), "int32"), y: T.Buffer((6, 4), "float32")):
+    for i, j in T.grid(6, 4):
+        y[i, j] = x[i, at[i, j]]
+"""
+    assert kernel(text, other=text)[0] == 0
+    status, said = kernel(text.replace("x[i, at", "x[i + 1, at"), other=text)
+    assert status == 1
+    assert "bounds" in {flaw["kind"] for flaw in said["flaws"]}
