@@ -10,7 +10,7 @@ from scalify_dl.audit.adjoints import run
 
 
 def test_gradients_of_random_programs_are_those_of_jax() -> None:
-    report = run("jax", 30, seed=500)
+    report = run(30, seed=500)
     assert report.mismatches == []
     assert report.programs == 30
     assert report.compared > 8
@@ -18,6 +18,6 @@ def test_gradients_of_random_programs_are_those_of_jax() -> None:
 
 @pytest.mark.slow
 def test_gradients_of_many_random_programs_are_those_of_jax() -> None:
-    report = run("jax", 400, seed=9000)
+    report = run(400, seed=9000)
     assert report.mismatches == []
     assert report.compared > 150

@@ -1,4 +1,4 @@
-"""Derived backwards against what JAX and torch give, on random programs."""
+"""Derived backwards against what JAX gives, on random programs."""
 
 from __future__ import annotations
 
