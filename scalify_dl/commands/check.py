@@ -12,10 +12,12 @@ from scalify_dl.certificate import premises, schedules
 from scalify_dl.certificate.check import Checked, Checker
 from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
+from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
 from scalify_dl.prove.pipeline import rule_files
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import rules_dir
+from scalify_dl.refute.provided import left_out
 
 from .progress import progress
 from .run import load
@@ -43,12 +45,25 @@ def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *,
         facts = load(directory)  # facts that contradict each other are bad input, whatever is proved from them
         with paused(), progress("replaying the proof"):
             found = Checker(rule_files(rules), rules_dir()).replay(certificate, facts)
+        _provided(facts, found)
     except CertificateError as error:
         if as_json:
             print(json.dumps({"accepted": False, "reason": str(error)}, indent=2))
         print(f"dlverify: the certificate is rejected: {error}", file=sys.stderr)
         return 3
     return _accepted(found, as_json)
+
+
+def _provided(facts: Facts, found: Checked) -> None:
+    """Refuses a proof by an assumption that leaves out what the programs provide for, as `verify` does."""
+    outputs = [(dist, base) for dist, base, _ in found.outputs]
+    without = left_out(facts, [why for _, _, why in found.assumptions], outputs)
+    if without:
+        named = ", ".join(sorted(dist for dist, _ in without)[:3])
+        raise CertificateError(
+            f"{named}: proved of inputs for which the assumptions hold; the program provides for others, and there the"
+            " sides differ"
+        )
 
 
 def _accepted(found: Checked, as_json: bool, tested: Mapping[str, Any] | None = None) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Collection
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.facts import Facts
 from scalify_dl.ir.dtypes import is_integer
-from scalify_dl.prove.pipeline import Analysis
 
 ASKING = frozenset({"compare", "is-finite"})
 """Kinds of ops by which a program tells some real numbers from others."""
@@ -20,20 +19,23 @@ Output = tuple[str, str]
 """Distributed and baseline tensor."""
 
 
-def left_out(analysis: Analysis, proved: Collection[Output]) -> set[Output]:
-    """Which proved outputs rest on an assumption that leaves out what a program provides for."""
-    whys = {why for _, _, why in analysis.rows("assumption")}
-    if not proved or not _may_ask(analysis.facts):
+def left_out(
+    facts: Facts, whys: Collection[str], proved: Collection[Output], deadline: float | None = None
+) -> set[Output]:
+    """Which proved outputs rest on an assumption (`whys`: the reasons of all) that leaves out what a program provides
+    for; all of them where no time is left to say."""
+    whys = {*whys}
+    if not proved or not _may_ask(facts):
         return set()
     from scalify_dl.oracle import load_program  # with numpy: most proofs do without
     from scalify_dl.oracle.erased import CONDITIONS, Limits
 
     if whys.isdisjoint({"finite", *CONDITIONS}):
         return set()
-    program = load_program(analysis.facts.tables)
+    program = load_program(facts.tables)
     limits = Limits(program, program.shards)
     try:
-        with until(analysis.deadline):
+        with until(deadline):
             found = limits.erased if whys & CONDITIONS else frozenset()
             return {*proved} & (found | limits.erased_infinities)
     except OutOfTime:

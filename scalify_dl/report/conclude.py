@@ -88,7 +88,9 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
 def _judged(analysis: Analysis) -> list[OutputVerdict]:
     """Verdicts of the rules, less those that assume away what a program provides for."""
     outputs = _outputs(analysis.view, analysis.stopped)
-    without = left_out(analysis, [(o.tensor, o.base_tensor) for o in outputs if o.verdict is Verdict.PROVED])
+    whys = [why for _, _, why in analysis.rows("assumption")]
+    proved = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is Verdict.PROVED]
+    without = left_out(analysis.facts, whys, proved, analysis.deadline)
     return [
         replace(o, verdict=Verdict.UNKNOWN, layout="", pattern="", reason=PROVIDED)
         if (o.tensor, o.base_tensor) in without
