@@ -58,10 +58,14 @@ class State:
         return len(self.wrong), sum(map(readings.lost, values)), odd
 
 
+PATIENCE = 300.0
+"""Seconds of wall time for one edit: a machine that does other things gives it a part of itself."""
+
+
 def proved(facts: Facts, options: Options) -> int:
     """How many outputs the rules prove."""
     try:
-        analysis = analyse(facts, replace(options, timeout=min(options.timeout or 60.0, 60.0)))
+        analysis = analyse(facts, replace(options, timeout=min(options.timeout or PATIENCE, PATIENCE)))
     except (InputError, EvaluationError):
         return 0
     return 0 if analysis.stopped else sum(row[2] == "PROVED" for row in analysis.rows("output_verdict"))

@@ -191,6 +191,21 @@ def nll(w: World, op: Any) -> dict[str, Any]:
     return found
 
 
+@recipe("aten.multi_margin_loss", "aten.multi_margin_loss_backward")
+def margins(w: World, op: Any) -> dict[str, Any]:
+    rows, classes, dtype = w.rng.randint(1, 3), w.rng.randint(2, 4), w.rng.choice([torch.float32, torch.float64])
+    found: dict[str, Any] = {
+        "self": w.tensor([rows, classes], dtype=dtype), "target": w.index([rows], classes), "p": w.rng.choice([1, 2]),
+        "margin": w.rng.choice([1.0, 0.5, 2.0]), "reduction": w.rng.randint(0, 2),
+        "weight": _perhaps(w, [classes], dtype) if w.rng.random() < 0.1 else None,
+    }  # fmt: skip
+    if "backward" not in str(op):
+        return found
+    if str(op).endswith("grad_input"):  # sized by the op
+        found["grad_input"] = w.new([0], dtype)
+    return {"grad_output": w.tensor([rows] if found["reduction"] == 0 else [], dtype=dtype), **found}
+
+
 @recipe("aten.nll_loss_backward", "aten.nll_loss2d_backward")
 def nll_backward(w: World, op: Any) -> dict[str, Any]:
     found = nll(w, "aten.nll_loss2d_forward" if "2d" in str(op) else "aten.nll_loss_forward")

@@ -25,6 +25,8 @@ def pooled(w: World, op: Any) -> dict[str, Any]:
         "kernel_size": window, "stride": [rng.randint(1, 3) for _ in range(rank)] if rng.random() < 0.8 else [],
         "padding": [rng.randint(0, n // 2) for n in window],
     }  # fmt: skip
+    if str(op).endswith("indices.out"):  # sized by the op
+        found |= {"out": w.new([0], w.of(found["self"]).dtype), "indices": w.new([0], torch.int64)}
     if "max" in str(op):
         return found | {"dilation": [rng.randint(1, 2) for _ in range(rank)]}
     return found | {"divisor_override": rng.choice([None, None, 2, 3])}
