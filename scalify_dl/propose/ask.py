@@ -75,7 +75,7 @@ class Endpoint:
             headers["Authorization"] = f"Bearer {self.key}"
         try:
             request = urllib.request.Request(f"{self.url}/chat/completions", json.dumps(body).encode(), headers)
-            with urllib.request.build_opener(_NoRedirect).open(request, timeout=self.timeout) as response:
+            with urllib.request.build_opener(_NoRedirect).open(request, timeout=self.timeout + 1) as response:
                 data = response.read(REPLY_LIMIT + 1)
         except urllib.error.HTTPError as error:
             what = {401: "refuses the key", 403: "refuses the key", 404: "has no such model or path", 429: "says that"
