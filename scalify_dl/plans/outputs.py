@@ -170,16 +170,19 @@ class Conclusion:
             ranks = sorted({self.world.rank_at[d, stage, t] for d, _, t in absent})
             self.out.missing.append((name, f"the loss does not reach rank {', '.join(map(str, ranks))}"))
             return
-        if len({len(tensors) for tensors in held.values()}) > 1:
-            self.out.missing.append((name, f"ranks of stage {stage} have it more or less often"))
+        twice = [unit for unit in self.world.units if len(held[unit]) > 1]
+        if twice:
+            d, _, t = twice[0]
+            rank = self.world.rank_at[d, stage, t]
+            self.out.missing.append((name, f"rank {rank} makes it more than once: which is the step's is not said"))
             return
-        for n in range(len(next(iter(held.values())))):
-            column = {unit: self.fold.maker(tensors[n]) for unit, tensors in held.items()}
-            some = self.fold.traits.makers[next(iter(held.values()))[n]][0]
-            self.fold.begin(some)
-            value = self.folded.columns.value(column, self.folded.values)
-            self.fold.name(some)
-            self._give(name, value, base, pending=pending)
+        tensors = {unit: tensor for unit, (tensor,) in held.items()}
+        some = self.fold.traits.makers[next(iter(tensors.values()))][0]
+        self.fold.begin(some)
+        column = {unit: self.fold.maker(tensor) for unit, tensor in tensors.items()}
+        value = self.folded.columns.value(column, self.folded.values)
+        self.fold.name(some)
+        self._give(name, value, base, pending=pending)
 
     # ---- gradients
 

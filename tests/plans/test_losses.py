@@ -83,6 +83,22 @@ def test_no_plan_is_proved_of_which_one_loss_is_wrong(
     assert verified(tables.write(tmp_path / "wrong")).verdict is not Verdict.PROVED
 
 
+def test_a_loss_that_ranks_make_twice_is_not_proved(tmp_path: Path) -> None:
+    """Beside the op that makes it: a step that adds up what it has would have it twice."""
+    tables = Edited(write_small(tmp_path / "right"))
+    for op in tables.ops(cid=8):
+        ((_, _, source),), ((_, _, loss),) = tables.of("p_in", op), tables.of("p_out", op)
+        made, like = f"{loss}.again", next(row for row in tables.tables["p_tensor"] if row[0] == loss)
+        tables.tables["p_tensor"].append([made, *like[1:5], f"{int(like[5]) + 10}", "0"])
+        for name in ("op", "attr", "const"):
+            tables.tables[f"p_{name}"] += [[f"{op}.again", *row[1:]] for row in tables.of(f"p_{name}", op)]
+        tables.tables["p_in"].append([f"{op}.again", "0", source])
+        tables.tables["p_out"].append([f"{op}.again", "0", made])
+    report = verified(tables.write(tmp_path / "twice"))
+    assert report.verdict is Verdict.UNKNOWN
+    assert any("more than once" in finding.text for finding in report.findings)
+
+
 def test_what_both_sides_call_a_loss_is_an_output(tmp_path: Path) -> None:
     """A value that lies in blocks is none that is added up: not proved, and named."""
     tables = Edited(write_small(tmp_path / "right"))

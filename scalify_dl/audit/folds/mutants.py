@@ -149,6 +149,7 @@ def again(t: Edited, rng: random.Random) -> str:
     tensors = {row[0]: row for row in t.tables["p_tensor"]}
     read_by, made_by = (Counter(row[0] for row in t.tables[name]) for name in ("p_in", "p_out"))
     known = {row[0] for row in t.tables["p_out"] if row[2] in tensors}
+    known -= {name.removesuffix(".again") for name in known if name.endswith(".again")}  # those ran a second time
     fitting = [row[0] for row in t.tables["p_op"] if read_by[row[0]] == made_by[row[0]] == 1 and row[0] in known]
     if rng.random() < 0.5:
         fitting = [op for op in {row[0]: None for row in t.tables["p_wred"]} if op in fitting] or fitting
