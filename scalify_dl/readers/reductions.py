@@ -38,6 +38,8 @@ def identity(reducer: str, dtype: str) -> Fraction | None:
         return Fraction(0)
     if reducer == "prod" or (reducer == "and" and dtype == "pred"):
         return Fraction(1)
+    if dtype == "pred":
+        return {"max": Fraction(0), "min": Fraction(1)}.get(reducer)
     signed, bits = dtype[0] == "s", dtype[1:]
     if not bits.isdigit() or dtype[0] not in "su":
         return None

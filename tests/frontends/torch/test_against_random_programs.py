@@ -176,6 +176,11 @@ CALLS: dict[str, tuple[Any, ...]] = {
         aten.binary_cross_entropy_backward.default,
         [HALF[:, None], HALF[:, None], HALF[:, None], HALF.bfloat16()[:, None]],
     ),
+    "the greatest truth that is written, without what was there": (
+        aten.scatter_reduce.two,
+        [torch.tensor([False, True]), 0, torch.tensor([0]), torch.tensor([False]), "amax"],
+        {"include_self": False},
+    ),
     "a loss that is weighted in place": (
         aten.binary_cross_entropy.default, [torch.tensor(0.5), torch.tensor(0.5), torch.tensor(2.0).double()]
     ),
