@@ -8,7 +8,8 @@ The same of inputs that are no finite numbers, where a program asks whether they
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -34,6 +35,8 @@ TRIALS = 8
 """How often both sides are run."""
 TRIALS_AT_INFINITIES = 20
 """How often on numbers that are not finite: they come in three kinds, and one rank alone may have one."""
+LEAST_TRIALS, SECONDS = 3, 6.0
+"""So often at least, and as long as that many CPU seconds are not over."""
 MOST_ELEMENTS = 100_000
 """Elements of programs that are run as they are; larger ones are run at small sizes."""
 CLOSE = 1e-3
@@ -82,7 +85,7 @@ class Limits:
         keep = [dist for dist, _, _ in self.whole.expects]
         trials = list(noticed_silently(self.program, range(TRIALS_AT_INFINITIES), keep))
         try:
-            trials += noticed(self.program, range(TRIALS_AT_INFINITIES), keep)
+            trials += noticed(self.program, _while_there_is_time(TRIALS_AT_INFINITIES), keep)
             if trials:
                 trials.insert(0, run_trial(self.program, 0, "positive", keep_dist=keep))
         except (Unsupported, Deadlock, InputError):
@@ -111,6 +114,15 @@ class Limits:
                 _alike(trial.baseline[base], value, layout, self.program.coords[rank])
                 for rank, value in trial.distributed[dist].items()
             )
+
+
+def _while_there_is_time(count: int) -> Iterator[int]:
+    """0 … count − 1, but no more than a few where executions are long."""
+    end = time.process_time() + SECONDS
+    for n in range(count):
+        if n >= LEAST_TRIALS and time.process_time() > end:
+            return
+        yield n
 
 
 def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int]) -> bool:

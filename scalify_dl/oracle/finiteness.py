@@ -11,7 +11,8 @@ then.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,17 @@ FINITE = ("reals", "positive", "integers", *["wide"] * 4, *["singular"] * 3)
 """How inputs are drawn to see which values say one thing whatever numbers they are made of."""
 
 
+SECONDS = 2.0
+"""CPU seconds for what does not look like a test."""
+
+
 def asks(program: Program) -> bool:
     """Whether a program has an op that says whether numbers are finite."""
     return _tests_within(program) or any(_tests(program).values())
 
 
 def noticed(
-    program: Program, seeds: Sequence[int], keep_dist: Collection[str], *, sure: bool = False
+    program: Program, seeds: Iterable[int], keep_dist: Collection[str], *, sure: bool = False
 ) -> Iterator[Trial]:
     """Executions on inputs that are not finite, in which the program saw another thing than without infinities; or may
     have (in loops) unless they are to be `sure`.
@@ -59,11 +64,12 @@ def noticed(
 
 def noticed_silently(program: Program, seeds: Sequence[int], keep_dist: Collection[str]) -> Iterator[Trial]:
     """Executions on inputs that are not finite, in which something else is said by what says one thing of all finite
-    numbers that were tried. Executions that are not possible are left out."""
+    numbers that were tried. Executions that are not possible are left out, and those for which no time is left."""
     asked = _truths(program)
     said: Trial | None = None
+    end = time.process_time() + SECONDS
     for seed, how in enumerate(FINITE):
-        if not any(asked.values()):
+        if not any(asked.values()) or time.process_time() > end:
             return
         trial = _tried(program, seed, how, asked, ())
         if trial is None:
@@ -73,6 +79,8 @@ def noticed_silently(program: Program, seeds: Sequence[int], keep_dist: Collecti
     if said is None:
         return
     for seed in seeds:
+        if time.process_time() > end:
+            return
         odd = _tried(program, seed, "not finite", asked, keep_dist)
         if odd and any((a.flat[0] != b).any() for a, b in _beside(said, odd, asked)):
             yield odd
