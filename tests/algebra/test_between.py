@@ -127,9 +127,12 @@ def test_a_root_of_a_product_is_that_of_factors_of_which_roots_were_taken_only(b
     assert not same(basis, laws.absolute(x), x)
 
 
-@pytest.mark.parametrize("turned", [False, True])
-@pytest.mark.parametrize(("scale", "found"), [(1.0, "PROVED"), (2.0, "UNKNOWN")])
+@pytest.mark.parametrize(
+    ("turned", "scale", "found"),
+    [(True, 1.0, "PROVED"), (False, 1.0, "UNKNOWN"), (True, 2.0, "UNKNOWN"), (False, 2.0, "UNKNOWN")],
+)
 def test_a_correction_is_in_the_root_or_beside_it(turned: bool, scale: float, found: str) -> None:
+    """Where both are below zero what has it in the root is a number: a baseline's, which is not left out."""
     pair = Pair({"tp": 1})
     (x, dx), (y, dy) = pair.input((3,)), pair.input((3,))
     sides = [(pair.base, x, y), (pair.dist, dx, dy)]

@@ -11,6 +11,7 @@ import pytest
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.pair import Pair
+from scalify_dl.facts import Facts
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.literals import root_texts
 from scalify_dl.oracle import find_counterexample, load_program
@@ -212,5 +213,5 @@ def test_constants_that_are_roots_are_those_that_the_oracle_knows() -> None:
 
 
 def test_a_constant_taken_for_a_root_is_an_assumption() -> None:
-    analysis = analyse(shared_norms().tables(), Options())
+    analysis = analyse(Facts({name: list(rows) for name, rows in shared_norms().tables().items()}), Options())
     assert any("it is the root of 2/1" in str(row) for row in analysis.rows("assumption"))
