@@ -29,6 +29,11 @@ class Leaf:
     lo: int
     hi: int
 
+    def is_made(self, what: str) -> bool:
+        """Whether it is a place of a row (what, row, which): the element of an input is (tensor, which), whatever the
+        tensor is called."""
+        return isinstance(self.name, tuple) and len(self.name) == 3 and self.name[0] == what
+
 
 @dataclass(frozen=True, eq=False)
 class Table:
@@ -76,8 +81,9 @@ def indicator(field: Field, leaf: Leaf, value: int) -> Form:
     """[leaf = value]; the last one is 1 less all others, so that all of them add up to 1."""
     if leaf.hi - leaf.lo == 1:
         return field.one
-    if isinstance(leaf.name, tuple) and leaf.name[0] == "turned":  # where a value is among the places of a row
-        _, row, found = leaf.name
+    if leaf.is_made("turned"):  # where a value is among the places of a row
+        made: Any = leaf.name
+        _, row, found = made
         return indicator(field, Leaf(("order", row, value), leaf.lo, leaf.hi), found)
     if value < leaf.hi - 1:
         return field.of(field.element("equals", (leaf, value), nonnegative=True))

@@ -184,7 +184,7 @@ class Known:
 
 def is_place(leaf: Any) -> bool:
     """Whether a leaf is a place in the order of a row."""
-    return isinstance(leaf, Leaf) and isinstance(leaf.name, tuple) and leaf.name[0] == "order"
+    return isinstance(leaf, Leaf) and leaf.is_made("order")
 
 
 def _signs_alone(form: Form) -> Signs:

@@ -65,7 +65,7 @@ def _element(field: Field, number: int, name: Namer, depth: int) -> str:
         return f"[{_sum(content[1], name, depth)} {'>' if content[0] == 'above' else '='} 0]"
     if kind == "equals":
         leaf, value = content
-        if leaf.name[0] == "order":
+        if leaf.is_made("order"):
             row = ", ".join(_sum(form, name, depth) for form in leaf.name[1])
             return f"[place of the {leaf.name[2] + 1}. greatest of ({row}) is {value}]"
         return f"[{name(leaf.name)} = {value}]"

@@ -184,7 +184,7 @@ class Worth:
             return found.number > 0 if data[0] == "above" else found.number == 0
         if kind == "equals":
             leaf, wanted = data
-            if leaf.name[0] != "order":
+            if not leaf.is_made("order"):
                 return leaf.lo + int(abs(self.at(leaf.name)) * 7919) % (leaf.hi - leaf.lo) == wanted
             _, row, j = leaf.name
             values = [self.valued(form) for form in row]

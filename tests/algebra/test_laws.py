@@ -7,9 +7,11 @@ from fractions import Fraction
 import pytest
 
 from scalify_dl.algebra import angles, elementwise, extended, laws, order, truths
+from scalify_dl.algebra.cases import is_zero
 from scalify_dl.algebra.extended import Masked, finite, infinite, masked
 from scalify_dl.algebra.finite import Leaf, as_form, indicator, leaf_table
 from scalify_dl.algebra.form import Field, Form, Undecided
+from scalify_dl.algebra.known import is_place
 from scalify_dl.algebra.numbers import literal, pi
 from scalify_dl.algebra.same import same
 from scalify_dl.algebra.worth import met_somewhere
@@ -329,3 +331,12 @@ def test_powers_without_end_are_not_computed(basis: Field) -> None:
             laws.power(form, 10**9)
         with pytest.raises(Undecided):
             laws.power(basis.constant(3), -(10**9))
+
+
+@pytest.mark.parametrize("name", ["order", "turned"])
+def test_an_input_may_be_called_as_places_of_rows_are(name: str) -> None:
+    field = Field()
+    leaf = Leaf((name, 0), 0, 3)
+    assert sum((indicator(field, leaf, value) for value in range(3)), field.zero) == field.one
+    assert not is_place(leaf)
+    assert is_zero(indicator(field, leaf, 0) * indicator(field, leaf, 1))
