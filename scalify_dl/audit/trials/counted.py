@@ -270,3 +270,28 @@ def places_that_are_counted_again_from_nothing() -> Pair:
 def all_rows_add_up_to_as_many_numbers() -> Pair:
     """Four rows with -1/8 in each."""
     return one_hot_rows(0, 8, over=(0, 1))
+
+
+@trial
+def bounds_out_of_order() -> Pair:
+    """At most 1, and at least 3: not below 2."""
+    pair = Pair({"tp": 2})
+    _, ids = pair.input((4,), dtype="s32", range=(0, 6))
+    pair.dist.inputs[-1].range = (0, 6)
+    x, dx = pair.input((4,))
+    g = pair.dist
+    low = g.emit("minimum", [ids, g.splat(1, "s32", ids.shape)])
+    high = g.emit("maximum", [low, g.splat(3, "s32", ids.shape)])
+    below = g.emit("compare", [high, g.splat(2, "s32", ids.shape)], direction="LT")
+    pair.outputs(x, g.emit("select", [below, dx, g.splat(0.0, "f32", dx.shape)]))
+    return pair
+
+
+@trial
+def the_greatest_of_nothing() -> Pair:
+    """Of no elements, each of which is 2."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4,))
+    most = pair.dist.emit("reduce", [pair.dist.splat(2.0, "f32", (4, 0))], dimensions=[1], reducer="max")
+    pair.outputs(numbers(pair.base, "multiply", x, 2), pair.dist.emit("multiply", [dx, most]))
+    return pair
