@@ -49,6 +49,25 @@ def a_bias_that_is_not_divided() -> Pair:
 
 
 @trial
+def integers_in_between() -> Pair:
+    """What is divided is cut off before it is added up."""
+    return early_and_late(lambda g, x: g.emit("convert", [g.emit("convert", [x], dtype="s32")], dtype="f32"), count)
+
+
+@trial
+def a_division_that_is_forgotten() -> Pair:
+    """The rows are divided by their count on one side alone."""
+    pair = Pair({"dp": 2})
+    x, dx = pair.input((4, 2), {0: "dp"})
+    m, _ = pair.input((4,), {0: "dp"})
+    early = pair.base.emit("divide", [x, spread(pair.base, count(pair.base, m), x.shape, [])])
+    made = pair.base.emit("reduce", [twice(pair.base, early)], dimensions=[0], reducer="sum")
+    total = pair.dist.emit("reduce", [twice(pair.dist, dx)], dimensions=[0], reducer="sum")
+    pair.outputs(made, pair.dist.emit("all-reduce", [total], reducer="sum", groups=pair.groups("dp")))
+    return pair
+
+
+@trial
 def the_product_of_two_that_are_divided() -> Pair:
     return early_and_late(lambda g, x: g.emit("multiply", [x, x]), count)
 
