@@ -11,9 +11,11 @@ layers, tp, dp and micro-batches of a Llama one at a time.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,6 +29,8 @@ from scalify_dl.audit.plan_tables.plan import Model
 
 LIMIT = 900
 """Seconds after which a plan is given up."""
+MEMORY = 8 << 30
+"""Bytes of address space that a run may take."""
 
 LLAMA = {
     "8B": Llama(32, 4096, 32, 8, 14336, 128256, 4096),
@@ -54,6 +58,15 @@ def model(size: Llama | DeepSeek) -> Model:
     return llama(size) if isinstance(size, Llama) else deepseek(size)
 
 
+def bounded(parent: int) -> None:
+    """In a child before it runs: it has so much memory, and ends with its parent, however that ends."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+        if os.getppid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
 def measured(size: Llama | DeepSeek, shape: Shape) -> dict[str, Any]:
     """Writes a plan and runs `dlverify plan` on it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -61,7 +74,10 @@ def measured(size: Llama | DeepSeek, shape: Shape) -> dict[str, Any]:
         rows = sum(file.read_bytes().count(b"\n") for file in directory.glob("*.tsv"))
         before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
         command = [sys.executable, "-m", "scalify_dl", "plan", str(directory), "--json"]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, env=dict(os.environ))
+        parent = os.getpid()
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=lambda: bounded(parent)
+        )
         try:
             out, _ = process.communicate(timeout=LIMIT)
         except subprocess.TimeoutExpired:
@@ -69,6 +85,8 @@ def measured(size: Llama | DeepSeek, shape: Shape) -> dict[str, Any]:
             process.communicate()
             return {"verdict": f"none in {LIMIT} s", "rows": rows}
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if not out:  # no report, for want of memory or by an error that it has printed
+            return {"verdict": f"none, exit status {process.returncode}", "rows": rows}
         report = json.loads(out)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return {

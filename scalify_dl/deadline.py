@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-__all__ = ["OutOfTime", "until"]
+__all__ = ["OutOfTime", "cpu_limit", "until"]
 
 
 AGAIN = 1.0
@@ -37,11 +37,8 @@ def until(deadline: float | None) -> Iterator[None]:
         yield
         return
 
-    def over(number: int, frame: FrameType | None) -> None:
-        raise OutOfTime
-
     begun = time.monotonic()
-    before = signal.signal(signal.SIGALRM, over)
+    before = signal.signal(signal.SIGALRM, _over)
     others, interval = signal.setitimer(signal.ITIMER_REAL, left, AGAIN)
     try:
         yield
@@ -50,3 +47,23 @@ def until(deadline: float | None) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
         if others:  # whoever set it before is woken when it wanted to be
             signal.setitimer(signal.ITIMER_REAL, max(others - (time.monotonic() - begun), 0.001), interval)
+
+
+@contextmanager
+def cpu_limit(seconds: float | None) -> Iterator[None]:
+    """Raises OutOfTime inside the block after so many CPU seconds of this process, however busy the machine is, and
+    again after as many more where somebody inside took it for an end of their own; None: never. Main thread only."""
+    if seconds is None:
+        yield
+        return
+    before = signal.signal(signal.SIGPROF, _over)
+    signal.setitimer(signal.ITIMER_PROF, seconds, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def _over(number: int, frame: FrameType | None) -> None:
+    raise OutOfTime

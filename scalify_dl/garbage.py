@@ -5,6 +5,12 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
+
+SEARCHED = 64
+"""After every how many-th pause all objects are searched for cycles: a process that verifies pair after pair would keep
+those of all of them, since what counts as old is hardly ever searched by itself."""
+_pauses = count(1)
 
 
 @contextmanager
@@ -19,4 +25,6 @@ def paused() -> Iterator[None]:
         if enabled:
             gc.freeze()  # all generations become one, unsearched …
             gc.unfreeze()  # … which is the oldest
+            if next(_pauses) % SEARCHED == 0:
+                gc.collect()
             gc.enable()

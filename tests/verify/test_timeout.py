@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from scalify_dl.deadline import OutOfTime, until
+from scalify_dl.deadline import OutOfTime, cpu_limit, until
 from scalify_dl.facts.files import load
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
@@ -49,6 +49,20 @@ def test_a_deadline_that_comes_in_a_callback_comes_again() -> None:
 def test_a_deadline_that_is_over_lets_nothing_begin() -> None:
     with pytest.raises(OutOfTime), until(time.monotonic() - 1):
         pytest.fail("began")
+
+
+def test_a_limit_of_cpu_time_counts_only_what_runs_and_comes_again() -> None:
+    ended = 0
+    with cpu_limit(0.05):
+        time.sleep(0.1)
+        while ended < 2:
+            try:
+                while True:
+                    pass
+            except OutOfTime:
+                ended += 1
+    with cpu_limit(None):
+        assert signal.getitimer(signal.ITIMER_PROF) == (0, 0)
 
 
 def test_timers_of_others_go_on() -> None:

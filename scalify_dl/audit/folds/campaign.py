@@ -21,8 +21,8 @@ from .mutants import mutate
 
 RIGHT = 8
 """Every how many-th plan is left as it is: it has to be PROVED, and right."""
-SECONDS = 0.3
-"""How long the proof of a mutant may take, which mostly is none: formulas of what is not proved would take longer."""
+SECONDS = 1.0
+"""CPU seconds that the proof of a mutant may take, which mostly is none: formulas of what is not proved take longer."""
 
 
 def one(seed: int, directory: Path) -> tuple[str, Outcome]:

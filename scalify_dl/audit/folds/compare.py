@@ -1,8 +1,8 @@
 """One plan: what the fold makes of it against the interpreter.
 
-    PROVED      the plan runs to its end and gives what the single-device step gives; so, too, where it is proved by its
-                unit form, since all copies and micro-batches do the same
-    folded      the folded program, run by the oracle, has on every virtual rank what the plan has on its rank
+PROVED      the plan runs to its end and gives what the single-device step gives; so, too, where it is proved by its
+            unit form, since all copies and micro-batches do the same
+folded      the folded program, run by the oracle, has on every virtual rank what the plan has on its rank
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from scalify_dl.deadline import OutOfTime, cpu_limit
 from scalify_dl.errors import InputError
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.oracle.inputs import baseline_inputs
@@ -51,11 +52,11 @@ class Outcome:
 
 
 def outcome(directory: Path, seed: int = 0, seconds: float | None = None) -> Outcome:
-    """Reads, folds, proves and runs a plan; `seconds`: after which the proof is given up (UNKNOWN)."""
+    """Reads, folds, proves and runs a plan; `seconds` of CPU after which the proof is given up (UNKNOWN)."""
     out = _outcome(directory, seed, seconds)
     regular = prepare_repeated(directory)
     if regular is not None:
-        out.regular = report_on(regular, Options(refute=False, timeout=seconds)).verdict.value
+        out.regular = _proved(regular, seconds)
         if out.regular == Verdict.PROVED.value and out.runs in ("wrong", "stuck", ""):
             out.mismatches.append(f"PROVED by its unit form, and {out.runs}")
     return out
@@ -71,7 +72,7 @@ def _outcome(directory: Path, seed: int, seconds: float | None) -> Outcome:
         kinds = [finding.kind for finding in prepared.findings if finding.level == "error"]
         return Outcome(f"cannot run: {kinds[0]}" if kinds else "not folded", _alone(prepared, base, seed))
     opaque = any("is taken as opaque" in note for note in prepared.notes)  # what it computes is not known
-    out = Outcome(report_on(prepared, Options(refute=False, timeout=seconds)).verdict.value)
+    out = Outcome(_proved(prepared, seconds))
     try:
         fulls, values = _folded(prepared, base, seed)
         truth = Run(base, fulls).finish()
@@ -95,6 +96,15 @@ def _outcome(directory: Path, seed: int, seconds: float | None) -> Outcome:
         out.compared += compared
         out.mismatches += [text] if text else []
     return out
+
+
+def _proved(prepared: Prepared, seconds: float | None) -> str:
+    """The verdict of the proof."""
+    try:
+        with cpu_limit(seconds):
+            return report_on(prepared, Options(refute=False)).verdict.value
+    except OutOfTime:
+        return Verdict.UNKNOWN.value
 
 
 def _alone(prepared: Prepared, base: Side, seed: int) -> str:

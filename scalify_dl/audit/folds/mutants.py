@@ -129,7 +129,7 @@ def weights(t: Edited, rng: random.Random) -> str:
     other = rng.choice([r for r in fulls if r[4] == one[4]])
     names = {one[1]: other[1], other[1]: one[1]}
     spans: dict[tuple[str, tuple[str, ...]], str] = {}
-    for tid in {r[1] for r in t.tables["p_sub_slice"]}:
+    for tid in {r[1]: None for r in t.tables["p_sub_slice"]}:
         rows = [r for r in t.tables["p_sub_slice"] if r[1] == tid]
         spans[rows[0][2], tuple(x for r in rows for x in r[3:6])] = tid
     swap = {tid: spans.get((names[full], cut), tid) for (full, cut), tid in spans.items() if full in names}
