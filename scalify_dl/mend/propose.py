@@ -25,9 +25,9 @@ MAIN = "mend.dl"
 SECONDS = 10.0
 """Time for the rules on one execution."""
 ORDER = (
-    "again", "gathered", "cut", "beside", "joined", "origin", "before", "axis", "reducer", "every rank", "piece",
-    "kind", "constant", "attributes", "operand", "unreduced", "scaled", "factor", "accumulated", "enters", "direction",
-    "order", "block", "pieces", "numbers", "stale", "other block", "turned",
+    "again", "gathered", "cut", "beside", "whole added", "joined", "origin", "before", "axis", "reducer", "every rank",
+    "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled", "factor", "accumulated", "enters",
+    "direction", "order", "block", "pieces", "numbers", "stale", "other block", "turned",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (

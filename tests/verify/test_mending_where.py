@@ -82,6 +82,24 @@ def a_local_count_of_the_mean() -> Facts:
     return facts_of(pair)
 
 
+def a_local_norm_whose_terms_are_added_in_another_order() -> Facts:
+    """Squares of two sharded weights are added up first, a replicated one's last: where the baseline has it first."""
+    pair = Pair({"tp": 2})
+    cut = [pair.input((8, 3), {0: "tp"}), pair.input((6, 4), {0: "tp"})]
+    whole, x = pair.input((5,)), pair.input((7,))
+    norms = []
+    for side, g in enumerate((pair.base, pair.dist)):
+        u, v, b = (g.emit("multiply", [t[side], t[side]]) for t in (*cut, whole))
+        u, v, b = (
+            g.emit("reduce", [t], dimensions=list(range(len(t.shape))), reducer="sum") for t in (u, v, b)
+        )
+        last, terms = (b, (u, v)) if side else (v, (b, u))
+        norm = g.emit("sqrt", [g.emit("add", [g.emit("add", list(terms)), last])])
+        norms.append(g.emit("multiply", [x[side], spread(g, norm, (7,), ())]))
+    pair.outputs(*norms)
+    return facts_of(pair)
+
+
 def heads_of_another_rank() -> Facts:
     """Each rank starts to take rows at its own index plus two."""
     pair = Pair({"tp": 2})
@@ -165,6 +183,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     micro_batches_that_nobody_divides: ("add", "a factor 3 enters here: it adds up what the baseline has the mean of"),
     a_gradient_that_is_not_zeroed: ("add", "what was there before is not zeroed"),
     a_local_count_of_the_mean: ("reduce", "is in parts of a sum over dp and is never summed"),
+    a_local_norm_whose_terms_are_added_in_another_order: ("add", "is added to parts of a sum over tp"),
     heads_of_another_rank: ("dynamic-slice", "is not this rank's own part"),
     two_readers_without_the_sum_in_their_backward: ("add", "what these lines read lacks a reduction"),
 }
