@@ -139,7 +139,14 @@ def _given(kernel: Kernel, spec: Spec | None) -> bool:
 
 def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float) -> None:
     """Runs it on numbers: flaws, elements that nothing writes, elements that are others than stated."""
-    machine, outputs, expected = _run(kernel, spec, seconds)
+    try:
+        machine, outputs, expected = _run(kernel, spec, seconds, found.flaws)
+    except Undecided:
+        certain = [flaw for flaw in found.flaws if flaw.certain]
+        if not certain:
+            raise
+        found.verdict, found.reason = Verdict.REFUTED, certain[0].text
+        return
     found.stats["products"] = machine.multiplied
     found.flaws = list(machine.flaws)
     found.precision = _precision(machine)
@@ -162,15 +169,20 @@ def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float)
 
 
 def _run(
-    kernel: Kernel, spec: Spec | None, seconds: float, turned: int = 0
+    kernel: Kernel, spec: Spec | None, seconds: float, flaws: list[Flaw], turned: int = 0
 ) -> tuple[Machine, dict[str, Array], list[Array] | None]:
-    """A run on numbers whose indices lie within what they index, and what is stated of them."""
+    """A run on numbers whose indices lie within what they index, and what is stated of them; `flaws` are what it does
+    wrong, also where it is not followed to its end."""
     narrower = 0
     while True:
         values = drawn(kernel, spec, 1, narrower, turned)
         numbers = Numbers(values)
         machine = Machine(kernel, numbers, seconds, given=_given(kernel, spec))
-        outputs = machine.run()
+        try:
+            outputs = machine.run()
+        finally:
+            if not machine.strayed:
+                flaws[:] = machine.flaws
         if not machine.strayed:
             break
         if narrower and not any(values[b.name].any() for b in kernel.arguments if is_integer(b.dtype)):
@@ -184,7 +196,7 @@ def _run(
 def _differs(kernel: Kernel, spec: Spec, found: Judgement, seconds: float) -> None:
     """Of what is not proved: whether an element differs where all reals are above, or below, zero."""
     for turned in (1, -1):
-        machine, outputs, expected = _run(kernel, spec, seconds, turned)
+        machine, outputs, expected = _run(kernel, spec, seconds, [], turned)
         found.difference = _difference(kernel, machine, outputs, expected)
         if found.difference is not None:
             found.verdict, found.reason = Verdict.REFUTED, "an element differs"

@@ -18,6 +18,7 @@ from scalify_dl.registry import registering
 
 from .domain import Array, Cells, Domain, Undecided
 from .frame import Value
+from .numbers import Numbers
 
 MOVES = frozenset(["broadcast", "reshape", "transpose", "slice", "concatenate", "reverse", "pad"])
 _FOLDS = {"sum": "add", "prod": "multiply", "max": "maximum", "min": "minimum", "and": "and", "or": "or"}
@@ -70,6 +71,20 @@ class Runner:
             self.values[id(tensor)] = value
 
     def _op(self, op: Op) -> list[Value]:
+        try:
+            return self._followed(op)
+        except Undecided:
+            if not isinstance(self.domain, Numbers) or op.kind not in MEANINGS:
+                raise
+        typed = []
+        for t in op.operands:
+            cells = self.cells(t)
+            if not is_float(t.dtype) and not np.isfinite(cells).all():
+                raise Undecided(f"the op `{op.kind}` ({op.name}) of what is not defined")
+            typed.append(cells if is_float(t.dtype) else cells.astype(storage(t.dtype)))
+        return [Cells(np.asarray(x, dtype=np.float64)) for x in MEANINGS[op.kind](self.call(op), typed)]
+
+    def _followed(self, op: Op) -> list[Value]:
         call, dtype = self.call(op), op.results[0].dtype
         values = [self.values[id(t)] for t in op.operands]
         if op.kind == "constant":

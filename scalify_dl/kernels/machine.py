@@ -231,7 +231,7 @@ class Machine:
             outside = (value < axis.low) | (value >= axis.high)
             if outside.any() and (frame.full(outside) & frame.running()).any():
                 text = f"the axis `{axis.var}` of block `{block.name}` leaves its domain [{axis.low}, {axis.high})"
-                self.flaws.add("domain", axis.line, axis.var, text, certain=False)
+                self.flaws.add("domain", axis.line, axis.var, text)
         starts: Array = np.array(True)
         for axis in block.axes:
             if axis.kind == "R":
