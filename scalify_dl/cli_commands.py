@@ -340,6 +340,9 @@ def kernel(
     size: Annotated[
         list[str] | None, Option("--size", metavar="NAME=N", help="A name that the text leaves open.")
     ] = None,
+    for_all: Annotated[
+        str, Option("--for-all", metavar="NAMES", help="Names of sizes, of which all values are meant.")
+    ] = "",
     reals: Annotated[bool, Option("--reals", help="Take casts of reals for exact, and list that.")] = False,
     timeout: Timeout = None,
     json: Json = False,
@@ -348,8 +351,9 @@ def kernel(
     from scalify_dl.commands import kernel as command
 
     return command.kernel(
-        file, named=named, spec=spec, function=function, sizes=size or [], timeout=timeout, as_json=json, reals=reals
-    )
+        file, named=named, spec=spec, function=function, sizes=size or [], timeout=timeout, as_json=json, reals=reals,
+        for_all=for_all,
+    )  # fmt: skip
 
 
 @_command()

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from itertools import islice, permutations
 from itertools import product as choices_of
-from math import prod
 from typing import Any
 from zlib import crc32
 
@@ -23,7 +22,7 @@ from .extended import Cell, Masked, NotANumber
 from .form import Field, Form, Monomial, Number, Undecided
 from .rebuilt import bound_by
 from .selecting import absorbed, selected
-from .variables import BINDING, Renamed, Variable, free, fresh, of_element
+from .variables import BINDING, Renamed, Variable, counted, free, fresh, of_element
 
 MOST_ORDERS = 120
 """Orders of variables that nothing else tells apart; beyond it the first is taken (what is one may look like two)."""
@@ -58,7 +57,7 @@ def _product(field: Field, inside: Monomial, bound: frozenset[Variable]) -> Form
     if found is not None:
         return summed(field, *found)
     used = frozenset().union(*(of_element(field, n) for n, _ in inside)) & bound
-    count = field.constant(prod(v.size for v in bound - used))
+    count = counted(field, bound - used)
     inner = [(n, e) for n, e in inside if field.elements[n].kind == "sum" and e == int(e) and 0 < e <= MOST_COPIES]
     if inner:
         product = Form(field, {tuple(factor for factor in inside if factor not in inner): 1})

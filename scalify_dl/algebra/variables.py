@@ -7,9 +7,9 @@ An element of x at every i is `x[i]`: an unknown whose data hold the variable i.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -22,6 +22,28 @@ BINDING = ("sum", "most")
 """Kinds of elements whose data are variables of their own, and what they are of."""
 UNKNOWNS = ("input", "flag", "integer", "constant", "position")
 """Kinds of elements that variables stand in."""
+
+
+class AnySize(int):
+    """A size that is a symbol: equal sizes are equal numbers, and nothing is computed with these. `worth` is what it
+    is as a formula."""
+
+    worth: Callable[[Field], Form]
+
+    def _number(self, *_: Any) -> NoReturn:
+        raise Undecided("a size that is a symbol, as a number")
+
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = _number
+    __floordiv__ = __rfloordiv__ = __mod__ = __rmod__ = __pow__ = __rpow__ = _number
+    __truediv__ = __rtruediv__ = __index__ = __int__ = __float__ = _number
+
+
+def counted(field: Field, variables: Iterable[Variable]) -> Form:
+    """How many values variables have together."""
+    found = field.one
+    for v in variables:
+        found = found * v.size.worth(field) if isinstance(v.size, AnySize) else found.scaled(v.size)
+    return found
 
 
 class Variable(NamedTuple):

@@ -6,13 +6,14 @@ import json
 import re
 import resource
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
+from scalify_dl.kernels.for_all import decided_for_all
 from scalify_dl.kernels.inside import number
 from scalify_dl.kernels.report import as_object, render
 from scalify_dl.kernels.specs import decided
@@ -29,6 +30,7 @@ def kernel(
     timeout: float | None,
     as_json: bool,
     reals: bool = False,
+    for_all: str = "",
 ) -> int:
     """Read, run, compare, print; the exit status."""
     known = _sizes(sizes)
@@ -37,10 +39,18 @@ def kernel(
             "what the kernel is to compute is not said", expected="--as NAME or --spec FILE, one of them",
             hint="--as matmul; --spec base.fx.txt, a dump or another kernel",
         )  # fmt: skip
+    names = [name.strip() for name in for_all.split(",")] if for_all else []
+    if bad := [name for name in names if not name.isidentifier() or name in known]:
+        raise InputError(f"--for-all {bad[0]}", expected="names, none of which has a --size: --for-all M,N,block_M")
+    _said_somewhere([*known, *names], [file] if spec is None else [file, spec])
     with paused():
-        found = read_kernel(file, known, function)
-        _said_somewhere(known, [file] if spec is None else [file, spec])
-        stated, judgement = decided(found, named, spec, known, timeout or 60.0, reals=reals)
+        if names:
+            found, stated, judgement = decided_for_all(
+                file, function, named, spec, known, names, timeout or 60.0, reals=reals
+            )
+        else:
+            found = read_kernel(file, known, function)
+            stated, judgement = decided(found, named, spec, known, timeout or 60.0, reals=reals)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     judgement.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
     if as_json:
@@ -50,9 +60,10 @@ def kernel(
     return judgement.verdict.exit_code
 
 
-def _said_somewhere(known: Iterable[str], files: Sequence[Path]) -> None:
+def _said_somewhere(known: Collection[str], files: Sequence[Path]) -> None:
     """Refuse a size of a name that no text says."""
-    words = {word for file in files for word in re.findall(r"\w+", file.read_text("utf-8", "replace"))}
+    texts = [file.read_text("utf-8", "replace") for file in files if file.is_file()]
+    words = {word for text in texts for word in re.findall(r"\w+", text)} if len(texts) == len(files) else {*known}
     for name in known:
         if name not in words:
             near = get_close_matches(name, words, 1)

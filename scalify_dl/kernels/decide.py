@@ -72,6 +72,10 @@ class Judgement:
     """Which of the meanings is proved."""
     alike: list[Cut] = field(default_factory=list)
     """Grid variables of which one block was judged for all."""
+    sizes: dict[str, int] = field(default_factory=dict)
+    """Values of names that were tried, of names that may have any."""
+    for_all: dict[str, str] = field(default_factory=dict)
+    """Names for all of whose values it was asked, and what each has to be a multiple of."""
 
 
 def drawn(kernel: Kernel, spec: Spec | None, seed: int, narrower: int = 0, turned: int = 0) -> dict[str, Array]:

@@ -72,9 +72,9 @@ class Formulas:
         if name == "inverse":
             return laws.power(extended.finite(xs[0], "a division"), -1)
         if name == "exp2":
-            return extended.exponential(extended.multiply(xs[0], self._ln2(1)))
+            return extended.exponential(extended.multiply(xs[0], ln2(field, 1)))
         if name == "log2":
-            return extended.multiply(extended.logarithm(xs[0]), self._ln2(-1))
+            return extended.multiply(extended.logarithm(xs[0]), ln2(field, -1))
         if name == "select":
             return extended.choose(elementwise.truth(field, xs[0]), xs[1], xs[2])
         if name in _COMPARED:
@@ -96,30 +96,40 @@ class Formulas:
             return self.field.of(self.field.element("flag", ("input", "node", node), nonnegative=True))
         return self.field.of(self.field.element("input", ("node", node)))
 
-    def _ln2(self, exponent: int) -> Form:
-        return self.field.of(self.field.element("input", ("ln 2", 0), positive=True), exponent)
-
     def _number(self, value: Fraction | float) -> Cell:
-        if isinstance(value, float) or value.denominator < 4096:
+        if isinstance(value, float):
             return number(self.field, value)
-        if self._has_powers_of_two:
-            q = abs(value) * Fraction(math.log(2))
-            ratio = (q * q).limit_denominator(256)
-            if ratio and ratio.numerator < 256 and abs(q * q / ratio - 1) < _CLOSE:
-                self.stands_for[f"the constant {float(value)!r} stands for {math.sqrt(ratio):.6g} · log2(e)"] = None
-                root = laws.constant_power(self.field, ratio, Fraction(1, 2)) * self._ln2(-1)
-                return root if value > 0 else -root
-        square = value * value
-        ratio = square.limit_denominator(1024)
-        if ratio and ratio.numerator < 4096 and abs(square / ratio - 1) < Fraction(1, 1 << 23):
-            self.stands_for[f"the constant {float(value)!r} stands for the root of {ratio}"] = None
-            root = laws.constant_power(self.field, ratio, Fraction(1, 2))
-            return root if value > 0 else -root
-        return self.field.constant(value)
+        return stood_for(self.field, value, self._has_powers_of_two, self.stands_for)
 
     @property
     def _has_powers_of_two(self) -> bool:
         return "exp2" in self.terms.code_of or "log2" in self.terms.code_of
+
+
+def ln2(field: Field, exponent: int) -> Form:
+    """A power of log 2, an unknown of its own."""
+    return field.of(field.element("input", ("ln 2", 0), positive=True), exponent)
+
+
+def stood_for(field: Field, value: Fraction, powers_of_two: bool, said: dict[str, None]) -> Form:
+    """A constant, or what it is near to: the root of a small ratio, or, where there are powers of two, that times
+    log2(e); `said` is what it is taken for."""
+    if value.denominator < 4096:
+        return field.constant(value)
+    if powers_of_two:
+        q = abs(value) * Fraction(math.log(2))
+        ratio = (q * q).limit_denominator(256)
+        if ratio and ratio.numerator < 256 and abs(q * q / ratio - 1) < _CLOSE:
+            said[f"the constant {float(value)!r} stands for {math.sqrt(ratio):.6g} · log2(e)"] = None
+            root = laws.constant_power(field, ratio, Fraction(1, 2)) * ln2(field, -1)
+            return root if value > 0 else -root
+    square = value * value
+    ratio = square.limit_denominator(1024)
+    if ratio and ratio.numerator < 4096 and abs(square / ratio - 1) < Fraction(1, 1 << 23):
+        said[f"the constant {float(value)!r} stands for the root of {ratio}"] = None
+        root = laws.constant_power(field, ratio, Fraction(1, 2))
+        return root if value > 0 else -root
+    return field.constant(value)
 
 
 _PLAIN = frozenset(

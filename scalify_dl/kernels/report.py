@@ -20,7 +20,11 @@ def render(kernel: Kernel, spec: Spec | None, found: Judgement) -> str:
         Verdict.UNKNOWN: f"UNKNOWN  whether {kernel.name}{stated}",
     }[found.verdict]
     lines = [head]
-    lines += [f"  {b.name} {b.dtype}{list(b.shape)}" for b in kernel.outputs]
+    if found.for_all and found.verdict is Verdict.PROVED:
+        said = [f"{name}, a multiple of {of}" if of else name for name, of in found.for_all.items()]
+        lines.append(f"  for all numbers above 0: {'; '.join(said)}")
+    shown = f" (at {', '.join(f'{n}={v}' for n, v in found.sizes.items())})" if found.sizes else ""
+    lines += [f"  {b.name} {b.dtype}{list(b.shape)}{shown}" for b in kernel.outputs]
     if found.reason:
         lines.append(f"  because {found.reason}")
     if found.difference is not None:
@@ -60,6 +64,8 @@ def as_object(kernel: Kernel, spec: Spec | None, found: Judgement) -> dict[str, 
         "flaws": [{"kind": f.kind, "line": f.line, "text": f.text, "certain": f.certain} for f in found.flaws],
         "precision": [{"line": line, "text": text} for line, text in found.precision],
         "assumptions": [{"text": text, "why": why} for text, why in found.assumptions],
+        "for_all": found.for_all,
+        "sizes": found.sizes,
         "alike": [{"variable": cut.var, "blocks": cut.count} for cut in found.alike],
         "stats": found.stats,
     }  # fmt: skip

@@ -30,7 +30,7 @@ def spec_of(kernel: Kernel, named: str | None, file: Path | None, sizes: Mapping
         graphs = graphs_of(named, kernel)
         return Spec(named, [_meaning(graph) for graph in graphs], len(graphs[0].inputs), graphs)
     assert file is not None
-    if _is_kernel(file):
+    if is_kernel(file):
         return _kernel_spec(kernel, file, sizes)
     from scalify_dl.readers.read import read
 
@@ -65,7 +65,8 @@ def _meaning(graph: Graph) -> Meaning:
     return lambda domain, inputs: run_graph(graph, domain, inputs)
 
 
-def _is_kernel(file: Path) -> bool:
+def is_kernel(file: Path) -> bool:
+    """Whether a file is text of kernels."""
     try:
         head = file.read_bytes()[: 1 << 16]
     except OSError as error:

@@ -12,6 +12,7 @@ import numpy as np
 
 from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, largest, round_to
 
+from .any_size import Size
 from .syntax import Apply, Expr, Number
 from .types import dtype_of, is_real
 
@@ -142,6 +143,8 @@ def cast(reader: Reader, node: ast.AST, value: Any, dtype: Any) -> Expr:
     x = reader.expression(node, value)
     if x.dtype == name:
         return x
+    if isinstance(x, Number) and isinstance(x.value, Size) and name != "pred":
+        return Number(x.value, name)  # sizes are whole numbers that every type holds: the symbols' assumption
     if isinstance(x, Number) and (is_float(name) or isinstance(x.value, int)):
         if is_integer(name):
             low, high = integer_limits(name)

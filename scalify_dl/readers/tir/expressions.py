@@ -12,6 +12,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.oracle.dtypes import is_float, is_integer
 
 from . import calls
+from .any_size import Size, equal, greatest, least
 from .linear import constant_difference
 from .syntax import Apply, Buffer, Expr, Load, Number, Region, Var
 from .types import WEAK, dtype_of, is_real, meet
@@ -27,8 +28,9 @@ _KNOWN: dict[str, Callable[[Any, Any], Any]] = {
     "divide": lambda a, b: a / b, "floor-divide": lambda a, b: a // b, "floor-modulo": lambda a, b: a % b,
     "shift-left": lambda a, b: a << b, "shift-right": lambda a, b: a >> b, "and": lambda a, b: a & b,
     "or": lambda a, b: a | b, "xor": lambda a, b: a ^ b,
-    "maximum": max, "minimum": min, "LT": lambda a, b: a < b, "LE": lambda a, b: a <= b, "GT": lambda a, b: a > b,
-    "GE": lambda a, b: a >= b, "EQ": lambda a, b: a == b, "NE": lambda a, b: a != b,
+    "maximum": greatest, "minimum": least, "LT": lambda a, b: a < b, "LE": lambda a, b: a <= b,
+    "GT": lambda a, b: a > b, "GE": lambda a, b: a >= b, "EQ": equal,
+    "NE": lambda a, b: not equal(a, b),
     "truncate-divide": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1),
     "truncate-modulo": lambda a, b: math.fmod(a, b) if isinstance(a, float) else abs(a) % abs(b) * (-1 if a < 0 else 1),
 }  # fmt: skip
@@ -323,7 +325,9 @@ class Reader:
 
     def apply(self, node: ast.AST, kind: str, left: Any, right: Any) -> Any:
         """An op on two values: done where both are known."""
-        if not isinstance(left, EXPRESSIONS) and not isinstance(right, EXPRESSIONS):
+        known = not isinstance(left, EXPRESSIONS) and not isinstance(right, EXPRESSIONS)
+        sizes = isinstance(left, Size) or isinstance(right, Size)
+        if known and not (sizes and (kind == "divide" or isinstance(left, float) or isinstance(right, float))):
             try:
                 if kind == "power":
                     return left**right if abs(right) < 1000 else self.fail(node, "a power that is too large")
@@ -332,6 +336,8 @@ class Reader:
                 self.fail(node, f"`{ast.unparse(node)[:60]}`: {error}")
         a, b = self.expression(node, left), self.expression(node, right)
         dtype = meet(a.dtype, b.dtype)
+        if kind == "divide" and known:
+            dtype = "real"
         if kind == "divide" and not is_real(dtype):
             self.fail(node, "`/` of whole numbers", expected="`//`, T.floordiv or T.truncdiv")
         a, b = self.typed(a, dtype), self.typed(b, dtype)

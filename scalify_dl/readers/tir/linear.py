@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .any_size import Size
 from .syntax import Apply, Expr, Number
 
 Terms = dict[Expr | None, int]
@@ -10,7 +11,7 @@ Terms = dict[Expr | None, int]
 def terms(x: Expr) -> Terms:
     """Coefficients of the parts of a sum; of None the number."""
     if isinstance(x, Number) and isinstance(x.value, int):
-        return {None: int(x.value)}
+        return {None: x.value if isinstance(x.value, Size) else int(x.value)}
     if isinstance(x, Apply) and len(x.args) == 2 and x.kind in ("add", "subtract", "multiply"):
         left, right = terms(x.args[0]), terms(x.args[1])
         if x.kind != "multiply":

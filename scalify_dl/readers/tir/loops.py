@@ -146,7 +146,7 @@ class Loops(Memories):
         variables = [self.variable(n) for n in names]
         for var, start, extent in zip(variables, starts, extents, strict=True):
             if isinstance(start, Number) and isinstance(extent, Number):
-                self.extents[var.name] = (int(start.value), int(start.value + extent.value))
+                self.extents[var.name] = (start.value, start.value + extent.value)  # type: ignore[assignment]
         if steps is not None:
             gone = Apply("multiply", (variables[0], steps[1]), "int", node.lineno)
             self.names.known[names[0]] = self.apply_index("add", steps[0], gone)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from math import prod
 
+from .any_size import Size
 from .calls import MODULES
 from .expressions import Reader, View
 from .syntax import Alloc, Buffer, Load, Number, Statement, Store
@@ -51,7 +52,7 @@ class Memories(Reader):
         known = [s.value if isinstance(s, Number) else s for s in sizes]
         if not all(isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in known):
             self.fail(node, f"the shape `{ast.unparse(node)[:60]}` is not known", expected="whole numbers above 0")
-        return tuple(int(s) for s in known)
+        return tuple(s if isinstance(s, Size) else int(s) for s in known)
 
     def dtype(self, node: ast.expr | None, default: str = "f32") -> str:
         """An element type."""

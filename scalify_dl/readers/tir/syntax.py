@@ -246,8 +246,8 @@ class Kernel:
     @property
     def outputs(self) -> list[Buffer]:
         """Arguments that are written."""
-        written = {id(buffer) for buffer in _written(self.body)}
-        return [buffer for buffer in self.arguments if id(buffer) in written]
+        found = {id(buffer) for buffer in written(self.body)}
+        return [buffer for buffer in self.arguments if id(buffer) in found]
 
     @property
     def inputs(self) -> list[Buffer]:
@@ -256,7 +256,8 @@ class Kernel:
         return [buffer for buffer in self.arguments if id(buffer) not in out]
 
 
-def _written(body: list[Statement]) -> list[Buffer]:
+def written(body: list[Statement]) -> list[Buffer]:
+    """What statements write, as often as they stand there."""
     found: list[Buffer] = []
     for statement in body:
         match statement:
@@ -267,11 +268,11 @@ def _written(body: list[Statement]) -> list[Buffer]:
             case Gemm(c=region):
                 found.append(region.buffer)
             case Loop(body=inner) | Launch(body=inner):
-                found += _written(inner)
+                found += written(inner)
             case Block(init=first, body=inner):
-                found += _written(first) + _written(inner)
+                found += written(first) + written(inner)
             case If(then=yes, otherwise=no):
-                found += _written(yes) + _written(no)
+                found += written(yes) + written(no)
             case _:
                 pass
     return found

@@ -1,0 +1,113 @@
+"""Tile statements as formulas: each element of the target from those of the sources."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from scalify_dl.algebra.extended import add
+from scalify_dl.algebra.sums import greatest_cell
+from scalify_dl.readers.tir.syntax import Copy, Fill, Gemm, Reduce, Region, Statement
+
+from ..domain import Undecided
+from .places import Place, whole
+
+if TYPE_CHECKING:
+    from .machine import Frame, Machine
+
+
+def _index(machine: Machine, region: Region, mine: Sequence[Place], frame: Frame) -> list[Place]:
+    """The places of a box at indices within it; `mine` are those of the dims that it has."""
+    left, found = list(mine), []
+    for start, gone in zip(region.starts, region.dropped, strict=True):
+        place = machine.elements.place(start, frame)
+        found.append(place if gone else place + left.pop(0))
+    return found
+
+
+def _within(
+    machine: Machine, shape: Sequence[int], at: Statement, frame: Frame, what: str
+) -> tuple[list[Place], Frame]:
+    """Indices of a tile, as lanes."""
+    places, lanes = [], []
+    for d, size in enumerate(shape):
+        mine = machine.digits((*frame.key, what, at.line, id(at), d), size)
+        lanes += mine
+        places.append(whole(mine))
+    return places, replace(frame, lanes=tuple(lanes), written={})
+
+
+def run(machine: Machine, at: Fill | Copy | Gemm | Reduce, frame: Frame) -> None:
+    """One tile statement: each element of its target from those of its sources."""
+    match at:
+        case Fill(region=region, value=value):
+            places, inner = _within(machine, region.shape, at, frame, "fill")
+            cell = machine.elements.cell(value, frame, region.buffer.dtype)
+            machine.write(region.buffer, _index(machine, region, places, frame), cell, inner)
+        case Copy(source=source, target=target):
+            _copy(machine, at, source, target, frame)
+        case Gemm(c=c):
+            places, inner = _within(machine, c.shape, at, frame, "gemm")
+            *_, i, j = places
+            depth = at.a.shape[-2 if at.transpose_a else -1]
+            k = machine.digits((*frame.key, "depth", at.line, id(at)), depth)
+            sides = []
+            for region, turned, one in (
+                (at.a, at.transpose_a, (i, whole(k))), (at.b, at.transpose_b, (whole(k), j)),
+            ):  # fmt: skip
+                extra = [Place.number(0)] * (len(region.shape) - 2)
+                mine = _index(machine, region, [*extra, *(one[::-1] if turned else one)], frame)
+                x = machine.read(region.buffer, mine, inner)
+                sides.append(machine.elements.operand(x, region.buffer.dtype, c.buffer.dtype))
+            cell = machine.total(machine.elements.apply("multiply", sides, c.buffer.dtype), k)
+            there = _index(machine, c, places, frame)
+            if not at.clear:
+                cell = add(machine.read(c.buffer, there, inner), cell)
+            machine.write(c.buffer, there, cell, inner)
+        case Reduce(source=source, target=target):
+            _reduce(machine, at, source, target, frame)
+
+
+def _copy(machine: Machine, at: Copy, source: Region, target: Region, frame: Frame) -> None:
+    """A copy; an atomic one is added."""
+    if source.buffer is target.buffer:
+        raise Undecided("a copy within one memory")
+    sizes = [n for n in target.shape if n != 1]
+    places, inner = _within(machine, sizes, at, frame, "copy")
+
+    def of(region: Region) -> list[Place]:
+        left = iter(places)
+        return _index(machine, region, [Place.number(0) if n == 1 else next(left) for n in region.shape], frame)
+
+    cell = machine.read(source.buffer, of(source), inner)
+    cell = machine.elements.cast(cell, source.buffer.dtype, target.buffer.dtype)
+    if at.atomic:
+        raise Undecided("an atomic on a tile")
+    machine.write(target.buffer, of(target), cell, inner)
+
+
+def _reduce(machine: Machine, at: Reduce, source: Region, target: Region, frame: Frame) -> None:
+    """A reduction over one dim."""
+    kept = source.shape[: at.dim] + source.shape[at.dim + 1 :]
+    places, inner = _within(machine, kept, at, frame, "reduce")
+    over = machine.digits((*frame.key, "over", at.line, id(at)), source.shape[at.dim])
+    there = [*places[: at.dim], whole(over), *places[at.dim :]]
+    x = machine.read(source.buffer, _index(machine, source, there, frame), inner)
+    name = at.reducer
+    if name.startswith("abs-"):
+        x, name = machine.elements.apply("abs", [x], source.buffer.dtype), name.removeprefix("abs-")
+    if name not in ("sum", "max"):
+        raise Undecided(f"a reduction by `{name}`")
+    found = machine.total(x, over) if name == "sum" else greatest_cell(x, over)
+    found = machine.elements.cast(found, source.buffer.dtype, target.buffer.dtype)
+    mine = list(places) if kept else [Place.number(0)]
+    if len(target.shape) > len(mine):
+        mine = [*places[: at.dim], Place.number(0), *places[at.dim :]]
+    goal = _index(machine, target, mine, frame)
+    if not at.clear:
+        old = machine.read(target.buffer, goal, inner)
+        kind = "add" if name == "sum" else "maximum"
+        found = machine.elements.apply(kind, [old, found], target.buffer.dtype)
+    machine.write(target.buffer, goal, found, inner)
+

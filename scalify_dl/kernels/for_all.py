@@ -1,0 +1,85 @@
+"""Kernels at all sizes of some names: proved on formulas (`any_size`), refuted at sizes that are tried."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from scalify_dl.prove.verdict import Verdict
+from scalify_dl.readers.tir import read_kernel
+from scalify_dl.readers.tir.any_size import Size, symbols, terms_of
+from scalify_dl.readers.tir.syntax import Kernel
+
+from .any_size.decide import Answer, Stated, for_all_sizes, of_kernel
+from .any_size.stated import of_name
+from .decide import Judgement, Spec
+from .specs import decided, is_kernel
+
+TRIED = (4, 2, 3)
+"""Values of the names that are tried, one after the other."""
+
+
+def decided_for_all(
+    file: Path, function: str | None, named: str | None, spec: Path | None, known: Mapping[str, Any],
+    names: Sequence[str], seconds: float = 60.0, *, reals: bool = False,
+) -> tuple[Kernel, Spec, Judgement]:  # fmt: skip
+    """The kernel at sizes that were tried, what is stated, and whether it computes that at all sizes."""
+
+    def read(sizes: Mapping[str, Any]) -> tuple[Kernel, Stated]:
+        kernel = read_kernel(file, {**known, **sizes}, function)
+        if named is not None:
+            return kernel, of_name(named)
+        assert spec is not None
+        if not is_kernel(spec):
+            return kernel, _none_for_programs
+        other = read_kernel(spec, {**known, **sizes})
+        same = zip([b.name for b in other.inputs], [b.name for b in kernel.inputs], strict=True)
+        return kernel, of_kernel(other, dict(same), reals=reals)
+
+    answer = for_all_sizes(names, read, seconds, reals=reals)
+    sizes = _tried(answer.sizes)
+    kernel = read_kernel(file, {**known, **sizes}, function)
+    stated, found = decided(kernel, named, spec, {**known, **sizes}, seconds, reals=reals)
+    found.sizes = sizes
+    if found.verdict is Verdict.REFUTED:
+        return kernel, stated, found
+    found.for_all, found.alike = _multiples(answer), []
+    if answer.proved:
+        found.verdict, found.reason, found.flaws = Verdict.PROVED, "", []
+        found.assumptions = list(dict.fromkeys(answer.assumptions))
+        return kernel, stated, found
+    where = f"{kernel.file}:{answer.line}: " if answer.line else ""
+    at = ", ".join(f"{name}={value}" for name, value in sizes.items())
+    found.reason = f"for all sizes: {where}{answer.reason}; at {at} it is {found.verdict.value}"
+    found.verdict = Verdict.UNKNOWN
+    return kernel, stated, found
+
+
+def _none_for_programs(*_: Any) -> Any:
+    from .domain import Undecided
+
+    raise Undecided("a program has one size: for all sizes --spec takes a kernel")
+
+
+def _tried(sizes: Mapping[str, int]) -> dict[str, int]:
+    """Small values of the names, as much multiples as they have to be."""
+    values: dict[str, int] = {}
+    for size in sizes.values():
+        for name in symbols(size):
+            values.setdefault(name, 2 if "/" in name else TRIED[len(values) % len(TRIED)])
+    return {
+        name: sum(prod([values[n] for n in monomial], start=c) for monomial, c in terms_of(size).items())
+        for name, size in sizes.items()
+    }
+
+
+def _multiples(answer: Answer) -> dict[str, str]:
+    """For each name the product of names that it is a multiple of; nothing where it may be any number above 0."""
+    found = {}
+    for name, size in answer.sizes.items():
+        ((monomial, c),) = terms_of(size).items()
+        own = tuple(n for n in monomial if "/" not in n)
+        found[name] = "" if own == monomial and c == 1 else str(Size({own: c}))
+    return found
