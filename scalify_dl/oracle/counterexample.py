@@ -18,6 +18,7 @@ from .execute import Deadlock
 from .finiteness import noticed
 from .found import Counterexample, Search
 from .inputs import crowded, ends
+from .literals import rounds_constants
 from .localise import locate
 from .meaning import Unsupported
 from .program import Program, Shard
@@ -286,12 +287,36 @@ def _try_all(
             if found is not None:
                 pending.remove(output)
                 search.counterexamples.append(_counterexample(trial, output, *found, search.sizes))
+    _leave_to_rounding(program, rows, search)
     if pending and not effort.once and not search.cut:
         pending = _at_infinities(program, pending, search, seed)
     for output in () if search.cut else pending:
         search.agreed[output.dist] = str(output.candidates[0])
     if effort.localise and search.counterexamples:
         _try_localise(program, rows, search)
+
+
+def _leave_to_rounding(program: Program, rows: list[Shard], search: Search) -> None:
+    """Refutations that are gone where constants and casts round are witnesses: a constant is read as the number that
+    was meant (bf16 0.334 as 1/3), and a compiler that has cast it has written what is left of it (0.333984375)."""
+    shown = [c for c in search.counterexamples if c.kind == "refutation"]
+    if not shown or not rounds_constants(program):
+        return
+    pending = {output.dist: output for output in _outputs(program, [c.output for c in shown], Search())}
+    gone = set()
+    for seed, how in sorted({(c.seed, c.draw) for c in shown}):
+        try:
+            trial = run_trial(program, seed, how, rounding=True, relations=rows)
+        except (Unsupported, Deadlock, InputError, MemoryError):
+            return
+        here = [pending[c.output] for c in shown if (c.seed, c.draw) == (seed, how) and c.output in pending]
+        undefined = _undefined(trial, here)
+        gone |= {output.dist for output in here if output not in undefined and _compare(trial, output, here) is None}
+    reason = "over the reals only: where constants and casts round, the two sides agree"
+    search.counterexamples = [
+        replace(c, kind="witness", reason=reason) if c.output in gone and c.kind == "refutation" else c
+        for c in search.counterexamples
+    ]
 
 
 def _at_infinities(program: Program, pending: list[_Output], search: Search, seed: int) -> list[_Output]:

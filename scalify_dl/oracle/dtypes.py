@@ -106,6 +106,11 @@ def round_significand(x: Array, bits: int) -> Array:
     return np.ldexp(np.round(mantissa * scale) / scale, exponent)
 
 
+def is_narrow(dtype: str) -> bool:
+    """Whether a real type holds fewer digits than f32."""
+    return dtype in _FLOATS and precision(dtype) < precision("f32")
+
+
 def round_to(x: Array, dtype: str) -> Array:
     """Values of a real type after rounding to nearest even, with its subnormals and overflow."""
     if dtype == "f64":

@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from scalify_dl.errors import InputError
 
-from .dtypes import is_float, storage
-from .program import Tensor
+from .dtypes import is_float, is_narrow, round_to, storage
+from .program import Op, Program, Tensor
 
 Array = np.ndarray[Any, Any]
 ELIDED = "{...}"
+SMALL = 4096
+"""Elements of a constant up to which it is looked at."""
 
 
 def seeded(*key: object) -> np.random.Generator:
@@ -61,6 +64,26 @@ def literal_array(tensor: Tensor) -> Array:
         return values.reshape(tensor.shape)
     except ValueError:
         raise InputError(f"the literal of {tensor.id} has {values.size} items, its shape is {tensor.shape}") from None
+
+
+def rounds_constants(program: Program) -> bool:
+    """Whether a constant of a narrow real type, or one that is cast to a real type, is another number there."""
+    for graph in program.graphs.values():
+        made = {op.results[0]: op for op in graph.ops if op.kind in ("constant", "convert")}
+        for name, op in made.items():
+            dtype = program.tensors[name].dtype
+            source: Op | None = op
+            while source is not None and source.kind == "convert":
+                source = made.get(source.operands[0])
+            if source is None or not (is_narrow(dtype) or (op.kind == "convert" and is_float(dtype))):
+                continue
+            constant = program.tensors[source.results[0]]
+            if constant.literal in (None, ELIDED) or prod(constant.shape) > SMALL:
+                continue
+            value = np.asarray(literal_array(constant), np.float64)
+            if not np.array_equal(round_to(value, dtype), value, equal_nan=True):
+                return True
+    return False
 
 
 def _whole(numbers: Sequence[int], dtype: np.dtype[Any]) -> Array:

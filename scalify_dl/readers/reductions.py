@@ -81,6 +81,8 @@ def reduce(
         and counts_along(operands[1], dimensions[0], made)
         and (reducer := regions.index_reducer(region))
         and is_identity(inits[0], reducer.removeprefix("arg"), made)
+        and operands[0].shape[dimensions[0]] > 0
+        and starts_from_a_place(inits[1], made)
     ):
         (value,) = emit("reduce", operands[:1], operands[:1], reducer.removeprefix("arg"))
         (position,) = emit("reduce", operands[:1], operands[1:], reducer)
@@ -90,6 +92,14 @@ def reduce(
     return graph.add(
         "reduce", [*operands, *inits], types, numbers=numbers, symbols=opaque, regions=[region], **about
     ).results
+
+
+def starts_from_a_place(init: Tensor, made: dict[Tensor, Op]) -> bool:
+    """Whether a reduction to the lowest index starts from a constant that is none below 0: what is below would be the
+    place of a row that is infinite everywhere."""
+    op = made.get(init)
+    literal = op.result.literal if op is not None and op.kind == "constant" else None
+    return literal is not None and literal.rational is not None and literal.rational >= 0
 
 
 def counts_along(tensor: Tensor, dim: int, made: dict[Tensor, Op]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import is_float, storage
+from ..dtypes import is_float, is_narrow, round_to, storage
 from ..literals import invented, literal_array, seeded
 from .base import Array, Call, meaning
 from .declared import declared
@@ -18,7 +18,8 @@ def constant(call: Call, xs: list[Array]) -> list[Array]:
         return [np.full(result.shape, call.number("value")).astype(storage(result.dtype))]
     if result.items is None and (result.literal is None or result.literal == "{...}"):
         return [invented(result, call.seed)]
-    return [literal_array(result)]
+    value = literal_array(result)
+    return [round_to(value, result.dtype) if call.rounding and is_narrow(result.dtype) else value]
 
 
 @meaning("iota")
