@@ -1,9 +1,10 @@
 """Which distributed input and output stands for which baseline value.
 
 Keys of a relations file are positions (`#9`, `9`), names, paths, or globs over names and paths. Without a relation,
-values pair by path (argument path, parameter name, descriptor) where both sides have it, else by position among what
-is left. SSA names never pair anything: they differ by accident. Names of arguments that stand in another order on both
-sides pair only where types leave no other way: a call gives arguments by position.
+values pair by path (argument path, parameter name, descriptor) where both sides have it, or have it but for one module
+around all of them (`model.up.weight` and `up.weight`), else by position among what is left. SSA names never pair
+anything: they differ by accident. Names of arguments that stand in another order on both sides pair only where types
+leave no other way: a call gives arguments by position.
 """
 
 from __future__ import annotations
@@ -91,6 +92,10 @@ def pair_rest(
     for path, position in dist_paths.items():
         if path in base_paths:
             pairs[position] = (base_paths[path], True)
+    taken = {position for position, _ in pairs.values()}
+    left = {path: n for path, n in base_paths.items() if n not in taken}
+    ours = {path: n for path, n in dist_paths.items() if n not in pairs}
+    pairs |= {ours[path]: (left[name], True) for path, name in _under_another(ours, left).items()}
     used |= {position for position, _ in pairs.values()}
     rest_dist = [n for n in range(len(dist)) if n not in done and n not in pairs]
     rest_base = [n for n in range(len(base)) if n not in used and base[n].tensor.dtype != "token"]  # tokens: settled
@@ -106,6 +111,25 @@ def pair_rest(
         )
     pairs.update({d: (b, False) for d, b in zip(rest_dist, rest_base, strict=True)})
     return pairs
+
+
+def _under_another(ours: Iterable[str], theirs: Iterable[str]) -> dict[str, str]:
+    """Names of theirs by those of ours, where all of one side are all of the other with one module around them."""
+    mine, other = {p: _FIELD.fullmatch(p) for p in ours}, {p: _FIELD.fullmatch(p) for p in theirs}
+    for inner, outer, turned in ((mine, other, False), (other, mine, True)):
+        first = next((m[2] for m in inner.values() if m), "")
+        for name in (m[2] for m in outer.values() if m):
+            around = name.removesuffix(first)
+            if not first or not around.endswith(".") or not name.endswith(first):
+                continue
+            found = {p: f"{m[1]}{around}{m[2]}" for p, m in inner.items() if m}
+            if len(found) == len(inner) and set(found.values()) == set(outer):
+                return {there: here for here, there in found.items()} if turned else found
+    return {}
+
+
+_FIELD = re.compile(r"((?:grad |written )?)([A-Za-z_][\w.]*)")
+"""What a parameter or buffer is called, and what is said of it."""
 
 
 def by_order_alone(

@@ -96,6 +96,30 @@ def test_keys_have_no_order(base: list[str], dist: list[str], guessed: int) -> N
     assert [row[2] for row in facts["assume"]] == ["position"] * guessed
 
 
+@pytest.mark.parametrize("swapped", [False, True])
+def test_names_with_one_module_around_all_of_them_are_the_same(swapped: bool) -> None:
+    inner, outer = ["up.weight", "up.bias"], ["net.model.up.bias", "net.model.up.weight"]
+    base, dist = (outer, inner) if swapped else (inner, outer)
+    made = [[f"written {path}" for path in paths] for paths in (base, dist)]
+    facts = tables(program("base", base, made[0]), [program("dist", dist, made[1])], TP2)
+    assert not facts["assume"]
+    assert conclude(analyse(facts, Options())).verdict == "PROVED"
+    pairs = {(row[2], row[0]) for row in facts["expect"]}
+    ours = {f"y{n}": path for n, path in enumerate(made[1])}
+    theirs = {f"base/y{n}": path for n, path in enumerate(made[0])}
+    assert len(pairs) == 2, facts["expect"]
+    for one in facts["expect"]:
+        names = [ours.get(cell) or theirs.get(cell) for cell in one if cell in ours or cell in theirs]
+        assert len({name.removeprefix("written ").removeprefix("net.model.") for name in names}) == 1
+
+
+def test_other_modules_around_names_are_none_around_all() -> None:
+    out = ["result[0]", "result[1]"]
+    for base, dist in ((["a.w", "a.b"], ["m.a.w", "n.a.b"]), (["x.w", "x.b"], ["y.w", "y.b"])):
+        facts = tables(program("base", base, out), [program("dist", dist, out)], TP2)
+        assert [row[2] for row in facts["assume"]] == ["position"] * 2
+
+
 def test_outputs_of_other_keys_refute_nothing() -> None:
     base, dist = program("base", ["x"], ["result['a']"]), program("dist", ["x"], ["result['b']"])
     dist.outputs[0].tensor = dist.emit("abs", [dist.inputs[0].tensor])
