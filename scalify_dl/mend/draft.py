@@ -72,12 +72,12 @@ class Draft:
         """What an op reads, in order."""
         return [t for _, t in sorted((pos, t) for o, pos, t in self.facts["operand"] if o == op)]
 
-    def like(self, tensor: str, shape: Iterable[int] | None = None) -> str:
-        """A new tensor of the type of another one, of its shape unless one is given."""
-        ((_, graph, dtype, rank),) = [row for row in self.facts["tensor"] if row[0] == tensor]
+    def like(self, tensor: str, shape: Iterable[int] | None = None, dtype: str = "") -> str:
+        """A new tensor in the graph of another one, of its shape and element type unless others are given."""
+        ((_, graph, own, rank),) = [row for row in self.facts["tensor"] if row[0] == tensor]
         sizes = [row[1:] for row in self.facts["dim"] if row[0] == tensor] if shape is None else list(enumerate(shape))
         made = self.fresh(tensor)
-        self.rows("tensor").append((made, graph, dtype, rank if shape is None else len(sizes)))
+        self.rows("tensor").append((made, graph, dtype or own, rank if shape is None else len(sizes)))
         self.rows("dim").extend((made, pos, size) for pos, size in sizes)
         return made
 

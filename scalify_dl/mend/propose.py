@@ -27,7 +27,7 @@ SECONDS = 10.0
 ORDER = (
     "again", "gathered", "cut", "beside", "whole added", "joined", "origin", "before", "axis", "reducer", "every rank",
     "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled", "factor", "accumulated", "enters",
-    "direction", "order", "block", "pieces", "numbers", "stale", "other block", "turned",
+    "direction", "order", "block", "pieces", "numbers", "stale", "other block", "turned", "function",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (

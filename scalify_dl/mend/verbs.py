@@ -11,6 +11,7 @@ from scalify_dl.ir.vocabulary import GROUPED
 
 from . import blocks, nearby
 from .draft import Draft, Edit
+from .functions import function
 
 
 def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
@@ -164,6 +165,7 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "literal": _literal,
     "as": _as,
     "slice": _slice,
+    "function": function,
     **nearby.VERBS,
     **blocks.VERBS,
 }
