@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from scalify_dl.errors import InputError
+
+from .errors import Diagnostic
 
 _INPUT = {
     "IO",
@@ -49,21 +52,32 @@ class Directive:
     column: int
 
     @property
+    def table(self) -> str:
+        """What the relation is called in a database, and its file where none is named."""
+        return self.parameters.get("name", self.name)
+
+    @property
     def io(self) -> str:
         return self.parameters.get("IO", "file")
 
     def error(self, message: str, hint: str | None = None) -> InputError:
         return InputError(message, file=self.file or None, line=self.line, column=self.column, hint=hint)
 
-    def check(self) -> None:
-        """Refuse what is not supported: an ignored parameter would change what is read or written."""
+    def unknown(self) -> list[Diagnostic]:
+        """A warning for each parameter that nothing reads: Soufflé passes over it, and a misspelt one does nothing."""
         known = _INPUT if self.kind == "input" else _OUTPUT
+        found = []
         for key in self.parameters:
             if key not in known and key != "n":
-                raise self.error(
-                    f'unsupported IO parameter "{key}" of .{self.kind} {self.name}',
-                    f"known: {', '.join(sorted(known))}",
-                )
+                message = f'unknown IO parameter "{key}" of .{self.kind} {self.name} does nothing'
+                near = get_close_matches(key, sorted(known), 1)
+                hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(known))}"
+                text = f"{self.file}:{self.line}:{self.column}: warning: {message}\n  hint: {hint}"
+                found.append(Diagnostic("warning", self.file, self.line, self.column, message, "", hint, text))
+        return found
+
+    def check(self) -> None:
+        """Refuse a kind of input or output that there is not."""
         kinds = _READS if self.kind == "input" else _WRITES
         if self.kind in ("input", "output") and self.io not in kinds:
             raise self.error(f'unsupported IO="{self.io}" of .{self.kind} {self.name}', f"known: {', '.join(kinds)}")
@@ -106,11 +120,12 @@ class Directive:
 
     def input_path(self, folder: Path) -> Path:
         suffix = "json" if self.io == "jsonfile" else "facts"
-        return folder / self.parameters.get("filename", f"{self.name}.{suffix}")
+        return folder / self.parameters.get("filename", f"{self.table}.{suffix}")
 
     def output_path(self, folder: Path) -> Path:
         suffix = "json" if self.io == "jsonfile" else "csv.gz" if "compress" in self.parameters else "csv"
-        return folder / self.parameters.get("filename", f"{self.name}.{suffix}")
+        return folder / self.parameters.get("filename", f"{self.table}.{suffix}")
 
     def database_path(self, folder: Path) -> Path:
-        return folder / self.parameters.get("dbname", self.parameters.get("filename", f"{self.name}.sqlite"))
+        said = self.parameters.get("dbname", self.parameters.get("filename", f"{self.table}.sqlite"))
+        return folder / said.removeprefix("file:").split("?" if said.startswith("file:") else "\0")[0]

@@ -49,8 +49,10 @@ class EmbeddedEngine:
             Directive(kind, r, by_index[r], p, file, line, column)
             for kind, r, p, file, line, column in self.session.directives()
         ]
+        self.unknown: list[Diagnostic] = []
         for directive in self.directives:
             directive.check()
+            self.unknown += directive.unknown()
 
     def fresh(self, symbols: Sequence[Symbol] = ()) -> EmbeddedEngine:
         """The same program, not parsed again, without facts and functors."""
@@ -61,7 +63,7 @@ class EmbeddedEngine:
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        return [Diagnostic(*w) for w in self.session.warnings()]
+        return [*self.unknown, *(Diagnostic(*w) for w in self.session.warnings())]
 
     @property
     def rules(self) -> list[Rule]:
@@ -102,7 +104,7 @@ class EmbeddedEngine:
 
             return self.insert(
                 self.relations[directive.name],
-                sqlite.read(directive.database_path(folder), self.relations[directive.name]),
+                sqlite.read(directive.database_path(folder), directive.table, self.relations[directive.name]),
             )
         if directive.io == "json":
             return self._read_json(self.relations[directive.name], sys.stdin.buffer.read(), "<stdin>")

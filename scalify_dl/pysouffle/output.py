@@ -46,7 +46,9 @@ def write(engine: EmbeddedEngine, directory: Path | None, out: BinaryIO) -> None
             elif directive.io == "sqlite":
                 from scalify_dl.pysouffle import sqlite
 
-                sqlite.write(directive.database_path(directory or Path(".")), relation, engine.rows(relation))
+                sqlite.write(
+                    directive.database_path(directory or Path(".")), directive.table, relation, engine.rows(relation)
+                )
             else:
                 path = directive.output_path(directory or Path("."))
                 drafts.append((path, _draft(engine, directive, path)))

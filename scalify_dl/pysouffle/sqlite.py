@@ -1,4 +1,4 @@
-"""Relations in SQLite databases: one table per relation, named as the relation, one column per attribute."""
+"""Relations in SQLite databases: one table per relation, one column per attribute."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def read(path: Path, relation: Relation) -> list[Row]:
-    """All rows of the table or view named as the relation."""
+def read(path: Path, table: str, relation: Relation) -> list[Row]:
+    """All rows of a table or view."""
     _flat(relation, path)
     if not path.is_file():
         raise InputError(f"cannot read the facts of relation {relation.name}: there is no such database", file=path)
     convert = {"number": int, "unsigned": int, "float": float, "symbol": str}
     try:
         with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            rows = connection.execute(f"SELECT * FROM {_name(relation.name)}").fetchall()
+            rows = connection.execute(f"SELECT * FROM {_name(table)}").fetchall()
         return [
             tuple(convert[a.kind](value) for a, value in zip(relation.attributes, row, strict=True)) for row in rows
         ]
@@ -42,16 +42,16 @@ def read(path: Path, relation: Relation) -> list[Row]:
         raise InputError(f"cannot read the facts of relation {relation.name}: {error}", file=path) from None
 
 
-def write(path: Path, relation: Relation, rows: Iterable[Row]) -> None:
-    """Replace the relation's table by these rows, in one transaction."""
+def write(path: Path, table: str, relation: Relation, rows: Iterable[Row]) -> None:
+    """Replace a table by the rows of a relation, in one transaction."""
     _flat(relation, path)
     kinds = {"number": "INTEGER", "unsigned": "INTEGER", "float": "REAL", "symbol": "TEXT"}
     columns = ", ".join(f"{_name(a.name)} {kinds[a.kind]}" for a in relation.attributes)
     try:
         with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute(f"DROP TABLE IF EXISTS {_name(relation.name)}")
-            connection.execute(f"CREATE TABLE {_name(relation.name)} ({columns})")
+            connection.execute(f"DROP TABLE IF EXISTS {_name(table)}")
+            connection.execute(f"CREATE TABLE {_name(table)} ({columns})")
             places = ", ".join("?" * len(relation.attributes))
-            connection.executemany(f"INSERT INTO {_name(relation.name)} VALUES ({places})", rows)
+            connection.executemany(f"INSERT INTO {_name(table)} VALUES ({places})", rows)
     except (sqlite3.Error, OverflowError) as error:
         raise InputError(f"cannot write relation {relation.name}: {error}", file=path) from None

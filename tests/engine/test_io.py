@@ -102,6 +102,13 @@ def test_relations_without_columns(tmp_path: Path) -> None:
     assert ((tmp_path / "out.csv").read_text(), (tmp_path / "no.csv").read_text()) == ("()\n", "")
 
 
+def test_a_table_of_another_name_in_a_database(tmp_path: Path) -> None:
+    source = '.decl r(a:number)\n.{} r(IO="sqlite", filename="file:./one.db", name="t")\n'
+    Program.from_source(source.format("output") + "r(3).").run().write(tmp_path)
+    again = Program.from_source(source.format("input").replace("file:./", "")).load(tmp_path)
+    assert again.run().relation("r") == [(3,)]
+
+
 # ---- errors
 
 
@@ -183,8 +190,13 @@ def test_a_missing_or_damaged_database_or_archive(tmp_path: Path) -> None:
 def test_unsupported_io_is_refused_by_name() -> None:
     with pytest.raises(InputError, match='unsupported IO="xml"'):
         program("a:number", 'IO="xml"')
-    with pytest.raises(InputError, match='unsupported IO parameter "colour"'):
-        program("a:number", 'colour="red"')
+
+
+def test_a_parameter_that_nothing_reads_is_warned_of() -> None:
+    (warning,) = program("a:number", 'filemname="red.csv"').warnings
+    assert warning.message == 'unknown IO parameter "filemname" of .input r does nothing'
+    assert warning.hint == 'did you mean "filename"?'
+    assert "<program>:8:8: warning: unknown" in warning.text
 
 
 def test_an_output_folder_that_is_missing_or_not_writable(tmp_path: Path) -> None:
