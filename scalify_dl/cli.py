@@ -77,7 +77,7 @@ def main() -> None:
             argv = _spread_rules(sys.argv[1:])
             plain = None if "_DLVERIFY_COMPLETE" in os.environ else read(COMMANDS, argv)
             if plain is None:
-                __getattr__("app")(argv)
+                __getattr__("app")(argv, prog_name="dlverify")
             else:
                 command, given = plain
                 sys.exit(command(**given))

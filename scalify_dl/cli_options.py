@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from scalify_dl.arguments import Argument, Option
+from scalify_dl.errors import InputError
 from scalify_dl.prove.options import Options
 
 FactsDir = Annotated[Path, Argument("FACTS", help="Directory of fact tables.")]
@@ -47,6 +48,8 @@ def _format(given: str) -> str:
 OutputFormat = Annotated[
     str, Option("--output-format", metavar="|".join(FORMATS), check=_format, help="How the report is printed.")
 ]
+
+Quiet = Annotated[bool, Option("--quiet", "-q", help="One line and the status: --output-format quiet.")]
 
 
 def above_zero(given: float) -> float:
@@ -103,10 +106,17 @@ def written(
     junit: Junit = None,
     baseline: Baseline = None,
     output_format: OutputFormat = "text",
+    quiet: Quiet = False,
 ) -> dict[str, Any]:
     """What is to be written of it, and how it is printed."""
     given = {"certificate": certificate, "sarif": sarif, "html": html, "junit": junit, "baseline": baseline}
-    return {**given, "format": output_format}
+    return {**given, "format": _printed(output_format, quiet)}
+
+
+def _printed(output_format: str, quiet: bool) -> str:
+    if quiet and output_format not in ("text", "quiet"):
+        raise InputError(f"--quiet and --output-format {output_format} together", expected="one of them")
+    return "quiet" if quiet else output_format
 
 
 def alone(
@@ -118,11 +128,12 @@ def alone(
     junit: Junit = None,
     baseline: Baseline = None,
     output_format: OutputFormat = "text",
+    quiet: Quiet = False,
 ) -> Options:
     """What is asked of a run on one program, and written of it."""
     return Options(
         tuple(rules or ()), timeout=timeout, json=json, sarif=sarif, html=html, junit=junit, baseline=baseline,
-        format=output_format,
+        format=_printed(output_format, quiet),
     )  # fmt: skip
 
 

@@ -23,7 +23,9 @@ def path(name: str, value: Any) -> Path | None:
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:
-    """Several texts or paths; one alone will do."""
+    """Several texts or paths; one alone will do, and None is none."""
+    if value is None:
+        return ()
     several = [value] if isinstance(value, str | PathLike) else value
     if isinstance(several, Mapping) or not isinstance(several, Sequence):
         raise InputError(f"`{name}` is a {type(value).__name__}", expected="a list of texts")

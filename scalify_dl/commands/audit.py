@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.results import has_results
 
-from .progress import progress
+from .progress import counted, progress
 from .run import load
 
 
@@ -39,13 +40,14 @@ def audit(
             declared = declared_structures(analysis.program)
             finite = {str(row[0]) for row in analysis.rows("assumption") if row[2] == "finite"}
             nonzero = {str(row[0]) for row in analysis.rows("assumption") if row[2] == "nonzero"}
+        began = time.monotonic()
         found = check(
             facts.tables,
             rows,
             declared=declared,
             finite=finite,
             nonzero=nonzero,
-            progress=lambda done, total, what: say(f"auditing: {what} {done}/{total}"),
+            progress=lambda done, total, what: say(f"auditing: {what} {counted(done, total, began)}"),
         )
     if as_json:
         findings = [

@@ -5,12 +5,21 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
 
 _DELAY = 2.0
+
+
+def counted(done: int, total: int, since: float) -> str:
+    """How far work is that began then (`time.monotonic()`), and how long the rest takes if it goes on like this."""
+    if not 0 < done < total:
+        return f"{done:,} of {total:,}"
+    left = (time.monotonic() - since) * (total - done) / done
+    return f"{done:,} of {total:,}, about {f'{left:.0f} s' if left < 100 else f'{left / 60:.0f} min'} left"
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Report, Verdict, overall
 
+from .progress import counted
 from .run import check_outputs, conclude_facts, conclude_pair, expected_verdict, load, told
 
 Row = tuple[str, Report, Verdict]
@@ -22,11 +24,12 @@ def run_sets(directory: Path, sets: Sequence[Path], options: Options) -> int:
     """Every fact set, then a table. Status 0 if each verdict is the stated one (PROVED where none is stated)."""
     _whole(options, f"{directory} holds several fact sets")
     rows: list[Row] = []
+    began = time.monotonic()
     for path in sets:
         one = replace(options, out=options.out / path.name) if options.out else options
         expected = expected_verdict(path) or Verdict.PROVED
         rows.append((path.name, conclude_facts(load(path), one), expected))
-        print(f"{path.name}: {rows[-1][1].verdict.value}", file=sys.stderr)
+        _said(rows, len(sets), began)
     return _summed_up(rows, options)
 
 
@@ -49,6 +52,7 @@ def verify_named(names: Sequence[str], options: Options) -> int:
     if len(pairs) > 1:
         _whole(options, "several pairs are verified")
     rows: list[Row] = []
+    began = time.monotonic()
     for pair in pairs:
         own = replace(
             options,
@@ -66,7 +70,7 @@ def verify_named(names: Sequence[str], options: Options) -> int:
             report = conclude_pair(capture, own)
         rows.append((pair.name, report, Verdict(pair.expect)))
         if len(pairs) > 1:
-            print(f"{pair.name}: {report.verdict.value}", file=sys.stderr)
+            _said(rows, len(pairs), began)
     if len(rows) > 1:
         return _summed_up(rows, options)
     ((name, report, expected),) = rows
@@ -75,6 +79,13 @@ def verify_named(names: Sequence[str], options: Options) -> int:
         return 0
     print(f"dlverify: {name} is {report.verdict.value}, expected {expected.value}", file=sys.stderr)
     return report.verdict.exit_code or Verdict.UNKNOWN.exit_code
+
+
+def _said(rows: Sequence[Row], total: int, began: float) -> None:
+    """The last verdict; at a terminal, how much there is still to do."""
+    name, report, _ = rows[-1]
+    rest = f"  ({counted(len(rows), total, began)})" if sys.stderr.isatty() else ""
+    print(f"{name}: {report.verdict.value}{rest}", file=sys.stderr)
 
 
 def _whole(options: Options, why: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from scalify_dl.prove.verdict import Verdict
 from scalify_dl.sweep.file import load
 from scalify_dl.sweep.runs import Result
 from scalify_dl.sweep.runs import sweep as run_all
+
+from .progress import counted
 
 ERROR = "ERROR"
 """In place of a verdict, where there is none."""
@@ -26,10 +29,13 @@ def sweep(file: Path, out: Path | None, jobs: int | None, *, as_json: bool) -> i
     if folder.exists() and not folder.is_dir():
         raise InputError("not a directory", file=folder, expected="a directory for results, or a name for a new one")
     done: list[str] = []
+    began = time.monotonic()
 
     def said(result: Result) -> None:
         done.append(result["name"])
-        print(f"{len(done)}/{len(pairs)} {result['name']}: {verdict(result)}", file=sys.stderr, flush=True)
+        line = f"{len(done)}/{len(pairs)} {result['name']}: {verdict(result)}"
+        rest = f"  ({counted(len(done), len(pairs), began)})" if sys.stderr.isatty() else ""
+        print(line + rest, file=sys.stderr, flush=True)
 
     results = run_all(pairs, folder, jobs or os.cpu_count() or 1, said)
     rows = [row(result, pairs[result["name"]].expect) for result in results]

@@ -306,3 +306,32 @@ def test_a_fault_of_ours_never_looks_like_a_verdict(dlverify: Run, monkeypatch: 
     status, _, err = dlverify("facts", PROVED)
     assert status == 70
     assert "a fault" in err
+
+
+def test_quiet_is_one_line_and_the_status(dlverify: Run) -> None:
+    for flag in ("--quiet", "-q", "--output-format=quiet"):
+        assert dlverify("run", BUG, flag)[:2] == (1, dlverify("run", BUG, "--output-format", "quiet").out)
+    assert len(dlverify("run", BUG, "-q").out.splitlines()) == 1
+    wrong = dlverify("run", BUG, "-q", "--output-format", "github")
+    assert (wrong.status, wrong.out) == (2, "")
+    assert "one of them" in wrong.err
+
+
+def test_no_color_prints_no_escapes_at_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scalify_dl.consoles import Console
+
+    for asked, plain in (("1", True), ("", False)):
+        monkeypatch.setenv("NO_COLOR", asked)
+        console = Console(force_terminal=True)
+        with console.capture() as printed:
+            console.print("PROVED", style="bold")
+        assert ("\x1b" not in printed.get()) is plain
+
+
+def test_what_is_left_to_do_is_counted_and_estimated(monkeypatch: pytest.MonkeyPatch) -> None:
+    from scalify_dl.commands import progress
+
+    monkeypatch.setattr(progress.time, "monotonic", lambda: 30.0)
+    assert progress.counted(3, 10, since=15.0) == "3 of 10, about 35 s left"
+    assert progress.counted(1, 100, since=15.0) == "1 of 100, about 25 min left"
+    assert (progress.counted(0, 10, since=30.0), progress.counted(10, 10, since=0.0)) == ("0 of 10", "10 of 10")
