@@ -9,7 +9,7 @@ from typing import Any
 
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.tir import read_kernel
-from scalify_dl.readers.tir.any_size import Size, symbols, terms_of
+from scalify_dl.readers.tir.any_size import quotient, symbols, terms_of
 from scalify_dl.readers.tir.syntax import Kernel
 
 from .any_size.decide import Answer, Stated, for_all_sizes, of_kernel
@@ -79,7 +79,12 @@ def _multiples(answer: Answer) -> dict[str, str]:
     """For each name the product of names that it is a multiple of; nothing where it may be any number above 0."""
     found = {}
     for name, size in answer.sizes.items():
-        ((monomial, c),) = terms_of(size).items()
-        own = tuple(n for n in monomial if "/" not in n)
-        found[name] = "" if own == monomial and c == 1 else str(Size({own: c}))
+        factors, left = [], size
+        for other, of in answer.sizes.items():
+            whole = quotient(left, of) if other != name else None
+            if whole is not None:
+                factors.append(other)
+                left = whole
+        ((_, c),) = terms_of(left).items()
+        found[name] = "·".join([*([str(c)] if c != 1 else []), *factors])
     return found

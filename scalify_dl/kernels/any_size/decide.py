@@ -16,7 +16,7 @@ from scalify_dl.readers.tir.syntax import Buffer, Kernel
 
 from ..domain import Undecided
 from .machine import Frame, Machine
-from .places import Cut, Key, Place, cut, whole
+from .places import Cut, Key, Mirrored, Place, cut, whole
 
 Stated = Callable[[Machine, list[Buffer], list[list[Place]]], list[Cell]]
 """What is stated of elements of the outputs at places, from the machine that reads the arguments."""
@@ -51,6 +51,10 @@ def for_all_sizes(names: Sequence[str], read: Read, seconds: float, *, reals: bo
             return _compared(*kernel, sizes, cuts, deadline, reals=reals)
         except Narrower as error:
             sizes, kernel, cuts = narrowed(sizes, error), None, {}
+        except Mirrored as error:
+            if error.key in cuts:
+                return Answer(False, sizes, "a loop that counts up and down")
+            cuts[error.key] = ()
         except Cut as error:
             try:
                 cut(cuts, error)

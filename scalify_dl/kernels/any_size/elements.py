@@ -102,10 +102,7 @@ class Elements:
                     return Pick(self.data(buffer, places))
                 if given:
                     return self.argument(buffer, places)
-                plain = [p for p in places if isinstance(p, Place)]
-                if len(plain) != len(places):
-                    raise Undecided(f"`{buffer.name}` is read at a place that is not known", line)
-                return self.machine.read(buffer, plain, frame)
+                return self.machine.read(buffer, places, frame)
         return self._applied(x, frame)
 
     def constant(self, value: Any, dtype: str) -> Cell:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from scalify_dl.algebra.extended import Cell, Masked, add
 from scalify_dl.algebra.form import Field
 from scalify_dl.algebra.sums import greatest_cell, summed
-from scalify_dl.algebra.variables import Renamed, Variable
+from scalify_dl.algebra.variables import Variable
 from scalify_dl.readers.tir.any_size import Size
 from scalify_dl.readers.tir.syntax import (
     Alloc,
@@ -37,8 +37,8 @@ from scalify_dl.readers.tir.syntax import (
 from ..alone import loads, one_store
 from ..domain import Undecided
 from . import loops, tiles
-from .elements import Elements, Value
-from .places import Key, Place, digits, matched, size_of, whole
+from .elements import Elements, Pick, Value
+from .places import MIRROR, Key, Place, Placed, digits, matched, size_of, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +150,10 @@ class Machine:
     def bound(self, name: str, extent: int, frame: Frame, *, outer: bool) -> Frame:
         """A frame in which a variable runs through its values."""
         mine = self.digits((*frame.key, "loop", name), extent)
-        names = {**frame.names, name: whole(mine)}
+        place = whole(mine)
+        if (self.called, *frame.key, "loop", name, MIRROR) in self.cuts:
+            place = Place.number(extent - 1) + place.scaled(-1)
+        names = {**frame.names, name: place}
         if outer:
             return replace(frame, names=names, outer=(*frame.outer, *mine))
         return replace(frame, names=names, lanes=(*frame.lanes, *mine))
@@ -256,21 +259,26 @@ class Machine:
     def atomic(self, at: Store, places: Sequence[Place], frame: Frame) -> None:
         """Added to an argument by every lane, block and iteration."""
         kind, x = self.elements.updated(at.value, at.buffer, at.line)
-        if at.atomic != "sum" or kind != "add" or id(at.buffer) not in self.arguments:
+        if at.atomic != "sum" or kind != "add":
             raise Undecided("an atomic that is not followed for all sizes")
-        cell = self.elements.cell(x, frame, at.buffer.dtype)
+        self.added_to(at.buffer, places, self.elements.cell(x, frame, at.buffer.dtype), frame)
+
+    def added_to(self, buffer: Buffer, places: Sequence[Place], cell: Cell, frame: Frame) -> None:
+        """The sum of what every lane, block and iteration adds."""
         loops.stateless(cell, "an atomic adds what depends on the iterations before")
+        if id(buffer) not in self.arguments:
+            raise Undecided("an atomic on what is no argument")
         mine = {v for place in places for v in place.variables}
         everything = (*frame.outer, *frame.lanes)
         found = self.total(cell, [v for v in everything if v not in mine])
-        old = self.memory.get(id(at.buffer))
-        if id(at.buffer) in self.memory and id(at.buffer) not in self.added:
+        old = self.memory.get(id(buffer))
+        if id(buffer) in self.memory and id(buffer) not in self.added:
             raise Undecided("an atomic on what is written otherwise, too")
         if old is not None:
-            found = add(found, self.held(old, places, at.buffer))
-        self.added.add(id(at.buffer))
-        self.elements.assumed[f"`{at.buffer.name}` is zero when the kernel starts: atomics add to it"] = "atomic"
-        self.place(at.buffer, places, found, {*everything} & mine)
+            found = add(found, self.held(old, places, buffer))
+        self.added.add(id(buffer))
+        self.elements.assumed[f"`{buffer.name}` is zero when the kernel starts: atomics add to it"] = "atomic"
+        self.place(buffer, places, found, {*everything} & mine)
 
     def write(self, buffer: Buffer, places: Sequence[Place], cell: Cell, frame: Frame) -> None:
         """All of a memory written: a local one by the lanes, an argument by every block and iteration as well."""
@@ -305,10 +313,13 @@ class Machine:
         return tuple(found)
 
     # ---- reads ----
-    def read(self, buffer: Buffer, places: Sequence[Place], frame: Frame) -> Cell:
+    def read(self, buffer: Buffer, there: Sequence[Place | Pick], frame: Frame) -> Cell:
         """The element of a memory at a place."""
         if id(buffer) in self.arguments and id(buffer) not in self.outputs:
-            return self.elements.argument(buffer, places)
+            return self.elements.argument(buffer, there)
+        places = [place for place in there if isinstance(place, Place)]
+        if len(places) != len(there):
+            raise Undecided(f"`{buffer.name}` is read at a place that is not known")
         held = self.memory.get(id(buffer))
         if held is None:
             raise Undecided(f"`{buffer.name}` is read before anything is written there")
@@ -320,11 +331,8 @@ class Machine:
 
     def held(self, tile: Tile, places: Sequence[Place], buffer: Buffer) -> Cell:
         """A formula with the variables of a place in it."""
-        names: dict[Variable, Variable] = {}
+        values: dict[Variable, Variable | int] = {}
         for dim, place in zip(tile.dims, places, strict=True):
-            for mine, there in zip(dim, matched(dim, place), strict=True):
-                if not isinstance(there, Variable):
-                    raise Undecided(f"one row of `{buffer.name}` alone is read")
-                names[mine] = there
-        found: Cell = Renamed(self.basis, names).cell(tile.cell)
+            values |= dict(zip(dim, matched(dim, place), strict=True))
+        found: Cell = Placed(self.basis, values).cell(tile.cell)
         return found

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
-from scalify_dl.algebra.form import Field, Form
-from scalify_dl.algebra.variables import AnySize, Variable
-from scalify_dl.readers.tir.any_size import Size, quotient, terms_of
+from scalify_dl.algebra.form import Element, Field, Form
+from scalify_dl.algebra.variables import AnySize, Renamed, Variable
+from scalify_dl.readers.tir.any_size import Size, above, quotient, terms_of
 
 from ..domain import Undecided
 
@@ -19,6 +19,16 @@ Key = tuple[Hashable, ...]
 _CODES: dict[Size, AnySize] = {}
 _SIZES: dict[int, Size] = {}
 _FIRST = 1 << 40
+MIRROR = "mirror"
+"""Ends the key, among the cuts, of a loop that counts down."""
+
+
+class Mirrored(Exception):
+    """A loop counts down where it is used: its variable is taken for what it counts to, less it."""
+
+    def __init__(self, variable: Variable) -> None:
+        super().__init__(f"{variable.name} counts down")
+        self.key = (*variable.name[:-1], MIRROR)
 
 
 class Cut(Exception):
@@ -115,18 +125,18 @@ def whole(variables: Sequence[Variable]) -> Place:
 
 def divided(place: Place, by: int) -> tuple[Place, Place]:
     """Quotient and remainder of a place that is nowhere below 0."""
-    above, below = [], []
+    whole_parts, below = [], []
     for v, stride in place.parts:
         found = quotient(stride, by)
         if found is not None:
-            above.append((v, found))
+            whole_parts.append((v, found))
         else:
             below.append((v, stride))
     start = quotient(place.start, by)
     rest = Place(tuple(below), 0 if start is not None else place.start)
     low, high = rest.bounds()
-    if low >= 0 and high < by:
-        return Place(tuple(above), start or 0), rest
+    if above(low + 1) and above(by - high):
+        return Place(tuple(whole_parts), start or 0), rest
     for v, stride in below:
         inner = quotient(by, stride)
         if inner is not None and not inner == size_of(v):
@@ -172,6 +182,9 @@ def matched(dims: Sequence[Variable], place: Place) -> list[Variable | int]:
     left = {stride: v for v, stride in place.parts}
     if len(left) != len(place.parts):
         raise Undecided("a place in which two variables count alike")
+    for one, step in place.parts:
+        if above(-step) and one.name[1] == "loop":
+            raise Mirrored(one)
     start, stride = place.start, 1
     found: list[Variable | int] = []
     for digit in dims:
@@ -198,12 +211,26 @@ def _fixed(start: int, stride: int, size: int) -> int:
     """The value of a digit that no variable counts."""
     if start == 0:
         return 0
-    above = quotient(start, stride)
-    if above is None:
+    found = quotient(start, stride)
+    if found is None:
         return 0
-    if isinstance(above, Size) or isinstance(size, Size):
-        if above < size:
-            return above
+    if isinstance(found, Size) or isinstance(size, Size):
+        if above(size - found) and above(found + 1):
+            return found
         raise Undecided("a place whose digits are not known")
-    return above % size
+    return found % size
+
+
+class Placed(Renamed):
+    """Forms with other variables, or with numbers, in the place of some."""
+
+    def __init__(self, field: Field, values: Mapping[Variable, Variable | int]) -> None:
+        super().__init__(field, values)  # type: ignore[arg-type]  # numbers are data as variables are
+
+    def _changed(self, element: Element) -> Form | None:
+        if element.kind == "position":
+            value = self.names.get(element.data[0])  # type: ignore[index]
+            if value is not None and not isinstance(value, Variable):
+                return worth(self.field, value)
+        return super()._changed(element)
 

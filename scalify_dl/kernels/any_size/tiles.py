@@ -6,15 +6,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scalify_dl.algebra.extended import add
+from scalify_dl.algebra.extended import Cell, add
 from scalify_dl.algebra.sums import greatest_cell
 from scalify_dl.readers.tir.syntax import Copy, Fill, Gemm, Reduce, Region, Statement
 
 from ..domain import Undecided
+from .elements import Pick
 from .places import Place, whole
 
 if TYPE_CHECKING:
     from .machine import Frame, Machine
+
+
+def _read(machine: Machine, region: Region, mine: Sequence[Place], frame: Frame, inner: Frame) -> Cell:
+    """The element of a box at indices within it; an element of an argument may say where it is."""
+    left = list(mine)
+    found: list[Place | Pick] = []
+    for start, gone in zip(region.starts, region.dropped, strict=True):
+        place, more = machine.elements.index(start, frame), Place.number(0) if gone else left.pop(0)
+        if isinstance(place, Pick) and more.value != 0:
+            raise Undecided("a tile of several rows from where an element says")
+        found.append(place if isinstance(place, Pick) else place + more)
+    return machine.read(region.buffer, found, inner)
 
 
 def _index(machine: Machine, region: Region, mine: Sequence[Place], frame: Frame) -> list[Place]:
@@ -57,8 +70,7 @@ def run(machine: Machine, at: Fill | Copy | Gemm | Reduce, frame: Frame) -> None
                 (at.a, at.transpose_a, (i, whole(k))), (at.b, at.transpose_b, (whole(k), j)),
             ):  # fmt: skip
                 extra = [Place.number(0)] * (len(region.shape) - 2)
-                mine = _index(machine, region, [*extra, *(one[::-1] if turned else one)], frame)
-                x = machine.read(region.buffer, mine, inner)
+                x = _read(machine, region, [*extra, *(one[::-1] if turned else one)], frame, inner)
                 sides.append(machine.elements.operand(x, region.buffer.dtype, c.buffer.dtype))
             cell = machine.total(machine.elements.apply("multiply", sides, c.buffer.dtype), k)
             there = _index(machine, c, places, frame)
@@ -78,13 +90,17 @@ def _copy(machine: Machine, at: Copy, source: Region, target: Region, frame: Fra
 
     def of(region: Region) -> list[Place]:
         left = iter(places)
-        return _index(machine, region, [Place.number(0) if n == 1 else next(left) for n in region.shape], frame)
+        return [Place.number(0) if n == 1 else next(left) for n in region.shape]
 
-    cell = machine.read(source.buffer, of(source), inner)
+    cell = _read(machine, source, of(source), frame, inner)
     cell = machine.elements.cast(cell, source.buffer.dtype, target.buffer.dtype)
+    there = _index(machine, target, of(target), frame)
+    if at.atomic not in ("", "sum"):
+        raise Undecided("an atomic other than a sum")
     if at.atomic:
-        raise Undecided("an atomic on a tile")
-    machine.write(target.buffer, of(target), cell, inner)
+        machine.added_to(target.buffer, there, cell, inner)
+    else:
+        machine.write(target.buffer, there, cell, inner)
 
 
 def _reduce(machine: Machine, at: Reduce, source: Region, target: Region, frame: Frame) -> None:

@@ -1,0 +1,83 @@
+"""Fifteen kernels as TileLang's pages write them: proved for all sizes; with planted bugs refuted at a line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from .running import Run
+
+FOLDER = Path(__file__).parents[1] / "data" / "kernels"
+GEMM = "M,N,K,block_M,block_N,block_K"
+NAMES = {
+    "matmul": ("matmul", GEMM),
+    "matmul_nt": ("matmul_nt", GEMM),
+    "batched_gemm": ("matmul", f"batch,{GEMM}"),
+    "split_k": ("matmul", f"{GEMM},split"),
+    "grouped_gemm": ("", f"{GEMM},E"),
+    "moe_gather": ("", f"{GEMM},E,tokens"),
+    "rms_norm": ("rms_norm", "M,N,block_M,block_N"),
+    "layer_norm": ("layer_norm", "M,N,block_M"),
+    "softmax": ("softmax", "M,N,block_M,block_N"),
+    "flash_fwd": ("attention", "batch,heads,seq_q,seq_kv,block_M,block_N"),
+    "flash_bwd": ("", "batch,heads,seq_q,seq_kv,block_M,block_N"),
+    "linear_attention": ("", "B,S,H,DK,DV,chunk,BV"),
+    "dequant_gemm": ("", GEMM),
+    "elementwise": ("", "M,N,block_M,block_N"),
+    "swiglu_mlp": ("", GEMM),
+}
+"""Of each what it is, where that has a name, and the sizes that it is proved for."""
+BUGS = [
+    ("matmul", "            T.clear(C_l)\n", ""),
+    ("matmul", "A[by * block_M, k * block_K]", "A[by * block_M, k * block_K + 1]"),
+    ("matmul", "B[k * block_K, bx", "B[k * block_K, by"),
+    ("batched_gemm", "B[bz, k", "B[0, k"),
+    ("split_k", "T.atomic_add(C[by * block_M, bx * block_N], C_l)", "T.copy(C_l, C[by * block_M, bx * block_N])"),
+    ("split_k", "B[bz * per + k", "B[k"),
+    ("grouped_gemm", "expert[by]", "expert[0]"),
+    ("moe_gather", "ids[by * block_M + i]", "ids[i]"),
+    ("rms_norm", "total[i] / N", "total[i] / block_N"),
+    ("layer_norm", " - mean[i] * mean[i]", ""),
+    ("softmax", 'T.fill(lse, -T.infinity("float"))', "T.fill(lse, 0)"),
+    ("flash_fwd", "acc_o[i, j] *= scores_scale[i]", "acc_o[i, j] *= 1"),
+    ("flash_fwd", "logsum[i] * scores_scale[i] +", "logsum[i] +"),
+    ("flash_fwd", "acc_o[i, j] /= logsum[i]", "acc_o[i, j] /= scores_sum[i]"),
+    ("flash_bwd", "(dsT[i, j] - delta[j])", "dsT[i, j]"),
+    (
+        "flash_bwd",
+        "T.atomic_add(dQ[bz, bx, k * block_N + i, j], dq[i, j])",
+        "dQ[bz, bx, k * block_N + i, j] = dq[i, j]",
+    ),
+    ("linear_attention", "            T.clear(h)\n", ""),
+    ("dequant_gemm", "(j % 2) * 4", "(1 - j % 2) * 4"),
+    ("swiglu_mlp", "N + bx * block_N", "bx * block_N"),
+    ("elementwise", "b[bx * block_N + j]", "b[j]"),
+]
+
+
+def asked(name: str) -> list[str]:
+    """What the command line is asked of a kernel, but for sizes."""
+    as_, spec = NAMES[name][0], FOLDER / f"{name}.spec.txt"
+    return ["--as", as_] if as_ else ["--spec", str(spec)]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_is_proved_for_all_sizes(kernel: Run, name: str) -> None:
+    text = (FOLDER / f"{name}.txt").read_text("utf-8")
+    status, said = kernel(text, *asked(name), "--for-all", NAMES[name][1], "--reals")
+    assert (status, said.get("verdict")) == (0, "PROVED"), said
+    assert set(said["for_all"]) == set(NAMES[name][1].split(","))
+    assert said["for_all"].get("M", "block_M") == "block_M"
+
+
+@pytest.mark.parametrize(("name", "old", "new"), BUGS)
+def test_a_planted_bug_is_refuted_at_a_line_of_the_text(kernel: Run, name: str, old: str, new: str) -> None:
+    text = (FOLDER / f"{name}.txt").read_text("utf-8")
+    assert old in text
+    wrong = text.replace(old, new)
+    more = ("--size", "dim=4") if "dim=" in text else ()
+    status, said = kernel(wrong, *asked(name), "--for-all", NAMES[name][1], "--reals", *more)
+    assert (status, said.get("verdict")) == (1, "REFUTED"), said
+    lines = [flaw["line"] for flaw in said["flaws"]] + [(said["counterexample"] or {}).get("line", 0)]
+    assert any(0 < line <= wrong.count("\n") for line in lines)
