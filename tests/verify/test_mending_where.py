@@ -39,6 +39,24 @@ def a_norm_of_gradients_that_nobody_divides() -> Facts:
     return facts_of(pair)
 
 
+def a_norm_of_gradients_one_of_which_nobody_divides() -> Facts:
+    """Squares on shards are added up on every rank, then over ranks; one gradient is twice the baseline's."""
+    pair = Pair({"dp": 2})
+    base, dist = pair.base, pair.dist
+    sums = []
+    for count in (2, 1):
+        x, dx = pair.input((4, 8 * count), {0: "dp"})
+        whole = divided(base, summed(base, x), 4)
+        part = divided(dist, summed(dist, dx), 2)
+        part = dist.emit("reduce-scatter", [part], reducer="sum", groups=pair.groups("dp"), dimension=0)
+        part = divided(dist, part, 2) if count == 2 else part
+        sums.append([summed(g, g.emit("multiply", [t, t])) for g, t in ((base, whole), (dist, part))])
+    (first, own), (second, other) = sums
+    total = dist.emit("all-reduce", [dist.emit("add", [own, other])], reducer="sum", groups=pair.groups("dp"))
+    pair.outputs(base.emit("sqrt", [base.emit("add", [first, second])]), dist.emit("sqrt", [total]))
+    return facts_of(pair)
+
+
 def micro_batches_that_nobody_divides() -> Facts:
     """Means of three micro-batches are added up, and averaged over ranks."""
     pair = Pair({"dp": 2})
@@ -180,6 +198,7 @@ def test_a_part_that_no_op_takes_is_named() -> None:
 
 FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_norm_of_gradients_that_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
+    a_norm_of_gradients_one_of_which_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
     micro_batches_that_nobody_divides: ("add", "a factor 3 enters here: it adds up what the baseline has the mean of"),
     a_gradient_that_is_not_zeroed: ("add", "what was there before is not zeroed"),
     a_local_count_of_the_mean: ("reduce", "is in parts of a sum over dp and is never summed"),
