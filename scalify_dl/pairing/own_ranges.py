@@ -23,6 +23,7 @@ _POSITIONAL = frozenset(
     ("reshape", "broadcast", "transpose", "slice", "reverse", "concatenate", "pad", "reduce-precision")
 )
 _NEAR = 130
+_ENDS = ("below", "above")
 
 
 class Values(NamedTuple):
@@ -92,10 +93,20 @@ class Provisions:
         """
         return tensor in self.users and _Walk(self, size, strictly).through(self.graph.ops, {tensor})
 
+    def ends(self, tensor: Tensor, size: int) -> set[str]:
+        """Ends of `[0, size)` beyond which the program tells values from others.
+
+        A rank's part of a table begins at 0 on the first rank, and ends at `size` on the last one, only: an end that
+        all ranks provide beyond is no part's, but the program's own.
+        """
+        if tensor not in self.users:
+            return set()
+        return {end for end in _ENDS if _Walk(self, size, False, end).through(self.graph.ops, {tensor})}
+
 
 class _Walk:
-    def __init__(self, program: Provisions, size: int, strictly: bool) -> None:
-        self.program, self.size, self.strictly = program, size, strictly
+    def __init__(self, program: Provisions, size: int, strictly: bool, end: str = "") -> None:
+        self.program, self.size, self.strictly, self.end = program, size, strictly, end
         self.fixed, self.users, self.makers = dict(program.fixed), program.users, program.makers
         near = range(-_NEAR, min(size, _NEAR) + _NEAR)
         stated = {number for number in self.fixed.values() if isinstance(number, int) and abs(number) < 2**31}
@@ -191,7 +202,7 @@ class _Walk:
     def _decides(self, op: Op, made: Values, xs: Sequence[Values]) -> bool:
         """Whether an op does nothing within the range, and something beyond."""
         first, last = self.first, self.last
-        within, beyond = made.of[first:last], made.of[:first] + made.of[last:]
+        within, beyond = made.of[first:last], self._beyond(made)
         if op.kind == "compare" or (op.kind == "convert" and made.sort == "b"):
             beside = next((self.beside[x] for x in op.results if x in self.beside), [])
             here = {*within, *(x for x, there in zip(made.of, beside, strict=False) if there)}
@@ -202,7 +213,12 @@ class _Walk:
             return not here.issuperset(beyond)
         if self.strictly or made.sort == "b" or op.kind in (*_POSITIONAL, "select", "convert"):
             return False
-        return any(within == x.of[first:last] and beyond != x.of[:first] + x.of[last:] for x in xs)
+        return any(within == x.of[first:last] and beyond != self._beyond(x) for x in xs)
+
+    def _beyond(self, values: Values) -> list[Any]:
+        """Those out of the range, at the end that is asked for or at both."""
+        below = [] if self.end == "above" else values.of[: self.first]
+        return below if self.end == "below" else below + values.of[self.last :]
 
     def _usual(self, op: Op) -> bool:
         """Whether this is what a framework adds to an index."""

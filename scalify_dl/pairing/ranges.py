@@ -50,6 +50,7 @@ def ranges(
     bounds = of_run | bounds
     defaults = id_ranges(base, bounds)
     sure = certain(base)
+    ends: dict[Tensor, list[set[str]]] = {}
     for graph in dists if defaults else ():
         inputs = {port.tensor for port in graph.inputs} - only_looked_up(graph)
         in_doubt = [(b, d) for b, d, _ in pairs if b in defaults and d in inputs and sure.get(b) != defaults[b][1]]
@@ -59,6 +60,12 @@ def ranges(
             program = Provisions(graph)
             told = {b for b, d in in_doubt if program.beyond(d, defaults[b][1], strictly=True)}
             defaults = {t: span for t, span in defaults.items() if t not in told}
+            for b, d in in_doubt:
+                if b in defaults:
+                    ends.setdefault(b, []).append(program.ends(d, defaults[b][1]))
+    for b, of_ranks in ends.items():
+        if len(of_ranks) == len(dists) and set.intersection(*of_ranks):
+            defaults.pop(b, None)
     bounds |= {tensor: Bounds(lo, hi, "embedding ids") for tensor, (lo, hi) in defaults.items()}
     _spread(bounds, pairs)
     order = [port.tensor for graph in (base, *dists) for port in graph.inputs]

@@ -38,6 +38,23 @@ def test_a_factor_moved_across_a_narrowing_cast_is_listed_unless_it_is_a_power_o
     assert derived.precision is listed
 
 
+@pytest.mark.parametrize(
+    ("factor", "dtype", "listed"),
+    [
+        (Fraction(65536), "f16", True),
+        (Fraction(1, 65536), "f16", True),
+        (Fraction(1), "f16", False),
+        (Fraction(65536), "bf16", False),
+    ],
+)
+def test_a_power_of_two_is_listed_where_the_type_has_fewer_exponents(
+    factor: Fraction, dtype: str, listed: bool
+) -> None:
+    derived = derive(scaled_after_the_cast(factor, dtype).tables())
+    assert not derived.unproved
+    assert derived.precision is listed
+
+
 @pytest.mark.parametrize(("source", "dtype", "listed"), [("f16", "bf16", True), ("bf16", "f32", False)])
 def test_which_casts_narrow(source: str, dtype: str, listed: bool) -> None:
     assert derive(scaled_after_the_cast(Fraction(1, 3), dtype, source).tables()).precision is listed

@@ -100,7 +100,16 @@ def test_what_frameworks_add_to_an_index_is_no_provision(name: str) -> None:
     assert list(id_ranges(program("base", USUAL[name]).graph).values()) == [(0, 16)]
 
 
-@pytest.mark.parametrize(("base", "dist"), [(ignored, look_up), (look_up, ignored)])
+@pytest.mark.parametrize(
+    ("base", "dist"),
+    [
+        (ignored, look_up),
+        (look_up, ignored),
+        (look_up, OWN["not negative"]),
+        (look_up, OWN["filled with zero"]),
+        (from_the_end, OWN["clamped at one end"]),
+    ],
+)
 def test_an_ignored_id_is_not_erased(base: Body, dist: Body) -> None:
     """Both sides agree on [0, 16): the id that one of them ignores is no matter of assumption."""
     facts = tables(program("base", base).graph, [program("dist", dist).graph], TP2)
@@ -131,6 +140,19 @@ def test_bounds_of_the_parts_of_a_table_are_no_provision() -> None:
         assert not Provisions(p.graph).beyond(ids, 16, strictly=True)
         p.output(p.compare(ids, -1, direction="EQ"))
         assert Provisions(p.graph).beyond(ids, 16, strictly=True)
+
+
+def test_an_end_that_every_rank_provides_beyond_is_no_parts() -> None:
+    """Ranks' parts of a table: the first provides below 0, the last above 16, none both."""
+    found = []
+    for start, end in ((0, 8), (8, 16)):
+        p = Program("dist", TP2)
+        ids = p.input("ids", (6,), "s32")
+        local = p.subtract(ids, start)
+        inside = getattr(p, "and")(p.compare(local, 0, direction="GE"), p.compare(ids, end, direction="LT"))
+        p.output(p.select(inside, local, p.full(0, (6,), "s32")))
+        found.append(Provisions(p.graph).ends(ids, 16))
+    assert found == [{"below"}, {"above"}]
 
 
 def test_a_loop_that_compares_is_a_provision() -> None:
