@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from . import collectives, contractions, elementwise, indexed, structural, windows
-from .derive import RULES, NoAdjoint, backward
+from . import collectives, contractions, control, convolutions, elementwise, indexed, scatters, structural, windows
+from .derive import MISSING, RULES, NoAdjoint, backward
 
 __all__ = [
-    "RULES", "NoAdjoint", "backward", "collectives", "contractions", "elementwise", "indexed", "structural", "windows"
+    "MISSING", "RULES", "NoAdjoint", "backward", "collectives", "contractions", "control", "convolutions",
+    "elementwise", "indexed", "scatters", "structural", "windows",
 ]  # fmt: skip

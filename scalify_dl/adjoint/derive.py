@@ -28,21 +28,46 @@ FLAT = frozenset(
 """Kinds through which no gradient goes: steps, integers, what is drawn."""
 
 
+MISSING = {
+    "lgamma": "its derivative, digamma, is no op of the vocabulary",
+    "gelu-backward": "the second derivative of GELU",
+    "gelu-tanh-backward": "the second derivative of GELU",
+    "attention-backward": "the second derivative of attention",
+    "send": "programs that exchange messages are joined first",
+    "recv": "programs that exchange messages are joined first",
+}
+"""Kinds of which no backward is derived, and why."""
+
+
 class NoAdjoint(InputError):
     """An op whose backward is not known here: `op`, where it is one of the program."""
 
     op: Op | None = None
 
 
-def backward(p: Program, seeds: Mapping[Tensor, Tensor], wrt: Sequence[Tensor]) -> list[Gradient]:
-    """Appends to a program the gradients of its values, given those of some of them; the gradients of `wrt`.
+def backward(p: Program, seeds: Mapping[Tensor, Tensor], wrt: Sequence[Tensor], first: int = 0) -> list[Gradient]:
+    """Appends to a program the gradients of its values, given those of some of them; the gradients of `wrt`. Ops in
+    front of the `first` are left alone.
 
     Collectives have their adjoints on all ranks together: what every rank has is counted once for each. What
     `transition` made has the backward of the SPMD types that it says. NoAdjoint where an op has none."""
+    if any(t.dtype[0] == "c" for t in (*seeds, *wrt)):
+        raise NoAdjoint("whether the gradient of a complex value is conjugated is a convention of each framework")
+    return _walk(p, seeds, wrt, first)
+
+
+def through(p: Program, op: Op, g: Tensor, build: Callable[..., Tensor]) -> list[Gradient]:
+    """The gradients of an op's operands by way of other ops that compute the same of them."""
+    first = len(p.graph.ops)
+    made = build(*op.operands)
+    return _walk(p, {made: g}, op.operands, first)
+
+
+def _walk(p: Program, seeds: Mapping[Tensor, Tensor], wrt: Sequence[Tensor], first: int) -> list[Gradient]:
     known: dict[Tensor, Tensor] = {}
     for value, seed in seeds.items():
         _add(p, known, value, seed)
-    ops = list(p.graph.ops)
+    ops = p.graph.ops[first:]
     said = {op: t for t in p.graph.transitions for op in t.ops}
     needed = _leads_to(ops, wrt)
     for op in reversed(ops):
@@ -57,9 +82,10 @@ def backward(p: Program, seeds: Mapping[Tensor, Tensor], wrt: Sequence[Tensor]) 
             if op.kind in FLAT or not any(given) or needed.isdisjoint(op.operands):
                 continue
             if op.kind not in RULES:
-                raise NoAdjoint(f"no backward is known of `{op.kind}` (`{op.name}`)")
+                why = f": {MISSING[op.kind]}" if op.kind in MISSING else ""
+                raise NoAdjoint(f"no backward is known of `{op.kind}` (`{op.name}`){why}")
             for operand, gradient in zip(op.operands, RULES[op.kind](p, op, given), strict=True):
-                if gradient is not None and operand in needed and operand.dtype[0] in "fb":
+                if gradient is not None and operand in needed and operand.dtype[0] in "fbc":
                     _add(p, known, operand, gradient)
         except NoAdjoint as error:
             error.op = op

@@ -8,7 +8,7 @@ from math import pi, sqrt
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.programs import Program
 
-from .derive import Gradient, vjp
+from .derive import Gradient, NoAdjoint, vjp
 
 OF_OPERAND: dict[str, Callable[[Program, Tensor], Tensor]] = {
     "abs": lambda p, x: p.sign(x),
@@ -35,6 +35,16 @@ OF_RESULT: dict[str, Callable[[Program, Tensor], Tensor]] = {
 """The derivative, from the result."""
 
 
+HOLOMORPHIC = frozenset(("exponential", "log", "sine", "cosine", "tan", "tanh", "multiply", "divide"))
+"""Kinds whose rule is right for complex operands, too: of <g, z> the real part of their product is meant."""
+
+
+def _real(op: Op) -> None:
+    """NoAdjoint for complex operands of ops that are not holomorphic."""
+    if op.operands[0].dtype[0] == "c" and op.kind not in HOLOMORPHIC:
+        raise NoAdjoint(f"no backward is known of `{op.kind}` of complex numbers (`{op.name}`)")
+
+
 def _where(p: Program, mask: Tensor, x: Tensor) -> Tensor:
     return p.select(mask, x, p.full(0, x.shape, x.dtype))
 
@@ -44,6 +54,7 @@ def of_operand(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gr
     """g f'(x)"""
     (g,) = gradients
     assert g is not None
+    _real(op)
     return [p.multiply(g, OF_OPERAND[op.kind](p, op.operands[0]))]
 
 
@@ -52,6 +63,7 @@ def of_result(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gra
     """g f'(x), by f(x)"""
     (g,) = gradients
     assert g is not None
+    _real(op)
     return [p.multiply(g, OF_RESULT[op.kind](p, op.result))]
 
 
@@ -70,6 +82,7 @@ def of_two(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradie
     """The derivative by each operand."""
     (g,) = gradients
     assert g is not None
+    _real(op)
     a, b = op.operands
     if op.kind == "multiply":
         return [p.multiply(g, b), p.multiply(g, a)]
@@ -128,3 +141,14 @@ def gelu(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradient
     """The op that frameworks have for it."""
     (g,) = gradients
     return [p.op(f"{op.kind}-backward", *filter(None, [g, op.operands[0]])).result]
+
+
+@vjp("real", "imag", "complex")
+def parts(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradient]:
+    """The real part of g z is what counts: it is Re g Re z - Im g Im z."""
+    (g,) = gradients
+    assert g is not None
+    if op.kind == "complex":
+        return [p.real(g), p.negate(p.imag(g))]
+    zero = p.full(0, g.shape, g.dtype)
+    return [p.complex(g, zero) if op.kind == "real" else p.complex(zero, p.negate(g))]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.programs import Program
 
 from .derive import Gradient, NoAdjoint, vjp
+from .running import product_of_others
 
 
 def _one(gradients: Sequence[Gradient]) -> Tensor:
@@ -108,22 +110,10 @@ def reduce(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradie
         hit = p.compare(x, p.broadcast(op.result, x.shape, kept), direction="EQ")
         ones = p.select(hit, p.full(1, x.shape, x.dtype), p.full(0, x.shape, x.dtype))
         return [p.multiply(p.broadcast(p.divide(g, p.reduce(ones, gone)), x.shape, kept), ones)]
+    if reducer == "prod":
+        front = [*kept, *gone]
+        flat = p.reshape(p.transpose(x, *front), [*(x.shape[d] for d in kept), prod(x.shape[d] for d in gone)])
+        others = p.reshape(product_of_others(p, flat), [x.shape[d] for d in front])
+        back = p.transpose(others, *(front.index(d) for d in range(len(front))))
+        return [p.multiply(p.broadcast(g, x.shape, kept), back)]
     raise NoAdjoint(f"no backward is known of a {reducer} (`{op.name}`)")
-
-
-@vjp("cumulative")
-def cumulative(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradient]:
-    """A running sum from the other end."""
-    g, reducer = _one(gradients), op.symbols.get("reducer", [""])[0]
-    (x,), (dim,) = op.operands, op.numbers["dimension"]
-    turned = 1 - (op.numbers.get("reverse") or [0])[0]
-
-    def run(value: Tensor) -> Tensor:
-        more = {"reverse": 1} if turned else {}
-        return p.op("cumulative", value, dimension=dim, reducer="sum", attributes=more).result
-
-    if reducer == "sum":
-        return [run(g)]
-    if reducer == "logsumexp":
-        return [p.multiply(p.exponential(x), run(p.multiply(g, p.exponential(p.negate(op.result)))))]
-    raise NoAdjoint(f"no backward is known of a running {reducer} (`{op.name}`)")

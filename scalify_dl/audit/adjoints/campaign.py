@@ -11,9 +11,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+from scalify_dl.whole import write_whole
+
 from ..children import Ended, child
+
+OFTEN = 50
+"""Programs after which the file is written anew."""
 
 
 @dataclass
@@ -60,14 +66,26 @@ def run(count: int, seed: int = 0, progress: Callable[[Report], None] | None = N
     return report
 
 
+def _text(report: Report) -> str:
+    return json.dumps(report.content(), indent=2, ensure_ascii=False)
+
+
 def main() -> None:
     """Run a campaign; status 1 where a gradient differs."""
     parser = argparse.ArgumentParser(description=str(__doc__).splitlines()[0])
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="a file that says what was found so far")
     options = parser.parse_args()
-    report = run(options.count, options.seed)
-    print(json.dumps(report.content(), indent=2, ensure_ascii=False))
+
+    def written(report: Report) -> None:
+        if options.out is not None and report.programs % OFTEN == 0:
+            write_whole(options.out, _text(report))
+
+    report = run(options.count, options.seed, written)
+    if options.out is not None:
+        write_whole(options.out, _text(report))
+    print(_text(report))
     sys.exit(1 if report.mismatches else 0)
 
 
