@@ -9,6 +9,7 @@ from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.programs import Program
 from scalify_dl.registry import registering
 
+from .shifts import Shifts
 from .transitions import adjoint_of
 
 Gradient = Tensor | None
@@ -70,6 +71,7 @@ def _walk(p: Program, seeds: Mapping[Tensor, Tensor], wrt: Sequence[Tensor], fir
     ops = p.graph.ops[first:]
     said = {op: t for t in p.graph.transitions for op in t.ops}
     needed = _leads_to(ops, wrt)
+    shifts = Shifts(ops, seeds)
     for op in reversed(ops):
         source, p.source = p.source, op.source
         try:
@@ -79,7 +81,7 @@ def _walk(p: Program, seeds: Mapping[Tensor, Tensor], wrt: Sequence[Tensor], fir
                     _add(p, known, one.x, adjoint_of(p, one, known[one.y]))
                 continue
             given = [known.get(t) for t in op.results]
-            if op.kind in FLAT or not any(given) or needed.isdisjoint(op.operands):
+            if op.kind in FLAT or not any(given) or needed.isdisjoint(op.operands) or shifts.cancels(op):
                 continue
             if op.kind not in RULES:
                 why = f": {MISSING[op.kind]}" if op.kind in MISSING else ""

@@ -61,11 +61,11 @@ def _in_range(p: Program, op: Op, x: Tensor, indices: Tensor) -> Tensor:
         raise NoAdjoint(f"`{op.name}` reads a value without elements")
     sizes = [x.shape[d] for d in op.numbers["start_index_map"]]
     room = [x.shape[d] - op.numbers["slice_sizes"][d] for d in op.numbers["start_index_map"]]
-    if p.graph.lookups_fail:
-        return indices
     if op.symbols.get("mode", ["clamp"])[0] == "wrap":
         negative = p.compare(indices, 0, direction="LT")
         indices = p.select(negative, p.add(indices, per_component(p, op, indices, sizes)), indices)
+    if p.graph.lookups_fail:
+        return indices
     return p.clamp(p.full(0, indices.shape, indices.dtype), indices, per_component(p, op, indices, room))
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.vocabulary import ELEMENTWISE
 from scalify_dl.oracle.compare import check, default_layouts
 from scalify_dl.oracle.dtypes import is_float
 from scalify_dl.oracle.execute import Deadlock
@@ -24,6 +25,7 @@ from scalify_dl.oracle.trial import Trial
 from .cells import Array
 from .compared import ROUGHLY, Answer, Pair
 from .form import Undecided
+from .formulas import MOVES
 
 if TYPE_CHECKING:
     from .decide import Decider
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 BETWEEN = ("all", "sums", "bent")
 """Which of the values that are equal are cuts, one way after the other."""
 FEW_OPS = 600
+LOCAL_OPS = 48
+"""Ops that make a value of a large program from what is known, up to which it is looked at."""
+LOCAL = ELEMENTWISE | MOVES | {"constant", "iota", "reduce", "scatter"}
+"""Kinds of these ops: contractions are the rules'."""
 MOST_PAIRS = 160
 """Pairs that are looked at for one output."""
 MOST_CANDIDATES = 2
@@ -41,13 +47,20 @@ SECONDS = 0.6
 """CPU time for one of them, in each way."""
 
 
-def find_cuts(decider: Decider, trial: Trial, dist: str, base: str) -> bool:
-    """Proves values on the way to an output equal, and enters them as cuts; whether there are any."""
+def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bool = False) -> bool:
+    """Proves values on the way to an output equal, and enters them as cuts; whether there are any.
+
+    `local`: the execution was of the program at small sizes, so each is proved by the ops that make it of what is
+    known, with variables in the place of sizes. Sums and the like are then left to the rules.
+    """
     program = decider.program
     (base_graph,), dist_graph = program.top("base"), program.top("dist")[0]
     ours = [t for t in _before(decider, dist_graph, dist) if t not in decider.by_dist]
     theirs = _before(decider, base_graph, base)
-    if len(ours) + len(theirs) > FEW_OPS:
+    if local:
+        ours = [t for t in ours if _kind(decider, t) in ELEMENTWISE and _near(decider, t)]
+        theirs = [b for b in theirs if _kind(decider, b) in LOCAL]
+    elif len(ours) + len(theirs) > FEW_OPS:
         return False
     before = len(decider.between)
     for t, candidates in islice(_alike(decider, trial, ours, theirs), MOST_PAIRS):
@@ -57,7 +70,7 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str) -> bool:
         for b, layout in candidates:
             if (t, b) in decider.unlike:
                 continue
-            pair, answer = _proved(decider, t, b, layout)
+            pair, answer = _proved(decider, t, b, layout, local=local)
             if answer is not None:
                 decider.by_dist[t] = [Shard(t, (), b, (), layout)]
                 decider.between[t] = answer
@@ -70,13 +83,26 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str) -> bool:
     return len(decider.between) > before
 
 
-def _proved(decider: Decider, t: str, b: str, layout: Layout) -> tuple[Pair | None, Answer | None]:
+def _near(decider: Decider, target: str) -> bool:
+    """Whether few ops, and no contractions, make a value of what is known."""
+    seen, stack = set[str](), [target]
+    while stack and len(seen) <= LOCAL_OPS:
+        op = decider.makers.get(stack.pop())
+        if op is not None and op.id not in seen:
+            if op.kind not in LOCAL:
+                return False
+            seen.add(op.id)
+            stack += [t for t in op.operands if t not in decider.by_dist]
+    return len(seen) <= LOCAL_OPS
+
+
+def _proved(decider: Decider, t: str, b: str, layout: Layout, *, local: bool) -> tuple[Pair | None, Answer | None]:
     """One pair of values, and whether they are equal numbers."""
     pair = None
     for ends in BETWEEN:
         decider.until = min(time.process_time() + SECONDS, decider.deadline)
         try:
-            pair = Pair(decider, t, b, ends, masks=False)
+            pair = Pair(decider, t, b, ends, masks=False, local=layout if local else None)
             answer = pair.answer([layout], numbers=True)
             if answer is not None:
                 return pair, answer
@@ -123,10 +149,11 @@ def _alike(
         candidates = []
         for b in by_ends.get(key, ()):
             expected = trial.baseline[b]
-            for layout in default_layouts(expected.shape, local, program.mesh):
+            large = default_layouts(program.tensors[b].shape, program.tensors[t].shape, program.mesh)
+            for layout, found in zip(default_layouts(expected.shape, local, program.mesh), large, strict=False):
                 try:
                     if check(expected, (), values, (), layout, program.coords, ROUGHLY) is None:
-                        candidates.append((b, layout))
+                        candidates.append((b, found))
                         break
                 except (IndexError, ValueError):
                     continue

@@ -28,7 +28,7 @@ from .formulas import MOVES
 from .indexing import SpreadMachine
 from .machine import MOST_ELEMENTS, SymbolicMachine, no_random
 from .same import same
-from .spread import Spread, variables
+from .spread import Spread, of_parts, variables
 from .text import element_name, written
 from .variables import Renamed
 from .worth import met_somewhere
@@ -43,6 +43,8 @@ ENDS = ("given", "reals", "inputs", "all", "sums", "bent")
 is of), or the inputs; also at values between that are equal; or only at sums and
 the like among all these (elementwise ops are looked through); or only at those sums that go into a function that is
 not linear."""
+MOST_OPS = 120
+"""Ops of both sides of a pair of a large program."""
 MOST_VALUES = 64
 """Integer inputs with more values than these are unknowns, not tables."""
 
@@ -74,7 +76,9 @@ class Pair:
         *,
         masks: bool,
         spread: Spread | None = None,
+        local: Layout | None = None,
     ) -> None:
+        """`local`: with variables in the place of sizes of those ops alone that make the pair, in that layout."""
         self.decider, self.dist, self.base, self.spread = decider, dist, base, spread
         self.program = spread.program if spread else decider.program
         deadline = decider.deadline if decider.until is None else decider.until
@@ -88,8 +92,11 @@ class Pair:
         (self.base_graph,), self.dist_graph = self.program.top("base"), graphs[0]
         inputs = {*self.dist_graph.inputs}
         known = decider.by_dist
-        if spread:  # a variable stands for all of a dim, not for a piece of it
+        if spread or local:  # a variable stands for all of a dim, not for a piece of it
             known = {t: [s for s in known[t] if not s.base_piece] for t in known.keys() - decider.fixed}
+            if local:  # nor one element for all of them: what is repeated is followed to what it repeats
+                known = {t: [s for s in found if all(digit.stride for dim in s.layout.dims for digit in dim)]
+                         for t, found in known.items()}  # fmt: skip
             known = {t: found for t, found in known.items() if found}
         stops = {t for t in known if t != dist and (t in inputs or self._is_end(t, ends))}
         self.dist_part = self._slice(self.dist_graph, dist, stops)
@@ -107,6 +114,15 @@ class Pair:
             raise Undecided(f"nothing is known of {self.program.name(missing[0])}")
         wanted = {shard.base for shard in self.shards.values()}
         self.base_part = self._slice(self.base_graph, base, wanted - {base})
+        if local is not None:
+            if len(self.dist_part.ops) + len(self.base_part.ops) > MOST_OPS:
+                raise Undecided(f"more than {MOST_OPS} ops")
+            row = Shard(dist, (), base, (), local)
+            self.spread = of_parts(self.program, [self.dist_part, self.base_part], self.shards.values(), row,
+                                   MOST_ELEMENTS)  # fmt: skip
+            if self.spread is None:
+                raise Undecided("ops whose sizes cannot be variables")
+            self.program = self.spread.program
         self.cuts = tuple(sorted(wanted))
         proved = (decider.between[t] for t in self.shards if t in decider.between)
         self.positive = {answer.base for answer in proved if answer.positive}

@@ -27,6 +27,8 @@ from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Program, Shard, load_program
 from scalify_dl.oracle.rewrites import Rewrite
+from scalify_dl.oracle.shrink import shrink
+from scalify_dl.oracle.shrink.extents import Conflict
 from scalify_dl.oracle.trial import Trial, run_trial
 
 from .between import BETWEEN, find_cuts
@@ -43,6 +45,8 @@ FEW_ELEMENTS = 500
 LINEAR = frozenset({"add", "subtract", "multiply", "divide", "negate", "convert", "select"})
 KEPT_ELEMENTS = 500_000
 """Elements of programs of whose executions all values are kept, to be compared."""
+KEPT_SMALL = 4_000_000
+"""The same of programs at small sizes, of which few values are compared."""
 
 Way = tuple[str, bool, Spread | None]
 """Where formulas begin (`ENDS`); large numbers as masks; with variables in the place of sizes."""
@@ -129,7 +133,11 @@ class Decider:
             spreads = [parts for parts in self.spreads if parts is not None]
             ways: list[Way] = [(ends, False, parts) for parts in spreads for ends in ("given", "reals", "inputs")]
             ways += [("inputs", True, parts) for parts in spreads if self.has_masks]
-            found = self._first(dist, base, layouts, ways)
+            found = None
+            if not self.again or small:
+                found = self._first(dist, base, layouts, ways)
+            if found is None and not small and self.small_trial is not None:
+                find_cuts(self, self.small_trial, dist, base, local=True)
             if found is not None or self.elements > DIRECT_ELEMENTS:
                 return found
         agreeing = self._agreeing(dist, base, text)
@@ -240,7 +248,7 @@ class Decider:
     @cached_property
     def elements(self) -> int:
         """How many elements of all tensors there are on all ranks."""
-        return sum(prod(t.shape) for t in self.program.tensors.values()) * len(self.program.ranks)
+        return elements(self.program)
 
     @cached_property
     def trials(self) -> list[Trial | None]:
@@ -250,6 +258,16 @@ class Decider:
         if first is None or all(is_number(first, *end) for end in ends):
             return [first]
         return [first, self._run("positive")]
+
+    @cached_property
+    def small_trial(self) -> Trial | None:
+        """An execution at small sizes, of programs on one device that are too large to keep all values of."""
+        if len(self.program.ranks) > 1:  # layouts at small sizes are not always those at large ones
+            return None
+        try:
+            return self._run("reals", shrink(self.program, self.known, 2).program)
+        except (Conflict, InputError, MemoryError):
+            return None
 
     def erased(self, dist: str, base: str) -> bool:
         """Whether what steps need leaves out inputs for which the baseline is a number, and the other side is not.
@@ -270,17 +288,24 @@ class Decider:
         """Both sides where divisors, roots and logarithms are at their limits."""
         return Limits(self.program, self.known)
 
-    def _run(self, how: str) -> Trial | None:
-        values = {role: [t for g in self.program.top(role) for op in g.ops for t in op.results] for role in ROLES}
-        keep = values if self.elements <= KEPT_ELEMENTS else {role: [] for role in ROLES}
-        expected = [dist for dist, _, _ in self.program.expects]
+    def _run(self, how: str, small: Program | None = None) -> Trial | None:
+        program = small or self.program
+        values = {role: [t for g in program.top(role) for op in g.ops for t in op.results] for role in ROLES}
+        most = KEPT_SMALL if small else KEPT_ELEMENTS
+        keep = values if elements(program) <= most else {role: [] for role in ROLES}
+        expected = [dist for dist, _, _ in program.expects]
         try:
-            return run_trial(self.program, 1, how, keep_base=keep["base"], keep_dist=[*keep["dist"], *expected])
+            return run_trial(program, 1, how, keep_base=keep["base"], keep_dist=[*keep["dist"], *expected])
         except (Unsupported, Deadlock, InputError):
             return None
 
 
 ROLES = ("base", "dist")
+
+
+def elements(program: Program) -> int:
+    """How many elements of all tensors there are on all ranks."""
+    return sum(prod(t.shape) for t in program.tensors.values()) * len(program.ranks)
 
 
 def is_number(trial: Trial, dist: str, base: str) -> bool:

@@ -15,7 +15,7 @@ from math import prod
 from typing import NamedTuple
 
 from scalify_dl.ir.layout import Digit, Entry, Layout
-from scalify_dl.oracle.program import Op, Program, Shard
+from scalify_dl.oracle.program import Graph, Op, Program, Shard
 from scalify_dl.oracle.shrink.constraints import RULES, Shapes
 from scalify_dl.oracle.shrink.extents import Conflict, Sizes
 from scalify_dl.oracle.shrink.rows import expected_rows, fits, relate
@@ -186,6 +186,21 @@ def spread(program: Program, known: Iterable[Shard], most_elements: int, *, coun
     if tensors == program.tensors or sum(prod(t.shape) for t in tensors.values()) > most_elements:
         return None
     return Spread(replace(program, tensors=tensors), parts)
+
+
+def of_parts(
+    program: Program, parts: Sequence[Graph], known: Iterable[Shard], row: Shard, most_elements: int
+) -> Spread | None:
+    """Some ops of both sides alone with variables in the place of sizes, given what is known of what they read, and
+    where their results are to be."""
+    graphs, known = {graph.id: graph for graph in parts}, list(known)
+    tensors = {shard.base for shard in known}
+    tensors |= {t for graph in parts for t in (*graph.inputs, *(r for op in graph.ops for r in op.results))}
+    if any(op.regions for graph in parts for op in graph.ops):
+        return None
+    some = replace(program, graphs=graphs, tensors={t: program.tensors[t] for t in tensors}, shards=[], expects=[],
+                   region_graphs=set())  # fmt: skip
+    return spread(some, [*known, row], most_elements, counted=True)
 
 
 def _constrain(s: Shapes, op: Op) -> None:
