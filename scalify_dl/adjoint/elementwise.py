@@ -84,6 +84,8 @@ def of_two(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradie
     assert g is not None
     _real(op)
     a, b = op.operands
+    if op.kind == "multiply" and a is b:
+        return [p.multiply(g, p.multiply(a, 2)), None]
     if op.kind == "multiply":
         return [p.multiply(g, b), p.multiply(g, a)]
     if op.kind == "divide":

@@ -55,7 +55,8 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bo
     """
     program = decider.program
     (base_graph,), dist_graph = program.top("base"), program.top("dist")[0]
-    ours = [t for t in _before(decider, dist_graph, dist) if t not in decider.by_dist]
+    known = {**decider.near, **decider.by_dist} if local else decider.by_dist
+    ours = [t for t in _before(decider, dist_graph, dist) if t not in known]
     theirs = _before(decider, base_graph, base)
     if local:
         ours = [t for t in ours if _kind(decider, t) in ELEMENTWISE and _near(decider, t)]
@@ -92,7 +93,7 @@ def _near(decider: Decider, target: str) -> bool:
             if op.kind not in LOCAL:
                 return False
             seen.add(op.id)
-            stack += [t for t in op.operands if t not in decider.by_dist]
+            stack += [t for t in op.operands if t not in decider.by_dist and t not in decider.near]
     return len(seen) <= LOCAL_OPS
 
 

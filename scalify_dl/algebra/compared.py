@@ -92,6 +92,8 @@ class Pair:
         (self.base_graph,), self.dist_graph = self.program.top("base"), graphs[0]
         inputs = {*self.dist_graph.inputs}
         known = decider.by_dist
+        if local:
+            known = {**decider.near, **known}
         if spread or local:  # a variable stands for all of a dim, not for a piece of it
             known = {t: [s for s in known[t] if not s.base_piece] for t in known.keys() - decider.fixed}
             if local:  # nor one element for all of them: what is repeated is followed to what it repeats
@@ -258,6 +260,7 @@ class Pair:
                 ops = (op.id for part in (self.dist_part, self.base_part) for op in part.ops)
                 needs |= {(op, "rewrite") for op in ops if op in used}
                 given = {t for t in self.base_part.inputs if t in self.base_graph.inputs}
+                needs |= {(t, "finite") for t in self.shards if t not in self.decider.by_dist}
                 for before in (self.decider.between[t] for t in self.shards if t in self.decider.between):
                     needs |= {*before.needs}
                     given |= {*before.inputs}

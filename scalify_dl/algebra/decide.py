@@ -94,11 +94,13 @@ class Decider:
         sound |= {t for t, declared in self.program.tensors.items() if not is_float(declared.dtype)}
         once = {t for graph in tops for t in (*graph.inputs, *(r for op in graph.ops for r in op.results))}
         self.by_dist: dict[str, list[Shard]] = {}
+        self.unsure: dict[str, list[Shard]] = {}
+        """Values of which it is not known whether they are numbers: cuts of `local` pairs, on that condition."""
         for shard in self.known:
             values = {shard.dist, shard.base}  # in loops a name has a value for each turn
             whole = not shard.dist_piece and pending_kind(shard.layout) is None
-            if whole and values <= once and values <= sound:
-                self.by_dist.setdefault(shard.dist, []).append(shard)
+            if whole and values <= once:
+                (self.by_dist if values <= sound else self.unsure).setdefault(shard.dist, []).append(shard)
 
     @property
     def found(self) -> Found:
@@ -258,6 +260,15 @@ class Decider:
         if first is None or all(is_number(first, *end) for end in ends):
             return [first]
         return [first, self._run("positive")]
+
+    @cached_property
+    def near(self) -> dict[str, list[Shard]]:
+        """What local pairs may begin with: what is known, and what is known if it is a number, as in an execution."""
+        trial = self.small_trial
+        values = trial.baseline if trial else {}
+        more = {t: [s for s in found if s.base in values and np.isfinite(values[s.base]).all()]
+                for t, found in self.unsure.items() if t not in self.by_dist}  # fmt: skip
+        return {t: found for t, found in more.items() if found}
 
     @cached_property
     def small_trial(self) -> Trial | None:

@@ -91,7 +91,7 @@ def equalities(
                 needs[made[origin[op]], f"of a step of {rewrite.name}, {rewrite.text}: {WORDS[what]}", what] = None
                 continue
             if what in ("finite", "masked", "shown", "order"):
-                needs[made[op], WORDS[what], what] = None
+                needs[made.get(op, op), WORDS[what], what] = None  # of an op, or of a value
                 continue
             divides = kinds.get(op) == "divide"  # of a power it is what is raised
             tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))
