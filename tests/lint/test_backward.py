@@ -85,7 +85,17 @@ def test_a_program_without_gradients_is_bad_input() -> None:
 
 
 @needs_data
-@pytest.mark.parametrize("name", ["joint_tp2", "joint_tp4", "keras_gradient"])
+@pytest.mark.parametrize("name", ["joint_tp2", pytest.param("joint_tp4", marks=pytest.mark.slow)])
+def test_gradients_of_a_joint_graph_are_proved_the_derived_ones(name: str) -> None:
+    graph, mesh = program(name)
+    found = compare_backward(judged(name, graph, mesh), graph, said(name), Options())
+    assert found.verdict is Verdict.PROVED, found.missing
+    assert len(found.verdicts) == 21
+
+
+@pytest.mark.slow
+@needs_data
+@pytest.mark.parametrize("name", ["keras_gradient"])
 def test_gradients_of_real_programs_are_the_derived_ones_in_numbers(name: str) -> None:
     graph, mesh = program(name)
     result = judged(name, graph, mesh)

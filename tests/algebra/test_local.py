@@ -1,0 +1,81 @@
+"""Large programs of one device of which some ops are written differently, in front of ones that no formula follows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from scalify_dl.audit.pair import Pair
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.prove.verdict import Verdict
+
+from .programs import alone, number, report, two, verdict
+
+SHAPE = (2, 2, 512, 256)
+
+
+def attended(h: Callable[[Graph, Tensor], Tensor]) -> Callable[[Graph, Tensor], Tensor]:
+    def build(g: Graph, x: Tensor) -> Tensor:
+        value = h(g, x)
+        return g.emit("attention", [value, value, value], scale="0.125", causal=1)
+
+    return build
+
+
+def plain(g: Graph, x: Tensor) -> Tensor:
+    """The derivative of SiLU: s (1 + x (1 - s))."""
+    s, one = g.emit("logistic", [x]), number(g, 1, x)
+    return two(g, "multiply", s, two(g, "add", one, two(g, "multiply", x, two(g, "subtract", one, s))))
+
+
+def summed(g: Graph, x: Tensor, kind: str = "subtract") -> Tensor:
+    """s + x s (1 - s)"""
+    s, one = g.emit("logistic", [x]), number(g, 1, x)
+    return two(g, "add", s, two(g, "multiply", two(g, "multiply", x, s), two(g, kind, one, s)))
+
+
+def added(g: Graph, x: Tensor) -> Tensor:
+    return summed(g, x, "add")
+
+
+def masked(g: Graph, x: Tensor) -> Tensor:
+    """-∞ where x is below zero."""
+    below = g.emit("compare", [x, number(g, 0, x)], direction="LT")
+    return g.emit("select", [below, number(g, float("-inf"), x), x])
+
+
+def one_of(g: Graph, x: Tensor) -> Tensor:
+    return two(g, "add", masked(g, x), number(g, 1, x))
+
+
+def split(g: Graph, x: Tensor) -> Tensor:
+    """(m - 2) + (m - m + 3): one_of's value where m is a number, and NaN where it is not."""
+    m = masked(g, x)
+    return two(g, "add", two(g, "subtract", m, number(g, 2, x)), two(g, "add", two(g, "subtract", m, m),
+                                                                       number(g, 3, x)))  # fmt: skip
+
+
+def test_ops_written_differently_in_a_large_program_are_equal() -> None:
+    assert verdict(alone(attended(plain), attended(summed), *SHAPE)) == "PROVED"
+
+
+@pytest.mark.parametrize(("base", "dist"), [(plain, added), (one_of, split)])
+def test_ops_that_differ_are_not(
+    base: Callable[[Graph, Tensor], Tensor], dist: Callable[[Graph, Tensor], Tensor]
+) -> None:
+    assert verdict(alone(attended(base), attended(dist), *SHAPE)) != "PROVED"
+
+
+def test_that_a_value_is_a_number_is_listed() -> None:
+    """Of what attention makes of a masked row rules do not know that it is one."""
+    pair = Pair({"tp": 1})
+    (x, dx), (low, dlow) = pair.input(SHAPE), pair.input((2, 2, 512, 512))
+    ends = []
+    for g, value, scores, form in ((pair.base, x, low, plain), (pair.dist, dx, dlow, summed)):
+        h = g.emit("attention", [value, value, value, masked(g, scores)], scale="0.125")
+        ends.append(attended(form)(g, h))
+    pair.outputs(*ends)
+    found = report(pair)
+    assert found.verdict is Verdict.PROVED
+    assert any("its values are finite" in str(row) for row in found.assumptions)
