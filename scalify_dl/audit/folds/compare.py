@@ -1,8 +1,8 @@
 """One plan: what the fold makes of it against the interpreter.
 
-PROVED      the plan runs to its end and gives what the single-device step gives; so, too, where it is proved by its
-            unit form, since all copies and micro-batches do the same
-folded      the folded program, run by the oracle, has on every virtual rank what the plan has on its rank
+    PROVED      the plan runs to its end and gives what the single-device step gives; so, too, where it is proved by its
+                unit form, since all copies and micro-batches do the same
+    folded      the folded program, run by the oracle, has on every virtual rank what the plan has on its rank
 """
 
 from __future__ import annotations
