@@ -64,6 +64,19 @@ def test_a_wrong_plan_is_refuted(
     assert (status, json.loads(capsys.readouterr().out)["verdict"]) == (1, "REFUTED")
 
 
+def test_an_output_of_the_baseline_is_called_as_its_dump_calls_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    turned = (
+        '        u: "f32[4, 4]" = torch.ops.aten.t.default(gw1)\n        v: "f32[4, 4]" = torch.ops.aten.t.default(u)\n'
+        "        return (loss, gw0, v)"
+    )
+    edits = {"whole.fx.txt": ("        return (loss, gw0, gw1)", turned), "plan.yaml": ("{gw1: gw1}", "{gw1: v}")}
+    status = run(monkeypatch, write_described(tmp_path, edits), "--json")
+    report = json.loads(capsys.readouterr().out)
+    assert (status, [output["name"] for output in report["outputs"]]) == (0, ["gw0", "loss", "v"])
+
+
 TIED = {"first.fx.txt": "w0", "second.fx.txt": "w1"}
 
 

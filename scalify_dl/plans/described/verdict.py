@@ -113,7 +113,7 @@ def _facts(plan: Described, orders: Orders | None, timed: InTime | None) -> tupl
         timed = _both(timed, in_time([Origin.of(graph)], plan.mesh.size), where)
     base = read(plan.baseline)
     for port in (*base.inputs, *base.outputs):  # stages have some of them each, so only names can pair them
-        port.path = port.path or port.tensor.name
+        port.path = port.path or port.alias or port.tensor.name
     wanted = [str(port.path) for port in base.outputs]
     check_optimisers(plan, optimisers)
     _all_given(plan, wanted)
@@ -189,7 +189,7 @@ def _cannot(plan: Described, problem: CannotPlay) -> Finding:
 
 def _without_values(plan: Described, findings: Sequence[Finding], picture: list[str]) -> Report:
     """A schedule that cannot run as it stands has no values."""
-    outputs = [port.path or port.tensor.name for port in read(plan.baseline).outputs]
+    outputs = [port.path or port.alias or port.tensor.name for port in read(plan.baseline).outputs]
     return Report(
         verdict=Verdict.REFUTED,
         title=f"{plan.file.name}: {plan.mesh}",
