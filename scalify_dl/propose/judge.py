@@ -16,6 +16,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.prove.own_rules import PROPOSED
 from scalify_dl.prove.verdict import Report, Verdict
 
+from .about import about_one_kind
 from .reply import Rejected
 
 ALLOWED = ("inputs", "concat", "groups")
@@ -96,6 +97,8 @@ def rules(draft: str, kind: str | None, seconds: float) -> Judged:
             heads = {rule.relation for rule in program.rules if Path(rule.file).resolve() == file.resolve()}
             if kind is not None and "holds" in heads:
                 raise Rejected("a meaning has no rules for `holds`: it says factors, or `renaming`")
+            if kind is not None:
+                about_one_kind(file, kind)
             report = check_rules([file], seconds=seconds)
         except InputError as error:
             raise Rejected(str(error).replace(str(file), "draft")) from None
