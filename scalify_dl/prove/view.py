@@ -105,6 +105,24 @@ class View:
             called = called.removesuffix(AFTER)
         return f"{called} ({name})" if called and called != name else name
 
+    def told(self, tensor: str) -> str:
+        """The name in a sentence: of an input, or what only repeats, turns or casts one, with what people call it."""
+        source = tensor
+        while source in self._renamings:
+            source = self._renamings[source]
+        if source not in self.inputs:
+            return self.name(tensor)  # an op may be called so, too
+        called = self.output_names.get(source, self.name(source)).removesuffix(AFTER)
+        return f"{called} ({self.name(tensor)})" if called != self.name(tensor) else called
+
+    @cached_property
+    def _renamings(self) -> dict[str, str]:
+        """Result → operand of ops that only move elements, or cast them."""
+        kinds = {"broadcast", "reshape", "transpose", "convert"}
+        moves = {op for op, _, kind in self.facts("op") if kind in kinds}
+        read = {op: tensor for op, _, tensor in self.facts("operand") if op in moves}
+        return {tensor: read[op] for op, _, tensor in self.facts("result") if op in read}
+
     def ops(self, wanted: set[str]) -> dict[str, OpView]:
         """These ops, with everything that reports say about them."""
         kinds = {op: kind for op, _, kind in self.facts("op") if op in wanted}

@@ -31,7 +31,7 @@ def named(texts: Iterable[str], view: View) -> list[str]:
     """Texts with the names that people know in place of ids."""
 
     def words(text: str) -> list[str]:
-        return [part if n % 2 else view.name(part) for n, part in enumerate(_WORD.split(text))]
+        return [part if n % 2 else view.told(part) for n, part in enumerate(_WORD.split(text))]
 
     return [readable("".join(words(_brief(text)))) for text in texts]
 

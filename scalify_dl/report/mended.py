@@ -66,7 +66,7 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
             cause = replace(
                 cause,
                 found=tuple(_folded(named(telling, view))),
-                expected=() if proposal and proposal.why != "piece" else cause.expected,
+                expected=() if proposal and proposal.why not in ("piece", "function") else cause.expected,
             )
         if proposal:
             others = proposal.causes[1:]

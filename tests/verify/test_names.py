@@ -43,6 +43,11 @@ def test_causes_say_what_operands_are_to_people(wrong: scalify_dl.Report) -> Non
     assert "test_names" not in wrong.text()
 
 
+def test_what_repeats_a_parameter_is_called_by_it(wrong: scalify_dl.Report) -> None:
+    (said,) = (text for text in wrong.frontier[0].found if text.startswith("every rank adds"))
+    assert said.startswith("every rank adds blocks.0.down.bias (addmm_1.broadcast) to its part of a sum")
+
+
 def test_explain_takes_the_path_of_a_parameter(dlverify: Run, tmp_path: Path) -> None:
     files = sorted(LLAMA.glob("llama.r*.fx.txt"))
     assert dlverify("export", LLAMA / "llama.base.fx.txt", *files, "--mesh", "tp=2", "-o", tmp_path / "f").status == 0
