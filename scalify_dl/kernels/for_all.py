@@ -14,11 +14,13 @@ from scalify_dl.readers.tir.syntax import Kernel
 
 from .any_size.decide import Answer, Stated, for_all_sizes, of_kernel
 from .any_size.stated import of_name
-from .decide import Judgement, Spec
-from .specs import decided, is_kernel
+from .decide import Judgement, Spec, judge
+from .specs import decided, is_kernel, spec_of
 
 TRIED = (4, 2, 3)
 """Values of the names that are tried, one after the other."""
+ALSO = 10.0
+"""Seconds of CPU for a run on numbers of what is proved."""
 
 
 def decided_for_all(
@@ -41,7 +43,11 @@ def decided_for_all(
     answer = for_all_sizes(names, read, seconds, reals=reals)
     sizes = _tried(answer.sizes)
     kernel = read_kernel(file, {**known, **sizes}, function)
-    stated, found = decided(kernel, named, spec, {**known, **sizes}, seconds, reals=reals)
+    if answer.proved:
+        stated = spec_of(kernel, named, spec, {**known, **sizes})
+        found = judge(kernel, stated, min(seconds, ALSO), prove=False)
+    else:
+        stated, found = decided(kernel, named, spec, {**known, **sizes}, seconds, reals=reals)
     found.sizes = sizes
     if found.verdict is Verdict.REFUTED:
         return kernel, stated, found
