@@ -133,7 +133,7 @@ def clamp(p: Program, op: Op, gradients: Sequence[Gradient]) -> Sequence[Gradien
     low, x, high = op.operands
     both = getattr(p, "and")
     raised = p.maximum(x, low)
-    below = both(p.compare(low, x, direction="GT"), p.compare(low, high, direction="LT"))
+    below = both(p.compare(low, x, direction="GT"), p.compare(low, high, direction="LE"))
     inside = both(p.compare(x, low, direction="GE"), p.compare(x, high, direction="LE"))
     return [_where(p, below, g), _where(p, inside, g), _where(p, p.compare(raised, high, direction="GT"), g)]
 

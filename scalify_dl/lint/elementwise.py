@@ -142,6 +142,8 @@ def spread(lifter: Lifter, want: Held, dim: int, order: Sequence[int]) -> Held:
 
 def _lies(have: Held, want: Held) -> bool:
     """Whether a value lies as wanted, pending reductions and scales aside."""
+    if have.scale == 1 and not any(isinstance(e, Pending) for e in have.mesh):
+        return same_place(have, want)
     mesh = tuple(Repl(e.size) if isinstance(e, Pending) else e for e in have.mesh)
     return same_place(replace(have, mesh=mesh, scale=Fraction(1)), want)
 

@@ -6,9 +6,11 @@ guess, on which no verdict rests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import prod
+from typing import cast
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Annotation, Graph, Port, Tensor
@@ -54,8 +56,11 @@ def given(dist: Graph, mesh: Mesh, relations: Relations) -> Given:
     found = _corresponding(base, dist, mesh, said)
     grid = Grid(mesh)
     held: dict[Tensor, Held] = {}
+    by_tensor: dict[Tensor, list[Shard]] = {}
+    for shard in found.shards:
+        by_tensor.setdefault(shard.dist, []).append(shard)
     for port in dist.inputs:
-        mine = [shard for shard in found.shards if shard.dist is port.tensor]
+        mine = by_tensor.get(port.tensor, [])
         if port.tensor in unplaced or not mine:
             unplaced.setdefault(port.tensor, "it is not placed")
             continue
@@ -120,13 +125,25 @@ def _shape(port: Port, relation: InputRelation | None, mesh: Mesh) -> Sequence[i
     return _stretched(port.placement, local, mesh)
 
 
-def _stretched(placement: Annotation, local: Sequence[int], mesh: Mesh) -> tuple[int, ...]:
+def _stretched(placement: Annotation, local: tuple[int, ...], mesh: Mesh) -> tuple[int, ...]:
     """The shape of which a placement makes the local one."""
+    try:
+        hash(placement)
+    except TypeError:  # said by hand, as a mapping
+        return _of_local(placement, local, mesh)
+    return _kept(cast(Hashable, placement), local, mesh)
+
+
+def _of_local(placement: Annotation, local: tuple[int, ...], mesh: Mesh) -> tuple[int, ...]:
     large = [n * mesh.size for n in local]
     cut = placement.layout(large, mesh).local_shape
     if len(cut) != len(local) or any(c == 0 for c, n in zip(cut, local, strict=True) if n):
         raise InputError(f"a placement does not fit {list(local)}")
     return tuple(n * (big // small) if n else 0 for n, big, small in zip(local, large, cut, strict=True))
+
+
+_kept = lru_cache(maxsize=1024)(_of_local)
+"""Layers ask the same."""
 
 
 def _held(shards: Sequence[Shard], grid: Grid) -> Held | None:

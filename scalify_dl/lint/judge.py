@@ -195,7 +195,8 @@ def _lifted(
     best: tuple[tuple[int, int], Given, Lifted] | None = None
     tried: set[frozenset[tuple[object, int]]] = set()
     queue: list[dict[object, int]] = [{}]
-    factors = factors_of(dist, mesh, [op for op in dist.ops if op.kind not in LIFTING and not op.regions], more)
+    strange = [op for op in dist.ops if op.kind not in LIFTING and not op.regions and op.operands]
+    factors = factors_of(dist, mesh, strange, more)
     while queue and len(tried) < READINGS:
         choices = queue.pop(0)
         key = frozenset(choices.items())

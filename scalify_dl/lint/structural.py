@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import product
 from math import prod
 
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.layout import Digit, Entry, Repl
 
-from .held import Held, readdressed, renumbered, split_digits, tidy, whole_dims
+from .held import Held, Local, readdressed, renumbered, split_digits, tidy, whole_dims
 from .lift import Lifter, Stop, lifting
 from .refit import splat_of
 
@@ -104,18 +105,27 @@ def reshape(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         if local is None:
             raise Stop("lemma", f"`{op.operands[0].name}` lies in another order than its dims")
         return [replace(x, local=tuple(local), free=frozenset())]
-    ways = [way for way in _ways(x, op.operands[0].shape, result.shape) if regrouped(x, result.shape, way) is not None]
+    ways = _regroupings(x.local, x.mesh, x.base.shape, op.operands[0].shape, result.shape)
     if not ways:
         raise Stop("lemma", "nothing is known of how its dims are regrouped")
-    shape = lifter.choose((op.operands[0].shape, result.shape, x.base.shape, x.mesh), ways)
+    shape = lifter.choose((op.operands[0].shape, result.shape, x.base.shape, x.mesh), list(ways))
     (made,) = lifter.emit(op, [x.base], [(result.dtype, tuple(shape))])
-    found = regrouped(x, result.shape, shape)
-    assert found is not None
+    found = replace(ways[shape], scale=x.scale)
     free = frozenset(
         d for b, a in groups(op.operands[0].shape, result.shape) for d in a
         if x.free.issuperset(b) and (not b or (len(a) == len(b) == 1))
     )  # fmt: skip
     return [replace(found, base=made, free=free if splat_of(lifter, result) is None else frozenset(range(len(shape))))]
+
+
+@lru_cache(maxsize=4096)
+def _regroupings(
+    local: Local, mesh: tuple[Entry, ...], whole: tuple[int, ...], before: tuple[int, ...], after: tuple[int, ...]
+) -> dict[tuple[int, ...], Held]:
+    """Shapes of the baseline's result, the likeliest first, and the placement in each; layers ask the same."""
+    x = Held(Tensor("f32", whole), local, mesh)
+    found = ((way, regrouped(x, after, way)) for way in _ways(x, before, after))
+    return {way: held for way, held in found if held is not None}
 
 
 def _parts_regrouped(lifter: Lifter, op: Op, x: Held, along: int) -> Held:

@@ -114,6 +114,11 @@ def test_writes_to_the_same_place_and_outside_are_differentiated(reducer: str) -
     follows(build, (5, 2), (5, 2))
 
 
+def test_bounds_that_meet_have_the_gradient_of_the_bound() -> None:
+    """JAX gives it to none of the three; a seed of the campaign found that."""
+    follows(lambda p, x, b: [p.clamp(b, x, b), p.clamp(b, x, p.add(b, 0.25))], (5, 4), (5, 4))
+
+
 def test_loops_of_known_length_are_differentiated() -> None:
     def build(p: Program, x: Tensor, w: Tensor) -> list[Tensor]:
         def on(q: Program, i: Tensor, *_: Tensor) -> Tensor:
