@@ -36,6 +36,7 @@ def test_a_product_is_proved_for_all_blocks_that_divide(kernel: Run) -> None:
     blocks = dict.fromkeys(ALL[1].split(",")[3:], "")
     assert said["for_all"] == {"M": "block_M", "N": "block_N", "K": "block_K", **blocks}
     assert "a cast from f32 to f16 rounds" in [p["text"] for p in said["precision"]]
+    assert {a["why"] for a in said["assumptions"]} == {"finite", "range"}
 
 
 def test_atomics_are_summed_over_the_blocks_that_share_a_place(kernel: Run) -> None:

@@ -23,6 +23,7 @@ Stated = Callable[[Machine, list[Buffer], list[list[Place]]], list[Cell]]
 Read = Callable[[Mapping[str, Any]], tuple[Kernel, Stated]]
 """The kernel at sizes, and what is stated of it."""
 MOST_TURNS = 60
+HELD = "sizes, and places made of them, are numbers that their types hold"
 WORDS = {"nonzero": "what is divided by is not zero", "positive": "what a logarithm is taken of is above zero",
          "nonnegative": "what a root is taken of is not below zero"}  # fmt: skip
 
@@ -88,7 +89,8 @@ def _compared(
         if not same(basis, tile.cell, cell):
             return Answer(False, sizes, f"`{buffer.name}` is computed in another way: the formulas differ")
     needs = dict.fromkeys(need.what for need in basis.needs)
-    assumptions = [("all elements of arguments are finite", "finite"), *machine.elements.assumed.items()]
+    assumptions = [("all elements of arguments are finite", "finite"), (HELD, "range")]
+    assumptions += machine.elements.assumed.items()
     assumptions += [(WORDS.get(what, what), what if what in WORDS else "constant") for what in needs]
     return Answer(True, sizes, assumptions=assumptions, casts=[*machine.elements.casts])
 

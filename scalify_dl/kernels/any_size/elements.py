@@ -108,7 +108,6 @@ class Elements:
     def constant(self, value: Any, dtype: str) -> Cell:
         """A number of a type of reals; a size is a formula."""
         if isinstance(value, int) and not isinstance(value, bool):
-            self.assumed["sizes are numbers that the types hold which they are put in"] = "range"
             return Place.number(value).form(self.basis)
         found = constant(value, "f64" if dtype == "real" else dtype)
         if isinstance(found, float):
@@ -124,7 +123,6 @@ class Elements:
 
     def _cell(self, found: Value) -> Cell:
         if isinstance(found, Place):
-            self.assumed["sizes are numbers that the types hold which they are put in"] = "range"
             return found.form(self.basis)
         if isinstance(found, Pick):
             return self.unknown(found.data)
