@@ -62,6 +62,8 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         telling = [text for why, text in texts if why in kinds] or [text for _, text in texts]
         if proposal and proposal.fault:
             telling = [proposal.fault]
+        if cause.lemma_missing and not proposal:  # its meaning was invented: what came of it says nothing
+            telling = []
         if telling:
             cause = replace(
                 cause,

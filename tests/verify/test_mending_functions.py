@@ -69,3 +69,15 @@ def test_a_function_of_another_value_is_none() -> None:
     found = report(lambda p, h: p.multiply(h, p.reverse(h, 0)), silu)
     assert found.verdict == "REFUTED"
     assert not any("compute" in text for cause in found.frontier for text in cause.suggestion)
+
+
+def test_nothing_is_said_against_an_op_whose_meaning_is_invented() -> None:
+    def opaque(p: Program, h: Tensor) -> Tensor:
+        (made,) = p.custom("MyGelu", [h], [("f32", h.shape)])
+        return made
+
+    found = report(opaque, opaque)
+    assert found.verdict == "UNKNOWN"
+    (cause,) = found.frontier
+    assert (cause.kind, cause.found) == ("custom:MyGelu", ())
+    assert "--rules adds one" in (cause.lemma_missing or "")
