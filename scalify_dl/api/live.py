@@ -142,9 +142,17 @@ def _torch(
                 expected="a function of the device mesh that gives the distributed module, or function",
                 hint="lambda mesh: parallelize_module(copy.deepcopy(model), mesh, plan)",
             )
-        dist = _program(dist, args, kwargs, gradients, asks=True)
+        dist = _program(dist, args, kwargs, gradients, asks=_takes_one(dist))
     found = capture_step(dist or base, mesh, Path(folder) / "step", None if dist is None else base)
     return (found.base, found.dist), found.mesh, None
+
+
+def _takes_one(make: Callable[..., Any]) -> bool:
+    """Whether a function wants the mesh: one without parameters makes its own (`init_device_mesh`)."""
+    try:
+        return bool(inspect.signature(make).parameters)
+    except ValueError:
+        return True
 
 
 def _program(

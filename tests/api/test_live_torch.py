@@ -43,6 +43,30 @@ def test_a_module_and_its_parallel_twin() -> None:
     assert report.verdict == "PROVED"
 
 
+def test_a_function_that_makes_its_own_mesh_and_a_wrapped_module_with_a_bug() -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    torch.manual_seed(0)
+    model, x = MLP(), torch.randn(2, 4)
+
+    def own() -> Any:
+        mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
+        return parallel(model, up=ColwiseParallel(), down=RowwiseParallel())(mesh)
+
+    assert scalify_dl.verify(model, own, mesh={"tp": 2}, args=(x,), rules=None).verdict == "PROVED"
+
+    class Twice(nn.Module):
+        def __init__(self, inner: Any) -> None:
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x: Any) -> Any:
+            return self.inner(x) * 2
+
+    wrong = scalify_dl.verify(model, lambda mesh: Twice(own()), mesh={"tp": 2}, args=(x,))
+    assert wrong.verdict == "REFUTED"  # parameters are called `inner.up.weight` there
+
+
 def test_a_function_and_what_ranks_do_instead(tmp_path: Path) -> None:
     def whole(x: Any, w: Any) -> Any:
         return x @ w
