@@ -14,8 +14,10 @@ from scalify_dl.audit.folds.campaign import campaign
 from scalify_dl.audit.folds.compare import outcome
 from scalify_dl.audit.folds.edited import Edited
 from scalify_dl.audit.folds.mutants import cell
+from scalify_dl.audit.plan_tables import Shape, deepseek, write_plan
 
 from .small import write_small
+from .test_generated import EXPERTS
 
 
 @pytest.mark.parametrize("unit", [False, True], ids=["written out", "unit form"])
@@ -34,6 +36,18 @@ def test_the_interpreter_finds_a_wrong_plan_wrong(tmp_path: Path) -> None:
     found = outcome(tables.write(tmp_path / "wrong"))
     assert (found.runs, found.mismatches) == ("wrong", [])
     assert found.verdict != "PROVED"
+
+
+def test_the_interpreter_runs_experts_over_copies(tmp_path: Path) -> None:
+    shape = Shape(dp=2, tp=2, pp=2, nm=2, batch=1, ep=2, unit=False)
+    right = write_plan(tmp_path / "right", deepseek(EXPERTS), shape)
+    found = outcome(right)
+    assert (found.verdict, found.runs, found.mismatches) == ("PROVED", "right", [])
+    tables = Edited(right)
+    for op in tables.ops(kind="moe_gate", dir="bw"):
+        tables.change("p_attr", op, 3, "1", "k")
+    found = outcome(tables.write(tmp_path / "wrong"), seconds=1.0)
+    assert (found.verdict, found.runs, found.mismatches) == ("UNKNOWN", "wrong", [])
 
 
 def test_random_plans_and_mutants_are_folded_as_they_run(tmp_path: Path) -> None:

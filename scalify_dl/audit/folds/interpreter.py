@@ -42,6 +42,8 @@ class Run:
         """Collectives that were called and have not ended, by rank and op."""
         self.beside: dict[int, list[Op]] = defaultdict(list)
         self.done: list[tuple[int, Op]] = []
+        if side.world.get("written_mb", 0) not in (0, side.world["num_mb"]):
+            raise Unknown("micro-batches that are not written")
         written = 1 + max(d for d, _, _ in side.places.values())
         shift = side.world["plan_ndevs"]
         for program in side.programs():

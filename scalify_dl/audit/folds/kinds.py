@@ -133,6 +133,10 @@ def _mul_back(op: Op, x: list[Array]) -> list[Array]:
     return [fitted(x[0] * x[2], x[1]), fitted(x[0] * x[1], x[2])]
 
 
+def _silu(x: Array) -> Array:
+    return x * _sigmoid(x)
+
+
 def _silu_slope(x: Array) -> Array:
     s = _sigmoid(x)
     return np.asarray(s * (1 + x * (1 - s)))
@@ -146,16 +150,66 @@ def _whole_sum(x: Array) -> Array:
     return np.asarray(x.sum())
 
 
+def _parts(op: Op, x: Array) -> list[Array]:
+    dim, size = numbers(op, "dim")[0], numbers(op, "split_size_or_sections")
+    ends = np.cumsum(size)[:-1] if len(size) > 1 else range(size[0], x.shape[dim], size[0])
+    return np.split(x, list(ends), dim)
+
+
+def _joined_back(op: Op, x: list[Array]) -> list[Array]:
+    dim = numbers(op, "dim")[0]
+    return np.split(x[0], np.cumsum([y.shape[dim] for y in x[1:]])[:-1], dim)
+
+
+def _kept(op: Op, x: Array) -> Array:
+    """Which scores are among the largest of their token."""
+    return np.asarray(x >= np.sort(x, -1)[..., -numbers(op, "k")[0], None])
+
+
+def _gate(op: Op, x: list[Array]) -> list[Array]:
+    some = np.where(_kept(op, x[0]), x[0], 0)
+    return [some / some.sum(-1, keepdims=True)]
+
+
+def _gate_back(op: Op, x: list[Array]) -> list[Array]:
+    """Of y = s / sum(s): (g - sum(g y)) / sum(s) where the score is kept."""
+    (y,), kept = _gate(op, x[1:]), _kept(op, x[1])
+    total = np.where(kept, x[1], 0).sum(-1, keepdims=True)
+    return [kept * (x[0] - (x[0] * y).sum(-1, keepdims=True)) / total]
+
+
+def _experts(op: Op, x: list[Array]) -> list[Array]:
+    """Expert by expert: its gate times w2 (silu(w1 x) * w3 x)."""
+    tokens, gates, w1, w2, w3 = x
+    each = [_silu(tokens @ a.T) * (tokens @ c.T) @ b.T for a, b, c in zip(w1, w2, w3, strict=True)]
+    return [np.asarray(sum(gates[..., n, None] * y for n, y in enumerate(each)))]
+
+
+def _experts_back(op: Op, x: list[Array]) -> list[Array]:
+    g, tokens, gates, w1, w2, w3 = x
+    out: list[list[Array]] = [[], [], [], [], []]
+    for n, (a, b, c) in enumerate(zip(w1, w2, w3, strict=True)):
+        one, three = tokens @ a.T, tokens @ c.T
+        inner, asked = _silu(one) * three, g @ b
+        d = asked * gates[..., n, None]
+        d_one, d_three = d * three * _silu_slope(one), d * _silu(one)
+        flat = [y.reshape(-1, y.shape[-1]) for y in (d_one, d_three, tokens, g, inner * gates[..., n, None])]
+        found = (d_one @ a + d_three @ c, (asked * inner).sum(-1), flat[0].T @ flat[2], flat[3].T @ flat[4])
+        for part, y in zip(out, (*found, flat[1].T @ flat[2]), strict=True):
+            part.append(y)
+    return [np.asarray(sum(out[0])), np.stack(out[1], -1), *map(np.stack, out[2:])]
+
+
 _OF_ONE = frozenset(
     """silu sigmoid sum multiref pow rsqrt mean softmax transpose unsqueeze expand view reshape identity contiguous
-    float to div""".split()  # noqa: SIM905
+    float to div split moe_gate""".split()  # noqa: SIM905
 )
 """Forward kinds of one operand."""
 Kind = Callable[[Op, list[Array]], list[Array]]
 FORWARD: dict[str, Kind] = {
     "linear": lambda op, x: [x[0] @ x[1].T],
     "matmul": lambda op, x: [x[0] @ x[1]],
-    "silu": lambda op, x: [x[0] * _sigmoid(x[0])],
+    "silu": lambda op, x: [_silu(x[0])],
     "sigmoid": lambda op, x: [_sigmoid(x[0])],
     "sum": lambda op, x: [_whole_sum(x[0])],
     "multiref": lambda op, x: [x[0]] * len(op.makes),
@@ -175,6 +229,10 @@ FORWARD: dict[str, Kind] = {
     "unsqueeze": lambda op, x: [np.expand_dims(x[0], numbers(op, "dim")[0])],
     "expand": lambda op, x: [np.broadcast_to(x[0], numbers(op, "size"))],
     "view": lambda op, x: [x[0].reshape(numbers(op, "size"))],
+    "split": lambda op, x: _parts(op, x[0]),
+    "cat": lambda op, x: [np.concatenate(x, numbers(op, "dim")[0])],
+    "moe_gate": _gate,
+    "moe_experts": _experts,
     **dict.fromkeys(("identity", "contiguous", "float", "to", "IdentityPrim"), lambda op, x: [x[0]]),
 }
 FORWARD["reshape"] = FORWARD["view"]
@@ -197,6 +255,10 @@ BACKWARD: dict[str, Kind] = {
     "apply_rotary_emb": lambda op, x: [_rotated(x[0], x[4].conj()), _rotated(x[1], x[4].conj())],
     "transpose": lambda op, x: [_swap(op, x[0])],
     "expand": lambda op, x: [fitted(x[0], x[1])],
+    "split": lambda op, x: [np.concatenate(x[:-1], numbers(op, "dim")[0])],
+    "cat": _joined_back,
+    "moe_gate": _gate_back,
+    "moe_experts": _experts_back,
     **dict.fromkeys(("view", "reshape", "unsqueeze"), lambda op, x: [x[0].reshape(x[1].shape)]),
     **dict.fromkeys(("identity", "contiguous", "float", "to", "IdentityPrim"), lambda op, x: [x[0]]),
 }
