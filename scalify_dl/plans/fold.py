@@ -109,6 +109,8 @@ class Fold:
         """Who makes what an op reads, and on which unit; None for what is given."""
         if op.id in self.delivered:
             return self.home(self.plan.ops[self.delivered[op.id]], 0)
+        if pos >= len(op.reads):
+            raise NotFolded("it has fewer operands than its kind reads", op.id)
         found = self.maker(op.reads[pos])
         if found is not None and found[1][1] == STEP and not self.slots.of[op.id].step:
             raise NotFolded("what belongs to the whole step is read within a micro-batch", op.id)

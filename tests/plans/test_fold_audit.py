@@ -50,6 +50,18 @@ def test_the_interpreter_runs_experts_over_copies(tmp_path: Path) -> None:
     assert (found.verdict, found.runs, found.mismatches) == ("UNKNOWN", "wrong", [])
 
 
+def test_a_message_without_operand_or_result_is_no_crash(tmp_path: Path) -> None:
+    right = write_small(tmp_path / "right")
+    for table in ("p_in", "p_out"):
+        tables = Edited(right)
+        ends = {row[0] for row in tables.tables["p_p2p"]}
+        row = next(row for row in tables.tables[table] if row[0] in ends)
+        tables.tables[table].remove(row)
+        found = outcome(tables.write(tmp_path / table), seconds=1.0)
+        assert found.mismatches == []
+        assert found.verdict != "PROVED"
+
+
 def test_random_plans_and_mutants_are_folded_as_they_run(tmp_path: Path) -> None:
     numbers, mismatches = campaign(0, 48, tmp_path / "told")
     assert mismatches == 0, (tmp_path / "told").read_text("utf-8")

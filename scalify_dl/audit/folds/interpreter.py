@@ -174,7 +174,7 @@ class Run:
             waiting = self.channels["broadcast", *members, rank]
             if not waiting:
                 return False
-            self._make(rank, op, [waiting.popleft()])
+            self._make(rank, op, [waiting.popleft()][: len(op.makes)])  # perhaps for nobody
             return True
         if op.kind == "dataloader":
             for tensor in op.makes:
