@@ -272,19 +272,47 @@ def all_rows_add_up_to_as_many_numbers() -> Pair:
     return one_hot_rows(0, 8, over=(0, 1))
 
 
-@trial
-def bounds_out_of_order() -> Pair:
-    """At most 1, and at least 3: not below 2."""
+def chosen_where(bounded: Callable[[Graph, Tensor], Tensor], direction: str) -> Pair:
+    """The baseline's rows where ids of 0 … 5, bounded in that way, compare so with 2; else zeros."""
     pair = Pair({"tp": 2})
     _, ids = pair.input((4,), dtype="s32", range=(0, 6))
     pair.dist.inputs[-1].range = (0, 6)
     x, dx = pair.input((4,))
     g = pair.dist
-    low = g.emit("minimum", [ids, g.splat(1, "s32", ids.shape)])
-    high = g.emit("maximum", [low, g.splat(3, "s32", ids.shape)])
-    below = g.emit("compare", [high, g.splat(2, "s32", ids.shape)], direction="LT")
-    pair.outputs(x, g.emit("select", [below, dx, g.splat(0.0, "f32", dx.shape)]))
+    holds = g.emit("compare", [bounded(g, ids), g.splat(2, "s32", ids.shape)], direction=direction)
+    pair.outputs(x, g.emit("select", [holds, dx, g.splat(0.0, "f32", dx.shape)]))
     return pair
+
+
+def at_most(g: Graph, x: Tensor, number: int) -> Tensor:
+    return g.emit("minimum", [x, g.splat(number, "s32", x.shape)])
+
+
+def at_least(g: Graph, x: Tensor, number: int) -> Tensor:
+    return g.emit("maximum", [x, g.splat(number, "s32", x.shape)])
+
+
+@trial
+def bounds_out_of_order() -> Pair:
+    """At most 1, and then at least 3: not below 2."""
+    return chosen_where(lambda g, ids: at_least(g, at_most(g, ids, 1), 3), "LT")
+
+
+@trial
+def bounds_out_of_order_the_other_way() -> Pair:
+    """At least 3, and then at most 1: not 2 or more."""
+    return chosen_where(lambda g, ids: at_most(g, at_least(g, ids, 3), 1), "GE")
+
+
+@trial
+def clamped_between_bounds_out_of_order() -> Pair:
+    """The upper bound, 1, is what counts: not 2 or more."""
+
+    def clamped(g: Graph, ids: Tensor) -> Tensor:
+        lower, upper = (g.splat(number, "s32", ids.shape) for number in (3, 1))
+        return g.emit("clamp", [lower, ids, upper])
+
+    return chosen_where(clamped, "GE")
 
 
 @trial
