@@ -238,6 +238,19 @@ def counted(x: Array, dtype: str) -> Array:
     return mapped(apply, x)
 
 
+def widened(x: Array, dtype: str) -> Array:
+    """A cast of values of this type to a wider one: a number that the type does not hold was rounded to it before."""
+
+    @extended.of_numbers
+    def apply(cell: Cell) -> Cell:
+        if not isinstance(cell, Form) or cell.value is None:
+            return cell
+        parts = Fraction(cell.value).denominator
+        return cell if parts & (parts - 1) == 0 else laws.function(cell.field, "round", (dtype, cell))
+
+    return mapped(apply, x)
+
+
 def rounded(x: Array, dtype: str) -> Array:
     """A cast to a type that holds fewer digits: a function that no law is known of, of what it does not hold."""
 

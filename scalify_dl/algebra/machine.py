@@ -21,7 +21,7 @@ from .complexes import complex_cells, is_complex
 from .elementwise import TRUTHS, truth
 from .extended import Cell
 from .form import Field, Need, Undecided
-from .formulas import FORMULAS, MOVES, bounded, constants, elementwise_cells, rounded
+from .formulas import FORMULAS, MOVES, bounded, constants, elementwise_cells, rounded, widened
 
 MODULES = (indexed, reductions)
 """What they define is entered in `FORMULAS`."""
@@ -85,7 +85,7 @@ class SymbolicMachine(Machine):
         if kind == "convert":
             before = self.program.tensors[call.op.operands[0]].dtype
             if is_float(before) and is_float(dtype):
-                return [xs[0] if holds_all(dtype, before) else rounded(xs[0], dtype)]
+                return [widened(xs[0], before) if holds_all(dtype, before) else rounded(xs[0], dtype)]
             if is_float(before):
                 return elementwise_cells(self.basis, call, [reals(self.basis, xs[0])])
         if kind == "attention" and len(xs) > 3 and self.program.tensors[call.op.operands[3]].dtype == "pred":

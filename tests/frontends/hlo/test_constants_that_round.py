@@ -57,6 +57,19 @@ def test_another_constant_is_refuted(tmp_path: Path, constant: str, left: str) -
     assert judged(tmp_path, scaled(constant), scaled(f"%f = f32[] constant({1.02 * float(left)})")) == "REFUTED"
 
 
+@pytest.mark.parametrize("number", ["0.3333", "0.1"])
+def test_a_narrow_constant_is_not_the_wide_one(tmp_path: Path, number: str) -> None:
+    """bf16 1/3 is 0.333984375, whatever it is cast to."""
+    cast = f"%c = bf16[] constant({number}); %f = f32[] convert(%c)"
+    assert judged(tmp_path, scaled(cast), scaled(f"%f = f32[] constant({number})")) != "PROVED"
+    assert judged(tmp_path, scaled(cast), scaled(cast)) == "PROVED"
+
+
+def test_a_narrow_constant_that_is_exact_is_the_wide_one(tmp_path: Path) -> None:
+    cast = "%c = bf16[] constant(0.375); %f = f32[] convert(%c)"
+    assert judged(tmp_path, scaled(cast), scaled("%f = f32[] constant(0.375)")) == "PROVED"
+
+
 def test_a_reduction_to_places_that_starts_below_them_is_no_argmax(tmp_path: Path) -> None:
     def place(start: int) -> str:
         return (
