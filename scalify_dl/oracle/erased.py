@@ -72,8 +72,8 @@ class Limits:
 
     @cached_property
     def erased(self) -> frozenset[tuple[str, str]]:
-        """Outputs that agree on numbers above zero, and where the baseline is a number at a limit that the other side
-        is not."""
+        """Outputs that agree on ordinary numbers, where both are numbers, and of which the baseline is a number at a
+        limit that the other side is not."""
         return frozenset(pair[:2] for pair in self.whole.expects if self._is_erased(*pair))
 
     @cached_property
@@ -93,25 +93,32 @@ class Limits:
         return frozenset(pair[:2] for pair in self.whole.expects if self._differs(*pair, trials))
 
     def _is_erased(self, dist: str, base: str, text: str) -> bool:
-        return self._differs(dist, base, text, self.trials)
+        return self._differs(dist, base, text, self.trials, ordinary=2)
 
-    def _differs(self, dist: str, base: str, text: str, trials: Sequence[Trial]) -> bool:
-        """Whether an output agrees in the first of some trials, and not in another where the baseline is a number."""
+    def _differs(self, dist: str, base: str, text: str, trials: Sequence[Trial], ordinary: int = 1) -> bool:
+        """Whether an output agrees in one of the first, ordinary trials, where both sides are numbers, and not in all
+        where the baseline is a number.
+
+        Ordinary numbers may be at a limit, too: rows of them are masked altogether by `x > 0`.
+        """
         if not trials or self.program is None:
             return False
         (local, *_), expected = trials[0].distributed[dist].values(), trials[0].baseline[base]
         layouts = [layout_of(text)] if text else default_layouts(expected.shape, local.shape, self.program.mesh)
         for layout in layouts:
-            if pending_kind(layout) is None and self._held(trials[0], dist, base, layout):
-                return not all(self._held(trial, dist, base, layout) for trial in trials[1:])
+            if pending_kind(layout) is None and any(
+                self._held(trial, dist, base, layout, both=True) for trial in trials[:ordinary]
+            ):
+                return not all(self._held(trial, dist, base, layout) for trial in trials)
         return False
 
-    def _held(self, trial: Trial, dist: str, base: str, layout: Layout) -> bool:
-        """Whether each rank holds what the baseline has, wherever that is a number."""
+    def _held(self, trial: Trial, dist: str, base: str, layout: Layout, *, both: bool = False) -> bool:
+        """Whether each rank holds what the baseline has, wherever that is a number; or `both` are, as they are
+        somewhere."""
         assert self.program is not None
         with np.errstate(all="ignore"):
             return all(
-                _alike(trial.baseline[base], value, layout, self.program.coords[rank])
+                _alike(trial.baseline[base], value, layout, self.program.coords[rank], both)
                 for rank, value in trial.distributed[dist].items()
             )
 
@@ -125,13 +132,15 @@ def _while_there_is_time(count: int) -> Iterator[int]:
         yield n
 
 
-def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int]) -> bool:
+def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int], both: bool) -> bool:
     try:
         part = expected[addresses(layout, expected.ndim, at)] if expected.ndim else expected
         part = np.broadcast_to(part, value.shape)
     except (IndexError, ValueError):
         return False
-    numbers = np.isfinite(part)
+    numbers = np.isfinite(part) & np.isfinite(value) if both else np.isfinite(part)
+    if both and part.size and not numbers.any():
+        return False
     scaled = part * float(layout.scale) if part.dtype.kind in "fc" else part
     size = 1 + float(np.abs(part[numbers]).astype(float).max(initial=0))
     apart = ~(np.abs(np.subtract(value, scaled, dtype=np.result_type(scaled, float))) <= CLOSE * size)

@@ -78,6 +78,13 @@ def nothing(g: Graph, x: Tensor) -> Tensor:
     return two(g, "multiply", x, number(g, 0, x))
 
 
+def masked_softmax(g: Graph, x: Tensor) -> Tensor:
+    """Over what is not above zero."""
+    kept = guarded(g, compared(g, x, "GT"), -inf, x)
+    shifted = g.emit("exponential", [two(g, "subtract", kept, whole(g, kept, "max"))])
+    return two(g, "divide", shifted, whole(g, shifted, "sum"))
+
+
 SILENT_TESTS: dict[str, Make] = {
     "x - x == 0": lambda g, x: compared(g, two(g, "subtract", x, x), "EQ"),
     "0 x == 0": lambda g, x: compared(g, nothing(g, x), "EQ"),
@@ -107,6 +114,10 @@ WRONG: dict[str, tuple[Make, Make]] = {
     "a division that was guarded at a quotient of such numbers": (
         lambda g, x: guarded(g, compared(g, x, "EQ", 1.5), 0, reciprocal_beyond(4.5, 3)(g, x)),
         reciprocal_beyond(4.5, 3),
+    ),
+    "rows that are masked altogether": (
+        lambda g, x: guarded(g, compared(g, whole(g, x, "min"), "GT"), 0, masked_softmax(g, x)),
+        lambda g, x: masked_softmax(g, x),
     ),
     "whether a ratio is no number": (
         lambda g, x: is_not_a_number(g, ratio(g, x)),
