@@ -50,7 +50,7 @@ PLAINER = {"xla_cpu_use_fusion_emitters": False}
 CURRENT_EVERY = 16
 FORMS = ("stablehlo", "hlo", "compiled")
 BARE = "several updates at indices without components: XLA applies one, the interpreter writes into the operand"
-STEEP = frozenset(["cosh", "exp", "exponential", "expm1", "exponential_minus_one", "sinh"])
+STEEP = frozenset(["cosh", "exp", "exp2", "exponential", "expm1", "exponential_minus_one", "sinh"])
 """Steps that make a rounding of their operand larger by its size."""
 OPTIMISER = "XLA's optimised program gives other numbers than its ops one by one"
 DEFINED = "XLA gives other numbers than StableHLO's interpreter, of a"
