@@ -124,6 +124,8 @@ def fill(here: Path, mesh: dict[str, int]) -> None:
     ]
     write("pipeline.csv", schedule)
     write("toy.csv", schedule)
+    for name, of in (("blocks.py", "matmul"), ("flash.py", "flash_fwd")):
+        write(name, (ROOT / "tests" / "data" / "kernels" / f"{of}.txt").read_text("utf-8"))
     for name in ("k.py", "K.py", "original.py", "gemm.py"):
         write(name, KERNEL)
     write("base.fx.txt", PRODUCT.format(op="aten.mm.default"))

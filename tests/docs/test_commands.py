@@ -69,6 +69,12 @@ FILLED: dict[str, Sequence[str]] = {
         "kernel K.py --as matmul --function gemm --timeout 60 --json"
     ],
     "fix DIST… --mesh … [--relate F] [--kernel OP=K.py] [--json]": ["fix mlp.hlo --mesh tp=2 --json"],
+    "kernel gemm.py --as matmul --for-all M,N,K,block_M,block_N,block_K": [
+        "kernel blocks.py --as matmul --for-all M,N,K,block_M,block_N,block_K"
+    ],
+    "kernel flash.py --as attention_bshd --for-all seq,block_M,block_N --size dim=64": [
+        "kernel flash.py --as attention --for-all batch,heads,seq_q,seq_kv,block_M,block_N --size dim=4"
+    ],
     "fix DIST… --mesh … [--relate F.yaml] [--json]": ["fix mlp.hlo --mesh tp=2"],
     "schedule INPUT… [--sends blocking|buffered|N|both] [--check all|deadlock] [--streams pair|direction|rank|host] "
     "[--durations F=10,B=20] [--plot F.svg] [--certificate F] [--json]": [
