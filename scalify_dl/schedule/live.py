@@ -17,7 +17,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.whole import write_whole
 
 from .pipeline import lower
-from .pipeline_csv import orders_of
+from .pipeline_csv import once, orders_of
 from .run import settings
 from .tables import Schedule
 from .verdict import Result, judge
@@ -45,7 +45,7 @@ def rows_of(schedule: Any) -> list[list[str]]:
 
 def read_live(schedule: Any, streams: str = "pair", durations: Mapping[str, int] | None = None) -> Schedule:
     """The tables of a live schedule."""
-    return lower(orders_of(rows_of(schedule), type(schedule).__name__), streams, durations)
+    return lower(once(orders_of(rows_of(schedule), type(schedule).__name__)), streams, durations)
 
 
 def judge_live(

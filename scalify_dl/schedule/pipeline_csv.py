@@ -60,6 +60,28 @@ def looks_like_orders(text: str) -> bool:
         return False
 
 
+ONCE = (("F",), ("B", "I"), ("B", "W"))
+"""What is computed of a micro-batch once: of either kind, as a whole backward does what both of its halves do."""
+
+
+def once(orders: Orders) -> Orders:
+    """The orders; InputError where a stage computes the same of a micro-batch twice: its gradient would count twice."""
+    for kinds in ONCE:
+        some = np.flatnonzero(np.isin(orders.kind, [KINDS.index(kind) for kind in kinds]))
+        what = orders.stage[some] * orders.batches + orders.batch[some]
+        order = np.argsort(what, kind="stable")
+        again = np.flatnonzero(what[order][1:] == what[order][:-1])
+        if len(again):
+            before, n = (int(some[order[again[0] + k]]) for k in (0, 1))
+            raise InputError(
+                f"{orders.action(n).name} computes again what {orders.action(before).name} does in cell"
+                f" {int(orders.cell[before])}", file=orders.file, line=int(orders.rank[n]) + 1,
+                column=int(orders.cell[n]), expected="one forward and one backward of a micro-batch on each stage",
+                hint="delete one of the two: gradients of the micro-batch would be added up twice",
+            )  # fmt: skip
+    return orders
+
+
 def orders_of(rows: Iterable[Iterable[str]], name: str = "rows") -> Orders:
     """The orders of lists of actions, one a rank."""
     return read_orders(Path(name), "\n".join(",".join(row) for row in rows))

@@ -10,7 +10,7 @@ from scalify_dl.errors import InputError
 from .flight_recorder import read_dump, read_dumps
 from .marks import looks_like_assignment, looks_like_fx, looks_like_hlo, looks_like_msccl, looks_like_run
 from .pipeline import STREAMS, lower
-from .pipeline_csv import looks_like_orders, read_orders
+from .pipeline_csv import looks_like_orders, once, read_orders
 from .recorded import read_runs
 from .tables import Schedule
 
@@ -37,7 +37,7 @@ def read_schedule(
         return read_dumps(paths, [dump for dump in dumps if dump is not None])
     texts = [_text(path, data) for path, data in zip(paths, contents, strict=True)]
     if len(paths) == 1 and looks_like_orders(texts[0]):
-        return lower(read_orders(paths[0], texts[0]), streams, durations, ends_wait=check == "all")
+        return lower(once(read_orders(paths[0], texts[0])), streams, durations, ends_wait=check == "all")
     if len(paths) == 1 and looks_like_msccl(texts[0]):
         from .msccl_xml import read_msccl
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.audit.schedules import orders as known
+from scalify_dl.errors import InputError
 from scalify_dl.schedule.pipeline import lower
 from scalify_dl.schedule.pipeline_csv import orders_of
 from scalify_dl.schedule.read import read_schedule
@@ -175,3 +176,12 @@ def test_the_older_dialect_spells_the_full_backward_bw(tmp_path: Path) -> None:
 def test_actions_that_overlap_are_both_done(tmp_path: Path) -> None:
     found = result(tmp_path, [["0F0", "(0F1;0B0)OVERLAP_F_B", "0B1"]])
     assert (found.verdict, found.makespan, found.peak[0]) == ("PROVED", 60, {"activations": 2})
+
+
+@pytest.mark.parametrize("line", ["0F0,0F0,0F1,0B0,0B1", "0F0,0F1,0B0,0B1,0B0", "0F0,0F1,0I0,0W0,0B1,0B0"])
+def test_what_is_computed_twice_of_a_micro_batch_is_bad_input(tmp_path: Path, line: str) -> None:
+    """Its gradient would be added up twice."""
+    path = tmp_path / "twice.csv"
+    path.write_text(f"{line}\n1F0,1F1,1B0,1B1\n", "utf-8")
+    with pytest.raises(InputError, match="computes again"):
+        read_schedule([path])
