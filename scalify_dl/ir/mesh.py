@@ -66,6 +66,18 @@ class Mesh:
             rank = rank * size + coordinate
         return rank
 
+    def groups(self, axes: Sequence[str]) -> list[list[int]]:
+        """Groups of the ranks that are written and differ in these axes only, in row-major order of these as listed."""
+        for axis in axes:
+            self.axis_size(axis)
+        order = [axis for axis, _ in self.axes]
+        found: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
+        for rank, place in enumerate(self.coordinates):
+            at = dict(zip(order, place, strict=True))
+            rest = tuple(at[axis] for axis in order if axis not in axes)
+            found.setdefault(rest, []).append((tuple(at[axis] for axis in axes), rank))
+        return [[rank for _, rank in sorted(members)] for members in found.values()]
+
     def __str__(self) -> str:
         return ",".join(f"{axis}={size}" for axis, size in self.axes)
 

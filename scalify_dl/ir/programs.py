@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from functools import cache
-from types import FrameType
 
 from scalify_dl.errors import InputError
 
+from .callers import BUILDERS, caller
 from .graph import Frame, Graph, Op, Tensor
 from .literals import Literal
 from .mesh import Mesh
 from .shapes import check_op, complete
 from .vocabulary import ELEMENTWISE
 
+BUILDERS.add(os.path.abspath(__file__))
+
 Scalar = int | float | Fraction
 Axes = str | Sequence[str]
 Attribute = int | str | Sequence[int] | Sequence[str]
 
-BUILDERS = {os.path.abspath(__file__)}
-"""Files whose functions write ops for others: the line of an op is that of who calls them."""
 Tape = list[tuple[Op, tuple[object, ...] | None]]
 """Ops in the order in which they were asked for, each with what is said of it where equal ones are one."""
 
@@ -131,7 +129,7 @@ class Program:
             groups=groups,
             pairs=None if pairs is None else list(pairs),
             regions=regions,
-            source=_caller() if self.source is None else self.source,
+            source=caller() if self.source is None else self.source,
             along=tuple((axis, self.mesh.axis_size(axis)) for axis in _names(along)) if along else (),
         )
         for (key, position), by_rank in (rank_numbers or {}).items():
@@ -397,15 +395,7 @@ class Program:
         known = self._groups.get(tuple(names))
         if known is not None:
             return [list(group) for group in known]
-        order = [axis for axis, _ in self.mesh.axes]
-        for name in names:
-            self.mesh.axis_size(name)
-        found: dict[tuple[int, ...], list[tuple[tuple[int, ...], int]]] = {}
-        for rank, place in enumerate(self.mesh.coordinates):
-            at = dict(zip(order, place, strict=True))
-            rest = tuple(at[axis] for axis in order if axis not in names)
-            found.setdefault(rest, []).append((tuple(at[name] for name in names), rank))
-        groups = [[rank for _, rank in sorted(members)] for members in found.values()]
+        groups = self.mesh.groups(names)
         self._groups[tuple(names)] = [list(group) for group in groups]
         return groups
 
@@ -428,28 +418,6 @@ class Program:
     def permute(self, x: Tensor, pairs: Iterable[tuple[int, int]]) -> Tensor:
         """From source to target ranks."""
         return self.op("collective-permute", x, pairs=pairs).result
-
-
-def _caller() -> list[Frame]:
-    """The line that asked for the op, outside of the files that write ops for others."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _absolute(frame.f_code.co_filename) in BUILDERS:
-        frame = frame.f_back
-    if frame is None:
-        return []
-    path = _absolute(frame.f_code.co_filename)
-    return [Frame(_seen_from(os.getcwd(), path), frame.f_lineno, frame.f_code.co_name)]
-
-
-@cache
-def _absolute(path: str) -> str:
-    return os.path.abspath(path)
-
-
-@cache
-def _seen_from(here: str, path: str) -> str:
-    inside = os.path.relpath(path, here)
-    return path if inside.startswith("..") else inside
 
 
 def _names(axes: Axes) -> list[str]:

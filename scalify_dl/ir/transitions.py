@@ -15,8 +15,9 @@ from dataclasses import dataclass
 
 from scalify_dl.errors import InputError
 
+from .callers import BUILDERS
 from .graph import Op, Tensor
-from .programs import BUILDERS, Program
+from .programs import Program
 
 BUILDERS.add(os.path.abspath(__file__))
 

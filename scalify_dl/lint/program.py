@@ -13,10 +13,11 @@ import os
 from collections.abc import Mapping, Sequence
 
 from scalify_dl.errors import InputError
+from scalify_dl.ir.callers import BUILDERS
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import AxisPart, Placement
-from scalify_dl.ir.programs import BUILDERS, Axes, Program
+from scalify_dl.ir.programs import Axes, Program
 from scalify_dl.ir.transitions import own_block, transition
 
 BUILDERS.add(os.path.abspath(__file__))

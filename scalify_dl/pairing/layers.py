@@ -12,8 +12,9 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from scalify_dl.ir.callers import BUILDERS
 from scalify_dl.ir.graph import Tensor
-from scalify_dl.ir.programs import BUILDERS, Axes, Program
+from scalify_dl.ir.programs import Axes, Program
 from scalify_dl.ir.transitions import coordinate
 
 BUILDERS.add(os.path.abspath(__file__))
