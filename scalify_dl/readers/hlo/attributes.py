@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-# One pair; possessive throughout, so that hostile text cannot make it backtrack. Braces up to five deep.
-_STRING = r'"(?:[^"\\]++|\\.)*+"'
-_BRACES = r"\{(?:[^{}\"]++|" + _STRING + r")*+\}"
+# One pair; possessive throughout, so that hostile text cannot make it backtrack. Braces up to five deep. (What is
+# repeated and has parts is an atomic group: before Python 3.11.5 possessive ones match parts of them wrongly.)
+_STRING = r'"(?>(?:[^"\\]++|\\.)*)"'
+_BRACES = r"\{(?>(?:[^{}\"]++|" + _STRING + r")*)\}"
 for _ in range(4):
-    _BRACES = r"\{(?:[^{}\"]++|" + _STRING + "|" + _BRACES + r")*+\}"
-_PAREN = r"\((?:[^()\"]++|" + _STRING + r"|\((?:[^()]++|\([^()]*+\))*+\))*+\)"
-_VALUE = r'(?:[^,{}"\[\]()]++|' + _STRING + "|" + _BRACES + r"|\[[^\]]*+\]|" + _PAREN + ")*+"
+    _BRACES = r"\{(?>(?:[^{}\"]++|" + _STRING + "|" + _BRACES + r")*)\}"
+_PAREN = r"\((?>(?:[^()\"]++|" + _STRING + r"|\((?>(?:[^()]++|\([^()]*+\))*)\))*)\)"
+_VALUE = r'(?>(?:[^,{}"\[\]()]++|' + _STRING + "|" + _BRACES + r"|\[[^\]]*+\]|" + _PAREN + ")*)"
 _PAIR = re.compile(r"\s*+,\s*+([A-Za-z_][\w.\-]*+)=(" + _VALUE + ")")
 _INTEGERS = re.compile(r"-?\d+")
 

@@ -9,7 +9,7 @@ from scalify_dl.ir.graph import Frame
 from .attributes import unquote
 from .module import Module
 
-_PAIR = re.compile(r'([a-z_]+)=("(?:[^"\\]++|\\.)*+"|[^\s"{}]+)')
+_PAIR = re.compile(r'([a-z_]+)=("(?>(?:[^"\\]++|\\.)*)"|[^\s"{}]+)')
 _FRAME = re.compile(r"'([^']*?):(\d+)'")
 DEPTH_LIMIT = 1000
 

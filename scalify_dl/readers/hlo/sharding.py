@@ -28,10 +28,11 @@ _DEVICES = re.compile(
     r"\s*(?:(last_tile_dim_replicate)|last_tile_dims=\{([^}]*)\})?"
 )
 _ASIDE = re.compile(
-    r'metadata=\{(?:[^{}"]++|"(?:\\.|[^"\\])*+"|\{(?:[^{}"]++|"(?:\\.|[^"\\])*+")*+\})*+\}|shard_(?:as|like) \d+'
+    r'metadata=\{(?>(?:[^{}"]++|"(?>(?:\\.|[^"\\])*)"|\{(?>(?:[^{}"]++|"(?>(?:\\.|[^"\\])*)")*)\})*)\}'
+    r"|shard_(?:as|like) \d+"
 )
 """What stands beside a placement and says nothing of it."""
-_TUPLE = re.compile(r"\{((?:[^{}]++|\{[^{}]*+\})*+)\}")
+_TUPLE = re.compile(r"\{((?>(?:[^{}]++|\{[^{}]*+\})*))\}")
 _SDY_MESH = re.compile(r"([\w.\-]+)\s*=\s*(#sdy\.mesh<\[[^\]]*\](?:,\s*device_ids=\[[^\]]*\])?>)")
 
 
