@@ -81,3 +81,14 @@ def test_a_planted_bug_is_refuted_at_a_line_of_the_text(kernel: Run, name: str, 
     assert (status, said.get("verdict")) == (1, "REFUTED"), said
     lines = [flaw["line"] for flaw in said["flaws"]] + [(said["counterexample"] or {}).get("line", 0)]
     assert any(0 < line <= wrong.count("\n") for line in lines)
+
+
+@pytest.mark.parametrize("turns", ["T.ceildiv(K, block_K) - 1", "0"])
+def test_a_loop_that_may_have_no_iteration_clears_nothing(kernel: Run, turns: str) -> None:
+    """With one block along K the sum starts from what is there."""
+    cleared = "            T.clear(C_l)\n"
+    text = (FOLDER / "matmul.txt").read_text("utf-8")
+    assert cleared in text
+    looped = text.replace(cleared, f"            for z in T.serial({turns}):\n    {cleared}")
+    _, said = kernel(looped, "--as", "matmul", "--for-all", GEMM, "--reals")
+    assert said.get("verdict") in ("REFUTED", "UNKNOWN"), said

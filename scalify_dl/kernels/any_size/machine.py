@@ -15,7 +15,7 @@ from scalify_dl.algebra.extended import Cell, Masked, add
 from scalify_dl.algebra.form import Field
 from scalify_dl.algebra.sums import greatest_cell, summed
 from scalify_dl.algebra.variables import Variable
-from scalify_dl.readers.tir.any_size import Size
+from scalify_dl.readers.tir.any_size import Size, above
 from scalify_dl.readers.tir.syntax import (
     Alloc,
     Block,
@@ -141,10 +141,12 @@ class Machine:
         return frame
 
     def number(self, x: Expr, frame: Frame) -> int:
-        """A number that is known, or a size."""
+        """How often something runs: at least once, at all sizes."""
         found = self.elements.place(x, frame).value
         if found is None:
             raise Undecided("a length that depends on where it is")
+        if above(found) is not True:
+            raise Undecided(f"a loop of {found} iterations, which may be none")
         return found
 
     def bound(self, name: str, extent: int, frame: Frame, *, outer: bool) -> Frame:
