@@ -204,7 +204,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_local_count_of_the_mean: ("reduce", "is in parts of a sum over dp and is never summed"),
     a_local_norm_whose_terms_are_added_in_another_order: ("add", "is added to parts of a sum over tp"),
     heads_of_another_rank: ("dynamic-slice", "is not this rank's own part"),
-    two_readers_without_the_sum_in_their_backward: ("add", "what these lines read lacks a reduction"),
+    two_readers_without_the_sum_in_their_backward: ("add", "what these lines read lacks a reduction in its backward"),
 }
 
 
