@@ -86,9 +86,11 @@ def _matmul(left: bool, right: bool) -> Make:
     return make
 
 
-for _names, _left, _right in (
+MATMULS = (
     (("matmul", "matmul_nn", "gemm"), False, False), (("matmul_nt", "dense", "linear"), False, True),
     (("matmul_tn",), True, False), (("matmul_tt",), True, True),
-):  # fmt: skip
+)  # fmt: skip
+"""Names of products, and whether either side is transposed."""
+for _names, _left, _right in MATMULS:
     for _name in _names:
         NAMED[_name] = _matmul(_left, _right)

@@ -63,8 +63,6 @@ class Frame:
     """Those of the parallel loops and of the nest of one store: each runs the same, side by side."""
     outer: tuple[Variable, ...] = ()
     """Those of the grid and of serial loops."""
-    key: Key = ()
-    """Which iteration it is of loops that are run in turn: names of variables begin with it."""
     written: Mapping[int, tuple[Place, ...]] = field(default_factory=dict)
     """What a parallel loop has written so far, and at which place: another iteration may reach no other place of it."""
 
@@ -151,9 +149,9 @@ class Machine:
 
     def bound(self, name: str, extent: int, frame: Frame, *, outer: bool) -> Frame:
         """A frame in which a variable runs through its values."""
-        mine = self.digits((*frame.key, "loop", name), extent)
+        mine = self.digits(("loop", name), extent)
         place = whole(mine)
-        if (self.called, *frame.key, "loop", name, MIRROR) in self.cuts:
+        if (self.called, "loop", name, MIRROR) in self.cuts:
             place = Place.number(extent - 1) + place.scaled(-1)
         names = {**frame.names, name: place}
         if outer:

@@ -17,6 +17,7 @@ from scalify_dl.readers.tir.syntax import Buffer
 from scalify_dl.registry import registering
 
 from ..domain import Undecided
+from ..named import MATMULS
 from ..named_more import EPSILON
 from .decide import Stated
 from .machine import Machine
@@ -104,10 +105,7 @@ def _matmul(left: bool, right: bool) -> Element:
     return element
 
 
-for _names, _left, _right in (
-    (("matmul", "matmul_nn", "gemm"), False, False), (("matmul_nt", "dense", "linear"), False, True),
-    (("matmul_tn",), True, False), (("matmul_tt",), True, True),
-):  # fmt: skip
+for _names, _left, _right in MATMULS:
     for _name in _names:
         NAMED[_name] = _matmul(_left, _right)
 

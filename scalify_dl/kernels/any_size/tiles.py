@@ -45,7 +45,7 @@ def _within(
     """Indices of a tile, as lanes."""
     places, lanes = [], []
     for d, size in enumerate(shape):
-        mine = machine.digits((*frame.key, what, at.line, id(at), d), size)
+        mine = machine.digits((what, at.line, id(at), d), size)
         lanes += mine
         places.append(whole(mine))
     return places, replace(frame, lanes=tuple(lanes), written={})
@@ -64,7 +64,7 @@ def run(machine: Machine, at: Fill | Copy | Gemm | Reduce, frame: Frame) -> None
             places, inner = _within(machine, c.shape, at, frame, "gemm")
             *_, i, j = places
             depth = at.a.shape[-2 if at.transpose_a else -1]
-            k = machine.digits((*frame.key, "depth", at.line, id(at)), depth)
+            k = machine.digits(("depth", at.line, id(at)), depth)
             sides = []
             for region, turned, one in (
                 (at.a, at.transpose_a, (i, whole(k))), (at.b, at.transpose_b, (whole(k), j)),
@@ -107,7 +107,7 @@ def _reduce(machine: Machine, at: Reduce, source: Region, target: Region, frame:
     """A reduction over one dim."""
     kept = source.shape[: at.dim] + source.shape[at.dim + 1 :]
     places, inner = _within(machine, kept, at, frame, "reduce")
-    over = machine.digits((*frame.key, "over", at.line, id(at)), source.shape[at.dim])
+    over = machine.digits(("over", at.line, id(at)), source.shape[at.dim])
     there = [*places[: at.dim], whole(over), *places[at.dim :]]
     x = machine.read(source.buffer, _index(machine, source, there, frame), inner)
     name = at.reducer
