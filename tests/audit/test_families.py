@@ -1,0 +1,56 @@
+"""Random families: a difference counts on inputs at which all that the proof lists is so."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.audit.assumed import differs_where_assumed
+from scalify_dl.audit.families import check
+from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.pairing.builder import Pair
+from scalify_dl.prove.verdict import Assumption
+
+
+@pytest.fixture(autouse=True)
+def proved_families_are_executed() -> None:
+    """`check` does that here, and looks at what is listed."""
+
+
+def test_a_family_that_divides_by_what_it_lists_as_nonzero_is_not_wrong_at_zero() -> None:
+    assert check(20262349, 20) == ("PROVED of 1", [])
+
+
+@pytest.mark.parametrize(
+    ("tensor", "why", "differs"),
+    [
+        ("base/x", "positive", False),
+        ("base/x", "nonnegative", False),
+        ("x", "positive", False),
+        ("base/x", "nonzero", True),
+        ("base/x", "finite", True),
+        ("base/x", "precision", True),
+        ("base/relu", "positive", False),
+        ("no such value", "positive", True),
+    ],
+)
+def test_a_difference_counts_where_what_is_listed_is_so(tensor: str, why: str, differs: bool) -> None:
+    pair = Pair("tp=2")
+    b = pair.base
+    b.output(b.relu(b.input("x", (4, 2))))
+    d = pair.dist
+    d.output(d.shard("x", {0: "tp"}))
+    program = load_program(pair.facts().tables)
+    found = find_counterexample(program)
+    assert found.status == "refuted"
+    assert differs_where_assumed(program, found, [Assumption(tensor, "", why)]) is differs
+
+
+def test_what_is_never_so_of_any_draw_decides_nothing() -> None:
+    pair = Pair("tp=2")
+    b = pair.base
+    b.output(b.negate(b.relu(b.input("x", (4, 2)))))
+    d = pair.dist
+    d.output(d.shard("x", {0: "tp"}))
+    program = load_program(pair.facts().tables)
+    found = find_counterexample(program)
+    assert differs_where_assumed(program, found, [Assumption("base/negate", "", "positive")]) is None
