@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from scalify_dl.ir.literals import is_rounded
+from scalify_dl.ir.literals import is_rounded, root_texts
 
 from .execute import Machine, Values
 from .inputs import baseline_inputs, distributed_inputs
-from .program import Program, Shard
+from .program import Graph, Program, Shard
 from .randomness import Draws
 from .taint import invented_values
 
@@ -62,16 +63,26 @@ class Trial:
 
     @cached_property
     def floor(self) -> float:
-        """The least tolerance: more where one side alone has constants that are known but for their rounding."""
+        """The least tolerance: more where one side alone has constants that are known but for their rounding, or one
+        has roots among them more often (elsewhere the other one computes the root)."""
         if self.how == "integers":
             return 0.0
-        found: dict[str, set[str]] = {"base": set(), "dist": set()}
+        found: dict[str, Counter[tuple[str, str]]] = {"base": Counter(), "dist": Counter()}
         for graph in self.program.graphs.values():
-            for op in graph.ops if graph.role in found else ():
-                tensor = self.program.tensors[op.results[0]] if op.kind == "constant" else None
-                if tensor is not None and tensor.literal and is_rounded(tensor.literal, tensor.dtype):
-                    found[graph.role].add(tensor.literal)
-        return FLOOR if found["base"] == found["dist"] else SAFETY * 2.0**-24
+            if graph.role in found:
+                found[graph.role] |= Counter(self._rounded(graph))
+        base, dist = found.values()
+        alike = base.keys() == dist.keys() and all(
+            base[key] == dist[key] for key in base if key[0] in root_texts(key[1])
+        )
+        return FLOOR if alike else SAFETY * 2.0**-24
+
+    def _rounded(self, graph: Graph) -> Iterator[tuple[str, str]]:
+        """Texts and types of constants of a graph that are known but for their rounding."""
+        for op in graph.ops:
+            tensor = self.program.tensors[op.results[0]] if op.kind == "constant" else None
+            if tensor is not None and tensor.literal and is_rounded(tensor.literal, tensor.dtype):
+                yield tensor.literal, tensor.dtype
 
 
 FLOOR = 2.0**-40

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from scalify_dl.audit.pair import Pair
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.pairing import builder as by_hand
 
 
 def test_sizes_of_complex_numbers_are_not_exact() -> None:
@@ -22,3 +23,16 @@ def test_bits_of_reals_are_a_witness_at_most() -> None:
     bits = pair.dist.emit("bitcast-convert", [dx], dtype="s32", **{"from": "f32"})
     pair.outputs(x, pair.dist.emit("bitcast-convert", [bits], dtype="f32", **{"from": "s32"}))
     assert find_counterexample(load_program(pair.tables())).status != "refuted"
+
+
+def test_a_root_that_one_side_computes_is_near_a_constant_that_both_have_elsewhere() -> None:
+    pair = by_hand.Pair("tp=2")
+    root = 1.4142135
+    b, d = pair.base, pair.dist
+    x, w = b.input("x", (8,)), b.input("w", (8,))
+    b.output(b.multiply(b.multiply(x, x), 2.0))
+    b.output(b.multiply(w, root))
+    rooted = d.multiply(d.shard("x"), root)
+    d.output(d.multiply(rooted, rooted))
+    d.output(d.multiply(d.shard("w"), root))
+    assert find_counterexample(load_program(pair.facts().tables)).status == "agrees"
