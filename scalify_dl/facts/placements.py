@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.layout import Layout, Pending, parse_piece, piece_shape
-from scalify_dl.ir.vocabulary import GROUPED, MODES
+from scalify_dl.ir.vocabulary import BITWISE, GROUPED, MODES
 
 from .constants import known
 from .model import Facts
@@ -26,10 +27,12 @@ def check_placements(facts: Facts, types: Types) -> None:
                 facts, "shard", n, str(problem), column=2, expected="`dim:lo:hi[,dim:lo:hi…]` within the tensor"
             ) from None
         _fits(facts, "shard", n, 5, layout, local, whole)
+        _combines(facts, "shard", n, 5, layout, types[dist][0])
     for n, (dist, base, text) in enumerate(facts["expect"]):
         if text:
             layout = _layout(facts, "expect", n, 3, text, axes, cache)
             _fits(facts, "expect", n, 3, layout, sizes[dist], sizes[base])
+            _combines(facts, "expect", n, 3, layout, types[dist][0])
     _check_expected(facts)
     if not facts["expect"]:
         raise error(facts, "expect", 0, "no output is to be checked", expected="one row per checked output")
@@ -142,6 +145,13 @@ def _fits(
         raise error(
             facts, table, row, f"layout `{text}` does not fit the baseline's {list(whole)}: {problem}", column=column
         )
+
+
+def _combines(facts: Facts, table: str, row: int, column: int, layout: Layout, dtype: str) -> None:
+    """What is pending can be carried out on numbers of the type."""
+    pending = {e.reducer for _, entries in layout.axes for e in entries if isinstance(e, Pending)}
+    if pending & BITWISE and not (dtype == "pred" or is_integer(dtype)):
+        raise error(facts, table, row, f"layout `{layout}` combines the bits of {dtype}", column=column)
 
 
 def check_groups(facts: Facts) -> None:

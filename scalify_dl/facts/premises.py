@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import prod
 
 from scalify_dl.ir.dtypes import integers_of, is_integer
-from scalify_dl.ir.layout import Layout, Window, parse_piece
+from scalify_dl.ir.layout import Layout, Pending, Window, parse_piece
 
 from .model import Facts
 from .problems import error, first
@@ -116,14 +117,33 @@ def _ranges(facts: Facts) -> None:
     if computed:
         at = first(rows, 0, computed)
         raise error(facts, "range", at, f"`{rows[at][0]}` is computed", expected="an input of a program")
-    for n, (dist, _, base, *_) in enumerate(facts["shard"]):
-        if dist in found and base in found:
-            (a, b), (c, d) = found[dist], found[base]
-            if max(a, c) >= min(b, d):
+    _agree(facts, found)
+
+
+def _agree(facts: Facts, bounds: dict[str, Span]) -> None:
+    """What rows say of the numbers of one baseline element, by the bounds of what holds it, leaves some."""
+    said: dict[str, list[tuple[str, tuple[Window, ...], Span]]] = {}
+    for base in {row[2] for row in facts["shard"]} & bounds.keys():
+        said[base] = [(base, (), bounds[base])]
+    for n, (dist, _, base, piece, text, _) in enumerate(facts["shard"]):
+        span = _of_whole(bounds[dist], text) if dist in bounds else None
+        if span is None:
+            continue
+        windows = parse_piece(piece)
+        for other, theirs, (c, d) in said.setdefault(base, []):
+            if max(span[0], c) >= min(span[1], d) and overlap(windows, theirs) is not None:
+                (a, b), of = span, f"`{base}`, of which it is a part," if other == base else f"`{other}`, as `{base}`,"
                 raise error(
-                    facts,
-                    "shard",
-                    n,
-                    f"`{dist}` lies in {a} ≤ x < {b}, `{base}`, of which it is a part, in {c} ≤ x < {d}",
+                    facts, "shard", n, f"`{dist}` lies in {a} ≤ x < {b}, {of} in {c} ≤ x < {d}",
                     expected="ranges that agree",
-                )
+                )  # fmt: skip
+        said[base].append((dist, windows, span))
+
+
+def _of_whole(span: Span, text: str) -> Span | None:
+    """Where a value lies if every rank's part of it lies there; None where that is not known."""
+    pending = [e for _, entries in Layout.parse(text).axes for e in entries if isinstance(e, Pending)]
+    if any(entry.reducer not in ("sum", "max", "min") for entry in pending):
+        return None
+    parts = prod(entry.size for entry in pending if entry.reducer == "sum")
+    return parts * span[0], parts * (span[1] - 1) + 1

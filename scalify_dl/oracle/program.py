@@ -15,6 +15,7 @@ from scalify_dl.facts.ranks import written_out
 from scalify_dl.ir.layout import Layout
 
 from .addressing import Piece, layout_of, piece_of
+from .dtypes import integer_limits
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
 
@@ -275,11 +276,17 @@ def load_program(tables: Tables) -> Program:
             for dist, dist_piece, base, base_piece, layout, _why in tables.get("shard", ())
         ],
         [(dist, base, layout) for dist, base, layout in tables.get("expect", ())],
-        {tensor: (lo, hi) for tensor, lo, hi, *_ in tables.get("range", ())},
+        {tensor: _within(tensors[tensor].dtype, lo, hi) for tensor, lo, hi, *_ in tables.get("range", ())},
         dict(assumed),
         dict(tables.get("tensor_name", ())),  # type: ignore[arg-type]
         {graph for _op, _pos, graph in tables.get("region", ())},
     )
+
+
+def _within(dtype: str, lo: int, hi: int) -> tuple[int, int]:
+    """Bounds, as far as a type has numbers."""
+    least, most = integer_limits(dtype)
+    return max(lo, least), min(hi, most + 1)
 
 
 def relations(rows: Iterable[Sequence[str]]) -> list[Shard]:

@@ -113,3 +113,43 @@ def test_ranges_are_of_inputs() -> None:
     facts = pair("s32")
     facts.add("range", "subtract", 0, 4, "given")
     refused(facts, "`subtract` is computed")
+
+
+def parted(dtype: str, layout: str, ranges: list[tuple[str, int, int]]) -> Facts:
+    """base: n; dist: n is held by a and by b, in a layout of whole pieces."""
+    both = Pair("tp=2")
+    both.base.output(both.base.input("a", (4,), dtype))
+    both.base.input("b", (4,), dtype)
+    both.dist.output([both.dist.shard(name) for name in "ab"][0])
+    facts = both.facts()
+    facts.tables["shard"] = [(dist, "", "base/a", "", layout, "given") for dist in "ab"]
+    facts.tables["range"] = [(tensor, lo, hi, "given") for tensor, lo, hi in ranges]
+    return facts
+
+
+def test_ranges_of_all_that_holds_an_input_agree() -> None:
+    apart = [("a", 0, 4), ("b", 10, 20)]
+    refused(parted("s32", "[0:1x4]|tp=r2", apart), "`b` lies in 10 ≤ x < 20, `a`, as `base/a`, in 0 ≤ x < 4")
+    facts = parted("s32", "[0:1x4]|tp=r2", apart)
+    facts.tables["shard"] = [
+        (dist, f"0:{at}:{at + 2}", "base/a", f"0:{at}:{at + 2}", "[0:1x2]|tp=r2", "given")
+        for dist, at in (("a", 0), ("b", 2), ("a", 2), ("b", 0))
+    ]
+    refused(facts, "as `base/a`")
+    facts.tables["shard"] = facts.tables["shard"][:2]
+    validate(facts)
+
+
+def test_parts_of_a_sum_are_smaller_than_it() -> None:
+    validate(parted("s32", "[0:1x4]|tp=sum2", [("a", 0, 4), ("base/a", 5, 7)]))
+    refused(parted("s32", "[0:1x4]|tp=sum2", [("a", 0, 4), ("base/a", 7, 9)]), "of which it is a part")
+    refused(parted("s32", "[0:1x4]|tp=max2", [("a", 0, 4), ("base/a", 5, 7)]), "of which it is a part")
+
+
+@pytest.mark.parametrize("reducer", ["and", "or"])
+def test_bits_of_reals_are_not_pending(reducer: str) -> None:
+    validate(parted("s32", f"[0:1x4]|tp={reducer}2", []))
+    refused(parted("f32", f"[0:1x4]|tp={reducer}2", []), "combines the bits of f32")
+    facts = parted("f32", "[0:1x4]|tp=r2", [])
+    facts.tables["expect"] = [(dist, base, f"[0:1x4]|tp={reducer}2") for dist, base, _ in facts["expect"]]
+    refused(facts, "combines the bits of f32")
