@@ -120,7 +120,8 @@ def parted(dtype: str, layout: str, ranges: list[tuple[str, int, int]]) -> Facts
     both = Pair("tp=2")
     both.base.output(both.base.input("a", (4,), dtype))
     both.base.input("b", (4,), dtype)
-    both.dist.output([both.dist.shard(name) for name in "ab"][0])
+    a, _ = both.dist.shard("a"), both.dist.shard("b")
+    both.dist.output(a)
     facts = both.facts()
     facts.tables["shard"] = [(dist, "", "base/a", "", layout, "given") for dist in "ab"]
     facts.tables["range"] = [(tensor, lo, hi, "given") for tensor, lo, hi in ranges]
