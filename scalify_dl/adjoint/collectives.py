@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from math import prod
 
 from scalify_dl.ir.graph import Op, Tensor
-from scalify_dl.ir.programs import Attribute, Program
+from scalify_dl.ir.programs import Program
+from scalify_dl.ir.recorder import Attribute
 
 from .derive import Gradient, NoAdjoint, vjp
 from .structural import _one

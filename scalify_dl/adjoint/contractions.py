@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scalify_dl.ir.graph import Op, Tensor
-from scalify_dl.ir.programs import Attribute, Program
+from scalify_dl.ir.programs import Program
+from scalify_dl.ir.recorder import Attribute
 
 from .derive import Gradient, vjp
 

@@ -17,7 +17,8 @@ from scalify_dl.ir.callers import BUILDERS
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import AxisPart, Placement
-from scalify_dl.ir.programs import Axes, Program
+from scalify_dl.ir.programs import Program
+from scalify_dl.ir.recorder import Axes
 from scalify_dl.ir.transitions import own_block, transition
 
 BUILDERS.add(os.path.abspath(__file__))

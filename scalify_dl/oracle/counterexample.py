@@ -10,10 +10,7 @@ import numpy as np
 
 from scalify_dl.deadline import OutOfTime
 from scalify_dl.errors import InputError
-from scalify_dl.ir.layout import Layout
 
-from .addressing import layout_of
-from .compare import Mismatch, check, default_layouts
 from .execute import Deadlock
 from .finiteness import noticed
 from .found import Counterexample, Search
@@ -21,12 +18,13 @@ from .inputs import crowded, ends
 from .literals import rounds_constants
 from .localise import locate
 from .meaning import Unsupported
+from .outputs import Output, compared, counterexample, not_numbers, outputs_of
 from .program import Program, Shard
 from .readings import Readings
 from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
 from .shrink.means import has_numbers, recounted
-from .trial import Progress, Trial, is_exact, measure_noise, run_trial
+from .trial import Progress, is_exact, run_trial
 from .versions import run_versions
 
 DIRECT_ELEMENTS = 2_000_000
@@ -41,16 +39,6 @@ LARGEST_ELEMENTS = 40_000_000
 """So many elements run at their own sizes where they cannot be shrunk."""
 TRIALS_AT_INFINITIES = 8
 """How often programs that ask whether numbers are finite run on some that are not."""
-
-
-@dataclass(slots=True)
-class _Output:
-    """An output under test: the placements it may still have."""
-
-    dist: str
-    base: str
-    candidates: list[Layout]
-    found: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +177,7 @@ def _at_once(
     versions = [small, *recounted(program, small)] if has_numbers(small) else [small]
     if elements(program) <= CONFIRMED_ELEMENTS or len(versions) * elements(small) > AT_ONCE_ELEMENTS or is_exact(small):
         return []
-    pending = _outputs(small, outputs, Search())
+    pending = outputs_of(small, outputs, Search())
     many = len(pending)
     try:
         trials = run_versions(versions, seed, [output.base for output in pending]) or []
@@ -197,12 +185,12 @@ def _at_once(
         return []
     found: list[Counterexample] = []
     for trial in reversed(trials):  # the program itself last: what is shown is of it
-        found, left = [], [o for o in pending if o not in _undefined(trial, pending)]
+        found, left = [], [o for o in pending if o not in not_numbers(trial, pending)]
         pending = []
         for output in left:
-            wrong = _compare(trial, replace(output), ())
+            wrong = compared(trial, replace(output), ())
             if wrong is not None:
-                found.append(_counterexample(trial, output, *wrong, "shrunk"))
+                found.append(counterexample(trial, output, *wrong, "shrunk"))
                 pending += [output] if found[-1].kind == "refutation" else []
     search.trials += 1
     search.cut = bool(found) and len(found) < many
@@ -222,26 +210,6 @@ def _shrunk(program: Program, rows: list[Shard], least: int) -> Shrunk | None:
         return None
 
 
-def _outputs(program: Program, wanted: Collection[str] | None, search: Search) -> list[_Output]:
-    pending = []
-    for dist, base, text in program.expects:
-        if wanted is not None and dist not in wanted:
-            continue
-        if text:
-            candidates = [layout_of(text)]
-        else:
-            shapes = program.tensors[base].shape, program.tensors[dist].shape
-            candidates = list(default_layouts(*shapes, program.mesh))
-        if candidates:
-            pending.append(_Output(dist, base, candidates))
-        else:
-            search.problems.append(
-                f"output {program.name(dist)} has shape {list(program.tensors[dist].shape)} on each rank, the baseline"
-                f" {list(program.tensors[base].shape)}: no placement that is accepted unasked fits"
-            )
-    return pending
-
-
 def _try_all(
     program: Program,
     outputs: Collection[str] | None,
@@ -252,7 +220,7 @@ def _try_all(
     progress: Progress | None,
 ) -> None:
     trials = effort.trials
-    pending = _outputs(program, outputs, search)
+    pending = outputs_of(program, outputs, search)
     how = "integers" if is_exact(program) else "reals"
     plan = [(seed + i, how, False) for i in range(trials)]
     if how == "integers":
@@ -275,7 +243,7 @@ def _try_all(
             search.problems.append(str(error))
             return
         search.trials += 1
-        undefined = _undefined(trial, pending)
+        undefined = not_numbers(trial, pending)
         if undefined and how != "positive":
             plan.insert(position, (number, "reals" if how == "integers" else "positive", rounds))
             continue
@@ -283,10 +251,10 @@ def _try_all(
             search.problems.append(f"the baseline output {program.name(output.base)} is not a number on any draw")
             pending.remove(output)
         for output in list(pending):
-            found = _compare(trial, output, pending)
+            found = compared(trial, output, pending)
             if found is not None:
                 pending.remove(output)
-                search.counterexamples.append(_counterexample(trial, output, *found, search.sizes))
+                search.counterexamples.append(counterexample(trial, output, *found, search.sizes))
     _leave_to_rounding(program, rows, search)
     if pending and not effort.once and not search.cut:
         pending = _at_infinities(program, pending, search, seed)
@@ -302,7 +270,7 @@ def _leave_to_rounding(program: Program, rows: list[Shard], search: Search) -> N
     shown = [c for c in search.counterexamples if c.kind == "refutation"]
     if not shown or not rounds_constants(program):
         return
-    pending = {output.dist: output for output in _outputs(program, [c.output for c in shown], Search())}
+    pending = {output.dist: output for output in outputs_of(program, [c.output for c in shown], Search())}
     gone = set()
     for seed, how in sorted({(c.seed, c.draw) for c in shown}):
         try:
@@ -310,8 +278,8 @@ def _leave_to_rounding(program: Program, rows: list[Shard], search: Search) -> N
         except (Unsupported, Deadlock, InputError, MemoryError):
             return
         here = [pending[c.output] for c in shown if (c.seed, c.draw) == (seed, how) and c.output in pending]
-        undefined = _undefined(trial, here)
-        gone |= {output.dist for output in here if output not in undefined and _compare(trial, output, here) is None}
+        undefined = not_numbers(trial, here)
+        gone |= {output.dist for output in here if output not in undefined and compared(trial, output, here) is None}
     reason = "over the reals only: where constants and casts round, the two sides agree"
     search.counterexamples = [
         replace(c, kind="witness", reason=reason) if c.output in gone and c.kind == "refutation" else c
@@ -319,7 +287,7 @@ def _leave_to_rounding(program: Program, rows: list[Shard], search: Search) -> N
     ]
 
 
-def _at_infinities(program: Program, pending: list[_Output], search: Search, seed: int) -> list[_Output]:
+def _at_infinities(program: Program, pending: list[Output], search: Search, seed: int) -> list[Output]:
     """The outputs that agree, too, on inputs that are not finite, where a program asks and the baseline is a number."""
     left = list(pending)
     try:
@@ -327,10 +295,10 @@ def _at_infinities(program: Program, pending: list[_Output], search: Search, see
         for trial in noticed(program, range(seed, seed + TRIALS_AT_INFINITIES), ends, sure=True):
             search.trials += 1
             for output in [o for o in left if np.isfinite(trial.baseline[o.base]).all()]:
-                found = _compare(trial, output, ())
+                found = compared(trial, output, ())
                 if found is not None:
                     left.remove(output)
-                    search.counterexamples.append(_counterexample(trial, output, *found, search.sizes))
+                    search.counterexamples.append(counterexample(trial, output, *found, search.sizes))
     except (Unsupported, Deadlock, InputError, MemoryError) as error:
         search.problems.append(str(error))
     return left
@@ -338,65 +306,6 @@ def _at_infinities(program: Program, pending: list[_Output], search: Search, see
 
 def _rounds(program: Program) -> bool:
     return any(op.kind in ("convert", "reduce-precision") for graph in program.graphs.values() for op in graph.ops)
-
-
-def _undefined(trial: Trial, pending: list[_Output]) -> list[_Output]:
-    """Outputs whose baseline value is NaN somewhere, or too large for exact integers."""
-    bad = []
-    for output in pending:
-        value = trial.baseline[output.base]
-        if value.dtype.kind in "fc" and value.size:
-            with np.errstate(invalid="ignore"):
-                large = trial.how == "integers" and bool(np.any(np.abs(value[np.isfinite(value)]) >= 2.0**50))
-            if large or bool(np.isnan(value).any()):
-                bad.append(output)
-    return bad
-
-
-def _compare(trial: Trial, output: _Output, others: Iterable[_Output]) -> tuple[Layout, Mismatch] | None:
-    """Drops the placements that the trial contradicts; the closest one with its worst element where none is left.
-
-    The noise of `others` is measured with that of the first output that needs it: it takes a run of the baseline.
-    """
-    base, dist = trial.baseline[output.base], trial.distributed[output.dist]
-    coords = trial.program.coords
-    floor = trial.floor
-
-    def exact() -> list[Layout]:
-        return [c for c in output.candidates if check(base, (), dist, (), c, coords, floor) is None]
-
-    if not trial.measured:
-        if agreeing := exact():
-            output.candidates = agreeing
-            return None
-        measure_noise(trial, [output.base, *(other.base for other in others)])
-    tolerance = trial.tolerance(output.base)
-    results = [(layout, check(base, (), dist, (), layout, coords, tolerance)) for layout in output.candidates]
-    agreeing = [layout for layout, wrong in results if wrong is None]
-    if agreeing:
-        output.candidates = exact() or agreeing
-        return None
-    return min(((layout, m) for layout, m in results if m is not None), key=lambda pair: pair[1].share)
-
-
-def _counterexample(trial: Trial, output: _Output, layout: Layout, mismatch: Mismatch, sizes: str) -> Counterexample:
-    program = trial.program
-    reason = trial.invented.get(output.dist) or trial.invented.get(output.base)
-    kind = "witness" if reason else "precision" if trial.rounding else "refutation"
-    return Counterexample(
-        kind,
-        reason or ("the two sides agree over the reals and differ where casts round" if trial.rounding else ""),
-        output.dist,
-        output.base,
-        program.name(output.dist),
-        trial.seed,
-        trial.how,
-        sizes,
-        str(layout),
-        mismatch,
-        program.tensors[output.dist].shape,
-        program.tensors[output.base].shape,
-    )
 
 
 def _try_localise(program: Program, rows: list[Shard], search: Search) -> None:

@@ -22,7 +22,8 @@ from scalify_dl.facts.model import Facts
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import AxisPart, Placement
-from scalify_dl.ir.programs import Axes, Program
+from scalify_dl.ir.programs import Program
+from scalify_dl.ir.recorder import Axes
 from scalify_dl.readers.relations import InputRelation, OutputRelation, Parts, Relations
 from scalify_dl.yaml_nodes import Place
 

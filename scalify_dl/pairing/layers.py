@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from scalify_dl.ir.callers import BUILDERS
 from scalify_dl.ir.graph import Tensor
-from scalify_dl.ir.programs import Axes, Program
+from scalify_dl.ir.programs import Program
+from scalify_dl.ir.recorder import Axes
 from scalify_dl.ir.transitions import coordinate
 
 BUILDERS.add(os.path.abspath(__file__))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from scalify_dl.ir.graph import Tensor
-from scalify_dl.ir.programs import Program, Tape
+from scalify_dl.ir.programs import Program
+from scalify_dl.ir.recorder import Tape
 
 from .meanings import Call, IllTyped, NoMeaning, dtype, meaning
 from .model import SUM, Op, Side

@@ -12,7 +12,7 @@ from math import prod
 from scalify_dl.ir.graph import Op, Tensor
 
 from .lowering import Context, Unsupported
-from .lowering.views import put_slice
+from .lowering.slices import put_slice
 
 __all__ = ["put_back"]
 

@@ -9,9 +9,10 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 
 from ..dtypes import category
+from .casts import dtype_of
 from .core import Context, Number, Unsupported, lower, whole
 from .dims import axis, broadcast_shape
-from .views import cat, dtype_of
+from .slices import cat
 
 
 @lower("aten.mm", "aten.dot", "aten.mv", "aten.vdot")

@@ -8,8 +8,8 @@ from math import ceil, prod
 from scalify_dl.ir.graph import Tensor
 
 from ..dtypes import is_floating
+from .casts import dtype_of
 from .core import Context, Number, Unsupported, lower
-from .views import dtype_of
 
 
 def _default(value: Number) -> str:

@@ -8,10 +8,11 @@ from math import inf, prod
 from scalify_dl.ir.graph import Tensor
 
 from ..dtypes import is_floating
+from .casts import dtype_of
 from .core import Context, Unsupported, lower
 from .dims import axis
 from .reductions import mean_of
-from .views import Lazy, dtype_of
+from .views import Lazy
 
 EPSILON = {"f32": 1.1920928955078125e-07, "bf16": 0.0078125, "f16": 0.0009765625, "f64": 2.220446049250313e-16}
 """`torch.finfo(dtype).eps`, what `rms_norm` without an epsilon uses."""

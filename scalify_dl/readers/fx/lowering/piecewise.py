@@ -7,7 +7,7 @@ from scalify_dl.ir.graph import Tensor
 from ..dtypes import category, result_type
 from .core import Context, Number, Unsupported, exact, lower
 from .dims import axis
-from .views import cat
+from .slices import cat
 
 
 def alike(c: Context, *xs: Tensor) -> list[Tensor]:

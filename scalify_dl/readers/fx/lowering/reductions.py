@@ -9,9 +9,10 @@ from math import inf, prod
 from scalify_dl.ir.graph import Tensor
 
 from ..dtypes import category
+from .casts import dtype_of
 from .core import Context, Number, Unsupported, lower
 from .dims import axes, axis
-from .views import Lazy, dtype_of
+from .views import Lazy
 
 Dims = int | Sequence[int] | None
 

@@ -1,4 +1,4 @@
-"""Views, copies and data movement: everything that only rearranges elements."""
+"""Views, copies and data movement: everything that only rearranges elements (pieces of tensors are `slices`)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from math import prod
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Tensor
 
-from ..dtypes import TORCH, is_integer, promote
-from .core import Context, Number, Unsupported, lower
+from .core import Context, lower
 from .dims import axes, axis, broadcast_shape
 
 Lazy = Callable[[], Tensor]
-MAX_PIECES = 1 << 16
 
 
 @lower(
@@ -50,17 +48,6 @@ def reshape(c: Context, x: Tensor, size: Sequence[int]) -> Tensor:
 @lower("aten.view_as", "aten.reshape_as")
 def view_as(c: Context, x: Tensor, other: Tensor) -> Tensor:
     return c.reshape(x, other.shape)
-
-
-@lower("aten.view.dtype", "aten.view_copy.dtype", "aten.bitcast")
-def view_dtype(c: Context, x: Tensor, dtype: object) -> Tensor:
-    """The bits of integers as another type of integers; those of reals hang on how each op rounds."""
-    wanted = dtype_of(dtype)
-    if wanted == x.dtype:
-        return x
-    if not (is_integer(wanted) and is_integer(x.dtype)) or wanted[1:] != x.dtype[1:]:
-        raise Unsupported("reinterpretation of bits as another dtype")
-    return c.emit("bitcast-convert", (x,), wanted, x.shape, None, {"from": [x.dtype]})
 
 
 @lower("aten.unsqueeze", "aten.unsqueeze_copy")
@@ -171,210 +158,6 @@ def repeat_interleave(
     return c.reshape(wide, (*x.shape[:d], x.shape[d] * repeats, *x.shape[d + 1 :]))
 
 
-def bounds(start: int | None, end: int | None, size: int) -> tuple[int, int]:
-    """Python's slice bounds, within the dim."""
-    lo, hi, _ = slice(start, end).indices(size)
-    return lo, max(hi, lo)
-
-
-@lower("aten.slice", "aten.slice_copy")
-def slice_(
-    c: Context, x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
-    d = axis(dim, len(x.shape))
-    return c.slice(x, d, *bounds(start, end, x.shape[d]), step)
-
-
-@lower("aten.narrow", "aten.narrow_copy")
-def narrow(c: Context, x: Tensor, dim: int, start: int | Tensor, length: int) -> Tensor:
-    d = axis(dim, len(x.shape))
-    if not 0 <= length <= x.shape[d]:
-        raise InputError(f"{length} elements are outside of dim {d} of {x.type}")
-    if isinstance(start, Tensor):  # within the dim, else torch refuses it
-        first = c.reshape(start, ())
-        first = c.select(c.compare("LT", first, 0), c.add(first, x.shape[d]), first, dtype=first.dtype)
-        starts = [first if e == d else c.scalar(0, first.dtype) for e in range(len(x.shape))]
-        shape = (*x.shape[:d], length, *x.shape[d + 1 :])
-        return c.emit("dynamic-slice", (x, *starts), x.dtype, shape, {"sizes": list(shape)})
-    start = start + x.shape[d] if start < 0 else start
-    if not 0 <= start <= start + length <= x.shape[d]:
-        raise InputError(f"{length} elements from {start} on are outside of dim {d} of {x.type}")
-    return c.slice(x, d, start, start + length)
-
-
-@lower("aten.select", "aten.select_copy")
-def select(c: Context, x: Tensor, dim: int, index: int) -> Tensor:
-    d = axis(dim, len(x.shape))
-    i = axis(index, x.shape[d])
-    piece = c.slice(x, d, i, i + 1)
-    return c.reshape(piece, (*x.shape[:d], *x.shape[d + 1 :]))
-
-
-def _pieces(c: Context, x: Tensor, sizes: Sequence[int], d: int) -> tuple[Lazy, ...]:
-    """Consecutive slices, each emitted only where it is used."""
-    if sum(sizes) != x.shape[d]:
-        raise InputError(f"sizes {list(sizes)} do not add up to dim {d} of {x.type}")
-    if len(set(sizes)) == 1 and len(sizes) > 1:
-        return tuple([lambda i=i: c.block(x, d, i, len(sizes)) for i in range(len(sizes))])
-    pieces: list[Lazy] = []
-    at = 0
-    for size in sizes:
-        pieces.append(lambda lo=at, hi=at + size: c.slice(x, d, lo, hi))  # type: ignore[misc]
-        at += size
-    return tuple(pieces)
-
-
-def _few(count: int) -> None:
-    if count > MAX_PIECES:
-        raise InputError(f"a tensor in {count:,} pieces", expected=f"at most {MAX_PIECES:,}")
-
-
-@lower("aten.split_with_sizes", "aten.split.sizes", "aten.split_with_sizes_copy")
-def split_with_sizes(c: Context, x: Tensor, sizes: Sequence[int], dim: int = 0) -> tuple[Lazy, ...]:
-    return _pieces(c, x, sizes, axis(dim, len(x.shape)))
-
-
-@lower("aten.split.Tensor", "aten.split.default", "aten.split_copy.Tensor")
-def split(c: Context, x: Tensor, size: int | Sequence[int], dim: int = 0) -> tuple[Lazy, ...]:
-    if not isinstance(size, int):
-        return split_with_sizes(c, x, size, dim)
-    d = axis(dim, len(x.shape))
-    if size < 1:
-        raise InputError(f"split of {x.type} in pieces of {size}")
-    n = x.shape[d]
-    _few(n // size)
-    return _pieces(c, x, [min(size, n - lo) for lo in range(0, n, size)] or [0], d)
-
-
-@lower("aten._chunk_cat")
-def chunk_cat(c: Context, tensors: Sequence[Tensor], dim: int, num_chunks: int) -> Tensor:
-    """Each tensor, padded with zeros, in equal chunks; the first ones of all, flat, one after the other, and so on."""
-    if num_chunks < 1 or len({x.dtype for x in tensors}) > 1:
-        raise Unsupported("chunks of several types")
-    rows = []
-    for x in tensors:
-        d, missing = axis(dim, len(x.shape)), [0] * len(x.shape)
-        missing[d] = -x.shape[d] % num_chunks
-        padded = c.pad(x, [0] * len(missing), missing, 0) if any(missing) else x
-        chunk = prod(padded.shape[d:]) // num_chunks
-        rows.append(c.reshape(padded, (*x.shape[:d], num_chunks, chunk)))
-    return c.concatenate(rows, axis(dim, len(tensors[0].shape)) + 1)
-
-
-@lower("aten.chunk", "aten.unsafe_chunk")
-def chunk(c: Context, x: Tensor, chunks: int, dim: int = 0) -> tuple[Lazy, ...]:
-    d = axis(dim, len(x.shape))
-    if not x.shape[d]:
-        _few(chunks)
-        return _pieces(c, x, [0] * chunks, d)
-    return split(c, x, -(-x.shape[d] // chunks), d)
-
-
-@lower("aten.unbind", "aten.unbind_copy")
-def unbind(c: Context, x: Tensor, dim: int = 0) -> tuple[Lazy, ...]:
-    d = axis(dim, len(x.shape))
-    _few(x.shape[d])
-    return tuple([lambda i=i: select(c, x, d, i) for i in range(x.shape[d])])
-
-
-@lower("aten.cat", "aten.concat", "aten.concatenate")
-def cat(c: Context, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    parts = [x for x in tensors if x.shape != (0,)] or list(tensors[:1])
-    if not parts:
-        raise InputError("concatenation of nothing")
-    dtype = parts[0].dtype
-    for part in tensors:
-        dtype = promote(dtype, part.dtype)
-    return c.concatenate([c.convert(part, dtype) for part in parts], axis(dim, len(parts[0].shape)))
-
-
-@lower("aten.stack")
-def stack(c: Context, tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
-    if not tensors:
-        raise InputError("stack of nothing")
-    d = axis(dim, len(tensors[0].shape) + 1)
-    return cat(c, [unsqueeze(c, x, d) for x in tensors], d)
-
-
-@lower("aten.slice_scatter")
-def slice_scatter(
-    c: Context, x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
-) -> Tensor:
-    """x with a slice replaced."""
-    d = axis(dim, len(x.shape))
-    lo, hi = bounds(start, end, x.shape[d])
-    count = len(range(lo, hi, step))
-    src = c.convert(c.broadcast(src, (*x.shape[:d], count, *x.shape[d + 1 :])), x.dtype)
-    return put_slice(c, x, src, d, lo, step)
-
-
-def put_slice(c: Context, x: Tensor, value: Tensor, d: int, start: int, step: int = 1) -> Tensor:
-    """x with every step-th element of a dim replaced, from a start on, as far as the value (of x's dtype) goes.
-
-    The pieces around it, put together again; a step is a dim of its own where it divides the dim, else a select."""
-    n, count = x.shape[d], value.shape[d]
-    if not count:
-        return x
-    if step == 1 or count == 1:
-        return c.concatenate([c.slice(x, d, 0, start), value, c.slice(x, d, start + count, n)], d)
-    if n % step == 0:
-        rows = c.reshape(x, (*x.shape[:d], n // step, step, *x.shape[d + 1 :]))
-        first = start // step
-        inner = put_slice(c, c.slice(rows, d, first, first + count), unsqueeze(c, value, d + 1), d + 1, start % step)
-        return c.reshape(put_slice(c, rows, inner, d, first), x.shape)
-    end = start + (count - 1) * step + 1
-    there, grown = [
-        slice_backward(c, part, x.shape, d, start, end, step) for part in (c.splat(1, "pred", value.shape), value)
-    ]
-    return c.select(there, grown, x)
-
-
-@lower("aten.select_scatter")
-def select_scatter(c: Context, x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
-    d = axis(dim, len(x.shape))
-    i = axis(index, x.shape[d])
-    return slice_scatter(c, x, unsqueeze(c, src, d), d, i, i + 1)
-
-
-@lower("aten.slice_backward")
-def slice_backward(
-    c: Context, grad: Tensor, sizes: Sequence[int], dim: int, start: int | None, end: int | None, step: int
-) -> Tensor:
-    """Zeros of the whole size, with the gradient where the slice was."""
-    d = axis(dim, len(sizes))
-    lo, hi = bounds(start, end, sizes[d])
-    covered = max(grad.shape[d] - 1, 0) * step + min(grad.shape[d], 1)
-    if -(-(hi - lo) // step) != grad.shape[d]:
-        raise InputError(f"the gradient {grad.type} is no slice [{lo}:{hi}:{step}] of dim {d} of {list(sizes)}")
-    along = [0] * len(sizes)
-    low, high, interior = list(along), list(along), list(along)
-    low[d], high[d], interior[d] = lo, sizes[d] - lo - covered, step - 1
-    return c.pad(grad, low, high, 0, interior)
-
-
-@lower("aten.select_backward")
-def select_backward(c: Context, grad: Tensor, sizes: Sequence[int], dim: int, index: int) -> Tensor:
-    d = axis(dim, len(sizes))
-    i = axis(index, sizes[d])
-    return slice_backward(c, unsqueeze(c, grad, d), sizes, d, i, i + 1, 1)
-
-
-@lower("aten.constant_pad_nd")
-def constant_pad_nd(c: Context, x: Tensor, pad: Sequence[int], value: Number = 0) -> Tensor:
-    rank = len(x.shape)
-    low, high = [0] * rank, [0] * rank
-    for i in range(len(pad) // 2):
-        low[rank - 1 - i], high[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
-    return c.pad(x, low, high, value)
-
-
-@lower("aten.pad")
-def pad(c: Context, x: Tensor, amounts: Sequence[int], mode: str = "constant", value: Number | None = None) -> Tensor:
-    if mode != "constant":
-        raise Unsupported(f"padding by `{mode}`")
-    return constant_pad_nd(c, x, amounts, 0 if value is None else value)
-
-
 @lower("aten.flip")
 def flip(c: Context, x: Tensor, dims: Sequence[int]) -> Tensor:
     turned = sorted(axes(dims, len(x.shape))) if dims else []
@@ -392,43 +175,3 @@ def roll(c: Context, x: Tensor, shifts: int | Sequence[int], dims: int | Sequenc
         if cut:
             x = c.concatenate([c.slice(x, d, cut, x.shape[d]), c.slice(x, d, 0, cut)], d)
     return x
-
-
-@lower("aten._to_copy", "aten.to.dtype_layout")
-def to_copy(c: Context, x: Tensor, *, dtype: object = None, copy: bool = False) -> Tensor:
-    """A copy in another dtype; device, layout and memory format do not matter."""
-    return x if dtype is None else c.convert(x, dtype_of(dtype))
-
-
-@lower("aten.to.dtype", "aten.to.other", "aten.type_as", "prims.convert_element_type")
-def to(
-    c: Context, x: Tensor, dtype: object, _wait: bool = False, _copy: bool = False, _format: object = None, *,
-    copy: bool = False,
-) -> Tensor:  # fmt: skip
-    """x in a dtype, or in that of another tensor."""
-    return c.convert(x, dtype.dtype if isinstance(dtype, Tensor) else dtype_of(dtype))
-
-
-@lower("aten.to.device")
-def to_device(
-    c: Context, x: Tensor, _device: object, dtype: object = None, _wait: bool = False, _copy: bool = False,
-    _format: object = None, *, copy: bool = False,
-) -> Tensor:  # fmt: skip
-    """x in a dtype; on which device does not matter."""
-    return to_copy(c, x, dtype=dtype)
-
-
-def dtype_of(value: object) -> str:
-    """`torch.float32` → `f32`."""
-    path = getattr(value, "path", value)
-    if path not in TORCH:
-        raise InputError(f"`{path}` is no dtype that is known")
-    return TORCH[str(path)]
-
-
-@lower("aten.copy", "aten.copy_", "prims.copy_to")
-def copy(c: Context, x: Tensor, src: Tensor | Number, non_blocking: bool = False) -> Tensor:
-    """`src` as it looks once written over x."""
-    if not isinstance(src, Tensor):
-        return c.splat(src, x.dtype, x.shape)
-    return c.broadcast(c.convert(src, x.dtype), x.shape)
