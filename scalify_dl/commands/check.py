@@ -57,7 +57,7 @@ def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *,
 def _provided(facts: Facts, found: Checked) -> None:
     """Refuses a proof by an assumption that leaves out what the programs provide for, as `verify` does."""
     outputs = [(dist, base) for dist, base, _ in found.outputs]
-    without = left_out(facts, [why for _, _, why in found.assumptions], outputs)
+    without = left_out(facts, [why for _, _, why in found.assumptions], outputs, claimed=True)
     if without:
         named = ", ".join(sorted(dist for dist, _ in without)[:3])
         raise CertificateError(
@@ -109,6 +109,7 @@ def _plan(certificate: Path, directory: Path, said: dict[str, Any], rules: tuple
                 raise CertificateError("its outputs are not those of the plan")
             say("replaying the proof")
             found = Checker(rule_files(rules), rules_dir()).replay(certificate, prepared.facts)
+            _provided(prepared.facts, found)
     return _accepted(found, as_json, tested)
 
 

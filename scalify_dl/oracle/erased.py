@@ -77,6 +77,20 @@ class Limits:
         return frozenset(pair[:2] for pair in self.whole.expects if self._is_erased(*pair))
 
     @cached_property
+    def unseen(self) -> frozenset[tuple[str, str]]:
+        """Outputs that agree on no ordinary numbers where both are numbers: what is assumed of them holds of none."""
+        if self.program is not self.whole or not self.trials:
+            return frozenset()
+        return frozenset(pair[:2] for pair in self.whole.expects if not self._is_seen(*pair))
+
+    def _is_seen(self, dist: str, base: str, text: str) -> bool:
+        return any(
+            pending_kind(layout) is not None or self._held(trial, dist, base, layout, both=True)
+            for layout in self._layouts(dist, base, text, self.trials)
+            for trial in self.trials[:2]
+        )
+
+    @cached_property
     def erased_infinities(self) -> frozenset[tuple[str, str]]:
         """The same of inputs that are not finite, where a program notices that they are not."""
         outputs = frozenset(pair[:2] for pair in self.whole.expects)
@@ -103,14 +117,17 @@ class Limits:
         """
         if not trials or self.program is None:
             return False
-        (local, *_), expected = trials[0].distributed[dist].values(), trials[0].baseline[base]
-        layouts = [layout_of(text)] if text else default_layouts(expected.shape, local.shape, self.program.mesh)
-        for layout in layouts:
+        for layout in self._layouts(dist, base, text, trials):
             if pending_kind(layout) is None and any(
                 self._held(trial, dist, base, layout, both=True) for trial in trials[:ordinary]
             ):
                 return not all(self._held(trial, dist, base, layout) for trial in trials)
         return False
+
+    def _layouts(self, dist: str, base: str, text: str, trials: Sequence[Trial]) -> list[Layout]:
+        """In which an output may be."""
+        (local, *_), expected = trials[0].distributed[dist].values(), trials[0].baseline[base]
+        return [layout_of(text)] if text else [*default_layouts(expected.shape, local.shape, self.whole.mesh)]
 
     def _held(self, trial: Trial, dist: str, base: str, layout: Layout, *, both: bool = False) -> bool:
         """Whether each rank holds what the baseline has, wherever that is a number; or `both` are, as they are

@@ -23,29 +23,40 @@ Output = tuple[str, str]
 
 
 def left_out(
-    facts: Facts, whys: Collection[str], proved: Collection[Output], deadline: float | None = None
+    facts: Facts,
+    whys: Collection[str],
+    proved: Collection[Output],
+    deadline: float | None = None,
+    *,
+    claimed: bool = False,
 ) -> set[Output]:
     """Which proved outputs rest on an assumption (`whys`: the reasons of all) that leaves out what a program provides
-    for; all of them where no time is left to say."""
+    for; all of them where no time is left to say.
+
+    `claimed`: conditions of a certificate, which somebody may have chosen: they are looked at whether a program asks or
+    not, and have to hold of some inputs.
+    """
     whys = {*whys}
-    if not proved or not _may_ask(facts):
+    if not proved or not (claimed or _may_ask(facts)):
         return set()
     large = len(facts["op"]) * prod(size for _, _, size in facts["mesh_axis"]) > MOST_OPS
-    if large and not _looks_for_infinities(facts):
+    if large and not (claimed or _looks_for_infinities(facts)):
         return set()
     from scalify_dl.oracle import load_program  # with numpy: most proofs do without
     from scalify_dl.oracle.erased import CONDITIONS, Limits
     from scalify_dl.oracle.finiteness import asks
 
-    if whys.isdisjoint({"finite", *CONDITIONS}):
+    claimed = claimed and not whys.isdisjoint(CONDITIONS)
+    if whys.isdisjoint({"finite", *CONDITIONS}) or not (claimed or _may_ask(facts)):
         return set()
     program = load_program(facts.tables)
-    if large and not asks(program):
+    if large and not (claimed or asks(program)):
         return set()
     limits = Limits(program, program.shards)
     try:
         with until(deadline):
             found = limits.erased if whys & CONDITIONS else frozenset()
+            found |= limits.unseen if claimed else frozenset()
             return {*proved} & (found | limits.erased_infinities)
     except OutOfTime:
         return {*proved}

@@ -11,7 +11,7 @@ import pytest
 from scalify_dl.audit import algebra_checked
 from scalify_dl.audit.pair import Pair
 from scalify_dl.certificate.files import CertificateError, read_lines
-from scalify_dl.certificate.formulas.claims import decide_claims, finite_inputs
+from scalify_dl.certificate.formulas.claims import WORDS, decide_claims, finite_inputs
 from scalify_dl.certificate.formulas.elementwise import Elementwise
 from scalify_dl.certificate.formulas.forms import Atoms, Form
 from scalify_dl.facts import Facts
@@ -98,9 +98,9 @@ def test_what_a_step_needs_must_be_assumed() -> None:
     with pytest.raises(CertificateError, match="needs what is not assumed"):
         claimed(pair)
     inputs = [tensor for _, _, tensor in facts_of(pair)["input"]]
-    claimed(pair, *((tensor, "", "nonzero") for tensor in inputs))
+    claimed(pair, *((tensor, WORDS["nonzero"], "nonzero") for tensor in inputs))
     with pytest.raises(CertificateError, match="needs what is not assumed"):
-        claimed(pair, *((tensor, "", "nonnegative") for tensor in inputs))
+        claimed(pair, *((tensor, WORDS["nonnegative"], "nonnegative") for tensor in inputs))
 
 
 def test_inputs_must_be_assumed_to_be_finite() -> None:

@@ -6,10 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from scalify_dl.audit.pair import Pair
+from scalify_dl.certificate.files import CertificateError
+from scalify_dl.certificate.formulas.claims import decide_claims
 from scalify_dl.commands.check import check
 from scalify_dl.facts import Facts
 from scalify_dl.facts.files import write as write_facts
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.prove.normal_forms import WORDS, Equalities
 
+from ..algebra.programs import Make, number, scaled, two
 from ..algebra.test_left_out import is_finite, is_not_a_number, told_by_one_rank
 from .test_certificate import certified
 
@@ -25,3 +31,59 @@ def test_a_proof_that_assumes_away_what_a_program_asks_for_is_rejected(
     proof = certified(facts, tmp_path / "proof.jsonl.gz")
     assert check(proof, [tmp_path / "facts"], (), as_json=False) == status
     assert ("there the sides differ" in capsys.readouterr().err) == (status == 3)
+
+
+def pair_of(base: Make, dist: Make) -> Facts:
+    pair = Pair({"tp": 2})
+    x, shard = pair.input((4,), {0: "tp"})
+    pair.outputs(base(pair.base, x), dist(pair.dist, shard))
+    return Facts({name: list(rows) for name, rows in pair.tables().items()})
+
+
+def one(g: Graph, x: Tensor) -> Tensor:
+    return two(g, "add", scaled(g, x, 0), number(g, 1, x))
+
+
+def below_zero(g: Graph, x: Tensor) -> Tensor:
+    return two(g, "subtract", number(g, -1, x), two(g, "multiply", x, x))
+
+
+FORGED = {
+    "one at zero, too": (one, lambda g, x: two(g, "divide", x, x)),
+    "a logarithm of what is never above zero": (
+        below_zero,
+        lambda g, x: g.emit("exponential", [g.emit("log", [below_zero(g, x)])]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_conditions_that_somebody_chose_are_looked_at_though_no_program_asks(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base, dist = FORGED[name]
+    facts = pair_of(base, dist)
+    write_facts(facts, tmp_path / "facts")
+    claim = [(dist, base, "[0:1x2]|tp=0:2x2") for dist, base, _ in facts["expect"]]
+    forged = [*((t, WORDS["finite"], "finite") for t in ("base/x0",)), *conditions(facts)]
+    equal = Equalities(claim, forged, [], False)
+    with monkeypatch.context() as patched:
+        patched.setattr("scalify_dl.prove.pipeline.equalities", lambda *_: equal)
+        proof = certified(facts, tmp_path / "proof.jsonl.gz")
+    assert check(proof, [tmp_path / "facts"], (), as_json=False) == 3
+    assert "there the sides differ" in capsys.readouterr().err
+
+
+def conditions(facts: Facts) -> list[tuple[str, str, str]]:
+    """All that steps of these programs may need, of every value."""
+    whys = ("nonzero", "positive", "nonnegative")
+    return [(tensor, WORDS[why], why) for tensor, *_ in facts["tensor"] for why in whys]
+
+
+def test_what_is_assumed_is_said_in_its_own_words(tmp_path: Path) -> None:
+    facts = pair_of(lambda g, x: x, lambda g, x: two(g, "divide", two(g, "multiply", x, x), x))
+    claims = [(dist, base, "[0:1x2]|tp=0:2x2") for dist, base, _ in facts["expect"]]
+    endless = ("base/x0", WORDS["finite"], "finite")
+    decide_claims(facts.tables, claims, [endless, ("x0", WORDS["nonzero"], "nonzero")])
+    with pytest.raises(CertificateError, match="where it assumes"):
+        decide_claims(facts.tables, claims, [endless, ("x0", WORDS["finite"], "nonzero")])

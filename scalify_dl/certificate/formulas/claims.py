@@ -22,10 +22,20 @@ from .programs import Layout, Program, Tables
 Rows = Iterable[Sequence[Any]]
 NEEDS = {"nonzero": ("nonzero", "positive"), "positive": ("positive",), "nonnegative": ("nonnegative", "positive")}
 """For what steps need, the assumptions that will do."""
+WORDS = {
+    "finite": "its values are finite",
+    "nonzero": "it is not zero where it is divided by",
+    "positive": "it is above zero where its logarithm is taken",
+    "nonnegative": "it is not below zero where its root is taken",
+}
+"""What an assumption says, at the end at least."""
 
 
 def decide_claims(tables: Tables, claims: Rows, assumed: Rows) -> None:
     """CertificateError where a claim does not follow by the laws that are known here."""
+    for tensor, text, what in assumed:
+        if not str(text).endswith(WORDS.get(what, "")):
+            raise CertificateError(f"it says of {tensor} `{text}`, where it assumes `{WORDS[what]}`")
     try:
         program = Program(tables)
         for dist, base, layout in claims:
