@@ -32,9 +32,16 @@ FEW_CONSTANTS = 6
 TRIALS_AT_ENDS = 4
 
 
-def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, special: Sequence[float] = ()) -> Array:
-    """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4), or anywhere in their type if
-    drawn at the `ends`; `special` are among them, or among `singular` reals."""
+def draw(
+    tensor: Tensor,
+    bounds: tuple[int, int] | None,
+    how: str,
+    seed: int,
+    special: Sequence[float] = (),
+    limits: tuple[int, int] | None = None,
+) -> Array:
+    """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4), or anywhere in their type
+    (or its `limits`) if drawn at the `ends`; `special` are among them, or among `singular` reals."""
     rng = seeded("input", tensor.id, seed)
     dtype = storage(tensor.dtype)
     if how == "singular" and dtype.kind in "biu" and rng.integers(0, 2):
@@ -43,7 +50,7 @@ def draw(tensor: Tensor, bounds: tuple[int, int] | None, how: str, seed: int, sp
         return rng.integers(0, 2, tensor.shape).astype(bool)
     if dtype.kind in "iu":
         if how == "ends":
-            least, most = integer_limits(tensor.dtype)
+            least, most = limits or integer_limits(tensor.dtype)
             lo, hi = bounds or (least, most + 1)
             numbers = _at_ends(rng, max(lo, least), min(hi - 1, most), tensor.shape, dtype)
         else:
@@ -142,7 +149,7 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
         bounds = program.ranges.get(tensor)
         drawn = "reals" if bounds is None and tensor in positions else how
         special = numbers if is_float(program.tensors[tensor].dtype) else program.special.get(tensor, ())
-        value = draw(program.tensors[tensor], bounds, drawn, seed, special)
+        value = draw(program.tensors[tensor], bounds, drawn, seed, special, program.limits.get(tensor))
         if how == "infinite" and _may_be_infinite(program, tensor):
             value = _with_infinities(value, tensor, seed)
         elif how == "not finite" and is_float(program.tensors[tensor].dtype):
@@ -177,7 +184,7 @@ def _pending_parts(
     for number, terms in enumerate(held.values()):
         rng = seeded("parts", key, number, seed)
         first, *others = terms.values()
-        whole = part[first[0]]
+        whole = part[first[0]] if not is_integer(dtype) else part[first[0]].astype(storage(dtype))
 
         def numbers(lo: int, hi: int, whole: Array = whole, rng: np.random.Generator = rng) -> Array:
             if how == "ends" and whole.dtype.kind in "iu":

@@ -15,7 +15,7 @@ from scalify_dl.facts.ranks import written_out
 from scalify_dl.ir.layout import Layout
 
 from .addressing import Piece, layout_of, piece_of
-from .dtypes import integer_limits
+from .dtypes import integer_limits, is_integer
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
 
@@ -114,6 +114,8 @@ class Program:
     region_graphs: set[str]
     special: dict[str, list[int]] = field(default_factory=dict)
     """Values of integer inputs that every run should try."""
+    limits: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The least and the greatest number of integer inputs that types of both sides have, where these differ."""
     alike: dict[str, tuple[int, ...]] = field(default_factory=dict)
     """Dims of baseline inputs along which all elements are drawn equal."""
 
@@ -266,27 +268,41 @@ def load_program(tables: Tables) -> Program:
     assumed: dict[str, list[str]] = defaultdict(list)
     for tensor, text, _why in tables.get("assume", ()):
         assumed[tensor].append(text)
+    shards = [
+        Shard(dist, piece_of(dist_piece), base, piece_of(base_piece), layout_of(layout))
+        for dist, dist_piece, base, base_piece, layout, _why in tables.get("shard", ())
+    ]
+    limits = _limits(tensors, shards)
+
+    def within(tensor: str, lo: int, hi: int) -> tuple[int, int]:
+        least, most = limits.get(tensor) or integer_limits(tensors[tensor].dtype)
+        return max(lo, least), min(hi, most + 1)
+
     return Program(
         mesh,
         dict(coords) or {0: {}},
         graphs,
         tensors,
-        [
-            Shard(dist, piece_of(dist_piece), base, piece_of(base_piece), layout_of(layout))
-            for dist, dist_piece, base, base_piece, layout, _why in tables.get("shard", ())
-        ],
+        shards,
         [(dist, base, layout) for dist, base, layout in tables.get("expect", ())],
-        {tensor: _within(tensors[tensor].dtype, lo, hi) for tensor, lo, hi, *_ in tables.get("range", ())},
+        {tensor: within(tensor, lo, hi) for tensor, lo, hi, *_ in tables.get("range", ())},
         dict(assumed),
         dict(tables.get("tensor_name", ())),  # type: ignore[arg-type]
         {graph for _op, _pos, graph in tables.get("region", ())},
+        limits=limits,
     )
 
 
-def _within(dtype: str, lo: int, hi: int) -> tuple[int, int]:
-    """Bounds, as far as a type has numbers."""
-    least, most = integer_limits(dtype)
-    return max(lo, least), min(hi, most + 1)
+def _limits(tensors: Mapping[str, Tensor], shards: Iterable[Shard]) -> dict[str, tuple[int, int]]:
+    """What an input can be on both sides: they are assumed to hold the same integers, whatever their types."""
+    found: dict[str, tuple[int, int]] = {}
+    for row in shards:
+        ours, theirs = (tensors[t].dtype for t in (row.base, row.dist))
+        if ours != theirs and is_integer(ours) and is_integer(theirs):
+            least, most = found.get(row.base) or integer_limits(ours)
+            lo, hi = integer_limits(theirs)
+            found[row.base] = max(least, lo), min(most, hi)
+    return found
 
 
 def relations(rows: Iterable[Sequence[str]]) -> list[Shard]:
