@@ -64,6 +64,8 @@ class Calls(Sharing):
         seen = [(self.memory.read(v), lies(v)) for v in variables(args[:1])] if packet in BY_STRIDES else []
         with self.lying(name, {v for v, how in seen if how}, {v for v, how in seen if how is False}):
             result = self.compute(name, held, self.read(kwargs), wanted)
+        if used and isinstance(result, Hidden) and any(effect.results):
+            raise untyped(f"what `{name}` gives may lie in the memory of what it is given")
         return self.share(name, result, effect, args, kwargs, wanted)
 
     # --- writes ----------------------------------------------------------------------------------------------------
@@ -154,6 +156,8 @@ class Calls(Sharing):
 
     def assign(self, target: Any, value: Any, name: str, out: bool = False) -> None:
         """A target of a write now holds a value, in its own type."""
+        if isinstance(target, Hidden):
+            raise untyped(f"`{name}` writes what `{target.name}` gives")
         if not isinstance(target, Variable):
             if type(target) in (list, tuple) and type(value) in (list, tuple) and len(target) == len(value):
                 for each, item in zip(target, value, strict=True):
@@ -248,6 +252,10 @@ class Calls(Sharing):
                 self.c.graph.assume(first, text, "effects of a custom op")
             return self.fresh(result)
         found = self.fresh(result)
+        if used and isinstance(result, Hidden):
+            for made in result.of:
+                text = f"what `{packet}` gives shares no memory with its arguments"
+                self.c.graph.assume(made, text, "effects of a custom op")
         self.entangle([args, kwargs], found, name)
         return found
 
@@ -265,6 +273,15 @@ class Calls(Sharing):
         """An op that may write any operand: their memory is lost, and results may lie in it."""
         self.lose(operands, name, "what it writes is not known")
         self.memory.link([v.storage for v in variables([operands, results])])
+
+
+def untyped(what: str) -> InputError:
+    """Of memory whose types the text does not show: what is written there would be lost."""
+    return InputError(
+        f"{what}, and its type is not printed",
+        expected='typed names, as in `x: "f32[8, 16]"`',
+        hint="print the graph with `print_readable()`, after a run that notes types (make_fx, torch.export)",
+    )
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:

@@ -220,3 +220,24 @@ def test_switching_gradients_on_and_off_computes_nothing() -> None:
 def test_a_switch_that_casts_what_follows_is_refused() -> None:
     with pytest.raises(InputError, match="_enter_autocast"):
         graph("k = torch.amp.autocast_mode._enter_autocast('cpu', torch.bfloat16, True, False)", READ)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["v = torch.ops.aten.diagonal.default(x)", "k = torch.ops.aten.zero_.default(v)"],
+        ["v = torch.ops.aten.unsafe_split.Tensor(x, 2)", "a = v[0]", "k = torch.ops.aten.zero_.default(a)"],
+        ["v = torch.ops.aten.renorm.default(x, 2, 0, 1.0)", "k = torch.ops.aten.add_.Tensor(v, z)"],
+        ["v = torch.ops.aten.renorm.default(x, 2, 0, 1.0)", "k = torch.ops.aten._foreach_add_.List([v], [z])"],
+        ["v = torch.ops.aten.renorm.default(x, 2, 0, 1.0)", "k = torch.ops.aten.neg.out(z, out = v)"],
+    ],
+)
+def test_memory_of_what_has_no_printed_type_is_not_passed_over(lines: list[str]) -> None:
+    """Nodes that a pass has put in: the write through `v` was lost, and two programs that differ in it were PROVED."""
+    with pytest.raises(InputError, match="its type is not printed"):
+        graph(*lines, 'y: "f32[4, 6]" = torch.ops.aten.neg.default(x)')
+
+
+def test_what_a_custom_op_gives_without_a_type_is_said_to_lie_elsewhere() -> None:
+    found = graph("n = torch.ops.mylib.count.default(x)", 'y: "f32[4, 6]" = torch.ops.aten.mul.Scalar(x, n)')
+    assert any("shares no memory" in assumed.text for assumed in found.assumptions)
