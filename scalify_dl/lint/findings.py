@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 
 from scalify_dl.errors import InputError
@@ -113,9 +113,25 @@ def judged(
         program.insert(relation, list(dict.fromkeys(facts)))
     program.run()
     result = _result(program, analysis, start, lifted, dist, grid, ends, ids, op_ids, layouts, stops)
+    result.sure = _sure(dist, start, lifted, grid, ids, corr, {row[0] for row in rows["fits_any"]})
     if result.verdict is Verdict.UNKNOWN:
         result.borne = _borne(stops, run, ids)
     return result
+
+
+def _sure(
+    dist: Graph, start: Given, lifted: Lifted, grid: Grid, ids: dict[Tensor, str], corr: set[tuple[str, str, str]],
+    loose: Collection[object],
+) -> set[Tensor]:  # fmt: skip
+    """Values that are proved to be as they were lifted, that are so in no other placement, and rest on no guess."""
+    guessed = {port.tensor for port in start.guessed}
+    for op in dist.ops:
+        if not guessed.isdisjoint(op.operands):
+            guessed.update(op.results)
+    return {
+        t for t, held in lifted.held.items() if t not in guessed and ids[t] not in loose and held.along is None
+        and (ids[t], ids[held.base], str(held.layout(grid))) in corr
+    }  # fmt: skip
 
 
 def _lies_alike(op: Op, tensor: Tensor, lifted: Lifted) -> bool:

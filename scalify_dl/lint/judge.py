@@ -44,6 +44,7 @@ from .given import Given, given
 from .grid import Grid
 from .kinds import LIFTING
 from .lift import Lifted, Lifter
+from .spmd import types
 
 FURTHER = 16
 """So many results of ops without a lemma are taken as a run says that they are, to look for violations behind."""
@@ -78,6 +79,8 @@ class Result:
     costs: Costs = field(default_factory=Costs)
     borne: dict[Tensor, Layout] = field(default_factory=dict)
     """Results of ops that were not lifted, and where a run says they are what one device makes."""
+    sure: set[Tensor] = field(default_factory=set)
+    """Values of which the rules prove what was lifted, and which are not so in other placements, too."""
     gradients_of: dict[str, Verdict] = field(default_factory=dict)
     """Outputs that are gradients: whether they are the derived ones."""
 
@@ -110,6 +113,10 @@ def load(dist: Sequence[Path], mesh: Mesh, relations: Relations, follow: Follow 
     merged = merge(iter(graphs)) if len(graphs) > 1 else graphs
     if len(merged) != 1:
         raise Several(f"the ranks run {len(merged)} different programs")
+    if relations.expect:
+        from .annotated import annotate
+
+        annotate(merged[0], mesh, relations)
     return merged[0]
 
 
@@ -122,9 +129,12 @@ def lint_graph(dist: Graph, mesh: Mesh, relations: Relations | None = None, opti
     result = _placed(dist, mesh, relations or Relations(), options or Options())
     if not dist.types and not dist.transitions:
         return result
+    from .annotated import check_inputs
     from .typed import OF_INVARIANT, check_types
 
-    typed = check_types(dist, mesh)
+    proved = {t: types(result.lifted.held[t], result.grid) for t in result.sure}
+    check_inputs(dist, relations or Relations(), proved)
+    typed = check_types(dist, mesh, proved)
     if result.verdict is Verdict.PROVED:  # values are right: what adds a share of a value to parts is no error of them
         typed.open += [f for f in typed.findings if f.kind == "mixed-types" and f.suggestion != OF_INVARIANT]
         typed.findings = [f for f in typed.findings if f not in typed.open]

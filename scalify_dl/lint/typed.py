@@ -48,11 +48,12 @@ class Typed:
     open: list[Finding] = field(default_factory=list)
 
 
-def check_types(dist: Graph, mesh: Mesh) -> Typed:
-    """The types of a program's values, as far as they follow from those that are said; empty where none is."""
+def check_types(dist: Graph, mesh: Mesh, held: Mapping[Tensor, Mapping[str, str]] | None = None) -> Typed:
+    """The types of a program's values, as far as they follow from those that are said; empty where none is. `held` are
+    types of values alone, which are proved: then types that are said have to be these."""
     if not dist.types and not dist.transitions:
         return Typed()
-    tables = _Tables(dist, mesh)
+    tables = _Tables(dist, mesh, held or {})
     program = lint_rules().fresh()
     for relation, rows in tables.rows().items():
         program.insert(relation, list(dict.fromkeys(rows)))
@@ -60,9 +61,9 @@ def check_types(dist: Graph, mesh: Mesh) -> Typed:
     found = Typed()
     values, ops = tables.values, {f"o{n}": op for n, op in enumerate(dist.ops)}
     for value, axis, word in sorted(program.relation("typed")):
-        mine = found.types.setdefault(values[str(value)], {}) if str(value) in values else {}
-        if mine.get(str(axis), "A") == "A":
-            mine[str(axis)] = str(word)
+        known = found.types.setdefault(values[str(value)], {}) if str(value) in values else {}
+        if known.get(str(axis), "A") == "A":
+            known[str(axis)] = str(word)
     told = {(str(row[0]), str(row[1])) for row in program.relation("mixed_types")}
     for name, axis in sorted(told, key=lambda at: (int(at[0][1:]), at[1])):
         op = ops[name]
@@ -70,9 +71,43 @@ def check_types(dist: Graph, mesh: Mesh) -> Typed:
         confirmed = allowed(op, words, mesh.axis_size(axis)) == []
         (found.findings if confirmed else found.open).append(_mixed(op, axis, words))
     maker = {t: op for op in dist.ops for t in op.results}
-    for value, axis, said, word in sorted(program.relation("other_type")):
-        found.findings.append(_other(values[str(value)], maker, str(axis), str(said), str(word)))
+    for name, axis, said, word in sorted(program.relation("other_type")):
+        value = values[str(name)]
+        mine: Mapping[str, str] = (held or {}).get(value, {})
+        if value in dist.types and word not in ("R", "I") and str(axis) in mine and fits(str(said), mine[str(axis)]):
+            if said == "I":  # the values are proved alike, and what their gradient is does not follow
+                found.open.append(_other(value, maker, str(axis), str(said), str(word)))
+            continue
+        of_gradient = said in ("R", "I") and word in ("R", "I")
+        seen = str(word) if of_gradient else mine.get(str(axis), str(word))
+        found.findings.append(_other(value, maker, str(axis), str(said), seen))
+    if held is not None:
+        _in_values(found, dist, held, maker)
     return found
+
+
+def fits(said: str, held: str) -> bool:
+    """Whether a type that is said goes with one of values (`R`, `P`, `P(max)`, `S(0)`, `V`), as which it is proved."""
+    if said[0] == "S":
+        return held == f"S({said[1:]})"
+    return held == {"I": "R"}.get(said, said) if said != "V" else held != "R"
+
+
+def _in_values(
+    found: Typed, dist: Graph, held: Mapping[Tensor, Mapping[str, str]], maker: Mapping[Tensor, Op]
+) -> None:
+    """What is said against what the values are proved to be; open where neither rules of types nor proofs say it."""
+    told = {(f.name, f.op) for f in found.findings}
+    made = {port.tensor for port in dist.inputs} | maker.keys()
+    for value, types in dist.types.items():
+        op = maker.get(value)
+        for axis, word in types.items() if value in made else ():
+            mine = held.get(value, {}).get(axis)
+            if mine is not None and not fits(word, mine) and (value.name, op.name if op else None) not in told:
+                found.findings.append(_other(value, maker, axis, word, mine))
+            elif mine is None and (word[0] == "S" or axis not in found.types.get(value, {})):
+                text = f"it is said to be {word}@{axis}, and nothing says what it is"
+                found.open.append(Finding("other-type", "error", text, name=value.name))
 
 
 def _mixed(op: Op, axis: str, words: Sequence[str]) -> Finding:
@@ -97,8 +132,8 @@ def _other(value: Tensor, maker: Mapping[Tensor, Op], axis: str, said: str, word
 class _Tables:
     """A program as the tables of the rules."""
 
-    def __init__(self, dist: Graph, mesh: Mesh) -> None:
-        self.dist, self.mesh, self.grid = dist, mesh, Grid(mesh)
+    def __init__(self, dist: Graph, mesh: Mesh, held: Mapping[Tensor, Mapping[str, str]]) -> None:
+        self.dist, self.mesh, self.grid, self.held = dist, mesh, Grid(mesh), held
         self.axes = [axis for axis, _ in mesh.axes]
         tensors = [p.tensor for p in dist.inputs] + [t for op in dist.ops for t in op.results]
         self.ids = {t: f"v{n}" for n, t in enumerate(tensors)}
@@ -114,7 +149,7 @@ class _Tables:
         """All of them."""
         given = {p.tensor for p in self.dist.inputs}
         for value, types in self.dist.types.items():
-            for axis, word in types.items():
+            for axis, word in types.items() if value in self.ids else ():  # an edit may have left it out
                 self.add("said_type" if value in given else "asked_type", self.ids[value], axis, _word(word))
         for port in self.dist.inputs:
             self._input(port.tensor)
@@ -135,6 +170,8 @@ class _Tables:
         said = self.dist.types.get(value, {})
         port = next(p for p in self.dist.inputs if p.tensor is value)
         split = _split_axes(port.placement)
+        if split is None and value in self.held:
+            split = {a: "P" if word == "P" else "V" for a, word in self.held[value].items() if word != "R"}
         for axis in self.axes:
             if axis not in said and split is not None:
                 self.add("said_type", self.ids[value], axis, split.get(axis, "A"))

@@ -96,6 +96,14 @@ class GradientRelation(NamedTuple):
     input: str
 
 
+class TypeRelation(NamedTuple):
+    """One entry of `expect:`: the SPMD types of a value along axes of the mesh."""
+
+    key: str
+    place: Place
+    types: Mapping[str, str]
+
+
 class ReductionRelation(NamedTuple):
     """One entry of `reductions:`: what collectives whose reduction a dump only names compute."""
 
@@ -117,6 +125,7 @@ class Relations:
     outputs: tuple[OutputRelation, ...] = ()
     gradients: tuple[GradientRelation, ...] = ()
     cotangents: tuple[GradientRelation, ...] = ()
+    expect: tuple[TypeRelation, ...] = ()
     why: str = "given"
     """`given`, or `proposed`: nobody has confirmed it."""
 
@@ -155,6 +164,7 @@ class _Reader(Nodes):
                 "outputs": self.outputs,
                 "gradients": lambda n: self.gradients(n, "gradients"),
                 "cotangents": lambda n: self.gradients(n, "cotangents"),
+                "expect": self.expect,
                 "why": self.why,
             },
         )
@@ -188,6 +198,22 @@ class _Reader(Nodes):
             GradientRelation(key, self.place(key_node), self.text(value, f"{what}: a name"))
             for key, key_node, value in self.mapping(node, what)
         )
+
+    def expect(self, node: yaml.Node) -> tuple[TypeRelation, ...]:
+        found = []
+        for key, key_node, value in self.mapping(node, "expect"):
+            types = {axis: self._type(word) for axis, _, word in self.mapping(value, f"expect: {key}")}
+            if not types:
+                raise self.place(value).error(f"expect: {key}: no type is said", expected="{tp: R}")
+            found.append(TypeRelation(key, self.place(key_node), types))
+        return tuple(found)
+
+    def _type(self, node: yaml.Node) -> str:
+        text = self.text(node, "expect: a type")
+        match = re.fullmatch(r"[RIPV]|S(\d{1,3})|S\((\d{1,3})\)", text)
+        if match is None:
+            raise self.place(node).error(f"expect: no SPMD type `{text}`", expected="R, I, P, V or S0, S1, …")
+        return f"S{int(match[1] or match[2])}" if text[0] == "S" else text
 
     def _name(self, node: yaml.Node) -> str:
         return self.text(node, "a name")
