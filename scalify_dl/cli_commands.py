@@ -316,6 +316,9 @@ def lint(
     show_baseline: Annotated[bool, Option("--show-baseline", help="Print the program of one device.")] = False,
     show_types: Annotated[bool, Option("--types", help="Print SPMD types: R, S(dim) or P along every axis.")] = False,
     show_costs: Annotated[bool, Option("--costs", help="Print what collectives move, by axis and op.")] = False,
+    backward: Annotated[
+        list[Path] | None, Option("--backward", metavar="F", help="Its backward, in a dump of its own (repeatable).")
+    ] = None,
     derive_backward: Annotated[
         bool, Option("--derive-backward", help="Compare gradients among the outputs with those that are derived.")
     ] = False,
@@ -325,7 +328,7 @@ def lint(
 
     return command.run(
         dist, mesh, relate, options, show_baseline=show_baseline, show_types=show_types, show_costs=show_costs,
-        derive_backward=derive_backward, kernels=tuple(kernel or ()),
+        backward=tuple(backward or ()), derive_backward=derive_backward, kernels=tuple(kernel or ()),
     )  # fmt: skip
 
 

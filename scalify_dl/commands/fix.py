@@ -10,6 +10,7 @@ from typing import Any
 from scalify_dl.garbage import paused
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.kernels.inside import following
+from scalify_dl.lint.annotated import annotate
 from scalify_dl.lint.fix import Fixed, fix
 from scalify_dl.lint.judge import Several, load
 from scalify_dl.prove.verdict import Verdict
@@ -26,7 +27,9 @@ def run(
     relations = load_relations(relate) if relate else Relations()
     try:
         with progress("trying edits"), paused():
-            found = fix(load(dist, axes, relations, following(kernels)), axes, relations)
+            graph = load(dist, axes, relations, following(kernels))
+            annotate(graph, axes, relations)
+            found = fix(graph, axes, relations)
     except Several as several:
         print(json.dumps({"verdict": "UNKNOWN", "fixes": [], "missing": [str(several)]}) if as_json
               else f"UNKNOWN\n  {several}: one program that all ranks run can be mended")  # fmt: skip

@@ -72,6 +72,8 @@ def compare_backward(result: Result, dist: Graph, relations: Relations, options:
     found = Compared()
     asked = [n for n in wrt if bases[n] is not None]
     found.missing += [f"`{names[n]}` is nothing of one device's" for n in wrt if bases[n] is None]
+    if not asked:
+        return found
     joint = Graph("derived", inputs=list(result.baseline.inputs), ops=list(result.baseline.ops),
                   lookups_fail=dist.lookups_fail)  # fmt: skip
     p = Program("derived", ONE, joint)

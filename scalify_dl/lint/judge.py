@@ -91,14 +91,23 @@ Follow = Callable[[Sequence[Graph]], None]
 
 def lint(
     dist: Sequence[Path], mesh: Mesh, relate: Path | None = None, options: Options | None = None,
-    follow: Follow | None = None, *, derive_backward: bool = False,
+    follow: Follow | None = None, *, backward: Sequence[Path] = (), derive_backward: bool = False,
 ) -> Result:  # fmt: skip
-    """Reads a program and judges it; its gradients, too, against those that are derived."""
+    """Reads a program and judges it; its gradients, too, against those that are derived. `backward` are dumps of its
+    backward, where that is given apart."""
+    from .annotated import annotate
+    from .apart import joined
     from .backward import with_backward
 
     relations = load_relations(relate) if relate else Relations()
+    derive_backward = derive_backward or bool(backward)
     with paused():
         graph = load(dist, mesh, relations, follow)
+        if backward:
+            graph, relations = joined(graph, load(backward, mesh, relations, follow), relations)
+        elif relations.handed or relations.names_handed:
+            raise InputError("`handed:` is said of no backward", file=relate, expected="dumps of it: --backward")
+        annotate(graph, mesh, relations)
         result = lint_graph(graph, mesh, relations, options)
         return with_backward(result, graph, relations, options or Options()) if derive_backward else result
 
@@ -113,10 +122,6 @@ def load(dist: Sequence[Path], mesh: Mesh, relations: Relations, follow: Follow 
     merged = merge(iter(graphs)) if len(graphs) > 1 else graphs
     if len(merged) != 1:
         raise Several(f"the ranks run {len(merged)} different programs")
-    if relations.expect:
-        from .annotated import annotate
-
-        annotate(merged[0], mesh, relations)
     return merged[0]
 
 

@@ -96,6 +96,14 @@ class GradientRelation(NamedTuple):
     input: str
 
 
+class HandedRelation(NamedTuple):
+    """One entry of `handed:`: an input of a backward that is an output, or an input, of the forward."""
+
+    input: str
+    place: Place
+    output: str
+
+
 class TypeRelation(NamedTuple):
     """One entry of `expect:`: the SPMD types of a value along axes of the mesh."""
 
@@ -125,6 +133,9 @@ class Relations:
     outputs: tuple[OutputRelation, ...] = ()
     gradients: tuple[GradientRelation, ...] = ()
     cotangents: tuple[GradientRelation, ...] = ()
+    handed: tuple[HandedRelation, ...] = ()
+    names_handed: bool = False
+    """Inputs of a backward are values of the forward that bear their names."""
     expect: tuple[TypeRelation, ...] = ()
     why: str = "given"
     """`given`, or `proposed`: nobody has confirmed it."""
@@ -164,10 +175,14 @@ class _Reader(Nodes):
                 "outputs": self.outputs,
                 "gradients": lambda n: self.gradients(n, "gradients"),
                 "cotangents": lambda n: self.gradients(n, "cotangents"),
+                "handed": self.handed,
                 "expect": self.expect,
                 "why": self.why,
             },
         )
+        if found.get("handed") is None:
+            found["names_handed"] = "handed" in found
+            found["handed"] = ()
         return Relations(**found)
 
     def why(self, node: yaml.Node) -> str:
@@ -197,6 +212,17 @@ class _Reader(Nodes):
         return tuple(
             GradientRelation(key, self.place(key_node), self.text(value, f"{what}: a name"))
             for key, key_node, value in self.mapping(node, what)
+        )
+
+    def handed(self, node: yaml.Node) -> tuple[HandedRelation, ...] | None:
+        """None: names are shared."""
+        if kind(node) == "scalar":
+            if self.text(node, "handed") != "names":
+                raise self.place(node).error("handed: a mapping was expected", expected="`names`, or `saved: h` lines")
+            return None
+        return tuple(
+            HandedRelation(key, self.place(key_node), self.text(value, "handed: a name"))
+            for key, key_node, value in self.mapping(node, "handed")
         )
 
     def expect(self, node: yaml.Node) -> tuple[TypeRelation, ...]:
