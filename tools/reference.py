@@ -123,16 +123,16 @@ def public(name: str) -> list[str]:
 Found = ast.ClassDef | ast.FunctionDef | ast.Assign
 
 
-def definition(module: str, name: str) -> tuple[Found, str]:
-    """Where a name is defined, imports followed, and the docstring (of a plain value: the text below it)."""
+def definition(module: str, name: str) -> tuple[Found, str, str]:
+    """Where a name is defined, imports followed, its docstring (of a plain value: the text below it), the module."""
     tree, file = _module(module)
     for i, node in enumerate(tree.body):
         if isinstance(node, ast.ClassDef | ast.FunctionDef) and node.name == name:
-            return node, ast.get_docstring(node) or ""
+            return node, ast.get_docstring(node) or "", module
         if isinstance(node, ast.Assign) and any(isinstance(t, ast.Name) and t.id == name for t in node.targets):
             below = tree.body[i + 1] if i + 1 < len(tree.body) else None
             said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant) and below.value.value
-            return node, str(said or "")
+            return node, str(said or ""), module
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and any(a.name == name for a in node.names):
             home = module if file.name == "__init__.py" else module.rpartition(".")[0]
@@ -194,10 +194,22 @@ def _code(text: str) -> list[str]:
     return ["```python", text, "```", ""]
 
 
-def _class(name: str, node: ast.ClassDef, doc: str) -> list[str]:
+def _inherited(module: str, node: ast.ClassDef) -> Iterator[tuple[str, str, str]]:
+    """Members of classes of ours that a class is made of, its own after them."""
+    for base in node.bases:
+        try:
+            found, _, home = definition(module, ast.unparse(base))
+        except (LookupError, OSError):  # a class of somebody else's
+            continue
+        if isinstance(found, ast.ClassDef):
+            yield from _inherited(home, found)
+    yield from members(node)
+
+
+def _class(name: str, node: ast.ClassDef, doc: str, module: str) -> list[str]:
     first = next((n for n in node.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"), None)
     lines = (_code(f"{name}{_signature(first, True)}") if first else []) + [doc, ""]
-    for member, written, said in members(node):
+    for member, written, said in {row[0]: row for row in _inherited(module, node)}.values():
         lines += _code(f"{member}{written}") if "\n" in written else [f"**`{member}{written}`**", ""]
         lines += [said, ""] if said else []
     return lines
@@ -209,10 +221,10 @@ def api_page() -> str:
     for module, what in PACKAGES.items():
         lines += [f"## {module}", "", what, ""]
         for name in public(module):
-            node, doc = definition(module, name)
+            node, doc, home = definition(module, name)
             lines += [f"### {module}.{name}", ""]
             if isinstance(node, ast.ClassDef):
-                lines += _class(name, node, doc)
+                lines += _class(name, node, doc, home)
             elif isinstance(node, ast.FunctionDef):
                 lines += [*_code(f"{name}{_signature(node, False)}"), doc, ""]
             else:

@@ -55,13 +55,13 @@ def test_every_public_name_is_listed_and_says_what_it_is(reference: ModuleType) 
     for module in reference.PACKAGES:
         for name in reference.public(module):
             assert f"### {module}.{name}\n" in page
-            _, doc = reference.definition(module, name)
+            _, doc, _ = reference.definition(module, name)
             silent += [] if doc else [f"{module}.{name}"]
     assert silent == []
 
 
 def test_every_method_of_a_report_says_what_it_does(reference: ModuleType) -> None:
-    node, _ = reference.definition("scalify_dl", "Report")
+    node, _, _ = reference.definition("scalify_dl", "Report")
     listed = {name: doc for name, _, doc in reference.members(node)}
     assert {name for name in dir(scalify_dl.Report) if name[0] != "_"} == {*listed}
     assert all(listed.values())
