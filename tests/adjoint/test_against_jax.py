@@ -16,6 +16,12 @@ def test_gradients_of_random_programs_are_those_of_jax() -> None:
     assert report.compared > 8
 
 
+def test_gradients_that_jax_rounds_as_the_program_does_are_no_others() -> None:
+    """A cast to two bits of mantissa; the derived gradient is that of reals."""
+    report = run(1, seed=19113416)
+    assert (report.compared, report.mismatches) == (1, [])
+
+
 @pytest.mark.slow
 def test_gradients_of_many_random_programs_are_those_of_jax() -> None:
     report = run(400, seed=9000)
