@@ -23,6 +23,17 @@ def embedded(w: World, op: Any) -> dict[str, Any]:
     return {"weight": w.tensor([rows, width], "f"), "indices": index, "padding_idx": padding}
 
 
+@recipe("aten._embedding_bag")
+def bags(w: World, op: Any) -> dict[str, Any]:
+    rows, count, bags = max(w.extent(), 1), w.rng.randint(1, 6), w.rng.randint(1, 3)
+    offsets = w.given(torch.tensor(sorted([0, *[w.rng.randint(0, count) for _ in range(bags - 1)]])))
+    mode = w.rng.choice([0, 1])
+    table = w.tensor([rows, w.extent()], "f")
+    weights = w.tensor([count], dtype=w.of(table).dtype) if mode == 0 and w.rng.random() < 0.3 else None
+    return {"weight": table, "indices": w.index([count], rows), "offsets": offsets, "mode": mode,
+            "per_sample_weights": weights, "padding_idx": w.rng.choice([-1, 0])}  # fmt: skip
+
+
 def _without(shape: Any, d: int) -> list[int]:
     return [n for e, n in enumerate(shape) if e != d % max(len(shape), 1)]
 

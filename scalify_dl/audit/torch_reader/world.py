@@ -248,7 +248,10 @@ class World:
         rows = range(max(1, prod(shape) // max(shape[dim], 1)))
         order = torch.stack([self.permuted(size)[: shape[dim]] for _ in rows])
         rest = [n for d, n in enumerate(shape) if d != dim]
-        x = order.reshape([*rest, shape[dim]]).movedim(-1, dim).contiguous()
+        return self.given(order.reshape([*rest, shape[dim]]).movedim(-1, dim).contiguous())
+
+    def given(self, x: Tensor) -> Var:
+        """A new input of these values."""
         self.program.inputs.append(x)
         self.env[-len(self.program.inputs)] = x.clone()
         return Var(-len(self.program.inputs))

@@ -33,6 +33,14 @@ def mask(*shape: int) -> Any:
     return torch.rand(*shape) > 0.4
 
 
+bag = torch.nn.functional.embedding_bag
+
+
+def bag_gradient(g: Any, i: Any, offsets: Any, mode: int, weights: Any = None, padding: int = -1) -> Any:
+    kept = aten._embedding_bag(torch.zeros(7, 3, dtype=g.dtype), i, offsets, False, mode, False, weights, False, padding)
+    return aten._embedding_bag_backward(g, i, offsets, *kept[1:], 7, False, mode, False, weights, padding)
+
+
 Case = tuple[str, Callable[..., Any], Callable[[], list[Any]]]
 
 
@@ -180,6 +188,12 @@ CASES: list[Case] = [
     case("embedding", lambda w, i: torch.nn.functional.embedding(i, w), lambda: [real(7, 3), ints(7, 2, 4)]),
     case("embedding_backward", lambda g, i: aten.embedding_dense_backward(g, i, 7, -1, False), lambda: [real(2, 4, 3), ints(7, 2, 4)]),
     case("embedding_backward_padding", lambda g, i: aten.embedding_dense_backward(g, i, 7, 2, False), lambda: [real(9, 3), ints(4, 9)]),
+    case("embedding_bag", lambda w, i: bag(i, w), lambda: [real(7, 3), ints(7, 4, 2)]),
+    case("embedding_bag_sums", lambda w, i, f: bag(i, w, mode="sum", per_sample_weights=f), lambda: [real(7, 3), ints(7, 4, 2), real(4, 2)]),
+    case("embedding_bag_padding", lambda w, i: bag(i, w, padding_idx=2), lambda: [real(3, 3), torch.tensor([[0, 2], [2, 2], [1, 0]])]),
+    case("embedding_bag_offsets", lambda w, i, o: (bag(i, w, o), bag(i, w, o, mode="sum", padding_idx=1)), lambda: [real(4, 3), ints(4, 6), torch.tensor([0, 2, 2, 3, 6])]),
+    case("embedding_bag_backward", lambda g, i: bag_gradient(g, i.reshape(-1), torch.arange(0, 8, 2), 1), lambda: [real(4, 3), ints(7, 4, 2)]),
+    case("embedding_bag_backward_offsets", lambda g, i, o, f: (bag_gradient(g, i, o, 1, None, 2), bag_gradient(g, i, o, 0, f)), lambda: [real(5, 3), ints(7, 6), torch.tensor([0, 2, 2, 3, 6]), real(6)]),
     case("index_one", lambda x, i: x[i], lambda: [real(5, 3), ints(5, 2, 4, low=-5)]),
     case("index_second", lambda x, i: x[:, i], lambda: [real(2, 5, 3), ints(5, 4)]),
     case("index_two", lambda x, i, j: x[i, j], lambda: [real(5, 6, 3), ints(5, 4), ints(6, 2, 4, low=-6)]),

@@ -3,6 +3,7 @@
 from . import (  # noqa: F401  (each registers its family)
     activations,
     attention,
+    bags,
     batch_norms,
     casts,
     collectives,
