@@ -23,15 +23,23 @@ def embedded(w: World, op: Any) -> dict[str, Any]:
     return {"weight": w.tensor([rows, width], "f"), "indices": index, "padding_idx": padding}
 
 
-@recipe("aten._embedding_bag")
+@recipe("aten._embedding_bag", "aten._embedding_bag_forward_only", "aten._embedding_bag_backward")
 def bags(w: World, op: Any) -> dict[str, Any]:
     rows, count, bags = max(w.extent(), 1), w.rng.randint(1, 6), w.rng.randint(1, 3)
-    offsets = w.given(torch.tensor(sorted([0, *[w.rng.randint(0, count) for _ in range(bags - 1)]])))
-    mode = w.rng.choice([0, 1])
+    offsets = torch.tensor(sorted([0, *[w.rng.randint(0, count) for _ in range(bags - 1)]]))
+    mode, padding = w.rng.choice([0, 1]), w.rng.choice([-1, 0])
     table = w.tensor([rows, w.extent()], "f")
     weights = w.tensor([count], dtype=w.of(table).dtype) if mode == 0 and w.rng.random() < 0.3 else None
-    return {"weight": table, "indices": w.index([count], rows), "offsets": offsets, "mode": mode,
-            "per_sample_weights": weights, "padding_idx": w.rng.choice([-1, 0])}  # fmt: skip
+    index = w.index([count], rows)
+    found = {"indices": index, "offsets": w.given(offsets), "mode": mode, "per_sample_weights": weights,
+             "padding_idx": padding}  # fmt: skip
+    if "backward" not in str(op):
+        return {"weight": table, **found, "include_last_offset": False}
+    x, factors = w.of(table), None if weights is None else w.of(weights)
+    kept = torch.ops.aten._embedding_bag(x, w.of(index), offsets, False, mode, False, factors, False, padding)[1:]
+    names = ("offset2bag", "bag_size", "maximum_indices")
+    return {"grad": w.tensor([bags, x.shape[1]], dtype=x.dtype), **found, "num_weights": rows, "sparse": False,
+            "scale_grad_by_freq": False, **{n: w.given(k) for n, k in zip(names, kept, strict=True)}}  # fmt: skip
 
 
 def _without(shape: Any, d: int) -> list[int]:
