@@ -225,21 +225,23 @@ def scatter(graph: Graph, mesh: Mesh, op: Op, dim: int, axes: Sequence[str]) -> 
     return Edit(f"let `{op.name}` reduce over {', '.join(axes)}, too: a reduce-scatter", line, cost, apply)
 
 
-def gather_first(graph: Graph, mesh: Mesh, tensor: Tensor, reader: Op, dim: int, axes: Sequence[str]) -> Edit:
-    """A dim of an operand is gathered in front of an op whose result does not have that dim."""
-    at = graph.ops.index(reader)
+def gather_first(graph: Graph, mesh: Mesh, tensor: Tensor, reader: Op | None, dim: int, axes: Sequence[str]) -> Edit:
+    """A dim of an operand is gathered in front of an op whose result does not have that dim, or of the output."""
+    at = graph.ops.index(reader) if reader is not None else len(graph.ops)
     ways = prod(mesh.axis_size(axis) for axis in axes)
 
     def apply(draft: Graph) -> None:
-        old, read_by = value(draft, graph, tensor), draft.ops[at]
+        old, read_by = value(draft, graph, tensor), draft.ops[at] if reader is not None else None
         shape = tuple(n * ways if d == dim else n for d, n in enumerate(old.shape))
         op = draft.add("all-gather", [old], [(old.dtype, shape)], name=f"{old.name}.whole",
-                       numbers={"dimension": [dim]}, groups=groups(mesh, axes), source=read_by.source)  # fmt: skip
+                       numbers={"dimension": [dim]}, groups=groups(mesh, axes),
+                       source=read_by.source if read_by is not None else ())  # fmt: skip
         put_in(draft, at, op)
         read_instead(draft, old, op.result, at + 1, read_by)
 
     line = f"{tensor.name} = all_gather({tensor.name}, dim={dim}, {', '.join(axes)})"
-    text = f"gather dim {dim} of `{tensor.name}` in front of `{reader.name}`"
+    where = f"in front of `{reader.name}`" if reader is not None else "in front of the output"
+    text = f"gather dim {dim} of `{tensor.name}` {where}"
     return Edit(text, line, size(tensor) * (ways - 1), apply)
 
 

@@ -19,12 +19,14 @@ from .lift import Lifted
 
 @dataclass(frozen=True)
 class Boundary:
-    """An output: what it holds, as far as it was lifted, and the layout that is asked of it."""
+    """An output: what it holds, as far as it was lifted, and the layout that is asked of it; whether the ranks' shape
+    fits this layout."""
 
     port: Port
     held: Held | None
     wanted: str
     stated: bool
+    fits: bool = True
 
 
 def boundaries(dist: Graph, lifted: Lifted, grid: Grid, relations: Relations) -> list[Boundary]:
@@ -51,7 +53,7 @@ def _boundary(port: Port, held: Held | None, grid: Grid, relation: OutputRelatio
     mesh, shape = grid.mesh, held.base.shape
     stated = _stated(port, shape, mesh, relation)
     if stated is not None:
-        return Boundary(port, held, str(stated), True)
+        return Boundary(port, held, str(stated), True, stated.local_shape == port.tensor.shape)
     plain = held.calm and held.along is None and held.in_blocks
     return Boundary(port, held, str(held.layout(grid)) if plain else "", False)
 

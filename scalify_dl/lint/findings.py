@@ -60,6 +60,8 @@ def judged(
         layouts.setdefault((d, b), text)
     stops = [stop for stop in lifted.stops if stop.op in alive]
     placed = {d for d, _, verdict, _ in analysis.rows("output_verdict") if verdict == "PROVED"}
+    unfit = {ids[e.port.tensor] for e in ends if not e.fits}
+    placed -= unfit
     open_ends = [e for e in ends if e.held is not None and ids[e.port.tensor] not in placed]
     asked_of = {t for stop in stops if stop.kind != "lemma" for t in stop.op.operands}
     asked_of |= {end.port.tensor for end in ends}
@@ -100,8 +102,9 @@ def judged(
             rows["contradicted"].append((op_ids[stop.op],))
     rows["boundary"] = [(ids[end.port.tensor],) for end in ends]
     rows["placed"] = [(d,) for d in placed]
-    asked = [(ids[end.port.tensor], ids[end.held.base]) for end in open_ends if end.held is not None]
-    rows["differs"] = [(d,) for d in run.different(asked)]
+    asked = [(ids[e.port.tensor], ids[e.held.base]) for e in open_ends if e.held is not None and e.fits]
+    shapes = {ids[e.port.tensor] for e in open_ends if e.held is not None and not e.fits and not e.held.free}
+    rows["differs"] = [(d,) for d in (*run.different(asked), *shapes)]  # by its shape alone it is not as asked
     rows["one_way"] = [(ids[t],) for t in lifted.one_way]
     if lifted.one_way:
         rows["lies_alike"] = [(op_ids[op], ids[t]) for op in alive for t in op.operands if _lies_alike(op, t, lifted)]

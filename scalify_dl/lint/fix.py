@@ -211,6 +211,11 @@ def _at_output(graph: Graph, mesh: Mesh, result: Result, tensor: Tensor) -> Iter
     waiting = _pending(result, tensor)
     if waiting is not None:
         yield edits.reduce_first(graph, mesh, tensor, None, *waiting)
+    held = result.lifted.held.get(tensor)
+    for dim in range(len(held.local)) if held is not None and held.aligned else ():
+        axes = result.grid.axes_of(held.cut(dim)) if held is not None else []
+        if axes:
+            yield edits.gather_first(graph, mesh, tensor, None, dim, axes)
     yield from _at_origins(graph, mesh, result, None, [tensor])
     makers = [op for op in graph.ops if tensor in op.results]
     for op in makers:

@@ -242,7 +242,7 @@ def tables(
     expected: dict[tuple[Tensor, Tensor], str] = {}
     for end in ends:
         if end.held is not None:
-            expected[end.port.tensor, end.held.base] = end.wanted
+            expected[end.port.tensor, end.held.base] = end.wanted if end.fits else ""
     if not expected:  # what was lifted before it stopped
         known = [t for stop in lifted.stops for t in stop.op.operands if t in lifted.held]
         for tensor in [*known, *(port.tensor for port in dist.inputs if port.tensor in lifted.held)][:4]:

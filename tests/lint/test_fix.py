@@ -113,3 +113,12 @@ def test_a_sum_is_taken_where_the_parts_begin() -> None:
     p.result(p.tanh(p.add(y, p.broadcast(bias, (8, 8), [1]))))
     texts = [way[0].text for way in fix(p.graph, p.mesh).ways]
     assert any("`dot`" in text for text in texts), texts
+
+
+def test_a_gather_that_an_output_lacks_is_put_in() -> None:
+    p = Alone("tp=2")
+    y = p.matmul(p.place("x", (8, 16)), p.place("w", (16, 12), {1: "tp"}))
+    p.result(y, {})
+    assert [[edit.text for edit in way] for way in fix(p.graph, p.mesh).ways] == [
+        ["gather dim 1 of `dot` in front of the output"]
+    ]

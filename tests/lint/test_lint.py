@@ -165,3 +165,19 @@ def test_an_op_that_every_rank_does_otherwise_is_not_decided() -> None:
     x = p.place("x", (4,), dtype="s32", range=(0, 100))
     p.output(p.add(x, p.broadcast(p.rank_constant({0: 1, 1: 5}), (4,), [])))
     assert judged(p).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("asked", [{}, {0: "tp"}])
+def test_an_output_whose_shape_says_that_it_lies_elsewhere_is_a_violation(asked: dict[int, str]) -> None:
+    """A gather of columns that was forgotten: it was bad input of a table of facts."""
+    p = Alone("tp=2")
+    y = p.matmul(p.place("x", (8, 16)), p.place("w", (16, 12), {1: "tp"}))
+    p.result(y, asked)
+    result = judged(p)
+    assert result.verdict is Verdict.REFUTED
+    assert [f.kind for f in result.findings] == ["misplaced-output"]
+    assert "test_lint.py" in result.findings[0].source[0]
+    q = Alone("tp=2")
+    guessed = q.graph.input("w", "f32", (16, 6), path="w")
+    q.result(q.matmul(q.place("x", (8, 16), {0: "tp"}), guessed))
+    assert judged(q).verdict is Verdict.UNKNOWN
