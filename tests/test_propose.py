@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -197,7 +198,12 @@ class Server:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
+def openai() -> None:
+    pytest.importorskip("openai", reason="the extra `propose` is not installed")
+
+
+@pytest.fixture
+def server(openai: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Server]:
     found = Server()
     url = f"http://127.0.0.1:{found.http.server_address[1]}/v1"
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
@@ -283,7 +289,17 @@ def test_only_http_is_asked(dlverify: Run, monkeypatch: pytest.MonkeyPatch, url:
     assert "is no endpoint" in err
 
 
-def test_an_endpoint_that_is_down_is_one_sentence(dlverify: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_nothing_is_said_to_be_sent(dlverify: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DLVERIFY_PROPOSE_URL", "http://127.0.0.1:1/v1")
+    monkeypatch.setenv("DLVERIFY_PROPOSE_MODEL", "m")
+    monkeypatch.setitem(sys.modules, "openai", None)
+    status, _, err = dlverify("propose", *PAIR)
+    assert status == 2
+    assert "scalify-dl[propose]" in err
+    assert "sending" not in err
+
+
+def test_an_endpoint_that_is_down_is_one_sentence(openai: None, dlverify: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     monkeypatch.setenv("DLVERIFY_PROPOSE_URL", "http://127.0.0.1:1/v1")
     monkeypatch.setenv("DLVERIFY_PROPOSE_MODEL", "m")

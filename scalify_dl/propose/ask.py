@@ -1,14 +1,12 @@
-"""One question to an endpoint that speaks OpenAI's protocol of chats. Every request ends: by a limit of time, which is
-kept whatever the other side does, and by one of size. No redirection is followed, so that no key goes elsewhere."""
+"""One question to an endpoint that speaks OpenAI's protocol of chats, by the library `openai` (extra `propose`). Every
+request ends: by a limit of time, which is kept whatever the other side does, and by one of size. No redirection is
+followed, so that no key goes elsewhere."""
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +17,10 @@ from scalify_dl.errors import InputError
 REPLY_LIMIT = 1_000_000
 """Bytes of an answer."""
 _HINT = "docs/propose.md; --reply FILE does without an endpoint"
+_STATUS = {
+    401: "refuses the key", 403: "refuses the key", 404: "has no such model or path",
+    429: "says that the quota is used up",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,13 @@ class Endpoint:
             )
         if urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
             raise InputError(f"`{url}` is no endpoint", expected="http://… or https://…", hint=_HINT)
+        try:
+            import openai  # noqa: F401  # before anything is said to be sent
+        except ImportError:
+            raise InputError(
+                "endpoints are asked by the library `openai`, which is not installed",
+                hint="pip install 'scalify-dl[propose]'; --reply FILE does without an endpoint",
+            ) from None
         key = os.environ.get("DLVERIFY_PROPOSE_KEY") or os.environ.get(str(said.get("key_env", "")), "")
         return cls(url.rstrip("/"), str(model), key, float(said.get("timeout", 120)), int(said.get("max_tokens", 4000)))
 
@@ -69,22 +78,34 @@ class Endpoint:
         return found[0]
 
     def _request(self, messages: Sequence[Mapping[str, str]]) -> str:
-        body = {"model": self.model, "messages": list(messages), "max_tokens": self.max_tokens, "temperature": 0}
-        headers = {"Content-Type": "application/json"}
-        if self.key:
-            headers["Authorization"] = f"Bearer {self.key}"
+        from openai import DefaultHttpxClient, OpenAI, OpenAIError
+
+        data = bytearray()
         try:
-            request = urllib.request.Request(f"{self.url}/chat/completions", json.dumps(body).encode(), headers)
-            with urllib.request.build_opener(_NoRedirect).open(request, timeout=self.timeout + 1) as response:
-                data = response.read(REPLY_LIMIT + 1)
-        except urllib.error.HTTPError as error:
-            what = {401: "refuses the key", 403: "refuses the key", 404: "has no such model or path", 429: "says that"
-                    " the quota is used up"}.get(error.code, f"answers with status {error.code}")  # fmt: skip
-            raise self._error(what) from None
-        except (OSError, http.client.HTTPException, ValueError) as error:
-            raise self._error(f"cannot be asked ({getattr(error, 'reason', None) or error})") from None
-        if len(data) > REPLY_LIMIT:
-            raise self._error(f"answers with more than {REPLY_LIMIT:,} bytes")
+            with (
+                DefaultHttpxClient(follow_redirects=False) as http,
+                OpenAI(
+                    # an endpoint without keys takes any; what OPENAI_API_KEY says is not for it
+                    api_key=self.key or "none", base_url=self.url, timeout=self.timeout + 1, max_retries=0,
+                    http_client=http,
+                ) as client,
+                client.chat.completions.with_streaming_response.create(
+                    model=self.model, messages=[dict(m) for m in messages], max_tokens=self.max_tokens, temperature=0
+                ) as response,
+            ):  # fmt: skip
+                for piece in response.iter_bytes():
+                    data += piece
+                    if len(data) > REPLY_LIMIT:
+                        raise self._error(f"answers with more than {REPLY_LIMIT:,} bytes")
+        except InputError:
+            raise
+        except OpenAIError as error:
+            status = getattr(error, "status_code", None)
+            if status is None:
+                raise self._error(f"cannot be asked ({error.__cause__ or error})") from None
+            raise self._error(_STATUS.get(status, f"answers with status {status}")) from None
+        except Exception as error:  # what the connection raises while the answer is read is of the library below
+            raise self._error(f"cannot be asked ({error or type(error).__name__})") from None
         try:
             text = json.loads(data)["choices"][0]["message"]["content"]
         except (ValueError, KeyError, IndexError, TypeError, RecursionError):
@@ -95,8 +116,3 @@ class Endpoint:
 
     def _error(self, what: str) -> InputError:
         return InputError(f"the endpoint {self.url} {what}", hint=_HINT)
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any, **__: Any) -> None:
-        return None
