@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TypeVar
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.model import Facts
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse, rules_program
 from scalify_dl.prove.query import HEAD, Query, parse_query
 from scalify_dl.prove.results import DECLARATIONS, has_results, other_tables
+from scalify_dl.prove.view import View
 from scalify_dl.pysouffle import Program, Row, SourceError
 from scalify_dl.whole import locked
 
@@ -42,7 +44,7 @@ def query(directory: Path, text: str, rules: tuple[Path, ...], *, as_json: bool,
     elif not asked.columns:
         print("yes" if rows else "no")
     else:
-        _table(asked, rows, limit)
+        _table(asked, rows, limit, load(directory))
 
 
 def _ask(source_of: str, program: Program, text: str) -> Query:
@@ -85,7 +87,14 @@ def _compiled(make: Callable[[], _T]) -> _T:
         raise InputError(f"the query cannot be run: {error.message}", hint=error.hint) from None
 
 
-def _table(asked: Query, rows: list[Row], limit: int) -> None:
+def _known(value: object, view: View) -> str:
+    """A value of a row; an id of what people have a name for is followed by that."""
+    called = view.input_name(str(value)) if value in view.inputs else view.output_names.get(str(value))
+    return f"{value} ({called})" if called and called != value else str(value)
+
+
+def _table(asked: Query, rows: list[Row], limit: int, facts: Facts) -> None:
+    """Rows for people: what has a name of theirs has it beside its id."""
     from rich.table import Table
     from rich.text import Text
 
@@ -98,8 +107,9 @@ def _table(asked: Query, rows: list[Row], limit: int) -> None:
     for name, kind in asked.columns:
         table.add_column(name, overflow="fold", justify="right" if kind == "number" else "left")
     shown = rows[:limit] if limit else rows
+    view = View(facts.__getitem__, lambda _: ())
     for row in shown:
-        table.add_row(*(Text(str(value)) for value in row))
+        table.add_row(*(Text(_known(value, view)) for value in row))
     console.print(table)
     more = f", {len(shown):,} shown (--limit 0 shows all)" if len(shown) < len(rows) else ""
     console.print(f"\n{len(rows):,} {'row' if len(rows) == 1 else 'rows'}{more}")

@@ -110,6 +110,10 @@ class RootCause:
     """What became of the program with the suggested edit."""
     called: str = ""
     """What people call its result, where that is an output: `gradient of up.weight`."""
+    module: str = ""
+    """The module whose parameters it reads: `blocks.0.up`."""
+    feeds: str = ""
+    """The one output that its result leads to: `up.weight after the step`."""
 
 
 @dataclass(frozen=True)

@@ -107,13 +107,21 @@ class View:
 
     def told(self, tensor: str) -> str:
         """The name in a sentence: of an input, or what only repeats, turns or casts one, with what people call it."""
-        source = tensor
-        while source in self._renamings:
-            source = self._renamings[source]
+        source = self.source(tensor)
         if source not in self.inputs:
             return self.name(tensor)  # an op may be called so, too
-        called = self.output_names.get(source, self.name(source)).removesuffix(AFTER)
+        called = self.input_name(source)
         return f"{called} ({self.name(tensor)})" if called != self.name(tensor) else called
+
+    def source(self, tensor: str) -> str:
+        """What a tensor only repeats, turns or casts; itself, where it is computed or given."""
+        while tensor in self._renamings:
+            tensor = self._renamings[tensor]
+        return tensor
+
+    def input_name(self, tensor: str) -> str:
+        """What people call an input."""
+        return self.output_names.get(tensor, self.name(tensor)).removesuffix(AFTER)
 
     @cached_property
     def _renamings(self) -> dict[str, str]:

@@ -111,7 +111,8 @@ def _all(report: Report, places: Places) -> Iterator[Annotation]:
 
 
 def _cause(cause: RootCause, places: Places, level: str) -> Annotation:
-    text = []
+    named = (("In module", cause.module), ("Its result is", cause.called), ("It leads to", cause.feeds))
+    text = [f"{label} {name}." for label, name in named if name]
     for label, lines in (
         ("Expected", cause.expected),
         ("Found", cause.found),

@@ -21,6 +21,7 @@ from scalify_dl.prove.view import View
 from scalify_dl.pysouffle import Proof
 
 from .pattern import holds
+from .place import Places
 
 _TOLD = "holds"
 _DEMAND = "want_"
@@ -57,11 +58,7 @@ def tensors_named(view: View, text: str) -> list[str]:
     """Tensors of this id or name, or `output 0`; those of the distributed side first. InputError if there are none."""
     dist = {graph for graph, role in view.facts("graph") if role == "dist"}
     wanted = text.removeprefix("%")
-    found = [
-        (g not in dist, t)
-        for t, g, _, _ in view.facts("tensor")
-        if wanted in view.called(t)
-    ]
+    found = [(g not in dist, t) for t, g, _, _ in view.facts("tensor") if wanted in view.called(t)]
     if not found and (place := re.fullmatch(r"(input|output) (\d{1,9})", wanted)):
         found = [(g not in dist, t) for g, pos, t in view.facts(place[1]) if pos == int(place[2])]
     exact = [pair for pair in found if pair[1] == wanted]
@@ -174,7 +171,10 @@ class _Teller:
         op = self.view.ops({made[0]})[made[0]]
         held = self.view.correspondences(set(op.operands))
         article = "an" if op.kind[0] in "aeiou" else "a"
-        out = [f"it is made by {op.name}, {article} {op.kind}"]
+        places = Places(self.view)
+        named = (("in module", places.module(op.operands)), ("it leads to", places.feeds(op.results)))
+        told = "".join(f"; {label} {name}" for label, name in named if name)
+        out = [f"it is made by {op.name}, {article} {op.kind}{told}"]
         for i, operand in enumerate(op.operands):
             rows = held.get(operand, [])
             words = [holds(x, self.view.label(b), bp, self.view.ranks.get(b, 0)) for _, b, bp, x in rows[:_NEAR]]

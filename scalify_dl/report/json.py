@@ -18,6 +18,8 @@ def _cause(cause: RootCause) -> dict[str, Any]:
         "id": cause.op,
         "kind": cause.kind,
         "called": cause.called or None,
+        "module": cause.module or None,
+        "feeds": cause.feeds or None,
         "source": [str(f) for f in cause.source],
         "operands": list(cause.operands),
         "expected": _text(cause.expected),

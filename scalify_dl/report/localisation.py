@@ -15,6 +15,7 @@ from scalify_dl.prove.verdict import RootCause
 from scalify_dl.prove.view import Correspondences, OpView, Row, View
 
 from .pattern import holds, piece_words
+from .place import Places
 
 _MOST = 3
 """Pieces of one operand that are worth reading; of the whole, what tells most is enough."""
@@ -149,6 +150,7 @@ def root_causes_of(view: View, wanted: Iterable[str], counterparts: Mapping[str,
     unsupported: dict[str, str] = dict(view.results("unsupported"))
     said = {key: _texts(view.results(f"diag_{key}"), view) for key in ("expected", "found", "suggestion")}
     guessed = _placement_notes(view, sorted(frontier))
+    places = Places(view)
     out = []
     for op in (op for op in ops.values() if op.op in frontier):
         base = ops.get(match.get(op.op, ""))
@@ -173,7 +175,9 @@ def root_causes_of(view: View, wanted: Iterable[str], counterparts: Mapping[str,
                 base_name=base.name if base else "",
                 base_source=base.source if base else (),
                 results=op.results,
-                called=next((view.output_names[t] for t in op.results if t in view.output_names), ""),
+                called=(called := next((view.output_names[t] for t in op.results if t in view.output_names), "")),
+                module=places.module(op.operands),
+                feeds="" if called else places.feeds(op.results),
             )
         )
     return out

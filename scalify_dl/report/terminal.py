@@ -92,6 +92,10 @@ def _cause(page: _Page, number: int, cause: RootCause) -> None:
         page.field("source" if i == 0 else "", _here(frame) + (f"  in {frame.function}" if frame.function else ""))
     if len(cause.source) > _SHOWN:
         page.field("", f"and {_count(len(cause.source) - _SHOWN, 'outer frame')}")
+    if cause.module:
+        page.field("module", cause.module)
+    if cause.feeds:
+        page.field("leads to", cause.feeds)
     for i, operand in enumerate(cause.operands):
         page.field("operands" if i == 0 else "", operand)
     if cause.base_name:

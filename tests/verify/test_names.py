@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 import scalify_dl
+from scalify_dl.facts.model import Facts
+from scalify_dl.prove.view import View
+from scalify_dl.report.place import Places
 from tests.cli.test_cli import Run, dlverify
 
 __all__ = ["dlverify"]
@@ -76,3 +79,47 @@ def test_kinds_and_types_stand_apart(tmp_path: Path) -> None:
         relate=ROOT / "examples" / "hlo" / "relations.yaml",
     )  # fmt: skip
     assert report.to_dict()["frontier"][0]["expected"] == "logistic f32, as the baseline's sigmoid"
+
+
+def test_a_cause_names_its_module_and_what_it_leads_to(wrong: scalify_dl.Report) -> None:
+    assert "module      blocks.0.down" in wrong.text()
+    assert [c["module"] for c in wrong.to_dict()["frontier"]] == ["blocks.0.down", "blocks.1.down"]
+
+
+def places_of(text: str) -> Places:
+    """`x <- a b` makes x of a and b; w is an input, `a.w`; what is written is an output."""
+    facts = Facts()
+    facts.add("input", "g", 0, "w")
+    facts.add("output_name", "w", "a.w after the step")
+    for number, line in enumerate(text.splitlines()):
+        made, _, rest = line.partition(" <- ")
+        facts.add("op", f"o{number}", "g", "add")
+        facts.add("result", f"o{number}", 0, made)
+        for position, tensor in enumerate(rest.split()):
+            facts.add("operand", f"o{number}", position, tensor)
+    for position, (tensor, name) in enumerate(
+        (("new", "a.w after the step"), ("m", "state exp_avg of a.w"), ("loss", "loss"))
+    ):
+        facts.add("output", "g", position, tensor)
+        facts.add("output_name", tensor, name)
+    return Places(View(facts.__getitem__, lambda _: ()))
+
+
+def test_an_op_is_of_the_module_whose_parameters_it_reads() -> None:
+    assert places_of("y <- x w").module(("x", "w")) == "a"
+    assert places_of("y <- x x").module(("x", "x")) == ""
+
+
+def test_an_op_leads_to_outputs_that_are_about_one_parameter() -> None:
+    places = places_of("g <- x\nm <- g\nnew <- m w\nloss <- x")
+    assert places.feeds(("g",)) == "a.w after the step and 1 more of it"
+    assert places.feeds(("x",)) == ""
+    assert places.feeds(("unread",)) == ""
+
+
+def test_tables_for_people_have_names_beside_ids(dlverify: Run, tmp_path: Path) -> None:
+    files = sorted(LLAMA.glob("llama.r*.fx.txt"))
+    assert dlverify("export", LLAMA / "llama.base.fx.txt", *files, "--mesh", "tp=2", "-o", tmp_path / "f").status == 0
+    asked = 'shard(D, _, B, _, _, _), D = "primals_1"'
+    assert "primals_1 (model.model.embed_tokens.weight)" in dlverify("query", tmp_path / "f", asked).out
+    assert "embed_tokens" not in dlverify("query", tmp_path / "f", asked, "--tsv").out

@@ -33,6 +33,7 @@ def _lines(number: int, excerpt: Excerpt) -> str:
 
 def _cause(number: int, cause: RootCause, around: dict[str, Excerpt], shown: dict[str, int]) -> str:
     rows = [("source" if i == 0 else "", f"{f}  {f.function}".rstrip()) for i, f in enumerate(cause.source)]
+    rows += [row for row in (("module", cause.module), ("leads to", cause.feeds)) if row[1]]
     rows += [("operands" if i == 0 else "", text) for i, text in enumerate(cause.operands)]
     if cause.base_name:
         where = f", {cause.base_source[0]}" if cause.base_source else ""
@@ -75,9 +76,7 @@ def sections(report: Report) -> str:
     parts = [f"<header><h1>{_badge(report.verdict.value)} {title}</h1></header>"]
     parts += [f"<p>{escape(text)}</p>" for text in report.scope]
     if report.findings:
-        rows = [
-            (f"{f.name or f.op or f.kind} ({f.kind})", " ".join((f.text, *f.source[:1]))) for f in report.findings
-        ]
+        rows = [(f"{f.name or f.op or f.kind} ({f.kind})", " ".join((f.text, *f.source[:1]))) for f in report.findings]
         parts.append(_section(f"Findings ({len(rows)})", _fields(rows), "findings"))
     if report.frontier:
         more = f"<p>{report.downstream:,} more ops are unproved only because of them.</p>" if report.downstream else ""
