@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
+from math import prod
 
 from scalify_dl.ir.graph import Op
-from scalify_dl.ir.layout import Digit, Entry, Pending
+from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 
 from .held import Held, renumbered
 from .lift import Lifter, Stop, lifting
@@ -25,6 +26,8 @@ def dot(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     contracted = op.numbers.get("lhs_contracting_dims", []), op.numbers.get("rhs_contracting_dims", [])
     pairs = [*zip(*batch, strict=True), *zip(*contracted, strict=True)]
     x, y = _met(lifter, op, x, y, pairs)
+    for a, b in zip(*batch, strict=True):
+        x, y = _repeated(lifter, op, x, y, a, b), _repeated(lifter, op, y, x, b, a)
     for held, name in zip((x, y), names, strict=True):
         if not held.aligned:
             raise Stop("lemma", f"`{name}` lies in another order than its dims")
@@ -74,6 +77,32 @@ def _met(lifter: Lifter, op: Op, x: Held, y: Held, pairs: Sequence[tuple[int, in
         if fitted is not None:
             x, y = (x, fitted) if flip else (fitted, y)
     return x, y
+
+
+def _repeated(lifter: Lifter, op: Op, mine: Held, other: Held, a: int, b: int) -> Held:
+    """A value of which every rank has one element of a batch dim, and several ranks the same one, as it meets another
+    one of which each has its own (a head of keys that several heads of queries share): it is repeated, in order.
+
+    Of a rank's several elements it would not be said whether the first or all in turn are shared: that is left alone.
+    """
+    grid, n, size = lifter.grid, mine.base.shape[a], other.base.shape[b]
+    cut, theirs = (sorted(h.cut(d), key=lambda p: -getattr(h.mesh[p], "stride", 0)) for h, d in ((mine, a), (other, b)))
+    one_each = all(prod(grid.sizes[p] for p in ps) == whole for ps, whole in ((cut, n), (theirs, size)))
+    shared = theirs[: len(cut)] == cut and all(isinstance(mine.mesh[p], Repl) for p in theirs[len(cut) :])
+    if not one_each or not shared or n == size or not mine.aligned or mine.along is not None:
+        return mine
+    shape, kept = mine.base.shape, [d + (d > a) for d in range(len(mine.base.shape))]
+    wide = (*shape[: a + 1], size // n, *shape[a + 1 :])
+    base, whole = lifter.base, (*shape[:a], size, *shape[a + 1 :])
+    each = base.add("broadcast", [mine.base], [(mine.base.dtype, wide)], name="repeat", numbers={"dimensions": kept},
+                    source=op.source, at=op.at)  # fmt: skip
+    made = base.add("reshape", [each.result], [(mine.base.dtype, whole)], name="repeat", source=op.source, at=op.at)
+    mesh = list(mine.mesh)
+    for p in theirs:
+        entry = other.mesh[p]
+        assert isinstance(entry, Digit)
+        mesh[p] = Digit(a, entry.stride, entry.size)
+    return replace(mine, base=made.result, mesh=tuple(mesh), free=mine.free - {a})
 
 
 def _entry(lifter: Lifter, op: Op, p: int, x: Held, y: Held, to_x: dict[int, int], to_y: dict[int, int],

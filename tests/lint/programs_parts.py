@@ -1,11 +1,12 @@
-"""Values side by side that are cut and regrouped, and look-ups of which one rank has what is not zero."""
+"""Values side by side that are cut and regrouped, look-ups of which one rank has what is not zero, heads that ranks
+share."""
 
 from __future__ import annotations
 
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.pairing.builder import Distributed, Pair
 
-from .zoo import MERGED, offset, program, rms
+from .zoo import MERGED, attention, offset, program, rms
 
 SIZES = (16, 8, 8)
 
@@ -110,3 +111,21 @@ def rows_of_a_split_table_normed_and_then_reduced(p: Pair, ok: bool) -> None:
     x, mine = looked_up(p)
     b.output(rms(b, x, b.input("g", (8,)), 1))
     d.output(d.all_reduce(rms(d, mine, d.shard("g"), 1), "tp"))
+
+
+@program("tp=4")
+def keys_that_two_ranks_share(p: Pair, ok: bool) -> None:
+    """Fewer heads of keys than ranks: each rank has a head of queries, and the one of keys that it goes with."""
+    b, d = p.base, p.dist
+    k, v = (b.broadcast(b.input(name, (2, 8, 16)), (2, 2, 8, 16), [0, 2, 3]) for name in "kv")
+    b.output(attention(b, b.input("q", (4, 8, 16)), b.reshape(k, (4, 8, 16)), b.reshape(v, (4, 8, 16))))
+    here = "tp:2" if ok else "tp:(2)2"
+    d.output(attention(d, d.shard("q", {0: "tp"}), d.shard("k", {0: here}), d.shard("v", {0: here})))
+
+
+@program("tp=4", wrong=False)
+def one_head_of_keys_for_all(p: Pair, ok: bool) -> None:
+    b, d = p.base, p.dist
+    k, v = (b.broadcast(b.reshape(b.input(name, (1, 8, 16)), (8, 16)), (4, 8, 16), [1, 2]) for name in "kv")
+    b.output(attention(b, b.input("q", (4, 8, 16)), k, v))
+    d.output(attention(d, d.shard("q", {0: "tp"}), d.shard("k"), d.shard("v")))
