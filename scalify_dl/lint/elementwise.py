@@ -186,7 +186,7 @@ def _passes(lifter: Lifter, op: Op, helds: Sequence[Held]) -> tuple[tuple[Entry,
         kinds = {e.reducer for e in at if isinstance(e, Pending)}
         others = [op.operands[n] for n in range(len(at)) if n not in waiting]
         if len(kinds) == 1 and not others and (op.kind in TOGETHER.get(entry.reducer, ()) or (len(at) == 1 and (
-            (op.kind in ALONE and entry.reducer == "sum") or (op.kind in MONOTONE and entry.reducer in ("max", "min"))
+            (_linear(op) and entry.reducer == "sum") or (op.kind in MONOTONE and entry.reducer in ("max", "min"))
         ))):  # fmt: skip
             mesh[p] = entry
             continue
@@ -205,10 +205,16 @@ def _passes(lifter: Lifter, op: Op, helds: Sequence[Held]) -> tuple[tuple[Entry,
     return tuple(mesh), _scale(lifter, op, [h.scale for h in helds], helds)
 
 
+def _linear(op: Op) -> bool:
+    """Whether an op of one operand is linear in it: of casts, those that keep reals reals and integers integers."""
+    rounds = op.kind == "convert" and op.operands[0].dtype[0] in "fbc" and op.result.dtype[0] not in "fbc"
+    return op.kind in ALONE and not rounds
+
+
 def _alone(op: Op, reducer: str, waiting: Sequence[int]) -> bool:
     if op.kind == "select":
         return 0 not in waiting and len(waiting) == 2
-    return reducer == "sum" and len(waiting) == 1 and waiting[0] in ALONE.get(op.kind, ())
+    return reducer == "sum" and len(waiting) == 1 and waiting[0] in ALONE.get(op.kind, ()) and _linear(op)
 
 
 def _one_at_most(lifter: Lifter, op: Op, helds: Sequence[Held]) -> Tensor | None:

@@ -129,3 +129,11 @@ def one_head_of_keys_for_all(p: Pair, ok: bool) -> None:
     k, v = (b.broadcast(b.reshape(b.input(name, (1, 8, 16)), (8, 16)), (4, 8, 16), [1, 2]) for name in "kv")
     b.output(attention(b, b.input("q", (4, 8, 16)), k, v))
     d.output(attention(d, d.shard("q", {0: "tp"}), d.shard("k"), d.shard("v")))
+
+
+@program("tp=2", right=False)
+def parts_of_a_sum_rounded_to_integers(p: Pair, ok: bool) -> None:
+    b, d = p.base, p.dist
+    b.output(b.convert(b.multiply(b.matmul(b.input("x", (8, 16)), b.input("w", (16, 4))), 8.0), "s32"))
+    y = d.matmul(d.shard("x", {1: "tp"}), d.shard("w", {0: "tp"}))
+    d.output(d.all_reduce(d.convert(d.multiply(y, 8.0), "s32"), "tp"))
