@@ -6,7 +6,7 @@ Python numbers calls and messages, and writes down what ops have in common; ever
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -53,7 +53,7 @@ def premises(plan: Side, base: Side, world: World, slots: Slots, traits: Traits)
     """What the rules judge."""
     rows: Premises = defaultdict(list)
     _ops(rows, plan, world, slots)
-    _values(rows, plan)
+    _values(rows, plan, traits.shapes)
     _traits(rows, plan, base, slots, traits)
     _step(rows, plan, base)
     _communication(rows, plan, world)
@@ -80,36 +80,33 @@ def check(rows: Premises) -> Checked:
 
 
 def _ops(rows: dict[str, list[Row]], plan: Side, world: World, slots: Slots) -> None:
-    span = world.micro_batches + 1
-    for op in plan.ops.values():
-        mb = slots.mb[op.id]
-        slot = slots.of[op.id]
-        rows["step_op"].append((op.id, op.rank, mb, op.seq, op.kind))
-        rows["plan_op"].append((op.id, op.cid, op.name, int(op.kind in ADAPTERS)))
-        rows["slot_of"].append((op.id, slot.stage, slot.name, op.rank * span + mb + 1))
-        rows["reads"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.reads)]
-        rows["makes"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.makes)]
+    span, ops, mbs, of = world.micro_batches + 1, plan.ops.values(), slots.mb, slots.of
+    rows["step_op"] = [(op.id, op.rank, mbs[op.id], op.seq, op.kind) for op in ops]
+    rows["plan_op"] = [(op.id, op.cid, op.name, int(op.kind in ADAPTERS)) for op in ops]
+    rows["slot_of"] = [
+        (name, slot.stage, slot.name, op.rank * span + mbs[name] + 1) for name, op in plan.ops.items()
+        for slot in (of[name],)
+    ]  # fmt: skip
+    rows["reads"] = [(op.id, pos, tensor) for op in ops for pos, tensor in enumerate(op.reads)]
+    rows["makes"] = [(op.id, pos, tensor) for op in ops for pos, tensor in enumerate(op.makes)]
     for rank, (d, s, t) in plan.places.items():
         rows["device"].append((rank, d, s, t))
         rows["block_of"].append((rank, d // world.period))
         rows["place"] += [(s, rank, mb, rank * span + mb + 1) for mb in range(STEP, world.written)]
 
 
-def _values(rows: dict[str, list[Row]], plan: Side) -> None:
+def _values(rows: dict[str, list[Row]], plan: Side, shapes: Mapping[str, str]) -> None:
     loaded = {tensor for op in plan.ops.values() if op.kind == LOADER for tensor in op.makes}
-    for tensor, value in plan.values.items():
-        rows["part_of"].append((tensor, value.tid))
-        if value.rank < 0:
-            rows["transit"].append((tensor,))
-        elif value.given and tensor not in loaded:
-            rows["given"].append((tensor,))
+    rows["part_of"] = [(tensor, value.tid) for tensor, value in plan.values.items()]
+    rows["transit"] = [(tensor,) for tensor, value in plan.values.items() if value.rank < 0]
+    rows["given"] = [
+        (tensor,) for tensor, value in plan.values.items() if value.given and value.rank >= 0 and tensor not in loaded
+    ]
     rows["gradient_of"] = list(plan.weight_of.items())
-    for tid, part in plan.parts.items():
-        dtype = plan.fulls[part.full].dtype
-        shape = f"{dtype}[{','.join(map(str, part.shape))}]"
-        rows["part"].append((tid, part.full, shape, part.addend, part.addends))
-        rows["extent"] += [(part.full, dim, size) for dim, size in enumerate(plan.fulls[part.full].shape)]
-        rows["span"] += [(tid, dim, lo, hi) for dim, (lo, hi) in enumerate(part.spans)]
+    rows["part"] = [(tid, part.full, shapes[tid], part.addend, part.addends) for tid, part in plan.parts.items()]
+    fulls = dict.fromkeys(part.full for part in plan.parts.values())
+    rows["extent"] = [(full, dim, size) for full in fulls for dim, size in enumerate(plan.fulls[full].shape)]
+    rows["span"] = [(tid, dim, lo, hi) for tid, part in plan.parts.items() for dim, (lo, hi) in enumerate(part.spans)]
 
 
 def _traits(rows: dict[str, list[Row]], plan: Side, base: Side, slots: Slots, traits: Traits) -> None:
@@ -134,16 +131,16 @@ SIZED = frozenset({"size", "times", *RANGE, *PLACED})
 
 def _step(rows: dict[str, list[Row]], plan: Side, base: Side) -> None:
     """The single-device step, and what its ops and those of the plan have to have in common."""
-    rows["model"] = [(tid, _model(plan, part.full)) for tid, part in plan.parts.items()]
+    models = {full: _model(plan, full) for full in plan.fulls}
+    rows["model"] = [(tid, models[part.full]) for tid, part in plan.parts.items()]
     rows["base_model"] = [(tensor, _model(base, base.part(tensor).full)) for tensor in base.values]
     for op in base.ops.values():
         rows["base_op"].append((op.id, op.kind, op.direction))
         rows["base_reads"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.reads)]
         rows["base_makes"] += [(op.id, pos, tensor) for pos, tensor in enumerate(op.makes)]
         rows["base_mark"] += [(op.id, *mark) for mark in _marks(op)]
-    for op in plan.ops.values():
-        rows["op_direction"].append((op.id, op.direction))
-        rows["mark"] += [(op.id, *mark) for mark in _marks(op)]
+    rows["op_direction"] = [(op.id, op.direction) for op in plan.ops.values()]
+    rows["mark"] = [(op.id, *mark) for op in plan.ops.values() if op.attributes or op.constants for mark in _marks(op)]
 
 
 def _model(side: Side, full: str) -> str:

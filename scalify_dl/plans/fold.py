@@ -149,7 +149,8 @@ class Fold:
                     yield slot
 
     def _needs(self, slot: Slot) -> Iterator[str]:
-        for op in slot.ops.values():
+        received = slot.some.kind in (MOVE, BROADCAST)
+        for op in [slot.some] if not received and self.traits.alike(slot) else slot.ops.values():
             for pos in range(1 if op.id in self.delivered else len(op.reads)):
                 source = self.home(op, pos)
                 if source is not None:
@@ -225,7 +226,13 @@ class Fold:
         return self.lowering.lower(op, operands, numbers)
 
     def operand(self, slot: Slot, units: list[Unit], pos: int) -> Tensor:
-        """An operand of the ops of some units of a slot; what it is elsewhere does not matter."""
+        """An operand of the ops of some units of a slot; what it is elsewhere does not matter. Ops that are alike read
+        what the same slot makes as far away: where that is their own unit for one of them, it is for all."""
+        first = slot.ops[units[0]]
+        if first.kind not in (MOVE, BROADCAST) and self.traits.alike(slot):
+            found = self.home(first, pos)
+            if found is not None and found[1] == units[0]:
+                return self.out.values[found[0]]
         column: dict[Unit, tuple[Home, Unit] | None] = {}
         given: dict[str, dict[Unit, str]] = defaultdict(dict)
         for unit in units:

@@ -7,16 +7,19 @@ input, told with its file and line.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import prod
+from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
 
 from .meanings.declared import Function
 from .meanings.declared import read as read_functions
 from .stages import even
-from .tables import Row, Rows, Tables
+from .tables import Rows, Tables
 
 STEP = -1
 """The micro-batch of what belongs to the whole step: weights, sums over micro-batches."""
@@ -75,8 +78,7 @@ class Op:
         return self.direction == "bw"
 
 
-@dataclass(slots=True, frozen=True)
-class Value:
+class Value(NamedTuple):
     """A tensor of one rank, or in transit (a negative rank): which part of a tensor of the model it is (`tid`), and its
     version."""
 
@@ -88,8 +90,7 @@ class Value:
     """Whether it is there before the step: a weight, a constant, the gradient of the loss."""
 
 
-@dataclass(slots=True, frozen=True)
-class Full:
+class Full(NamedTuple):
     """A tensor of the model."""
 
     name: str
@@ -100,7 +101,7 @@ class Full:
     loss: bool
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class Part:
     """Which part of a tensor of the model: its slice in every dim, and which of how many addends."""
 
@@ -112,7 +113,7 @@ class Part:
     """Sizes of the part."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "shape", tuple([hi - lo for lo, hi in self.spans]))
+        self.shape = tuple([hi - lo for lo, hi in self.spans])
 
     @property
     def size(self) -> int:
@@ -308,88 +309,92 @@ def _parts(tables: Tables, fulls: dict[str, Full]) -> dict[str, Part]:
     return out
 
 
-def _op(side: Side, table: str, n: int, row: Row) -> Op:
-    found = side.ops.get(row[0])
+def _op(side: Side, table: str, n: int, name: str) -> Op:
+    found = side.ops.get(name)
     if found is None:
-        raise side.tables.error(
-            table, n, f"unknown op `{row[0]}`", expected=f"an op of `{side.tables.file('op').name}`"
-        )
+        raise side.tables.error(table, n, f"unknown op `{name}`", expected=f"an op of `{side.tables.file('op').name}`")
     return found
 
 
-def _ordered(side: Side, table: str) -> Iterator[tuple[int, Op, Row]]:
-    """Rows of a table with positions, in their order for every op, numbered from 0 without a gap."""
-    rows: Iterable[tuple[int, Row]] = enumerate(side.tables[table])
-    if not _in_order(side.tables[table]):
-        rows = sorted(rows, key=lambda row: row[1][:2])
-    before, op, expected = "", None, 0
-    positions: dict[str, int] = {}
-    for n, row in rows:
-        if row[0] != before or op is None:
-            positions[before] = expected
-            before, op = row[0], _op(side, table, n, row)
-            expected = positions.get(before, 0)
-        if row[1] != expected:
-            raise side.tables.error(table, n, f"position {row[1]} of `{row[0]}`", expected=f"{expected}")
-        expected += 1
-        yield n, op, row
+def _by_op(side: Side, table: str, column: int) -> Iterator[tuple[Sequence[int], Op, Sequence[Any]]]:
+    """A column of a table with positions, op by op: its rows in their order, numbered from 0 without a gap."""
+    rows = side.tables[table]
+    spans = _spans(rows)
+    if spans is not None:
+        ops, cells = rows.columns[0], rows.columns[column]
+        for start, end in spans:
+            yield range(start, end), _op(side, table, start, ops[start]), cells[start:end]
+        return
+    found: dict[str, tuple[list[int], Op, list[Any]]] = {}
+    for n, row in sorted(enumerate(rows), key=lambda row: row[1][:2]):
+        lines, _, cells = found.setdefault(row[0], ([], _op(side, table, n, row[0]), []))
+        if row[1] != len(lines):
+            raise side.tables.error(table, n, f"position {row[1]} of `{row[0]}`", expected=f"{len(lines)}")
+        lines.append(n)
+        cells.append(row[column])
+    yield from found.values()
 
 
-def _in_order(rows: Rows) -> bool:
-    """Whether positions of every op come one after the other."""
-    before, expected = "", 0
-    positions: dict[str, int] = {}
-    for op, pos in zip(rows.columns[0], rows.columns[1], strict=True):
-        if op != before:
-            positions[before] = expected
-            before, expected = op, positions.get(op, 0)
-        if pos != expected:
-            return False
-        expected += 1
-    return True
+def _spans(rows: Rows) -> list[tuple[int, int]] | None:
+    """Where the rows of every op begin and end, if they stand together in their order."""
+    ops, positions = rows.columns[:2]
+    starts = [n for n, pos in enumerate(positions) if not pos]
+    if len({ops[n] for n in starts}) < len(starts) or (starts[0] if starts else len(ops)):
+        return None
+    spans = list(pairwise([*starts, len(ops)]))
+    numbers = array("q", range(max((end - start for start, end in spans), default=0)))
+    for start, end in spans:
+        count = end - start
+        if count > 1 and (positions[start:end] != numbers[:count] or ops[start:end].count(ops[start]) != count):
+            return None
+    return spans
 
 
 def _operands(side: Side) -> None:
+    values = side.values
     for table in ("in", "out"):
-        for n, op, (_, _, tensor) in _ordered(side, table):
-            value = side.values.get(tensor)
-            if value is None:
-                raise side.tables.error(
-                    table, n, f"unknown tensor `{tensor}`", expected=f"one of `{side.tables.file('tensor').name}`"
-                )
-            if value.rank != op.rank and not (value.rank < 0 and op.kind in (MOVE, BROADCAST)):
-                raise side.tables.error(
-                    table, n, f"`{op.id}` of rank {op.rank} has `{tensor}` of rank {value.rank}",
-                    expected="a tensor of its own rank; values of other ranks come by messages",
-                )  # fmt: skip
-            (op.reads if table == "in" else op.makes).append(tensor)
+        for lines, op, tensors in _by_op(side, table, 2):
+            for n, tensor in zip(lines, tensors, strict=True):
+                value = values.get(tensor)
+                if value is None:
+                    raise side.tables.error(
+                        table, n, f"unknown tensor `{tensor}`", expected=f"one of `{side.tables.file('tensor').name}`"
+                    )
+                if value.rank != op.rank and not (value.rank < 0 and op.kind in (MOVE, BROADCAST)):
+                    raise side.tables.error(
+                        table, n, f"`{op.id}` of rank {op.rank} has `{tensor}` of rank {value.rank}",
+                        expected="a tensor of its own rank; values of other ranks come by messages",
+                    )  # fmt: skip
+            (op.reads if table == "in" else op.makes).extend(tensors)
 
 
 def _details(side: Side) -> None:
     for n, row in enumerate(side.tables["attr"]):
-        attributes = _op(side, "attr", n, row).attributes
+        attributes = _op(side, "attr", n, row[0]).attributes
         if row[1] in attributes:
             raise side.tables.error("attr", n, f"`{row[1]}` of `{row[0]}` a second time")
         attributes[row[1]] = row[3]
-    for _, op, (_, _, kind, text) in _ordered(side, "const"):
-        op.constants.append((kind, text))
+    kinds = side.tables["const"].columns[2]
+    for lines, op, texts in _by_op(side, "const", 3):
+        op.constants.extend((kinds[n], text) for n, text in zip(lines, texts, strict=True))
     for n, row in enumerate(side.tables["adapter"]):
-        _op(side, "adapter", n, row).prim = row[2]
+        _op(side, "adapter", n, row[0]).prim = row[2]
 
 
 def _communication(side: Side) -> None:
     ranks = side.world["runtime_ndevs"]
     for n, row in enumerate(side.tables["coll"]):
-        _op(side, "coll", n, row).group = (row[1], row[2], row[3])
-    for n, op, (_, _, rank) in _ordered(side, "coll_member"):
-        if not 0 <= rank < ranks:
+        _op(side, "coll", n, row[0]).group = (row[1], row[2], row[3])
+    for lines, op, members in _by_op(side, "coll_member", 2):
+        if min(members) < 0 or max(members) >= ranks:
+            n, rank = next((n, rank) for n, rank in zip(lines, members, strict=True) if not 0 <= rank < ranks)
             raise side.tables.error("coll_member", n, f"rank {rank} is absent", expected=f"one of 0 … {ranks - 1}")
-        op.members.append(rank)
+        op.members.extend(members)
     for op in side.ops.values():
         if op.kind == BROADCAST and not op.members:  # some exports say it in the attribute alone
             op.members = [int(word) for word in re.findall(r"\d+", op.attributes.get("ranks", ""))]
     for n, row in enumerate(side.tables["p2p"]):
-        op = _op(side, "p2p", n, row)
+        op = _op(side, "p2p", n, row[0])
         for rank in row[1:]:
             if rank not in side.places:
                 raise _no_rank(side.tables, "p2p", n, rank)
@@ -397,4 +402,4 @@ def _communication(side: Side) -> None:
     for n, row in enumerate(side.tables["wred"]):
         if row[2] not in side.parts:
             raise side.tables.error("wred", n, f"no row of `sub_slice` has the weight {row[2]}")
-        _op(side, "wred", n, row).weights.append(row[2])
+        _op(side, "wred", n, row[0]).weights.append(row[2])

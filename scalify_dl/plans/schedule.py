@@ -5,7 +5,7 @@ collectives, reducers on a stream of their own (docs/plans.md describes the tabl
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 
 from scalify_dl.schedule.tables import Named, Schedule
@@ -48,9 +48,10 @@ class _Lowering:
 
     def buffer(self, tensor: str) -> int:
         """The buffer of a tensor."""
-        if tensor not in self.buffers:
-            self.buffers[tensor] = self.schedule.buffer()
-        return self.buffers[tensor]
+        found = self.buffers.get(tensor)
+        if found is None:
+            found = self.buffers[tensor] = self.schedule.buffer()
+        return found
 
     def rank(self, program: list[Op]) -> None:
         """All ops of a rank, in their order."""
@@ -105,11 +106,12 @@ class _Lowering:
         """An op as its row calls it."""
         return Named(op.name or op.kind, op.kind, op.mb if op.mb >= 0 else None, self.file, op.line)
 
-    def touch(self, table: str, e: int, tensors: Iterable[str]) -> None:
+    def touch(self, table: str, e: int, tensors: Sequence[str]) -> None:
         """What an op reads or makes, but for what is on its way between ranks."""
-        for tensor in dict.fromkeys(tensors):
-            if self.plan.values[tensor].rank >= 0:
-                self.schedule.add(table, e, self.buffer(tensor), 0, 1)
+        values, rows = self.plan.values, self.schedule.rows[table]
+        for tensor in tensors if len(tensors) == 1 else dict.fromkeys(tensors):
+            if values[tensor].rank >= 0:
+                rows.extend((e, self.buffer(tensor), 0, 1))
 
     def message(self, e: int, name: str, ends: tuple[int, int], op: Op, *, sends: bool) -> None:
         """One side of a message; what it is called is the part of the model's tensor and the micro-batch."""

@@ -75,7 +75,8 @@ class Traits:
         self._slices: dict[str, list[tuple[int, Mapping[int, Slices]]]] = defaultdict(list)
         for (name, _, t), by in world.slices.items():
             self._slices[name].append((t, by))
-        self._shapes = {tid: self._shape(tid) for tid in plan.parts}
+        self.shapes = {tid: self._shape(tid) for tid in plan.parts}
+        """Element type and sizes of parts, as text."""
 
     def alike(self, slot: Slot) -> bool:
         """Whether the ops of a slot have the same traits, kinds and directions: compared without putting it in words,
@@ -89,7 +90,7 @@ class Traits:
 
     def _mark(self, op: Op) -> list[object]:
         """What the traits of an op are the words for."""
-        values, shapes, mb = self.plan.values, self._shapes, self.slots.mb[op.id]
+        values, shapes, mb = self.plan.values, self.shapes, self.slots.mb[op.id]
         found: list[object] = [op.kind, op.direction, op.group and op.group[2]]
         if op.kind in TABLE or not PLACED.isdisjoint(op.attributes):
             found.append(fixed(self.plan, op))
@@ -111,10 +112,10 @@ class Traits:
         plan = self.plan
         found = fixed(plan, op)
         for pos, tensor in enumerate(op.makes):
-            found["shape", f"result {pos}"] = self._shapes[plan.values[tensor].tid]
+            found["shape", f"result {pos}"] = self.shapes[plan.values[tensor].tid]
         mb = self.slots.mb[op.id]
         for pos, tensor in enumerate(op.reads):
-            found["shape", f"operand {pos}"] = self._shapes[plan.values[tensor].tid]
+            found["shape", f"operand {pos}"] = self.shapes[plan.values[tensor].tid]
             if mb >= 0 or op.kind not in (SUM, REDUCER):  # sums over micro-batches are another premise (sums.dl)
                 found["operand", f"operand {pos}"] = self._origin(op, tensor, mb)
         if op.members:
