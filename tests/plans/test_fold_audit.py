@@ -10,11 +10,15 @@ import pytest
 
 pytest.importorskip("numpy")
 
+import numpy as np
+
 from scalify_dl.audit.folds.campaign import campaign
 from scalify_dl.audit.folds.compare import outcome
 from scalify_dl.audit.folds.edited import Edited
+from scalify_dl.audit.folds.kinds import Unknown, computed
 from scalify_dl.audit.folds.mutants import cell
 from scalify_dl.audit.plan_tables import Shape, deepseek, write_plan
+from scalify_dl.plans.model import Op
 
 from .small import write_small
 from .test_generated import EXPERTS
@@ -48,6 +52,11 @@ def test_the_interpreter_runs_experts_over_copies(tmp_path: Path) -> None:
         tables.change("p_attr", op, 3, "1", "k")
     found = outcome(tables.write(tmp_path / "wrong"), seconds=1.0)
     assert (found.verdict, found.runs, found.mismatches) == ("UNKNOWN", "wrong", [])
+
+
+def test_the_interpreter_says_which_attribute_an_op_lacks() -> None:
+    with pytest.raises(Unknown, match="view without `size`"):
+        computed(Op("p.n1", 0, 0, 0, 1, "view", "view", "fw", 1), [np.zeros((2, 2))], [(2, 2)], [None])
 
 
 def test_a_message_without_operand_or_result_is_no_crash(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def computed(op: Op, x: list[Array], shapes: Sequence[Shape], targets: Sequence[
 
 def numbers(op: Op, key: str) -> list[int]:
     """The numbers of an attribute."""
+    if key not in op.attributes:
+        raise Unknown(f"{op.kind} without `{key}`")
     return [int(word) for word in re.findall(r"-?\d+", op.attributes[key])]
 
 
