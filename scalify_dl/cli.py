@@ -44,6 +44,14 @@ def _spread_rules(argv: list[str]) -> list[str]:
     return out
 
 
+def _plain(argv: list[str]) -> list[str]:
+    """Without `--no-color`, which may stand anywhere among the options and is done here."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    if "--no-color" in argv[:end]:
+        os.environ["NO_COLOR"] = "1"
+    return [arg for arg in argv[:end] if arg != "--no-color"] + argv[end:]
+
+
 def _fail(status: int, text: str) -> NoReturn:
     try:
         print(text, file=sys.stderr, flush=True)
@@ -74,7 +82,7 @@ def main() -> None:
     _streams()
     try:
         try:
-            argv = _spread_rules(sys.argv[1:])
+            argv = _spread_rules(_plain(sys.argv[1:]))
             plain = None if "_DLVERIFY_COMPLETE" in os.environ else read(COMMANDS, argv)
             if plain is None:
                 __getattr__("app")(argv, prog_name="dlverify")

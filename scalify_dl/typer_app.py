@@ -31,7 +31,9 @@ def typer_app(commands: Sequence[Command], name: str, help: str, groups: Mapping
 
 
 def _root(
-    context: typer.Context, version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Print plainly, as under NO_COLOR=1.")] = False,
 ) -> None:
     if version and context.invoked_subcommand:
         raise typer.BadParameter(f"it stands alone, without {context.invoked_subcommand}", param_hint="--version")

@@ -49,7 +49,8 @@ def query(directory: Path, text: str, rules: tuple[Path, ...], *, as_json: bool,
 
 def _ask(source_of: str, program: Program, text: str) -> Query:
     try:
-        return parse_query(text, {n: [a.type for a in r.attributes] for n, r in program.relations.items()})
+        types = {n: [a.type for a in r.attributes] for n, r in program.relations.items()}
+        return parse_query(text, types, {n: [a.name for a in r.attributes] for n, r in program.relations.items()})
     except InputError as error:
         raise error.located(source_of) from None
 

@@ -30,7 +30,7 @@ class Mesh:
         """Reads `dp=2,tp=4`; InputError on anything else."""
         axes = []
         for word in text.split(","):
-            match = re.fullmatch(r"\s*([A-Za-z_][\w.-]*)\s*=\s*(\d{1,6})\s*", word)
+            match = re.fullmatch(r"\s*([A-Za-z_][\w.-]*)\s*=\s*([0-9]{1,6})\s*", word)
             if not match or int(match[2]) < 1:
                 raise InputError(f"--mesh: `{word}` is not an axis", expected="axis=size,…, such as dp=2,tp=4")
             axes.append((match[1], int(match[2])))

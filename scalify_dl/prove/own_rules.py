@@ -50,7 +50,7 @@ def read_own(files: Iterable[Path], shipped: Path) -> dict[Path, str]:
         if file in found or file.is_relative_to(shipped.resolve()):
             continue
         if file.suffix != ".dl":  # what is none is not looked into, let alone shown
-            raise InputError(f"{path} is no rules file", file=by or path, line=line, expected="a file *.dl")
+            raise InputError("no rules file", file=by or path, line=line, expected="a file *.dl")
         try:
             data = file.read_bytes()
             text = data.decode("utf-8")

@@ -46,8 +46,11 @@ class Query:
         return f".decl {HEAD}({types})\n{HEAD}({names}) :- {self.body}.\n"
 
 
-def parse_query(text: str, relations: Mapping[str, Sequence[str]]) -> Query:
-    """Read a query against relations given as name → types of the attributes. InputError where it does not fit."""
+def parse_query(
+    text: str, relations: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]] | None = None
+) -> Query:
+    """Read a query against relations given as name → types of the attributes, and their names for what is said where
+    it does not fit (InputError)."""
     body = text.strip().rstrip(".").removeprefix("?-").strip()
     tokens = [m[0] for m in _TOKEN.finditer(body) if not m[0].isspace() and not m[0].startswith("//")]
     if not tokens:
@@ -75,7 +78,15 @@ def parse_query(text: str, relations: Mapping[str, Sequence[str]]) -> Query:
             if not stack:
                 raise InputError(f"`{token}` closes nothing in the query", column=i + 1)
             hidden -= token == "}"
-            _, position = stack.pop()
+            relation, position = stack.pop()
+            given = 0 if tokens[i - 1] == "(" else position + 1
+            if relation is not None and given != (expected := len(relations[relation])):
+                has = f"{expected} {'column' if expected == 1 else 'columns'}"
+                names = columns.get(relation) if columns else None
+                raise InputError(
+                    f"`{relation}` has {has}, {given} {'is' if given == 1 else 'are'} given",
+                    expected=f"{relation}({', '.join(names)})" if names else None,
+                )
         elif token == "," and stack:
             relation, position = stack[-1]
             stack[-1] = (relation, position + 1)
@@ -99,8 +110,8 @@ def parse_query(text: str, relations: Mapping[str, Sequence[str]]) -> Query:
         relation = stack[-1][0]
         raise InputError(f"a bracket of `{relation}` is not closed" if relation else "a bracket is not closed",
                          expected='a rule body such as corr(D,_,B,_,L), result(O,_,D), op(O,_,"dot")')  # fmt: skip
-    columns = tuple((name, types.get(name, "number")) for name in order)
-    return Query(body, columns, frozenset(used), _apart(tokens, relations))
+    variables = tuple((name, types.get(name, "number")) for name in order)
+    return Query(body, variables, frozenset(used), _apart(tokens, relations))
 
 
 def _apart(tokens: list[str], relations: Mapping[str, Sequence[str]]) -> str:

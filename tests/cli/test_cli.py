@@ -1,6 +1,7 @@
 """The command line: exit statuses, formats, bad input."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -326,6 +327,15 @@ def test_no_color_prints_no_escapes_at_a_terminal(monkeypatch: pytest.MonkeyPatc
         with console.capture() as printed:
             console.print("PROVED", style="bold")
         assert ("\x1b" not in printed.get()) is plain
+
+
+@pytest.mark.parametrize("words", [("--no-color", "schema"), ("schema", "--no-color")])
+def test_no_color_is_an_option_of_all_commands(
+    dlverify: Run, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "")
+    assert dlverify(*words)[:2] == dlverify("schema")[:2]
+    assert os.environ["NO_COLOR"] == "1"
 
 
 def test_what_is_left_to_do_is_counted_and_estimated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -48,6 +48,20 @@ class GraphModule(torch.nn.Module):
         return (tanh,)
 """
 
+HALF = """HloModule half
+
+ENTRY %main ({name}: f32[4], {other}: f32[4]) -> f32[4] {{
+  %{name} = f32[4] parameter(0)
+  %{other} = f32[4] parameter(1)
+  ROOT %made = f32[4] multiply(%{name}, %{other})
+}}
+"""
+"""A product of two inputs, and with what is kept of it the gradient of one."""
+HANDED = """handed: {kept: x}
+gradients: {made: w}
+inputs: {x: {dims: {}}, w: {dims: {}}, g: {dims: {}}}
+"""
+
 
 def trace(rank: int) -> dict[str, Any]:
     """A Flight Recorder dump of a rank that was in one collective."""
@@ -131,6 +145,9 @@ def fill(here: Path, mesh: dict[str, int]) -> None:
     write("base.fx.txt", PRODUCT.format(op="aten.mm.default"))
     write("dist.fx.txt", PRODUCT.format(op="mylib.gemm.default"))
     write("open.fx.txt", OPEN)
+    write("forward.hlo", HALF.format(name="x", other="w"))
+    write("backward.hlo", HALF.format(name="kept", other="g"))
+    write("handed.yaml", HANDED)
     write("agreed.json", "[{why: given}, {why: shape}, {why: name}]")
     for rank in (0, 1):
         write(f"trace_{rank}", json.dumps(trace(rank)))

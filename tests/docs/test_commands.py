@@ -27,6 +27,9 @@ OPTIONS = (
 FUZZ = "--seconds 2 --seed 1"
 SCHEDULE = "schedule toy.csv --sends both --check all --streams pair"
 FILLED: dict[str, Sequence[str]] = {
+    "lint FORWARD… --backward BACKWARD…": [
+        "lint forward.hlo --backward backward.hlo --mesh tp=2 --relate handed.yaml"
+    ],
     "COMMAND --help": ["plan --help"],
     "verify BASE DIST [DIST ...] --mesh dp=2,tp=4 [--relate F.yaml] [options]": [f"verify base.hlo dist.hlo {OPTIONS}"],
     'verify … --symbolic tp,batch=tokens:0 --sample "BASE DIST tp=4"': [

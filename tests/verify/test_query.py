@@ -20,6 +20,15 @@ def test_a_query_without_variables_asks_whether_it_holds() -> None:
     assert query.rule == '.decl query_answer(holds:number)\nquery_answer(1) :- op(_,_,"dot").\n'
 
 
+def test_columns_that_are_too_few_or_too_many_are_named() -> None:
+    types, names = {"op": ["symbol"] * 3}, {"op": ["op", "graph", "kind"]}
+    for text in ("op(A)", "op()", "op(A, B, _, D)", "op(X, Y, Z), !op([A, B], C)"):
+        with pytest.raises(InputError, match=r"`op` has 3 columns") as error:
+            parse_query(text, types, names)
+        assert error.value.expected == "op(op, graph, kind)"
+    assert parse_query("op(A, [B, C], substr(D, 0, 1))", types, names).columns
+
+
 def test_names_inside_texts_and_aggregates_are_no_columns() -> None:
     query = parse_query('op(o,_,"corr(X,Y)"), c = count : { dim(o,z,_) }', RELATIONS)
     assert [name for name, _ in query.columns] == ["o", "c"]
