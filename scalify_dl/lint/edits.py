@@ -176,6 +176,16 @@ def other_reducer(graph: Graph, op: Op, reducer: str) -> Edit:
     return Edit(f"let `{op.name}` take the {reducer}", f"{op.name}: reducer {reducer}", 0, apply)
 
 
+def turned(graph: Graph, op: Op) -> Edit:
+    """What ranks send each other goes the other way."""
+    at, back = graph.ops.index(op), [(to, rank) for rank, to in op.pairs or ()]
+
+    def apply(draft: Graph) -> None:
+        draft.ops[at].pairs = back
+
+    return Edit(f"turn the pairs of `{op.name}` round", f"{op.name}: pairs {back}", 0, apply)
+
+
 def divided(graph: Graph, op: Op, ways: int) -> Edit:
     """What was counted several times, divided."""
     at = graph.ops.index(op)

@@ -143,7 +143,7 @@ def _at_op(graph: Graph, mesh: Mesh, result: Result, op: Op) -> Iterator[Edit]:
     yield from _cut_elsewhere(graph, result, op)
     yield from _at_origins(graph, mesh, result, op, op.operands)
     for other in _above(graph, op):
-        if other.kind in ("all-reduce", "reduce-scatter"):
+        if other.kind in ("all-reduce", "reduce-scatter", "collective-permute"):
             yield from _changed(graph, mesh, result, other)
         held = result.lifted.held.get(other.operands[0]) if other.operands else None
         if other.kind == "concatenate" and len(set(other.operands)) == 1 and held is not None and held.aligned:
@@ -185,13 +185,15 @@ def _changed(graph: Graph, mesh: Mesh, result: Result, op: Op) -> Iterator[Edit]
     """A collective over other axes, by another operation, or none."""
     in_order: Callable[[Sequence[int]], object] = frozenset if op.kind == "all-reduce" else tuple
     mine = set(map(in_order, op.groups or ()))
-    for axes in edits.subsets([axis for axis, size in mesh.axes if size > 1]):
+    for axes in edits.subsets([axis for axis, size in mesh.axes if size > 1]) if op.pairs is None else ():
         if set(map(in_order, edits.groups(mesh, axes))) != mine:
             yield edits.regroup(graph, mesh, op, axes)
     held = result.lifted.held.get(op.operands[0])
     if op.kind in ("all-reduce", "reduce-scatter") and held is not None:
         for reducer in {e.reducer for e in held.mesh if isinstance(e, Pending)} - set(op.symbols.get("reducer", ())):
             yield edits.other_reducer(graph, op, reducer)
+    if op.kind == "collective-permute" and {(to, rank) for rank, to in op.pairs or ()} != set(op.pairs or ()):
+        yield edits.turned(graph, op)
     if op.kind in ("all-reduce", "collective-permute") and len(op.operands) == 1:
         yield edits.take_out(graph, op)
 

@@ -122,3 +122,16 @@ def test_a_gather_that_an_output_lacks_is_put_in() -> None:
     assert [[edit.text for edit in way] for way in fix(p.graph, p.mesh).ways] == [
         ["gather dim 1 of `dot` in front of the output"]
     ]
+
+
+def test_a_permutation_that_goes_the_wrong_way_is_turned_round() -> None:
+    """Blocks over (b, a) become blocks over (a, b): of eight ranks, all but the first and the last move."""
+    p = Alone("a=2,b=4")
+    x, w = p.place("x", (8, 16), {1: ["b", "a"]}), p.place("w", (16, 4), {0: ["a", "b"]})
+    there = [(p.mesh.coordinates.index((n % 2, n // 2)), n) for n in range(8)]
+    p.result(p.all_reduce(p.matmul(p.permute(x, there), w), ["a", "b"]))
+    assert lint_graph(p.graph, p.mesh).verdict is Verdict.PROVED
+    (op,) = [op for op in p.graph.ops if op.kind == "collective-permute"]
+    op.pairs = [(to, rank) for rank, to in there]
+    ways = fix(p.graph, p.mesh).ways
+    assert [edit.text for edit in ways[0]] == ["turn the pairs of `collective-permute` round"]
