@@ -25,6 +25,7 @@ from . import (  # noqa: F401  (they register their trials)
     number,
     padded,
     piece,
+    positions,
     programs,
     ring,
     row,
