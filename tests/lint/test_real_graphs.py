@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.read import read
-from scalify_dl.readers.relations import Relations, load_relations
+from scalify_dl.readers.relations import Relations, load_relations, parse_relations
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
 RELATIONS = Path(__file__).parent / "relations"
@@ -75,6 +76,35 @@ def test_without_one_of_its_reductions_it_is_not(name: str, nth: int) -> None:
     result = judged(name, graph, mesh)
     assert result.verdict is Verdict.REFUTED, result.missing
     assert result.findings[0].source
+
+
+def taken_for_granted(result: Result) -> str:
+    """The ranges of ids that a verdict lists as assumed, as lines of a relations file."""
+    texts = [(t, re.fullmatch(r"values are at least (\d+) and below (\d+)", text)) for t, text, _ in result.assumptions]
+    return "ranges: {" + ", ".join(f"{t}: [{m[1]}, {m[2]}]" for t, m in texts if m) + "}\n"
+
+
+@pytest.mark.slow
+@needs_data
+@pytest.mark.parametrize(
+    ("name", "base"),
+    [("megatron_tp2", "megatron_gpt/paral1_layer1/*"), ("megatron_tp4", "megatron_gpt/paral1_layer2/*")],
+)
+def test_a_program_recovered_of_masked_look_ups_is_the_real_one_under_what_it_assumes(name: str, base: str) -> None:
+    """One device masks its ids, too; what was recovered does not, and its verdict says for which ids it is."""
+    result = judged(name, *program(name))
+    recovered = result.baseline
+    recovered.outputs = [Port(end.held.base, end.port.path) for end in result.boundaries if end.held is not None]
+    (file,) = DATA.glob(base)
+    real, ranges = read(file), taken_for_granted(result)
+    real.outputs = real.outputs[:1]  # the loss, of which the relations speak
+    given = parse_relations(ranges + 'constants: {"_tensor_constant*": 0}\n')
+    facts = tables(real, [recovered], Mesh.parse("dp=1"), given)
+    assert [row[2] for row in analyse(facts, Options()).rows("output_verdict")] == ["PROVED"]
+    for port in (*real.inputs, *recovered.inputs):
+        port.range = None
+    without = tables(real, [recovered], Mesh.parse("dp=1"), Relations())  # the constants are written by now
+    assert [row[2] for row in analyse(without, Options()).rows("output_verdict")] != ["PROVED"]
 
 
 @pytest.mark.slow
