@@ -7,7 +7,7 @@ import pytest
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.trials import TRIALS
-from scalify_dl.audit.trials.expert_layer import right, right_in_blocks, right_sum
+from scalify_dl.audit.trials.expert_layer import right, right_by_table, right_in_blocks, right_sum
 from scalify_dl.oracle import find_counterexample, load_program
 
 RIGHT = {
@@ -15,6 +15,9 @@ RIGHT = {
     "slots that are sent to the experts and back": lambda: right(True),
     "blocks of experts that are exchanged; experts and slots in one dim": right_in_blocks,
     "a sum over slots": right_sum,
+    "a table of places counted for every expert": lambda: right_by_table("all"),
+    "a table of places where tokens go": lambda: right_by_table("own"),
+    "a table of places, or -1": lambda: right_by_table("none"),
 }
 THEMES = ("trials.expert_places", "trials.expert_slots")
 WRONG = {name: build for name, build in TRIALS.items() if build.__module__.endswith(THEMES)}

@@ -28,6 +28,9 @@ class Routing:
     """More slots than tokens."""
     itself: str = ""
     """Where what a token counts of itself is taken off: `before` it is chosen, or `after`; else the number `less`."""
+    table: str = ""
+    """Places stay a table of tokens and experts: counted for every expert (`all`), or where a token goes alone, with 0
+    elsewhere (`own`), or with -1 there and nothing else said of who is chosen (`none`)."""
 
 
 def one_hot(g: Graph, ids: Tensor, many: int, way: str = "EQ") -> Tensor:
@@ -79,6 +82,23 @@ def dispatch(g: Graph, chosen: Tensor, place: Tensor, slots: int = 0) -> Tensor:
     return g.emit("multiply", [spread(g, chosen, shape, [0, 1]), spread(g, flags, shape, [0, 2])])
 
 
+def dispatch_by_table(g: Graph, chosen: Tensor, routing: Routing) -> Tensor:
+    """dispatch[t,e,c] from places[t,e]."""
+    counted = g.emit("cumulative", [chosen], dimension=routing.along, reducer=routing.reducer)
+    one = g.splat(routing.less, "f32", chosen.shape)
+    if routing.table == "none":
+        table = g.emit("subtract", [g.emit("multiply", [counted, chosen]), one])
+    else:
+        table = g.emit("subtract", [counted, one])
+        table = g.emit("multiply", [table, chosen]) if routing.table == "own" else table
+    places = g.emit("convert", [table], dtype="s32")
+    shape = (*chosen.shape, chosen.shape[0] + routing.slots)
+    index = g.emit("iota", [], dimension=2, shape=shape, dtype="s32")
+    flags = g.emit("compare", [spread(g, places, shape, [0, 1]), index], direction="EQ", dtype="pred")
+    flags = g.emit("convert", [flags], dtype="f32")
+    return flags if routing.table == "none" else g.emit("multiply", [spread(g, chosen, shape, [0, 1]), flags])
+
+
 def routed(g: Graph, ids: Tensor, routing: Routing = Routing()) -> Tensor:
     """What deals tokens with these numbers of experts."""
     if routing.written:
@@ -88,6 +108,8 @@ def routed(g: Graph, ids: Tensor, routing: Routing = Routing()) -> Tensor:
         dealt = g.emit("multiply", [spread(g, chosen, shape, [0, 1]), spread(g, flags, shape, [0, 2])])
         return g.emit("convert", [dealt], dtype="f32")
     chosen = one_hot(g, ids, EXPERTS, routing.way)
+    if routing.table:
+        return dispatch_by_table(g, chosen, routing)
     return dispatch(g, chosen, places(g, chosen, routing), routing.slots)
 
 
@@ -214,7 +236,8 @@ def experts(w: World) -> None:
     )
     routing = Routing(less=w.rng.choice([1.0, 1.0, 1.0, 0.0]), slots=w.rng.choice([0, 0, 0, 1]),
                       backwards=w.chance(0.1), written=w.chance(0.4),
-                      itself=w.rng.choice(["", "", "before", "after"]))  # fmt: skip
+                      itself=w.rng.choice(["", "", "before", "after"]),
+                      table=w.rng.choice(["", "", "all", "own", "none"]))  # fmt: skip
     found, turned, odd = [], w.chance(0.3), w.slip()
     filling, reading = w.rng.choice([fill, fill_last, fill_merged]), w.rng.choice([read, read_merged])
     sending = w.rng.choice([sent, sent_in_blocks, sent_by_rank])

@@ -96,6 +96,15 @@ def right(exchanged: bool) -> Pair:
     return pair_of(Layer(exchanged=exchanged))
 
 
+def right_by_table(table: str) -> Pair:
+    """The right twin with places in a table on the ranks, for tests; the baseline, with more tokens, sums them up."""
+
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        return routed(g, ids, Routing(table=table) if ids.shape[0] < 8 else Routing())
+
+    return pair_of(Layer(deal, exchanged=True))
+
+
 def right_in_blocks() -> Pair:
     """The right twin as torch has it, for tests."""
     return pair_of(in_blocks())

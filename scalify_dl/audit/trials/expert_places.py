@@ -11,6 +11,7 @@ from scalify_dl.audit.fuzz.expert_steps import (
     EXPERTS,
     Routing,
     dispatch,
+    dispatch_by_table,
     fill,
     one_hot,
     places,
@@ -200,3 +201,29 @@ def places_that_are_less_one_twice() -> Pair:
         return dispatch(g, chosen, g.emit("subtract", [place, g.splat(1, "s32", place.shape)]))
 
     return pair_of(Layer(deal))
+
+
+@trial
+def tokens_in_the_queues_of_all_experts() -> Pair:
+    """A table of places alone, counted for every expert: a token has a slot wherever somebody came before."""
+    return pair_of(Layer(_flags_alone("all")))
+
+
+@trial
+def tokens_in_the_first_slot_of_other_experts() -> Pair:
+    """Where a token does not go, the table has 0: that is a slot."""
+    return pair_of(Layer(_flags_alone("own")))
+
+
+@trial
+def places_of_a_table_less_two() -> Pair:
+    return pair_of(Layer(with_routing(Routing(table="none", less=2.0))))
+
+
+def _flags_alone(table: str) -> Deal:
+    def deal(g: Graph, ids: Tensor, other: Tensor) -> Tensor:
+        dispatch_by_table(g, one_hot(g, ids, EXPERTS), Routing(table=table))
+        multiply = g.ops[-1]
+        return multiply.operands[1]
+
+    return deal
