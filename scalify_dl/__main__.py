@@ -1,5 +1,6 @@
 """`python -m scalify_dl` is `dlverify`: what it imports may be interrupted, too."""
 
+import gc
 import sys
 
 
@@ -10,7 +11,10 @@ def main() -> None:
     except KeyboardInterrupt:
         print("dlverify: interrupted", file=sys.stderr)
         sys.exit(130)
-    run()
+    try:
+        run()
+    finally:
+        gc.freeze()  # else all objects are searched for cycles once more at exit, where memory goes back anyway
 
 
 if __name__ == "__main__":

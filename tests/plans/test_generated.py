@@ -55,6 +55,15 @@ def test_a_right_plan_is_proved_without_findings(tmp_path: Path, name: str) -> N
     assert (report.verdict, report.findings) == (Verdict.PROVED, [])
 
 
+@pytest.mark.parametrize("pp", [1, 2])
+def test_a_tied_gradient_may_be_added_in_the_other_order(tmp_path: Path, pp: int) -> None:
+    tables = Edited(write_plan(tmp_path / "right", llama(TIED), shape(pp=pp)))
+    last = [row[0] for row in tables.tables["s_op"] if row[7:] == ["multiref", "bw"]][-1]
+    first, second = tables.of("s_in", last)
+    first[2], second[2] = second[2], first[2]
+    assert verified(tables.write(tmp_path / "crossed")).verdict is Verdict.PROVED
+
+
 def test_what_is_not_written_is_assumed_and_listed(tmp_path: Path) -> None:
     report = verified(write_plan(tmp_path, *PLANS["unit form, one micro-batch"]))
     texts = " ".join(str(assumption) for assumption in report.assumptions)
