@@ -102,13 +102,19 @@ def lint(
     relations = load_relations(relate) if relate else Relations()
     derive_backward = derive_backward or bool(backward)
     with paused():
-        graph = load(dist, mesh, relations, follow)
+        graph, handed_on = load(dist, mesh, relations, follow), []
         if backward:
-            graph, relations = joined(graph, load(backward, mesh, relations, follow), relations)
+            forward = graph
+            graph, relations = joined(forward, load(backward, mesh, relations, follow), relations)
+            handed_on = [port for port in forward.outputs if port not in graph.outputs]
         elif relations.handed or relations.names_handed:
             raise InputError("`handed:` is said of no backward", file=relate, expected="dumps of it: --backward")
         annotate(graph, mesh, relations)
         result = lint_graph(graph, mesh, relations, options)
+        if handed_on:
+            names = ", ".join(f"`{port.path or port.tensor.name}`" for port in handed_on)
+            text = f"handed on to the backward, and not looked at as outputs: {names}"
+            result.findings.append(Finding("handed-on", "note", text, name="the forward"))
         return with_backward(result, graph, relations, options or Options()) if derive_backward else result
 
 

@@ -183,4 +183,6 @@ def test_the_two_graphs_of_torch_are_one_program(tmp_path: Path) -> None:
         bw.write_text(text.replace(";  expand = mm = None", ""))
         result = lint([fw], Mesh.parse("tp=2"), said, backward=[bw])
         assert result.verdict is (verdict or Verdict.REFUTED), result.missing
-    assert [(f.kind, f.name) for f in result.findings] == [("other-gradient", "mm_2")]
+    note, wrong = result.findings
+    assert (note.kind, note.level, "`mm`, `primals_2`, `t`" in note.text) == ("handed-on", "note", True)
+    assert (wrong.kind, wrong.name) == ("other-gradient", "mm_2")
