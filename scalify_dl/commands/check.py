@@ -121,20 +121,22 @@ def _schedule(certificate: Path, inputs: Sequence[Path], said: dict[str, Any], a
 
     from .schedule import read
 
-    streams, times = said.get("streams"), said.get("durations")
-    if not isinstance(streams, str) or not isinstance(times, dict) or not isinstance(said.get("sends"), list):
+    streams, times, sends = said.get("streams"), said.get("durations"), said.get("sends")
+    if not isinstance(streams, str) or not isinstance(times, dict) or not isinstance(sends, list):
         raise CertificateError("it does not say how its files are read")
+    if any(room is not None and (type(room) is not int or room < 0) for room in sends):
+        raise CertificateError("it does not say how many messages a channel holds")
     with paused(), progress("replaying the schedule"):
         facts = read(inputs, streams, times)
         found = schedules.replay(certificate, rules_dir() / MAIN, rules_dir(), tables_of(facts), facts.assumptions)
-    sends = [name(capacity) for capacity in said["sends"]]
+    rooms = [name(capacity) for capacity in sends]
     if as_json:
         stated = [{"tensor": "", "text": text, "why": "schedule"} for text in found.assumptions]
-        told = {"accepted": True, "verdict": found.verdict, "sends": sends, "assumptions": stated, "rows": found.rows}
+        told = {"accepted": True, "verdict": found.verdict, "sends": rooms, "assumptions": stated, "rows": found.rows}
         print(json.dumps(told, indent=2))
     else:
         print(f"accepted: {found.verdict}, {found.rows:,} rows, {len(found.assumptions)} assumptions")
-        print(f"  {' and '.join(sends)}")
+        print(f"  {' and '.join(rooms)}")
     return 0
 
 

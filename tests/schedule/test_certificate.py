@@ -89,6 +89,13 @@ def test_a_forged_one_is_rejected(tmp_path: Path, what: str) -> None:
     assert run("check", proof, file).exit_code == 3
 
 
+@pytest.mark.parametrize("room", ["any number of", -1, True, 1.5])
+def test_how_much_a_channel_holds_is_a_number(tmp_path: Path, room: object) -> None:
+    file, proof, _ = certified(tmp_path, with_messages(one_f_one_b(2, 2)))
+    forge(proof, lambda lines: lines[0]["schedule"].update(sends=[0, room]))
+    assert run("check", proof, file).exit_code == 3
+
+
 def test_it_is_rejected_when_it_was_changed(tmp_path: Path) -> None:
     file, proof, _ = certified(tmp_path, with_messages(one_f_one_b(2, 2)))
     text = gzip.decompress(proof.read_bytes())
