@@ -14,6 +14,8 @@ from urllib.parse import urlsplit
 
 from scalify_dl.errors import InputError
 
+from .reply import Reply
+
 REPLY_LIMIT = 1_000_000
 """Bytes of an answer."""
 _HINT = "docs/propose.md; --reply FILE does without an endpoint"
@@ -58,9 +60,9 @@ class Endpoint:
         key = os.environ.get("DLVERIFY_PROPOSE_KEY") or os.environ.get(str(said.get("key_env", "")), "")
         return cls(url.rstrip("/"), str(model), key, float(said.get("timeout", 120)), int(said.get("max_tokens", 4000)))
 
-    def ask(self, messages: Sequence[Mapping[str, str]]) -> str:
-        """The text of the answer; InputError in one sentence where there is none."""
-        found: list[str | InputError] = []
+    def ask(self, messages: Sequence[Mapping[str, str]]) -> Reply:
+        """The answer; InputError in one sentence where there is none."""
+        found: list[Reply | InputError] = []
 
         def run() -> None:
             try:
@@ -77,7 +79,7 @@ class Endpoint:
             raise found[0]
         return found[0]
 
-    def _request(self, messages: Sequence[Mapping[str, str]]) -> str:
+    def _request(self, messages: Sequence[Mapping[str, str]]) -> Reply:
         from openai import DefaultHttpxClient, OpenAI, OpenAIError
 
         data = bytearray()
@@ -107,12 +109,13 @@ class Endpoint:
         except Exception as error:  # what the connection raises while the answer is read is of the library below
             raise self._error(f"cannot be asked ({error or type(error).__name__})") from None
         try:
-            text = json.loads(data)["choices"][0]["message"]["content"]
-        except (ValueError, KeyError, IndexError, TypeError, RecursionError):
+            choice = json.loads(data)["choices"][0]
+            text, short = choice["message"]["content"], choice.get("finish_reason") == "length"
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
             raise self._error("gives no answer in the protocol of chats") from None
         if not isinstance(text, str):
             raise self._error("gives no text")
-        return text
+        return Reply(text, f"the answer is cut off after {self.max_tokens:,} tokens" if short else "")
 
     def _error(self, what: str) -> InputError:
         return InputError(f"the endpoint {self.url} {what}", hint=_HINT)

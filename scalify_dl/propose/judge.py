@@ -99,13 +99,13 @@ def rules(draft: str, kind: str | None, seconds: float) -> Judged:
                 raise Rejected("a meaning has no rules for `holds`: it says factors, or `renaming`")
             if kind is not None:
                 about_one_kind(file, kind)
-            report = check_rules([file], seconds=seconds)
+            report = check_rules([file], seconds=seconds, stop=1)
         except InputError as error:
             raise Rejected(str(error).replace(str(file), "draft")) from None
         own = [x for x in report.coverage.lemmas if Path(x.file).resolve() == file.resolve()]
         missing = [x.name for x in report.coverage.missing() if x in own]
     if report.unsound:
-        raise Rejected("it derives what is false: " + " | ".join(map(str, report.unsound[:2]))[:2000])
+        raise Rejected(f"it derives what is false in this program:\n{report.unsound[0].listing()[:2000]}")
     loose = {k: use.missing for k, use in report.kinds.items() if use.missing}
     if missing or loose or not (own or report.kinds):
         left = ", ".join([*missing, *(f"{k} ({why})" for k, why in loose.items())]) or "no lemma and no kind of op"
@@ -118,6 +118,8 @@ def explanation(draft: str, report: Report) -> Judged:
     from scalify_dl.report.json import render
 
     known = render(report)
+    if draft.count("`") % 2:
+        raise Rejected("a backquote is left open")
     quoted = {word for word in re.findall(r"`([^`\n]+)`", draft) if word not in known}
     places = {place for place in re.findall(r"[\w./-]+\.\w+:\d+", draft) if place not in known}
     if quoted or places:

@@ -13,7 +13,7 @@ from . import judge, prompts
 from .ask import Endpoint
 from .judge import Judged
 from .program import drafted
-from .reply import Rejected, draft_of
+from .reply import Rejected, Reply, draft_of
 
 KINDS = ("relations", "meaning", "lemma", "program", "explain")
 ROUNDS = 3
@@ -76,15 +76,15 @@ def propose(
             wrong = str(error)
         say(f"round {number}: rejected: {wrong}")
         messages += [
-            {"role": "assistant", "content": reply[:20_000]},
+            {"role": "assistant", "content": reply.text[:20_000]},
             {"role": "user", "content": f"Rejected: {wrong}\nAnswer with a better draft, in one fenced block."},
         ]
     raise InputError(f"no draft passed: {wrong}", hint="nothing is written")
 
 
-def _replies(messages: list[dict[str, str]], answers: Endpoint | Sequence[str], rounds: int) -> Iterator[str]:
+def _replies(messages: list[dict[str, str]], answers: Endpoint | Sequence[str], rounds: int) -> Iterator[Reply]:
     if isinstance(answers, Endpoint):
         for _ in range(rounds):
             yield answers.ask(messages)
     else:
-        yield from answers[:rounds]
+        yield from map(Reply, answers[:rounds])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from scalify_dl.errors import InputError
 
@@ -16,13 +17,26 @@ class Rejected(Exception):
     """A draft that is none, or not good enough; the text says why, for who drafted it."""
 
 
-def draft_of(reply: str) -> str:
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An answer, and why it is not all of one, if so."""
+
+    text: str
+    short: str = ""
+
+
+def draft_of(answer: Reply) -> str:
     """The draft in an answer. Rejected where there is none, or several."""
+    reply = answer.text
+    if answer.short:
+        raise Rejected(answer.short)
     if len(reply) > LIMIT:
         raise Rejected(f"the answer has {len(reply):,} characters; {LIMIT:,} are the most")
     blocks = _FENCE.findall(reply)
     if len(blocks) > 1:
         raise Rejected(f"the answer has {len(blocks)} fenced blocks; exactly one was asked for")
+    if not blocks and reply.lstrip().startswith("```"):
+        raise Rejected("the fenced block of the answer has no end")
     text = blocks[0] if blocks else reply
     if _CONTROL.search(text.replace("\r\n", "\n")):
         raise Rejected("the draft has control characters")
