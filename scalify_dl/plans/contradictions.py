@@ -11,6 +11,9 @@ from collections.abc import Iterator
 
 from .model import ADAPTERS, BROADCAST, GROUPED, MOVE, REDUCER, SUM, Op, Side
 
+_MOVING = ADAPTERS | {REDUCER, SUM}
+"""Kinds of which tables say something twice."""
+
 
 def _numbers(text: str) -> list[int]:
     return [int(word) for word in re.findall(r"(?<![\w.])-?\d+(?![\w.])", text)]
@@ -19,8 +22,11 @@ def _numbers(text: str) -> list[int]:
 def contradictions(plan: Side) -> Iterator[tuple[str, str]]:
     """(op, what is contradictory)."""
     for op in plan.ops.values():
-        for text in _of(plan, op):
-            yield op.id, text
+        if op.kind in _MOVING or op.group is not None or op.members or op.move is not None:
+            for text in _of(plan, op):
+                yield op.id, text
+        if op.direction not in ("fw", "bw", "-"):
+            yield op.id, f"its direction is `{op.direction}`"
 
 
 def _of(plan: Side, op: Op) -> Iterator[str]:
@@ -65,7 +71,5 @@ def _of(plan: Side, op: Op) -> Iterator[str]:
         parts = {(plan.part(tensor).full, plan.part(tensor).spans) for tensor in (*op.reads, *op.makes)}
         if len(parts) > 1:
             yield "its operands and its result are parts of different tensors"
-    if op.direction not in ("fw", "bw", "-"):
-        yield f"its direction is `{op.direction}`"
     if op.kind in ADAPTERS and op.prim and op.prim != op.name:
         yield f"`adapter` calls it {op.prim}, `op` {op.name}"

@@ -150,9 +150,10 @@ class Tables:
                 else:
                     column.extend(map(intern, found))
         if "side" in table.columns:
-            for n, side in enumerate(columns[table.columns.index("side")]):
-                if side != self.side:
-                    raise self.error(table.name, n, f"a row of side `{side}`", expected=f"side `{self.side}`")
+            sides = columns[table.columns.index("side")]
+            if sides.count(self.side) != len(sides):
+                n, side = next((n, side) for n, side in enumerate(sides) if side != self.side)
+                raise self.error(table.name, n, f"a row of side `{side}`", expected=f"side `{self.side}`")
         return Rows(columns)
 
     def _ragged(self, table: Table, text: str) -> InputError:

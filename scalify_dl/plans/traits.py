@@ -75,7 +75,13 @@ class Traits:
         self._slices: dict[str, list[tuple[int, Mapping[int, Slices]]]] = defaultdict(list)
         for (name, _, t), by in world.slices.items():
             self._slices[name].append((t, by))
-        self.shapes = {tid: self._shape(tid) for tid in plan.parts}
+        dtypes = {name: full.dtype for name, full in plan.fulls.items()}
+        texts: dict[tuple[str, tuple[int, ...]], str] = {}
+        for part in plan.parts.values():
+            dtype = dtypes[part.full]
+            if (dtype, part.shape) not in texts:
+                texts[dtype, part.shape] = f"{dtype}[{','.join(map(str, part.shape))}]"
+        self.shapes = {tid: texts[dtypes[part.full], part.shape] for tid, part in plan.parts.items()}
         """Element type and sizes of parts, as text."""
 
     def alike(self, slot: Slot) -> bool:
@@ -133,10 +139,6 @@ class Traits:
             text = "all copies of its place" if all_of_them else f"dp {' '.join(map(str, sorted(known)))}"
             return text + " and others" * (len(known) < len(op.members))
         return self.world.relative(op.rank, op.members)
-
-    def _shape(self, tid: str) -> str:
-        part = self.plan.parts[tid]
-        return f"{self.plan.fulls[part.full].dtype}[{','.join(map(str, part.shape))}]"
 
     def _source(self, op: Op, tensor: str, mb: int) -> tuple[object, ...]:
         """Where an operand comes from, seen from the op: the words, or the slot that makes it, which result, and for
