@@ -49,6 +49,8 @@ class Mending:
     proved: int = 0
     """How many of all outputs the rules prove of the program with these edits."""
     outputs: int = 0
+    by_rules: bool = False
+    """Whether they prove all of them without comparing formulas."""
     faults: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     """Sentences by op and kind of fault, of every round."""
     right: set[str] = field(default_factory=set)
@@ -113,7 +115,11 @@ def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> 
                 continue
             progress("proving the program with these edits")
             edited = apply(analysis.facts, [edit for tried in found.tried for edit in tried.proposal.edits])
-            found.proved, found.outputs = proved(edited, analysis.options), len(edited["expect"])
+            found.outputs = len(edited["expect"])
+            found.proved = proved(edited, analysis.options, formulas=False)
+            found.by_rules = found.proved == found.outputs
+            if not found.by_rules:
+                found.proved = proved(edited, analysis.options)
         except (InputError, MemoryError):
             continue
         if found.proved == found.outputs:

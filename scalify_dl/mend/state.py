@@ -62,10 +62,11 @@ PATIENCE = 300.0
 """Seconds of wall time for one edit: a machine that does other things gives it a part of itself."""
 
 
-def proved(facts: Facts, options: Options) -> int:
-    """How many outputs the rules prove."""
+def proved(facts: Facts, options: Options, *, formulas: bool = True) -> int:
+    """How many outputs the rules prove, with what formulas show to be equal or without."""
     try:
-        analysis = analyse(facts, replace(options, timeout=min(options.timeout or PATIENCE, PATIENCE)))
+        limited = replace(options, timeout=min(options.timeout or PATIENCE, PATIENCE))
+        analysis = analyse(facts, limited, numbers_first=not formulas)
     except (InputError, EvaluationError):
         return 0
     return 0 if analysis.stopped else sum(row[2] == "PROVED" for row in analysis.rows("output_verdict"))

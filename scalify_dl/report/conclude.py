@@ -254,7 +254,9 @@ def conclude(
     if search:
         numbers, mending = _executed(analysis, open_outputs, progress)
     left = [output for output in open_outputs if numbers is None or output not in numbers.refuted]
-    if analysis.waiting and left:
+    # where something is refuted, and the rules prove every output with an edit, what is open is open for that place
+    explained = mending is not None and mending.by_rules and numbers is not None and bool(numbers.refuted)
+    if analysis.waiting and left and not explained:
         progress("comparing what is written differently by its formulas")
         compare_formulas(analysis, left)
         outputs = _judged(analysis)

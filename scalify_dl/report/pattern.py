@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import string
 from collections import Counter
+from functools import cache
 
 from scalify_dl.ir.layout import Digit, Layout, Pending, Repl, parse_piece
 
@@ -72,6 +73,7 @@ def _arrow(layout: Layout, base_rank: int) -> str:
     return f"{' '.join(base) or '()'} -> {' '.join(map(_group, local)) or '()'}"
 
 
+@cache
 def pattern(text: str, base_rank: int = 0) -> str:
     """The einops-like pattern of a layout text, with what the mesh does besides cutting dims.
 

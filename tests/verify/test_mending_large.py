@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from scalify_dl.facts.model import Facts
@@ -13,6 +16,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Report, Verdict
 from scalify_dl.readers.relations import parse_relations
+from scalify_dl.refute.refute import Refutation, refute
 from scalify_dl.report.conclude import conclude
 
 LAYERS, WRONG = 6, 3
@@ -27,7 +31,7 @@ BUGS = {
 }
 
 
-def side(program: Program, parts: int, bug: str = "") -> None:
+def side(program: Program, parts: int, bug: str = "", outputs: int = 1) -> None:
     """Layers: a fused product in two pieces, their difference, a product that is summed, and what came before."""
     x = first = program.input("x", (4, 8))
     width = 16 // parts
@@ -43,13 +47,15 @@ def side(program: Program, parts: int, bug: str = "") -> None:
         if parts > 1 and here != "no all-reduce":
             y = program.all_reduce(y, "a" if here == "groups" else ("a", "b"), "max" if here == "reducer" else "sum")
         x = program.add(program.tanh(y), first if here == "operand" else before)
-    program.output(x)
+    for _ in range(outputs):
+        program.output(x)
+        x = program.tanh(x)
 
 
-def facts(bug: str) -> Facts:
+def facts(bug: str, outputs: int = 1) -> Facts:
     base, dist = Program("base", MESH), Program("dist", MESH)
-    side(base, 1)
-    side(dist, 4, bug)
+    side(base, 1, outputs=outputs)
+    side(dist, 4, bug, outputs)
     fused = "".join(
         f'  "fused{n}": {{dims: {{1: [a, b]}}, parts: {{dim: 1, sizes: [16, 16]}}}}\n'
         f'  "down{n}": {{dims: {{0: [a, b]}}}}\n'
@@ -81,6 +87,23 @@ def test_there_is_one_cause_and_one_edit(bug: str, monkeypatch: pytest.MonkeyPat
     (cause,) = found.frontier
     assert any(BUGS[bug] in text for text in cause.suggestion), cause.suggestion
     assert cause.tried == ("with this edit the output is PROVED",)
+
+
+def test_formulas_are_not_compared_where_an_edit_explains_what_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unwanted(*_: object) -> None:
+        raise AssertionError("compared by formulas")
+
+    def agreeing(*given: Any, **options: Any) -> Refutation:
+        """A search that refutes the last output alone: the one above it in the chain is left open."""
+        found = refute(*given, **options)
+        return replace(found, refuted=set(sorted(found.refuted)[-1:]))
+
+    monkeypatch.setattr("scalify_dl.report.conclude.LARGE", 0)
+    monkeypatch.setattr("scalify_dl.refute.refute.refute", agreeing)
+    monkeypatch.setattr("scalify_dl.report.conclude.compare_formulas", unwanted)
+    found = conclude(analyse(facts("slice", outputs=2), Options(), numbers_first=True))
+    assert found.verdict is Verdict.REFUTED
+    assert sorted(output.verdict.name for output in found.outputs) == ["REFUTED", "UNKNOWN"]
 
 
 def test_a_program_without_bug_is_proved() -> None:
