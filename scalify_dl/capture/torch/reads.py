@@ -10,6 +10,7 @@ import contextlib
 import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,7 +22,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Reads", "living"]
+__all__ = ["Reads", "living", "passed_over"]
 
 CHECKING = frozenset({torch._C._nn.one_hot})
 """Functions that read values of their arguments only to raise where they make no sense, if `num_classes` is given."""
@@ -99,12 +100,29 @@ def _plain(tensor: Any) -> list[Any]:
     return [part for name in names for part in _plain(getattr(tensor, name))]
 
 
+_earlier: list[Any] = []
+"""Tensors of before, while they are not gone through."""
+
+
+@contextlib.contextmanager
+def passed_over() -> Iterator[None]:
+    """Goes through what there is once, and not again in processes that are forked inside: each would copy it."""
+    _earlier.extend(_tensors())
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        _earlier.clear()
+
+
 def living() -> list[torch.UntypedStorage]:
     """The memory of all tensors that there are."""
-    found = []
-    for value in gc.get_objects():
-        if issubclass(type(value), torch.Tensor):
-            for part in _plain(value):
-                if part.layout is torch.strided:
-                    found.append(part.untyped_storage())
-    return found
+    parts = [part for value in (*_earlier, *_tensors()) for part in _plain(value)]
+    return [part.untyped_storage() for part in parts if part.layout is torch.strided]
+
+
+def _tensors() -> Iterator[Any]:
+    there = gc.get_objects()
+    kinds = {kind for kind in set(map(type, there)) if issubclass(kind, torch.Tensor)}
+    return compress(there, map(kinds.__contains__, map(type, there)))

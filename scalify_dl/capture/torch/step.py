@@ -47,7 +47,7 @@ from .layouts import layout_entry
 from .memory import copied
 from .pipelines import note_of, stages_apart, write_plan
 from .ranks import NeedsRanks, apart, fake_rank, real_rank, together
-from .reads import Reads, living
+from .reads import Reads, living, passed_over
 from .recorder import Recorder
 from .replay import differing
 
@@ -105,7 +105,7 @@ def capture_step(
     need them: they tell how plain tensors are placed.
     """
     ranks = range(prod(mesh.values()))
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, passed_over():
 
         def play(rank: int) -> None:
             if rank < 0:
