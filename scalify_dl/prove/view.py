@@ -75,6 +75,17 @@ class View:
         return {t: rank for t, _, _, rank in self.facts("tensor")}
 
     @cached_property
+    def _sizes(self) -> dict[str, dict[int, int]]:
+        sizes: dict[str, dict[int, int]] = defaultdict(dict)
+        for tensor, dim, size in self.facts("dim"):
+            sizes[tensor][dim] = size
+        return sizes
+
+    def shape(self, tensor: str) -> tuple[int, ...]:
+        """Sizes of the dims of a tensor."""
+        return tuple(size for _, size in sorted(self._sizes.get(tensor, {}).items()))
+
+    @cached_property
     def inputs(self) -> set[str]:
         """Tensors that are inputs."""
         return {tensor for _, _, tensor in self.facts("input")}

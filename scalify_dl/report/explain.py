@@ -172,7 +172,7 @@ class _Teller:
         held = self.view.correspondences(set(op.operands))
         article = "an" if op.kind[0] in "aeiou" else "a"
         places = Places(self.view)
-        named = (("in module", places.module(op.operands)), ("it leads to", places.feeds(op.results)))
+        named = (("in module", places.module(op.operands, op.results)), ("it leads to", places.feeds(op.results)))
         told = "".join(f"; {label} {name}" for label, name in named if name)
         out = [f"it is made by {op.name}, {article} {op.kind}{told}"]
         for i, operand in enumerate(op.operands):

@@ -80,6 +80,10 @@ def _placement_notes(view: View, ops: list[str]) -> dict[str, list[str]]:
     return out
 
 
+BY_SHAPE = ("reshape", "broadcast")
+"""Kinds that say by the shape of their result what they do."""
+
+
 def _attribute(values: tuple[object, ...]) -> str:
     return str(values[0]) if len(values) == 1 else f"[{', '.join(map(str, values))}]"
 
@@ -87,7 +91,8 @@ def _attribute(values: tuple[object, ...]) -> str:
 def _call(op: OpView, view: View) -> str:
     """The op as one reads it in a dump: `slice(dot.52) limit=[…] start=[…]`."""
     attributes = "".join(f" {k}={_attribute(v)}" for k, v in sorted(op.attributes.items()) if len(str(v)) < 200)
-    return f"{op.kind}({', '.join(view.name(t) for t in op.operands)}){attributes}"
+    shape = f" to {[*view.shape(op.results[0])]}" if op.kind in BY_SHAPE and op.results else ""
+    return f"{op.kind}({', '.join(view.name(t) for t in op.operands)}){attributes}{shape}"
 
 
 def _differences(op: OpView, base: OpView) -> list[str]:
@@ -176,7 +181,7 @@ def root_causes_of(view: View, wanted: Iterable[str], counterparts: Mapping[str,
                 base_source=base.source if base else (),
                 results=op.results,
                 called=(called := next((view.output_names[t] for t in op.results if t in view.output_names), "")),
-                module=places.module(op.operands),
+                module=places.module(op.operands, op.results),
                 feeds="" if called else places.feeds(op.results),
             )
         )

@@ -15,7 +15,7 @@ from scalify_dl.mend.propose import Proposal
 from scalify_dl.prove.verdict import RootCause
 from scalify_dl.prove.view import View
 
-from .localisation import named, root_causes_of
+from .localisation import BY_SHAPE, named, root_causes_of
 
 _FACTORS = ("again", "scaled", "factor", "enters")
 """Kinds of faults that make a multiple."""
@@ -65,9 +65,10 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         if cause.lemma_missing and not proposal:  # its meaning was invented: what came of it says nothing
             telling = []
         if telling:
+            own = cause.found if cause.kind in BY_SHAPE and not proposal else ()
             cause = replace(
                 cause,
-                found=tuple(_folded(named(telling, view))),
+                found=(*own, *_folded(named(telling, view))),
                 expected=() if proposal and proposal.why not in ("piece", "function") else cause.expected,
             )
         if proposal:

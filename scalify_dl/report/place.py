@@ -38,8 +38,20 @@ class Places:
             makes[tensor] += results[op]
         return makes
 
-    def module(self, operands: tuple[str, ...]) -> str:
-        """The module whose parameters these are, where that is one."""
+    @cached_property
+    def _made_of(self) -> dict[str, list[str]]:
+        """Result → operands."""
+        operands: dict[str, list[str]] = defaultdict(list)
+        for op, _, tensor in self.view.facts("operand"):
+            operands[op].append(tensor)
+        return {tensor: operands[op] for op, _, tensor in self.view.facts("result")}
+
+    def module(self, operands: tuple[str, ...], results: tuple[str, ...] = ()) -> str:
+        """The module whose parameters these are, where that is one; what only moves the elements of a result belongs to
+        the module that made it."""
+        source = self.view.source(results[0]) if results else ""
+        if source and source != results[0]:
+            operands = (source, *self._made_of.get(source, ()))
         sources = (self.view.source(t) for t in operands)
         paths = (_PATH.fullmatch(self.view.input_name(t)) for t in sources if t in self.view.inputs)
         modules = {path[1] for path in paths if path}

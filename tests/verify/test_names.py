@@ -86,14 +86,18 @@ def test_a_cause_names_its_module_and_what_it_leads_to(wrong: scalify_dl.Report)
     assert [c["module"] for c in wrong.to_dict()["frontier"]] == ["blocks.0.down", "blocks.1.down"]
 
 
-def places_of(text: str) -> Places:
-    """`x <- a b` makes x of a and b; w is an input, `a.w`; what is written is an output."""
+def places_of(text: str, last: str = "add") -> Places:
+    """`x <- a b` makes x of a and b; w is an input, `a.w`; what is written is an output.
+
+    `last` is the kind of the last op.
+    """
     facts = Facts()
     facts.add("input", "g", 0, "w")
     facts.add("output_name", "w", "a.w after the step")
-    for number, line in enumerate(text.splitlines()):
+    lines = text.splitlines()
+    for number, line in enumerate(lines):
         made, _, rest = line.partition(" <- ")
-        facts.add("op", f"o{number}", "g", "add")
+        facts.add("op", f"o{number}", "g", "add" if number < len(lines) - 1 else last)
         facts.add("result", f"o{number}", 0, made)
         for position, tensor in enumerate(rest.split()):
             facts.add("operand", f"o{number}", position, tensor)
@@ -108,6 +112,11 @@ def places_of(text: str) -> Places:
 def test_an_op_is_of_the_module_whose_parameters_it_reads() -> None:
     assert places_of("y <- x w").module(("x", "w")) == "a"
     assert places_of("y <- x x").module(("x", "x")) == ""
+
+
+def test_what_only_moves_elements_is_of_the_module_that_made_them() -> None:
+    for kind, module in (("reshape", "a"), ("add", "")):
+        assert places_of("y <- x w\nz <- y", kind).module(("y",), ("z",)) == module
 
 
 def test_an_op_leads_to_outputs_that_are_about_one_parameter() -> None:
