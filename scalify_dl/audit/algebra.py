@@ -29,6 +29,8 @@ VARIABLES = 3
 POINTS = ((0.5, -1.5, 2.0), (0.0, 1.0, -1.0), (1.0, 1.0, 1.0), (-0.7, -0.7, 0.3), (2.5, 0.0, 0.0), (-1.2, 3.1, -0.4))
 CONSTANTS = (0, 1, -1, 2, Fraction(1, 2), 3, Fraction(-3, 2), 4)
 UNARY = FUNCTIONS
+STEEP = frozenset(("sign", "cbrt"))
+"""Functions that make much of how a zero is rounded."""
 BINARY: dict[str, Callable[[float, float], float]] = {
     "add": lambda x, y: x + y,
     "subtract": lambda x, y: x - y,
@@ -156,6 +158,8 @@ def value(tree: Tree, at: tuple[float, ...]) -> float:
         at_place = place(row, tree[2], max(map(abs, row)))
         return row[at_place] if kind == "ranked" else value(tree[3][at_place], at)
     arguments = [value(part, at) for part in tree[1:]]
+    if kind in STEEP and 0 < abs(arguments[0]) < 1e-12:
+        raise Undefined  # a zero, but for rounding
     return _held(UNARY[kind](*arguments) if kind in UNARY else BINARY[kind](*arguments))
 
 

@@ -14,8 +14,8 @@ from scalify_dl.algebra.form import Field, Form, Undecided
 from scalify_dl.algebra.known import is_place
 from scalify_dl.algebra.numbers import literal, pi
 from scalify_dl.algebra.same import same
-from scalify_dl.algebra.worth import met_somewhere
-from scalify_dl.audit.algebra import campaign
+from scalify_dl.algebra.worth import Undefined, met_somewhere
+from scalify_dl.audit.algebra import campaign, value
 
 
 @pytest.fixture
@@ -179,6 +179,12 @@ def test_the_same_function_of_the_same_is_the_same_and_odd_ones_change_sign(basi
     assert elementwise.UNARY["erf"](x - y) == -elementwise.UNARY["erf"](y - x)  # type: ignore[operator]
     assert elementwise.UNARY["cosine"](x - y) == elementwise.UNARY["cosine"](y - x)
     assert elementwise.UNARY["floor"](x) != elementwise.UNARY["floor"](-x)
+
+
+def test_a_zero_that_is_rounded_is_no_point_to_compare_signs_at() -> None:
+    tenth, fifth, three = (("c", Fraction(n, 10)) for n in (1, 2, 3))
+    with pytest.raises(Undefined):
+        value(("sign", ("subtract", ("add", tenth, fifth), three)), ())
 
 
 def test_random_expressions_are_worth_what_their_forms_are() -> None:
