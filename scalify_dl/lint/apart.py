@@ -50,7 +50,7 @@ def _handed(forward: Graph, backward: Graph, relations: Relations) -> dict[int, 
     """Input of the backward → the value of the forward that it is."""
     values = [*forward.outputs, *forward.inputs]
     found: dict[int, Tensor] = {}
-    for said in relations.handed:
+    for said in () if relations.handed == "names" else relations.handed:
         n = find_one(backward.inputs, said.input, said.place, "input of the backward")
         ends = {values[m].tensor for m in _named(values, said.output)}
         if len(ends) != 1:
@@ -61,7 +61,7 @@ def _handed(forward: Graph, backward: Graph, relations: Relations) -> dict[int, 
             raise said.place.error(
                 f"handed: `{said.input}` is {backward.inputs[n].tensor.type}, `{said.output}` {found[n].type}"
             )
-    if relations.names_handed:
+    if relations.handed == "names":
         for n, port in enumerate(backward.inputs):
             ends = {values[m].tensor for m in _named(values, port.tensor.name)}
             if len(ends) == 1 and all((t.dtype, t.shape) == (port.tensor.dtype, port.tensor.shape) for t in ends):

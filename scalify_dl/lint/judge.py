@@ -107,7 +107,7 @@ def lint(
             forward = graph
             graph, relations = joined(forward, load(backward, mesh, relations, follow), relations)
             handed_on = [port for port in forward.outputs if port not in graph.outputs]
-        elif relations.handed or relations.names_handed:
+        elif relations.handed:
             raise InputError("`handed:` is said of no backward", file=relate, expected="dumps of it: --backward")
         annotate(graph, mesh, relations)
         result = lint_graph(graph, mesh, relations, options)

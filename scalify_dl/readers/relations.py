@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from scalify_dl.ir.placement import AxisPart
 from scalify_dl.yaml_nodes import Nodes, Place, kind
@@ -133,9 +133,8 @@ class Relations:
     outputs: tuple[OutputRelation, ...] = ()
     gradients: tuple[GradientRelation, ...] = ()
     cotangents: tuple[GradientRelation, ...] = ()
-    handed: tuple[HandedRelation, ...] = ()
-    names_handed: bool = False
-    """Inputs of a backward are values of the forward that bear their names."""
+    handed: tuple[HandedRelation, ...] | Literal["names"] = ()
+    """`names`: inputs of a backward are values of the forward that bear their names."""
     expect: tuple[TypeRelation, ...] = ()
     why: str = "given"
     """`given`, or `proposed`: nobody has confirmed it."""
@@ -180,9 +179,6 @@ class _Reader(Nodes):
                 "why": self.why,
             },
         )
-        if found.get("handed") is None:
-            found["names_handed"] = "handed" in found
-            found["handed"] = ()
         return Relations(**found)
 
     def why(self, node: yaml.Node) -> str:
@@ -214,12 +210,12 @@ class _Reader(Nodes):
             for key, key_node, value in self.mapping(node, what)
         )
 
-    def handed(self, node: yaml.Node) -> tuple[HandedRelation, ...] | None:
-        """None: names are shared."""
+    def handed(self, node: yaml.Node) -> tuple[HandedRelation, ...] | Literal["names"]:
+        """Which values they are, or `names`: those that bear the same."""
         if kind(node) == "scalar":
             if self.text(node, "handed") != "names":
                 raise self.place(node).error("handed: a mapping was expected", expected="`names`, or `saved: h` lines")
-            return None
+            return "names"
         return tuple(
             HandedRelation(key, self.place(key_node), self.text(value, "handed: a name"))
             for key, key_node, value in self.mapping(node, "handed")

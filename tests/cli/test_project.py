@@ -196,7 +196,7 @@ def test_init_says_what_it_looks_for(dlverify: Run, tmp_path: Path, monkeypatch:
 
 def test_the_schema_of_relations_knows_what_the_reader_knows(dlverify: Run) -> None:
     schema = json.loads(dlverify("schema", "relations").out)
-    assert set(schema["properties"]) == set(Relations.__dataclass_fields__) - {"names_handed"}  # `handed: names`
+    assert set(schema["properties"]) == set(Relations.__dataclass_fields__)
     assert dlverify("schema", "nosuch").status == 2
 
 
