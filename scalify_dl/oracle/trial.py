@@ -58,6 +58,7 @@ class Trial:
 
         0 where inputs are integers and every op keeps them so. Otherwise `SAFETY` times how far the same baseline moves
         when every input moves by 2⁻⁴⁸ of itself, at least `floor`: rounding in another order moves values like that.
+        Where the floor is that of rounded constants, values move by their rounding instead, 2⁻²⁴ of themselves.
         """
         return self.noise.get(tensor, self.floor)
 
@@ -197,4 +198,5 @@ def note_noise(trial: Trial, tensors: Iterable[str], moved: Mapping[str, Array])
         distance = np.abs(here - there)
         distance = distance[np.isfinite(distance)]
         relative = float(distance.max()) / max(float(size.max()), 1e-300) if distance.size and size.size else 0.0
-        trial.noise[tensor] = max(trial.floor, SAFETY * relative)
+        coarser = 2.0**24 if trial.floor > FLOOR else 1.0
+        trial.noise[tensor] = max(trial.floor, SAFETY * relative * coarser)

@@ -39,6 +39,24 @@ def test_another_number_is_refuted(tmp_path: Path) -> None:
     assert verdict(tmp_path, 0.002997000999999999**0.5 + 1e-6) == "REFUTED"
 
 
+CANCELS = """
+class G(torch.nn.Module):
+    def forward(self, v: "f32[6]"):
+        most: "f32[6]" = torch.ops.aten.mul.Tensor(v, {most})
+        large: "f32[6]" = torch.ops.aten.mul.Tensor(v, {root})
+        difference: "f32[6]" = torch.ops.aten.sub.Tensor(large, most)
+        return (difference,)
+"""
+
+
+@pytest.mark.parametrize(("most", "refuted"), [(1.414, False), (1.4145, True)])
+def test_rounding_that_a_subtraction_makes_large_refutes_nothing(tmp_path: Path, most: float, refuted: bool) -> None:
+    (tmp_path / "base.fx.txt").write_text(CANCELS.format(root=2**0.5, most=1.414))
+    (tmp_path / "dist.fx.txt").write_text(CANCELS.format(root=1.4142135, most=most))
+    found = verify(tmp_path / "base.fx.txt", tmp_path / "dist.fx.txt", mesh="tp=1").verdict.value
+    assert (found == "REFUTED") == refuted
+
+
 @pytest.mark.parametrize("text", ["0.054744873", "0.35355338", "2997.0012"])
 def test_as_many_digits_as_f32_holds_are_rounded(text: str) -> None:
     assert is_rounded(text, "f32")
