@@ -7,8 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from scalify_dl.facts.coordinates import Ranks
 from scalify_dl.facts.ranks import NUMBERED, sizes_of
-from scalify_dl.families.ranks import Ranks
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
 

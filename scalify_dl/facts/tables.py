@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 
+from scalify_dl.facts.coordinates import Ranks
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.names import SEPARATOR
 from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
@@ -16,6 +17,8 @@ from scalify_dl.ir.vocabulary import GROUPED
 
 _UNSAFE = re.compile(r"[\s\x00-\x1f\x7f-\x9f]+")
 _ESCAPED = re.compile(rf"[^\S ]|[\x00-\x1f\x7f-\x9f{SEPARATOR}]|\\x")
+LISTED = 64
+"""Ranks up to which the groups of a collective are listed; on larger meshes they are said along axes where they can."""
 _INTEGER_TYPE = re.compile(r"pred\Z|[su]\d+\Z")
 
 
@@ -39,6 +42,8 @@ class TableWriter:
         self._used: dict[str, set[str]] = {"op": set(), "tensor": set(), "graph": set()}
         self._stacks: dict[int, tuple[Sequence[Frame], list[tuple[int, str, int, str]]]] = {}
         self._next: dict[tuple[str, str], int] = {}
+        self._several = False
+        self._along: dict[int, tuple[object, tuple[str, ...]]] = {}
         facts = self.facts
         for position, (axis, size) in enumerate(mesh.axes):
             facts.add("mesh_axis", axis, position, size)
@@ -65,6 +70,7 @@ class TableWriter:
         graph_id = self._unique("graph", name)
         facts.add("graph", graph_id, role)
         if graph.ranks is not None:
+            self._several = True
             facts.extend("runs", ((graph_id, rank) for rank in graph.ranks))
         for position, port in enumerate(graph.inputs):
             name = port.tensor.name or f"input{position}"
@@ -134,9 +140,10 @@ class TableWriter:
         for (key, position), strides in op.strides.items():
             tables["number_along"] += [(op_id, exact(key), position, axis, n) for axis, n in strides.items()]
         if op.kind in GROUPED:
-            for number, position, rank in self.members(op, role):
+            axes = self.axes_along(op, role)
+            tables["group_along"] += [(op_id, position, axis) for position, axis in enumerate(axes)]
+            for number, position, rank in () if axes else self.members(op, role):
                 tables["group"].append((op_id, number, position, rank))
-            tables["group_along"] += [(op_id, position, axis) for position, (axis, _) in enumerate(op.along)]
         for source, target in op.pairs or ():
             tables["permute_pair"].append((op_id, source, target))
         for position, region in enumerate(op.regions):
@@ -154,6 +161,27 @@ class TableWriter:
             rows = [(n, clean(frame.file), frame.line, clean(frame.function)) for n, frame in enumerate(source)]
             known = self._stacks[id(source)] = source, rows  # the stack is kept, so that no other one gets its id
         return known[1]
+
+    def axes_along(self, op: Op, role: str) -> tuple[str, ...]:
+        """The axes along which the groups of a collective are said; none where they are listed."""
+        if op.along:
+            return tuple(axis for axis, _ in op.along)
+        if role == "base" or self._several or self.mesh.size <= LISTED or self.mesh.still:
+            return ()
+        if op.replica_groups_all and op.groups is None:
+            return tuple(axis for axis, size in self.mesh.axes if size > 1)
+        if op.groups is None:
+            return ()
+        known = self._along.get(id(op.groups))
+        if known is None:  # the groups are kept, so that no other ones get their id
+            every = {rank for group in op.groups for rank in group} == set(self._ranks.all)
+            axes = self._ranks.axes_of(op.groups) if every and all(op.groups) else None
+            known = self._along[id(op.groups)] = op.groups, axes or ()
+        return known[1]
+
+    @cached_property
+    def _ranks(self) -> Ranks:
+        return Ranks(self.facts["rank_coord"], [axis for axis, _ in self.mesh.axes])
 
     def members(self, op: Op, role: str) -> Iterator[tuple[int, int, int]]:
         """(group, position, rank) of a collective; a baseline runs on one rank, which is every group."""

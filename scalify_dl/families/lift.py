@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.coordinates import Ranks
 from scalify_dl.facts.model import Facts, Row
 from scalify_dl.facts.schema import TABLES
 from scalify_dl.ir.expression import Expression, over
@@ -18,7 +19,6 @@ from scalify_dl.ir.layout import Digit, Layout, Pending, parse_piece
 from .align import Aligned, NoSymbolicForm
 from .family import Entry, Family, LayoutFormula, PieceFormula, RankFormula, SizeSymbol
 from .fit import Ambiguous, NoFormula, indistinct
-from .ranks import Ranks
 from .several import Several
 from .unify import Cell
 

@@ -6,9 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from scalify_dl.facts.coordinates import Ranks
 from scalify_dl.facts.model import Facts
-
-from .ranks import Ranks
 
 
 @dataclass(eq=False)

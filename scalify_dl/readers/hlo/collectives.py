@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from scalify_dl.ir.graph import Tensor
 
@@ -25,20 +26,16 @@ def rank_groups(lo: Lowering, i: Instruction, cross: bool = False, partial: bool
     """The rank groups of a collective; InputError where they do not fit the mesh (`partial`: ranks may be left out)."""
     attributes = i.attributes
     try:
-        groups = parse_groups(attributes.get("replica_groups", "{}"), attributes.get("device_ids"))
-        channel = has_channel(i)
-        global_ids = attributes.get("use_global_device_ids") == "true"
-        if global_ids and not channel:
-            raise ValueError("use_global_device_ids without a channel_id")
-        ranks = to_ranks(
-            groups,
-            replicas=lo.replicas,
-            partitions=lo.partitions,
-            channel=channel,
-            global_ids=global_ids,
+        return _groups_of_ranks(
+            attributes.get("replica_groups", "{}"),
+            attributes.get("device_ids"),
+            lo.replicas,
+            lo.partitions,
+            channel=has_channel(i),
+            global_ids=attributes.get("use_global_device_ids") == "true",
             cross=cross,
+            partial=partial,
         )
-        check_groups(ranks, lo.replicas * lo.partitions, partial=partial)
     except ValueError as error:
         raise i.error(
             str(error),
@@ -46,6 +43,28 @@ def rank_groups(lo: Lowering, i: Instruction, cross: bool = False, partial: bool
             if not lo.is_base
             else "BASE runs on one rank: are BASE and DIST swapped?",
         ) from None
+
+
+@lru_cache(maxsize=64)
+def _groups_of_ranks(
+    text: str,
+    device_ids: str | None,
+    replicas: int,
+    partitions: int,
+    *,
+    channel: bool,
+    global_ids: bool,
+    cross: bool,
+    partial: bool,
+) -> Groups:
+    """Collectives share few texts, which grow with the mesh."""
+    groups = parse_groups(text, device_ids)
+    if global_ids and not channel:
+        raise ValueError("use_global_device_ids without a channel_id")
+    ranks = to_ranks(
+        groups, replicas=replicas, partitions=partitions, channel=channel, global_ids=global_ids, cross=cross
+    )
+    check_groups(ranks, replicas * partitions, partial=partial)
     return ranks
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 from scalify_dl.errors import InputError
@@ -59,7 +60,7 @@ class Sharding:
         for d, (tiles, size) in enumerate(zip(self.tiles, base_shape, strict=True)):
             if size % tiles:
                 raise Inexpressible(f"sharding={self.text} splits dim {d} of size {size} in {tiles} uneven tiles")
-        blocks = [size // tiles for size, tiles in zip(base_shape, self.tiles, strict=True)]
+        blocks = tuple(size // tiles for size, tiles in zip(base_shape, self.tiles, strict=True))
         axes = axis_entries(self.tiles, self.device_tile, blocks, mesh)
         if axes is None:
             raise Rearranged(f"sharding={self.text} does not split over digits of the axes of --mesh {mesh}")
@@ -81,8 +82,9 @@ class Unread:
         raise Rearranged(f"sharding={self.text} does not say which tile of {list(base_shape)} a rank of {mesh} holds")
 
 
+@lru_cache(maxsize=256)
 def axis_entries(
-    tiles: Sequence[int], device_tile: Sequence[int], blocks: Sequence[int], mesh: Mesh
+    tiles: tuple[int, ...], device_tile: tuple[int, ...], blocks: tuple[int, ...], mesh: Mesh
 ) -> list[tuple[str, list[Entry]]] | None:
     """Entries per mesh axis such that the rank at coordinates c holds tile `device_tile[rank]`; None where none do.
 

@@ -1,4 +1,4 @@
-"""Where the ranks of one capture sit, and which mesh axes groups of ranks run along."""
+"""Where the ranks of a mesh sit, and which mesh axes groups of ranks run along."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import cached_property
 from itertools import product
 from math import prod
 
-from scalify_dl.facts.model import Row
+from .model import Row
 
 
 class Ranks:
