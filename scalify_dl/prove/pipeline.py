@@ -69,8 +69,8 @@ def rules_program(more: Iterable[Path] = (), text: str = "", **options: Any) -> 
 
 @cache
 def _shipped() -> Program:
-    """The shipped rules, read once for all runs of a process."""
-    return rules_program()
+    """The shipped rules, read once for all runs of a process, and compiled once for all that find them as they are."""
+    return rules_program(kept=rules_dir() / "__pycache__" / "rules.compiled")
 
 
 def fact_relations(program: Program) -> dict[str, str]:

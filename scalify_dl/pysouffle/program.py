@@ -62,6 +62,7 @@ class Program:
         overflow: str = "wrap",
         provenance: bool = False,
         symbols: Sequence[Symbol] = (),
+        kept: Path | None = None,
     ) -> None:
         if word_size not in (None, 32, 64):
             raise ValueError(f"word_size is 32 or 64, not {word_size}")
@@ -74,7 +75,8 @@ class Program:
         self._declared: Relations | None = None
         self._engine: EmbeddedEngine
         if engine == "embedded":
-            self._engine = EmbeddedEngine(name, text, folders, macros, word_size or 64, overflow == "error", symbols)
+            bits, checked = word_size or 64, overflow == "error"
+            self._engine = EmbeddedEngine(name, text, folders, macros, bits, checked, symbols, kept)
         elif engine in ("souffle", "souffle-compiled"):
             if overflow == "error":
                 raise InputError("checked arithmetic needs the embedded engine", hint='use engine="embedded"')
@@ -103,6 +105,8 @@ class Program:
         `overflow`: "wrap", as Soufflé does, or "error", which ends the run naming the rule.
         `provenance`: prepare explanations at the end of each run, not at the first question.
         `symbols`: unknowns that numbers may be formulas over (`scalify_dl.pysouffle.symbolic`); embedded engine only.
+        `kept`: a file for the compiled program, which is read where it is that of this text, and written where not;
+        as trusted as the rules beside it. Embedded engine only.
         """
         return cls(name, text, **options)
 

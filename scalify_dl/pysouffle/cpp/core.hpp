@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "diagnostic.hpp"
+#include "rules.hpp"
 
 namespace dl {
 
@@ -198,7 +199,7 @@ struct CoreProgram {
     std::vector<Type> types;  // [0..3] are number, unsigned, float, symbol
     std::vector<Relation> relations;
     std::vector<Functor> functors;
-    std::vector<Rule> rules;
+    Rules rules;
     std::vector<Directive> directives;
     std::vector<std::pair<std::string, std::string>> pragmas;
     std::vector<Diagnostic> warnings;
@@ -214,7 +215,16 @@ struct SourceOptions {
     int word_size = 64;              // 32: integer constants outside 32 bits are errors
 };
 
+// A file that an #include looked for.
+struct FileLookup {
+    std::string path;
+    bool found = false;
+    bool read = false;    // not if `#pragma once` has it
+    std::string content;  // if read
+};
+
 // Preprocess, parse, check and lower. Throws SourceError with every error found. Implemented in frontend.cpp.
-CoreProgram compile_source(const SourceOptions& options);
+// `lookups` takes what was asked of the file system, in order: the program depends on that and the options alone.
+CoreProgram compile_source(const SourceOptions& options, std::vector<FileLookup>* lookups = nullptr);
 
 }  // namespace dl

@@ -25,15 +25,24 @@ std::shared_ptr<Terms> make_terms(std::vector<SymbolDeclaration> symbols) {
     return terms;
 }
 
+std::shared_ptr<const Prepared> prepared_in(CoreProgram program, std::vector<Stratum> strata) {
+    auto prepared = std::make_shared<Prepared>();
+    prepared->program = std::move(program);
+    prepared->outline = outline(prepared->program, std::move(strata));
+    return prepared;
+}
+
 }  // namespace
 
-Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::vector<SymbolDeclaration> symbols)
-    : Engine(std::move(program), arithmetic, make_terms(std::move(symbols)), {}) {}
+Engine::Engine(std::shared_ptr<const Prepared> prepared, Arithmetic arithmetic, std::vector<SymbolDeclaration> symbols)
+    : Engine(std::move(prepared), arithmetic, make_terms(std::move(symbols))) {}
 
 Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms> terms, std::vector<Stratum> strata)
-    : program_(std::move(program)), db_(std::move(terms)), machine_(db_, *this), strata_(std::move(strata)), warnings_(program_.warnings) {
+    : Engine(prepared_in(std::move(program), std::move(strata)), arithmetic, std::move(terms)) {}
+
+Engine::Engine(std::shared_ptr<const Prepared> prepared, Arithmetic arithmetic, std::shared_ptr<Terms> terms)
+    : prepared_(std::move(prepared)), program_(prepared_->program), strata_(prepared_->outline.strata), db_(std::move(terms)), machine_(db_, *this), warnings_(program_.warnings) {
     db_.arithmetic = arithmetic;
-    if (strata_.empty()) strata_ = stratify(program_);
     stratum_statistics_.resize(strata_.size());
     const std::size_t n = program_.relations.size();
     states_.resize(n);
@@ -59,19 +68,15 @@ Engine::Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms
     rule_statistics_.resize(program_.rules.size());
     lacking_.resize(program_.rules.size());
     for (std::size_t i = 0; i < program_.rules.size(); ++i) {
-        const Rule& rule = program_.rules[i];
-        states_[static_cast<std::size_t>(rule.head.relation)].has_rules = true;
-        for (const Literal& literal : rule.body)
-            if (literal.kind == Literal::Kind::Atom) rules_[i].atoms.push_back(literal.atom.relation);
-        rules_[i].versions.resize(rules_[i].atoms.size() + 1);
-        side_effects_ = side_effects_ || has_side_effects(program_, rule);
+        const RuleOutline& rule = prepared_->outline.rules[i];
+        states_[static_cast<std::size_t>(rule.head)].has_rules = true;
+        rules_[i].versions.resize(rule.atoms.size() + 1);
     }
+    side_effects_ = prepared_->outline.side_effects;
     for (const Directive& directive : program_.directives) {
         if (directive.kind != Directive::Kind::LimitSize) continue;
         for (const auto& [key, value] : directive.parameters)
             if (key == "n") states_[static_cast<std::size_t>(directive.relation)].limit = std::strtoull(value.c_str(), nullptr, 10);
-        for (Stratum& stratum : strata_)
-            if (std::binary_search(stratum.relations.begin(), stratum.relations.end(), directive.relation)) stratum.monotone = false;
     }
 }
 

@@ -12,6 +12,7 @@
 #include "database.hpp"
 #include "flat.hpp"
 #include "machine.hpp"
+#include "outline.hpp"
 #include "plan.hpp"
 #include "strata.hpp"
 
@@ -37,11 +38,12 @@ struct StratumStatistics {
 class Engine final : public Watch {
 public:
     // With symbols, numbers may be formulas over them.
-    Engine(CoreProgram program, Arithmetic arithmetic, std::vector<SymbolDeclaration> symbols = {});
+    Engine(std::shared_ptr<const Prepared> prepared, Arithmetic arithmetic, std::vector<SymbolDeclaration> symbols = {});
 
     // A program that shares symbols and records with another one, evaluated in the strata that are given.
     Engine(CoreProgram program, Arithmetic arithmetic, std::shared_ptr<Terms> terms, std::vector<Stratum> strata);
 
+    const std::shared_ptr<const Prepared>& prepared() const { return prepared_; }
     const CoreProgram& program() const { return program_; }
     Database& database() { return db_; }
     const Database& database() const { return db_; }
@@ -104,7 +106,6 @@ private:
     };
     struct RuleState {
         std::unique_ptr<FlatRule> flat;
-        std::vector<int> atoms;          // relations of the positive atoms of the body, in order
         std::vector<Version> versions;   // [0]: no delta; [k + 1]: atom k
     };
     struct RelationState {
@@ -126,6 +127,8 @@ private:
         const RelationData& data = *db_.relations[static_cast<std::size_t>(relation)];
         return states_[static_cast<std::size_t>(relation)].has_rules || data.eqrel || !data.choice.empty();
     }
+    Engine(std::shared_ptr<const Prepared> prepared, Arithmetic arithmetic, std::shared_ptr<Terms> terms);
+    const std::vector<std::int32_t>& atoms_of(int rule) const { return prepared_->outline.rules[static_cast<std::size_t>(rule)].atoms; }
     void evaluate(int stratum);
     void evaluate_afresh(const Stratum& stratum);
     void resume(const Stratum& stratum);
@@ -138,7 +141,7 @@ private:
     template <class Visit>
     void for_each_subsumption(const Stratum& stratum, int relation, Visit&& visit) {
         for (const int rule : stratum.subsumptions)
-            if (program_.rules[static_cast<std::size_t>(rule)].head.relation == relation) visit(rule);
+            if (prepared_->outline.rules[static_cast<std::size_t>(rule)].head == relation) visit(rule);
     }
     void set_readers(const Stratum& stratum);
     void stop_waiting(int relation);
@@ -152,10 +155,11 @@ private:
     bool is_empty(int relation) const;
     void finish(const Stratum& stratum);
 
-    CoreProgram program_;
+    std::shared_ptr<const Prepared> prepared_;
+    const CoreProgram& program_;
+    const std::vector<Stratum>& strata_;
     Database db_;
     Machine machine_;
-    std::vector<Stratum> strata_;
     std::vector<Diagnostic> warnings_;
     std::vector<RuleState> rules_;
     std::vector<RelationState> states_;

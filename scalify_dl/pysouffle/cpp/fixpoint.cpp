@@ -77,7 +77,7 @@ void Engine::evaluate_afresh(const Stratum& stratum) {
         }
     }
     for (const int rule : stratum.rules) {
-        const auto& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
+        const auto& atoms = atoms_of(rule);
         const bool reads_own = std::any_of(atoms.begin(), atoms.end(), [&](int r) { return in_stratum_[static_cast<std::size_t>(r)]; });
         if (!reads_own) run_version(rule, -1, false);
     }
@@ -98,7 +98,7 @@ void Engine::resume(const Stratum& stratum) {
         state.facts->visible = state.facts->size();
     }
     for (const int rule : stratum.rules) {
-        const auto& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
+        const auto& atoms = atoms_of(rule);
         for (std::size_t k = 0; k < atoms.size(); ++k)
             if (!in_stratum_[static_cast<std::size_t>(atoms[k])] && has_delta(atoms[k])) run_version(rule, static_cast<int>(k), false);
     }
@@ -119,7 +119,7 @@ void Engine::set_readers(const Stratum& stratum) {
         waiting_[static_cast<std::size_t>(r)].clear();
     }
     for (const int rule : stratum.rules) {
-        const auto& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
+        const auto& atoms = atoms_of(rule);
         const auto own = [&](int r) { return in_stratum_[static_cast<std::size_t>(r)] != 0; };
         if (std::any_of(atoms.begin(), atoms.end(), [&](int r) { return !own(r) && is_empty(r); })) continue;
         lacking_[static_cast<std::size_t>(rule)] = 0;
@@ -218,10 +218,10 @@ void Engine::finish(const Stratum& stratum) {
 
 // Run a rule, one atom ranging over the delta (none: -1), unless it can derive nothing.
 void Engine::run_version(int index, int atom, bool old_before_delta) {
-    const RuleState& state = rules_[static_cast<std::size_t>(index)];
-    for (const int r : state.atoms)
+    const std::vector<int>& atoms = atoms_of(index);
+    for (const int r : atoms)
         if (is_empty(r)) return;
-    if (atom >= 0 && !has_delta(state.atoms[static_cast<std::size_t>(atom)])) return;
+    if (atom >= 0 && !has_delta(atoms[static_cast<std::size_t>(atom)])) return;
     if (timing) measured_ = std::chrono::steady_clock::now();
     execute(index, atom, old_before_delta);
 }

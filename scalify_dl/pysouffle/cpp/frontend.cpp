@@ -16,8 +16,8 @@
 
 namespace dl {
 
-CoreProgram compile_source(const SourceOptions& options) {
-    const Source source = preprocess(options);
+CoreProgram compile_source(const SourceOptions& options, std::vector<FileLookup>* lookups) {
+    const Source source = preprocess(options, lookups);
     Report report(source);
     ast::Arena arena;
     ast::Program program = parse(source, arena, report);

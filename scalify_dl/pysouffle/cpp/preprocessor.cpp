@@ -29,7 +29,7 @@ bool read_file(const fs::path& path, std::string& content) {
 
 class Preprocessor {
 public:
-    Preprocessor(const SourceOptions& options, Source& source) : options_(options), source_(source) {}
+    Preprocessor(const SourceOptions& options, Source& source, std::vector<FileLookup>* lookups) : options_(options), source_(source), lookups_(lookups) {}
 
     void run() {
         macros_.define("RAM_DOMAIN_SIZE", {false, false, {}, std::to_string(options_.word_size)});
@@ -370,10 +370,12 @@ private:
         for (const fs::path& folder : tried) {
             const fs::path path = fs::path(name).is_absolute() ? fs::path(name) : folder / name;
             std::error_code ignored;
-            if (!fs::is_regular_file(path, ignored)) continue;
-            if (once_.count(path.string())) return;
+            const bool found = fs::is_regular_file(path, ignored), known = found && once_.count(path.string()) > 0;
             std::string content;
-            if (!read_file(path, content)) fail(r, line, column, "cannot read the file \"" + path.string() + "\"");
+            if (found && !known && !read_file(path, content)) fail(r, line, column, "cannot read the file \"" + path.string() + "\"");
+            if (lookups_) lookups_->push_back({path.string(), found, found && !known, content});
+            if (!found) continue;
+            if (known) return;
             file(path.string(), std::move(content), r.depth + 1);
             return;
         }
@@ -384,6 +386,7 @@ private:
 
     const SourceOptions& options_;
     Source& source_;
+    std::vector<FileLookup>* lookups_;
     Macros macros_;
     bool user_macros_ = false;
     std::set<std::string> once_;
@@ -391,9 +394,9 @@ private:
 
 }  // namespace
 
-Source preprocess(const SourceOptions& options) {
+Source preprocess(const SourceOptions& options, std::vector<FileLookup>* lookups) {
     Source source;
-    Preprocessor(options, source).run();
+    Preprocessor(options, source, lookups).run();
     return source;
 }
 

@@ -10,7 +10,8 @@
 namespace dl {
 
 // Throws SourceError. Comments stay in the text (the lexer skips them); lines keep their numbers.
-Source preprocess(const SourceOptions& options);
+// `lookups`: see compile_source().
+Source preprocess(const SourceOptions& options, std::vector<FileLookup>* lookups = nullptr);
 
 // Does the expression of an `#if` hold? Macros are expanded, unknown identifiers are 0.
 // Throws std::runtime_error with a message.

@@ -53,7 +53,7 @@ private:
 }  // namespace
 
 Provenance::Provenance(Engine& engine) : engine_(engine), rules_of_(engine.program().relations.size()) {
-    const std::vector<Rule>& rules = engine.program().rules;
+    const Rules& rules = engine.program().rules;
     for (std::size_t i = 0; i < rules.size(); ++i)
         if (rules[i].kind == Rule::Kind::Derive) rules_of_[static_cast<std::size_t>(rules[i].head.relation)].push_back(static_cast<int>(i));
 }
@@ -70,15 +70,16 @@ void Provenance::prepare(const Limits& limits, std::function<void()> interrupt) 
     core.relations = program.relations;
     for (Relation& relation : core.relations) relation.choice.clear();
     core.relations.insert(core.relations.end(), program.relations.begin(), program.relations.end());
-    core.rules = program.rules;
+    std::vector<Rule> rules = program.rules.copy();
     Stratum all;
     all.relations.resize(static_cast<std::size_t>(n));
     std::iota(all.relations.begin(), all.relations.end(), 0);
     all.recursive = true;
-    for (std::size_t i = 0; i < core.rules.size(); ++i) {
-        read_finished(core.rules[i].body, false, n);
-        if (core.rules[i].kind == Rule::Kind::Derive) all.rules.push_back(static_cast<int>(i));
+    for (std::size_t i = 0; i < rules.size(); ++i) {
+        read_finished(rules[i].body, false, n);
+        if (rules[i].kind == Rule::Kind::Derive) all.rules.push_back(static_cast<int>(i));
     }
+    core.rules = Rules(std::move(rules));
     auto levels = std::make_unique<Engine>(std::move(core), engine_.database().arithmetic, engine_.database().terms, std::vector<Stratum>{all});
     for (int r = 0; r < n; ++r) {
         levels->database().relations[static_cast<std::size_t>(n + r)] = engine_.database().relations[static_cast<std::size_t>(r)];

@@ -5,6 +5,7 @@
 #include "core.hpp"
 #include "facts.hpp"
 #include "functors.hpp"
+#include "kept.hpp"
 #include "souffle_text.hpp"
 #include "text.hpp"
 
@@ -288,8 +289,9 @@ std::vector<SymbolDeclaration> Session::declarations(const SymbolTuples& symbols
     return out;
 }
 
-CoreProgram Session::make(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
-                        const std::vector<std::pair<std::string, std::string>>& defines, int word_size) {
+std::shared_ptr<const Prepared> Session::make(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
+                                              const std::vector<std::pair<std::string, std::string>>& defines, int word_size,
+                                              const std::string& kept, bool keep) {
     SourceOptions options;
     options.name = name;
     options.text = text;
@@ -297,7 +299,7 @@ CoreProgram Session::make(const std::string& name, const std::string& text, cons
     options.defines = defines;
     options.word_size = word_size;
     nb::gil_scoped_release release;
-    return compile_source(options);
+    return prepare(options, kept, keep);
 }
 
 }  // namespace dl

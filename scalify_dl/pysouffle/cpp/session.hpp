@@ -26,11 +26,11 @@ public:
     // the text as bytes: what is not UTF-8 gets its message from the front end
     Session(const std::string& name, nb::bytes text, const std::vector<std::string>& include_dirs,
             const std::vector<std::pair<std::string, std::string>>& defines, int word_size, bool checked,
-            const SymbolTuples& symbols)
-        : engine_(make(name, std::string(text.c_str(), text.size()), include_dirs, defines, word_size), Arithmetic{word_size, checked}, declarations(symbols)) {}
+            const SymbolTuples& symbols, const std::string& kept, bool keep)
+        : engine_(make(name, std::string(text.c_str(), text.size()), include_dirs, defines, word_size, kept, keep), Arithmetic{word_size, checked}, declarations(symbols)) {}
     // the same program without facts and functors
     Session(const Session& other, const SymbolTuples& symbols)
-        : engine_(other.engine_.program(), other.engine_.database().arithmetic, declarations(symbols)) {}
+        : engine_(other.engine_.prepared(), other.engine_.database().arithmetic, declarations(symbols)) {}
 
     nb::list relations();
     // The fields of each record type, by its name: (name, type, kind).
@@ -100,8 +100,9 @@ private:
     std::vector<Rows> encode_rows(const std::vector<std::pair<int, nb::list>>& given);
     nb::list bindings(PythonValues& decode, int rule, const std::vector<std::pair<int, Value>>& bound);
     static std::vector<SymbolDeclaration> declarations(const SymbolTuples& symbols);
-    static CoreProgram make(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
-                            const std::vector<std::pair<std::string, std::string>>& defines, int word_size);
+    static std::shared_ptr<const Prepared> make(const std::string& name, const std::string& text, const std::vector<std::string>& include_dirs,
+                                                const std::vector<std::pair<std::string, std::string>>& defines, int word_size,
+                                                const std::string& kept, bool keep);
     Engine engine_;
     std::unique_ptr<Provenance> provenance_;
     bool running_ = false;  // changed with the GIL held

@@ -25,7 +25,7 @@ void Engine::subsume_coming(const Stratum& stratum) {
         for_each_subsumption(stratum, r, [&](int rule) { run_version(rule, 0, false); });
         remove_dominated(r);
         for_each_subsumption(stratum, r, [&](int rule) {
-            const std::vector<int>& atoms = rules_[static_cast<std::size_t>(rule)].atoms;
+            const std::vector<int>& atoms = atoms_of(rule);
             for (std::size_t k = 1; k < atoms.size(); ++k)
                 if (in_stratum_[static_cast<std::size_t>(atoms[k])]) run_version(rule, static_cast<int>(k), false);
             remove_dominated(r);

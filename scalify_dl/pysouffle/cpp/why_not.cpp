@@ -267,7 +267,7 @@ private:
 
 std::vector<Obstacle> why_not(Engine& engine, int relation, const std::vector<Value>& row) {
     std::vector<Obstacle> out;
-    const std::vector<Rule>& rules = engine.program().rules;
+    const Rules& rules = engine.program().rules;
     for (std::size_t i = 0; i < rules.size(); ++i)
         if (rules[i].kind == Rule::Kind::Derive && rules[i].head.relation == relation)
             out.push_back(Search(engine, static_cast<int>(i), row).run());
