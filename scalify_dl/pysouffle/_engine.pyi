@@ -17,8 +17,8 @@ class Session:
         word_size: int,
         checked: bool,
         symbols: list[tuple[str, int, int, str]],
-        kept: str,
-        keep: bool,
+        kept: str = ...,
+        keep: bool = ...,
     ) -> None: ...
     def fresh(self, symbols: list[tuple[str, int, int, str]]) -> Session: ...
     def relations(self) -> list[tuple[str, list[tuple[str, str, str]], bool]]: ...

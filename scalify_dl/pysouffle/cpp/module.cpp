@@ -40,7 +40,7 @@ NB_MODULE(_engine, m) {
         .def(nb::init<const std::string&, nb::bytes, const std::vector<std::string>&,
                       const std::vector<std::pair<std::string, std::string>>&, int, bool,
                       const dl::SymbolTuples&, const std::string&, bool>(),
-             "name"_a, "text"_a, "include_dirs"_a, "defines"_a, "word_size"_a, "checked"_a, "symbols"_a, "kept"_a, "keep"_a)
+             "name"_a, "text"_a, "include_dirs"_a, "defines"_a, "word_size"_a, "checked"_a, "symbols"_a, "kept"_a = "", "keep"_a = false)
         .def("fresh", [](const Session& session, const dl::SymbolTuples& symbols) {
             return new Session(session, symbols);  // owned by the Python object
         }, "symbols"_a)
