@@ -7,6 +7,7 @@ from inspect import Parameter, Signature
 from typing import Annotated, Any, get_args
 
 import typer
+from typer.core import TyperCommand, TyperOption
 
 from .arguments import Argument, Command, Option
 
@@ -26,8 +27,19 @@ def typer_app(commands: Sequence[Command], name: str, help: str, groups: Mapping
         app.add_typer(inner, name=group)
     for command in commands:
         into = apps[command.group] if command.group else app
-        into.command(command.name, help=command.get().__doc__)(_function(command))
+        into.command(command.name, cls=_Once, help=command.get().__doc__)(_function(command))
     return app
+
+
+class _Once(TyperCommand):
+    """A value that is given twice is a mistake: the last one does not win."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        _, _, named = self.make_parser(ctx).parse_args(list(args))
+        for param in named:
+            if isinstance(param, TyperOption) and not (param.multiple or param.is_flag) and named.count(param) > 1:
+                raise typer.BadParameter("it is given more than once; say one value", ctx, param)
+        return super().parse_args(ctx, args)
 
 
 def _root(

@@ -12,7 +12,7 @@ from typing import TypeVar
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
 from scalify_dl.prove.options import Options
-from scalify_dl.prove.pipeline import analyse, rules_program
+from scalify_dl.prove.pipeline import analyse, fact_relations, rules_program
 from scalify_dl.prove.query import HEAD, Query, parse_query
 from scalify_dl.prove.results import DECLARATIONS, has_results, other_tables
 from scalify_dl.prove.view import View
@@ -50,7 +50,9 @@ def query(directory: Path, text: str, rules: tuple[Path, ...], *, as_json: bool,
 def _ask(source_of: str, program: Program, text: str) -> Query:
     try:
         types = {n: [a.type for a in r.attributes] for n, r in program.relations.items()}
-        return parse_query(text, types, {n: [a.name for a in r.attributes] for n, r in program.relations.items()})
+        names = {n: [a.name for a in r.attributes] for n, r in program.relations.items()}
+        tables = {table: name for name, table in fact_relations(program).items() if name != table}
+        return parse_query(text, types, names, tables)
     except InputError as error:
         raise error.located(source_of) from None
 
@@ -63,7 +65,7 @@ def _kept(directory: Path, text: str) -> tuple[Query, list[Row]]:
 
 def _read(directory: Path, text: str) -> tuple[Query, list[Row]]:
     lines = (directory / DECLARATIONS).read_text("utf-8").splitlines(keepends=True)
-    declared = Program.from_source("".join(line for line in lines if line.startswith(".decl ")))
+    declared = Program.from_source("".join(lines))
     asked = _ask(str(directory), declared, text)
     needed = [line for line in lines if re.split(r"[ (]", line)[1] in asked.relations]
     program = _compiled(lambda: Program.from_source("".join(needed) + asked.rule, name="query"))
@@ -85,7 +87,8 @@ def _compiled(make: Callable[[], _T]) -> _T:
     try:
         return make()
     except SourceError as error:
-        raise InputError(f"the query cannot be run: {error.message}", hint=error.hint) from None
+        message = error.message.replace("'.' found", "the query ends there")  # the rule's, which is not shown
+        raise InputError(f"the query cannot be run: {message}", hint=error.hint) from None
 
 
 def _known(value: object, view: View) -> str:

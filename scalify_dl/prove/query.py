@@ -47,10 +47,13 @@ class Query:
 
 
 def parse_query(
-    text: str, relations: Mapping[str, Sequence[str]], columns: Mapping[str, Sequence[str]] | None = None
+    text: str,
+    relations: Mapping[str, Sequence[str]],
+    columns: Mapping[str, Sequence[str]] | None = None,
+    tables: Mapping[str, str] | None = None,
 ) -> Query:
-    """Read a query against relations given as name → types of the attributes, and their names for what is said where
-    it does not fit (InputError)."""
+    """Read a query against relations given as name → types of the attributes, and, for what is said where it does not
+    fit (InputError), their names and the relations of fact tables that have another name than their table."""
     body = text.strip().rstrip(".").removeprefix("?-").strip()
     tokens = [m[0] for m in _TOKEN.finditer(body) if not m[0].isspace() and not m[0].startswith("//")]
     if not tokens:
@@ -90,6 +93,8 @@ def parse_query(
         elif token == "," and stack:
             relation, position = stack[-1]
             stack[-1] = (relation, position + 1)
+        elif tables and token in tables and following == "(" and (not i or tokens[i - 1] in ",;!{"):
+            raise _keyword(token, tables[token], columns)
         elif re.match(r"[A-Za-z_?]", token) and token != "_" and token not in _WORDS:
             if following == "(":
                 if token not in relations and not (i and tokens[i - 1] in "@$"):
@@ -112,6 +117,14 @@ def parse_query(
                          expected='a rule body such as corr(D,_,B,_,L), result(O,_,D), op(O,_,"dot")')  # fmt: skip
     variables = tuple((name, types.get(name, "number")) for name in order)
     return Query(body, variables, frozenset(used), _apart(tokens, relations))
+
+
+def _keyword(table: str, relation: str, columns: Mapping[str, Sequence[str]] | None) -> InputError:
+    names = ", ".join(columns[relation]) if columns and relation in columns else "…"
+    return InputError(
+        f"the table `{table}` is `{relation}` here: `{table}` is a word of the language",
+        expected=f"{relation}({names})",
+    )
 
 
 def _apart(tokens: list[str], relations: Mapping[str, Sequence[str]]) -> str:

@@ -248,3 +248,17 @@ def test_a_report_that_nobody_reads_is_no_refutation() -> None:
     os.close(write)
     assert done.returncode == 2
     assert done.stderr == "dlverify: the output cannot be written: Broken pipe\n"
+
+
+@pytest.mark.parametrize("given", [("--relate", "x", "--relate", "y"), ("--timeout=3", "--timeout", "4")])
+def test_a_value_given_twice_is_not_the_last_one(dlverify: Run, given: tuple[str, ...]) -> None:
+    status, _, err = dlverify("verify", *_pair(), *given)
+    assert status == 2
+    assert "more than once" in err
+
+
+def test_rules_may_be_named_several_times(dlverify: Run, tmp_path: Path) -> None:
+    files = [tmp_path / "a.dl", tmp_path / "b.dl"]
+    for file in files:
+        file.write_text(f".decl {file.stem}_own(x:number)\n")
+    assert dlverify("run", PROVED, "--rules", files[0], "--rules", files[1])[0] == 0

@@ -38,3 +38,14 @@ def test_names_inside_texts_and_aggregates_are_no_columns() -> None:
 def test_what_is_no_query_is_bad_input(text: str) -> None:
     with pytest.raises(InputError):
         parse_query(text, RELATIONS)
+
+
+@pytest.mark.parametrize("text", ["input(X", "input(G,_,X)", "op(O,_,_), !input(_,_,O)", "range(X,_,_,_)"])
+def test_a_table_whose_name_is_a_word_of_the_language_is_told_its_relation(text: str) -> None:
+    tables = {"input": "graph_input", "range": "value_range"}
+    columns = {"graph_input": ["graph", "pos", "tensor"], "value_range": ["tensor", "lo", "hi", "why"]}
+    relations = RELATIONS | {name: ["symbol"] * len(has) for name, has in columns.items()}
+    with pytest.raises(InputError, match="is a word of the language") as error:
+        parse_query(text, relations, columns, tables)
+    assert error.value.expected in ("graph_input(graph, pos, tensor)", "value_range(tensor, lo, hi, why)")
+    assert parse_query("op(O,_,_), i = range(0, 3)", relations, columns, tables).columns
