@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from pathlib import Path
 from typing import Any, NoReturn
 
 from scalify_dl.arguments import read
@@ -52,6 +53,16 @@ def _plain(argv: list[str]) -> list[str]:
     return [arg for arg in argv[:end] if arg != "--no-color"] + argv[end:]
 
 
+def _checked(argv: list[str]) -> list[str]:
+    """Programs without a command are told which takes them."""
+    if argv and argv[0] not in {word for command in COMMANDS for word in (command.name, command.group)}:
+        place = Path(argv[0])
+        if place.exists():
+            takes = "dlverify run FACTS" if place.is_dir() else "dlverify verify BASE DIST… --mesh tp=2"
+            raise InputError(f"`{argv[0]}` is no command", expected=takes, hint="dlverify --help lists all commands")
+    return argv
+
+
 def _fail(status: int, text: str) -> NoReturn:
     try:
         print(text, file=sys.stderr, flush=True)
@@ -82,7 +93,7 @@ def main() -> None:
     _streams()
     try:
         try:
-            argv = _spread_rules(_plain(sys.argv[1:]))
+            argv = _checked(_spread_rules(_plain(sys.argv[1:])))
             plain = None if "_DLVERIFY_COMPLETE" in os.environ else read(COMMANDS, argv)
             if plain is None:
                 __getattr__("app")(argv, prog_name="dlverify")

@@ -123,9 +123,10 @@ def checked(said: Any, allowed: Mapping[str, tuple[type, ...]], file: Path, wher
             raise InputError(f"unknown key `{key}` in {name}", file=file, line=_line(file, key), hint=hint,
                              expected=", ".join(allowed))  # fmt: skip
         if not isinstance(value, allowed[key]) or (isinstance(value, bool) and bool not in allowed[key]):
-            kinds = " or ".join({str: "text", list: "a list", dict: "a table", bool: "true or false"}.get(t, "a number")
-                                for t in allowed[key])  # fmt: skip
-            raise InputError(f"`{key}` in {name} is {value!r}", file=file, line=_line(file, key), expected=kinds)
+            words = {str: "text", list: "a list", dict: "a table", bool: "true or false"}
+            kinds = dict.fromkeys(words.get(t, "a number") for t in allowed[key])
+            raise InputError(f"`{key}` in {name} is {value!r}", file=file, line=_line(file, key),
+                             expected=" or ".join(kinds))  # fmt: skip
     return dict(said)
 
 

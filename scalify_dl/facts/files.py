@@ -27,7 +27,8 @@ def load(directory: str | Path, *, validate: bool = True) -> Facts:
     """Reads a facts directory; InputError with file, line and column on the first thing that is wrong."""
     directory = Path(directory)
     if not directory.is_dir():
-        raise InputError("no such facts directory", file=directory, hint="`dlverify export` writes one")
+        hint = "`dlverify verify BASE DIST… --mesh tp=2` takes dumps; " if directory.is_file() else ""
+        raise InputError("no such facts directory", file=directory, hint=hint + "`dlverify export` writes one")
     with paused(), locked(directory, shared=True):
         return _load(directory, validate)
 

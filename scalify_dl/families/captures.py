@@ -58,7 +58,7 @@ def load_family(file: Path) -> FamilyFile:
             raise InputError(f"no `{key}:`", file=file, expected="symbols and captures")
     relate = _path(top["relate"], file) if "relate" in top else None
     symbols: dict[str, str | None] = {}
-    for key, node in _mapping(top["symbols"], file, None, "a mesh axis, or name: input:dim").items():
+    for key, node in _mapping(top["symbols"], file, None, "{tp: , batch: tokens:0}, a mesh axis alone").items():
         place = _text(node, file)
         try:
             symbols |= parse_symbols(key if place in ("", "null", "~") else f"{key}={place}")

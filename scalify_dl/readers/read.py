@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -45,7 +46,8 @@ def kind(path: str | Path) -> str:
         with Path(path).open("rb") as file:
             head = file.read(HEAD)
     except OSError as error:
-        raise InputError(f"cannot read the file: {error.strerror}", file=path) from None
+        hint = "`dlverify run` takes a directory of facts" if Path(path).is_dir() else None
+        raise InputError(f"cannot read the file: {error.strerror}", file=path, hint=hint) from None
     if HLO.match(head):
         return "hlo"
     if MLIR.search(head):
@@ -54,7 +56,9 @@ def kind(path: str | Path) -> str:
         return "fx"
     if PROGRAM.match(head):
         return "program"
-    binary = b"\0" in head
+    hint = "HLO protos (.pb) are not read: dump with --xla_dump_hlo_as_text" if b"\0" in head else None
+    if head.startswith((codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        hint = "it begins with a byte order mark, as editors and shells of Windows write it: save it as UTF-8 without"
     raise InputError(
         "not a program dump",
         file=path,
@@ -62,7 +66,7 @@ def kind(path: str | Path) -> str:
         column=1,
         expected="HLO text (`HloModule …`), StableHLO (`module …` or bytecode), FX text (`class …: def forward`) or a "
         "program as JSON (`{\"program\": …`)",
-        hint="HLO protos (.pb) are not read: dump with --xla_dump_hlo_as_text" if binary else None,
+        hint=hint,
     )
 
 

@@ -67,6 +67,8 @@ def tensors_named(view: View, text: str) -> list[str]:
 
         known = {name for t, *_ in view.facts("tensor") for name in view.called(t)}
         near = difflib.get_close_matches(wanted, known, 3)
+        if place:
+            near = [f"{place[1]} {pos}" for pos in sorted({pos for _, pos, _ in view.facts(place[1])})[-3:]]
         raise InputError(f"no tensor `{text}`", hint=f"did you mean {' or '.join(near)}?" if near else None)
     return [t for _, t in sorted(exact or found)]
 

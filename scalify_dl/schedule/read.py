@@ -73,6 +73,6 @@ def _content(path: Path) -> bytes:
 
 def _text(path: Path, data: bytes) -> str:
     try:
-        return data.decode("utf-8")
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"not text: byte {error.start} is no UTF-8", file=path, expected=KINDS) from None

@@ -262,3 +262,34 @@ def test_rules_may_be_named_several_times(dlverify: Run, tmp_path: Path) -> None
     for file in files:
         file.write_text(f".decl {file.stem}_own(x:number)\n")
     assert dlverify("run", PROVED, "--rules", files[0], "--rules", files[1])[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "told"),
+    [
+        ((HLO / "base.hlo", HLO / "dist.hlo", "--mesh", "tp=2"), "dlverify verify BASE DIST"),
+        ((PROVED,), "dlverify run FACTS"),
+        (("run", HLO / "base.hlo"), "dlverify verify BASE DIST"),
+        (("verify", PROVED, PROVED, "--mesh", "tp=2"), "`dlverify run` takes a directory of facts"),
+        (("watch", ".", ".", "--mesh", "tp=2", "--times", "1"), "Is a directory"),
+        (("explain", PROVED, "output 9"), "did you mean output 0?"),
+    ],
+)
+def test_what_belongs_to_another_command_is_told_which(dlverify: Run, argv: tuple[str, ...], told: str) -> None:
+    status, _, err = dlverify(*argv)
+    assert (status, told in err) == (2, True), err
+
+
+def test_marks_of_byte_order_are_named_or_passed_over(dlverify: Run, tmp_path: Path) -> None:
+    dump, schedule = tmp_path / "base.hlo", tmp_path / "s.csv"
+    dump.write_bytes(b"\xef\xbb\xbf" + (HLO / "base.hlo").read_bytes())
+    schedule.write_bytes(b"\xef\xbb\xbf0F0,0B0\n")
+    status, _, err = dlverify("verify", dump, HLO / "dist.hlo", "--mesh", "tp=2")
+    assert (status, "byte order mark" in err) == (2, True)
+    assert dlverify("schedule", schedule)[0] == 0
+
+
+def test_a_folder_with_a_described_plan_is_told_its_file(dlverify: Run, tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text("stages: 2\n")
+    status, _, err = dlverify("plan", tmp_path)
+    assert (status, "plan.yaml" in err) == (2, True)

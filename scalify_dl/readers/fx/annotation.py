@@ -222,7 +222,7 @@ def beside(path: Path) -> Path:
     for suffix in (".fx.txt", ".txt"):
         if name.endswith(suffix):
             return path.with_name(name.removesuffix(suffix) + ".json")
-    return path.with_suffix(".json")
+    return path.with_suffix(".json") if name else path  # `.` has no name, and is no dump
 
 
 def load_annotations(path: Path) -> Annotations:
