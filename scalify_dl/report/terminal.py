@@ -6,19 +6,20 @@ coloured, so that it can be searched.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from scalify_dl.consoles import Console
 from scalify_dl.finding import Finding
 from scalify_dl.prove.verdict import Assumption, Frame, Report, RootCause, Verdict
 
 from .numbers import counterexample_lines
+
+if TYPE_CHECKING:  # most reports go into a pipe or a file, and are written without it
+    from rich.console import Console
 
 STYLE = {Verdict.PROVED: "bold green", Verdict.REFUTED: "bold red", Verdict.UNKNOWN: "bold yellow"}
 _SHOWN = 5
@@ -32,19 +33,16 @@ Part = str | tuple[str, str]
 
 
 class _Page:
-    """Writes lines with a hanging indent."""
+    """Writes lines as they are."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
-        self.width = console.width if console.is_terminal else 10**6
+    at_terminal = False
+
+    def __init__(self, file: IO[str]) -> None:
+        self.file = file
 
     def line(self, *parts: Part, indent: int = 0, hang: int = 0) -> None:
-        styled = ((p, "") if isinstance(p, str) else p for p in parts)
-        text = Text.assemble(*((words.translate(_CONTROL), style) for words, style in styled))
-        room = max(20, self.width - indent - hang)
-        for i, row in enumerate(text.wrap(self.console, room, overflow="fold", no_wrap=self.width == 10**6)):
-            row.rstrip()
-            self.console.print(Text(" " * (indent + (hang if i else 0))) + row, soft_wrap=True, highlight=False)
+        words = "".join(p if isinstance(p, str) else p[0] for p in parts)
+        self.file.write(f"{' ' * indent}{words.translate(_CONTROL).rstrip()}\n")
 
     def field(self, label: str, text: str, indent: int = 5) -> None:
         self.line((f"{label:<12}", "dim"), text, indent=indent, hang=12)
@@ -52,6 +50,35 @@ class _Page:
     def title(self, text: str) -> None:
         self.line("")
         self.line((text, "bold"))
+
+
+class _Screen(_Page):
+    """Writes lines in colour and with a hanging indent."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self.at_terminal = console.is_terminal
+        self.width = console.width if console.is_terminal else 10**6
+
+    def line(self, *parts: Part, indent: int = 0, hang: int = 0) -> None:
+        from rich.text import Text
+
+        styled = ((p, "") if isinstance(p, str) else p for p in parts)
+        text = Text.assemble(*((words.translate(_CONTROL), style) for words, style in styled))
+        room = max(20, self.width - indent - hang)
+        for i, row in enumerate(text.wrap(self.console, room, overflow="fold", no_wrap=self.width == 10**6)):
+            row.rstrip()
+            self.console.print(Text(" " * (indent + (hang if i else 0))) + row, soft_wrap=True, highlight=False)
+
+
+def _page(file: IO[str] | None, console: Console | None) -> _Page:
+    out = file or sys.stdout
+    said = {"FORCE_COLOR", "TTY_COMPATIBLE"} & os.environ.keys() or "ipykernel" in sys.modules
+    if console is None and not said and not out.isatty():
+        return _Page(out)
+    from scalify_dl.consoles import Console
+
+    return _Screen(console or Console(file=out, highlight=False, emoji=False, markup=False))
 
 
 def _count(n: int, one: str, many: str = "") -> str:
@@ -67,7 +94,7 @@ def _outputs(page: _Page, report: Report) -> None:
     page.title("Outputs")
     for verdict in (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.PROVED):
         rows = [o for o in report.outputs if o.verdict is verdict]
-        shown = rows[:_OUTPUTS] if page.console.is_terminal else rows
+        shown = rows[:_OUTPUTS] if page.at_terminal else rows
         for o in shown:
             names = o.name if o.name == o.base else f"{o.name} = {o.base}"
             page.line((f"{o.verdict.value:<9}", STYLE[o.verdict]), names, indent=2, hang=9)
@@ -177,7 +204,7 @@ def _stats(page: _Page, stats: dict[str, float]) -> None:
 
 def render(report: Report, file: IO[str] | None = None, console: Console | None = None) -> None:
     """Print the report on `file` (default: standard output), or on a console of your own."""
-    page = _Page(console or Console(file=file or sys.stdout, highlight=False, emoji=False, markup=False))
+    page = _page(file, console)
     page.line((report.verdict.value, STYLE[report.verdict]), f"  {_headline(report)}", hang=9)
     if report.title:
         page.line(report.title, indent=9)
@@ -211,6 +238,9 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
 def render_table(rows: Sequence[tuple[str, Report, Verdict]], file: IO[str] | None = None) -> None:
     """Print the verdicts of several pairs: name, report and the verdict that is right."""
     from rich.table import Table
+    from rich.text import Text
+
+    from scalify_dl.consoles import Console
 
     console = Console(file=file or sys.stdout, highlight=False, emoji=False, markup=False)
     if not console.is_terminal:

@@ -118,6 +118,21 @@ def test_terminal_report_verdict_first() -> None:
     assert text(replace(REPORT, assumptions=REPORT.assumptions[:2])) == SNAPSHOT
 
 
+@pytest.mark.parametrize("force", ["0", "1"])
+def test_a_pipe_gets_what_a_screen_without_colours_and_folds_shows(monkeypatch: pytest.MonkeyPatch, force: str) -> None:
+    odd = replace(REPORT.frontier[0], found=("two\nlines\tand a tab \x1b[1m", "", " spaces  "), called="a\rb")
+    report = replace(REPORT, frontier=[odd, *REPORT.frontier], picture=["", " | "], notes=["ü 你好 " * 40])
+    plain = text(report)
+    monkeypatch.setenv("TTY_COMPATIBLE", force)
+    out = StringIO()
+    terminal.render(report, out)
+    screen = StringIO()
+    terminal.render(report, console=Console(file=screen, force_terminal=False, highlight=False, emoji=False))
+    assert screen.getvalue() == plain
+    if force == "0":
+        assert out.getvalue() == plain
+
+
 def test_at_a_terminal_ten_outputs_of_a_verdict_are_listed_and_in_a_pipe_all() -> None:
     proved = REPORT.outputs[-1]
     many = replace(REPORT, outputs=[REPORT.outputs[0], *(replace(proved, name=f"w{n}") for n in range(30))])
