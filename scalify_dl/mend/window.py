@@ -188,7 +188,6 @@ def _rows(rows: list[Row], name: str, kept: Mapping[str, set[str]]) -> list[Row]
     columns = TABLES[name].columns if name in TABLES else ()
     for table, wanted in kept.items():
         places = [i for i, column in enumerate(columns) if column.refers == table or (name, i) == (table, 0)]
-        if places:
-            for i in places:
-                rows = [row for row in rows if row[i] in wanted]
+        for i in places:
+            rows = [row for row in rows if row[i] in wanted]
     return rows

@@ -142,3 +142,12 @@ def test_ranges_of_ids_and_relations_need_neither_numpy_nor_yaml() -> None:
     code += "print([m for m in ('numpy', 'yaml') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "[]\n"
+
+
+def test_fx_text_is_read_without_numpy_and_stablehlo_without_the_reader_of_fx() -> None:
+    code = "import sys, scalify_dl.readers.fx\nprint('numpy' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"
+    code = "import sys, scalify_dl.readers.stablehlo\nprint('scalify_dl.readers.fx' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "False\n"

@@ -9,12 +9,12 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.mesh import Mesh
 
+from ..prune import prune
 from ..sizes import Resolve, given_none
 from .annotation import Annotations, beside, descriptor_path, exported_paths, load_annotations
 from .lowering import Context
 from .open_sizes import instantiate, open_sizes
 from .program import lower_module
-from .prune import prune
 from .reader import looks_like_fx, parse
 
 __all__ = ["looks_like_fx", "read", "read_text"]

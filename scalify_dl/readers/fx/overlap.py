@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any
 
 from .lowering import Unsupported
 from .memory import Node
+
+if TYPE_CHECKING:  # most programs write through no views, and are read without numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
 __all__ = ["disjoint", "repeats"]
 
@@ -19,6 +20,8 @@ WORK = 100_000
 def disjoint(one: Node, other: Node) -> bool:
     """Whether views of one storage have no element in common, as far as can be told: both are made of an array that is
     never touched, and compared by address."""
+    import numpy as np
+
     shape = one.storage.type[1]
     if np.prod(shape, dtype=np.float64) > LARGEST:
         return False
@@ -31,6 +34,8 @@ def disjoint(one: Node, other: Node) -> bool:
 
 def repeats(node: Node) -> bool:
     """Whether a view may show an element of its storage more than once, as far as can be told."""
+    import numpy as np
+
     if node.parent is None:
         return False
     shape = node.storage.type[1]
@@ -45,6 +50,8 @@ def repeats(node: Node) -> bool:
 
 def _viewed(root: NDArray[np.bool_], node: Node) -> NDArray[np.bool_]:
     """A view of the root as numpy's; Unsupported where it has to copy."""
+    import numpy as np
+
     steps = []
     while node.parent is not None and node.step is not None:
         steps.append(node.step)

@@ -10,7 +10,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.mesh import Mesh
 
-from ..fx.prune import prune
+from ..prune import prune
 from ..sdy import DeviceMesh
 from ..sizes import Formula, Resolve, given_none
 from . import collectives, control, dynamic, elementwise, manual, structural  # noqa: F401  (they register handlers)

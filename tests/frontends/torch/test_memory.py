@@ -19,7 +19,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 from scalify_dl.ir.graph import Graph, Tensor  # noqa: E402
 from scalify_dl.ir.shapes import check  # noqa: E402
 from scalify_dl.readers.fx import read_text  # noqa: E402
-from scalify_dl.readers.fx.prune import prune  # noqa: E402
+from scalify_dl.readers.prune import prune  # noqa: E402
 
 from .torch_eager import run  # noqa: E402
 
