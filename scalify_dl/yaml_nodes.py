@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalify_dl.errors import InputError
@@ -62,6 +61,8 @@ class Nodes:
         found = {}
         for text, key, value in self.mapping(node, what):
             if text not in keys:
+                from difflib import get_close_matches
+
                 near = get_close_matches(text, keys, 1)
                 hint = f"did you mean `{near[0]}`?" if near else None
                 raise self.place(key).error(

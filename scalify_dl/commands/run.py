@@ -170,7 +170,8 @@ def print_report(report: Report, options: Options) -> int:
 
 def told(rows: Sequence[tuple[str, Report]], options: Options) -> int:
     """Write reports, by name, to the files that are asked for, and print the only one of them; 0."""
-    from scalify_dl.whole import write_whole
+    if options.sarif or options.html or options.junit:
+        from scalify_dl.whole import write_whole
 
     reports = [report for _, report in rows]
     old = known(options)

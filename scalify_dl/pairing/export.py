@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import partial
 from math import prod
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scalify_dl import __version__
 from scalify_dl.facts.model import Facts
@@ -35,11 +35,13 @@ from scalify_dl.readers.sizes import Sizes
 
 from .correspond import Correspondence, Shard, correspond
 from .expectations import expectations, given_by, given_by_some, put_together
-from .joining import Cells, NeverComes, Unjoinable, cells_of, in_joined, join, needs_joining, rows_of
 from .paired import Paired
 from .ranges import ranges
 from .read_pair import read_pair
 from .written_out import loops_written_out, written_out
+
+if TYPE_CHECKING:
+    from .joining import Cells
 
 SECTIONS = {
     "constants": "unprinted constant", "groups": "process group", "inputs": "distributed input",
@@ -124,15 +126,10 @@ def tables(
              for graph in dists]  # fmt: skip
     _all_used("reductions", [r.pattern for r in relations.reductions], asked, relations,
               [name for graph in dists for name in graph.reductions])  # fmt: skip
-    cells = cells_of(dists, mesh) if joined and needs_joining(dists) else None
-    if cells is not None:
-        try:
-            return _of_cells(base, dists, cells, mesh, relations)
-        except NeverComes as never:
-            if not timed:
-                raise never.error from None
-        except Unjoinable:
-            pass
+    if joined and (len(dists) > 1 or any(op.kind in ("send", "recv") for op in dists[0].ops)):
+        facts = _joined(base, dists, mesh, relations, timed)
+        if facts is not None:
+            return facts
     if not joined or len(dists) > 1:
         return _written(base, dists, mesh, relations)
     new_base, new_dist = written_out(base, dists[0], mesh, partial(_given, base, dists[0], mesh, relations))
@@ -172,8 +169,27 @@ def _paired(base: Graph, dists: Sequence[Graph], parties: Sequence[Graph], mesh:
     return Paired(found, elided, [rows for rows, _ in expected], [guessed for _, guessed in expected], bounds)
 
 
+def _joined(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations, timed: bool) -> Facts | None:
+    """The facts of several programs, or of one whose ranks send each other messages, as one; None where they do not
+    become one."""
+    from .joining import NeverComes, Unjoinable, cells_of  # most pairs have one program, in which nothing is sent
+
+    cells = cells_of(dists, mesh)
+    if cells is not None:
+        try:
+            return _of_cells(base, dists, cells, mesh, relations)
+        except NeverComes as never:
+            if not timed:
+                raise never.error from None
+        except Unjoinable:
+            pass
+    return None
+
+
 def _of_cells(base: Graph, dists: Sequence[Graph], cells: Cells, mesh: Mesh, relations: Relations) -> Facts:
     """The facts of several programs as one. Unjoinable where they do not become one."""
+    from .joining import in_joined, join, rows_of
+
     parties = [replace(dists[p], ranks=cells.ranks[k]) for k, p in enumerate(cells.program)]
     paired = _paired(base, dists, parties, mesh, relations)
     joined = join(dists, cells, [rows_of(found) for found in paired.found])
@@ -328,6 +344,8 @@ def _all_used(
     for n, key in enumerate(keys):
         if not any(key in names for names in used):
             place = relations.groups[key].place if section == "groups" else getattr(relations, section)[n].place
+            from difflib import get_close_matches
+
             near = get_close_matches(key, {name for name in known if name}, 3)
             hint = f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else None
             raise place.error(f"{section}: no {SECTIONS[section]} matches `{key}`", hint=hint)

@@ -12,7 +12,6 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from scalify_dl.certificate.files import own_rules
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import Program, rules_dir
 
@@ -132,5 +131,9 @@ def _takes_away(text: str) -> bool:
 def rules_assumed(files: Iterable[Path]) -> list[tuple[str, str, str]]:
     """The assumption that each of these files is, and each that they include: (file name, text, "rules")."""
     files = read_own(files, rules_dir())
+    if not files:
+        return []
+    from scalify_dl.certificate.files import own_rules
+
     drafts = {file.name for file in files if file.read_text("utf-8").startswith(PROPOSED)}
     return [(name, text, "proposed" if name in drafts else why) for name, text, why in own_rules(files, rules_dir())]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from difflib import get_close_matches
 
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle.schema import Relation
@@ -53,6 +52,8 @@ class _Parser:
         kind, name = self.take()
         relation = self.relations.get(name)
         if kind != "name" or relation is None:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, self.relations, 3)
             mean = f"did you mean {' or '.join(near)}?" if near else None
             raise self.error(f'the program declares no relation "{name}"', at=0, hint=mean)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 
 from scalify_dl.errors import InputError
@@ -70,6 +69,8 @@ class Directive:
         for key in self.parameters:
             if key not in known and key != "n":
                 message = f'unknown IO parameter "{key}" of .{self.kind} {self.name} does nothing'
+                from difflib import get_close_matches
+
                 near = get_close_matches(key, sorted(known), 1)
                 hint = f'did you mean "{near[0]}"?' if near else f"known: {', '.join(sorted(known))}"
                 text = f"{self.file}:{self.line}:{self.column}: warning: {message}\n  hint: {hint}"

@@ -9,9 +9,9 @@ that rank computes (`Alike`), or on every rank what its counterpart among the ra
 """
 
 from .cells import Cells, cells_of
-from .join import Joined, join, needs_joining
+from .join import Joined, join
 from .outputs import in_joined
 from .ports import rows_of
 from .values import NeverComes, Unjoinable
 
-__all__ = ["Cells", "Joined", "NeverComes", "Unjoinable", "cells_of", "in_joined", "join", "needs_joining", "rows_of"]
+__all__ = ["Cells", "Joined", "NeverComes", "Unjoinable", "cells_of", "in_joined", "join", "rows_of"]

@@ -20,7 +20,7 @@ from .moved import see_pieces
 from .ports import One, inputs_alike, same_everywhere
 from .values import Alike, Awaited, Message, NeverComes, Own, Ragged, Unjoinable, Value, Values
 
-__all__ = ["Joined", "join", "needs_joining"]
+__all__ = ["Joined", "join"]
 
 Rows = Mapping[Tensor, tuple[Shard, ...]]
 
@@ -344,8 +344,3 @@ class _Joining:
             pairs = [(ranks[j], ranks[n]) for ranks in self.cells.ranks for n, (_, j) in enumerate(places)]
             x = self.made.emit("collective-permute", [x], value.op, pairs=pairs)
         return Own(x)
-
-
-def needs_joining(programs: Sequence[Graph]) -> bool:
-    """Whether there are several programs, or one whose ranks send each other messages."""
-    return len(programs) > 1 or any(op.kind in ("send", "recv") for program in programs for op in program.ops)

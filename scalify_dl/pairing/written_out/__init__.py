@@ -30,7 +30,6 @@ from scalify_dl.ir.layout import Repl
 from scalify_dl.ir.mesh import Mesh
 
 from ..correspond import Shard
-from .values import NotWrittenOut
 from .wanted import axes_of_turns, loops_of, loops_of_one_side
 
 __all__ = ["loops_written_out", "written_out"]
@@ -44,6 +43,7 @@ def written_out(base: Graph, dist: Graph, mesh: Mesh, given: Callable[[], Sequen
     loops = None if axes else loops_of_one_side(base, dist)
     if loops == set() or not mesh.still.isdisjoint(axes):
         return base, dist
+    from .values import NotWrittenOut
     from .writer import Writer  # numpy, which takes a while to import
 
     try:
@@ -58,6 +58,7 @@ def loops_written_out(base: Graph, dist: Graph, mesh: Mesh) -> tuple[Graph, Grap
     loops = loops_of(base) & loops_of(dist)
     if not loops:
         return None
+    from .values import NotWrittenOut
     from .writer import Writer
 
     try:
