@@ -13,8 +13,10 @@ from scalify_dl.audit.derive import derive
 from scalify_dl.audit.fuzz import random_pair
 from scalify_dl.audit.pair import Pair, matmul
 from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.mesh import Mesh
 from scalify_dl.oracle import find_counterexample, load_program, relations, run_trial, shrink
 from scalify_dl.oracle.shrink.extents import Conflict, Extents, grain
+from scalify_dl.pairing import builder as facts_of
 
 from .small import program, row_parallel
 
@@ -192,3 +194,13 @@ def test_a_program_with_an_empty_tensor_runs_at_its_own_size() -> None:
     with pytest.raises(Conflict, match="no elements"):
         shrink(program(pair))
     assert find_counterexample(program(pair)).status == "agrees"
+
+
+def test_a_one_hot_row_shrinks_with_what_it_is_compared_with() -> None:
+    mesh, rows, classes = Mesh((("tp", 4),)), 2**12, 2**16
+    pair = facts_of.Pair(mesh)
+    for side in (pair.base, pair.dist):
+        labels = side.input("labels", (rows,), "s32", range=(0, classes))
+        row = side.compare(side.broadcast(labels, (rows, classes), [0]), side.iota((rows, classes), 1), direction="EQ")
+        side.output(side.reduce(side.convert(row, "f32"), 1))
+    assert max(max(t.shape, default=1) for t in shrink(load_program(pair.facts().tables)).program.tensors.values()) == 2

@@ -1,29 +1,32 @@
 """Sums over a number of elements that no data decides: at another size they are another number.
 
 A mean over what is not ignored divides by how many elements that are. If the range of the labels decides every
-comparison, that is the number of elements, and may stand on the other side as a constant; so dims along which truths
-and constants are added up keep their size.
+comparison with a number, that is the number of elements, and may stand on the other side as a constant; so dims along
+which truths and constants are added up keep their size. A comparison with positions (a one-hot row, one element of
+which is set at any size) depends on the data.
 """
 
 from __future__ import annotations
 
-from ..program import Op, Program
+from ..program import Op
 from .constraints import Shapes
 
 
-def of_data(program: Program) -> set[str]:
-    """Tensors that depend on the values of inputs or on random draws otherwise than by comparisons."""
+def of_data(s: Shapes) -> set[str]:
+    """Tensors that depend on the values of inputs or on random draws otherwise than by comparisons with a number."""
+    program = s.program
     found = {t for graph in [*program.top("base"), *program.top("dist")] for t in graph.inputs}
     size = -1
     while size != len(found):  # loops carry data back to where they begin
         size = len(found)
         for graph in program.graphs.values():
             for op in graph.ops:
-                _carry(program, op, found)
+                _carry(s, op, found)
     return found
 
 
-def _carry(program: Program, op: Op, found: set[str]) -> None:
+def _carry(s: Shapes, op: Op, found: set[str]) -> None:
+    program = s.program
     if op.kind.startswith("rng") or op.kind == "dropout-mask":
         found.update(op.results)
     elif op.kind == "while":
@@ -38,13 +41,15 @@ def _carry(program: Program, op: Op, found: set[str]) -> None:
             mine, rest = rest[: len(branch.inputs)], rest[len(branch.inputs) :]
             pairs = [*zip(mine, branch.inputs, strict=True), *zip(branch.outputs, op.results, strict=True)]
             found.update(after for before, after in pairs if before in found)
-    elif op.kind not in ("compare", "is-finite") and not found.isdisjoint(op.operands):
+    elif op.kind == "is-finite" or (op.kind == "compare" and any(map(s.scalar_constant, op.operands))):
+        return
+    elif not found.isdisjoint(op.operands):
         found.update(op.results)
 
 
 def keep_counted(s: Shapes) -> None:
     """Dims along which values without data are added up keep their size."""
-    data = of_data(s.program)
+    data = of_data(s)
     for graph in s.program.graphs.values():
         for op in graph.ops:
             if op.operands and data.isdisjoint(_added_up(op)):
