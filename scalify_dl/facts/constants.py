@@ -130,12 +130,18 @@ def _items(facts: Facts, types: Types, texts: dict[str, str]) -> None:
             problem = f"{len(rows)} items of {prod(shape)}, or not numbered from 0"
         elif not all(fits(dtype, item) for item in set(items) if item is not None):
             problem = f"items that {dtype} does not hold"
-        elif text != ELIDED and [_value(word) for word in _same_count(_numbers(text), len(items))] != items:
+        elif text != ELIDED and _values(_same_count(_numbers(text), len(items))) != items:
             problem = f"other items than its text `{text[:40]}`"
         elif by_hash.setdefault(hashes.get(tensor, tensor), list(rows.values())) != list(rows.values()):
             problem = "other items than a constant of the same hash"
         if problem:
             raise error(facts, "literal_item", first(facts["literal_item"], 0, {tensor}), f"`{tensor}` has {problem}")
+
+
+def _values(words: list[str]) -> list[Fraction | None]:
+    """Of tables by rank, which have few different words."""
+    known = {word: _value(word) for word in set(words)}
+    return [known[word] for word in words]
 
 
 def _same_count(words: list[str], count: int) -> list[str]:

@@ -73,8 +73,13 @@ class Ranks:
         if len(first) != prod(self.size(axis) for axis in axes):
             return None
         others = [axis for axis in self.axes if axis not in axes]
-        wanted = {
-            tuple(self.at([*others, *axes], [*outside, *inside]) for inside in self.places(axes))
-            for outside in self.places(others)
-        }
-        return tuple(axes) if {tuple(group) for group in groups} == wanted else None
+        inside = list(self.places(axes))
+        where, rest = ([self.axes.index(axis) for axis in some] for some in (axes, others))
+        seen = set()
+        for group in groups:
+            places = [self.coordinates[rank] for rank in group]
+            outside = {tuple(place[i] for i in rest) for place in places}
+            if len(outside) != 1 or [tuple(place[i] for i in where) for place in places] != inside:
+                return None
+            seen |= outside
+        return tuple(axes) if len(seen) == len(groups) == prod(self.size(axis) for axis in others) else None

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt, sqrt
+from math import isqrt, prod, sqrt
 
 LIMIT = 2**31
 ELIDED = "{...}"
 ITEMS_LIMIT = 4096
+"""Items up to which a constant is written out; a list of integers (a table by rank) may have `TABLE_LIMIT`."""
+TABLE_LIMIT = 2**14
 ROOTED = (*(n for n in range(2, 65) if isqrt(n) ** 2 != n), 128, 512, 2048, 8192)
 """Numbers whose roots constants are taken for: sizes of groups, heads, layers (datalog/graph/rewrites/root_texts)."""
+
+
+def written_out(dtype: str, shape: Sequence[int]) -> bool:
+    """Whether an array of different numbers is written out, not known by a hash alone."""
+    return prod(shape) <= (TABLE_LIMIT if len(shape) == 1 and dtype[0] in "psu" else ITEMS_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from math import prod
 
-from scalify_dl.ir.literals import ELIDED, ITEMS_LIMIT, Literal, narrow, scalar_text
+from scalify_dl.ir.literals import ELIDED, ITEMS_LIMIT, Literal, narrow, scalar_text, written_out
 
 _COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 _REPEATED_TYPE = re.compile(r"\A[a-z]\w*\[[\d,]*\](?:\{[\d,]*\})?\s+")  # by older printers
@@ -30,10 +30,10 @@ def parse_constant(text: str, dtype: str, shape: tuple[int, ...]) -> Literal:
     values = [canonical[token] for token in items]
     if count and len(set(values)) == 1:
         splat = Literal.scalar(items[0], dtype)
-        return Literal(splat.text, splat.rational, _integers(values, dtype, count))
-    if count > ITEMS_LIMIT:
+        return Literal(splat.text, splat.rational, _integers(values, dtype) if count <= ITEMS_LIMIT else None)
+    if not written_out(dtype, shape):
         return Literal.elided(_digest(items, values, dtype, shape))
-    return Literal(nested(values, shape), None, _integers(values, dtype, count))
+    return Literal(nested(values, shape), None, _integers(values, dtype))
 
 
 STORAGE = {"pred": "?", "f16": "<f2", "f32": "<f4", "f64": "<f8"} | {
@@ -56,11 +56,9 @@ def _digest(items: list[str], values: list[str], dtype: str, shape: tuple[int, .
     return digest.hexdigest()
 
 
-def _integers(values: list[str], dtype: str, count: int) -> tuple[int, ...] | None:
-    """Row-major items of an integer or boolean constant, where the table holds them."""
-    if not dtype.startswith(INTEGER) or count > ITEMS_LIMIT or count == 0:
-        return None
-    return tuple(map(int, values))
+def _integers(values: list[str], dtype: str) -> tuple[int, ...] | None:
+    """Row-major items of an integer or boolean constant."""
+    return tuple(map(int, values)) if values and dtype.startswith(INTEGER) else None
 
 
 def nested(values: list[str], shape: tuple[int, ...]) -> str:

@@ -94,11 +94,11 @@ def axis_entries(
     def tile(rank: int) -> tuple[int, ...]:
         return tuple(device_tile[rank] // strides[d] % tiles[d] for d in range(len(tiles)))
 
-    zero = (0,) * len(tiles)
-    if tile(0) != zero:
+    if device_tile[0]:
         return None
     axes: list[tuple[str, list[Entry]]] = []
-    steps: list[list[tuple[int, ...]]] = []
+    farthest = [0] * len(tiles)
+    held = [0]  # tiles of ranks that differ along the axes so far, if these add up
     for position, (axis, size) in enumerate(mesh.axes):
         stride = prod(n for _, n in mesh.axes[position + 1 :])
         along = [tile(coordinate * stride) for coordinate in range(size)]
@@ -106,12 +106,11 @@ def axis_entries(
         if entries is None:
             return None
         axes.append((axis, entries))
-        steps.append(along)
-    for rank, coordinates in enumerate(mesh.coordinates):
-        parts = [steps[position][c] for position, c in enumerate(coordinates)]
-        if tuple(map(sum, zip(*parts, strict=True))) != tile(rank):
-            return None
-    return axes
+        farthest = [a + max(step) for a, step in zip(farthest, zip(*along, strict=True), strict=True)]
+        steps = device_tile[: stride * size : stride]
+        held = [a + b for a in held for b in steps]
+    within = all(a < n for a, n in zip(farthest, tiles, strict=True))  # else a sum would be carried to the next dim
+    return axes if within and tuple(held) == device_tile else None
 
 
 def _radix(along: list[tuple[int, ...]], blocks: Sequence[int]) -> list[Entry] | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalify_dl.errors import InputError
-from scalify_dl.ir.literals import ITEMS_LIMIT, Literal, narrow, scalar_text
+from scalify_dl.ir.literals import ITEMS_LIMIT, Literal, narrow, scalar_text, written_out
 
 if TYPE_CHECKING:
     from jaxlib.mlir import ir
@@ -109,7 +109,7 @@ def array_literal(values: np.ndarray[Any, Any], dtype: str) -> Literal:
     flat = values.reshape(-1)
     if flat.size and bool((flat == flat[0]).all()):
         return _splat(flat[0].item(), dtype, values.shape)
-    if flat.size > ITEMS_LIMIT:
+    if not written_out(dtype, values.shape):
         digest = hashlib.sha256(f"{dtype}{list(values.shape)}".encode())
         digest.update(np.ascontiguousarray(values).astype(values.dtype.newbyteorder("<")).tobytes())
         return Literal.elided(digest.hexdigest())
@@ -118,7 +118,7 @@ def array_literal(values: np.ndarray[Any, Any], dtype: str) -> Literal:
 
 def _nested(words: Sequence[str], shape: tuple[int, ...], dtype: str) -> Literal:
     items = None
-    if dtype[0] in "psu" and 0 < len(words) <= ITEMS_LIMIT:
+    if dtype[0] in "psu" and words and written_out(dtype, shape):
         items = tuple(int(word) for word in words)
     level = list(words)
     for size in reversed(shape):
