@@ -1,7 +1,10 @@
 """`python -m scalify_dl` is `dlverify`: what it imports may be interrupted, too."""
 
+import atexit
 import gc
+import os
 import sys
+import threading
 
 
 def main() -> None:
@@ -14,8 +17,25 @@ def main() -> None:
         sys.exit(130)
     try:
         run()
+    except SystemExit as end:
+        _leave(end.code)
+        raise
     finally:
         gc.freeze()  # else all objects are searched for cycles once more at exit, where memory goes back anyway
+
+
+def _leave(status: object) -> None:
+    """End the process as Python does, but for freeing all modules and their objects one by one; nothing where there is
+    more to do than that."""
+    if not isinstance(status, int) or threading.active_count() > 1:
+        return
+    atexit._run_exitfuncs()
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+    os._exit(status)
 
 
 if __name__ == "__main__":

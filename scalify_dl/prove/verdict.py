@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from scalify_dl.finding import Finding
-
 if TYPE_CHECKING:
+    from scalify_dl.finding import Finding
+
     from .view import View
 
 

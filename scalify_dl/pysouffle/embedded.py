@@ -40,9 +40,9 @@ class EmbeddedEngine:
     ) -> None:
         data = text.encode("utf-8", "surrogateescape")  # what is not UTF-8 gets its message from the engine
         self.word_size = word_size
-        file, keep = "" if kept is None else str(kept), not sys.dont_write_bytecode
+        file = "" if kept is None else str(kept)
         self.session = _engine.Session(
-            name, data, include_dirs, list(defines.items()), word_size, checked, _declared(symbols), file, keep
+            name, data, include_dirs, list(defines.items()), word_size, checked, _declared(symbols), file, True
         )
         self.symbolic = bool(symbols)
         self.relations = Relations(self.session.relations())

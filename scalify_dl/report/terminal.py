@@ -13,13 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from scalify_dl.finding import Finding
 from scalify_dl.prove.verdict import Assumption, Frame, Report, RootCause, Verdict
 
 from .numbers import counterexample_lines
 
-if TYPE_CHECKING:  # most reports go into a pipe or a file, and are written without it
+if TYPE_CHECKING:  # most reports go into a pipe or a file, and are written without rich
     from rich.console import Console
+
+    from scalify_dl.finding import Finding
 
 STYLE = {Verdict.PROVED: "bold green", Verdict.REFUTED: "bold red", Verdict.UNKNOWN: "bold yellow"}
 _SHOWN = 5

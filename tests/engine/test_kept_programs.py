@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -142,12 +141,6 @@ def test_what_is_altered_is_not_used(folder: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_no_error(folder: Path) -> None:
     (folder / "kept").write_text("a file", "utf-8")
     assert results(program(folder)) == plain(folder)
-
-
-def test_nothing_is_kept_where_python_keeps_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    program(folder)
-    assert not (folder / "kept").exists()
 
 
 def test_a_wrong_program_is_not_kept(folder: Path) -> None:
