@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
+
+from scalify_dl.oracle.meaning import Call
 
 from . import elementwise, laws
 from .cells import Array, as_cell, mapped
@@ -63,6 +65,12 @@ OPS: dict[str, Callable[..., Complex]] = {
 }
 
 
+PRODUCTS = frozenset(["dot", "convolution"])
+"""Kinds that are linear in each of two operands."""
+LINEAR = frozenset(["dynamic-slice", "dynamic-update-slice", "gather", "pad", "select"])
+"""Kinds that are linear in their complex operands together."""
+
+
 def is_complex(dtype: str) -> bool:
     """Whether a type is one of complex numbers."""
     return dtype.startswith("c")
@@ -82,3 +90,31 @@ def complex_cells(field: Field, kind: str, xs: list[Array]) -> Array:
     if kind in OPS:
         return mapped(OPS[kind], *numbers)
     raise Undecided(f"`{kind}` of complex numbers")
+
+
+def is_linear(call: Call) -> bool:
+    """Whether an op makes sums of products of complex elements, or moves them."""
+    sums = call.op.kind in ("reduce", "cumulative") and call.symbol("reducer") == "sum"
+    return sums or call.op.kind in PRODUCTS | LINEAR
+
+
+def by_parts(
+    field: Field, function: Callable[[Call, list[Array]], list[Array]], call: Call, xs: list[Array], types: list[str]
+) -> Array:
+    """An op that `is_linear` in its complex operands, by what it makes of real and of imaginary parts."""
+    of_reals = replace(call, results=[replace(result, dtype="f64") for result in call.results])
+
+    def made(*parts: str) -> Array:
+        taken = parts * len(xs) if len(parts) == 1 else parts
+        ins = [
+            complex_cells(field, part, [x]) if is_complex(dtype) else x
+            for part, x, dtype in zip(taken, xs, types, strict=True)
+        ]
+        return mapped(lambda x: finite(x, "a complex number"), function(of_reals, ins)[0])
+
+    if call.op.kind in PRODUCTS:
+        real = mapped(lambda x, y: x - y, made("real", "real"), made("imag", "imag"))
+        imaginary = mapped(lambda x, y: x + y, made("real", "imag"), made("imag", "real"))
+    else:
+        real, imaginary = made("real"), made("imag")
+    return mapped(Complex, real, imaginary)

@@ -13,6 +13,8 @@ from .form import Field, Form, Undecided
 from .numbers import pi
 
 Unary = Callable[[Cell], Cell]
+CUBIC = Fraction("0.044715")
+"""What stands at x³ in the gelu by tanh."""
 
 
 def _plain(function: Callable[[Form], Form], what: str) -> Unary:
@@ -74,8 +76,27 @@ def _gelu(x: Form) -> Form:
 def gelu_tanh(x: Form) -> Form:
     """x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³)))."""
     scale = laws.constant_power(x.field, 2, Fraction(1, 2)) * laws.power(pi(x.field), Fraction(-1, 2))
-    inner = (x + (x * x * x).scaled(Fraction("0.044715"))) * scale
+    inner = (x + (x * x * x).scaled(CUBIC)) * scale
     return (x * (x.field.one + tanh(inner))).scaled(Fraction(1, 2))
+
+
+def _gelu_slope(x: Form) -> Form:
+    """Φ(x) + x·φ(x), of the normal distribution."""
+    field = x.field
+    above = (field.one + erf(x * laws.constant_power(field, 2, Fraction(-1, 2)))).scaled(Fraction(1, 2))
+    density = laws.exponential((x * x).scaled(Fraction(-1, 2))) * laws.power(pi(field).scaled(2), Fraction(-1, 2))
+    return above + x * density
+
+
+def _gelu_tanh_slope(x: Form) -> Form:
+    one, scale = x.field.one, laws.power(pi(x.field).scaled(Fraction(1, 2)), Fraction(-1, 2))
+    t = tanh((x + (x * x * x).scaled(CUBIC)) * scale)
+    inner = (one + (x * x).scaled(3 * CUBIC)) * scale
+    return (one + t + x * (one - t * t) * inner).scaled(Fraction(1, 2))
+
+
+def _backward(slope: Callable[[Form], Form]) -> Callable[[Cell, Cell], Cell]:
+    return lambda gradient, x: extended.multiply(gradient, slope(finite(x, "a derivative")))
 
 
 @extended.of_numbers
@@ -163,6 +184,8 @@ BINARY: dict[str, Callable[[Cell, Cell], Cell]] = {
     "maximum": extended.maximum,
     "minimum": extended.minimum,
     "power": _power,
+    "gelu-backward": _backward(_gelu_slope),
+    "gelu-tanh-backward": _backward(_gelu_tanh_slope),
     "atan2": unknown("atan2"),
     "remainder": unknown("remainder"),
 }

@@ -211,7 +211,7 @@ def _converted(field: Field, x: Array, call: Call) -> Array:
     def apply(cell: Any) -> Any:
         if isinstance(cell, Table):
             return over_tables(lambda values: MEANINGS["convert"](call, [values])[0], (cell,))
-        form = extended.finite(cell, "a cast")
+        form = extended.finite(as_cell(field, cell), "a cast")
         if after == "pred":
             return form.field.one - truths.equal(form, form.field.zero)
         if is_integer(after):

@@ -6,6 +6,7 @@ Control, collectives and moves of elements are the oracle's; what adds, multipli
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from scalify_dl.oracle.program import Op
 
 from . import extended, indexed, reductions
 from .cells import Array, is_symbolic, mapped, reals, total
-from .complexes import complex_cells, is_complex
+from .complexes import by_parts, complex_cells, is_complex, is_linear
 from .elementwise import TRUTHS, truth
 from .extended import Cell
 from .form import Field, Need, Undecided
@@ -80,6 +81,8 @@ class SymbolicMachine(Machine):
             xs = [reals(self.basis, x) for x in xs] if symbolic and is_float(dtype) else xs
             return MEANINGS[kind](call, xs)
         types = [dtype, *(self.program.tensors[t].dtype for t in call.op.operands)]
+        if is_complex(dtype) and is_linear(call):
+            return [by_parts(self.basis, self._linear, call, xs, types[1:])]
         if kind in ELEMENTWISE and any(map(is_complex, types)):
             return [complex_cells(self.basis, kind, xs)]
         if kind == "convert":
@@ -99,6 +102,10 @@ class SymbolicMachine(Machine):
         if kind == "iota":
             return [reals(self.basis, x) for x in MEANINGS[kind](call, xs)]
         raise Undecided(f"no law is known of `{kind}`")
+
+    def _linear(self, call: Call, xs: list[Array]) -> list[Array]:
+        made = FORMULAS.get(call.op.kind)
+        return made(self.basis, call, xs) if made else elementwise_cells(self.basis, call, xs)
 
     def hidden(self, shown: object) -> Cell:
         """What a mask of truths adds to a score."""
@@ -140,6 +147,8 @@ class SymbolicMachine(Machine):
 
     def _reduced(self, op: Op, parts: list[Array], dtype: str) -> Array:
         reducer = op.symbol("reducer", "sum")
+        if is_complex(dtype) and reducer == "sum":
+            return reduce(lambda x, y: complex_cells(self.basis, "add", [x, y]), parts)
         parts = [reals(self.basis, part) for part in parts]
         if dtype == "pred":
             if reducer not in ("and", "or"):

@@ -140,6 +140,19 @@ def cumulative_over_ranks(x: Any, *, mine: bool = False) -> Any:
     return here + jnp.where(before[:, None], sums, 0).sum(0)[:, None]
 
 
+def scores_of_pairs(q: Any, k: Any, *, conjugate: bool = True) -> Any:
+    """q · k with the halves of a row as the parts of complex numbers."""
+    q, k = (lax.complex(*jnp.split(x, 2, -1)) for x in (q, k))
+    return jnp.real(q @ (jnp.conj(k) if conjugate else k).T)
+
+
+def complex_rows(a: Any, b: Any, *, by: int = 1) -> Any:
+    """Rows of complex numbers that are read at other places, chosen and added."""
+    z = jnp.roll(lax.complex(a, b), by, 0)[jnp.array([0, 1, 2])]
+    z = lax.dynamic_update_slice(z, jnp.where(jnp.arange(2) < 2, z[:1], 0), (0, 0)).sum(1)
+    return jnp.real(z) - jnp.imag(lax.complex(a[0], b[0]))[0]
+
+
 def best(x: Any) -> Any:
     return jnp.take_along_axis(x, jnp.argmax(x, -1)[:, None], 1)[:, 0]
 
@@ -253,6 +266,14 @@ PAIRS: dict[str, tuple[Function, Function, Function, dict[str, Any]]] = {
         lambda a, b, t: a * jnp.cos(t) - b * jnp.sin(t),
         lambda a, b, t: jnp.real(lax.complex(a, b) * jnp.exp(1j * t)),
         lambda a, b, t: jnp.real(lax.complex(a, b) * jnp.exp(-1j * t)), {"args": [(3,), (3,), (3,)]},
+    ),
+    "scores of complex numbers": (
+        lambda q, k: q @ k.T, scores_of_pairs, lambda q, k: scores_of_pairs(q, k, conjugate=False),
+        {"args": [(3, 4), (2, 4)]},
+    ),
+    "complex rows": (
+        lambda a, b: jnp.roll(a, 1, 0).sum(1) - b[0, 0],
+        complex_rows, lambda a, b: complex_rows(a, b, by=-1), {"args": [(3, 2), (3, 2)]},
     ),
     "powers of two": (
         softmax, lambda x: softmax(jnp.log2(jnp.exp2(x * 1.4426950408889634)) * 0.6931471805599453),

@@ -141,6 +141,29 @@ def entropy_gradient_by_hand(x: Any, y: Any, *, rows: int = 2) -> Any:
     return (p / rows,)
 
 
+def gelu_gradients(x: Any, g: Any) -> Any:
+    x = x.requires_grad_()
+    both = F.gelu(x), F.gelu(x, approximate="tanh")
+    return [torch.autograd.grad(y, x, g)[0] for y in both]
+
+
+def gelu_gradients_by_hand(x: Any, g: Any, *, power: float = 0.5) -> Any:
+    """Φ(x) + x·φ(x), and the same of x·σ(2u)."""
+    exact = 0.5 * (1 + torch.erf(x * 0.7071067811865476)) + x * torch.exp(-x * x * power) * 0.3989422804014327
+    u = 1.5957691216057308 * (x + 0.044715 * x**3)
+    share = torch.sigmoid(u)
+    return g * exact, g * (share + x * share * (1 - share) * 1.5957691216057308 * (1 + 0.134145 * x * x))
+
+
+def smoothed(x: Any, y: Any) -> Any:
+    return F.cross_entropy(x, y, label_smoothing=0.1)
+
+
+def smoothed_by_hand(x: Any, y: Any, *, share: float = 0.1) -> Any:
+    logs = F.log_softmax(x, -1)
+    return 0.9 * F.nll_loss(logs, y) - share * logs.mean()
+
+
 QKV = [(1, 2, 4, 2), (1, 1, 4, 2), (1, 1, 4, 2)]
 TURNED = [(1, 2, 2, 4), (1, 1, 2, 4), (2,)]
 PAIRS: dict[str, tuple[Function, Function, Function, list[tuple[int, ...]]]] = {
@@ -164,8 +187,14 @@ PAIRS: dict[str, tuple[Function, Function, Function, list[tuple[int, ...]]]] = {
     "latent attention": (
         latent, absorbed, lambda *a: absorbed(*a, scale=0.5), [(3, 3), (4, 3), (2, 3), (4, 2), (4, 2)],
     ),
+    "gelu backwards": (
+        gelu_gradients, gelu_gradients_by_hand, lambda *a: gelu_gradients_by_hand(*a, power=1.0), [(3,), (3,)],
+    ),
     "cross entropy backwards": (
         entropy_gradient, entropy_gradient_by_hand, lambda *a: entropy_gradient_by_hand(*a, rows=1), [(2, 4)],
+    ),
+    "cross entropy with smoothed labels": (
+        smoothed, smoothed_by_hand, lambda *a: smoothed_by_hand(*a, share=0.2), [(2, 4)],
     ),
 }  # fmt: skip
 
@@ -188,6 +217,6 @@ def verdict(folder: Path, base: Function, other: Function, shapes: list[tuple[in
 @pytest.mark.parametrize("name", PAIRS)
 def test_what_is_equal_is_proved_and_a_planted_bug_is_refuted(name: str, tmp_path: Path) -> None:
     base, right, wrong, shapes = PAIRS[name]
-    labels = name == "cross entropy backwards"
+    labels = name.startswith("cross entropy")
     assert verdict(tmp_path, base, right, shapes, labels) == "PROVED"
     assert verdict(tmp_path, base, wrong, shapes, labels) == "REFUTED"
