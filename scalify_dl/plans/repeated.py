@@ -35,7 +35,7 @@ def read_repeated(directory: Path) -> Repeated | None:
     _, unit, talk = found
     try:
         kept = Repeated(_side(directory, *unit), _side(directory, *talk))
-    except (InputError, UnicodeDecodeError):  # the long way tells where
+    except InputError:  # the long way tells where
         return None
     kept.unit.repeated = True
     return kept

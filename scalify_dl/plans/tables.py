@@ -14,6 +14,7 @@ from sys import intern
 from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
+from scalify_dl.pysouffle._engine import table_columns
 
 Row = tuple[Any, ...]
 
@@ -62,10 +63,6 @@ TABLES = _parse(_TABLES)
 SIDES = {"s": "the single-device step", "p": "the plan"}
 
 
-BLOCK = 1 << 22
-"""Characters that are cut at once."""
-
-
 class Rows:
     """The rows of a table; columns of numbers are arrays, texts are kept once."""
 
@@ -90,7 +87,7 @@ class Tables:
         self.side = side
         self.ops = ops
         self.rows = {
-            name: self._columns(table, self._text(table) if texts is None else texts.get(name, b"").decode("utf-8"))
+            name: self._columns(table, self._text(table) if texts is None else texts.get(name, b""))
             for name, table in TABLES.items()
         }
 
@@ -113,44 +110,23 @@ class Tables:
         """The line of a row of `op`."""
         return self.ops[op] if self.ops else op + 1
 
-    def _text(self, table: Table) -> str:
+    def _text(self, table: Table) -> bytes:
         file = self.file(table.name)
         try:
-            return file.read_bytes().decode("utf-8")
+            return file.read_bytes()
         except FileNotFoundError:
             if table.name in OPTIONAL:
-                return ""
-            described = self.directory / "plan.yaml"
+                return b""
             raise InputError(
                 f"table `{file.name}` of {SIDES[self.side]} is missing",
                 file=file,
                 expected=f"a file with the columns {', '.join(table.columns)}, empty where there is nothing to say",
-                hint=f"a plan of dumps is a file: dlverify plan {described}" if described.is_file() else None,
             ) from None
-        except (OSError, UnicodeDecodeError) as error:
+        except OSError as error:
             raise InputError(f"cannot read the table: {error}", file=file) from None
 
-    def _columns(self, table: Table, text: str) -> Rows:
-        width, start = len(table.columns), 0
-        columns: list[Any] = [array("q") if n in table.numbers else [] for n in range(width)]
-        while start < len(text):
-            end = text.find("\n", start + BLOCK)
-            lines = text[start : end + 1 if end >= 0 else len(text)]
-            start += len(lines)
-            cells = lines.removesuffix("\n").replace("\n", "\t\n\t").split("\t")
-            cells.append("\n")
-            marks = cells[width :: width + 1]
-            if len(marks) * (width + 1) != len(cells) or marks.count("\n") != len(marks):
-                raise self._ragged(table, text)
-            for n, column in enumerate(columns):
-                found = cells[n :: width + 1]
-                if n in table.numbers:
-                    try:
-                        column.extend(map(int, found))
-                    except (ValueError, OverflowError):
-                        raise self._no_number(table, text) from None
-                else:
-                    column.extend(map(intern, found))
+    def _columns(self, table: Table, text: bytes) -> Rows:
+        columns = table_columns(text, len(table.columns), table.numbers) or self._row_by_row(table, text)
         if "side" in table.columns:
             sides = columns[table.columns.index("side")]
             if sides.count(self.side) != len(sides):
@@ -158,30 +134,27 @@ class Tables:
                 raise self.error(table.name, n, f"a row of side `{side}`", expected=f"side `{self.side}`")
         return Rows(columns)
 
-    def _ragged(self, table: Table, text: str) -> InputError:
-        """The first line with another number of columns."""
-        lines, width = text.removesuffix("\n").split("\n"), len(table.columns)
-        n, found = next((n, line.count("\t") + 1) for n, line in enumerate(lines) if line.count("\t") + 1 != width)
-        return self.error(
-            table.name, n, f"{found} column{'s' * (found != 1)}",
-            expected=f"{width}, tab-separated: {', '.join(table.columns)}",
-            hint="is the file cut off?" if n == len(lines) - 1 else None,
-        )  # fmt: skip
-
-    def _no_number(self, table: Table, text: str) -> InputError:
-        """The first cell that should be a number and is none."""
-        for n, line in enumerate(text.split("\n")):
-            words = line.split("\t")
-            for at in table.numbers:
-                if not _is_number(words[at]):
-                    return InputError(
-                        f"`{words[at]}` is no number",
-                        file=self.file(table.name),
-                        line=n + 1,
-                        column=at + 1,
-                        expected=f"a whole number for `{table.columns[at]}`, below 2^63",
-                    )
-        raise AssertionError("all are numbers")
+    def _row_by_row(self, table: Table, text: bytes) -> list[Any]:
+        """The columns where numbers are written in another way; InputError where the table cannot be read."""
+        try:
+            lines = text.decode("utf-8").removesuffix("\n").split("\n")
+        except UnicodeDecodeError as error:
+            raise InputError(f"cannot read the table: {error}", file=self.file(table.name)) from None
+        columns: list[Any] = [array("q") if n in table.numbers else [] for n in range(len(table.columns))]
+        for n, line in enumerate(lines):
+            cells = line.split("\t")
+            if len(cells) != len(columns):
+                raise self.error(
+                    table.name, n, f"{len(cells)} column{'s' * (len(cells) != 1)}",
+                    expected=f"{len(columns)}, tab-separated: {', '.join(table.columns)}",
+                    hint="is the file cut off?" if n == len(lines) - 1 else None,
+                )  # fmt: skip
+            for at, (column, cell) in enumerate(zip(columns, cells, strict=True)):
+                if at in table.numbers and not _is_number(cell):
+                    expected = f"a whole number for `{table.columns[at]}`, below 2^63"
+                    raise self.error(table.name, n, f"`{cell}` is no number", column=at + 1, expected=expected)
+                column.append(int(cell) if at in table.numbers else intern(cell))
+        return columns
 
 
 def _is_number(text: str) -> bool:

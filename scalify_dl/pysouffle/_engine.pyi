@@ -4,6 +4,7 @@ from typing import Any
 def repeated_plan(
     directory: str,
 ) -> tuple[int, tuple[dict[str, bytes], list[int]], tuple[dict[str, bytes], list[int]]] | None: ...
+def table_columns(text: bytes, width: int, numbers: tuple[int, ...]) -> list[Any] | None: ...
 
 class Session:
     """One program and its relations. What people use is `Program`."""

@@ -2,6 +2,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "columns.hpp"
 #include "kept.hpp"
 
 namespace plans {
@@ -35,6 +36,9 @@ nb::object repeated(const std::string& directory) {
 
 }  // namespace
 
-void bind(nb::module_& m) { m.def("repeated_plan", &repeated); }
+void bind(nb::module_& m) {
+    m.def("repeated_plan", &repeated);
+    m.def("table_columns", &columns);
+}
 
 }  // namespace plans
