@@ -11,7 +11,7 @@ lattice.
 from __future__ import annotations
 
 import time
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
@@ -69,6 +69,8 @@ class Field:
         """How deep sums stand in one another in elements (`sums.py`)."""
         self.made = 0
         """How often variables were made."""
+        self.nowhere_below_zero: Callable[[Form], bool] = lambda _: False
+        """Whether a form of positions is known to be so by who knows how far they go, where sizes are symbols."""
         self.leaves: dict[int, int] = {}
         """The integers that indicators are of, by their number: what an integer is made of may be long."""
         self.of_leaf: dict[Hashable, int] = {}

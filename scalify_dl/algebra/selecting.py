@@ -7,7 +7,7 @@ is Σ_v [v = e]·exp(f(v)). Several variables may be the digits of one position:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod
@@ -15,7 +15,8 @@ from typing import Any
 
 from .form import Field, Form, Monomial, Number, Undecided
 from .laws import within
-from .variables import Renamed, Variable, free
+from .rebuilt import Rebuilt
+from .variables import AnySize, Renamed, Variable, free
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,9 @@ class Selection:
 
         try:
             low, high = integer_bounds(self.wanted)
+            return low >= 0 and high < self.values
         except Undecided:
             return False
-        return low >= 0 and high < self.values
 
 
 def selections(field: Field, number: int, bound: frozenset[Variable]) -> list[Selection]:
@@ -58,6 +59,8 @@ def selections(field: Field, number: int, bound: frozenset[Variable]) -> list[Se
     for sign in (1, -1):
         digits = sorted((v for v, c in strides.items() if v in bound and c * sign > 0), key=lambda v: strides[v] * sign)
         if not digits:
+            continue
+        if any(isinstance(v.size, AnySize) for v in digits[:-1]):
             continue
         lowest = strides[digits[0]] * sign
         if any(strides[v] * sign != lowest * prod(w.size for w in digits[:n]) for n, v in enumerate(digits)):
@@ -96,7 +99,8 @@ def _digits(field: Field, selection: Selection) -> list[Variable] | None:
         if other is None or other.size != digit.size:
             return None
         found.append(other)
-        stride *= digit.size
+        if digit != selection.digits[-1]:
+            stride *= digit.size
     return None if by_stride else found
 
 
@@ -123,8 +127,8 @@ def inside(field: Field, number: int, function: Callable[[Form], Form]) -> Form 
 
 
 def absorbed(field: Field, factors: Monomial) -> Monomial | None:
-    """A product without comparisons that others of it decide: [p > 0] where [p − c > 0] is a factor, c above zero. None
-    where two exclude each other: [p > 0] and [c − p > 0], c not above zero."""
+    """A product without comparisons that others of it decide: [p > 0] where [p − c > 0] is a factor, c above zero, or
+    one that `implies` it. None where two exclude each other: [p > 0] and [c − p > 0], c not above zero."""
     above: list[tuple[int, Form]] = []
     for number, _ in factors:
         kind, data = field.elements[number][:2]
@@ -136,6 +140,50 @@ def absorbed(field: Field, factors: Monomial) -> Monomial | None:
             difference, total = (form - stricter).value, (form + stricter).value
             if total is not None and total <= 0:
                 return None
-            if other != number and difference is not None and difference > 0:
+            if other == number or other in gone:
+                continue
+            if (difference is not None and difference > 0) or implies(field, stricter, form):
                 gone.add(number)
     return tuple(factor for factor in factors if factor[0] not in gone)
+
+
+def implies(field: Field, one: Form, other: Form) -> bool:
+    """Whether another form of positions is above zero where one is: r · other − one is nowhere below zero, r > 0."""
+    return any(field.nowhere_below_zero(other * r - one * s) for r, s in _scales(field, one, other))
+
+
+def _scales(field: Field, one: Form, other: Form) -> Iterator[tuple[Form, Form]]:
+    """Factors above zero with which a position counts alike in both; 1 first."""
+    yield field.one, field.one
+    for v in free(field, one) & free(field, other):
+        counts = [_count(field, form, v) for form in (one, other)]
+        if counts[0] != counts[1] and all(c.is_positive() for c in counts):
+            yield counts[0], counts[1]
+        elif counts[0] != counts[1] and all((-c).is_positive() for c in counts):
+            yield -counts[0], -counts[1]
+
+
+def _count(field: Field, form: Form, v: Variable) -> Form:
+    """What the position of a variable is multiplied by."""
+    number = field.numbers.get(("position", (v,)))
+    found = field.zero
+    for monomial, c in form.terms.items():
+        if (number, 1) in monomial:
+            found = found + Form(field, {tuple(factor for factor in monomial if factor[0] != number): c})
+    return found
+
+
+def decided(form: Form) -> Form:
+    """A form of truths without those in a product that others of it decide."""
+    found = form.field.zero
+    for monomial, c in form.terms.items():
+        left = absorbed(form.field, monomial)
+        found = found if left is None else found + Form(form.field, {left: c})
+    return found
+
+
+def at_first(field: Field, form: Form, variables: Collection[Variable]) -> Form | None:
+    """A form of positions where those of these variables are 0; None where it depends on them otherwise."""
+    gone = Rebuilt(field, lambda each: field.zero if each.kind == "position" and each.data[0] in variables else None)  # type: ignore[index]
+    found = gone.form(form)
+    return found if free(field, found).isdisjoint(variables) else None

@@ -18,10 +18,10 @@ from typing import Any
 from zlib import crc32
 
 from . import laws
-from .extended import Cell, Masked, NotANumber
+from .extended import Cell, Masked, NotANumber, masked
 from .form import Field, Form, Monomial, Number, Undecided
 from .rebuilt import bound_by
-from .selecting import absorbed, selected
+from .selecting import absorbed, at_first, decided, selected
 from .variables import BINDING, Renamed, Variable, counted, free, fresh, of_element
 
 MOST_ORDERS = 120
@@ -128,7 +128,8 @@ def _greatest(field: Field, core: Form, bound: frozenset[Variable], shown: Form)
 
 
 def greatest_cell(cell: Cell, variables: Iterable[Variable]) -> Cell:
-    """The maximum of a value that may be masked; Undecided where all of a row may be."""
+    """The maximum of a value that may be masked; Undecided where all of a row may be, unless
+    that is where its first element is."""
     if isinstance(cell, Form):
         return greatest(cell.field, cell, variables, cell.field.one)
     if isinstance(cell, NotANumber):
@@ -144,6 +145,9 @@ def greatest_cell(cell: Cell, variables: Iterable[Variable]) -> Cell:
     for chosen in islice(choices_of(*choices), MOST_ORDERS):
         if Renamed(field, dict(zip(bound, chosen, strict=True))).form(cell.flag).value == 1:
             return greatest(field, cell.form, variables, cell.flag)
+    first = at_first(field, cell.flag, bound)
+    if first is not None and (first.value == 1 or decided(cell.flag * first) == cell.flag):  # where any is, it is
+        return masked(first, greatest(field, cell.form, variables, cell.flag), -1)
     raise Undecided("the maximum of a row of which all may be masked")
 
 

@@ -17,8 +17,9 @@ from .any_size.stated import of_name
 from .decide import Judgement, Spec, judge
 from .specs import decided, is_kernel, spec_of
 
-TRIED = (4, 2, 3)
-"""Values of the names that are tried, one after the other."""
+TRIED = (4, 2, 3, 2)
+AGAIN = (2, 3, 4, 3)
+"""Values of names that are tried, in turn, and how many blocks; others where the first ones refute nothing."""
 ALSO = 10.0
 """Seconds of CPU for a run on numbers of what is proved."""
 
@@ -41,13 +42,19 @@ def decided_for_all(
         return kernel, of_kernel(other, dict(same), reals=reals)
 
     answer = for_all_sizes(names, read, seconds, reals=reals)
-    sizes = _tried(answer.sizes)
+    sizes = _tried(answer.sizes, TRIED)
     kernel = read_kernel(file, {**known, **sizes}, function)
     if answer.proved:
         stated = spec_of(kernel, named, spec, {**known, **sizes})
         found = judge(kernel, stated, min(seconds, ALSO), prove=False)
     else:
         stated, found = decided(kernel, named, spec, {**known, **sizes}, seconds, reals=reals)
+        other = _tried(answer.sizes, AGAIN)
+        if found.verdict is not Verdict.REFUTED and other != sizes:
+            again = read_kernel(file, {**known, **other}, function)
+            more, judged = decided(again, named, spec, {**known, **other}, min(seconds, ALSO), reals=reals)
+            if judged.verdict is Verdict.REFUTED:
+                kernel, stated, found, sizes = again, more, judged, other
     found.sizes = sizes
     if found.verdict is Verdict.REFUTED:
         return kernel, stated, found
@@ -69,12 +76,12 @@ def _none_for_programs(*_: Any) -> Any:
     raise Undecided("a program has one size: for all sizes --spec takes a kernel")
 
 
-def _tried(sizes: Mapping[str, int]) -> dict[str, int]:
+def _tried(sizes: Mapping[str, int], tried: Sequence[int]) -> dict[str, int]:
     """Small values of the names, as much multiples as they have to be."""
     values: dict[str, int] = {}
     for size in sizes.values():
         for name in symbols(size):
-            values.setdefault(name, 2 if "/" in name else TRIED[len(values) % len(TRIED)])
+            values.setdefault(name, tried[3] if "/" in name else tried[len(values) % 3])
     return {
         name: sum(prod([values[n] for n in monomial], start=c) for monomial, c in terms_of(size).items())
         for name, size in sizes.items()

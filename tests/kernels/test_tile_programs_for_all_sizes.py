@@ -1,4 +1,4 @@
-"""Fifteen kernels as TileLang's pages write them: proved for all sizes; with planted bugs refuted at a line."""
+"""Kernels as TileLang's pages write them: proved for all sizes; with planted bugs refuted at a line."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ NAMES = {
     "layer_norm": ("layer_norm", "M,N,block_M"),
     "softmax": ("softmax", "M,N,block_M,block_N"),
     "flash_fwd": ("attention", "batch,heads,seq_q,seq_kv,block_M,block_N"),
+    "causal_flash": ("causal_attention_bshd", "batch,heads,seq,block_M,block_N"),
     "flash_bwd": ("", "batch,heads,seq_q,seq_kv,block_M,block_N"),
     "linear_attention": ("", "B,S,H,DK,DV,chunk,BV"),
     "dequant_gemm": ("", GEMM),
@@ -43,6 +44,8 @@ BUGS = [
     ("flash_fwd", "acc_o[i, j] *= scores_scale[i]", "acc_o[i, j] *= 1"),
     ("flash_fwd", "logsum[i] * scores_scale[i] +", "logsum[i] +"),
     ("flash_fwd", "acc_o[i, j] /= logsum[i]", "acc_o[i, j] /= scores_sum[i]"),
+    ("causal_flash", "T.ceildiv((bx + 1) * block_M, block_N)", "bx + 1"),
+    ("causal_flash", "bx * block_M + i >=", "bx * block_M + i + 1 >="),
     ("flash_bwd", "(dsT[i, j] - delta[j])", "dsT[i, j]"),
     (
         "flash_bwd",

@@ -9,7 +9,7 @@ from typing import Any
 
 from scalify_dl.algebra import form as algebra
 from scalify_dl.algebra.extended import Cell
-from scalify_dl.algebra.form import Field
+from scalify_dl.algebra.form import Field, Form
 from scalify_dl.algebra.same import same
 from scalify_dl.readers.tir.any_size import Narrower, Untold, narrowed, symbol
 from scalify_dl.readers.tir.syntax import Buffer, Kernel
@@ -17,6 +17,7 @@ from scalify_dl.readers.tir.syntax import Buffer, Kernel
 from ..domain import Undecided
 from .machine import Frame, Machine
 from .places import Cut, Key, Mirrored, Place, cut, whole
+from .positions import apart, nowhere_below_zero
 
 Stated = Callable[[Machine, list[Buffer], list[list[Place]]], list[Cell]]
 """What is stated of elements of the outputs at places, from the machine that reads the arguments."""
@@ -75,6 +76,7 @@ def _compared(
     reals: bool,
 ) -> Answer:  # fmt: skip
     basis = Field(most_terms=3000, deadline=deadline)
+    basis.nowhere_below_zero = nowhere_below_zero
     machine = Machine(kernel, basis, cuts, deadline, reals=reals)
     machine.run()
     tiles, places = [], []
@@ -86,13 +88,22 @@ def _compared(
         places.append([whole(dim) for dim in tile.dims])
     wanted = stated(machine, kernel.outputs, places)
     for buffer, tile, cell in zip(kernel.outputs, tiles, wanted, strict=True):
-        if not same(basis, tile.cell, cell):
+        if not _equal(basis, tile.cell, cell):
             return Answer(False, sizes, f"`{buffer.name}` is computed in another way: the formulas differ")
     needs = dict.fromkeys(need.what for need in basis.needs)
     assumptions = [("all elements of arguments are finite", "finite"), (HELD, "range")]
     assumptions += machine.elements.assumed.items()
     assumptions += [(WORDS.get(what, what), what if what in WORDS else "constant") for what in needs]
     return Answer(True, sizes, assumptions=assumptions, casts=[*machine.elements.casts])
+
+
+def _equal(basis: Field, one: Cell, other: Cell) -> bool:
+    """Whether they are one, as they are or with places compared digit by digit."""
+    if same(basis, one, other):
+        return True
+    if not isinstance(one, Form) or not isinstance(other, Form):
+        return False
+    return same(basis, apart(basis, one), apart(basis, other))
 
 
 def of_kernel(other: Kernel, names: Mapping[str, str], *, reals: bool) -> Stated:

@@ -11,7 +11,7 @@ from scalify_dl.algebra.cells import number
 from scalify_dl.algebra.extended import Cell
 from scalify_dl.algebra.form import Form
 from scalify_dl.oracle.dtypes import holds_all, is_float, is_integer, precision
-from scalify_dl.readers.tir.any_size import above
+from scalify_dl.readers.tir.any_size import above, quotient
 from scalify_dl.readers.tir.syntax import Apply, Buffer, Expr, Load, Number, Var
 
 from ..alone import loads
@@ -19,6 +19,7 @@ from ..domain import Undecided
 from ..formulas import ln2, stood_for
 from ..terms import constant
 from .places import Place, digits, divided, matched
+from .positions import compared, least, most, negated
 
 if TYPE_CHECKING:
     from .machine import Frame, Machine
@@ -29,6 +30,22 @@ class Pick:
     """An element of an integer argument: where it is, as data of an unknown."""
 
     data: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What a name stands for that has no value of its own, such as a quotient: it may be the length of a loop."""
+
+    what: Expr
+    frame: Frame
+
+
+class First(Undecided):
+    """Something that is so in the first iteration of a loop alone, or in all but that one."""
+
+    def __init__(self, loop: int) -> None:
+        super().__init__("a branch on the first iteration of a loop")
+        self.loop = loop
 
 
 Value = bool | Place | Form | extended.Masked | Pick
@@ -92,7 +109,8 @@ class Elements:
             case Var(name=name):
                 if name not in frame.names:
                     raise Undecided(f"`{name}` has no value here")
-                return frame.names[name]
+                found = frame.names[name]
+                return self.value(found.what, found.frame) if isinstance(found, Named) else found
             case Load(buffer=buffer, indices=indices, line=line):
                 places = [self.index(i, frame) for i in indices]
                 given = id(buffer) in self.machine.arguments and id(buffer) not in self.machine.outputs
@@ -104,6 +122,20 @@ class Elements:
                     return self.argument(buffer, places)
                 return self.machine.read(buffer, places, frame)
         return self._applied(x, frame)
+
+    def named(self, x: Expr, frame: Frame) -> Expr:
+        """An expression, or what it is a name of."""
+        found = frame.names.get(x.name) if isinstance(x, Var) else None
+        return self.named(found.what, found.frame) if isinstance(found, Named) else x
+
+    def let(self, x: Expr, frame: Frame) -> Value | Named:
+        """What a name is given."""
+        try:
+            return self.value(x, frame)
+        except Undecided:
+            if any(True for _ in _loads(x)):
+                raise
+            return Named(x, frame)
 
     def constant(self, value: Any, dtype: str) -> Cell:
         """A number of a type of reals; a size is a formula."""
@@ -135,7 +167,10 @@ class Elements:
             if isinstance(which, bool):
                 return self.value(x.args[1] if which else x.args[2], frame)
             yes, no = (self._cell(self.value(a, frame)) for a in x.args[1:])
-            return extended.choose(elementwise.truth(self.basis, which), yes, no)
+            truth = elementwise.truth(self.basis, which)
+            if isinstance(yes, extended.Masked) and isinstance(no, Form):  # what is shown is one comparison
+                truth, yes, no = negated(truth), no, yes
+            return extended.choose(truth, yes, no)
         args = [self.value(a, frame) for a in x.args]
         before = x.args[0].dtype
         if x.kind == "convert":
@@ -143,7 +178,7 @@ class Elements:
                 return args[0]
             return self.cast(self._cell(args[0]), "s32" if before == "int" else before, x.dtype, x.line)
         if all(isinstance(a, Place) for a in args) and not is_float(x.dtype) and x.dtype != "real":
-            found = self._of_places(x.kind, args)  # type: ignore[arg-type]
+            found = self._of_places(x.kind, args, frame)  # type: ignore[arg-type]
             if found is not None:
                 return found
         if x.dtype == "pred" and x.kind in elementwise.TRUTHS:
@@ -157,7 +192,7 @@ class Elements:
             return all(args) if kind == "and" else any(args) if kind == "or" else args[0] != args[1]
         return elementwise.TRUTHS[kind](*(elementwise.truth(self.basis, self._cell(a)) for a in args))
 
-    def _of_places(self, kind: str, args: Sequence[Place]) -> Value | None:
+    def _of_places(self, kind: str, args: Sequence[Place], frame: Frame) -> Value | None:
         """Index arithmetic."""
         a, b = args[0], args[-1]
         if kind == "add":
@@ -170,25 +205,30 @@ class Elements:
             if not (above(b.start) and above(a.bounds()[0] + 1)):
                 raise Undecided("a division of what may be negative")
             return divided(a, b.start)["modulo" in kind]
-        low, high = (a + b.scaled(-1)).bounds()
         if kind in ("minimum", "maximum"):
+            low, high = least(a + b.scaled(-1)), most(a + b.scaled(-1))
             if above(1 - high):
                 return a if kind == "minimum" else b
             if above(low + 1):
                 return b if kind == "minimum" else a
         if kind in _COMPARED:
-            known = {
-                "LT": (above(-high), above(low + 1)), "LE": (above(1 - high), above(low)),
-                "GT": (above(low), above(1 - high)), "GE": (above(low + 1), above(-high)),
-                "EQ": (low == high and low == 0, above(low) or above(-high)),
-                "NE": (above(low) or above(-high), low == high and low == 0),
-            }[kind]  # fmt: skip
-            if known[0] or known[1]:
-                return bool(known[0])
-            return elementwise.compared(kind, a.form(self.basis), b.form(self.basis))
+            return self._compared(kind, a, b, frame)
         if kind in ("shift-left", "shift-right", "and", "or", "xor", "not"):
             return None
         raise Undecided(f"`{kind}` of places")
+
+    def _compared(self, kind: str, a: Place, b: Place, frame: Frame) -> Value:
+        """A comparison of places: known where it is so in all iterations that are meant, or in none."""
+        found = compared(self.basis, kind, a, b)
+        if found.value is not None:
+            return bool(found.value)
+        for loop, k in frame.later.items():
+            known = _known(kind, a + b.scaled(-1), k + Place.number(-1))
+            if known is not None and loop in self.machine.begun:
+                return known
+            if known is not None:
+                raise First(loop)
+        return found
 
     # ---- ops ----
     def apply(self, kind: str, xs: Sequence[Cell], dtype: str) -> Cell:
@@ -238,6 +278,32 @@ class Elements:
                 if isinstance(one, Load) and one.buffer is buffer and not any(True for _ in loads(other, buffer)):
                     return x.kind, other
         raise Undecided("a store that is no sum and no maximum with what is there", line)
+
+
+def _known(kind: str, difference: Place, count: Place) -> bool | None:
+    """A comparison with 0, where a count is not below 0; None where that does not tell."""
+    if kind in ("EQ", "NE"):
+        apart = any(_known("GT", d, count) for d in (difference, difference.scaled(-1)))
+        return (kind == "NE") if apart else None
+    if kind in ("LT", "LE"):
+        return _known({"LT": "GT", "LE": "GE"}[kind], difference.scaled(-1), count)
+    more = Place.number(int(kind == "GE"))
+    for answer, place in ((True, difference + more), (False, Place.number(1) + (difference + more).scaled(-1))):
+        strides = dict(place.parts)
+        for v, stride in count.parts:
+            r = quotient(strides.get(v, 0), stride)
+            if r is not None and above(r) and above(least(place + count.scaled(-r))):
+                return answer
+    return None
+
+
+def _loads(x: Expr) -> Iterator[Load]:
+    """Where an expression reads memory."""
+    if isinstance(x, Load):
+        yield x
+    elif isinstance(x, Apply):
+        for part in x.args:
+            yield from _loads(part)
 
 
 def _kinds(x: Any) -> Iterator[str]:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from scalify_dl.algebra.extended import Cell, Masked, add
-from scalify_dl.algebra.form import Field
+from scalify_dl.algebra.extended import Cell, Masked, add, multiply
+from scalify_dl.algebra.form import Field, Form
 from scalify_dl.algebra.sums import greatest_cell, summed
 from scalify_dl.algebra.variables import Variable
 from scalify_dl.readers.tir.any_size import Size, above
@@ -30,41 +30,34 @@ from scalify_dl.readers.tir.syntax import (
     Let,
     Loop,
     Reduce,
+    Scan,
     Statement,
     Store,
 )  # fmt: skip
 
 from ..alone import loads, one_store
 from ..domain import Undecided
-from . import loops, tiles
-from .elements import Elements, Pick, Value
+from . import lengths, loops, tiles
+from .elements import Elements, Named, Pick, Value
 from .places import MIRROR, Key, Place, Placed, digits, matched, size_of, whole
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """What a memory holds: one formula in the digits of its dims."""
-
-    dims: tuple[tuple[Variable, ...], ...]
-    cell: Cell
-
-    @property
-    def variables(self) -> list[Variable]:
-        """All its digits."""
-        return [v for dim in self.dims for v in dim]
+from .states import State, Tile, stateless
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
     """What names mean, and which variables are around."""
 
-    names: Mapping[str, Value] = field(default_factory=dict)
+    names: Mapping[str, Value | Named] = field(default_factory=dict)
     lanes: tuple[Variable, ...] = ()
     """Those of the parallel loops and of the nest of one store: each runs the same, side by side."""
     outer: tuple[Variable, ...] = ()
     """Those of the grid and of serial loops."""
     written: Mapping[int, tuple[Place, ...]] = field(default_factory=dict)
     """What a parallel loop has written so far, and at which place: another iteration may reach no other place of it."""
+    later: Mapping[int, Place] = field(default_factory=dict)
+    """What the serial loops around count."""
+    shown: Form | None = None
+    """1 where the iterations around are there, if not all are."""
 
 
 class Machine:
@@ -78,10 +71,12 @@ class Machine:
         self.names = names or {}
         self.elements = Elements(self, reals=reals)
         self.memory: dict[int, Tile | None] = {}
-        self.states: dict[int, loops.State] = {}
+        self.states: dict[int, State] = {}
         """Memory that loops around change, as it is at the beginning of an iteration."""
         self.outputs = {id(b) for b in kernel.outputs}
         self.arguments = {id(b) for b in kernel.arguments}
+        self.begun: set[int] = set()
+        """Serial loops of which another iteration than the first is meant."""
         self.added: set[int] = set()
         """Arguments that atomics add to."""
 
@@ -99,12 +94,13 @@ class Machine:
             if time.process_time() > self.deadline:
                 raise Undecided("the kernel is too large to be followed in the time given", at.line)
             if isinstance(at, Let):
-                frame = replace(frame, names={**frame.names, at.var: self.elements.value(at.value, frame)})
+                frame = replace(frame, names={**frame.names, at.var: self.elements.let(at.value, frame)})
                 continue
             try:
                 frame = self.statement(at, frame)
             except Undecided as error:
-                raise Undecided(str(error), error.line or at.line) from None
+                error.line = error.line or at.line
+                raise
         return frame
 
     def statement(self, at: Statement, frame: Frame) -> Frame:
@@ -130,7 +126,7 @@ class Machine:
                 if not isinstance(truth, bool):
                     raise Undecided("a branch that depends on elements or places")
                 return replace(frame, written=self.body(then if truth else otherwise, frame).written)
-            case Fill() | Copy() | Gemm() | Reduce():
+            case Fill() | Copy() | Gemm() | Reduce() | Scan():
                 if frame.lanes:
                     raise Undecided("a tile statement in a parallel loop")
                 tiles.run(self, at, frame)
@@ -143,9 +139,13 @@ class Machine:
         found = self.elements.place(x, frame).value
         if found is None:
             raise Undecided("a length that depends on where it is")
-        if above(found) is not True:
-            raise Undecided(f"a loop of {found} iterations, which may be none")
-        return found
+        return self.some(found)
+
+    def some(self, extent: int) -> int:
+        """How often something runs, at least once."""
+        if above(extent) is not True:
+            raise Undecided(f"a loop of {extent} iterations, which may be none")
+        return extent
 
     def bound(self, name: str, extent: int, frame: Frame, *, outer: bool) -> Frame:
         """A frame in which a variable runs through its values."""
@@ -161,19 +161,19 @@ class Machine:
     # ---- loops ----
     def loop(self, at: Loop, frame: Frame) -> Frame:
         """Parallel loops, and serial ones around one store, as lanes; other serial ones by what they change."""
-        start, extent = self.elements.place(at.start, frame), self.number(at.extent, frame)
-        if not start.value == 0:
-            raise Undecided("a loop that does not start at 0")
         if at.kind == "thread":
             raise Undecided("threads by hand")
         if at.kind != "serial":
-            return self.body(at.body, self.bound(at.var, extent, frame, outer=False))
+            if not self.elements.place(at.start, frame).value == 0:
+                raise Undecided("a loop that does not start at 0")
+            return self.body(at.body, self.bound(at.var, self.number(at.extent, frame), frame, outer=False))
         if one_store(at.body):
             return self.store([at], frame)
-        if isinstance(extent, Size) or extent > 1:
-            loops.serial(self, at, extent, frame)
+        length = lengths.length(self, at, frame)
+        if isinstance(length.most, Size) or length.most > 1 or not length.begins:
+            loops.serial(self, at, length, frame)
             return frame
-        return self.body(at.body, replace(frame, names={**frame.names, at.var: Place.number(0)}))
+        return self.body(at.body, replace(frame, names={**frame.names, at.var: Place.number(length.start)}))
 
     # ---- stores ----
     def store(self, statements: Sequence[Statement], frame: Frame) -> Frame:
@@ -265,9 +265,11 @@ class Machine:
 
     def added_to(self, buffer: Buffer, places: Sequence[Place], cell: Cell, frame: Frame) -> None:
         """The sum of what every lane, block and iteration adds."""
-        loops.stateless(cell, "an atomic adds what depends on the iterations before")
+        stateless(cell, "an atomic adds what depends on the iterations before")
         if id(buffer) not in self.arguments:
             raise Undecided("an atomic on what is no argument")
+        if frame.shown is not None:
+            cell = multiply(frame.shown, cell)
         mine = {v for place in places for v in place.variables}
         everything = (*frame.outer, *frame.lanes)
         found = self.total(cell, [v for v in everything if v not in mine])

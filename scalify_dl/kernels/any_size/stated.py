@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 
 from scalify_dl.algebra import laws
-from scalify_dl.algebra.elementwise import compared
 from scalify_dl.algebra.extended import Cell, finite, masked
 from scalify_dl.algebra.form import Form
 from scalify_dl.algebra.sums import greatest_cell
@@ -22,6 +21,7 @@ from ..named_more import EPSILON
 from .decide import Stated
 from .machine import Machine
 from .places import Place, whole, worth
+from .positions import compared
 
 Element = Callable[["Op", list[Place]], Cell]
 NAMED: dict[str, Element] = {}
@@ -189,6 +189,13 @@ for _name in ("sum", "max", "mean"):
     NAMED[_name] = NAMED[f"reduce_{_name}"] = _reduction(_name)
 
 
+@named("cumsum")
+def _cumsum(op: Op, out: list[Place]) -> Cell:
+    op.takes(1)
+    k, over = op.index("row", op.shape(0)[-1])
+    return op.total(compared(op.basis, "LE", k, out[-1]) * op.read(0, [*out[:-1], k]), over)
+
+
 @named("softmax")
 def _softmax(op: Op, out: list[Place]) -> Cell:
     op.takes(1)
@@ -253,7 +260,7 @@ def _attention(causal: bool, heads_inside: bool) -> Element:
         q, k = op.read(0, [*before, row, *after, d]), op.read(1, [*before, n, *after, d])
         score: Cell = op.total(q * k, inner) * scale
         if causal:
-            seen = compared("GE", row.form(op.basis), n.form(op.basis))
+            seen = compared(op.basis, "GE", row, n)
             score = masked(seen, finite(score, "a score"), -1)
         weight = finite(op.apply("exponential", score), "a weight")
         above = op.total(weight * op.read(2, [*before, n, *after, column]), over)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from scalify_dl.algebra.extended import Cell, add
+from scalify_dl.algebra.extended import Cell, add, finite
 from scalify_dl.algebra.sums import greatest_cell
-from scalify_dl.readers.tir.syntax import Copy, Fill, Gemm, Reduce, Region, Statement
+from scalify_dl.readers.tir.syntax import Copy, Fill, Gemm, Reduce, Region, Scan, Statement
 
 from ..domain import Undecided
 from .elements import Pick
 from .places import Place, whole
+from .positions import compared
 
 if TYPE_CHECKING:
     from .machine import Frame, Machine
@@ -51,7 +52,7 @@ def _within(
     return places, replace(frame, lanes=tuple(lanes), written={})
 
 
-def run(machine: Machine, at: Fill | Copy | Gemm | Reduce, frame: Frame) -> None:
+def run(machine: Machine, at: Fill | Copy | Gemm | Reduce | Scan, frame: Frame) -> None:
     """One tile statement: each element of its target from those of its sources."""
     match at:
         case Fill(region=region, value=value):
@@ -79,6 +80,8 @@ def run(machine: Machine, at: Fill | Copy | Gemm | Reduce, frame: Frame) -> None
             machine.write(c.buffer, there, cell, inner)
         case Reduce(source=source, target=target):
             _reduce(machine, at, source, target, frame)
+        case Scan():
+            _scan(machine, at, frame)
 
 
 def _copy(machine: Machine, at: Copy, source: Region, target: Region, frame: Frame) -> None:
@@ -127,3 +130,14 @@ def _reduce(machine: Machine, at: Reduce, source: Region, target: Region, frame:
         found = machine.elements.apply(kind, [old, found], target.buffer.dtype)
     machine.write(target.buffer, goal, found, inner)
 
+
+
+def _scan(machine: Machine, at: Scan, frame: Frame) -> None:
+    """A running sum along one dim: of what stands up to each place, or from there on."""
+    places, inner = _within(machine, at.source.shape, at, frame, "scan")
+    over = machine.digits(("over", at.line, id(at)), at.source.shape[at.dim])
+    there = [*places[: at.dim], whole(over), *places[at.dim + 1 :]]
+    x = finite(machine.read(at.source.buffer, _index(machine, at.source, there, frame), inner), "a running sum")
+    shown = compared(machine.basis, "GE" if at.reverse else "LE", whole(over), places[at.dim])
+    found = machine.elements.cast(machine.total(shown * x, over), at.source.buffer.dtype, at.target.buffer.dtype)
+    machine.write(at.target.buffer, _index(machine, at.target, places, frame), found, inner)
