@@ -22,8 +22,7 @@ _MOST = 3
 
 
 _WORD = re.compile(rf"([\s,;:(){SEPARATOR}]+)")
-
-
+_FRACTION = re.compile(r"(?<![\w/.])(-?\d{5,})/(\d{5,})(?![\w/.])")
 _LITERAL = re.compile(r"(\{+[-0-9.e+, ]{1,60}),[-0-9.e+infa,{} ]{60,}\}")
 """A literal that is too long to be read: its first numbers, and the rest."""
 
@@ -38,8 +37,8 @@ def named(texts: Iterable[str], view: View) -> list[str]:
 
 
 def _brief(text: str) -> str:
-    """A text in which a long literal is its first numbers."""
-    return _LITERAL.sub(r"\1, …}", text)
+    """A text in which a long literal is its first numbers, and a long fraction (of a root, say) is a decimal."""
+    return _FRACTION.sub(lambda m: f"{int(m[1]) / int(m[2]):.7g}", _LITERAL.sub(r"\1, …}", text))
 
 
 def _texts(rows: Iterable[Row], view: View) -> dict[str, list[str]]:

@@ -10,6 +10,7 @@ import pytest
 import scalify_dl
 from scalify_dl.facts.model import Facts
 from scalify_dl.prove.view import View
+from scalify_dl.report.localisation import named
 from scalify_dl.report.place import Places
 from tests.cli.test_cli import Run, dlverify
 
@@ -132,3 +133,15 @@ def test_tables_for_people_have_names_beside_ids(dlverify: Run, tmp_path: Path) 
     asked = 'shard(D, _, B, _, _, _), D = "primals_1"'
     assert "primals_1 (model.model.embed_tokens.weight)" in dlverify("query", tmp_path / "f", asked).out
     assert "embed_tokens" not in dlverify("query", tmp_path / "f", asked, "--tsv").out
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("multiply div by 2828427/2000000", "multiply div by 1.414213"),
+        ("a factor 1/8 enters here", "a factor 1/8 enters here"),
+        ("source a/12345/67890", "source a/12345/67890"),
+    ],
+)
+def test_a_factor_that_is_no_plain_fraction_is_a_decimal(text: str, shown: str) -> None:
+    assert [t[: len(shown)] for t in named([text], View(lambda _: (), lambda _: ()))] == [shown]

@@ -31,8 +31,27 @@ def layout_entry(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: M
     if len(found) > 1:
         return None
     cuts = ["Replicate()" if dim is None else f"Shard(dim={dim})" for dim in found[0]] if found else []
-    text = f"({', '.join(cuts)},)" if found else UNPLACED
+    text = f"({', '.join(cuts)},)" if found else UNPLACED + _swapped(whole, parts, mesh)
     return [text, list(whole.shape), list(local), [name for name, _ in axes]]
+
+
+def _swapped(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh) -> str:
+    """Where every rank holds a block of a cut, but not its own: the first that does not, in words."""
+    local = next(iter(parts.values())).shape
+    sizes = [size for _, size in mesh.axes if size > 1]
+    for dims in _cuts(whole.shape, local, sizes):
+        blocks = {place: _block(whole, dims, place, sizes) for place in product(*map(range, sizes))}
+        held = {rank: [place for place, block in blocks.items() if torch.equal(block, part)]
+                for rank, part in parts.items()}  # fmt: skip
+        if not all(held.values()):
+            continue
+        for rank, places in held.items():
+            own = _place(mesh, rank)
+            if own not in places:
+                said = [f"block {at} of {size} of dim {dim}, not block {mine}" for dim, at, mine, size
+                        in zip(dims, places[0], own, sizes, strict=True) if dim is not None and at != mine]  # fmt: skip
+                return f": rank {rank} holds {', and '.join(said)}"
+    return ""
 
 
 def _cuts(whole: Sequence[int], local: Sequence[int], sizes: Sequence[int]) -> Iterator[tuple[int | None, ...]]:
@@ -51,13 +70,20 @@ def _cuts(whole: Sequence[int], local: Sequence[int], sizes: Sequence[int]) -> I
 
 def _fits(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh, dims: Sequence[int | None]) -> bool:
     """Whether every rank holds its block of a cut."""
-    for rank, part in parts.items():
-        block = whole
-        place = [c for c, (_, size) in zip(mesh.coordinates[rank], mesh.axes, strict=True) if size > 1]
-        sizes = [size for _, size in mesh.axes if size > 1]
-        for dim, at, size in zip(dims, place, sizes, strict=True):
-            if dim is not None:
-                block = block.chunk(size, dim)[at]
-        if not torch.equal(block, part):
-            return False
-    return True
+    sizes = [size for _, size in mesh.axes if size > 1]
+    return all(torch.equal(_block(whole, dims, _place(mesh, r), sizes), part) for r, part in parts.items())
+
+
+def _place(mesh: Mesh, rank: int) -> tuple[int, ...]:
+    """Where a rank stands on the axes that have several places."""
+    return tuple(at for at, (_, size) in zip(mesh.coordinates[rank], mesh.axes, strict=True) if size > 1)
+
+
+def _block(
+    whole: torch.Tensor, dims: Sequence[int | None], place: Sequence[int], sizes: Sequence[int]
+) -> torch.Tensor:
+    """The block of a cut at a place of the mesh."""
+    for dim, at, size in zip(dims, place, sizes, strict=True):
+        if dim is not None:
+            whole = whole.chunk(size, dim)[at]
+    return whole

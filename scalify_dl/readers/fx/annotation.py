@@ -13,7 +13,7 @@
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
 stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor, `["unplaced", global
-shape, local shape]` one that is no cut of the baseline's. Other keys are ignored.
+shape, local shape]` one that is no cut of the baseline's; `"unplaced: …"` says why. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -72,8 +72,9 @@ class DTensorPlacement:
         Mesh dims claim digits of the tensor in their order: `Shard(d)` the major positions of what is left of dim d,
         `_StridedShard(d, sf)` those below the first `sf` (which a later mesh dim will claim).
         """
-        if self.text == UNPLACED:
-            raise Inexpressible("the values that the ranks had are no cut of the baseline's")
+        if self.text.startswith(UNPLACED):
+            where = self.text.removeprefix(UNPLACED).removeprefix(": ")
+            raise Inexpressible(where or "the values that the ranks had are no cut of the baseline's")
         if tuple(base_shape) != self.global_shape:
             raise self.error(f"is of a tensor {list(self.global_shape)}, but the baseline's is {list(base_shape)}")
         items = self.items()

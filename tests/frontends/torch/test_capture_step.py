@@ -17,7 +17,9 @@ import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
 from scalify_dl import capture_step  # noqa: E402
+from scalify_dl.capture.torch.layouts import layout_entry  # noqa: E402
 from scalify_dl.errors import InputError  # noqa: E402
+from scalify_dl.ir.mesh import Mesh  # noqa: E402
 
 
 class Net(nn.Module):
@@ -102,8 +104,33 @@ def test_values_that_are_no_cut_of_the_baselines(tmp_path: Path) -> None:
         return model, (x.chunk(2)[0], y.chunk(2)[0]), step
 
     captured = capture_step(stale, {"dp": 2}, tmp_path / "stale", baseline=base)
-    assert captured.verify().verdict != "PROVED"
-    assert json.loads((tmp_path / "stale.r0.json").read_text())["placements"]["input 0"][0] == "unplaced"
+    report = captured.verify()
+    assert report.verdict != "PROVED"
+    told = json.loads((tmp_path / "stale.r0.json").read_text())["placements"]["input 0"][0]
+    assert told == "unplaced: rank 1 holds block 0 of 2 of dim 0, not block 1"
+    assert any(told.removeprefix("unplaced: ") in text for _, text in report.unrelated_inputs)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "told"),
+    [
+        ([(0, 0), (0, 1), (1, 0), (1, 1)], "(Shard(dim=0), Shard(dim=1),)"),
+        (
+            [(1, 1), (0, 1), (1, 0), (0, 0)],
+            "unplaced: rank 0 holds block 1 of 2 of dim 0, not block 0, and block 1 of 2 of dim 1, not block 0",
+        ),
+        ([(0, 1), (0, 0), (1, 1), (1, 0)], "unplaced: rank 0 holds block 1 of 2 of dim 1, not block 0"),
+    ],
+)
+def test_a_block_of_another_rank_is_told(blocks: list[tuple[int, int]], told: str) -> None:
+    whole = torch.arange(16.0).reshape(4, 4)
+    parts = {r: whole.chunk(2)[i].chunk(2, 1)[j] for r, (i, j) in enumerate(blocks)}
+    entry = layout_entry(whole, parts, Mesh.parse("a=2,b=2"))
+    assert entry is not None
+    assert entry[0] == told
+    noise = layout_entry(whole, {r: torch.full((2, 2), float(-r - 1)) for r in range(4)}, Mesh.parse("a=2,b=2"))
+    assert noise is not None
+    assert noise[0] == "unplaced"
 
 
 @pytest.mark.parametrize(
