@@ -112,6 +112,10 @@ def selector(region: Graph) -> str | None:
     return None
 
 
+WRAPS = -1
+"""Steps of a counting loop whose counter wraps round while its test holds: they are not known, and may have no end."""
+
+
 def trip_count(cond: Graph, body: Graph, carried: Sequence[Tensor], made: dict[Tensor, Op]) -> int | None:
     """How often a counting loop runs: `for (i = first; i < last; i += step)` with constants; None for other loops.
 
@@ -143,11 +147,19 @@ def trip_count(cond: Graph, body: Graph, carried: Sequence[Tensor], made: dict[T
     step = _step(body, index)
     if first is None or last is None or not step:
         return None
-    distance = {"LT": last - first, "LE": last - first + 1, "GT": first - last, "GE": first - last + 1}.get(direction)
-    if distance is None or (step > 0) != (direction in ("LT", "LE")):
-        return None
-    trips = max(0, -(-distance // abs(step)))
-    return trips if _fits(first + trips * step, counter.dtype) else None  # else it wraps round before it gets there
+    if not COMPARE[direction](Fraction(first), Fraction(last)):
+        return 0
+    if direction == "EQ":
+        trips = 1
+    elif direction == "NE":
+        trips, beside = divmod(last - first, step)
+        if beside or trips < 0:
+            return WRAPS
+    else:
+        if (step > 0) != (direction in ("LT", "LE")):
+            return WRAPS
+        trips = (abs(last - first) + (direction in ("LE", "GE")) + abs(step) - 1) // abs(step)
+    return trips if _fits(first + trips * step, counter.dtype) else WRAPS
 
 
 def _fits(number: int, dtype: str) -> bool:

@@ -117,13 +117,13 @@ def while_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     numbers, believed = {}, False
     known = _TRIPS.search(i.attributes.get("backend_config", "").replace('\\"', '"'))
     trips = regions.trip_count(condition, body, carried, lo.producer)
-    if known and trips not in (None, int(known[1])):
+    if known and trips not in (None, regions.WRAPS, int(known[1])):
         raise i.error(
             f"known_trip_count says {known[1]} steps, its condition counts {trips}", hint="is the dump edited?"
         )
     if trips is None and known:
         trips, believed = int(known[1]), True
-    if trips is not None and trips < LIMIT:
+    if trips not in (None, regions.WRAPS) and trips < LIMIT:
         numbers["trip_count"] = [trips]
     types = [(t.dtype, t.shape) for t in flatten(i.type) if t.dtype not in ("token", "opaque")]
     if not types:

@@ -158,7 +158,7 @@ def while_(site: Site) -> list[Value]:
         "while",
         initial,
         [(t.dtype, t.shape) for t in initial],
-        numbers={} if trips is None else {"trip_count": [trips]},
+        numbers={} if trips in (None, regions.WRAPS) else {"trip_count": [trips]},
         regions=[cond.body.graph, body.body.graph],
     )
     return list(op.results[: len(carried)])

@@ -125,11 +125,27 @@ def test_a_known_trip_count_that_the_condition_contradicts_is_bad_input() -> Non
 
 
 def test_a_known_trip_count_that_cannot_be_counted_is_an_assumption() -> None:
-    graph = read(ENTRY, loop(5, "NE"))
+    graph = read(ENTRY, loop(5).replace("add(%j, %one)", "multiply(%j, %one)"))
     assert graph.ops[-1].numbers["trip_count"] == [5]
     assert [(a.text, a.why) for a in graph.assumptions] == [
         ("the loop runs 5 times, as the dump says (known_trip_count)", "annotation")
     ]
+
+
+def test_a_known_trip_count_of_a_counter_that_wraps_round_is_not_believed() -> None:
+    """255 is never reached by steps that wrap round before it, nor exceeded by a u8."""
+    for counting in (loop(255, "LE", 1, "u8"), loop(255, "NE", 2, "u8"), loop(-1, "GE", 1, "s8")):
+        graph = read(ENTRY.replace("s32", "u8" if "u8" in counting else "s8"), counting)
+        assert "trip_count" not in graph.ops[-1].numbers
+        assert not graph.assumptions
+
+
+@pytest.mark.parametrize(
+    ("bound", "direction", "step", "trips"), [(5, "NE", 1, 5), (-6, "NE", -2, 3), (0, "EQ", 1, 1), (3, "EQ", 1, 0)]
+)
+def test_loops_until_a_number_are_counted(bound: int, direction: str, step: int, trips: int) -> None:
+    entry = ENTRY.replace(', backend_config={"known_trip_count":{"n":"5"}}', "")
+    assert read(entry, loop(bound, direction, step)).ops[-1].numbers["trip_count"] == [trips]
 
 
 def test_a_counter_that_wraps_round_is_not_counted() -> None:
