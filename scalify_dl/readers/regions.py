@@ -13,10 +13,23 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
 from math import inf, prod
+from typing import Any
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
 Value = Fraction | float | bool
+
+
+class MinusZero(Fraction):
+    """The zero that is below 0 in the total order, and else is 0."""
+
+
+MINUS_ZERO = MinusZero(0)
+
+
+def by_total_order(op: Op) -> bool:
+    """Whether a comparison tells zeros of both signs apart."""
+    return op.symbols.get("order") == ["total"]
 
 ARITHMETIC = {
     "add": "sum",
@@ -30,7 +43,7 @@ ARITHMETIC = {
 LOGICAL = {"sum": "or", "max": "or", "prod": "and", "min": "and"}
 """Reductions of booleans by their logical names."""
 
-COMPARE: dict[str, Callable[[Value, Value], bool]] = {
+COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "EQ": operator.eq,
     "NE": operator.ne,
     "LT": operator.lt,
@@ -229,7 +242,10 @@ def _agrees(region: Graph, meaning: Callable[..., tuple[Value, ...]], varying: i
                 return False
             if literal.rational is not None and op.result.dtype != "pred":
                 constants.append(literal.rational)
-    domains = [list(_representatives(t, constants, count)) for t in inputs[:count]]
+    zeros = [MINUS_ZERO, Fraction(0)] if any(map(by_total_order, region.ops)) else []
+    domains = [
+        [*_representatives(t, constants, count), *(zeros if t.dtype[0] in "fb" else [])] for t in inputs[:count]
+    ]
     if prod(map(len, domains)) > CASES_LIMIT:
         return False
     for values in product(*domains):
@@ -270,10 +286,11 @@ def _evaluate(region: Graph, values: dict[Tensor, Value]) -> tuple[Value, ...] |
         args = [values[t] for t in op.operands]
         boolean = op.operands[0].dtype == "pred" if op.operands else False
         if op.kind == "compare":
-            values[op.result] = COMPARE[op.symbols["direction"][0]](args[0], args[1])
+            keys = [(value, value is not MINUS_ZERO) for value in args] if by_total_order(op) else args
+            values[op.result] = COMPARE[op.symbols["direction"][0]](keys[0], keys[1])
         elif op.kind == "select":
             values[op.result] = args[1] if args[0] else args[2]
-        elif op.kind in ("maximum", "minimum"):
+        elif op.kind in ("maximum", "minimum") and MINUS_ZERO not in args:
             values[op.result] = max(args) if op.kind == "maximum" else min(args)
         elif boolean and op.kind in ("and", "or", "xor", "not"):
             a, b = bool(args[0]), bool(args[-1])

@@ -66,7 +66,7 @@ def without_sort_keys(function: Graph) -> Graph:
     """A comparator with XLA's integer sort keys replaced by the floats that they stand for.
 
     The key of a float is its bits b as a signed integer, `b < 0 ? b ^ 0x7fffffff : b`: a strictly increasing map of the
-    floats, so comparing two keys is comparing the two floats. Nothing is replaced where a key is used otherwise.
+    floats by their total order, so comparing two keys is comparing the two floats so. Nothing is replaced where a key is used otherwise.
     """
     made = regions.producers(function.ops)
     floats: dict[Tensor, Tensor] = {}
@@ -90,7 +90,9 @@ def without_sort_keys(function: Graph) -> Graph:
         return function
     simpler = Graph(function.name, function.file, function.inputs, function.outputs)
     simpler.ops = [
-        replace(op, operands=[floats.get(t, t) for t in op.operands]) for op in function.ops if op.result not in floats
+        replace(op, operands=[floats.get(t, t) for t in op.operands], symbols=op.symbols | total)
+        for op, total in ((op, {"order": ["total"]} if op in uses else {}) for op in function.ops)
+        if op.result not in floats
     ]
     needed, kept = set(outputs), []
     for op in reversed(simpler.ops):

@@ -39,6 +39,25 @@ def scalar(body: str) -> str:
 
 SUM = scalar("ROOT %s = f32[] add(%a, %b)")
 ORDERED = "ROOT %s = pred[] compare(%a, %b), direction=LT"
+NO_MINUS = "; ".join(
+    f"%zero{v} = f32[] constant(0); %is{v} = pred[] compare(%{v}, %zero{v}), direction=EQ; %c{v} = f32[] select(%is{v}, %zero{v}, %{v})"
+    for v in "ab"
+)
+"""%ca and %cb: the numbers, 0 where they are -0."""
+
+
+def keyed(*names: str) -> str:
+    """Ordered by XLA's integer keys."""
+    return (
+        "; ".join(
+            f"%i{k} = s32[] bitcast-convert(%{v}); %n{k} = s32[] constant(0); %m{k} = pred[] compare(%i{k}, %n{k}), direction=LT;"
+            f"%o{k} = s32[] constant(2147483647); %x{k} = s32[] xor(%i{k}, %o{k}); %k{k} = s32[] select(%m{k}, %x{k}, %i{k})"
+            for k, v in enumerate(names)
+        )
+        + "; ROOT %s = pred[] compare(%k0, %k1), direction=LT"
+    )
+
+
 BRANCHES = function("p1", "%a = f32[4,6]{1,0} parameter(0); ROOT %s = f32[4,6]{1,0} add(%a, %a)") + function(
     "p2", "%a = f32[4,6]{1,0} parameter(0); ROOT %s = f32[4,6]{1,0} multiply(%a, %a)"
 )
@@ -200,6 +219,8 @@ EDITED = {
     "scatter rounds the new": (scattered("ROOT %s = f32[] copy(%b)"), scattered("%h = bf16[] convert(%b); ROOT %s = f32[] convert(%h)")),
     "sort descending": (sorted_by(ORDERED), sorted_by(ORDERED.replace("LT", "GT"))),
     "sort by narrower keys": (sorted_by(ORDERED), sorted_by("%c = bf16[] convert(%a); %d = bf16[] convert(%b); ROOT %s = pred[] compare(%c, %d), direction=LT")),
+    "sort by total order": (sorted_by(ORDERED), sorted_by(ORDERED.replace("direction=LT", "direction=LT, type=TOTALORDER"))),
+    "sort by keys": (sorted_by(ORDERED), sorted_by(keyed("a", "b"))),
     "sort another dim": (sorted_by(ORDERED), sorted_by(ORDERED, 0)),
     "one step more": (loop(), loop("4")),
     "steps that the dump says": (loop(), loop(says=', backend_config={"known_trip_count":{"n":"4"}}')),
@@ -252,6 +273,8 @@ RIGHT = {
     "no root: the last": (TWICE, module(f"{X}; %y = f32[4,6]{{1,0}} add(%x, %x)")),
     "a reducer in a wider type": (reduced(SUM), reduced(scalar("%c = f64[] convert(%a); %d = f64[] convert(%b); %e = f64[] add(%c, %d); ROOT %s = f32[] convert(%e)"))),
     "no batching dims": (scattered("ROOT %s = f32[] add(%a, %b)"), scattered("ROOT %s = f32[] add(%a, %b)", ", input_batching_dims={}")),
+    "sort by total order, without -0": (sorted_by(ORDERED), sorted_by(f"{NO_MINUS}; ROOT %s = pred[] compare(%ca, %cb), direction=LT, type=TOTALORDER")),
+    "sort by keys, without -0": (sorted_by(ORDERED), sorted_by(f"{NO_MINUS}; {keyed('ca', 'cb')}")),
     "steps that the dump says": (loop(), loop(says=', backend_config={"known_trip_count":{"n":"3"}}')),
     "what is started": (SQUARE, called("async-done")),
     "starts of two names": (SAME, named_alike("%other")),
