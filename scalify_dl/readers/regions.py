@@ -31,6 +31,7 @@ def by_total_order(op: Op) -> bool:
     """Whether a comparison tells zeros of both signs apart."""
     return op.symbols.get("order") == ["total"]
 
+
 ARITHMETIC = {
     "add": "sum",
     "multiply": "prod",
@@ -243,9 +244,7 @@ def _agrees(region: Graph, meaning: Callable[..., tuple[Value, ...]], varying: i
             if literal.rational is not None and op.result.dtype != "pred":
                 constants.append(literal.rational)
     zeros = [MINUS_ZERO, Fraction(0)] if any(map(by_total_order, region.ops)) else []
-    domains = [
-        [*_representatives(t, constants, count), *(zeros if t.dtype[0] in "fb" else [])] for t in inputs[:count]
-    ]
+    domains = [[*_representatives(t, constants, count), *(zeros if t.dtype[0] in "fb" else [])] for t in inputs[:count]]
     if prod(map(len, domains)) > CASES_LIMIT:
         return False
     for values in product(*domains):

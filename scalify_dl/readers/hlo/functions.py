@@ -66,7 +66,8 @@ def without_sort_keys(function: Graph) -> Graph:
     """A comparator with XLA's integer sort keys replaced by the floats that they stand for.
 
     The key of a float is its bits b as a signed integer, `b < 0 ? b ^ 0x7fffffff : b`: a strictly increasing map of the
-    floats by their total order, so comparing two keys is comparing the two floats so. Nothing is replaced where a key is used otherwise.
+    floats by their total order, so comparing two keys is comparing the two floats so. Nothing is replaced where a key
+    is used otherwise.
     """
     made = regions.producers(function.ops)
     floats: dict[Tensor, Tensor] = {}

@@ -1,6 +1,5 @@
 """HLO text: tiles of memory, attributes that nothing reads, trip counts, groups and device orders."""
 
-
 from __future__ import annotations
 
 import numpy as np
