@@ -80,11 +80,15 @@ def find_counterexample(
     `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op
     that differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to;
     `as_it_is`: the program runs at its own sizes. `once`: one run, at one size. `enough`: no more draws than it takes
-    to refute one output; what they do not show of others is left open (`Search.cut`).
+    to refute one output; what they do not show of others is left open (`Search.cut`). Both: what one draw refutes of a
+    program whose versions run as one, and nothing of others.
     """
     rows = list(relations)
     search = Search()
     effort = _Effort(trials, rounding, localise, once, enough)
+    if enough and once and elements(program) <= CONFIRMED_ELEMENTS:
+        search.cut = True
+        return search
     try:
         small = None if as_it_is else _shrunk(program, rows, least)
         search.program = small.program if small else program
@@ -102,6 +106,9 @@ def find_counterexample(
                     search.counterexamples = found
                     if localise:
                         _try_localise(small.program, kept, search)
+                    break
+                if enough and once:
+                    search.cut = True
                     break
                 _try_all(small.program, outputs, kept, search, begin, effort, progress)
                 if search.counterexamples:

@@ -55,20 +55,25 @@ def refute(
         if not localise:  # the places of random masks are all that a run needs
             drawn = {t for graph in program.top("dist") for op in graph.ops if op.kind in RANDOM for t in op.results}
             rows = [row for row in rows if row[0] in drawn]
+        guesses = Guesses.of(analysis.view)
+        passes = [(True, False), (False, False)] if len(analysis.facts["op"]) > LARGE else [(False, False)]
+        if len(passes) > 1 and not localise and (guesses.splits or guesses.unprinted):
+            passes.insert(0, (True, True))  # what differs there rests on no guess, and need not be run again
         with until(analysis.deadline):
-            for enough in (True, False) if len(analysis.facts["op"]) > LARGE else (False,):
+            for enough, at_once in passes:
                 search = find_counterexample(
-                    program,
+                    alike(program, guesses) if at_once else program,
                     outputs={dist for dist, _ in outputs},
                     relations=relations(rows),
                     localise=localise,
+                    once=at_once,
                     enough=enough,
                     progress=lambda done, total, what: progress(
                         f"looking for a counterexample: {what} {done:,}/{total:,}"
                     ),
                 )
-                out.notes = _weigh(search, program, Guesses.of(analysis.view))
-                if not search.cut or any(c.kind == "refutation" for c in search.counterexamples):
+                out.notes = _weigh(search, program, guesses, on_alike=at_once)
+                if not (search.cut or at_once) or any(c.kind == "refutation" for c in search.counterexamples):
                     break
     except OutOfTime:
         return Refutation(notes=["the search for a counterexample was stopped (--timeout)"])
@@ -85,8 +90,9 @@ def refute(
     return out
 
 
-def _weigh(search: Search, program: Program, guesses: Guesses) -> list[str]:
-    """Makes witnesses of what rests on a guess; returns what to write in a relations file.
+def _weigh(search: Search, program: Program, guesses: Guesses, *, on_alike: bool = False) -> list[str]:
+    """Makes witnesses of what rests on a guess; returns what to write in a relations file. `on_alike`: inputs were
+    drawn alike.
 
     Where only the splitting of inputs or unprinted constants were guessed, a difference on inputs that are alike
     (`guesses.alike`) takes its place: it is there under every placement.
@@ -98,7 +104,11 @@ def _weigh(search: Search, program: Program, guesses: Guesses) -> list[str]:
         if found.kind == "refutation" and (bearing := guessed.on(output)):
             resting[output] = bearing
     sure = {o: b for o, b in resting.items() if guessed.steady(o) or not (b.splits or b.unprinted)}
-    certain = _despite(program, search, sure)
+    if on_alike:
+        drawn = {(c.output, c.base): c for c in search.counterexamples if c.kind == "refutation"}
+        certain = {o: drawn[o] for o, bearing in sure.items() if not (bearing.assumed or bearing.groups)}
+    else:
+        certain = _despite(program, search, sure)
     notes: dict[str, None] = {}
     weighed = []
     for found in search.counterexamples:

@@ -22,6 +22,16 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "hlo"
 TP2 = Mesh.parse("tp=2")
 
 
+@pytest.fixture(autouse=True, params=["small", "large"])
+def size(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of large programs no more is run than it takes to refute, on inputs that are alike first."""
+    if request.param == "large":
+        monkeypatch.setattr("scalify_dl.report.conclude.LARGE", 0)
+        monkeypatch.setattr("scalify_dl.refute.refute.LARGE", 0)
+        monkeypatch.setattr("scalify_dl.oracle.counterexample.DIRECT_ELEMENTS", 0)
+        monkeypatch.setattr("scalify_dl.oracle.counterexample.CONFIRMED_ELEMENTS", 0)
+
+
 def pair() -> tuple[Program, Program]:
     return Program("base", TP2), Program("dist", TP2)
 

@@ -53,6 +53,8 @@ class Shrunk:
                 related = relate(s, row)
                 if related is not None:
                     self._rows[row] = related
+        for unread in program.tensors:
+            s.dims(unread)
         self._shapes = s
         self._sizes: Sizes = s.extents.solve(least)
         self.program = self._apply(program)

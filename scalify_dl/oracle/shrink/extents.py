@@ -139,6 +139,9 @@ class Extents:
         x = self._extents[a]
         if lo >= hi or x.size <= 1:
             return False
+        for low, high in x.opaque:  # known already, mostly
+            if low <= lo and hi <= high and lo % low == hi % low == 0:
+                return False
         changed = self._cut(a, lo) | self._cut(a, hi)
         for low, high in x.opaque:
             lo = low if low < lo < high else lo
@@ -197,11 +200,11 @@ class Extents:
             i = waiting.popleft()
             queued.remove(i)
             a, at, b, bt, length = self._links[i]
-            changed = [self._carry(a, at, b, bt, length), self._carry(b, bt, a, at, length)]
-            if any(changed):
-                again = [link for link in dict.fromkeys([*touching[a], *touching[b]]) if link not in queued]
-                waiting.extend(again)
-                queued.update(again)
+            there, back = self._carry(a, at, b, bt, length), self._carry(b, bt, a, at, length)
+            for link in (*touching[a], *touching[b]) if there or back else ():
+                if link not in queued:
+                    waiting.append(link)
+                    queued.add(link)
 
     def solve(self, least: int) -> Sizes:
         """Closes all constraints and shrinks every free atom to `least` elements."""
