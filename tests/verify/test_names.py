@@ -138,7 +138,7 @@ def test_tables_for_people_have_names_beside_ids(dlverify: Run, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("multiply div by 2828427/2000000", "multiply div by 1.414213"),
+        ("multiply div by 2828427/2000000", "multiply div by 1.41421"),
         ("a factor 1/8 enters here", "a factor 1/8 enters here"),
         ("source a/12345/67890", "source a/12345/67890"),
     ],
