@@ -134,10 +134,12 @@ class Draft:
         for number, ranks in enumerate(found.values()):
             self.rows("group").extend((op, number, pos, rank) for pos, rank in enumerate(ranks))
 
-    def sum_over(self, tensor: str, axes: str, beside: str, factor: Fraction, result: str | None = None) -> str:
-        """The sum of a tensor over mesh axes (names joined by commas), times a factor."""
+    def sum_over(
+        self, tensor: str, axes: str, beside: str, factor: Fraction, result: str | None = None, reducer: str = "sum"
+    ) -> str:
+        """The sum (or maximum, minimum) of a tensor over mesh axes (names joined by commas), times a factor."""
         made = self.like(tensor) if result is None or factor != 1 else result
-        self.groups(self.emit("all-reduce", [tensor], made, beside, reducer="sum"), axes.split(","))
+        self.groups(self.emit("all-reduce", [tensor], made, beside, reducer=reducer), axes.split(","))
         return made if factor == 1 else self.multiply(made, factor, beside, result)
 
     def read(self, op: str, pos: int, tensor: str) -> None:

@@ -32,10 +32,10 @@ ORDER = (
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
     "compare", "sign", "to the next", "other ranks", "combined", "own block", "shifted", "swapped", "not rescaled",
-    "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "not summed",
+    "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
-ALONG = ("reduce", "reduce for", "regroup", "reducer", "own block", "plus rank")
+ALONG = ("reduce", "reduce for", "regroup", "reducer", "own block", "plus rank", "combine")
 """Verbs that speak of mesh axes: other axes are another proposal."""
 PLACES = ("own block", "shift")
 """Verbs that are meant of cuts and of their gradients alike."""

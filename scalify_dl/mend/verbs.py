@@ -46,14 +46,21 @@ def _skip(draft: Draft, kept: Mapping[str, int]) -> None:
     rows[:] = [(op, graph, "reshape" if op in kept else kind) for op, graph, kind in rows]
 
 
-def _reduce(draft: Draft, edit: Edit) -> None:
+def _reduce(draft: Draft, edit: Edit, reducer: str = "sum") -> None:
     """For all readers but collectives, which may sum it already."""
     collectives = {op for op, _, kind in draft.facts["op"] if kind in GROUPED}
     summed = [(op, pos) for op, pos, t in draft.facts["operand"] if t == edit.target and op in collectives]
     made = draft.raw(edit.target)
     for op, pos in summed:
         draft.read(op, pos, made)
-    draft.sum_over(made, edit.how, edit.cause, Fraction(edit.num, edit.den), edit.target)
+    factor = Fraction(edit.num, edit.den) if reducer == "sum" else Fraction(1)
+    draft.sum_over(made, edit.how, edit.cause, factor, edit.target, reducer)
+
+
+def _combine(draft: Draft, edit: Edit) -> None:
+    """As the op that took it of a part: a maximum by maxima, all else by sums."""
+    own = {row[3] for row in draft.facts["attr_symbol"] if row[:2] == (edit.cause, "reducer")}
+    _reduce(draft, edit, next(iter(own & {"max", "min"}), "sum"))
 
 
 def _reduce_for(draft: Draft, edit: Edit) -> None:
@@ -153,6 +160,7 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "scale": _scale,
     "scale operand": _scale_operand,
     "reduce": _reduce,
+    "combine": _combine,
     "reduce for": _reduce_for,
     "behind": _behind,
     "regroup": _regroup,

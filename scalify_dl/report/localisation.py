@@ -14,7 +14,7 @@ from scalify_dl.facts.names import SEPARATOR, readable
 from scalify_dl.prove.verdict import RootCause
 from scalify_dl.prove.view import Correspondences, OpView, Row, View
 
-from .pattern import holds, piece_words
+from .pattern import holds, pattern, piece_words
 from .place import Places
 
 _MOST = 3
@@ -23,6 +23,7 @@ _MOST = 3
 
 _WORD = re.compile(rf"([\s,;:(){SEPARATOR}]+)")
 _FRACTION = re.compile(r"(?<![\w/.])(-?\d{5,})/(\d{5,})(?![\w/.])")
+_LAYOUT = re.compile(r"(?<!\S)(\[[\dr:x,]*\])+\|[\w.]+=\S+( \*-?\d+/\d+)?")
 _LITERAL = re.compile(r"(\{+[-0-9.e+, ]{1,60}),[-0-9.e+infa,{} ]{60,}\}")
 """A literal that is too long to be read: its first numbers, and the rest."""
 
@@ -36,8 +37,17 @@ def named(texts: Iterable[str], view: View) -> list[str]:
     return [readable("".join(words(_brief(text)))) for text in texts]
 
 
+def _drawn(layout: re.Match[str]) -> str:
+    try:
+        return pattern(layout[0])
+    except ValueError:  # something else that looks like one
+        return layout[0]
+
+
 def _brief(text: str) -> str:
-    """A text in which a long literal is its first numbers, and a long fraction (of a root, say) is a decimal."""
+    """A text in which a long literal is its first numbers, a long fraction (of a root, say) a decimal, a layout its
+    pattern."""
+    text = _LAYOUT.sub(_drawn, text)
     return _FRACTION.sub(lambda m: f"{int(m[1]) / int(m[2]):.7g}", _LITERAL.sub(r"\1, …}", text))
 
 

@@ -118,6 +118,26 @@ def a_local_norm_whose_terms_are_added_in_another_order() -> Facts:
     return facts_of(pair)
 
 
+def a_softmax_of_each_part_alone() -> Facts:
+    """Neither the maximum nor the sum goes over the ranks that hold the rest of a row."""
+    pair = Pair({"tp": 2})
+    results = []
+    for g, x in zip((pair.base, pair.dist), pair.input((4, 6), {1: "tp"}), strict=True):
+        most = g.emit("reduce", [x], dimensions=[1], reducer="max")
+        powers = g.emit("exponential", [g.emit("subtract", [x, spread(g, most, x.shape, (0,))])])
+        total = g.emit("reduce", [powers], dimensions=[1], reducer="sum")
+        results.append(g.emit("divide", [powers, spread(g, total, x.shape, (0,))]))
+    pair.outputs(*results, layout="[0:1x4][1:1x3]|tp=1:3x2")
+    return with_lines(pair)
+
+
+def test_a_maximum_of_a_part_is_combined_by_maxima() -> None:
+    first = first_cause(a_softmax_of_each_part_alone())
+    assert "all-reduce(max) over tp" in " ".join(first.suggestion)
+    assert "not over a part alone" in " ".join(first.found)
+    assert "PROVED" in " ".join(first.tried)
+
+
 def heads_of_another_rank() -> Facts:
     """Each rank starts to take rows at its own index plus two."""
     pair = Pair({"tp": 2})

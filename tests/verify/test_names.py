@@ -141,7 +141,9 @@ def test_tables_for_people_have_names_beside_ids(dlverify: Run, tmp_path: Path) 
         ("multiply div by 2828427/2000000", "multiply div by 1.41421"),
         ("a factor 1/8 enters here", "a factor 1/8 enters here"),
         ("source a/12345/67890", "source a/12345/67890"),
+        ("it holds y as [1:8x2,0:2x4][0:1x2,1:1x8]|tp=r2", "it holds y as (a1 a2) (b1 b2) -> (b1 a1) (a2 b2)"),
+        ("a [0:1x8]|tp=x and b", "a [0:1x8]|tp=x and b"),
     ],
 )
-def test_a_factor_that_is_no_plain_fraction_is_a_decimal(text: str, shown: str) -> None:
+def test_numbers_and_layouts_are_those_that_people_read(text: str, shown: str) -> None:
     assert [t[: len(shown)] for t in named([text], View(lambda _: (), lambda _: ()))] == [shown]
