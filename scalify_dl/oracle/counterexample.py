@@ -35,6 +35,8 @@ OTHER_SIZES = (5, 7)
 """At these, too, what differs may be no matter of what constants count."""
 AT_ONCE_ELEMENTS = 400_000_000
 """So many elements of all versions run as one: few of them live at a time."""
+MANY_RANKS = 32
+"""From so many ranks on, fewer are tried first."""
 LARGEST_ELEMENTS = 40_000_000
 """So many elements run at their own sizes where they cannot be shrunk."""
 TRIALS_AT_INFINITIES = 8
@@ -90,6 +92,10 @@ def find_counterexample(
         search.cut = True
         return search
     try:
+        if not as_it_is and len(program.ranks) >= MANY_RANKS:
+            fewer = _on_fewer_ranks(program, outputs, rows, seed, least, effort, progress)
+            if fewer is not None:
+                return fewer
         small = None if as_it_is else _shrunk(program, rows, least)
         search.program = small.program if small else program
         if small is None:
@@ -119,14 +125,44 @@ def find_counterexample(
         search.status = "interrupted"
         search.problems.append(f"interrupted after {search.trials} trials")
         return search
-    kinds = {c.kind for c in search.counterexamples}
-    if "refutation" in kinds:
-        search.status = "refuted"
-    elif kinds:
-        search.status = "witness"
-    elif not search.problems and search.agreed:
-        search.status = "agrees"
+    search.conclude()
     return search
+
+
+def _on_fewer_ranks(
+    program: Program,
+    outputs: Collection[str] | None,
+    rows: list[Shard],
+    seed: int,
+    least: int,
+    effort: _Effort,
+    progress: Progress | None,
+) -> Search | None:
+    """What a short mesh shows: outputs that differ there, and on all ranks too; None where it shows nothing (of what
+    agrees, only where one run is asked for)."""
+    try:
+        small = shrink(program, rows, least, fewer_ranks=True)
+    except Conflict:
+        return None
+    if 2 * len(small.program.ranks) > len(program.ranks):
+        return None
+    search = Search(program=small.program, sizes="shrunk")
+    kept = [r for row in rows if (r := small.relation(row)) is not None]
+    _try_all(small.program, outputs, kept, search, seed + least, effort, progress)
+    if search.counterexamples:
+        _hold_at_own_sizes(program, small.program, rows, search, seed + least, effort.enough)
+    search.conclude()
+    if search.status == "refuted":
+        shown = {c.output for c in search.counterexamples if c.kind == "refutation"}
+        whole = _shrunk(program, rows, least)
+        everywhere = Search()
+        once = _Effort(1, False, False, once=True)
+        _try_all(whole.program if whole else program, shown, [], everywhere, seed + least, once, progress)
+        sure = {c.output for c in everywhere.counterexamples if c.kind == "refutation"}
+        search.cut = search.cut or sure < shown
+        search.counterexamples = [c for c in search.counterexamples if c.output in sure]
+        return search if sure else None
+    return search if effort.once and search.status == "agrees" else None
 
 
 def _hold_at_own_sizes(

@@ -105,6 +105,16 @@ class Search:
     cut: bool = False
     """Whether draws were left out since one had refuted something."""
 
+    def conclude(self) -> None:
+        """Fills in `status`."""
+        kinds = {c.kind for c in self.counterexamples}
+        if "refutation" in kinds:
+            self.status = "refuted"
+        elif kinds:
+            self.status = "witness"
+        elif not self.problems and self.agreed:
+            self.status = "agrees"
+
     @property
     def best(self) -> Counterexample | None:
         """The one to show: a refutation before a witness before a matter of precision."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -14,6 +14,7 @@ from . import indexed  # noqa: F401  (registers its rules)
 from .constraints import RULES, Shapes
 from .counts import keep_counted
 from .extents import Conflict, Sizes
+from .mesh import Grid, short
 from .rows import expected_rows, fits, relate
 
 __all__ = ["Shrunk", "shrink"]
@@ -29,11 +30,11 @@ class Shrunk:
     `program` is the small one. `relation(row)` translates a correspondence that was given to `shrink`.
     """
 
-    def __init__(self, program: Program, relations: Iterable[Shard], least: int) -> None:
+    def __init__(self, program: Program, relations: Iterable[Shard], least: int, *, fewer_ranks: bool = False) -> None:
         empty = next((t.id for t in program.tensors.values() if 0 in t.shape), None)
         if empty is not None:
             raise Conflict(f"{empty} has no elements: its dims have no factors")
-        s = Shapes(program)
+        s = Shapes(program, Grid(program) if fewer_ranks else None)
         for graph in program.graphs.values():
             for op in graph.ops:
                 found = RULES.get(op.kind)
@@ -57,6 +58,7 @@ class Shrunk:
             s.dims(unread)
         self._shapes = s
         self._sizes: Sizes = s.extents.solve(least)
+        self._places = short(program.coords, s.axes, self._sizes)
         self.program = self._apply(program)
 
     def relation(self, row: Shard) -> Shard | None:
@@ -70,8 +72,18 @@ class Shrunk:
             stride = z.offset(base[entry.dim], entry.stride)
             return Digit(entry.dim, stride, z.offset(base[entry.dim], entry.stride * entry.size) // stride)
 
-        def entry(e: Entry) -> Entry:
-            return digit(e) if isinstance(e, Digit) else e
+        def along(axis: str, entries: Iterable[Entry]) -> Iterator[Entry]:
+            """From the last one on."""
+            at = 1
+            for e in reversed(tuple(entries)):
+                if isinstance(e, Digit):
+                    yield digit(e)
+                elif axis in self._shapes.axes:
+                    extent = self._shapes.axes[axis]
+                    yield e._replace(size=z.offset(extent, at * e.size) // z.offset(extent, at))
+                else:
+                    yield e
+                at *= e.size
 
         def piece(tensor: str, windows: Piece) -> Piece:
             dims = self._shapes.dims(tensor)
@@ -87,7 +99,7 @@ class Shrunk:
 
         layout = Layout(
             tuple(local(dim, digits) for dim, digits in zip(dist, row.layout.dims, strict=True)),
-            tuple((axis, tuple(entry(e) for e in entries)) for axis, entries in row.layout.axes),
+            tuple((axis, tuple(along(axis, entries))[::-1]) for axis, entries in row.layout.axes),
             row.layout.scale,
         )
         return Shard(row.dist, piece(row.dist, row.dist_piece), row.base, piece(row.base, row.base_piece), layout)
@@ -96,7 +108,7 @@ class Shrunk:
         shapes: dict[int, tuple[int, ...]] = {}
         tensors = {t: self._tensor(program.tensors[t], shapes) for t in program.tensors}
         graphs = {
-            g.id: Graph(g.id, g.role, g.inputs, g.outputs, [self._op(op, tensors) for op in g.ops], g.ranks)
+            g.id: Graph(g.id, g.role, g.inputs, g.outputs, [self._op(op, tensors) for op in g.ops], self._left(g))
             for g in program.graphs.values()
         }
         expects = []
@@ -116,7 +128,23 @@ class Shrunk:
                 count = self._shapes.counts(tensor)
                 if tensor not in ranges and count is not None and self._shapes.extents.size(count) > 1:
                     ranges[tensor] = (0, self._sizes.size(count))
-        return replace(program, graphs=graphs, tensors=tensors, shards=shards, expects=expects, ranges=ranges)
+        mesh = {
+            axis: self._sizes.size(self._shapes.axes[axis]) if axis in self._shapes.axes else size
+            for axis, size in program.mesh.items()
+        }
+        return replace(
+            program,
+            mesh=mesh,
+            coords=self._places,
+            graphs=graphs,
+            tensors=tensors,
+            shards=shards,
+            expects=expects,
+            ranges=ranges,
+        )
+
+    def _left(self, graph: Graph) -> tuple[int, ...]:
+        return tuple(rank for rank in graph.ranks if rank in self._places) if graph.role == "dist" else graph.ranks
 
     def _tensor(self, tensor: Tensor, shapes: dict[int, tuple[int, ...]]) -> Tensor:
         """`shapes`: those of lists of extents, which tensors share."""
@@ -135,6 +163,13 @@ class Shrunk:
         return Tensor(tensor.id, tensor.dtype, shape, literal, items, tensor.sha256)
 
     def _op(self, op: Op, tensors: dict[str, Tensor]) -> Op:
+        if self._shapes.axes and (op.groups or op.by_rank):
+            groups = [[rank for rank in group if rank in self._places] for group in op.groups]
+            by_rank = {
+                key: {pos: {r: v for r, v in values.items() if r in self._places} for pos, values in positions.items()}
+                for key, positions in op.by_rank.items()
+            }
+            op = replace(op, groups=[group for group in groups if group], by_rank=by_rank)
         if op.kind not in _SIZED:
             return op
         s, z = self._shapes, self._sizes
@@ -190,9 +225,10 @@ class Shrunk:
         return before, sum(prod(t.shape) for t in self.program.tensors.values())
 
 
-def shrink(program: Program, relations: Iterable[Shard] = (), least: int = 2) -> Shrunk:
+def shrink(program: Program, relations: Iterable[Shard] = (), least: int = 2, *, fewer_ranks: bool = False) -> Shrunk:
     """Shrinks a program. `relations` are further correspondences whose layouts must survive (those to audit).
+    `fewer_ranks`: axes of the mesh, too, where they may become short.
 
     Conflict where the structure of the sizes does not allow it, or a tensor is empty.
     """
-    return Shrunk(program, relations, least)
+    return Shrunk(program, relations, least, fewer_ranks=fewer_ranks)

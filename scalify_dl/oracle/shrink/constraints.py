@@ -11,6 +11,7 @@ from scalify_dl.registry import registering
 from ..meaning.elementwise import PLAIN
 from ..program import Op, Program
 from .extents import Extents
+from .mesh import Grid
 
 Rule = Callable[["Shapes", Op], None]
 RULES: dict[str, Rule] = {}
@@ -19,9 +20,13 @@ RULES: dict[str, Rule] = {}
 class Shapes:
     """Extents of every dim of every tensor, and of what every integer tensor counts."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, grid: Grid | None = None) -> None:
         self.program = program
         self.extents = Extents()
+        self.grid = grid
+        free = grid.free(program) if grid else ()
+        self.axes = {axis: self.extents.new(program.mesh[axis]) for axis in sorted(free)}
+        """Extents of the axes of the mesh that may become short."""
         self._dims: dict[str, list[int]] = {}
         self._counts: dict[str, int] = {}
         self.producer = program.producer()
@@ -69,6 +74,13 @@ class Shapes:
             found.append(dim)
         for other in found[1:]:
             self.extents.same(found[0], other)
+
+    def lies_on(self, dim: int, stride: int, axis: str, at: int, size: int) -> None:
+        """Digits of the dim from `stride` on are those of the axis from `at` on."""
+        if axis in self.axes:
+            self.extents.link(dim, stride, self.axes[axis], at, size)
+        else:
+            self.extents.keep(dim, stride, stride * size)
 
     def keep_counts(self, tensors: Sequence[str]) -> None:
         """Values stay as they are, so what they count keeps its size."""
@@ -330,11 +342,16 @@ def convolution(s: Shapes, op: Op) -> None:
             s.extents.keep(dims[dim])
 
 
-def _blocks(s: Shapes, whole: int, part: int) -> None:
-    """`whole` is several `part`s, one per rank."""
+def _blocks(s: Shapes, whole: int, part: int, op: Op) -> None:
+    """`whole` is several `part`s, one per rank of the collective's groups."""
     n = s.extents.size(part)
     s.extents.link(whole, 1, part, 1, n)
-    s.extents.keep(whole, n)
+    along = s.grid.along(op) if s.grid and s.axes else None
+    if along is None:
+        s.extents.keep(whole, n)
+    for axis in reversed(along or ()):
+        s.lies_on(whole, n, axis, 1, s.program.mesh[axis])
+        n *= s.program.mesh[axis]
 
 
 @rule("all-gather", "reduce-scatter")
@@ -345,7 +362,7 @@ def gathered(s: Shapes, op: Op) -> None:
         sides.reverse()
     for pos, (part, whole) in enumerate(zip(*sides, strict=True)):
         if pos == op.number("dimension", 0)[0] and s.extents.size(part) != s.extents.size(whole):
-            _blocks(s, whole, part)
+            _blocks(s, whole, part, op)
         else:
             s.extents.same(part, whole)
     s.same_counts([op.operands[0], op.results[0]])
@@ -359,11 +376,11 @@ def all_to_all(s: Shapes, op: Op) -> None:
         if split == concat and pos == split:
             count = max(len(group) for group in op.groups) if op.groups else len(s.program.ranks)
             s.extents.same(a, b)
-            s.extents.keep(a, s.extents.size(a) // count)
+            _blocks(s, a, s.extents.new(s.extents.size(a) // count), op)
         elif pos == split and s.extents.size(a) != s.extents.size(b):
-            _blocks(s, a, b)
+            _blocks(s, a, b, op)
         elif pos == concat and s.extents.size(a) != s.extents.size(b):
-            _blocks(s, b, a)
+            _blocks(s, b, a, op)
         else:
             s.extents.same(a, b)
     s.same_counts([op.operands[0], op.results[0]])

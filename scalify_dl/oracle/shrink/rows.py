@@ -20,7 +20,7 @@ def _piece_dims(s: Shapes, tensor: str, piece: Piece) -> list[int]:
 
 
 def relate(s: Shapes, row: Shard) -> tuple[list[int], list[int]] | None:
-    """Digits of the layout are the same on both sides; what lies on mesh axes stays."""
+    """Digits of the layout are the same on both sides; what lies on mesh axes stays, or is as long as they are."""
     shapes = [s.program.tensors[t].shape for t in (row.dist, row.base)]
     for shape, piece in zip(shapes, (row.dist_piece, row.base_piece), strict=True):
         if any(w.dim >= len(shape) or w.hi > shape[w.dim] for w in piece):
@@ -34,10 +34,14 @@ def relate(s: Shapes, row: Shard) -> tuple[list[int], list[int]] | None:
             else:  # equal elements: a digit of the local dim alone
                 s.extents.link(dim, stride, s.extents.new(digit.size), 1, digit.size)
             stride *= digit.size
-    for _, entries in row.layout.axes:
-        for entry in entries:
+    for axis, entries in row.layout.axes:
+        at = 1
+        for entry in reversed(entries):
             if isinstance(entry, Digit):
-                s.extents.keep(base[entry.dim], entry.stride, entry.stride * entry.size)
+                s.lies_on(base[entry.dim], entry.stride, axis, at, entry.size)
+            elif axis in s.axes:
+                s.extents.link(s.axes[axis], at, s.extents.new(entry.size), 1, entry.size)
+            at *= entry.size
     s.same_counts([row.dist, row.base])
     return dist, base
 
