@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -11,6 +12,7 @@ import numpy as np
 from scalify_dl.deadline import OutOfTime
 from scalify_dl.errors import InputError
 
+from .addressing import pending_kind
 from .execute import Deadlock
 from .finiteness import noticed
 from .found import Counterexample, Search
@@ -52,6 +54,8 @@ class _Effort:
     localise: bool
     once: bool = False
     enough: bool = False
+    at: tuple[int, ...] = ()
+    """Ranks on which outputs are looked at; none: on all."""
 
 
 def elements(program: Program) -> int:
@@ -129,6 +133,18 @@ def find_counterexample(
     return search
 
 
+def _short(program: Program, rows: list[Shard], least: int) -> Shrunk | None:
+    """The program on a mesh of which at most half the ranks are left; None where no axis may become short. Relations
+    that cut axes (what is zero everywhere lies on them in any way) would keep these as they are."""
+    plain = [row for row in rows if all(len(entries) < 2 for _, entries in row.layout.axes)]
+    for some in (plain, []) if plain else ([],):
+        with suppress(Conflict):
+            small = shrink(program, some, least, fewer_ranks=True)
+            if 2 * len(small.program.ranks) <= len(program.ranks):
+                return small
+    return None
+
+
 def _on_fewer_ranks(
     program: Program,
     outputs: Collection[str] | None,
@@ -140,11 +156,8 @@ def _on_fewer_ranks(
 ) -> Search | None:
     """What a short mesh shows: outputs that differ there, and on all ranks too; None where it shows nothing (of what
     agrees, only where one run is asked for)."""
-    try:
-        small = shrink(program, rows, least, fewer_ranks=True)
-    except Conflict:
-        return None
-    if 2 * len(small.program.ranks) > len(program.ranks):
+    small = _short(program, rows, least)
+    if small is None:
         return None
     search = Search(program=small.program, sizes="shrunk")
     kept = [r for row in rows if (r := small.relation(row)) is not None]
@@ -152,17 +165,17 @@ def _on_fewer_ranks(
     if search.counterexamples:
         _hold_at_own_sizes(program, small.program, rows, search, seed + least, effort.enough)
     search.conclude()
-    if search.status == "refuted":
+    if search.status == "refuted" and not effort.once:
         shown = {c.output for c in search.counterexamples if c.kind == "refutation"}
         whole = _shrunk(program, rows, least)
         everywhere = Search()
-        once = _Effort(1, False, False, once=True)
+        once = _Effort(1, False, False, once=True, at=small.program.ranks)
         _try_all(whole.program if whole else program, shown, [], everywhere, seed + least, once, progress)
         sure = {c.output for c in everywhere.counterexamples if c.kind == "refutation"}
         search.cut = search.cut or sure < shown
         search.counterexamples = [c for c in search.counterexamples if c.output in sure]
         return search if sure else None
-    return search if effort.once and search.status == "agrees" else None
+    return search if effort.once and search.status in ("refuted", "agrees") else None
 
 
 def _hold_at_own_sizes(
@@ -288,6 +301,10 @@ def _try_all(
             search.problems.append(str(error))
             return
         search.trials += 1
+        for output in pending if effort.at else ():
+            if not any(map(pending_kind, output.candidates)):
+                value = trial.distributed[output.dist]
+                trial.distributed[output.dist] = {rank: value[rank] for rank in effort.at}
         undefined = not_numbers(trial, pending)
         if undefined and how != "positive":
             plan.insert(position, (number, "reals" if how == "integers" else "positive", rounds))
