@@ -17,6 +17,8 @@ from .reply import Rejected, Reply, draft_of
 
 KINDS = ("relations", "meaning", "lemma", "program", "explain")
 ROUNDS = 3
+MOST = 3000
+"""Characters of what is said of a draft: it quotes the draft, which may be long."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +75,18 @@ def propose(
         try:
             return asked.judge(draft_of(reply))
         except Rejected as error:
-            wrong = str(error)
+            wrong = shortened(str(error))
         say(f"round {number}: rejected: {wrong}")
         messages += [
             {"role": "assistant", "content": reply.text[:20_000]},
             {"role": "user", "content": f"Rejected: {wrong}\nAnswer with a better draft, in one fenced block."},
         ]
     raise InputError(f"no draft passed: {wrong}", hint="nothing is written")
+
+
+def shortened(text: str) -> str:
+    """A text without its middle, if it is long."""
+    return text if len(text) <= MOST else f"{text[: MOST // 2]} […] {text[-MOST // 2 :]}"
 
 
 def _replies(messages: list[dict[str, str]], answers: Endpoint | Sequence[str], rounds: int) -> Iterator[Reply]:

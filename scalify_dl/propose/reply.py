@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from unicodedata import category
 
 from scalify_dl.errors import InputError
 
 LIMIT = 100_000
 """Characters of a draft."""
 _FENCE = re.compile(r"^```[\w.+-]*[ \t]*\n(.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL)
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
+"""Categories of characters that control, or that nobody sees: two names that look alike are to be one."""
 
 
 class Rejected(Exception):
@@ -37,10 +39,11 @@ def draft_of(answer: Reply) -> str:
         raise Rejected(f"the answer has {len(blocks)} fenced blocks; exactly one was asked for")
     if not blocks and reply.lstrip().startswith("```"):
         raise Rejected("the fenced block of the answer has no end")
-    text = blocks[0] if blocks else reply
-    if _CONTROL.search(text.replace("\r\n", "\n")):
-        raise Rejected("the draft has control characters")
-    text = text.replace("\r\n", "\n").strip()
+    text = (blocks[0] if blocks else reply).replace("\r\n", "\n").strip("\ufeff \t\n")
+    unseen = sorted({c for c in text if c not in "\n\t" and category(c) in _UNSEEN})
+    if unseen:
+        said = ", ".join(f"U+{ord(c):04X}" for c in unseen[:5])
+        raise Rejected(f"the draft has control characters, or invisible ones ({said})")
     if not text:
         raise Rejected("the draft is empty")
     return text + "\n"

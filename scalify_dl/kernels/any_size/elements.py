@@ -10,6 +10,7 @@ from scalify_dl.algebra import elementwise, extended, laws
 from scalify_dl.algebra.cells import number
 from scalify_dl.algebra.extended import Cell
 from scalify_dl.algebra.form import Form
+from scalify_dl.algebra.variables import Variable
 from scalify_dl.oracle.dtypes import holds_all, is_float, is_integer, precision
 from scalify_dl.readers.tir.any_size import above, quotient
 from scalify_dl.readers.tir.syntax import Apply, Buffer, Expr, Load, Number, Var
@@ -93,8 +94,18 @@ class Elements:
                 self.assumed["indices that arguments hold are within what they index"] = "range"
                 found.append(("at", place.data))
             else:
-                found.append(tuple(matched(digits(("argument", name, d), size, self.machine.cuts), place)))
+                found.append(self._within(digits(("argument", name, d), size, self.machine.cuts), place, size))
         return ("argument", name, *found)
+
+    def _within(self, dim: Sequence[Variable], place: Place, size: int) -> tuple[Any, ...]:
+        """A place as the digits of its dim; one that is none of them, as that of a window, as the sum that it is."""
+        try:
+            return tuple(matched(dim, place))
+        except Undecided:
+            if not (above(least(place) + 1) and above(size - most(place))):
+                raise
+            parts = sorted(place.parts, key=lambda part: (repr(part[1]), part[0].size, repr(part[0])))
+            return ("sum", place.start, *parts)
 
     # ---- values ----
     def value(self, x: Expr, frame: Frame) -> Value:

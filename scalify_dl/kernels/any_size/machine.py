@@ -77,6 +77,8 @@ class Machine:
         self.arguments = {id(b) for b in kernel.arguments}
         self.begun: set[int] = set()
         """Serial loops of which another iteration than the first is meant."""
+        self.written: set[int] = set()
+        """Arguments that a grid wrote which has ended: another one may read them."""
         self.added: set[int] = set()
         """Arguments that atomics add to."""
 
@@ -109,9 +111,11 @@ class Machine:
             case Launch(vars=names, extents=extents, body=body):
                 if frame.outer or frame.lanes:
                     raise Undecided("a grid within a loop")
+                inner = frame
                 for name, extent in zip(names, extents, strict=True):
-                    frame = self.bound(name, self.number(extent, frame), frame, outer=True)
-                self.body(body, frame)
+                    inner = self.bound(name, self.number(extent, inner), inner, outer=True)
+                self.body(body, inner)
+                self.written |= self.memory.keys() & self.arguments
             case Alloc(buffer=buffer):
                 if buffer.scope == "global" and (frame.outer or frame.lanes):
                     raise Undecided("global memory that a block makes")
@@ -325,7 +329,7 @@ class Machine:
         held = self.memory.get(id(buffer))
         if held is None:
             raise Undecided(f"`{buffer.name}` is read before anything is written there")
-        if id(buffer) in self.arguments:
+        if id(buffer) in self.arguments and id(buffer) not in self.written:
             raise Undecided(f"`{buffer.name}` is read while other blocks write it")
         if frame.written.get(id(buffer), tuple(places)) != tuple(places):
             raise Undecided("a parallel iteration reads what another one writes")

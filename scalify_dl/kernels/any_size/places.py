@@ -139,7 +139,7 @@ def divided(place: Place, by: int) -> tuple[Place, Place]:
         return Place(tuple(whole_parts), start or 0), rest
     for v, stride in below:
         inner = quotient(by, stride)
-        if inner is not None and not inner == size_of(v):
+        if inner is not None and quotient(inner, size_of(v)) is None:
             raise Cut(v, inner)
     raise Undecided(f"a place divided by {by}")
 
