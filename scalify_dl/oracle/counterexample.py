@@ -165,7 +165,7 @@ def _on_fewer_ranks(
     if search.counterexamples:
         _hold_at_own_sizes(program, small.program, rows, search, seed + least, effort.enough)
     search.conclude()
-    if search.status == "refuted" and not effort.once:
+    if search.status == "refuted" and (effort.enough or not effort.once):
         shown = {c.output for c in search.counterexamples if c.kind == "refutation"}
         whole = _shrunk(program, rows, least)
         everywhere = Search()
