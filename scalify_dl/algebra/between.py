@@ -103,7 +103,7 @@ def _proved(decider: Decider, t: str, b: str, layout: Layout, *, local: bool) ->
     for ends in BETWEEN:
         decider.until = min(time.process_time() + SECONDS, decider.deadline)
         try:
-            pair = Pair(decider, t, b, ends, masks=False, local=layout if local else None)
+            pair = Pair(decider, t, b, ends, local=layout if local else None)
             answer = pair.answer([layout], numbers=True)
             if answer is not None:
                 return pair, answer

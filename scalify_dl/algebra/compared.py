@@ -74,18 +74,21 @@ class Pair:
         base: str,
         ends: str,
         *,
-        masks: bool,
+        reading: str = "",
         spread: Spread | None = None,
         local: Layout | None = None,
     ) -> None:
-        """`local`: with variables in the place of sizes of those ops alone that make the pair, in that layout."""
+        """`reading`: what constants are taken for, "masks" (large numbers), "rounded" (`rounded.py`) or what they are.
+
+        `local`: with variables in the place of sizes of those ops alone that make the pair, in that layout."""
         self.decider, self.dist, self.base, self.spread = decider, dist, base, spread
         self.program = spread.program if spread else decider.program
         deadline = decider.deadline if decider.until is None else decider.until
         if spread and decider.elements <= DIRECT_ELEMENTS:  # else elements are followed
             deadline -= max(deadline - time.process_time(), 0) / 2
         self.basis = Field(deadline=deadline)
-        self.basis.huge = set() if masks else None
+        self.basis.huge = set() if reading == "masks" else None
+        self.basis.products = decider.products if reading == "rounded" else {}
         graphs = self.program.top("dist")
         if len(graphs) != 1 or graphs[0].ranks != self.program.ranks:
             raise Undecided("several distributed programs")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from .formulas import MOVES
 from .machine import MOST_ELEMENTS
 from .numbers import MASK
 from .rewriting import Rewritten
+from .rounded import Factors, products
 from .spread import Spread, spread
 
 FEW_ELEMENTS = 500
@@ -48,8 +50,8 @@ KEPT_ELEMENTS = 500_000
 KEPT_SMALL = 4_000_000
 """The same of programs at small sizes, of which few values are compared."""
 
-Way = tuple[str, bool, Spread | None]
-"""Where formulas begin (`ENDS`); large numbers as masks; with variables in the place of sizes."""
+Way = tuple[str, str, Spread | None]
+"""Where formulas begin (`ENDS`); what constants are taken for; with variables in the place of sizes."""
 
 
 class Found(NamedTuple):
@@ -123,6 +125,17 @@ class Decider:
         values = (rational(word) for word in words if word[:1] == "-" and "/" not in word)
         return any(value is not None and value <= -MASK for value in values)
 
+    @cached_property
+    def products(self) -> dict[Fraction, Factors]:
+        """Constants that are products of powers of others, rounded."""
+        return products(self.program)
+
+    @property
+    def readings(self) -> list[tuple[str, str]]:
+        """Where formulas begin and what constants may be taken for, besides what they are."""
+        rounded = [(ends, "rounded") for ends in ("given", "inputs") if self.products]
+        return [*rounded, *([("inputs", "masks")] if self.has_masks else [])]
+
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
         """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
         small = self.elements <= KEPT_ELEMENTS
@@ -133,8 +146,8 @@ class Decider:
             shapes = tensors[base].shape, tensors[dist].shape
             layouts = [layout_of(text)] if text else list(default_layouts(*shapes, self.program.mesh))
             spreads = [parts for parts in self.spreads if parts is not None]
-            ways: list[Way] = [(ends, False, parts) for parts in spreads for ends in ("given", "reals", "inputs")]
-            ways += [("inputs", True, parts) for parts in spreads if self.has_masks]
+            ways: list[Way] = [(ends, "", parts) for parts in spreads for ends in ("given", "reals", "inputs")]
+            ways += [(ends, reading, parts) for parts in spreads for ends, reading in self.readings]
             found = None
             if not self.again or small:
                 found = self._first(dist, base, layouts, ways)
@@ -145,8 +158,8 @@ class Decider:
         agreeing = self._agreeing(dist, base, text)
         if not agreeing:
             return None
-        near: list[Way] = [(ends, False, None) for ends in ("given", "reals", *(BETWEEN if self.between else ()))]
-        far: list[Way] = [("inputs", False, None), *([("inputs", True, None)] if self.has_masks else [])]
+        near: list[Way] = [(ends, "", None) for ends in ("given", "reals", *(BETWEEN if self.between else ()))]
+        far: list[Way] = [(ends, reading, None) for ends, reading in (("inputs", ""), *self.readings)]
         if not self.again:
             for ways, share in ((near, 2), (far, 3)):
                 self.until = time.process_time() + max(self.deadline - time.process_time(), 0) / share
@@ -164,10 +177,10 @@ class Decider:
     def _first(self, dist: str, base: str, layouts: list[Layout], ways: Iterable[Way]) -> Answer | None:
         """The first way in which formulas are equal."""
         tried: list[object] = []
-        for ends, masks, parts in ways:
+        for ends, reading, parts in ways:
             try:
-                pair = Pair(self, dist, base, ends, masks=masks, spread=parts)
-                begun = (pair.cuts, pair.dist_part.inputs, masks, parts and parts.parts)
+                pair = Pair(self, dist, base, ends, reading=reading, spread=parts)
+                begun = (pair.cuts, pair.dist_part.inputs, reading, parts and parts.parts)
                 if begun in tried:
                     continue
                 tried.append(begun)

@@ -11,7 +11,7 @@ lattice.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import gcd, lcm
@@ -62,6 +62,8 @@ class Field:
         self.deadline = deadline
         self.huge: set[int] | None = None
         """Elements that are greater than all others; None where large numbers are what they are."""
+        self.products: Mapping[Fraction, tuple[tuple[Fraction, Fraction], ...]] = {}
+        """Constants that are taken for what they are rounded from (`rounded.py`)."""
         self.ticks = 0
         self.variables: dict[int, frozenset[Any]] = {}
         """The index variables of elements, as far as they are known (`variables.py`)."""
@@ -115,7 +117,7 @@ class Field:
         if what in known and known[what]():
             return
         value = form.value
-        if value is not None and what not in ("masked", "order"):
+        if value is not None and what not in ("masked", "order", "rounded"):
             raise Undecided(f"{value} is not {what}")
         self.needs[Need(what, form)] = None
         if what == "nonnegative" and self.rooted is not None:

@@ -93,15 +93,18 @@ def _common_squares(form: Form) -> Monomial:
     return tuple(sorted(found.items()))
 
 
-def _inverted(field: Field, number: int) -> Form | None:
-    """1/max(min(a, b), …) of what is at least zero: the same of 1/a, 1/b, … with max and min exchanged.
+def _inside(field: Field, number: int, exponent: Fraction) -> Form | None:
+    """max(min(a, b), …)^r of what is at least zero: the same of a^r, b^r, …, below r = 0 with max and min exchanged.
 
-    Needs each of them to be other than zero.
+    Needs each of them to be other than zero below r = 0.
     """
     meets: Meets = field.elements[number].data  # type: ignore[assignment]
     if not all(form.is_nonnegative() for meet in meets for form in meet):
         return None
-    return reduce(minimum, (reduce(maximum, (power(form, -1) for form in meet)) for meet in meets))
+    inner, outer, sign = (minimum, maximum, 1) if exponent > 0 else (maximum, minimum, -1)
+    one = Fraction(sign, exponent.denominator)
+    found = reduce(outer, (reduce(inner, (power(form, one) for form in meet)) for meet in meets))
+    return found.whole_power(abs(exponent.numerator))
 
 
 def _monomial_power(field: Field, monomial: Monomial, exponent: Fraction) -> Form:
@@ -109,10 +112,11 @@ def _monomial_power(field: Field, monomial: Monomial, exponent: Fraction) -> For
     for number, inner in monomial:
         total = inner * exponent
         element = field.elements[number]
-        inverse = _inverted(field, number) if element.kind == "maximum" and total < 0 and total == int(total) else None
-        if inverse is not None:
-            result = result * inverse.whole_power(-int(total))
-        elif element.kind == "power" and total > 0 and total == int(total):
+        whole = total == int(total) and total > 0
+        inside = _inside(field, number, Fraction(total)) if element.kind == "maximum" and not whole else None
+        if inside is not None:
+            result = result * inside
+        elif element.kind == "power" and whole:
             assert isinstance(element.data, Form)
             result = result * element.data.whole_power(int(total))
         elif element.kind == "root":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from fractions import Fraction
+from functools import reduce
+from operator import mul
 
 from scalify_dl.ir.literals import rational
 from scalify_dl.oracle.dtypes import precision
@@ -48,9 +50,14 @@ def literal(field: Field, text: str, dtype: str) -> Cell:
         return -field.of(number_above_all)
     if value.denominator < EXACT or "/" in text:
         return field.constant(value)
-    found = _named(field, _rounded_alike(abs(value), precision(dtype)), few=precision(dtype) < FEW_DIGITS)
-    if found is None:
-        return field.constant(value)
+    if abs(value) in field.products:
+        found = reduce(mul, (laws.constant_power(field, *factor) for factor in field.products[abs(value)]))
+        field.need("rounded", found)
+    else:
+        named = _named(field, rounded_alike(abs(value), precision(dtype)), few=precision(dtype) < FEW_DIGITS)
+        if named is None:
+            return field.constant(value)
+        found = named
     return found if value > 0 else -found
 
 
@@ -81,7 +88,7 @@ def pi(field: Field) -> Form:
     return field.of(field.element("number", "pi", positive=True))
 
 
-def _rounded_alike(value: Fraction, digits: int) -> tuple[Fraction, Fraction]:
+def rounded_alike(value: Fraction, digits: int) -> tuple[Fraction, Fraction]:
     """The least and greatest number that a type with so many binary digits rounds as it rounds this one."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length() - digits
     ulp = Fraction(2) ** exponent

@@ -23,6 +23,7 @@ WORDS = {
     "nonzero": "it is not zero where it is divided by",
     "positive": "it is above zero where its logarithm is taken",
     "masked": "what stands beside this mask is small: exp of the mask less that is nothing",
+    "rounded": "it is a product of powers of other constants of the programs, rounded",
     "order": "equal elements of a row of it are found in the order of their places",
     "shown": "no row of it is masked altogether: it is nowhere ∞ − ∞",
     "nonnegative": "it is not below zero where its root is taken",
@@ -90,7 +91,7 @@ def equalities(
                 rewrite = used[origin[op]]
                 needs[made[origin[op]], f"of a step of {rewrite.name}, {rewrite.text}: {WORDS[what]}", what] = None
                 continue
-            if what in ("finite", "masked", "shown", "order"):
+            if what in ("finite", "masked", "rounded", "shown", "order"):
                 needs[made.get(op, op), WORDS[what], what] = None  # of an op, or of a value
                 continue
             divides = kinds.get(op) == "divide"  # of a power it is what is raised

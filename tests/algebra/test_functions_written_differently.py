@@ -280,6 +280,11 @@ PAIRS: dict[str, tuple[Function, Function, Function, dict[str, Any]]] = {
         lambda x: softmax(jnp.log2(jnp.exp2(x * 1.4426))), {"args": X},
     ),
     "root of a square": (abs, lambda x: jnp.sqrt(x * x), lambda x: x, {"args": X}),
+    "a floor below a root": (
+        lambda x: x / jnp.maximum(jnp.sqrt((x * x).sum(-1, keepdims=True)), 1e-2),
+        lambda x: x * lax.rsqrt(jnp.maximum((x * x).sum(-1, keepdims=True), 1e-4)),
+        lambda x: x * lax.rsqrt(jnp.maximum((x * x).sum(-1, keepdims=True), 1e-2)), {"args": X},
+    ),
     "fractions in fractions": (
         lambda x: jnp.log(jax.nn.sigmoid(x) / (1 - jax.nn.sigmoid(x))), lambda x: x,
         lambda x: -jnp.log(jax.nn.sigmoid(x)), {"args": X},

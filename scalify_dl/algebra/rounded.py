@@ -1,0 +1,90 @@
+"""Constants that programs computed of others and rounded: 1e-3·√0.002997001/0.271 as 2.0201061E-4, in steps of AdamW.
+
+Which of them a constant is rounded from is not known, but where the correctly rounded product of powers of a few plain
+constants of either program is the very constant, it is taken for that product, and this is listed (`rounded`). What
+numbers it may change are changed by less than the rounding of that constant.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from fractions import Fraction
+from itertools import combinations, product
+
+from scalify_dl.ir.literals import rational
+from scalify_dl.oracle.dtypes import is_float, precision
+from scalify_dl.oracle.program import Program
+
+from .numbers import FEW_DIGITS, rounded_alike
+
+Factors = tuple[tuple[Fraction, Fraction], ...]
+"""Constants with their exponents."""
+EXPONENTS = (Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
+PLAIN = 10**5
+"""A decimal of fewer digits is what somebody wrote."""
+MOST_FACTORS = 3
+MOST_WORDS = 8
+"""Elements of a constant up to which they are looked at."""
+MOST_CONSTANTS = 16
+"""Constants above zero, other than 1, of both programs: of more, many products are near any number."""
+
+
+def is_plain(value: Fraction) -> bool:
+    """Whether a number has few decimal digits, or is a ratio of small numbers."""
+    if max(value.numerator, value.denominator) < PLAIN:
+        return True
+    while value.numerator % 10 == 0:
+        value /= 10
+    exponent = max(0, len(str(value.denominator)) + 1)
+    return any((value * 10**e).denominator == 1 and value * 10**e < PLAIN for e in range(exponent))
+
+
+def products(program: Program) -> dict[Fraction, Factors]:
+    """For each constant that is the rounding of a product of powers of others: these and their exponents."""
+    digits: dict[Fraction, int] = {}
+    for role in ("base", "dist"):
+        for graph in program.top(role):
+            for result in (r for op in graph.ops if op.kind == "constant" for r in op.results):
+                tensor = program.tensors[result]
+                words = (tensor.literal or "").replace("{", "").replace("}", "").split(",")
+                if not is_float(tensor.dtype) or precision(tensor.dtype) < FEW_DIGITS or len(words) > MOST_WORDS:
+                    continue
+                for value in filter(None, (rational(word) for word in words if "/" not in word)):
+                    digits[abs(value)] = min(digits.get(abs(value), 99), precision(tensor.dtype))
+    digits.pop(Fraction(1), None)
+    if len(digits) > MOST_CONSTANTS:
+        return {}
+    return explained(digits)
+
+
+def explained(digits: dict[Fraction, int]) -> dict[Fraction, Factors]:
+    """The same of constants with the digits of their types."""
+    known = [value for value in digits if is_plain(value)]
+    found: dict[Fraction, Factors] = {}
+    for value in digits:
+        if value in known:
+            continue
+        factors = _factors(value, rounded_alike(value, digits[value]), known)
+        if factors is None:
+            known.append(value)
+        else:
+            found[value] = factors
+    return found
+
+
+def _factors(value: Fraction, interval: tuple[Fraction, Fraction], known: Iterable[Fraction]) -> Factors | None:
+    """The fewest powers of known constants whose product is rounded to a value."""
+    logs = {base: math.log(base) for base in known}
+    low, high = (math.log(end) for end in interval)
+    near = high - low
+    for count in range(1, MOST_FACTORS + 1):
+        for bases in combinations(logs, count):
+            for exponents in product(EXPONENTS, repeat=count):
+                total = sum(logs[base] * float(e) for base, e in zip(bases, exponents, strict=True))
+                if low - near < total < high + near:
+                    factors = tuple(zip(bases, exponents, strict=True))
+                    square = math.prod((base ** int(2 * e) for base, e in factors), start=Fraction(1))
+                    if interval[0] ** 2 <= square <= interval[1] ** 2:
+                        return factors
+    return None

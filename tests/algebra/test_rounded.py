@@ -1,0 +1,71 @@
+"""Constants that are rounded products of powers of others are taken for them, and this is listed; others are not."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scalify_dl.algebra.rounded import explained, is_plain
+
+WRITTEN = [Fraction("0.001"), Fraction("0.271"), Fraction("1e-8")]
+CORRECTION = Fraction("0.002997001")
+
+
+def step(ulps: int = 0) -> Fraction:
+    """0.001·√0.002997001/0.271 in f32, or a number near it."""
+    value = np.float32(0.001 * 0.002997001**0.5 / 0.271)
+    for _ in range(ulps):
+        value = np.nextafter(value, np.float32(1))
+    return Fraction(str(value))
+
+
+def test_a_rounded_product_of_powers_is_found() -> None:
+    found = explained(dict.fromkeys([*WRITTEN, CORRECTION, step()], 24))
+    assert dict(found[step()]) == {WRITTEN[0]: 1, WRITTEN[1]: -1, CORRECTION: Fraction(1, 2)}
+    assert list(found) == [step()]
+
+
+def test_the_number_next_to_it_is_what_it_is() -> None:
+    assert explained(dict.fromkeys([*WRITTEN, CORRECTION, step(1)], 24)) == {}
+
+
+@pytest.mark.parametrize("text", ["0.001", "1e-8", "0.99999", "12000", "1/3", "0.044715"])
+def test_what_somebody_wrote_is_no_product(text: str) -> None:
+    assert is_plain(Fraction(text))
+    assert not is_plain(Fraction(text) * Fraction("1.0000019"))
+
+
+def adam(p: Any, m: Any, v: Any) -> Any:
+    import jax.numpy as jnp
+
+    return p - 1e-3 * (m / (1 - 0.9**3)) / (jnp.sqrt(v / (1 - 0.999**3)) + 1e-8)
+
+
+def with_bias_in_the_step(p: Any, m: Any, v: Any, *, factor: float = 1.0) -> Any:
+    import jax.numpy as jnp
+
+    root = (1 - 0.999**3) ** 0.5
+    return p - 1e-3 * root / (1 - 0.9**3) * factor * m / (jnp.sqrt(v) + 1e-8 * root)
+
+
+def test_a_step_with_its_corrections_in_one_constant_is_proved_and_lists_them(tmp_path: Path) -> None:
+    jax = pytest.importorskip("jax")
+    from scalify_dl.pairing.export import export
+    from scalify_dl.prove.options import Options
+    from scalify_dl.prove.pipeline import analyse
+
+    def analysed(dist: Any) -> Any:
+        for name, function in (("base", adam), ("dist", dist)):
+            lowered = jax.jit(function).trace(*[jax.ShapeDtypeStruct((3,), "float32")] * 3)
+            (tmp_path / f"{name}.mlir").write_text(lowered.lower(lowering_platforms=("cpu",)).as_text())
+        return analyse(export(tmp_path / "base.mlir", [tmp_path / "dist.mlir"], "x=1", None), Options())
+
+    right = analysed(with_bias_in_the_step)
+    assert [row[2] for row in right.rows("output_verdict")] == ["PROVED"]
+    assert sum(row[2] == "rounded" for row in right.rows("assumption")) == 2
+    wrong = analysed(lambda *a: with_bias_in_the_step(*a, factor=1 + 3e-7))
+    assert [row[2] for row in wrong.rows("output_verdict")] != ["PROVED"]
