@@ -26,6 +26,11 @@ def below_zero(g: Graph, x: Tensor) -> Tensor:
     return g.emit("compare", [x, x], dtype="pred", direction="LT", order="total")
 
 
+def counts(g: Graph, x: Tensor) -> Tensor:
+    integers = g.emit("convert", [x], dtype="s32")
+    return g.emit("convert", [integers], dtype="f32")
+
+
 def plus_zero(g: Graph, x: Tensor) -> Tensor:
     return g.emit("add", [x, g.splat(0.0, "f32", x.shape)])
 
@@ -102,6 +107,7 @@ NO_SIGNS: dict[str, Make] = {
     "over x": over,
     "over a positive number": lambda g, x: over(g, positive(g, plus_zero(g, x))),
     "over a sum": lambda g, x: over(g, g.emit("add", [positive(g, x), masked(g, x)])),
+    "over a count": lambda g, x: over(g, counts(g, x)),
     "over a number": lambda g, x: g.emit("divide", [x, written(g, x, 3.0)]),
 }
 
