@@ -106,6 +106,8 @@ class Placement:
             entries.append(entry)
             at = pre * count
         fill(size)
+        if axis in self.pending and size > 1 and not any(isinstance(entry, Pending) for entry in entries):
+            raise InputError(f"mesh axis `{axis}` splits the value, and nothing of it is left to reduce over")
         return entries
 
 

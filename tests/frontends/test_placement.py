@@ -100,3 +100,11 @@ def test_meshes_that_are_none(text: str) -> None:
 def test_ranks_are_row_major() -> None:
     assert DP_TP.coordinates[5] == (1, 1)
     assert DP_TP.rank((1, 1)) == 5
+
+
+def test_what_is_pending_over_an_axis_that_splits_the_value_is_no_placement() -> None:
+    """It was left out, and an output proved without it."""
+    with pytest.raises(InputError, match="nothing of it is left"):
+        Placement({0: axes("tp")}, {"tp": "sum"}).layout((8, 16), DP_TP)
+    half = Placement({0: [AxisPart("tp", 2)]}, {"tp": "sum"}).layout((8, 16), DP_TP)
+    assert "sum2" in str(half)
