@@ -24,6 +24,9 @@ from .progress import progress
 if TYPE_CHECKING:
     from scalify_dl.families.capture import Capture
 
+_last: list[Report] = []
+"""The last report that was printed, with the run behind it: freed with the process, not object by object before."""
+
 
 def verify(pair: Capture, options: Options) -> int:
     """Export in memory, run, print; the exit status."""
@@ -33,6 +36,7 @@ def verify(pair: Capture, options: Options) -> int:
 
 def conclude_pair(pair: Capture, options: Options) -> Report:
     """Read two programs; the report."""
+    _last.clear()
     with progress("reading the programs"):
         origins: list[Origin] = []
         facts = pair.load(origins)
@@ -165,6 +169,7 @@ def known(options: Options) -> frozenset[str] | None:
 
 def print_report(report: Report, options: Options) -> int:
     """Print a report, in all formats that are asked for; the exit status."""
+    _last[:] = [report]
     return told([(Path(report.file).name or "dlverify", report)], options) or report.verdict.exit_code
 
 
