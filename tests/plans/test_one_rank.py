@@ -55,6 +55,15 @@ def test_an_identity_on_some_ranks_changes_nothing(
     assert {finding.level for finding in report.findings} == {"difference"}
 
 
+@pytest.mark.parametrize(
+    ("kind", "constant", "verdict"),
+    [("mul", "1.0", Verdict.PROVED), ("add", "0.0", Verdict.PROVED), ("add", "1.0", Verdict.UNKNOWN)],
+)
+def test_a_neutral_op_on_one_rank_changes_nothing(tmp_path: Path, kind: str, constant: str, verdict: Verdict) -> None:
+    report = edited(tmp_path, ranks=["0"], reader="silu", pos=0, kind=kind, constant=constant)
+    assert report.verdict is verdict
+
+
 def test_a_scale_on_one_rank_is_refuted(tmp_path: Path) -> None:
     report = edited(tmp_path, ranks=["0"], reader="silu", pos=0, kind="mul", constant="1.5")
     assert report.verdict is Verdict.REFUTED
