@@ -62,13 +62,18 @@ def _plus(draft: Draft, edit: Edit) -> None:
 def _plus_rank(draft: Draft, edit: Edit) -> None:
     """`num` times the rank's coordinate on an axis more."""
     made = draft.raw(edit.target)
-    first = draft.like(made, ())
+    ((_, _, own, _),) = [row for row in draft.facts["tensor"] if row[0] == made]
+    real = own[0] not in "su"  # numbers of ranks are integers
+    first = draft.like(made, (), "s32" if real else "")
     constant = draft.emit("constant", (), first, edit.cause)
     draft.rows("rank_number").extend(
         (constant, "value", 0, rank, coordinate * edit.num)
         for rank, axis, coordinate in draft.facts["rank_coord"]
         if axis == edit.how
     )
+    if real:
+        whole, first = first, draft.like(made, ())
+        draft.emit("convert", [whole], first, edit.cause)
     draft.emit("add", [made, spread(draft, first, draft.shape(made), [], edit.cause)], edit.target, edit.cause)
 
 

@@ -138,6 +138,24 @@ def test_a_maximum_of_a_part_is_combined_by_maxima() -> None:
     assert "PROVED" in " ".join(first.tried)
 
 
+def positions_that_every_rank_counts_from_0() -> Facts:
+    """Rows are multiplied by the sine of their positions, which are reals from the beginning."""
+    pair = Pair({"tp": 2})
+    results = []
+    for g, x in zip((pair.base, pair.dist), pair.input((8, 3), {0: "tp"}), strict=True):
+        rows = g.emit("iota", [], dimension=0, shape=(x.shape[0],), dtype="f32")
+        results.append(g.emit("multiply", [x, spread(g, g.emit("sine", [rows]), x.shape, (0,))]))
+    pair.outputs(*results, layout="[0:1x4][1:1x3]|tp=0:4x2")
+    return with_lines(pair)
+
+
+def test_positions_of_reals_begin_at_the_ranks_own_first_one() -> None:
+    first = first_cause(positions_that_every_rank_counts_from_0())
+    assert first.kind == "iota"
+    assert "add 4 times the rank's index along tp" in " ".join(first.suggestion)
+    assert "PROVED" in " ".join(first.tried)
+
+
 def heads_of_another_rank() -> Facts:
     """Each rank starts to take rows at its own index plus two."""
     pair = Pair({"tp": 2})
