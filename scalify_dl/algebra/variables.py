@@ -117,6 +117,8 @@ class Renamed(Rebuilt):
     def _data(self, data: Any) -> Any:
         if isinstance(data, Variable):
             return self.names.get(data, data)
+        if isinstance(data, Form):  # a place that is a sum of positions
+            return self.form(data)
         return tuple(self._data(part) for part in data) if type(data) is tuple else data
 
     def element(self, number: int) -> Form | None:

@@ -104,8 +104,7 @@ class Elements:
         except Undecided:
             if not (above(least(place) + 1) and above(size - most(place))):
                 raise
-            parts = sorted(place.parts, key=lambda part: (repr(part[1]), part[0].size, repr(part[0])))
-            return ("sum", place.start, *parts)
+            return ("sum", place.form(self.basis))
 
     # ---- values ----
     def value(self, x: Expr, frame: Frame) -> Value:
