@@ -14,6 +14,7 @@ from .grid import Grid
 from .held import Held, tidy
 from .lift import Lifter, Noted, Stop, lifting
 from .means import counted, mean_in_front
+from .one_each import REDUCERS, elements, reduced
 from .refit import splat_of
 
 
@@ -47,6 +48,10 @@ def all_reduce(lifter: Lifter, op: Op) -> Sequence[Held | None]:
 
 def _reduced(lifter: Lifter, op: Op, n: int, positions: Sequence[int]) -> Held:
     x, name, reducer = lifter.held(op.operands[n]), op.operands[n].name, op.symbols.get("reducer", [""])[0]
+    alone = elements(x, positions) if reducer == "sum" or (reducer in REDUCERS and x.calm) else []
+    if alone:
+        positions = [p for p in positions if not isinstance(e := x.mesh[p], Digit) or e.dim not in alone]
+        x = reduced(lifter, op, x, alone, reducer)
     mesh, scale = list(x.mesh), x.scale
     if reducer == "sum":
         lifter.out.sums[op] = tuple(positions)

@@ -13,8 +13,7 @@ from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 from .held import Held, renumbered
 from .lift import Lifter, Stop, lifting
 from .means import multiple
-
-REDUCERS = ("sum", "max", "min", "and", "or")
+from .one_each import REDUCERS, left_in, restored
 
 
 @lifting("dot")
@@ -161,6 +160,9 @@ def reduce(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     x, name = lifter.held(op.operands[0]), op.operands[0].name
     if not x.aligned or x.along in gone:
         raise Stop("lemma", f"`{name}` lies in another order than its dims")
+    alone = [d for d in gone if op.operands[0].shape[d] == 1 and x.cut(d)]
+    if alone and restored(lifter, op) and lifter.choose(("one each", tuple(gone), x.base.shape, x.mesh), (True, False)):
+        return [left_in(lifter, op, x, [d for d in gone if d not in alone])]
     kept = [d for d in range(len(x.local)) if d not in gone]
     mesh: list[Entry] = []
     for p, entry in enumerate(x.mesh):

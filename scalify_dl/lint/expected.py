@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Port, Tensor
@@ -48,9 +50,11 @@ def boundaries(dist: Graph, lifted: Lifted, grid: Grid, relations: Relations) ->
 
 
 def _boundary(port: Port, held: Held | None, grid: Grid, relation: OutputRelation | None) -> Boundary:
+    mesh = grid.mesh
     if held is None:
-        return Boundary(port, None, "", False)
-    mesh, shape = grid.mesh, held.base.shape
+        of_ranks = _of_local_shape(port, mesh, relation)
+        return Boundary(port, None, str(of_ranks) if of_ranks is not None else "", of_ranks is not None)
+    shape = held.base.shape
     stated = _stated(port, shape, mesh, relation)
     if stated is not None:
         return Boundary(port, held, str(stated), True, stated.local_shape == port.tensor.shape)
@@ -79,3 +83,14 @@ def _of_other_shape(port: Port, mesh: Mesh) -> Layout | None:
     if port.placement is None or known is None:
         return None
     return port.placement.layout(known, mesh)
+
+
+def _of_local_shape(port: Port, mesh: Mesh, relation: OutputRelation | None) -> Layout | None:
+    """What is asked of an output of which nothing is known but the ranks' shape; None where nothing is."""
+    ways = [n for n in range(1, mesh.size + 1) if mesh.size % n == 0]
+    for whole in product(*([n * k for k in ways] for n in port.tensor.shape)):
+        with suppress(InputError):
+            stated = _stated(port, whole, mesh, relation)
+            if stated is not None and stated.local_shape == port.tensor.shape:
+                return stated
+    return None

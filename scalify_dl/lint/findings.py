@@ -10,7 +10,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding, Happening
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.layout import Digit, Layout, Pending, Window
-from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE
+from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE, RANDOM
 from scalify_dl.oracle.program import Shard
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.prove.verdict import Verdict
@@ -105,6 +105,11 @@ def judged(
     asked = [(ids[e.port.tensor], ids[e.held.base]) for e in open_ends if e.held is not None and e.fits]
     shapes = {ids[e.port.tensor] for e in open_ends if e.held is not None and not e.fits and not e.held.free}
     rows["differs"] = [(d,) for d in (*run.different(asked), *shapes)]  # by its shape alone it is not as asked
+    rows["disagree"] = [
+        (ids[e.port.tensor],) for e in ends
+        if e.stated and ids[e.port.tensor] not in placed and _of_inputs(e.port.tensor, dist)
+        and run.disagree(ids[e.port.tensor], _layout(e.wanted))
+    ]  # fmt: skip
     rows["one_way"] = [(ids[t],) for t in lifted.one_way]
     if lifted.one_way:
         rows["lies_alike"] = [(op_ids[op], ids[t]) for op in alive for t in op.operands if _lies_alike(op, t, lifted)]
@@ -120,6 +125,22 @@ def judged(
     if result.verdict is Verdict.UNKNOWN:
         result.borne = _borne(stops, run, ids)
     return result
+
+
+def _of_inputs(tensor: Tensor, dist: Graph) -> bool:
+    """Whether a value follows from the inputs alone: no ranks draw numbers for it."""
+    maker = {t: op for op in dist.ops for t in op.results}
+    seen: set[Tensor] = set()
+    stack = [tensor]
+    while stack:
+        one = stack.pop()
+        if one not in seen:
+            seen.add(one)
+            op = maker.get(one)
+            if op is not None and (op.kind in RANDOM or op.regions):
+                return False
+            stack += op.operands if op is not None else []
+    return True
 
 
 def _sure(
@@ -308,6 +329,12 @@ def _why_open(end: Boundary, grid: Grid) -> str:
 
 
 def _output(end: Boundary, kind: str, op: Op | None, grid: Grid, origins: Origins) -> Finding:
+    places = lines(op) if op is not None else ()
+    first = end.port.tensor.name, (places or ("",))[0]
+    if kind == "disagreeing-output":
+        text = f"an output of which ranks hold different numbers where they should hold the same: `{_name(end)}`"
+        return Finding(kind, "error", f"{text}; asked for is {end.wanted}", _happened(*first, origins.of([])),
+                       op=op.name if op is not None else None, name=_name(end), source=places)  # fmt: skip
     assert end.held is not None
     said = {
         "unreduced-output": "an output that is still to be reduced",
@@ -316,8 +343,7 @@ def _output(end: Boundary, kind: str, op: Op | None, grid: Grid, origins: Origin
     }[kind]
     asked = f"; asked for is {end.wanted}" if end.stated else ""
     text = f"{said}: `{_name(end)}` holds {holds_words(end.held, grid)}{asked}"
-    places = lines(op) if op is not None else ()
-    events = _happened(end.port.tensor.name, (places or ("",))[0], origins.of([end.port.tensor]))
+    events = _happened(*first, origins.of([end.port.tensor]))
     text = "; ".join(filter(None, [text, _from(events)]))
     return Finding(kind, "error", text, events, op=op.name if op is not None else None, name=_name(end), source=places,
                    suggestion=suggestion(kind, op, None, grid, end.held))  # fmt: skip

@@ -105,6 +105,8 @@ class Lifted:
     """Values that were read in one of several ways: numbers of the ranks as blocks of one device's."""
     reads: dict[Tensor, Held] = field(default_factory=dict)
     """Reads of blocks of a table before they are masked; and the parts of a sum that they are once they are."""
+    kept: dict[Tensor, Held] = field(default_factory=dict)
+    """Values that are masked by the rank's numbers, and what they are where the mask keeps them; zero elsewhere."""
     single: dict[Tensor, Tensor] = field(default_factory=dict)
     """Parts of a sum of which, element by element, one at most is not zero; with the value that is so since."""
     fixed: set[Tensor] = field(default_factory=set)
@@ -131,6 +133,7 @@ class Lifter:
         self.borne = dict(borne or {})
         """Where a run says that results are what their ops make of one device's values, though no lemma does."""
         self.maker: dict[Tensor, Op] = {}
+        self.readers: dict[Tensor, list[Op]] = {}
         self._numbers: dict[Tensor, Numbers | None] = {}
         self._refitted: dict[object, Held | None] = {}
         self._fixed = self.out.fixed
@@ -147,6 +150,9 @@ class Lifter:
         from .means import in_doubt
         from .refit import one_value
 
+        for op in graph.ops:
+            for t in op.operands:
+                self.readers.setdefault(t, []).append(op)
         for op in graph.ops:
             self.maker.update(dict.fromkeys(op.results, op))
             if op.kind not in COLLECTIVES | RANDOM and self._fixed.issuperset(op.operands) and not op.regions:
@@ -198,6 +204,10 @@ class Lifter:
 
     def _results(self, op: Op) -> Sequence[Held | None]:
         handle = LIFTING.get(op.kind)
+        if op.kind == "scatter" and len(op.operands) == 3 and self.is_odd(op.operands[1]):
+            from .masked_writes import masked_write
+
+            return [masked_write(self, op)]
         if handle is not None:
             return handle(self, op)
         if op in self.factors:
@@ -225,7 +235,7 @@ class Lifter:
     def _moved(self, op: Op) -> bool:
         """Whether a value is moved of which is known what stands behind it; then it stands behind the result, too."""
         (operand,) = op.operands
-        for table in (self.out.reads, self.out.mixed):
+        for table in (self.out.reads, self.out.kept, self.out.mixed):
             behind = table.get(operand)
             if behind is None or (op.kind == "convert" and table is self.out.mixed):
                 continue

@@ -16,19 +16,21 @@ from scalify_dl.ir.layout import Entry, Pending, Repl
 
 from .held import Held, whole_dims
 from .lift import MOVING, Lifter, Stop
+from .masked_writes import kept
 from .means import one_rank_only
 from .refit import splat_of
 
 
 def masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     """An elementwise op on values of the rank: a masked read keeps what it holds, others are nothing by themselves."""
-    kept = one_rank_only(lifter, op)
-    if kept is not None:
+    single = one_rank_only(lifter, op)
+    if single is not None:
         lifter.out.single[op.result] = op.result
-        return [kept]
+        return [single]
     parts = [t for t in op.operands if t in lifter.out.reads]
     pending = [t for t in op.operands if (h := lifter.out.held.get(t)) is not None and h.pending]
     if not parts and not pending:
+        kept(lifter, op)
         return [None]
     (part, *more) = parts or pending
     held = lifter.out.reads.get(part) or lifter.out.held[part]
@@ -36,6 +38,10 @@ def masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     if not more and (op.kind == "multiply" or (op.kind == "select" and zero and op.operands[0] != part)):
         lifter.out.single[op.result] = lifter.out.single.get(part, op.result)
         return [held]
+    filled = splat_of(lifter, op.operands[2]) if op.kind == "select" and parts == [op.operands[1]] else None
+    if filled is not None and filled.text == "nan":  # for places beyond the table: a read as before, still not masked
+        lifter.out.reads[op.result] = held
+        return [None]
     raise Stop("lemma", f"`{part.name}` is read under a mask of the rank: nothing is known of this `{op.kind}`")
 
 

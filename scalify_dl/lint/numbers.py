@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.errors import InputError
-from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.layout import Layout, Repl
 from scalify_dl.oracle import Trial, load_program, relations, run_trial, shrink
 from scalify_dl.oracle.compare import check, default_layouts
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
@@ -142,12 +142,33 @@ class Run:
         for pending in (None, "sum", "max", "min"):
             yield from islice(default_layouts(base, local, mesh, pending), LAYOUTS)
 
+    def disagree(self, value: str, layout: Layout) -> bool:
+        """Whether ranks hold different numbers of a value, which a layout says have the same block of it."""
+        if self.trial is None or value in self.invented:
+            return False
+        trial, _ = self.trial
+        found = trial.distributed.get(value, {})
+        if any(x.dtype.kind in "fc" and not bool(np.isfinite(x).all()) for x in found.values()):
+            return False
+        first: dict[object, Array] = {}
+        for rank, x in found.items():
+            block = tuple(trial.program.coords[rank][axis] for axis in held_apart(layout))
+            mine = first.setdefault(block, x)
+            if x.dtype.kind in "fc" and np.abs(x - mine).max(initial=0) > TOLERANCE * np.abs(mine).max(initial=1):
+                return True
+        return False
+
     def different(self, outputs: Sequence[tuple[str, str]]) -> list[str]:
         """The outputs among these of which a run shows that they are not as they are asked for."""
         if not outputs:
             return []
         found = refute(self.analysis, list(outputs), lambda text: None)
         return [dist for dist, _ in found.refuted]
+
+
+def held_apart(layout: Layout) -> list[str]:
+    """Axes along which ranks may hold different numbers."""
+    return [axis for axis, entries in layout.axes if not all(isinstance(entry, Repl) for entry in entries)]
 
 
 def _tamed(x: Array) -> Array:

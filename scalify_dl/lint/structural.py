@@ -13,6 +13,7 @@ from scalify_dl.ir.layout import Digit, Entry, Repl
 
 from .held import Held, Local, readdressed, renumbered, split_digits, tidy, whole_dims
 from .lift import Lifter, Stop, lifting
+from .one_each import dropped, summed
 from .refit import splat_of
 
 
@@ -42,6 +43,8 @@ def broadcast(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     if lifter.is_odd(op.operands[0]):
         return [None]
     x, dims = lifter.held(op.operands[0]), op.numbers.get("dimensions", [])
+    if not x.aligned and prod(op.result.shape) == prod(op.operands[0].shape) and dims == sorted(dims):
+        return reshape(lifter, op)
     if not x.aligned:
         raise Stop("lemma", f"`{op.operands[0].name}` lies in another order than its dims")
     along = None if x.along is None else dims[x.along]
@@ -108,7 +111,10 @@ def reshape(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     ways = _regroupings(x.local, x.mesh, x.base.shape, op.operands[0].shape, result.shape)
     if not ways:
         raise Stop("lemma", "nothing is known of how its dims are regrouped")
-    shape = lifter.choose((op.operands[0].shape, result.shape, x.base.shape, x.mesh), list(ways))
+    alone = dropped(op, x)
+    shape = lifter.choose((op.operands[0].shape, result.shape, x.base.shape, x.mesh), [*ways, *([()] if alone else [])])
+    if alone and not shape:
+        return [summed(lifter, op, x, alone)]
     (made,) = lifter.emit(op, [x.base], [(result.dtype, tuple(shape))])
     found = replace(ways[shape], scale=x.scale)
     free = frozenset(

@@ -181,3 +181,27 @@ def test_an_output_whose_shape_says_that_it_lies_elsewhere_is_a_violation(asked:
     guessed = q.graph.input("w", "f32", (16, 6), path="w")
     q.result(q.matmul(q.place("x", (8, 16), {0: "tp"}), guessed))
     assert judged(q).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize(("outputs", "verdict"), [("{}", Verdict.REFUTED), ("{0: [tp]}", Verdict.UNKNOWN)])
+def test_ranks_that_should_hold_the_same_and_do_not_are_refuted_whatever_they_hold(
+    outputs: str, verdict: Verdict
+) -> None:
+    """The last stage alone is sent something: what ranks hold is nothing that a lemma knows."""
+    p = Alone("tp=2")
+    x = p.place("x", (8, 16))
+    p.result(p.tanh(p.add(x, p.permute(x, [(0, 1)]))))
+    said = parse_relations(f'outputs: {{"0": {{dims: {outputs}}}}}\n')
+    result = lint_graph(p.graph, p.mesh, said)
+    assert result.verdict is verdict, result.missing
+    kinds = {f.kind for f in result.findings if f.level == "error"}
+    assert kinds == ({"disagreeing-output"} if verdict is Verdict.REFUTED else set())
+
+
+def test_ranks_that_draw_numbers_of_their_own_are_not_said_to_disagree() -> None:
+    p = Alone("tp=2")
+    x = p.place("x", (8, 16))
+    drawn = p.op("rng-uniform", p.full(0.0, ()), p.full(1.0, ()), types=[("f32", (8, 16))]).result
+    p.result(p.tanh(p.add(p.multiply(x, drawn), p.permute(x, [(0, 1)]))))
+    result = lint_graph(p.graph, p.mesh, parse_relations('outputs: {"0": {dims: {}}}\n'))
+    assert result.verdict is Verdict.UNKNOWN

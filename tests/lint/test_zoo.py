@@ -20,6 +20,7 @@ from . import (
     programs_means,
     programs_merged,
     programs_odd,
+    programs_one_each,
     programs_parts,
     programs_steps,
     programs_tensor,
@@ -28,7 +29,7 @@ from .zoo import MERGED, RIGHT, WRONG
 
 MADE = (
     programs_cancelled, programs_data, programs_joint, programs_layers, programs_means, programs_merged, programs_odd,
-    programs_parts, programs_steps, programs_tensor,
+    programs_one_each, programs_parts, programs_steps, programs_tensor,
 )  # fmt: skip
 """Importing them enters their programs."""
 MAYBE_A_MEAN = "a division by the number of ranks may be for the sum over them, or for something else"
