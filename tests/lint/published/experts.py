@@ -122,7 +122,7 @@ def auxiliary_loss_is_not_averaged_over_micro_batches(ok: bool) -> Step:
     def parts(p: Any, x: Any) -> Any:
         chosen = jax.nn.softmax(x @ p["router"], -1)
         y = jnp.einsum("te,td,edf->tf", chosen, x, p["experts"])
-        return jnp.sum(y * y) / 128, 0.01 * jnp.sum(chosen * chosen) / 8
+        return jnp.sum(y * y) / 128, jnp.sum(chosen * chosen) / 8
 
     def base(p: Any, xs: Any) -> Any:
         return jax.value_and_grad(lambda p: sum(a + b for a, b in (parts(p, x) for x in xs)) / 2)(p)
