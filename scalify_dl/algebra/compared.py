@@ -267,7 +267,8 @@ class Pair:
                 for before in (self.decider.between[t] for t in self.shards if t in self.decider.between):
                     needs |= {*before.needs}
                     given |= {*before.inputs}
-                if any(what in CONDITIONS for _, what in needs) and self.decider.erased(self.dist, self.base):
+                limited = any(what in CONDITIONS or what == "finite" for _, what in needs)
+                if limited and self.decider.erased(self.dist, self.base):
                     raise Undecided("the baseline is a number where what a step needs is not so")
                 if self.decider.erased_infinities(self.dist, self.base):
                     raise Undecided("it asks whether numbers are finite, and the sides differ where some are not")

@@ -60,7 +60,23 @@ def test_ops_written_differently_in_a_large_program_are_equal() -> None:
     assert verdict(alone(attended(plain), attended(summed), *SHAPE)) == "PROVED"
 
 
-@pytest.mark.parametrize(("base", "dist"), [(plain, added), (one_of, split)])
+def over(g: Graph, x: Tensor) -> Tensor:
+    return two(g, "divide", number(g, 1, x), x)
+
+
+def provided(g: Graph, x: Tensor) -> Tensor:
+    """1 / x, and 0 where x is 0."""
+    zero = number(g, 0, x)
+    return g.emit("select", [g.emit("compare", [x, zero], direction="EQ"), zero, over(g, x)])
+
+
+def not_provided(g: Graph, x: Tensor) -> Tensor:
+    """The same where 1 / x is a number, and NaN where x is 0."""
+    other = g.emit("compare", [x, number(g, 0, x)], direction="NE")
+    return two(g, "multiply", over(g, x), g.emit("convert", [other], dtype=x.dtype))
+
+
+@pytest.mark.parametrize(("base", "dist"), [(plain, added), (one_of, split), (provided, not_provided)])
 def test_ops_that_differ_are_not(
     base: Callable[[Graph, Tensor], Tensor], dist: Callable[[Graph, Tensor], Tensor]
 ) -> None:
