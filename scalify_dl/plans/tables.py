@@ -117,10 +117,12 @@ class Tables:
         except FileNotFoundError:
             if table.name in OPTIONAL:
                 return b""
+            described = self.directory / "plan.yaml"
             raise InputError(
                 f"table `{file.name}` of {SIDES[self.side]} is missing",
                 file=file,
                 expected=f"a file with the columns {', '.join(table.columns)}, empty where there is nothing to say",
+                hint=f"a plan of dumps is a file: dlverify plan {described}" if described.is_file() else None,
             ) from None
         except OSError as error:
             raise InputError(f"cannot read the table: {error}", file=file) from None
