@@ -86,6 +86,11 @@ class View:
         return tuple(size for _, size in sorted(self._sizes.get(tensor, {}).items()))
 
     @cached_property
+    def types(self) -> dict[str, str]:
+        """Element types of tensors."""
+        return {tensor: dtype for tensor, _, dtype, _ in self.facts("tensor")}
+
+    @cached_property
     def inputs(self) -> set[str]:
         """Tensors that are inputs."""
         return {tensor for _, _, tensor in self.facts("input")}

@@ -101,7 +101,9 @@ def _call(op: OpView, view: View) -> str:
     """The op as one reads it in a dump: `slice(dot.52) limit=[…] start=[…]`."""
     attributes = "".join(f" {k}={_attribute(v)}" for k, v in sorted(op.attributes.items()) if len(str(v)) < 200)
     shape = f" to {[*view.shape(op.results[0])]}" if op.kind in BY_SHAPE and op.results else ""
-    return f"{op.kind}({', '.join(view.name(t) for t in op.operands)}){attributes}{shape}"
+    types = [view.types.get(tensor, "?") for tensor in (*op.operands, *op.results)]
+    cast = f" from {types[0]} to {types[-1]}" if op.kind == "convert" and len(types) == 2 else ""
+    return f"{op.kind}({', '.join(view.name(t) for t in op.operands)}){attributes}{shape}{cast}"
 
 
 def _differences(op: OpView, base: OpView) -> list[str]:

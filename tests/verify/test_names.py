@@ -147,3 +147,14 @@ def test_tables_for_people_have_names_beside_ids(dlverify: Run, tmp_path: Path) 
 )
 def test_numbers_and_layouts_are_those_that_people_read(text: str, shown: str) -> None:
     assert [t[: len(shown)] for t in named([text], View(lambda _: (), lambda _: ()))] == [shown]
+
+
+def test_a_cast_says_from_which_type_to_which(tmp_path: Path) -> None:
+    base, dist = tmp_path / "base.hlo", tmp_path / "dist.hlo"
+    text = "HloModule m\n\nENTRY %e {\n  %x = f32[4,4] parameter(0)\nOPS\n}\n"
+    dims = "lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    base.write_text(text.replace("OPS", f"  ROOT %y = f32[4,4] dot(%x, %x), {dims}"))
+    cast = f"  %h = bf16[4,4] convert(%x)\n  %d = bf16[4,4] dot(%h, %h), {dims}\n  ROOT %y = f32[4,4] convert(%d)"
+    dist.write_text(text.replace("OPS", cast))
+    report = scalify_dl.verify(base, dist, mesh="tp=1")
+    assert "convert(x) from f32 to bf16" in report.text()
