@@ -26,11 +26,12 @@ def render(reports: Sequence[tuple[str, Report]]) -> str:
         words(report, out)
         cases = []
         wrong = [o for o in report.outputs if o.verdict is not Verdict.PROVED]
+        first = _first(report)
         whole = report.verdict is not Verdict.PROVED and not wrong  # a race, or an assumption that is not accepted
         for o in report.outputs:
             inner = ""
             if o.verdict is not Verdict.PROVED:
-                what = quoteattr(_text(o.reason or f"{o.verdict.value}: see the report"))
+                what = quoteattr(_text(o.reason or f"{o.verdict.value}: {first}"))
                 inner = f"<failure type={quoteattr(o.verdict.value)} message={what}/>"
             cases.append(_case(name, o.name, inner))
         if whole:
@@ -45,6 +46,15 @@ def render(reports: Sequence[tuple[str, Report]]) -> str:
         suites.append(f"  {head}\n{body}    <system-out>{escape(_text(out.getvalue()))}</system-out>\n  </testsuite>\n")
     head = f'<testsuites name="dlverify" tests="{total}" failures="{failed}" errors="0">'
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n{"".join(suites)}</testsuites>\n'
+
+
+def _first(report: Report) -> str:
+    """The first root cause in a line, which is what lists of failures show."""
+    for cause in report.frontier:
+        where = f" at {cause.source[0]}" if cause.source else ""
+        said = "; ".join([*cause.found[:1], *(f"try: {text}" for text in cause.suggestion[:1])])
+        return f"{cause.name} ({cause.kind}){where}: {said}"
+    return "see the report"
 
 
 def _case(suite: str, name: str, inner: str) -> str:

@@ -161,6 +161,13 @@ def test_junit_has_a_case_for_each_output_and_a_failure_for_each_that_is_not_pro
     assert "root cause" in suite.findtext("system-out", "")
 
 
+def test_junits_message_is_the_first_root_cause() -> None:
+    told = replace(SAMPLE, outputs=[replace(o, reason=None) for o in SAMPLE.outputs])
+    message = next(ET.fromstring(junit.render([("p", told)])).iter("failure")).attrib["message"]
+    cause = SAMPLE.frontier[0]
+    assert all(text in message for text in (cause.name, cause.found[0], str(cause.source[0])))
+
+
 def test_junit_fails_where_all_outputs_are_proved_and_the_verdict_is_not() -> None:
     proved = [replace(o, verdict=Verdict.PROVED) for o in SAMPLE.outputs]
     root = ET.fromstring(junit.render([("p", replace(SAMPLE, outputs=proved, notes=["--strict: 3 assumptions"]))]))
