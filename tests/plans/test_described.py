@@ -77,6 +77,22 @@ def test_an_output_of_the_baseline_is_called_as_its_dump_calls_it(
     assert (status, [output["name"] for output in report["outputs"]]) == (0, ["gw0", "loss", "v"])
 
 
+def test_outputs_in_a_dictionary_are_called_by_their_keys(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edits = {
+        "first.fx.txt": ("return (y, gw0)", "return {'out': y, 'of w0': gw0}"),
+        "second.fx.txt": ("return (loss, gy, gw1)", "return {'loss': loss, 'back': gy, 'of w1': gw1}"),
+        "whole.fx.txt": ("return (loss, gw0, gw1)", "return {'loss': loss, 'w0': gw0, 'w1': gw1}"),
+    }
+    plan = write_described(tmp_path, edits)
+    text = plan.read_text("utf-8").replace("to_next: y", "to_next: out").replace("to_previous: gy", "to_previous: back")
+    plan.write_text(text.replace("{gw0: gw0}", "{of w0: w0}").replace("{gw1: gw1}", "{of w1: w1}"), "utf-8")
+    assert run(monkeypatch, plan, "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert sorted(output["name"] for output in report["outputs"]) == ["loss", "w0", "w1"]
+
+
 TIED = {"first.fx.txt": "w0", "second.fx.txt": "w1"}
 
 

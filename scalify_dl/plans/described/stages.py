@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
@@ -9,7 +10,18 @@ from scalify_dl.ir.graph import Graph, Port
 
 from .file import Described, Stage
 
-__all__ = ["check_optimisers", "check_stages", "ports", "unused"]
+__all__ = ["check_optimisers", "check_stages", "name_by_keys", "ports", "unused"]
+
+KEY = re.compile(r"output \['([^'\]]+)'\]")
+"""The path of an output that is a value of the dictionary that is returned."""
+
+
+def name_by_keys(graph: Graph) -> None:
+    """Outputs of a dictionary are called by its keys."""
+    for port in graph.outputs:
+        key = KEY.fullmatch(port.path or "")
+        if key:
+            port.alias, port.path = port.alias or port.path, key[1]
 
 
 def ports(some: Sequence[Port]) -> dict[str, Port]:

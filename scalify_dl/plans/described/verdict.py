@@ -10,6 +10,7 @@ from scalify_dl.facts.model import Facts
 from scalify_dl.facts.validate import check_meaning
 from scalify_dl.finding import Finding, Happening
 from scalify_dl.garbage import paused
+from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.origin import Origin
 from scalify_dl.ir.shapes import check
 from scalify_dl.pairing.export import export, name_groups, tables
@@ -28,7 +29,7 @@ from ..findings import ERROR
 from .file import Described
 from .once import misplaced
 from .played import CannotPlay, played
-from .stages import check_optimisers
+from .stages import check_optimisers, name_by_keys
 
 STRUCTURE = "structure"
 
@@ -109,9 +110,10 @@ def _facts(plan: Described, orders: Orders | None, timed: InTime | None) -> tupl
     of = [f"stage {n}: " for n in range(len(graphs))] + [f"the optimiser of stage {n}: " for n in optimisers]
     for graph, where in zip((*graphs, *optimisers.values()), of, strict=True):
         check(graph)
+        name_by_keys(graph)
         settled |= name_groups(graph, plan.mesh, named, is_base=False)
         timed = _both(timed, in_time([Origin.of(graph)], plan.mesh.size), where)
-    base = read(plan.baseline)
+    base = _baseline(plan)
     for port in (*base.inputs, *base.outputs):  # stages have some of them each, so only names can pair them
         port.path = port.path or port.alias or port.tensor.name
     wanted = [str(port.path) for port in base.outputs]
@@ -124,6 +126,13 @@ def _facts(plan: Described, orders: Orders | None, timed: InTime | None) -> tupl
         facts.add("assume", facts["expect"][0][0], f"process group `{name}` is the axis `{name}` of the mesh", "given")
     check_meaning(facts)
     return facts, timed
+
+
+def _baseline(plan: Described) -> Graph:
+    graph = read(plan.baseline)
+    if plan.stages:
+        name_by_keys(graph)
+    return graph
 
 
 def _both(timed: InTime | None, own: InTime | None, of: str = "") -> InTime | None:
@@ -189,7 +198,7 @@ def _cannot(plan: Described, problem: CannotPlay) -> Finding:
 
 def _without_values(plan: Described, findings: Sequence[Finding], picture: list[str]) -> Report:
     """A schedule that cannot run as it stands has no values."""
-    outputs = [port.path or port.alias or port.tensor.name for port in read(plan.baseline).outputs]
+    outputs = [port.path or port.alias or port.tensor.name for port in _baseline(plan).outputs]
     return Report(
         verdict=Verdict.REFUTED,
         title=f"{plan.file.name}: {plan.mesh}",
