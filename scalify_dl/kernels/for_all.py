@@ -20,7 +20,7 @@ from .specs import decided, is_kernel, spec_of
 TRIED = (4, 2, 3, 2)
 AGAIN = (2, 3, 4, 3)
 """Values of names that are tried, in turn, and how many blocks; others where the first ones refute nothing."""
-ALSO = 10.0
+ALSO = 4.0
 """Seconds of CPU for a run on numbers of what is proved."""
 
 

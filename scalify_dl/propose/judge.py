@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,10 @@ from .reply import Rejected
 
 ALLOWED = ("inputs", "concat", "groups")
 """Sections of a relations file that a draft may have: none that changes what is asked (`outputs`)."""
+
+
+MOST_MEMORY = 2_000_000_000
+"""Bytes that the rules of a draft may take, beside what is there."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +84,27 @@ def _why(report: Report) -> str:
     return " | ".join(causes)[:2000] or "; ".join(report.notes)[:2000]
 
 
+@contextmanager
+def _memory(more: int) -> Iterator[None]:
+    """Rules may make texts without end: what takes more than so many bytes ends, where the system can limit it."""
+    size = Path("/proc/self/statm")
+    if not size.exists():
+        yield
+        return
+    import resource
+
+    used = int(size.read_text("ascii").split()[0]) * resource.getpagesize()
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    limit = used + more if soft == resource.RLIM_INFINITY else min(soft, used + more)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    except MemoryError:
+        raise Rejected(f"its rules take more than {more:,} bytes") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def rules(draft: str, kind: str | None, seconds: float) -> Judged:
     """Rules are kept if random programs exercise them and nothing false is derived; a meaning is of this kind."""
     from scalify_dl.audit.fuzz import check_rules
@@ -99,7 +125,8 @@ def rules(draft: str, kind: str | None, seconds: float) -> Judged:
                 raise Rejected("a meaning has no rules for `holds`: it says factors, or `renaming`")
             if kind is not None:
                 about_one_kind(file, kind)
-            report = check_rules([file], seconds=seconds, stop=1)
+            with _memory(MOST_MEMORY):
+                report = check_rules([file], seconds=seconds, stop=1)
         except InputError as error:
             raise Rejected(str(error).replace(str(file), "draft")) from None
         own = [x for x in report.coverage.lemmas if Path(x.file).resolve() == file.resolve()]

@@ -22,6 +22,12 @@ NAMES = {
     "softmax": ("softmax", "M,N,block_M,block_N"),
     "flash_fwd": ("attention", "batch,heads,seq_q,seq_kv,block_M,block_N"),
     "causal_flash": ("causal_attention_bshd", "batch,heads,seq,block_M,block_N"),
+    "causal_flash_bwd": ("", "batch,heads,seq,block_M,block_N"),
+    "causal_linear_attention": ("", "B,S,H,DK,DV,chunk"),
+    "chunk_scan": ("", "batch,nchunks,chunk_size,heads,headdim,dstate,block_M,block_N,block_K"),
+    "convolution": ("", "N,C,F,BF,BC"),
+    "cross_entropy": ("", "N,V,BM,BV"),
+    "split_kv_decode": ("", "batch,groups,per,seqlen_kv,num_split,block_N"),
     "flash_bwd": ("", "batch,heads,seq_q,seq_kv,block_M,block_N"),
     "linear_attention": ("", "B,S,H,DK,DV,chunk,BV"),
     "dequant_gemm": ("", GEMM),
@@ -29,6 +35,8 @@ NAMES = {
     "swiglu_mlp": ("", GEMM),
 }
 """Of each what it is, where that has a name, and the sizes that it is proved for."""
+OTHERS = {"convolution": ("--size", "H=6", "--size", "W=5")}
+"""Sizes of one value."""
 BUGS = [
     ("matmul", "            T.clear(C_l)\n", ""),
     ("matmul", "A[by * block_M, k * block_K]", "A[by * block_M, k * block_K + 1]"),
@@ -46,6 +54,12 @@ BUGS = [
     ("flash_fwd", "acc_o[i, j] /= logsum[i]", "acc_o[i, j] /= scores_sum[i]"),
     ("causal_flash", "T.ceildiv((bx + 1) * block_M, block_N)", "bx + 1"),
     ("causal_flash", "bx * block_M + i >=", "bx * block_M + i + 1 >="),
+    ("causal_flash_bwd", "T.floordiv(by * block_M, block_N)", "T.ceildiv(by * block_M, block_N)"),
+    ("causal_flash_bwd", "by * block_M + i <= k", "by * block_M + i < k"),
+    ("causal_linear_attention", "row >= col", "row > col"),
+    ("convolution", "by + kh, i + kw", "by + kw, i + kh"),
+    ("cross_entropy", "target[b * BM + i]", "target[i]"),
+    ("split_kv_decode", "lse_local_split[0] - lse_logsum_local[0]", "lse_local_split[0] - lse_max_local[0]"),
     ("flash_bwd", "(dsT[i, j] - delta[j])", "dsT[i, j]"),
     (
         "flash_bwd",
@@ -68,7 +82,7 @@ def asked(name: str) -> list[str]:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_is_proved_for_all_sizes(kernel: Run, name: str) -> None:
     text = (FOLDER / f"{name}.txt").read_text("utf-8")
-    status, said = kernel(text, *asked(name), "--for-all", NAMES[name][1], "--reals")
+    status, said = kernel(text, *asked(name), "--for-all", NAMES[name][1], "--reals", *OTHERS.get(name, ()))
     assert (status, said.get("verdict")) == (0, "PROVED"), said
     assert set(said["for_all"]) == set(NAMES[name][1].split(","))
     assert said["for_all"].get("M", "block_M") == "block_M"
@@ -79,7 +93,7 @@ def test_a_planted_bug_is_refuted_at_a_line_of_the_text(kernel: Run, name: str, 
     text = (FOLDER / f"{name}.txt").read_text("utf-8")
     assert old in text
     wrong = text.replace(old, new)
-    more = ("--size", "dim=4") if "dim=" in text else ()
+    more = OTHERS.get(name) or (("--size", "dim=4") if "dim=" in text else ())
     status, said = kernel(wrong, *asked(name), "--for-all", NAMES[name][1], "--reals", *more)
     assert (status, said.get("verdict")) == (1, "REFUTED"), said
     lines = [flaw["line"] for flaw in said["flaws"]] + [(said["counterexample"] or {}).get("line", 0)]

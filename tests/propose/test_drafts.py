@@ -89,6 +89,7 @@ def test_nothing_of_a_hostile_draft_is_run_written_or_believed(
         "holds(d, t, l) :- holds(d, t, l), 1 = " + "(" * 8000 + "1" + ")" * 8000 + ".",
         '// lemma nothing: says nothing\n.decl a(x:symbol)\na("x").',
         "this is no rule",
+        '.decl a(x:symbol)\na("x").\na(cat(x, x)) :- a(x).\nholds(d, t, l) :- holds(d, t, l), a(_).',
     ],
 )
 def test_rules_that_prove_everything_or_reach_out_do_not_pass(

@@ -60,7 +60,7 @@ def _serial(machine: Machine, at: Loop, length: Length, frame: Frame) -> None:
     machine.states = {**outer, **mine}
     machine.body(body, inner)
     machine.states = outer
-    outputs = [key for key in machine.memory if key in machine.arguments and key not in given]
+    outputs = [key for key in machine.memory.keys() & machine.arguments - machine.added if key not in given]
     if id(at) in machine.begun:
         arguments = machine.arguments & {*machine.memory}
         if not length.begins or any(machine.memory[key] is not start.get(key) for key in arguments):
