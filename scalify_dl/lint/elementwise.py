@@ -15,7 +15,7 @@ from scalify_dl.ir.vocabulary import ELEMENTWISE
 
 from .held import Held
 from .lift import Lifter, Stop, lifting
-from .means import multiple, shared_out, undone
+from .means import multiple, one_rank_only, shared_out, undone
 from .refit import one_value, same_place, splat_of
 
 TOGETHER = {
@@ -52,6 +52,8 @@ def elementwise(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     if op.kind == "select" and one_value(lifter, op):
         return [lifter.held(op.operands[1])]
     if not firm or any(t in lifter.out.mixed for t in op.operands):
+        return _masked(lifter, op)
+    if odd and one_rank_only(lifter, op) is not None:
         return _masked(lifter, op)
     averaged = undone(lifter, op)
     if averaged is not None:

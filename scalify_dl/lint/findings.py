@@ -121,7 +121,8 @@ def judged(
         program.insert(relation, list(dict.fromkeys(facts)))
     program.run()
     result = _result(program, analysis, start, lifted, dist, grid, ends, ids, op_ids, layouts, stops)
-    result.sure = _sure(dist, start, lifted, grid, ids, corr, {row[0] for row in rows["fits_any"]})
+    if dist.types or dist.transitions:  # nobody else asks
+        result.sure = _sure(dist, start, lifted, grid, ids, corr, {row[0] for row in rows["fits_any"]})
     if result.verdict is Verdict.UNKNOWN:
         result.borne = _borne(stops, run, ids)
     return result

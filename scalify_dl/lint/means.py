@@ -17,12 +17,14 @@ from fractions import Fraction
 from itertools import combinations
 from math import prod
 
+import numpy as np
+
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.layout import Pending, Repl
 from scalify_dl.ir.literals import Literal
 
 from .held import Held
-from .lift import Counted, Lifter, Stop
+from .lift import Counted, Lifter, Numbers, Stop
 from .refit import splat_of
 
 CARRY = frozenset("reshape broadcast transpose convert negate all-gather all-to-all".split())  # noqa: SIM905
@@ -251,22 +253,35 @@ def shared_out(lifter: Lifter, op: Op, tensor: Tensor, held: Held, positions: Se
     return replace(held, base=base, mesh=mesh, free=frozenset())
 
 
+def _chosen(lifter: Lifter, op: Op) -> tuple[Numbers, Tensor, bool] | None:
+    """By rank, whether a value is kept or is zero: chosen by the rank's number, or multiplied by 1 or 0. With the
+    value, and whether it is kept where that is true."""
+    if op.kind == "select" and lifter.is_odd(op.operands[0]):
+        chosen = lifter.numbers(op.operands[0])
+        zero = [(s := splat_of(lifter, t)) is not None and s.rational == 0 for t in op.operands[1:]]
+        one = chosen is not None and zero.count(True) == 1
+        return (chosen, op.operands[1 + zero.index(False)], zero[1]) if one and chosen is not None else None
+    odd = [t for t in op.operands if lifter.is_odd(t)]
+    if op.kind == "multiply" and len(odd) == 1:
+        chosen = lifter.numbers(odd[0])
+        if chosen is not None and all(bool(np.isin(value, (0, 1)).all()) for value in chosen.values()):
+            return chosen, next(t for t in op.operands if t is not odd[0]), True
+    return None
+
+
 def one_rank_only(lifter: Lifter, op: Op) -> Held | None:
     """A value that one of the ranks keeps while the others have zeros: parts of a sum."""
-    if op.kind != "select" or not lifter.is_odd(op.operands[0]):
+    found = _chosen(lifter, op)
+    if found is None:
         return None
-    chosen = lifter.numbers(op.operands[0])
-    zero = [(s := splat_of(lifter, t)) is not None and s.rational == 0 for t in op.operands[1:]]
-    if chosen is None or zero.count(True) != 1:
-        return None
-    kept = op.operands[1 + zero.index(False)]
+    chosen, kept, takes_true = found
     held = lifter.out.held.get(kept)
     positions = lifter.grid.varying(chosen)
     if held is None or held.along is not None or any(not isinstance(held.mesh[p], Repl) for p in positions):
         return None
     if any(value.size and value.min() != value.max() for value in chosen.values()):
         return None
-    takes = {rank for rank, value in chosen.items() if bool(value.ravel()[:1].any()) is (kept is op.operands[1])}
+    takes = {rank for rank, value in chosen.items() if bool(value.ravel()[:1].any()) is takes_true}
     places = [tuple(x for p, x in enumerate(lifter.grid.coordinates[rank]) if p not in positions) for rank in takes]
     others = lifter.grid.mesh.size // prod(lifter.grid.sizes[p] for p in positions)
     if len(set(places)) != len(places) or len(places) != others:

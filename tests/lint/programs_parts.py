@@ -137,3 +137,15 @@ def parts_of_a_sum_rounded_to_integers(p: Pair, ok: bool) -> None:
     b.output(b.convert(b.multiply(b.matmul(b.input("x", (8, 16)), b.input("w", (16, 4))), 8.0), "s32"))
     y = d.matmul(d.shard("x", {1: "tp"}), d.shard("w", {0: "tp"}))
     d.output(d.all_reduce(d.convert(d.multiply(y, 8.0), "s32"), "tp"))
+
+
+@program("tp=2", wrong=False)
+def bias_times_a_mask_of_the_rank(p: Pair, ok: bool) -> None:
+    """Added on one rank, as a product with 1 or 0."""
+    b, d = p.base, p.dist
+    y, bias = b.matmul(b.input("x", (8, 16)), b.input("w", (16, 4))), b.input("b", (4,))
+    b.output(b.tanh(b.add(y, b.broadcast(bias, (8, 4), [1]))))
+    y = d.matmul(d.shard("x", {1: "tp"}), d.shard("w", {0: "tp"}))
+    first = d.convert(d.compare(offset(d, "tp", 1), d.constant(0, "s32"), direction="EQ"), "f32")
+    bias = d.multiply(d.broadcast(d.shard("b"), (8, 4), [1]), d.broadcast(first, (8, 4), []))
+    d.output(d.tanh(d.all_reduce(d.add(y, bias), "tp")))
