@@ -159,7 +159,12 @@ def _table(report: Report, files: Sequence[Path]) -> str:
     lines = []
     for unsound in report.unsound:
         lines.append(f"UNSOUND ({unsound.name}): {', '.join(unsound.rules)}")
-        lines += [f"  {line}" for line in unsound.listing().splitlines()]
+        listing = unsound.listing()
+        lines += [f"  {line}" for line in listing.splitlines()]
+        own = [kind for kind in report.kinds if kind in listing]
+        if own and not {lemma.name for lemma in _lemmas(report, files)} & set(unsound.rules):
+            where = ", ".join(map(str, files))
+            lines.append(f"  these lemmas rest on what {where} says of {', '.join(own)}: look there")
     for text, false in report.rewrites.items():
         lines.append(f"rewrite {text}" + (f"\n  FALSE: {false}" if false else ": true for all numbers that were tried"))
     lemmas = _lemmas(report, files)

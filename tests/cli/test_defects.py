@@ -293,3 +293,21 @@ def test_a_folder_with_a_described_plan_is_told_its_file(dlverify: Run, tmp_path
     (tmp_path / "plan.yaml").write_text("stages: 2\n")
     status, _, err = dlverify("plan", tmp_path)
     assert (status, "plan.yaml" in err) == (2, True)
+
+
+def test_what_is_false_of_a_call_is_looked_for_in_the_file_that_declares_it(dlverify: Run, tmp_path: Path) -> None:
+    rules, meaning = tmp_path / "own.dl", tmp_path / "own.py"
+    kind = "custom:rowscale"
+    factors = "\n".join(
+        f"{head} :- op(o, _, {json.dumps(kind)})."
+        for head in ("factor(o, 0, 0, 0)", "factor(o, 0, 1, 1)", "factor(o, 1, 0, 5)",
+                     "result_factor(o, 0, 0, 0)", "result_factor(o, 0, 1, 1)")
+    )  # fmt: skip
+    rules.write_text(f'opaque("{kind}", "scales rows").\n{factors}\n')
+    meaning.write_text(
+        "from scalify_dl.oracle.meaning import meaning\n\n"
+        f"meaning({kind!r})(lambda call, operands: [operands[0] * operands[1][:, None]])\n"
+    )
+    status, out, _ = dlverify("rules", "check", rules, "--meaning", meaning, "--seconds", "4")
+    assert status == 1
+    assert f"these lemmas rest on what {rules} says of {kind}: look there" in out
