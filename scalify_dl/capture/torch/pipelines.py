@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch.distributed as dist
+from torch.distributed.pipelining.schedules import _PipelineSchedule
+from torch.distributed.pipelining.stage import _PipelineStageBase
 from torch.utils._python_dispatch import _disable_current_modes
 
 from scalify_dl.errors import InputError
@@ -58,8 +60,6 @@ def stages_apart(recorder: Recorder) -> Iterator[Pipelines]:
     if not dist.is_initialized():
         yield found
         return
-    from torch.distributed.pipelining.schedules import _PipelineSchedule
-    from torch.distributed.pipelining.stage import _PipelineStageBase
 
     before = _PipelineSchedule._initialize_pp_stages
     seen = {"forward_one_chunk": found.forward, "backward_one_chunk": found.backward,

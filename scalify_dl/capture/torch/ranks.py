@@ -13,8 +13,10 @@ from math import prod
 from typing import Any
 
 import torch
+import torch._dynamo  # what the first optimiser imports: once, not again in the process of each rank
 import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from scalify_dl.errors import InputError
 
@@ -29,8 +31,6 @@ PATIENCE = timedelta(minutes=5)
 @contextlib.contextmanager
 def fake_rank(rank: int, mesh: Mapping[str, int], device: str = "cpu") -> Iterator[DeviceMesh]:
     """Plays one rank of a mesh (axis → size, the first one major) under a process group that moves no data."""
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
     if dist.is_initialized():
         raise RuntimeError("a process group is initialised already; capture in a process of its own")
     dist.init_process_group("fake", rank=rank, world_size=prod(mesh.values()), store=FakeStore())
