@@ -14,7 +14,7 @@ from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 
 from .held import Held
-from .lift import Lifter, Stop, lifting
+from .lift import Lifter, Numbers, Stop, lifting
 from .means import multiple, one_rank_only, shared_out, undone
 from .refit import one_value, same_place, splat_of
 
@@ -116,10 +116,10 @@ def placed_by_rank(lifter: Lifter, op: Op, want: Held, firm: Sequence[Held], odd
     """Where numbers of the ranks (`its first column and up`) meet values that fit any placement: dims of these lie in
     the blocks that the numbers say."""
     free = frozenset.intersection(*(h.free for h in firm))
-    known = next((n for n in odd if lifter.numbers(op.operands[n]) is not None), None)
+    known = next((n for n in odd if _numbers(lifter, op.operands[n]) is not None), None)
     if not free or known is None or not want.aligned or want.along is not None:
         return want
-    values = lifter.numbers(op.operands[known]) or {}
+    values = _numbers(lifter, op.operands[known]) or {}
     varying = lifter.grid.varying(values)
     for d in sorted(free):
         for order in permutations(varying) if len(varying) <= 4 else ():
@@ -128,6 +128,12 @@ def placed_by_rank(lifter: Lifter, op: Op, want: Held, firm: Sequence[Held], odd
                 if lifter.refit(op.operands[known], wide) is not None:
                     return wide
     return want
+
+
+def _numbers(lifter: Lifter, tensor: Tensor) -> Numbers | None:
+    """The numbers by rank that a value is, or that are broadcast to one too large to be computed."""
+    found, op = lifter.numbers(tensor), lifter.maker.get(tensor)
+    return _numbers(lifter, op.operands[0]) if found is None and op is not None and op.kind == "broadcast" else found
 
 
 def spread(lifter: Lifter, want: Held, dim: int, order: Sequence[int]) -> Held:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import permutations
 
 from scalify_dl.ir.graph import Op, Tensor
-from scalify_dl.ir.layout import Digit, Entry, Repl
+from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 
 from .held import Held, whole_dims
 from .lift import Lifter, Stop
@@ -36,9 +36,11 @@ def masked_write(lifter: Lifter, op: Op) -> Held:
     if not found or not plain or ids is None or more is None:
         raise Stop("lemma", "it writes at places that depend on the rank")
     grid, (dim,), order = lifter.grid, dims, found[0]
-    if any(not isinstance(e, Repl) for h in (ids, more) for e in h.mesh) or not (ids.aligned and more.aligned):
-        raise Stop("lemma", "what it writes in blocks of rows is in blocks itself")
-    mesh: list[Entry] = [Repl(size) for size in grid.sizes]
+    if not (ids.aligned and more.aligned):
+        raise Stop("lemma", "what it writes lies in another order than its dims")
+    mesh = _added_up(op, ids, more)
+    if any(not isinstance(mesh[p], Repl) for p in order):
+        raise Stop("lemma", "ranks that have some of the rows have some of the ids only")
     stride = into.shape[dim]
     for p in reversed(order):
         mesh[p] = Digit(dim, stride, grid.sizes[p])
@@ -48,6 +50,20 @@ def masked_write(lifter: Lifter, op: Op) -> Held:
     rows = lifter.splat(zero, into.dtype, shape, op)
     (made,) = lifter.emit(op, [rows, ids.base, more.base], [(into.dtype, shape)])
     return Held(made, whole_dims(into.shape), tuple(mesh), more.scale)
+
+
+def _added_up(op: Op, ids: Held, more: Held) -> list[Entry]:
+    """Over ranks that have some of the ids, with their updates, what they write is a part of the sum."""
+    windows, vector = op.numbers["update_window_dims"], op.numbers["index_vector_dim"][0]
+    rows = [d for d in range(len(more.local)) if d not in windows]
+    of_ids = dict(zip((d for d in range(len(ids.local)) if d != vector), rows, strict=True))
+    mesh: list[Entry] = []
+    for at, it in zip(ids.mesh, more.mesh, strict=True):
+        alike = isinstance(at, Digit) and it == Digit(of_ids.get(at.dim, -1), at.stride, at.size)
+        if not (at == it and isinstance(at, Repl)) and (not alike or op.numbers.get("input_batching_dims")):
+            raise Stop("lemma", "what it writes in blocks of rows is in blocks itself")
+        mesh.append(Pending("sum", at.size) if alike else at)
+    return mesh
 
 
 def _ranked(lifter: Lifter, tensor: Tensor) -> Iterator[Tensor]:

@@ -64,11 +64,29 @@ def gradient_of_a_read_under_a_mask(p: Pair, ok: bool) -> None:
                "input_batching_dims": [0], "scatter_indices_batching_dims": [0], "index_vector_dim": [2]}  # fmt: skip
     ids, g = b.input("ids", (ROWS,), "s32", range=(0, 32)), b.input("g", (ROWS,))
     zeros, at = b.full(0.0, (ROWS, 32)), b.reshape(ids, (ROWS, 1, 1))
-    b.output(b.op("scatter", zeros, at, b.reshape(g, (ROWS, 1)), attributes={"reducer": "sum"}, **numbers).result)
+    b.output(b.op("scatter", zeros, at, b.reshape(g, (ROWS, 1)), reducer="sum", **numbers).result)
     ids, g = d.shard("ids"), d.shard("g")
     low = d.broadcast(offset(d, "tp", 16), (ROWS,), [])
     mine = d.subtract(ids, low)
     mask = getattr(d, "and")(d.compare(mine, 0, direction="GE"), d.compare(mine, 16, direction="LT"))
     at = d.reshape(d.select(mask, mine, d.full(0, (ROWS,), "s32")), (ROWS, 1, 1))
     kept = d.reshape(d.select(mask, g, d.full(0.0, (ROWS,))), (ROWS, 1))
-    d.output(d.op("scatter", d.full(0.0, (ROWS, 16)), at, kept, attributes={"reducer": "sum"}, **numbers).result)
+    d.output(d.op("scatter", d.full(0.0, (ROWS, 16)), at, kept, reducer="sum", **numbers).result)
+
+
+@program("dp=2,tp=2")
+def embedding_gradient_of_some_tokens_and_some_rows(p: Pair, ok: bool) -> None:
+    """Tokens over dp, rows of the table over tp; wrong: what ranks of dp have is not summed."""
+    b, d = p.base, p.dist
+    numbers = {"update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0],
+               "index_vector_dim": [1]}  # fmt: skip
+    ids, g = b.input("ids", (ROWS,), "s32", range=(0, 32)), b.input("g", (ROWS, 4))
+    zeros, at = b.full(0.0, (32, 4)), b.reshape(ids, (ROWS, 1))
+    b.output(b.tanh(b.op("scatter", zeros, at, g, reducer="sum", **numbers).result))
+    ids, g = d.shard("ids", {0: "dp"}), d.shard("g", {0: "dp"})
+    mine = d.subtract(ids, d.broadcast(offset(d, "tp", 16), ids.shape, []))
+    mask = getattr(d, "and")(d.compare(mine, 0, direction="GE"), d.compare(mine, 16, direction="LT"))
+    at = d.reshape(d.select(mask, mine, d.full(0, ids.shape, "s32")), (*ids.shape, 1))
+    kept = d.select(d.broadcast(mask, g.shape, [0]), g, d.full(0.0, g.shape))
+    rows = d.op("scatter", d.full(0.0, (16, 4)), at, kept, reducer="sum", **numbers).result
+    d.output(d.tanh(d.all_reduce(rows, "dp") if ok else rows))
