@@ -1,11 +1,12 @@
 """Training plans of published models: how long reading, folding and proving take, and how that grows.
 
-    python benchmarks/plans.py [--only L1,D2] [--trend] [--json FILE]
+    python benchmarks/plans.py [--only L1,D2] [--trend] [--repeat N] [--json FILE]
 
 Plans are written as nnScaler emits them (scalify_dl/audit/plan_tables), in unit form: the first dp copy, or the first
 few where an expert-parallel group has as many, and the first micro-batch. Experts of a layer are one op over stacked
 weights. Figures are CPU seconds of `dlverify plan` in a process of its own, and its peak memory. `--trend` varies
-layers, tp, dp and micro-batches of a Llama one at a time.
+layers, tp, dp and micro-batches of a Llama one at a time. `--repeat` goes through all of them again, and takes of each
+the run that took least: on a machine that others use, differences of a few percent are told no other way.
 """
 
 from __future__ import annotations
@@ -122,19 +123,25 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default=",".join(PLANS), help="names of plans")
     parser.add_argument("--trend", action="store_true", help="one thing varied at a time instead")
+    parser.add_argument("--repeat", type=int, default=1, help="runs of each, in turns; the least counts")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()
-    found: dict[str, dict[str, Any]] = {}
+    cases: dict[str, tuple[Llama | DeepSeek, Shape, int | None]] = {}
     if given.trend:
-        for title, cases in trends().items():
-            for name, size, shape in cases:
-                found[f"{title}: {name}"] = measured(size, shape)
-                show(f"{title}: {name}", found[f"{title}: {name}"])
+        cases = {
+            f"{title}: {name}": (size, shape, None) for title, some in trends().items() for name, size, shape in some
+        }
     else:
-        for name in filter(None, given.only.split(",")):
-            size, shape, theirs = PLANS[name]
-            found[name] = measured(size, shape)
-            show(name, found[name], theirs)
+        cases = {name: PLANS[name] for name in filter(None, given.only.split(","))}
+    found: dict[str, dict[str, Any]] = {}
+    for turn in range(given.repeat):
+        for name, (size, shape, theirs) in cases.items():
+            new = measured(size, shape)
+            old = found.get(name, new)
+            if new["verdict"] != "PROVED" or (old["verdict"] == "PROVED" and new["cpu_s"] <= old["cpu_s"]):
+                found[name] = new
+            if turn == given.repeat - 1:
+                show(name, found[name], theirs)
     if given.json:
         given.json.write_text(json.dumps(found, indent=1), "utf-8")
     return 0 if all(one["verdict"] == "PROVED" for one in found.values()) else 1
