@@ -13,11 +13,9 @@ from typing import Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
-from scalify_dl.kernels.for_all import decided_for_all
+from scalify_dl.kernels.for_all import decided_at, decided_for_all
 from scalify_dl.kernels.inside import number
 from scalify_dl.kernels.report import as_object, render
-from scalify_dl.kernels.specs import decided
-from scalify_dl.readers.tir import read_kernel
 
 
 def kernel(
@@ -49,8 +47,7 @@ def kernel(
                 file, function, named, spec, known, names, timeout or 60.0, reals=reals
             )
         else:
-            found = read_kernel(file, known, function)
-            stated, judgement = decided(found, named, spec, known, timeout or 60.0, reals=reals)
+            found, stated, judgement = decided_at(file, function, named, spec, known, timeout or 60.0, reals=reals)
     usage = resource.getrusage(resource.RUSAGE_SELF)
     judgement.stats |= {"cpu_s": round(time.process_time(), 2), "peak_mb": usage.ru_maxrss // 1024}
     if as_json:

@@ -70,6 +70,8 @@ class Judgement:
     stats: dict[str, Any] = field(default_factory=dict)
     proved: int = 0
     """Which of the meanings is proved."""
+    undecided: bool = False
+    """Whether it is followed to its end, and all that is missing is that two formulas are one."""
     alike: list[Cut] = field(default_factory=list)
     """Grid variables of which one block was judged for all."""
     sizes: dict[str, int] = field(default_factory=dict)
@@ -263,7 +265,7 @@ def _prove(kernel: Kernel, spec: Spec, found: Judgement, seconds: float, reals: 
             found.assumptions += answer.assumptions
             found.stats["terms"] = terms.size
             return
-        found.reason = found.reason or answer.reason
+        found.reason, found.undecided = found.reason or answer.reason, True
 
 
 __all__ = ["Expr", "Judgement", "Spec", "judge"]

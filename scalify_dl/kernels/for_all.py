@@ -12,7 +12,7 @@ from scalify_dl.readers.tir import read_kernel
 from scalify_dl.readers.tir.any_size import quotient, symbols, terms_of
 from scalify_dl.readers.tir.syntax import Kernel
 
-from .any_size.decide import Answer, Stated, for_all_sizes, of_kernel
+from .any_size.decide import Answer, Read, Stated, for_all_sizes, of_kernel
 from .any_size.stated import of_name
 from .decide import Judgement, Spec, judge
 from .specs import decided, is_kernel, spec_of
@@ -30,17 +30,7 @@ def decided_for_all(
 ) -> tuple[Kernel, Spec, Judgement]:  # fmt: skip
     """The kernel at sizes that were tried, what is stated, and whether it computes that at all sizes."""
 
-    def read(sizes: Mapping[str, Any]) -> tuple[Kernel, Stated]:
-        kernel = read_kernel(file, {**known, **sizes}, function)
-        if named is not None:
-            return kernel, of_name(named)
-        assert spec is not None
-        if not is_kernel(spec):
-            return kernel, _none_for_programs
-        other = read_kernel(spec, {**known, **sizes})
-        same = zip([b.name for b in other.inputs], [b.name for b in kernel.inputs], strict=True)
-        return kernel, of_kernel(other, dict(same), reals=reals)
-
+    read = _reading(file, function, named, spec, known, reals=reals)
     answer = for_all_sizes(names, read, seconds, reals=reals)
     sizes = _tried(answer.sizes, TRIED)
     kernel = read_kernel(file, {**known, **sizes}, function)
@@ -68,6 +58,41 @@ def decided_for_all(
     found.reason = f"for all sizes: {where}{answer.reason}; at {at} it is {found.verdict.value}"
     found.verdict = Verdict.UNKNOWN
     return kernel, stated, found
+
+
+def decided_at(
+    file: Path, function: str | None, named: str | None, spec: Path | None, known: Mapping[str, Any],
+    seconds: float = 60.0, *, reals: bool = False,
+) -> tuple[Kernel, Spec, Judgement]:  # fmt: skip
+    """The kernel at the sizes that are said, what is stated, and whether it computes that: element by element, and
+    where that tells nothing, as for all sizes."""
+    kernel = read_kernel(file, known, function)
+    stated, found = decided(kernel, named, spec, known, seconds, reals=reals)
+    if found.verdict is Verdict.UNKNOWN and found.undecided and not found.flaws:
+        answer = for_all_sizes((), _reading(file, function, named, spec, known, reals=reals), ALSO, reals=reals)
+        if answer.proved:
+            found.verdict, found.reason, found.alike = Verdict.PROVED, "", []
+            found.assumptions = list(dict.fromkeys(answer.assumptions))
+    return kernel, stated, found
+
+
+def _reading(
+    file: Path, function: str | None, named: str | None, spec: Path | None, known: Mapping[str, Any], *, reals: bool
+) -> Read:
+    """The kernel at sizes, and what is stated of it."""
+
+    def read(sizes: Mapping[str, Any]) -> tuple[Kernel, Stated]:
+        kernel = read_kernel(file, {**known, **sizes}, function)
+        if named is not None:
+            return kernel, of_name(named)
+        assert spec is not None
+        if not is_kernel(spec):
+            return kernel, _none_for_programs
+        other = read_kernel(spec, {**known, **sizes})
+        same = zip([b.name for b in other.inputs], [b.name for b in kernel.inputs], strict=True)
+        return kernel, of_kernel(other, dict(same), reals=reals)
+
+    return read
 
 
 def _none_for_programs(*_: Any) -> Any:

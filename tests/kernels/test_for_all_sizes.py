@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from .running import Run
@@ -99,3 +101,12 @@ def test_what_cannot_be_told_of_all_sizes_is_unknown(kernel: Run) -> None:
     assert (status, "whether" in said["reason"]) == (3, True)
     status, said = kernel(GEMM, "--as", "matmul", "--for-all", "M,M2", *sizes(N=16, K=16))
     assert (status, "M2" in said["message"]) == (2, True)
+
+
+def test_at_one_size_too_a_loop_is_followed_as_for_all(kernel: Run) -> None:
+    """Four blocks of a running sum of exponentials, less an element that an argument says."""
+    folder = Path(__file__).parents[1] / "data" / "kernels"
+    text, spec = ((folder / f"cross_entropy{end}").read_text("utf-8") for end in (".txt", ".spec.txt"))
+    given = sizes(N=8, V=32, BM=4, BV=8)
+    assert kernel(text, *given, "--reals", other=spec)[0] == 0
+    assert kernel(text.replace("prev[i] - m[i]", "m[i] - prev[i]"), *given, "--reals", other=spec)[0] == 1
