@@ -70,11 +70,16 @@ class Limits:
         except (Unsupported, Deadlock, InputError):
             return []
 
+    @property
+    def _expects(self) -> list[tuple[str, str, str]]:
+        """Outputs with their layouts at the sizes that are executed."""
+        return self.program.expects if self.program else []
+
     @cached_property
     def erased(self) -> frozenset[tuple[str, str]]:
         """Outputs that agree on ordinary numbers, where both are numbers, and of which the baseline is a number at a
         limit that the other side is not."""
-        return frozenset(pair[:2] for pair in self.whole.expects if self._is_erased(*pair))
+        return frozenset(pair[:2] for pair in self._expects if self._is_erased(*pair))
 
     @cached_property
     def unseen(self) -> frozenset[tuple[str, str]]:
@@ -104,7 +109,7 @@ class Limits:
                 trials.insert(0, run_trial(self.program, 0, "positive", keep_dist=keep))
         except (Unsupported, Deadlock, InputError):
             return outputs if asks(self.program) else frozenset()
-        return frozenset(pair[:2] for pair in self.whole.expects if self._differs(*pair, trials))
+        return frozenset(pair[:2] for pair in self._expects if self._differs(*pair, trials))
 
     def _is_erased(self, dist: str, base: str, text: str) -> bool:
         return self._differs(dist, base, text, self.trials, ordinary=2)

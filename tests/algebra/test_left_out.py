@@ -8,6 +8,7 @@ from math import inf
 
 import pytest
 
+import scalify_dl
 from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program
@@ -238,6 +239,21 @@ def told_by_one_rank(made: Make) -> Pair:
 )  # fmt: skip
 def test_lemmas_assume_no_finite_numbers_where_a_program_asks(made: Make, verdict: str) -> None:
     assert report(told_by_one_rank(made)).verdict == verdict
+
+
+def test_a_guard_is_provided_for_in_large_programs_whose_outputs_have_layouts() -> None:
+    """These are executed at small sizes, at which layouts are others (such a pair was PROVED)."""
+    jax = pytest.importorskip("jax")
+    rows = jax.sharding.PartitionSpec("tp")
+    mesh = jax.sharding.AbstractMesh((2,), ("tp",))
+
+    def verified(base: Callable[..., object]) -> str:
+        dist = jax.shard_map(lambda x, y: x / y * x + x / y, mesh=mesh, in_specs=rows, out_specs=rows, check_vma=False)
+        args = [jax.ShapeDtypeStruct((512, 512), "float32")] * 2
+        return str(scalify_dl.verify(base, dist, mesh=mesh, args=args).verdict.value)
+
+    assert verified(lambda x, y: jax.numpy.where(y == 0, 0, x / y) * (x + 1)) != "PROVED"
+    assert verified(lambda x, y: x / y * (x + 1)) == "PROVED"
 
 
 def there_and_back(dtype: str, between: str) -> Pair:
