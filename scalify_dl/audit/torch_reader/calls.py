@@ -40,6 +40,9 @@ FINITE = (
 AVOIDED = {
     f"infinities in {', '.join(FINITE)}": "torch's own kernels differ there",
     "gradients of programs with values that are not finite": "torch's own kernels differ there",
+    "numbers beyond f16 in these ops": "some kernels compute in f32, where these are finite",
+    "products that leave f16": "a kernel multiplies one after the other, and infinity by 0 is no number",
+    "elements in batch_norm that are a mean that is given": "kernels fold the mean, and leave a rounding of 0",
     "infinities of f16 in pow": "its CPU kernels alone compute a power where those of other types take a root",
     "rows of one value in layer_norm, group_norm": "deviations are rounding alone, and kernels round differently",
     "an `out` of softmax or gelu that is not row-major": "kernels write as if it were, or nothing",
@@ -137,14 +140,32 @@ def try_call(
 
 
 def _differs(name: str, values: list[Any], env: dict[int, Any]) -> bool:
-    """Whether torch's kernels for an op differ at an infinity that it is given."""
+    """Whether torch's kernels for an op differ at what it is given."""
     plain = [_value(value, env) for value in values]
     single = [x for value in plain for x in (value if isinstance(value, list) else [value])]
     given = [torch.as_tensor(x) for x in single if isinstance(x, float | torch.Tensor)]
-    power = "pow" in name and any(x.dtype == torch.float16 for x in given)
-    if not power and not any(word in name for word in FINITE):
+    half = torch.float16 in (*(x.dtype for x in given), *(x for x in single if isinstance(x, torch.dtype)))
+    if half and "prod" in name:
+        return any(float(x.double().abs().clamp(min=1).log2().sum()) > _F16 for x in given if not x.is_complex())
+    if "batch_norm" in name and _at_a_mean(given):
+        return True
+    if not (half and "pow" in name) and not any(word in name for word in FINITE):
         return False
-    return not all(bool(x.isfinite().all()) for x in given)
+    beyond = any(isinstance(x, int) and abs(x) >= 2**_F16 for x in single)
+    return (half and beyond) or not all(bool(x.isfinite().all()) for x in given)
+
+
+_F16 = 15
+"""Binary digits of the largest numbers of f16."""
+
+
+def _at_a_mean(given: list[torch.Tensor]) -> bool:
+    """Whether an element is one of the numbers that its channel is given."""
+    x, *others = given
+    if x.dim() < 2:
+        return False
+    channels = x.movedim(1, -1)
+    return any(bool((channels == y).any()) for y in others if y.shape == channels.shape[-1:])
 
 
 def _value(value: Any, env: dict[int, Any]) -> Any:
