@@ -12,6 +12,7 @@ import numpy as np
 
 from scalify_dl.ir.literals import is_rounded, root_texts
 
+from .addressing import pending_kind
 from .execute import Machine, Values
 from .inputs import baseline_inputs, distributed_inputs
 from .program import Graph, Program, Shard
@@ -169,7 +170,7 @@ def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
     program, wanted = trial.program, list(tensors)
     inputs = baseline_inputs(program, trial.how, trial.seed)
     rng = np.random.default_rng(trial.seed)
-    moved = moved_a_little(inputs, rng)
+    moved = moved_a_little(program, inputs, rng)
     with np.errstate(all="ignore"):
         draws = Draws(program, trial.seed).baseline
         machine = Machine(program, draws, trial.seed, trial.rounding, frozenset(wanted), jitter=rng)
@@ -177,15 +178,18 @@ def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
         note_noise(trial, wanted, {tensor: value[0] for tensor, value in kept.items()})
 
 
-def moved_a_little(inputs: Values, rng: np.random.Generator) -> Values:
-    """Every real number by 2⁻⁴⁸ of itself."""
-    return {
-        tensor: {
-            rank: x * (1 + 2.0**-48 * rng.choice([-1.0, 1.0], x.shape)) if x.dtype.kind in "fc" else x
-            for rank, x in value.items()
-        }
-        for tensor, value in inputs.items()
-    }
+def moved_a_little(program: Program, inputs: Values, rng: np.random.Generator) -> Values:
+    """Every real number by 2⁻⁴⁸ of itself; what ranks hold in parts by the rounding of these, too, which cancel."""
+    in_parts = {row.base for row in program.shards if pending_kind(row.layout) == "sum"}
+
+    def moved(x: Array, tensor: str) -> Array:
+        if x.dtype.kind not in "fc":
+            return x
+        sign = rng.choice([-1.0, 1.0], x.shape)
+        largest = np.abs(x[np.isfinite(x)]).max(initial=0.0) if tensor in in_parts else 0.0
+        return np.where(x == 0, x, x * (1 + 2.0**-48 * sign) + 2.0**-50 * largest * sign)
+
+    return {tensor: {rank: moved(x, tensor) for rank, x in value.items()} for tensor, value in inputs.items()}
 
 
 def note_noise(trial: Trial, tensors: Iterable[str], moved: Mapping[str, Array]) -> None:

@@ -39,7 +39,7 @@ def run_versions(programs: Sequence[Program], seed: int, wanted: Collection[str]
     inputs = baseline_inputs(first, "reals", seed)
     placed, unplaced = distributed_inputs(first, inputs, "reals", seed)
     rng = np.random.default_rng(seed)
-    moved = moved_a_little(inputs, rng)
+    moved = moved_a_little(first, inputs, rng)
     draws = Draws(first, seed)
 
     plain, jittered = range(many), range(many, 2 * many)

@@ -423,3 +423,16 @@ def test_what_is_padded_with_some_numbers_is_not_padded_with_zeros_because_the_s
 @pytest.mark.parametrize("inside", [False, True])
 def test_dropout_that_both_draw_as_often_in_loops_is_proved(inside: bool) -> None:
     assert derived_truths(dropout_in_loops(inside, inside)).proved
+
+
+@pytest.mark.parametrize("seed", [86, 97, 98])
+def test_parts_that_cancel_leave_their_rounding_in_a_product(seed: int) -> None:
+    """A true correspondence that was reported: a part of a sum is rounded, and small sums carry that."""
+    pair = Pair({"tp": 4})
+    x, dx = pair.input((6, 12, 4), pending={"tp": "sum"})
+    whole = pair.dist.emit("all-reduce", [dx], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(
+        *(g.emit("reduce", [v], dimensions=[0, 1, 2], reducer="prod") for g, v in ((pair.base, x), (pair.dist, whole)))
+    )
+    tables = pair.tables()
+    assert audit(tables, derive(tables).corr, trials=2, seed=seed).false == []
