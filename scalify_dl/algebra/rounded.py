@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from itertools import combinations, product
 
-from scalify_dl.ir.literals import rational
+from scalify_dl.ir.literals import ELIDED, rational
 from scalify_dl.oracle.dtypes import is_float, precision
 from scalify_dl.oracle.program import Program
 
@@ -47,8 +47,10 @@ def products(program: Program) -> dict[Fraction, Factors]:
         for graph in program.top(role):
             for result in (r for op in graph.ops if op.kind == "constant" for r in op.results):
                 tensor = program.tensors[result]
-                words = (tensor.literal or "").replace("{", "").replace("}", "").split(",")
-                if not is_float(tensor.dtype) or precision(tensor.dtype) < FEW_DIGITS or len(words) > MOST_WORDS:
+                if tensor.literal in (None, ELIDED) or not is_float(tensor.dtype):
+                    continue
+                words = tensor.literal.replace("{", "").replace("}", "").split(",")
+                if precision(tensor.dtype) < FEW_DIGITS or len(words) > MOST_WORDS:
                     continue
                 for value in filter(None, (rational(word) for word in words if "/" not in word)):
                     digits[abs(value)] = min(digits.get(abs(value), 99), precision(tensor.dtype))

@@ -9,7 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalify_dl.algebra.rounded import explained, is_plain
+from scalify_dl.algebra.rounded import explained, is_plain, products
+from scalify_dl.ir.literals import Literal
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.oracle import load_program
+from scalify_dl.pairing.builder import Pair
 
 WRITTEN = [Fraction("0.001"), Fraction("0.271"), Fraction("1e-8")]
 CORRECTION = Fraction("0.002997001")
@@ -37,6 +41,14 @@ def test_the_number_next_to_it_is_what_it_is() -> None:
 def test_what_somebody_wrote_is_no_product(text: str) -> None:
     assert is_plain(Fraction(text))
     assert not is_plain(Fraction(text) * Fraction("1.0000019"))
+
+
+def test_constants_that_are_not_printed_are_no_numbers() -> None:
+    pair = Pair(Mesh((("tp", 1),)))
+    for side in (pair.base, pair.dist):
+        known, left_out = side.constant(0.1234567, "f32", (4,)), side.constant(Literal.elided("0" * 64), "f32", (4,))
+        side.output(side.add(known, left_out))
+    assert products(load_program(pair.facts().tables)) == {}
 
 
 def adam(p: Any, m: Any, v: Any) -> Any:

@@ -88,7 +88,8 @@ def test_bad_input_ends_with_status_2_and_a_message(
 ) -> None:
     (folder / "paths.dl").write_text(program)
     (folder / "facts" / "edge.facts").write_text(facts)
-    done = dlverify("paths.dl", "-F", "facts", "-D", "out", *arguments, cwd=folder)
+    out = () if "-D" in arguments else ("-D", "out")
+    done = dlverify("paths.dl", "-F", "facts", *out, *arguments, cwd=folder)
     assert (done.returncode, "Traceback" in done.stderr) == (2, False)
     assert message in done.stderr
 
