@@ -155,7 +155,7 @@ def implies(field: Field, one: Form, other: Form) -> bool:
 def _scales(field: Field, one: Form, other: Form) -> Iterator[tuple[Form, Form]]:
     """Factors above zero with which a position counts alike in both; 1 first."""
     yield field.one, field.one
-    for v in free(field, one) & free(field, other):
+    for v in sorted(free(field, one) & free(field, other), key=repr):
         counts = [_count(field, form, v) for form in (one, other)]
         if counts[0] != counts[1] and all(c.is_positive() for c in counts):
             yield counts[0], counts[1]

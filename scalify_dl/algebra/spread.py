@@ -194,8 +194,8 @@ def of_parts(
     """Some ops of both sides alone with variables in the place of sizes, given what is known of what they read, and
     where their results are to be."""
     graphs, known = {graph.id: graph for graph in parts}, list(known)
-    tensors = {shard.base for shard in known}
-    tensors |= {t for graph in parts for t in (*graph.inputs, *(r for op in graph.ops for r in op.results))}
+    tensors = dict.fromkeys(shard.base for shard in known)  # in order: sizes are numbered in it
+    tensors |= dict.fromkeys(t for g in parts for t in (*g.inputs, *(r for op in g.ops for r in op.results)))
     if any(op.regions for graph in parts for op in graph.ops):
         return None
     some = replace(program, graphs=graphs, tensors={t: program.tensors[t] for t in tensors}, shards=[], expects=[],

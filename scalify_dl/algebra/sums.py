@@ -135,7 +135,7 @@ def greatest_cell(cell: Cell, variables: Iterable[Variable]) -> Cell:
     if isinstance(cell, NotANumber):
         raise Undecided("a constant that is not a number")
     field = cell.form.field
-    bound = tuple(v for v in variables if v in free(field, cell.flag))
+    bound = tuple(v for v in sorted(variables, key=repr) if v in free(field, cell.flag))
     if cell.sign > 0:
         raise Undecided("the maximum of values that may be infinite")
     if not bound:
@@ -182,7 +182,7 @@ def _element(field: Field, kind: str, parts: tuple[Form, ...], variables: Iterab
 
 def _tied(field: Field, parts: tuple[Form, ...], variables: Iterable[Variable]) -> list[list[Variable]]:
     """The variables in an order that does not depend on their names, where their parts in the form tell them apart."""
-    bound = sorted(variables, key=lambda v: v.size)
+    bound = sorted(variables, key=lambda v: (v.size, repr(v.name)))  # no order of a set decides which are tried
     roles = {v: ("other", v.size) for v in bound}
     by_role: dict[tuple[int, int], list[Variable]] = {}
     for v in bound:

@@ -41,7 +41,7 @@ class AnySize(int):
 def counted(field: Field, variables: Iterable[Variable]) -> Form:
     """How many values variables have together."""
     found = field.one
-    for v in variables:
+    for v in sorted(variables, key=repr):
         found = found * v.size.worth(field) if isinstance(v.size, AnySize) else found.scaled(v.size)
     return found
 
