@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalify_dl import __version__
+from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.premises import check_premises
 from scalify_dl.facts.schema import VERSION
@@ -114,6 +115,8 @@ def tables(
         check(graph)
         normalise(graph)
         positions(graph)
+    if sum(size > 1 for _, size in mesh.axes) <= 1:  # such a group is taken for all ranks
+        _one_name(dists, relations)
     named = [name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
     if len(dists) > 1:  # merging saw groups only that the dumps name
         check_meetings(dists)
@@ -270,6 +273,24 @@ def _all_ops(graph: Graph) -> Iterator[Op]:
         yield op
         for region in op.regions:
             yield from _all_ops(region)
+
+
+def _one_name(dists: Sequence[Graph], relations: Relations) -> None:
+    """Refuses programs that call groups by different names where nobody says who is in these."""
+    unknown = [
+        {op.group_name for op in _all_ops(graph) if op.kind in GROUPED and op.groups is None and op.group_name}
+        - relations.groups.keys()
+        for graph in dists
+    ]
+    for graph, names in zip(dists, unknown, strict=True):
+        if names - unknown[0] and unknown[0] - names:
+            ours, theirs = (", ".join(f"`{n}`" for n in sorted(some)) for some in (names, unknown[0]))
+            raise InputError(
+                f"its collectives are over the groups {ours}, those of {dists[0].file} over {theirs}, and the members"
+                " of these are not known",
+                file=graph.file, expected="one name for a group on all of its ranks",
+                hint="say who is in groups of different names: `groups: {name: [[0, …], …]}`",
+            )  # fmt: skip
 
 
 def name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool) -> set[str]:

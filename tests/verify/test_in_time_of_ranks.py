@@ -186,3 +186,12 @@ def test_one_module_in_which_every_rank_receives_before_it_sends_is_never_proved
         found = in_time([Origin(str(tmp_path / "d.hlo"), None, True)], 2)
         assert found is not None
         assert found.verdict.value == verdict
+
+
+def test_groups_of_different_names_whose_members_nobody_says_are_not_taken_for_one(tmp_path: Path) -> None:
+    (tmp_path / "base.fx.txt").write_text(BASE)
+    files = [tmp_path / f"dist{n}.fx.txt" for n in range(2)]
+    for file, text in zip(files, (AWAITED, AWAITED.replace("'sum', '0'", "'sum', '1'")), strict=True):
+        file.write_text(text)
+    result = CliRunner().invoke(app, ["verify", str(tmp_path / "base.fx.txt"), *map(str, files), "--mesh", "tp=2"])
+    assert "the members of these are not known" in str(result.exception)
