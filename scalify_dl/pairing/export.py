@@ -29,6 +29,7 @@ from scalify_dl.ir.origin import IN_TIME, SCHEDULE, Origin
 from scalify_dl.ir.placement import Placement
 from scalify_dl.ir.shapes import check
 from scalify_dl.ir.vocabulary import GROUPED
+from scalify_dl.readers.group_names import GroupNames
 from scalify_dl.readers.meetings import check_meetings
 from scalify_dl.readers.normalise import normalise
 from scalify_dl.readers.relations import Relations, load_relations
@@ -120,6 +121,10 @@ def tables(
     named = [name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
     if len(dists) > 1:  # merging saw groups only that the dumps name
         check_meetings(dists)
+        names = GroupNames()
+        for graph in dists:
+            for rank in graph.ranks or ():
+                names.see(graph, rank)
     values = [name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
     known = [op for graph in (base, *dists) for op in graph.ops]
     constants = [op.result.name for op in known if op.kind == "constant" and op.result.literal is not None]

@@ -195,3 +195,20 @@ def test_groups_of_different_names_whose_members_nobody_says_are_not_taken_for_o
         file.write_text(text)
     result = CliRunner().invoke(app, ["verify", str(tmp_path / "base.fx.txt"), *map(str, files), "--mesh", "tp=2"])
     assert "the members of these are not known" in str(result.exception)
+
+
+def test_groups_whose_members_nobody_says_meet_in_the_order_of_their_names(tmp_path: Path) -> None:
+    (tmp_path / "base.fx.txt").write_text(BASE)
+    again = "s: 'f32[8]' = torch.ops._c10d_functional.all_reduce.default(w, 'max', '1')"
+    text = AWAITED.replace(
+        "a: 'f32[8]'",
+        f"{again}\n        v: 'f32[8]' = torch.ops._c10d_functional.wait_tensor.default(s)\n        a: 'f32[8]'",
+    ).replace("Tensor(w, y)", "Tensor(v, y)")
+    other = text.replace("'0'", "'2'").replace("'1'", "'0'").replace("'2'", "'1'")
+    files = [tmp_path / f"dist{n}.fx.txt" for n in range(2)]
+    for file, content in zip(files, (text, other), strict=True):
+        file.write_text(content)
+    command = ["verify", str(tmp_path / "base.fx.txt"), *map(str, files), "--mesh", "tp=2"]
+    assert "in one order, by name" in str(CliRunner().invoke(app, command).exception)
+    files[1].write_text(text)
+    assert CliRunner().invoke(app, command).exit_code == 0
