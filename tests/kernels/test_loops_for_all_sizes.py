@@ -83,6 +83,7 @@ def changed(text: str, *changes: tuple[str, str]) -> str:
          "max", "pass"),
         (f"if k == 0:\n    T.fill(s, -T.infinity('float32'))\n{MOST}{GREATER}", "max", SOMETHING),
         (f"{SUM}\nif k == {LAST}:\n{MEAN}", "mean", CLEARED),
+        (f"if k == 0:\n    T.clear(s)\n{SUM}\nif k == {LAST}:\n{MEAN}", "mean", SOMETHING),
     ],
 )  # fmt: skip
 def test_a_first_or_last_iteration_may_be_another(tmp_path: Path, loop: str, named: str, start: str) -> None:

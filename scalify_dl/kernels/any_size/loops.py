@@ -110,7 +110,7 @@ def _sunk(machine: Machine, at: Loop, length: Length, inner: Frame) -> tuple[lis
     *body, last = at.body
     if length.stop is not None or length.begin is not None or not isinstance(last, If) or last.otherwise:
         return at.body, []
-    ends = Place.number(length.start + length.most - 1)
+    ends, begun = Place.number(length.start + length.most - 1), set(machine.begun)
     try:
         so = machine.elements.value(last.condition, replace(inner, names={**inner.names, at.var: ends}))
         mirrored = {id(at): Place.number(length.most - 1) + inner.later[id(at)].scaled(-1)}
@@ -119,7 +119,7 @@ def _sunk(machine: Machine, at: Loop, length: Length, inner: Frame) -> tuple[lis
     except Undecided:
         return at.body, []
     finally:
-        machine.begun.discard(id(at))
+        machine.begun = begun
     return (body, last.then) if so is True and other is False else (at.body, [])
 
 
