@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 
@@ -56,3 +57,9 @@ class InputError(Exception):
                 hint=self.hint,
             )
         return self
+
+
+def in_short(items: Sequence[object]) -> str:
+    """A list for a message; of a long one the beginning, and how many there are."""
+    text = str(list(items))
+    return text if len(text) <= 200 else f"{text[:80]}… ({len(items):,} of them)"

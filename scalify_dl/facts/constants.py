@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from fractions import Fraction
 from math import gcd, prod
 
+from scalify_dl.errors import in_short
 from scalify_dl.ir.literals import EXPONENT_LIMIT, NUMBER, rational, rounded
 
 from .model import Facts
@@ -160,8 +161,8 @@ def _by_rank(facts: Facts, types: Types, made: dict[str, str], texts: dict[str, 
     for n, (op, key, position, _, value) in enumerate(facts["rank_number"]):
         problem, expected = "", ""
         if ranks[op, key, position] != runs[graphs[op]]:
-            problem = f"numbers on the ranks {sorted(ranks[op, key, position])}"
-            expected = f"one on each of {sorted(runs[graphs[op]])}"
+            problem = f"numbers on the ranks {in_short(sorted(ranks[op, key, position]))}"
+            expected = f"one on each of {in_short(sorted(runs[graphs[op]]))}"
         elif (op, key, position) in fixed:
             problem, expected = "the same number in `attr_number`", "one of the two"
         elif op in constants:

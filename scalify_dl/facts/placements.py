@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scalify_dl.errors import in_short
 from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.layout import Layout, Pending, parse_piece, piece_shape
 from scalify_dl.ir.vocabulary import BITWISE, GROUPED, MODES
@@ -192,8 +193,8 @@ def check_groups(facts: Facts) -> None:
             facts,
             "group",
             first(facts["group"], 0, {op}),
-            f"the groups of `{op}` hold the ranks {sorted(found)}",
-            expected=f"each of the ranks {sorted(wanted)} once",
+            f"the groups of `{op}` hold the ranks {in_short(sorted(found))}",
+            expected=f"each of the ranks {in_short(sorted(wanted))} once",
             hint="do the groups fit the mesh?",
         )
 

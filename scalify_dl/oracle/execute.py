@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from scalify_dl.errors import in_short
+
 from .dtypes import storage, wrapped
 from .meaning import COLLECTIVES, GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute, is_opaque
 from .meaning.control import opaque
@@ -111,7 +113,7 @@ class Machine:
                     waiting.pop(i, None)
             answers = self._meet(waiting) if waiting else {}
             if waiting and not answers:
-                stuck = ", ".join(f"{r.op.id} (ranks {sorted(r.values)})" for r in waiting.values())
+                stuck = ", ".join(f"{r.op.id} (ranks {in_short(sorted(r.values))})" for r in waiting.values())
                 raise Deadlock(f"no progress: {stuck}")
             for i in answers:
                 waiting.pop(i)

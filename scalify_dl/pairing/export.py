@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalify_dl import __version__
-from scalify_dl.errors import InputError
+from scalify_dl.errors import InputError, in_short
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.premises import check_premises
 from scalify_dl.facts.schema import VERSION
@@ -312,7 +312,8 @@ def name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool
         if relation and op.groups is not None and not is_base:
             theirs = {frozenset(group) for group in relation.groups}
             if not {frozenset(group) for group in op.groups} <= theirs:
-                raise relation.place.error(f"groups: {name}: the dump says {op.groups}", expected="the same groups")
+                said = in_short(op.groups)
+                raise relation.place.error(f"groups: {name}: the dump says {said}", expected="the same groups")
         if op.kind not in GROUPED or op.groups is not None or op.along or op.replica_groups_all:
             continue
         if is_base:
@@ -322,7 +323,7 @@ def name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool
             members = sorted(rank for group in op.groups for rank in group)
             if members != list(range(mesh.size)):
                 raise relation.place.error(
-                    f"groups: {name}: {op.groups} do not hold each of the {mesh.size} ranks of the mesh once",
+                    f"groups: {name}: {in_short(op.groups)} do not hold each of the {mesh.size} ranks of the mesh once",
                     expected="lists of ranks that together are all ranks, such as [[0, 1], [2, 3]]",
                 )
         elif sum(size > 1 for _, size in mesh.axes) <= 1:

@@ -13,6 +13,8 @@ import re
 from collections.abc import Mapping
 from math import prod
 
+from scalify_dl.errors import in_short
+
 from .attributes import integers
 
 _IOTA = re.compile(r"\[([\d,\s]+)\]<=\[([\d,\s]+)\](?:T\(([\d,\s]+)\))?\s*\Z")
@@ -158,13 +160,12 @@ def to_pairs(pairs: list[tuple[int, int]], *, replicas: int, partitions: int, ch
 def check_groups(groups: Groups, total: int, *, partial: bool = False) -> None:
     """ValueError unless the groups partition the ranks 0 … total-1 (`partial`: some of them)."""
     members = [rank for group in groups for rank in group]
-    shown = str(groups) if len(members) <= 64 else f"{str(groups)[:60]}… ({len(groups)} groups)"
     if len(set(members)) != len(members):
-        raise ValueError(f"groups {shown} name a rank twice")
+        raise ValueError(f"groups {in_short(groups)} name a rank twice")
     if sorted(members) != list(range(total)) and not (partial and all(0 <= rank < total for rank in members)):
         outside = [rank for rank in members if not 0 <= rank < total]
         missing = sorted(set(range(total)) - set(members))
         what = f"rank {outside[0]} is outside of it" if outside else f"rank {missing[0]} is in no group"
-        raise ValueError(f"groups {shown} do not fit the mesh of {total} ranks: {what}")
+        raise ValueError(f"groups {in_short(groups)} do not fit the mesh of {total} ranks: {what}")
     if not partial and len({len(group) for group in groups}) > 1:
-        raise ValueError(f"groups {groups} are of several sizes, which facts have no form for")
+        raise ValueError(f"groups {in_short(groups)} are of several sizes, which facts have no form for")

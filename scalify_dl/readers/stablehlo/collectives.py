@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scalify_dl.errors import InputError
+from scalify_dl.errors import InputError, in_short
 from scalify_dl.ir.graph import Op, Tensor
 
 from .. import regions
@@ -42,7 +42,7 @@ def all_to_all(site: Site) -> list[Value]:
     }
     groups, count = rank_groups(site, cross=True), site.number("split_count")
     if any(len(group) != count for group in groups):
-        raise InputError(f"`{site.op.name}` sends {count} parts, its groups are {groups}")
+        raise InputError(f"`{site.op.name}` sends {count} parts, its groups are {in_short(groups)}")
     return each(site, "all-to-all", groups, numbers)
 
 

@@ -12,6 +12,7 @@ from scalify_dl.ir.graph import Frame
 from scalify_dl.readers import hlo
 from scalify_dl.readers.hlo.attributes import integers, parse_attributes, unquote
 from scalify_dl.readers.hlo.constants import parse_constant
+from scalify_dl.readers.hlo.groups import check_groups
 from scalify_dl.readers.hlo.types import ArrayType, parse_type
 from tests.frontends.hlo.texts import X, module, read
 
@@ -222,3 +223,10 @@ def test_parameters_have_paths_from_op_name_only() -> None:
     )
     assert graph.inputs[0].path == "args['w']"
     assert read(X + "  ROOT %y = f32[8,16] negate(%x)").inputs[0].path is None
+
+
+def test_groups_of_thousands_of_ranks_are_told_in_short() -> None:
+    groups = [[2 * n, 2 * n + 1] for n in range(4096)]
+    with pytest.raises(ValueError, match=r"4,096 of them.*rank 8192 is in no group") as error:
+        check_groups(groups, 8194)
+    assert len(str(error.value)) < 200
