@@ -77,6 +77,10 @@ def test_random_plans_and_mutants_are_folded_as_they_run(tmp_path: Path) -> None
     assert numbers["PROVED, right"] >= 6
 
 
+def test_a_loss_is_of_its_own_micro_batch_not_of_the_ops() -> None:
+    assert campaign(8603563, 1)[1] == 0  # the op is listed under another micro-batch than what it makes
+
+
 def test_no_mutant_of_the_small_plan_is_proved_that_the_interpreter_refutes(tmp_path: Path) -> None:
     for seed in range(30):
         rng = random.Random(seed)

@@ -113,13 +113,13 @@ class Run:
                     yield rank, self.side.named(weight), self.side.parts[weight].spans, self.values[rank][tensor]
 
     def losses(self) -> dict[str, dict[int, list[tuple[int, Array]]]]:
-        """Loss → rank → (micro-batch of the op, value) of all that it holds and makes no other loss of."""
+        """Loss → rank → (micro-batch of the value, value) of all that it holds and makes no other loss of."""
         held: dict[str, dict[int, list[tuple[int, Array]]]] = defaultdict(lambda: defaultdict(list))
         for rank, op in self.done:
             for tensor in op.makes:
                 full, value = self.side.full(tensor), self.side.values[tensor]
                 if full.loss and not full.gradient and value.rank >= 0 and tensor not in self._read_further:
-                    held[full.name][rank].append((op.mb, self.values[rank][tensor]))
+                    held[full.name][rank].append((value.mb, self.values[rank][tensor]))
         return held
 
     @cached_property
