@@ -105,9 +105,10 @@ def judged(
     asked = [(ids[e.port.tensor], ids[e.held.base]) for e in open_ends if e.held is not None and e.fits]
     shapes = {ids[e.port.tensor] for e in open_ends if e.held is not None and not e.fits and not e.held.free}
     rows["differs"] = [(d,) for d in (*run.different(asked), *shapes)]  # by its shape alone it is not as asked
+    drawn = _drawn(dist)
     rows["disagree"] = [
         (ids[e.port.tensor],) for e in ends
-        if e.stated and ids[e.port.tensor] not in placed and _of_inputs(e.port.tensor, dist)
+        if e.stated and ids[e.port.tensor] not in placed and e.port.tensor not in drawn
         and run.disagree(ids[e.port.tensor], _layout(e.wanted))
     ]  # fmt: skip
     rows["one_way"] = [(ids[t],) for t in lifted.one_way]
@@ -128,20 +129,13 @@ def judged(
     return result
 
 
-def _of_inputs(tensor: Tensor, dist: Graph) -> bool:
-    """Whether a value follows from the inputs alone: no ranks draw numbers for it."""
-    maker = {t: op for op in dist.ops for t in op.results}
-    seen: set[Tensor] = set()
-    stack = [tensor]
-    while stack:
-        one = stack.pop()
-        if one not in seen:
-            seen.add(one)
-            op = maker.get(one)
-            if op is not None and (op.kind in RANDOM or op.regions):
-                return False
-            stack += op.operands if op is not None else []
-    return True
+def _drawn(dist: Graph) -> set[Tensor]:
+    """What may hang on random numbers, which ranks may draw apart."""
+    found: set[Tensor] = set()
+    for op in dist.ops:
+        if op.kind in RANDOM or op.regions or not found.isdisjoint(op.operands):
+            found.update(op.results)
+    return found
 
 
 def _sure(
