@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -176,6 +176,21 @@ def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
         machine = Machine(program, draws, trial.seed, trial.rounding, frozenset(wanted), jitter=rng)
         kept = machine.run(program.top("base"), moved)
         note_noise(trial, wanted, {tensor: value[0] for tensor, value in kept.items()})
+
+
+def ranks_moved(trial: Trial, tensors: Collection[str], relations: Iterable[Shard], seed: int) -> Values | None:
+    """What ranks hold of these where every computed value moves by one rounding (which way, `seed` says); None where
+    other random numbers are drawn then."""
+    program = trial.program
+    inputs = baseline_inputs(program, trial.how, trial.seed)
+    draws = Draws(program, trial.seed, tuple(relations))
+    with np.errstate(all="ignore"):
+        Machine(program, draws.baseline, trial.seed, trial.rounding).run(program.top("base"), inputs)
+        placed, _ = distributed_inputs(program, inputs, trial.how, trial.seed)
+        rng = np.random.default_rng(seed)
+        machine = Machine(program, draws.distributed, trial.seed, trial.rounding, frozenset(tensors), jitter=rng)
+        moved = machine.run(program.top("dist"), placed)
+    return moved if draws.unpaired == trial.unpaired else None
 
 
 def moved_a_little(program: Program, inputs: Values, rng: np.random.Generator) -> Values:

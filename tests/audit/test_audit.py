@@ -118,6 +118,32 @@ def test_rounding_where_zero_is_expected_is_no_difference() -> None:
     assert audit(pair.tables(), [row], trials=6).counts == {"true": 1}
 
 
+def _compared(other: str) -> tuple[Pair, tuple[str, str, str, str, str]]:
+    """A sum over rows compared with what ranks make of their parts, a choice by it, and what would be said of it."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((64, 3)), pair.input((3,))
+    b, d = pair.base, pair.dist
+    total = b.emit("reduce", [x], dimensions=[0], reducer="sum")
+    halves = [d.emit("slice", [dx], start=[i, 0], limit=[i + 32, 3], stride=[1, 1]) for i in (0, 32)]
+    sums = [d.emit("reduce", [v], dimensions=[0], reducer=other) for v in halves]
+    whole = d.emit("reduce", [dx], dimensions=[0], reducer="sum")
+    made = d.emit("compare", [whole, d.emit("add", sums)], direction="EQ")
+    flag = b.emit("compare", [total, total], direction="EQ")
+    chosen = b.emit("select", [flag, y, b.emit("negate", [y])])
+    pair.outputs(chosen, d.emit("select", [made, dy, d.emit("negate", [dy])]))
+    return pair, ("select", "", "base/select", "", "[0:1x3]|tp=r2")
+
+
+def test_what_rounding_decides_is_no_difference() -> None:
+    pair, row = _compared("sum")
+    assert audit(pair.tables(), [row], trials=6).counts == {"true": 1}
+
+
+def test_what_other_numbers_decide_is_one() -> None:
+    pair, row = _compared("max")
+    assert audit(pair.tables(), [row], trials=6).counts == {"false": 1}
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [

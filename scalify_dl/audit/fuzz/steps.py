@@ -8,7 +8,7 @@ from math import prod
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.layout import Digit, Layout, Repl
 
-from .world import Retry, Twin, World, shapes_agree, step
+from .world import FACTORS, Retry, Twin, World, shapes_agree, step
 
 UNARY = ["sine", "exponential", "negate", "abs", "logistic", "tanh", "sign", "floor", "relu", "gelu"]
 BINARY = ["add", "add", "subtract", "multiply", "multiply", "divide", "maximum", "minimum", "gelu-backward"]
@@ -302,7 +302,7 @@ def reduce(w: World) -> None:
     t = w.level(least=1)
     dims = sorted(w.rng.sample(range(len(t.base.shape)), w.rng.randint(1, len(t.base.shape))))
     others = sorted(w.rng.sample(range(len(t.base.shape)), len(dims))) if w.slip() else dims
-    names = ["sum", "sum", "sum", "max", "min", "prod"]
+    names = ["sum", "sum", "sum", "max", "min", "prod" if prod(t.base.shape) <= FACTORS else "sum"]
     name = w.rng.choice(names)
     w.add(
         w.emit(w.base, "reduce", [t.base], dimensions=dims, reducer=name),

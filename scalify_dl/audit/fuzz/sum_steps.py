@@ -3,11 +3,13 @@ another order, or in stages."""
 
 from __future__ import annotations
 
+from math import prod
+
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.layout import Layout
 
 from .ring_steps import ring_axis
-from .world import Retry, World, step
+from .world import FACTORS, Retry, World, step
 
 
 @step("repeat-heads", 0.4)
@@ -160,7 +162,7 @@ def staged_reduce(w: World) -> None:
     t = w.twin(least=2)
     if len(t.base.shape) != len(t.dist.shape):
         raise Retry
-    name = w.rng.choice(["sum", "max", "min", "prod"])
+    name = w.rng.choice(["sum", "max", "min", "prod" if prod(t.base.shape) <= FACTORS else "sum"])
     a, b = w.rng.sample(range(len(t.base.shape)), 2)
 
     def at_once(g: Graph, x: Tensor) -> Tensor:

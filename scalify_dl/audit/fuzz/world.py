@@ -29,6 +29,8 @@ class Twin:
     dist: Tensor
 
 
+FACTORS = 128
+"""Of how many numbers a product is drawn; more of them leave the range of numbers."""
 Step = Callable[["World"], None]
 STEPS: dict[str, tuple[Step, float]] = {}
 
