@@ -27,6 +27,7 @@ COLLECTIVE = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd"
 """Where collectives are: they are drawn for programs of several ranks."""
 PYTHON = ("aten.sort.Tensor", "aten.einsum.sublist")
 """Overloads of Python lists."""
+KEPT = ("aten._embedding_bag.out", "aten._embedding_bag_forward_only.out")
 RESIZED = ("aten.unbind_copy.int_out", "aten.split_with_sizes_copy.out")
 ELSEWHERE = (
     "cudnn", "efficient_attention", "product_flash_attention.", "_flash_attention_backward.", "aten.cuda.", "mm.dtype",
@@ -98,6 +99,8 @@ def _cannot_run(op: Any, writes: bool) -> str | None:
         return "no kernel on a CPU"
     if str(op) in RESIZED:
         return "text does not show the sizes of a list that is resized"
+    if str(op) in KEPT:
+        return "writes what kernels keep for the backward, which is unknown"
     if str(op) in PYTHON:
         return "takes or gives Python values, no tensors"
     if any(t in ("Any", "List[t]", "List[str]", "complex") or "Dict" in t or "torch.classes" in t for t in types):
