@@ -23,7 +23,7 @@ from scalify_dl.ir.layout import Layout
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.shapes import check
 from scalify_dl.ir.vocabulary import COLLECTIVES
-from scalify_dl.pairing.export import name_constants, name_groups, positions, write_tables
+from scalify_dl.pairing.export import check_partners, name_constants, name_groups, one_name, positions, write_tables
 from scalify_dl.pairing.paired import Paired
 from scalify_dl.pairing.ranges import ranges
 from scalify_dl.pairing.read_pair import rank_of
@@ -127,6 +127,10 @@ def load(dist: Sequence[Path], mesh: Mesh, relations: Relations, follow: Follow 
         follow(graphs)
     merged = merge(iter(graphs)) if len(graphs) > 1 else graphs
     if len(merged) != 1:
+        one_name(merged, mesh, relations)
+        for each in merged:
+            name_groups(each, mesh, relations, is_base=False)
+        check_partners(merged)
         raise Several(f"the ranks run {len(merged)} different programs")
     return merged[0]
 

@@ -116,15 +116,10 @@ def tables(
         check(graph)
         normalise(graph)
         positions(graph)
-    if sum(size > 1 for _, size in mesh.axes) <= 1:  # such a group is taken for all ranks
-        _one_name(dists, relations)
+    one_name(dists, mesh, relations)
     named = [name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
     if len(dists) > 1:  # merging saw groups only that the dumps name
-        check_meetings(dists)
-        names = GroupNames()
-        for graph in dists:
-            for rank in graph.ranks or ():
-                names.see(graph, rank)
+        check_partners(dists)
     values = [name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
     known = [op for graph in (base, *dists) for op in graph.ops]
     constants = [op.result.name for op in known if op.kind == "constant" and op.result.literal is not None]
@@ -280,8 +275,19 @@ def _all_ops(graph: Graph) -> Iterator[Op]:
             yield from _all_ops(region)
 
 
-def _one_name(dists: Sequence[Graph], relations: Relations) -> None:
+def check_partners(dists: Sequence[Graph]) -> None:
+    """Refuses programs of ranks whose calls do not meet, or meet over groups of other names."""
+    check_meetings(dists)
+    names = GroupNames()
+    for graph in dists:
+        for rank in graph.ranks or ():
+            names.see(graph, rank)
+
+
+def one_name(dists: Sequence[Graph], mesh: Mesh, relations: Relations) -> None:
     """Refuses programs that call groups by different names where nobody says who is in these."""
+    if sum(size > 1 for _, size in mesh.axes) > 1:
+        return  # else such a group is taken for all ranks
     unknown = [
         {op.group_name for op in _all_ops(graph) if op.kind in GROUPED and op.groups is None and op.group_name}
         - relations.groups.keys()

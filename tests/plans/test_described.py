@@ -137,3 +137,24 @@ def test_a_plan_file_that_is_none(
     file, before, after, message = BAD[name]
     assert run(monkeypatch, write_described(tmp_path, {file: (before, after)})) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("other", "status"), [("0", 0), ("1", 2)])
+def test_stages_that_call_a_group_by_other_names_are_no_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, other: str, status: int
+) -> None:
+    """Nobody says who is in these groups: the calls were taken to meet, and the plan was proved."""
+    edits = {"plan.yaml": ("{pp: 2, dp: 2}", "{pp: 2}"), "relations.yaml": ("{0: dp}", "{}")}
+    plan = write_described(tmp_path, edits)
+    plan.write_text(plan.read_text("utf-8").replace(", copies: dp, over_copies: mean", ""), "utf-8")
+    lines = "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3", "1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3"
+    (tmp_path / "gpipe.csv").write_text("\n".join(lines) + "\n", "utf-8")
+    whole = (tmp_path / "whole.fx.txt").read_text("utf-8")
+    (tmp_path / "whole.fx.txt").write_text(whole.replace("16", "8").replace("0.015625", "0.03125"), "utf-8")
+    calls = "torch.ops._c10d_functional.all_reduce.default", "torch.ops._c10d_functional.wait_tensor.default"
+    for name, gradient, group in (("first", "gw0", "0"), ("second", "gw1", other)):
+        before, after = (tmp_path / f"{name}.fx.txt").read_text("utf-8").split("        return")
+        most = f"        most: \"f32[4, 4]\" = {calls[0]}({gradient}, 'max', '{group}')\n"
+        wait = f'        there: "f32[4, 4]" = {calls[1]}(most)\n        return'
+        (tmp_path / f"{name}.fx.txt").write_text(before + most + wait + after, "utf-8")
+    assert run(monkeypatch, plan) == status

@@ -13,7 +13,7 @@ from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.origin import Origin
 from scalify_dl.ir.shapes import check
-from scalify_dl.pairing.export import export, name_groups, tables
+from scalify_dl.pairing.export import export, name_groups, one_name, tables
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse, peak_mb
 from scalify_dl.prove.verdict import InTime, OutputVerdict, Report, Verdict, overall
@@ -107,6 +107,7 @@ def _facts(plan: Described, orders: Orders | None, timed: InTime | None) -> tupl
         for n, stage in enumerate(plan.stages) if stage.optimiser is not None
     }  # fmt: skip
     settled: set[str] = set()
+    one_name([*graphs, *optimisers.values()], plan.mesh, named)
     of = [f"stage {n}: " for n in range(len(graphs))] + [f"the optimiser of stage {n}: " for n in optimisers]
     for graph, where in zip((*graphs, *optimisers.values()), of, strict=True):
         check(graph)
