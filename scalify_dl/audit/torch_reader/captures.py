@@ -108,8 +108,6 @@ def with_gradients(program: Program) -> Captured:
         leaves = [x.detach().requires_grad_() if is_real else x for x, is_real in zip(inputs, real, strict=True)]
         env = program.play([x.clone() for x in leaves])  # which may be written to
         outs = [env[n] for n in program.numbers()]
-        if not all(torch.isfinite(x).all() for x in outs):
-            raise Refused("values that are not finite, where kernels of gradients differ")
         grown = [x for x in outs if x.requires_grad and x.dtype.is_floating_point]
         if not grown:
             raise Refused("no gradient")
@@ -120,6 +118,8 @@ def with_gradients(program: Program) -> Captured:
         return [x.detach() for x in outs] + [x for x in grads if x is not None]
 
     want = function(*program.fresh())
+    if not all(torch.isfinite(x).all() for x in want):
+        raise Refused("values that are not finite, where kernels of gradients differ")
     module = make_fx(function)(*program.fresh())
     return Captured(readable(module), want, lambda: module(*program.fresh()))
 
