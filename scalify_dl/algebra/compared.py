@@ -270,6 +270,8 @@ class Pair:
                 limited = any(what in CONDITIONS or what == "finite" for _, what in needs)
                 if limited and self.decider.erased(self.dist, self.base):
                     raise Undecided("the baseline is a number where what a step needs is not so")
+                if self.decider.overflows(self.dist, self.base):
+                    needs.add((self.dist, "range"))
                 if self.decider.erased_infinities(self.dist, self.base):
                     raise Undecided("it asks whether numbers are finite, and the sides differ where some are not")
                 ends = self.dist, self.base, str(layout), self.cuts

@@ -303,6 +303,10 @@ class Decider:
         """The same of inputs that are not finite, where a program asks whether they are."""
         return self._among(self.limits.erased_infinities, dist, base)
 
+    def overflows(self, dist: str, base: str) -> bool:
+        """Whether the other side is no number for some large inputs for which the baseline is one."""
+        return self._among(self.limits.overflowing, dist, base)
+
     def _among(self, erased: frozenset[tuple[str, str]], dist: str, base: str) -> bool:
         outputs = {pair[:2] for pair in self.program.expects}
         return not erased.isdisjoint({(dist, base)} & outputs or outputs)

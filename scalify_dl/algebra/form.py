@@ -117,7 +117,7 @@ class Field:
         if what in known and known[what]():
             return
         value = form.value
-        if value is not None and what not in ("masked", "order", "rounded"):
+        if value is not None and what not in ("masked", "order", "rounded", "zeros"):
             raise Undecided(f"{value} is not {what}")
         self.needs[Need(what, form)] = None
         if what == "nonnegative" and self.rooted is not None:

@@ -69,6 +69,8 @@ def top_k(field: Field, call: Call, xs: list[Array]) -> list[Array]:
     """The k largest of each row and their places."""
     x, k, dtype = reals(field, xs[0]), call.number("k"), storage(call.results[1].dtype)
     _ordered(field, x, call.number("stable", 1))
+    if is_float(call.results[0].dtype):
+        _of_one_sign(field, x)
     values, places = (np.empty((*x.shape[:-1], k), dtype=object) for _ in range(2))
     for at in np.ndindex(*values.shape):
         row = list(x[at[:-1]])
@@ -106,6 +108,13 @@ def _ordered(field: Field, x: Array, stable: int) -> None:
     first = next((cell for cell in x.reshape(-1) if isinstance(cell, Form)), field.one)
     if not stable and x.size > 1:
         field.need("order", first)
+
+
+def _of_one_sign(field: Field, x: Array) -> None:
+    """Notes that rows have not zeros of both signs: XLA's top-k puts 0 before -0, other orders by their places."""
+    doubtful = next((c for c in x.reshape(-1) if not (isinstance(c, Form) and c.is_nonzero())), None)
+    if doubtful is not None and x.size > 1:
+        field.need("zeros", doubtful if isinstance(doubtful, Form) else field.one)
 
 
 def _sorted_integers(field: Field, call: Call, xs: list[Array]) -> list[Array]:

@@ -14,7 +14,7 @@ from scalify_dl.oracle.rewrites import computed
 from .form import Field, Form
 from .variables import BINDING, Renamed, Variable, free
 
-ALWAYS = ("finite", "masked", "order", "rounded")
+ALWAYS = ("finite", "masked", "order", "rounded", "zeros")
 """Needs that no draw decides."""
 TRIES = 3
 ROUNDING = 1e-9

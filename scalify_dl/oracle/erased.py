@@ -82,6 +82,16 @@ class Limits:
         return frozenset(pair[:2] for pair in self._expects if self._is_erased(*pair))
 
     @cached_property
+    def overflowing(self) -> frozenset[tuple[str, str]]:
+        """Outputs that are no numbers for some large inputs for which the baseline is one."""
+        keep = [dist for dist, _, _ in self.whole.expects]
+        try:
+            trials = [run_trial(self.program, seed, "large", keep_dist=keep) for seed in (0, 1) if self.program]
+        except (Unsupported, Deadlock, InputError):
+            return frozenset()
+        return frozenset(pair[:2] for pair in self._expects if trials and self._overflows(*pair, trials))
+
+    @cached_property
     def unseen(self) -> frozenset[tuple[str, str]]:
         """Outputs that agree on no ordinary numbers where both are numbers: what is assumed of them holds of none."""
         if self.program is not self.whole or not self.trials:
@@ -129,18 +139,26 @@ class Limits:
                 return not all(self._held(trial, dist, base, layout) for trial in trials)
         return False
 
+    def _overflows(self, dist: str, base: str, text: str, trials: Sequence[Trial]) -> bool:
+        layouts = [it for it in self._layouts(dist, base, text, trials) if pending_kind(it) is None]
+        return bool(layouts) and not any(
+            all(self._held(trial, dist, base, layout, close=np.inf) for trial in trials) for layout in layouts
+        )
+
     def _layouts(self, dist: str, base: str, text: str, trials: Sequence[Trial]) -> list[Layout]:
         """In which an output may be."""
         (local, *_), expected = trials[0].distributed[dist].values(), trials[0].baseline[base]
         return [layout_of(text)] if text else [*default_layouts(expected.shape, local.shape, self.whole.mesh)]
 
-    def _held(self, trial: Trial, dist: str, base: str, layout: Layout, *, both: bool = False) -> bool:
+    def _held(
+        self, trial: Trial, dist: str, base: str, layout: Layout, *, both: bool = False, close: float = CLOSE
+    ) -> bool:
         """Whether each rank holds what the baseline has, wherever that is a number; or `both` are, as they are
-        somewhere."""
+        somewhere. Where `close` is infinite, any number will do."""
         assert self.program is not None
         with np.errstate(all="ignore"):
             return all(
-                _alike(trial.baseline[base], value, layout, self.program.coords[rank], both)
+                _alike(trial.baseline[base], value, layout, self.program.coords[rank], both, close)
                 for rank, value in trial.distributed[dist].items()
             )
 
@@ -154,7 +172,7 @@ def _while_there_is_time(count: int) -> Iterator[int]:
         yield n
 
 
-def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int], both: bool) -> bool:
+def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int], both: bool, close: float) -> bool:
     try:
         part = expected[addresses(layout, expected.ndim, at)] if expected.ndim else expected
         part = np.broadcast_to(part, value.shape)
@@ -165,5 +183,6 @@ def _alike(expected: Array, value: Array, layout: Layout, at: Mapping[str, int],
         return False
     scaled = part * float(layout.scale) if part.dtype.kind in "fc" else part
     size = 1 + float(np.abs(part[numbers]).astype(float).max(initial=0))
-    apart = ~(np.abs(np.subtract(value, scaled, dtype=np.result_type(scaled, float))) <= CLOSE * size)
+    away = np.abs(np.subtract(value, scaled, dtype=np.result_type(scaled, float)))
+    apart = ~(away <= close * size) | ~np.isfinite(away)
     return not bool((apart & numbers).any())

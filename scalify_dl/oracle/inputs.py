@@ -17,17 +17,19 @@ from .literals import scalar, seeded
 from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
-DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singular", "wide", "not finite")
+DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singular", "wide", "large", "not finite")
 """How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
 of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
 took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly alike: all tokens choose one expert.
 `singular`: zeros, all of a tensor at times (of integers the least of their range), and few other numbers of both signs,
 among them the program's constants and their quotients: divisors, roots and logarithms are at their limits. `wide`: as
-`reals`, all of a tensor times a power of ten. `not finite`: as `reals` of the same seed, with infinities and what is no
-number in some inputs, be they taken for finite or not: for programs that ask."""
+`reals`, all of a tensor times a power of ten; `large`: times a number whose exponential, or square, is infinite. `not
+finite`: as `reals` of the same seed, with infinities and what is no number in some inputs, be they taken for finite or
+not: for programs that ask."""
 SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
 FEW_CONSTANTS = 6
+LARGE = (1e4, 1e200)
 
 TRIALS_AT_ENDS = 4
 
@@ -74,6 +76,8 @@ def draw(
         value = rng.uniform(-1, 1, tensor.shape)
     if how == "wide":
         value = value * 10.0 ** rng.integers(-6, 7)
+    if how == "large":
+        value = value * LARGE[seed % len(LARGE)]
     if how == "crowded" and value.ndim > 1 and value.size:
         value = 0.95 * value[(0,) * (value.ndim - 1)] + 0.05 * value
     return value if is_float(tensor.dtype) else value + 1j * rng.uniform(-1, 1, tensor.shape)

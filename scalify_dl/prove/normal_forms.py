@@ -25,9 +25,13 @@ WORDS = {
     "masked": "what stands beside this mask is small: exp of the mask less that is nothing",
     "rounded": "it is a product of powers of other constants of the programs, rounded",
     "order": "equal elements of a row of it are found in the order of their places",
+    "zeros": "no row of it has zeros of both signs, which some orders tell apart",
+    "range": "nothing that it is made of leaves the range of its type, as exponentials of large numbers do",
     "shown": "no row of it is masked altogether: it is nowhere ∞ − ∞",
     "nonnegative": "it is not below zero where its root is taken",
 }
+PRECISION = ("zeros", "range")
+"""What is listed as precision: of real numbers nothing is asked."""
 
 Row = tuple[Any, ...]
 
@@ -91,8 +95,9 @@ def equalities(
                 rewrite = used[origin[op]]
                 needs[made[origin[op]], f"of a step of {rewrite.name}, {rewrite.text}: {WORDS[what]}", what] = None
                 continue
-            if what in ("finite", "masked", "rounded", "shown", "order"):
-                needs[made.get(op, op), WORDS[what], what] = None  # of an op, or of a value
+            if what in ("finite", "masked", "rounded", "shown", "order", *PRECISION):
+                why = "precision" if what in PRECISION else what
+                needs[made.get(op, op), WORDS[what], why] = None  # of an op, or of a value
                 continue
             divides = kinds.get(op) == "divide"  # of a power it is what is raised
             tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))

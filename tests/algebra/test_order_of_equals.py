@@ -49,3 +49,9 @@ def test_one_op_on_both_sides_lists_nothing(tmp_path: Path) -> None:
 def test_a_stable_sort_against_one_that_is_not_lists_it(tmp_path: Path) -> None:
     verdicts, why = reasons(tmp_path, SORTED.format(STABLE, "places"), SORTED.format(LOOSE, "places"))
     assert (verdicts, "order" in why) == ({"PROVED"}, True)
+
+
+def test_the_largest_of_a_row_that_may_have_zeros_of_both_signs_lists_it(tmp_path: Path) -> None:
+    """XLA's top-k of [-0, 0] gives place 1, argmax place 0."""
+    verdicts, why = reasons(tmp_path, TOP.format("places"), SORTED.format(STABLE, "places"))
+    assert (verdicts, "precision" in why) == ({"PROVED"}, True)
