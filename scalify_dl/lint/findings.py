@@ -18,12 +18,14 @@ from scalify_dl.pysouffle import Program
 
 from .collectives import exchanged
 from .costs import cost_rows, read_costs
+from .cuts import cut_rows, read_cuts
 from .expected import Boundary
 from .given import Given
 from .grid import Grid
 from .judge import Result, computes, held_rows
 from .lift import Lifted, Stopped
 from .lines import lines
+from .masks import of_mask, strays
 from .numbers import Run
 from .origins import Origins
 from .rules import lint_rules
@@ -64,7 +66,7 @@ def judged(
     placed -= unfit
     open_ends = [e for e in ends if e.held is not None and ids[e.port.tensor] not in placed]
     asked_of = {t for stop in stops if stop.kind != "lemma" for t in stop.op.operands}
-    asked_of |= {end.port.tensor for end in ends}
+    asked_of |= {end.port.tensor for end in ends} | {op.result for op in lifted.masks}
     run = Run(analysis, _supposed(asked_of, lifted, grid, ids, layouts))
     rows: dict[str, list[Row]] = defaultdict(list)
     for op in alive:
@@ -92,7 +94,7 @@ def judged(
             scale = _layout(found).scale
             rows["times"].append((d, scale.numerator, scale.denominator))
     rows["of_rank"] = [(ids[t],) for t in (*lifted.ranked, *lifted.mixed)]
-    rows |= _cuts(alive, stops, lifted, ids, op_ids)
+    rows |= cut_rows(alive, stops, lifted, ids, op_ids)
     rows["stopped"] = [(op_ids[stop.op], stop.kind) for stop in stops]
     named = [stop for stop in stops if stop.kind != "lemma"]
     for stop in named:
@@ -100,6 +102,8 @@ def judged(
         operands = [ids[t] for t in stop.op.operands]
         if counterparts and all(run.contradicts(ids[stop.op.results[0]], c, operands) for c in counterparts):
             rows["contradicted"].append((op_ids[stop.op],))
+    masks = [op for op in lifted.masks if op in alive]
+    rows["strays"] = [(op_ids[op],) for op in masks if strays(op, lifted, run, ids, layouts)]
     rows["boundary"] = [(ids[end.port.tensor],) for end in ends]
     rows["placed"] = [(d,) for d in placed]
     asked = [(ids[e.port.tensor], ids[e.held.base]) for e in open_ends if e.held is not None and e.fits]
@@ -162,21 +166,6 @@ def _lies_alike(op: Op, tensor: Tensor, lifted: Lifted) -> bool:
     return bool(cut) and all(e == f and f.dim not in mine.free for e, f in cut if isinstance(f, Digit))
 
 
-def _cuts(
-    alive: Iterable[Op], stops: Iterable[Stopped], lifted: Lifted, ids: dict[Tensor, str], op_ids: dict[Op, str]
-) -> dict[str, list[Row]]:
-    """What slices take, and where the parts of values lie that a stop cuts across."""
-    cut: list[Row] = []
-    for op in alive:
-        if op.kind == "slice" and not op.rank_numbers and not op.strides:
-            (x,) = op.operands
-            bounds = zip(op.numbers["start"], op.numbers["limit"], x.shape, strict=True)
-            cut += [(op_ids[op], ids[x], d, lo, hi) for d, (lo, hi, n) in enumerate(bounds) if (lo, hi) != (0, n)]
-    across = [stop.op.operands[0] for stop in stops if stop.kind == "cuts-across"]
-    side = [(ids[x], lifted.held[x].along, at) for x in across for p in lifted.held[x].parts for at in (p.lo, p.hi)]
-    return {"cut": cut, "side": list(side)}
-
-
 def _borne(stops: Iterable[Stopped], run: Run, ids: dict[Tensor, str]) -> dict[Tensor, Layout]:
     """Where results of ops that stopped are, by a run, what one device makes of what the operands hold."""
     found = {}
@@ -237,17 +226,19 @@ def _result(
     by_op = {op_ids[op]: op for op in dist.ops}
     reason = {op_ids[stop.op]: stop for stop in stops}
     position = {op: n for n, op in enumerate(dist.ops)}
+    maker = {t: op for op in dist.ops for t in op.results}
     findings, missing, origins = [], [], Origins(dist, lifted)
     for name, kind, level in sorted(program.relation("finding"), key=lambda r: (position[by_op[str(r[0])]], r[1])):
         op, stop = by_op[str(name)], reason.get(str(name))
         text = stop.text if stop is not None else "the rules do not prove what it was lifted to"
         if level == "error" and stop is not None:
             findings.append(_finding(op, str(kind), f"{words[str(kind)]}: {text}", lifted, grid, origins))
+        elif level == "error":
+            findings.append(of_mask(op, str(kind), words[str(kind)], lifted, maker))
         else:
             place = f" ({lines(op)[0]})" if lines(op) else ""
             missing.append(f"`{op.name}` ({op.kind}){place}: {text}")
     ports = {ids[end.port.tensor]: end for end in ends}
-    maker = {t: op for op in dist.ops for t in op.results}
     open_ends: dict[Tensor, Verdict] = {}
     for value, kind, level in sorted(program.relation("open_output")):
         end = ports[str(value)]
@@ -272,7 +263,7 @@ def _result(
         for note in lifted.notes
     ]
     costs, moved = read_costs(program, dist, op_ids)
-    findings += moved
+    findings += moved + read_cuts(program, position, op_ids)
     proved = {str(v) for v, _ in layouts}
     counted = [op for op in live(dist, ends) if computes(op)]
     shown = [p.tensor for p in dist.inputs]

@@ -105,6 +105,8 @@ class Lifted:
     """Values that were read in one of several ways: numbers of the ranks as blocks of one device's."""
     reads: dict[Tensor, Held] = field(default_factory=dict)
     """Reads of blocks of a table before they are masked; and the parts of a sum that they are once they are."""
+    masks: dict[Op, Tensor] = field(default_factory=dict)
+    """Ops that mask such reads, and what they mask."""
     kept: dict[Tensor, Held] = field(default_factory=dict)
     """Values that are masked by the rank's numbers, and what they are where the mask keeps them; zero elsewhere."""
     single: dict[Tensor, Tensor] = field(default_factory=dict)

@@ -37,6 +37,8 @@ def masked(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     zero = any((s := splat_of(lifter, t)) is not None and s.rational == 0 for t in op.operands)
     if not more and (op.kind == "multiply" or (op.kind == "select" and zero and op.operands[0] != part)):
         lifter.out.single[op.result] = lifter.out.single.get(part, op.result)
+        if parts:
+            lifter.out.masks[op] = part
         return [held]
     filled = splat_of(lifter, op.operands[2]) if op.kind == "select" and parts == [op.operands[1]] else None
     if filled is not None and filled.text == "nan":  # for places beyond the table: a read as before, still not masked

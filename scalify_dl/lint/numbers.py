@@ -12,7 +12,8 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout, Repl
 from scalify_dl.oracle import Trial, load_program, relations, run_trial, shrink
-from scalify_dl.oracle.compare import check, default_layouts
+from scalify_dl.oracle.addressing import local_part
+from scalify_dl.oracle.compare import check, default_layouts, wrong
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
@@ -141,6 +142,21 @@ class Run:
         yield from {str(row.layout): row.layout for row in mine}.values()
         for pending in (None, "sum", "max", "min"):
             yield from islice(default_layouts(base, local, mesh, pending), LAYOUTS)
+
+    def strays(self, value: str, counterpart: str) -> bool:
+        """Whether ranks hold numbers of a value that are neither zero nor those that are supposed to stand there."""
+        found = self._compared(value, counterpart)
+        rows = [row for row in self._small if (row.dist, row.base) == (value, counterpart)]
+        if found is None or self.trial is None or len(rows) != 1:
+            return False
+        base, dist = found
+        for rank, mine in dist.items():
+            expected = local_part(base, rows[0].layout, self.trial[0].program.coords[rank])
+            if expected.shape != mine.shape:
+                return False
+            if (wrong(mine, expected, TOLERANCE) & (mine != 0)).any():
+                return True
+        return False
 
     def disagree(self, value: str, layout: Layout) -> bool:
         """Whether ranks hold different numbers of a value, which a layout says have the same block of it."""

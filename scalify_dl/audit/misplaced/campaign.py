@@ -19,6 +19,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,15 +36,19 @@ from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations, load_relations
 
 from .edits import Broken, ways
+from .placements import Said, said_wrongly
 
+SORTS = "dropped,doubled,reducer,group,slice,own,placement"
 MOVES = frozenset(("reshape", "transpose", "broadcast", "convert", "slice", "concatenate"))
 
 
 class Outcome(NamedTuple):
-    """What became of a mutant: `wrong` or not, what lint says, whether a line is right, what mends it, seconds."""
+    """What became of a mutant: what lint says, whether a line is right, what mends it, seconds. `noted`: by a note
+    that the program has not, where it is one of one device."""
 
     said: str
     line: bool | None
+    noted: bool
     kinds: str
     mended: int | None
     seconds: float
@@ -87,32 +92,50 @@ def is_wrong(
     return None if search.problems else False
 
 
-def right_line(graph: Graph, at: int, findings: Iterable[Finding]) -> bool:
-    """Whether an error is told where the edit is."""
-    places = {lines(op)[:1] for op in near(graph, at)}
-    told = [(f.source[:1], *((e.source,) for e in f.events)) for f in findings if f.level == "error"]
+def right_line(ops: Iterable[Op], findings: Iterable[Finding]) -> bool:
+    """Whether a finding is told where the edit is."""
+    places = {lines(op)[:1] for op in ops}
+    told = [(f.source[:1], *((e.source,) for e in f.events)) for f in findings]
     return any(place in places for finding in told for place in finding if place and place != ("",))
 
 
-def judge(start: Prepared, broken: Broken, mesh: Mesh, relations: Relations, mend: bool) -> Outcome | None:
-    """The outcome of a mutant; None for one that is as right as it was, or cannot be run."""
-    if not is_wrong(start, mesh, relations, [broken.of]):
-        return None
-    draft = copy.deepcopy(start.dist)
-    near_at = draft.ops[broken.at]
-    broken.of(draft)
+def notes(findings: Iterable[Finding]) -> set[tuple[str, str | None]]:
+    """What is told as odd."""
+    return {(f.kind, f.name) for f in findings if f.level == "note"}
+
+
+def judge(
+    start: Prepared, broken: Broken | Said, mesh: Mesh, relations: Relations, mend: bool,
+    usual: Collection[tuple[str, str | None]] = (),
+) -> Outcome | None:  # fmt: skip
+    """The outcome of a mutant; None for one that is as right as it was, or cannot be run. `usual`: the notes of the
+    program as it is."""
+    draft, said = copy.deepcopy(start.dist), relations
+    if isinstance(broken, Said):  # the program that its inputs are said to be of has other shapes
+        said = broken.of(relations)
+        places = [op for op in draft.ops if any(t.name == broken.input.name for t in op.operands)]
+    else:
+        if not is_wrong(start, mesh, relations, [broken.of]):
+            return None
+        places = [draft.ops[broken.at]]
+        broken.of(draft)
     began = time.process_time()
     try:
-        result = lint_graph(draft, mesh, relations)
+        result = lint_graph(draft, mesh, said)
     except InputError as error:
-        return Outcome("REFUTED", None, f"bad input: {error}", None, round(time.process_time() - began, 2))
-    line = right_line(draft, draft.ops.index(near_at), result.findings) if result.verdict is Verdict.REFUTED else None
-    said = sorted({f.kind for f in result.findings if f.level == "error"}) or result.missing[:1]
+        return Outcome("REFUTED", None, False, f"bad input: {error}", None, round(time.process_time() - began, 2))
+    told = [f for f in result.findings if f.level == "error"]
+    odd = [f for f in result.findings if f.level == "note" and (f.kind, f.name) not in usual]
+    noted = result.verdict is not Verdict.REFUTED and bool(odd)
+    around = {o for op in places for o in near(draft, draft.ops.index(op))}
+    line = right_line(around, told or odd) if told or noted else None
+    words = sorted({f.kind for f in told or odd}) or result.missing[:1]
     mended = None
-    if mend and result.verdict is Verdict.REFUTED:
+    if mend and result.verdict is Verdict.REFUTED and isinstance(broken, Broken):
         began = time.process_time()
         mended = _mended(draft, broken, start, mesh, relations)
-    return Outcome(result.verdict.value, line, ", ".join(said), mended, round(time.process_time() - began, 2))
+    seconds = round(time.process_time() - began, 2)
+    return Outcome(result.verdict.value, line, noted, ", ".join(words), mended, seconds)
 
 
 def _mended(draft: Graph, broken: Broken, start: Prepared, mesh: Mesh, relations: Relations) -> int:
@@ -123,10 +146,11 @@ def _mended(draft: Graph, broken: Broken, start: Prepared, mesh: Mesh, relations
     return 0
 
 
-def mutants(start: Prepared, mesh: Mesh, seed: int, only: Collection[str]) -> Iterator[Broken]:
+def mutants(start: Prepared, mesh: Mesh, seed: int, only: Collection[str]) -> Iterator[Broken | Said]:
     """All of these sorts, which take turns, each in random order."""
-    sorts: dict[str, list[Broken]] = {}
-    for broken in ways(start.dist, mesh):
+    sorts: dict[str, list[Broken | Said]] = {}
+    all_of_them: Iterator[Broken | Said] = chain(ways(start.dist, mesh), said_wrongly(start, mesh))
+    for broken in all_of_them:
         if not only or broken.sort in only:
             sorts.setdefault(broken.sort, []).append(broken)
     for each in sorts.values():
@@ -142,11 +166,11 @@ def campaign(
 ) -> Iterator[Any]:
     """One row for each mutant that is wrong."""
     start = prepared(graph, mesh, relations)
-    count = 0
+    usual, count = notes(lint_graph(copy.deepcopy(start.dist), mesh, relations).findings), 0
     for broken in mutants(start, mesh, seed, only):
         if count >= limit:
             break
-        found = judge(start, broken, mesh, relations, mend)
+        found = judge(start, broken, mesh, relations, mend, usual)
         if found is not None:
             count += 1
             yield {"sort": broken.sort, "mutant": broken.text, **found._asdict()}
@@ -154,12 +178,13 @@ def campaign(
 
 def summary(rows: list[Any]) -> str:
     """Counts by sort."""
-    text = [f"{'':<10}{'wrong':>7}{'REFUTED':>9}{'line':>6}{'UNKNOWN':>9}{'PROVED':>8}{'mended':>8}"]
+    text = [f"{'':<10}{'wrong':>7}{'REFUTED':>9}{'noted':>7}{'line':>6}{'UNKNOWN':>9}{'PROVED':>8}{'mended':>8}"]
     for sort in (*dict.fromkeys(row["sort"] for row in rows), ""):
         mine = [row for row in rows if not sort or row["sort"] == sort]
         said = Counter(row["said"] for row in mine)
         line, mended = sum(row["line"] is True for row in mine), sum(row["mended"] in (1, 2) for row in mine)
-        text.append(f"{sort or 'all':<10}{len(mine):>7}{said['REFUTED']:>9}{line:>6}{said['UNKNOWN']:>9}"
+        noted = sum(row["noted"] for row in mine)
+        text.append(f"{sort or 'all':<10}{len(mine):>7}{said['REFUTED']:>9}{noted:>7}{line:>6}{said['UNKNOWN']:>9}"
                     f"{said['PROVED']:>8}{mended:>8}")  # fmt: skip
     return "\n".join(text)
 
@@ -172,7 +197,7 @@ def main() -> int:
     parser.add_argument("--relate", type=Path)
     parser.add_argument("--limit", type=int, default=10**9, help="so many wrong mutants")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--sorts", help="only these, joined by commas: dropped,doubled,reducer,group,slice")
+    parser.add_argument("--sorts", help=f"only these, joined by commas: {SORTS}")
     parser.add_argument("--fix", action="store_true", help="mend what is refuted")
     parser.add_argument("--journal", type=Path, help="write a JSON line for each mutant")
     said = parser.parse_args()
@@ -184,7 +209,8 @@ def main() -> int:
             rows.append(row)
             journal.write(json.dumps(row, ensure_ascii=False) + "\n")
             journal.flush()
-            if row["said"] != "REFUTED" or not row["line"] or (said.fix and row["mended"] not in (1, 2)):
+            found = row["line"] and (row["said"] == "REFUTED" or row["noted"])
+            if not found or (said.fix and row["mended"] not in (1, 2)):
                 print(row["said"], row["mutant"], row["kinds"][:200], row["mended"],
                       row["seconds"], sep=" | ", file=sys.stderr)
     print(summary(rows))

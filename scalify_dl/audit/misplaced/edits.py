@@ -3,10 +3,12 @@ same numbers, and keeps its shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import NamedTuple
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
+from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.vocabulary import COLLECTIVES
 from scalify_dl.lint.edits import groups, subsets
@@ -30,12 +32,13 @@ class Broken(NamedTuple):
 
 def ways(graph: Graph, mesh: Mesh) -> Iterator[Broken]:
     """All of them, op by op."""
+    maker = {t: op for op in graph.ops for t in op.results}
     for at, op in enumerate(graph.ops):
-        for sort, text, change in _ways(graph, mesh, op):
+        for sort, text, change in _ways(mesh, op, maker):
             yield Broken(sort, at, f"{op.name} ({op.kind}): {text}", change)
 
 
-def _ways(graph: Graph, mesh: Mesh, op: Op) -> Iterator[tuple[str, str, Change]]:
+def _ways(mesh: Mesh, op: Op, maker: Mapping[Tensor, Op]) -> Iterator[tuple[str, str, Change]]:
     if op.kind in COLLECTIVES and len(op.results) == 1:
         yield "dropped", "left out", _dropped
         if op.kind == "all-reduce":
@@ -53,6 +56,14 @@ def _ways(graph: Graph, mesh: Mesh, op: Op) -> Iterator[tuple[str, str, Change]]
         yield "slice", "the first block on all ranks", _first
     elif op.kind == "slice":
         yield from _shifted(op)
+    elif op.kind == "constant" and op.rank_numbers:
+        yield "own", "the numbers of other ranks", _rotated
+        yield "own", "the first rank's number on all ranks", _first
+    elif op.kind == "dynamic-slice" and any(maker.get(t, op).kind == "partition-id" for t in op.operands[1:]):
+        table = maker.get(op.operands[0])
+        if table is not None and table.kind == "constant" and table.result.literal and table.result.literal.items:
+            yield "own", "the entries of other ranks", _rolled(1)
+            yield "own", "the first rank's entry on all ranks", _rolled(0)
 
 
 def _groups(mesh: Mesh, op: Op) -> Iterator[tuple[str, str, Change]]:
@@ -140,6 +151,23 @@ def _rotated(graph: Graph, op: Op) -> None:
 
 def _first(graph: Graph, op: Op) -> None:
     op.rank_numbers = {key: dict.fromkeys(by, by[min(by)]) for key, by in op.rank_numbers.items()}
+
+
+def _rolled(by: int) -> Change:
+    """The table that an op reads by its rank, read one further on, or at its first entry only."""
+
+    def change(graph: Graph, op: Op) -> None:
+        (table,) = (o for o in graph.ops if op.operands[0] in o.results)
+        items = list((table.result.literal and table.result.literal.items) or ())
+        items = items[by:] + items[:by] if by else items[:1] * len(items)
+        made = Tensor(table.result.dtype, table.result.shape, f"{table.name}.moved")
+        made.literal = Literal("{" + ",".join(map(str, items)) + "}", items=tuple(items))
+        new = copy(table)
+        new.results, new.name = [made], made.name
+        graph.ops.insert(graph.ops.index(op), new)
+        op.operands = [made, *op.operands[1:]]
+
+    return change
 
 
 def _moved(dim: int, by: int) -> Change:
