@@ -15,7 +15,6 @@ from scalify_dl.readers.relations import Relations
 
 from .test_lint import mlp
 
-
 COLLECTIVE = ("dropped", "doubled", "reducer", "group")
 
 
