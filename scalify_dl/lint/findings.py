@@ -33,6 +33,8 @@ from .spmd import read_types, type_rows
 from .words import holds_words, suggestion
 
 Row = tuple[object, ...]
+OF_PLACES = frozenset(("placed-differently", "whole-dim", "reduces-blocks", "multiple", "added-per-rank"))
+"""Kinds of violations that may be no more than a wrong word about an input."""
 _layout = lru_cache(4096)(Layout.parse)
 
 
@@ -296,7 +298,10 @@ def _from(events: Sequence[Happening]) -> str:
 def _finding(op: Op, kind: str, text: str, lifted: Lifted, grid: Grid, origins: Origins) -> Finding:
     held = [f"`{t.name}` holds {holds_words(lifted.held[t], grid)}" for t in op.operands if t in lifted.held]
     events = _happened(op.name, (lines(op) or ("",))[0], origins.of(op.operands))
-    text = "; ".join(filter(None, [text, *held, _from(events)]))
+    near = dict(origins.inputs(op.operands)) if kind in OF_PLACES else {}
+    made = [f"input `{t.name}` is {holds_words(lifted.held[t], grid)}" for t in near if t in lifted.held][:6]
+    text = "; ".join(filter(None, [text, *held, _from(events), *made]))
+    events += tuple(Happening(None, t.name, (lines(reader) or ("",))[0]) for t, reader in near.items())
     return Finding(
         kind, "error", text, events, op=op.name, name=op.name, source=lines(op),
         suggestion=suggestion(kind, op, lifted, grid),

@@ -11,6 +11,7 @@ from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.layout import Digit
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import AxisPart
+from scalify_dl.lint.findings import live
 from scalify_dl.lint.grid import Grid
 from scalify_dl.lint.held import Held
 from scalify_dl.lint.judge import Prepared
@@ -38,9 +39,10 @@ class Said(NamedTuple):
 def said_wrongly(start: Prepared, mesh: Mesh) -> Iterator[Said]:
     """All of them, input by input."""
     grid, axes = Grid(mesh), [axis for axis, size in mesh.axes if size > 1]
+    used = {t for op in live(start.dist, start.ends) for t in op.operands}
     for port in start.dist.inputs:
         held = start.start.held.get(port.tensor)
-        if held is None or not port.tensor.shape:
+        if held is None or not port.tensor.shape or port.tensor not in used:
             continue
         dims = _dims(held, grid)
         for text, other in _others(dims, len(port.tensor.shape), axes):
