@@ -15,6 +15,8 @@ import torch
 from scalify_dl.readers.fx.reader import Statement, parse
 from scalify_dl.readers.fx.syntax import Call, Item, Ref, Symbol
 
+from .memory import copied
+
 __all__ = ["differing"]
 
 
@@ -31,26 +33,25 @@ def differing(
     module, _ = parse(text)
 
     def given(values: Mapping[str, torch.Tensor], some: Mapping[str, torch.Tensor]) -> list[Any]:
-        run = _Run(dict(values), some, drawn, groups)
+        run = _Run(_copies(values), _copies(some), drawn, groups)
         with torch.no_grad():
             for statement in module.statements:
                 run.statement(statement)
             return [run.value(value) for value in module.returned]
 
-    before, held = _copies(inputs), _copies(constants)
     found = given(inputs, constants)
     other = [n for n, (a, b) in enumerate(zip(found, returned, strict=True)) if not _same(a, b)]
     if not other:
         return []
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        shaken = {name: _shaken(value) for name, value in before.items()}
-    still, moved = given(before, _copies(held)), given(shaken, held)
+        shaken = {name: _shaken(value) for name, value in inputs.items()}
+    still, moved = given(inputs, constants), given(shaken, constants)
     return [n for n in other if not _within_rounding(found[n], returned[n], still[n], moved[n])]
 
 
 def _copies(values: Mapping[str, torch.Tensor]) -> dict[str, torch.Tensor]:
-    return {name: value.detach().clone() for name, value in values.items()}
+    return {name: copied(value) for name, value in values.items()}
 
 
 def _shaken(value: torch.Tensor) -> torch.Tensor:

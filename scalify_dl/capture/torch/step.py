@@ -44,7 +44,6 @@ from .collectives import waits_apart
 from .dumps import placement_of, rank_of, write_dump
 from .given_away import GivenAway
 from .layouts import layout_entry
-from .memory import copied
 from .pipelines import note_of, stages_apart, write_plan
 from .ranks import NeedsRanks, apart, fake_rank, real_rank, together
 from .reads import Reads, living, passed_over
@@ -248,10 +247,8 @@ def record_step(
     constants = {
         name: torch.tensor(value, dtype=recorder.names.types[name]) for name, value in recorder.names.constants.items()
     }
-    replayed = {name: copied(value) for name, value in recorder.values.items()}
-    wrong = differing(
-        text, replayed, constants, {**recorder.drawn, **recorder.names.received}, recorder.groups.handles, held
-    )
+    drawn = {**recorder.drawn, **recorder.names.received}
+    wrong = differing(text, recorder.values, constants, drawn, recorder.groups.handles, held)
     if wrong:
         some = ", ".join(f"`{outputs[n][1]}`" for n in wrong[:4])
         raise InputError(
