@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import re
 import shlex
 import tempfile
@@ -43,8 +42,8 @@ from scalify_dl.readers.fx.annotation import UNTIMED
 from .collectives import waits_apart
 from .dumps import placement_of, rank_of, write_dump
 from .given_away import GivenAway
-from .layouts import layout_entry
 from .pipelines import note_of, stages_apart, write_plan
+from .placing import place_by_values
 from .ranks import NeedsRanks, apart, fake_rank, real_rank, together
 from .reads import Reads, living, passed_over
 from .recorder import Recorder
@@ -125,32 +124,11 @@ def capture_step(
                 apart(play, rank)
         except NeedsRanks:
             together(play_really, ranks)
-        place_by_values(Path(folder), [f"{path}.r{rank}.json" for rank in ranks], Mesh(tuple(mesh.items())))
+        place_by_values(Path(folder), str(path), Mesh(tuple(mesh.items())))
     files = [Path(f"{path}.r{rank}.fx.txt") for rank in ranks]
     captured = CapturedStep(Path(f"{path}.base.fx.txt"), files, Mesh(tuple(mesh.items())))
     write_plan(path, captured.base, files, captured.mesh)
     return captured
-
-
-def place_by_values(folder: Path, files: Sequence[str], mesh: Mesh) -> None:
-    """Adds placements of plain inputs to the JSON of every rank, as the values of baseline and ranks tell them."""
-    whole = torch.load(folder / "base")
-    parts = [torch.load(folder / f"r{rank}") for rank in range(mesh.size)]
-    notes = [json.loads(Path(file).read_text("utf-8")) for file in files]
-    for what, value in whole.items():
-        held = {r: values[what] for r, values in enumerate(parts) if what in values}
-        if not held or any(what in notes[r]["placements"] for r in held):
-            continue
-        entry = layout_entry(value, held, mesh)
-        for r in held if entry is not None else ():
-            notes[r]["placements"][what] = entry
-    for note in notes:
-        placed = {name: note["placements"].get(what) for name, what in note["inputs"]}
-        for name, what in note["outputs"]:  # what an input holds in the end lies as the input does
-            if placed.get(name) is not None:
-                note["placements"].setdefault(what, placed[name])
-    for file, note in zip(files, notes, strict=True):
-        Path(file).write_text(json.dumps(note, indent=1) + "\n", "utf-8")
 
 
 def _built(build: Callable[..., Any], mesh: Any) -> tuple[Any, Sequence[Any], Callable[..., Any]]:
