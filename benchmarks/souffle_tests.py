@@ -21,8 +21,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalify_dl import __main__ as main
-from scalify_dl import pysouffle  # noqa: F401  # before the processes are forked
+from scalify_dl import cli, pysouffle  # noqa: F401  # the engine, too, before the processes are forked
 
 FORK = multiprocessing.get_context("fork")
 CATEGORIES = ("evaluation", "example", "semantic", "syntactic")
@@ -104,12 +103,13 @@ def run(case: Case) -> str:
 
 
 def _dlverify(words: list[str], out: Path) -> None:
-    """What the shell would do with this command, in a process that has imported everything already."""
+    """What the shell would do with this command, in a process that has imported everything already; not by `__main__`,
+    which ends the process and with it the folder, as the parent would on its way out."""
     os.chdir(out)
     for number, name in ((1, "stdout"), (2, "stderr")):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), number)
     sys.argv = ["dlverify", *words]
-    main.main()
+    cli.main()
 
 
 def _compare(case: Case, out: Path, printed: bytes) -> str:

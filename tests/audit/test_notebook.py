@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 pytest.importorskip("pyDatalog", reason="pyDatalog is not installed")
 
+import scalify_dl
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.notebook import Notebook
 from scalify_dl.audit.pair import Pair, matmul
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -30,6 +35,17 @@ def test_facts_and_results_join(book: Notebook) -> None:
         ("dot", "[0:1x8][1:1x6]|tp=sum2"),
     ]
     assert book.ask("made('transpose', L)") == []
+
+
+def test_of_a_report_facts_and_results_are_predicates() -> None:
+    report = scalify_dl.verify(ROOT / "facts" / "gqa_fused_qkv_key_slice")
+    book = Notebook.of(report)
+    book.define("cause(O, K, F) <= frontier(O) & op(O, 'dist', K) & diag_found(O, F)")
+    (op, kind, _) = book.ask("cause(O, K, F)")[0]
+    assert (op, kind) == ("slice.3", "slice")
+    assert book.ask("frontier(O)") == [(cause.op,) for cause in report.frontier]
+    assert book.ask("unsupported(O, K)") == []
+    assert book.ask("permute_pair(O, A, B)") == []
 
 
 def test_a_relation_of_ones_own_is_audited(book: Notebook) -> None:
