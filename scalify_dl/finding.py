@@ -40,6 +40,11 @@ class Finding:
     explains: str | None = None
     """What else in the report is wrong only because of this."""
 
+    @property
+    def outcome(self) -> str | None:
+        """What came of the suggestion, also where it was not tried."""
+        return self.tried or ("untested" if self.suggestion else None)
+
     def as_object(self) -> dict[str, Any]:
         """Plain JSON values; keys are a contract with scripts."""
         return {
@@ -53,6 +58,6 @@ class Finding:
             "events": [{"rank": e.rank, "name": e.name, "source": e.source} for e in self.events],
             "text": self.text,
             "suggestion": self.suggestion,
-            "tried": self.tried,
+            "tried": self.outcome,
             "explains": self.explains,
         }

@@ -74,34 +74,38 @@ def verify(
     `timeout` (seconds), `max_memory` (MB) and `refute` are as on the command line; `keep` is a directory for the dumps
     of live programs. Raises InputError for what is no such pair.
     """
-    options = arguments.options(rules, strict, accept, timeout, max_memory, refute)
-    relate = arguments.path("relate", relate)
-    keep = arguments.path("keep", keep)
-    sizes, kernels = arguments.texts("sizes", sizes), arguments.texts("kernels", kernels)
-    if isinstance(base, str | Path):
-        calls = {"args": args, "kwargs": kwargs, "in_shardings": in_shardings, "out_shardings": out_shardings}
-        arguments.of_live_programs({**calls, "gradients": gradients, "keep": keep})
-    if isinstance(base, str | Path) and dist is None and Path(base).is_dir():
-        from scalify_dl.facts.files import load
+    __tracebackhide__ = True
+    try:
+        options = arguments.options(rules, strict, accept, timeout, max_memory, refute)
+        relate = arguments.path("relate", relate)
+        keep = arguments.path("keep", keep)
+        sizes, kernels = arguments.texts("sizes", sizes), arguments.texts("kernels", kernels)
+        if isinstance(base, str | Path):
+            calls = {"args": args, "kwargs": kwargs, "in_shardings": in_shardings, "out_shardings": out_shardings}
+            arguments.of_live_programs({**calls, "gradients": gradients, "keep": keep})
+        if isinstance(base, str | Path) and dist is None and Path(base).is_dir():
+            from scalify_dl.facts.files import load
 
-        return _concluded(load(Path(base)), options)
-    if all(hasattr(base, name) for name in ("base", "dist", "mesh")) and not callable(base):
-        base, dist, mesh = base.base, base.dist, base.mesh
-    if isinstance(base, str | Path):
-        return _dumps(base, dist, mesh, relate, options, sizes=sizes, kernels=kernels)
-    if not callable(base):
-        raise InputError(
-            f"`base` is a {type(base).__name__}",
-            expected="a file, a module, a function, a directory of facts, or what a capture function gave",
-        )
-    from .live import captured
+            return _concluded(load(Path(base)), options)
+        if all(hasattr(base, name) for name in ("base", "dist", "mesh")) and not callable(base):
+            base, dist, mesh = base.base, base.dist, base.mesh
+        if isinstance(base, str | Path):
+            return _dumps(base, dist, mesh, relate, options, sizes=sizes, kernels=kernels)
+        if not callable(base):
+            raise InputError(
+                f"`base` is a {type(base).__name__}",
+                expected="a file, a module, a function, a directory of facts, or what a capture function gave",
+            )
+        from .live import captured
 
-    live = captured(base, dist, mesh, args, kwargs, in_shardings, out_shardings, gradients, keep)
-    with live as (files, axes, titles):
-        report = _dumps(files[0], files[1], axes, relate, options, titles, kernels=kernels)
-    where = f" (dumps in {keep})" if keep is not None else ""
-    title = f"{_called_so(dist or base)} against {_called_so(base)} on mesh {axes}, live{where}"
-    return Report(replace(report.found, title=title), report.analysis)
+        live = captured(base, dist, mesh, args, kwargs, in_shardings, out_shardings, gradients, keep)
+        with live as (files, axes, titles):
+            report = _dumps(files[0], files[1], axes, relate, options, titles, kernels=kernels)
+        where = f" (dumps in {keep})" if keep is not None else ""
+        title = f"{_called_so(dist or base)} against {_called_so(base)} on mesh {axes}, live{where}"
+        return Report(replace(report.found, title=title), report.analysis)
+    except InputError as error:
+        raise error.with_traceback(None) from None  # its text says where; not through which of our functions it came
 
 
 def assert_equivalent(

@@ -189,6 +189,13 @@ def _step(gradients: bool, keywords: bool) -> Callable[..., Any]:
         from scalify_dl.capture.torch.step import unwrapped
 
         loss = call(model, *args)
+        if getattr(loss, "numel", lambda: 0)() != 1:
+            shape = f"a tensor of shape {list(loss.shape)}" if hasattr(loss, "shape") else f"a {type(loss).__name__}"
+            raise InputError(
+                f"gradients=True: the program returns {shape}",
+                expected="its loss, one number, of which gradients are taken",
+                hint="a module whose forward ends in the loss; or a builder with a step of its own",
+            )
         loss.backward()
         grads = {f"gradient of {unwrapped(n)}": p.grad for n, p in model.named_parameters() if p.grad is not None}
         return {"loss": loss, **grads}

@@ -78,7 +78,7 @@ def _open(report: Report) -> tuple[int, int]:
 
 
 def _why(report: Report) -> str:
-    causes = [f"{c.name} ({c.kind}): {'; '.join((*c.found, *c.suggestion))}" for c in report.frontier[:3]]
+    causes = [f"{c.name} ({c.kind}): {'; '.join((*c.found, *c.inputs, *c.suggestion))}" for c in report.frontier[:3]]
     causes += [f"{name}: {text}" for name, text in report.unrelated_inputs[:5]]
     causes += [o.reason for o in report.outputs if o.reason][:2]
     return " | ".join(causes)[:2000] or "; ".join(report.notes)[:2000]

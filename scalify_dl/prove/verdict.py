@@ -108,12 +108,19 @@ class RootCause:
     """What it makes, by id."""
     tried: tuple[str, ...] = ()
     """What became of the program with the suggested edit."""
+    inputs: tuple[str, ...] = ()
+    """How inputs that it hangs on were placed, where that was a guess, or why they are not."""
     called: str = ""
     """What people call its result, where that is an output: `gradient of up.weight`."""
     module: str = ""
     """The module whose parameters it reads: `blocks.0.up`."""
     feeds: str = ""
     """The one output that its result leads to: `up.weight after the step`."""
+
+    @property
+    def outcome(self) -> tuple[str, ...]:
+        """What became of the suggestion, also where it was not tried."""
+        return self.tried or (("untested",) if self.suggestion else ())
 
 
 @dataclass(frozen=True)

@@ -116,8 +116,9 @@ def _cause(cause: RootCause, places: Places, level: str) -> Annotation:
     for label, lines in (
         ("Expected", cause.expected),
         ("Found", cause.found),
+        ("Inputs", cause.inputs),
         ("Try", cause.suggestion),
-        ("Tried", cause.tried),
+        ("Tried", cause.outcome),
     ):
         text += [f"{label}: {line}." for line in lines]
     if cause.lemma_missing:
@@ -147,7 +148,8 @@ def _finding(finding: Finding, places: Places) -> Annotation:
         number = rest.partition(":")[0]
         file, line = places.inside(name) or file, int(number) if number.isdigit() and places.inside(name) else 1
     name = finding.name or finding.op or finding.kind
-    return Annotation("finding", level, f"{name} ({finding.kind})", finding.text, file, max(line, 1))
+    advice = f" Try: {finding.suggestion}. Tried: {finding.outcome}." if finding.suggestion else ""
+    return Annotation("finding", level, f"{name} ({finding.kind})", finding.text + advice, file, max(line, 1))
 
 
 def known(file: Path) -> frozenset[str]:

@@ -132,8 +132,9 @@ def _cause(page: _Page, number: int, cause: RootCause) -> None:
     for label, lines in (
         ("expected", cause.expected),
         ("found", cause.found),
+        ("inputs", cause.inputs),
         ("try", cause.suggestion),
-        ("tried", cause.tried),
+        ("tried", cause.outcome),
     ):
         for i, text in enumerate(lines):
             page.field(label if i == 0 else "", text)
@@ -165,6 +166,7 @@ def _findings(page: _Page, findings: list[Finding]) -> None:
             page.field("source", source)
         if finding.suggestion:
             page.field("try", finding.suggestion)
+            page.field("tried", finding.outcome or "")
         if finding.explains:
             page.field("explains", finding.explains)
 

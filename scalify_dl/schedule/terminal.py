@@ -12,7 +12,7 @@ def render(result: Result) -> str:
     lines = [f"{result.verdict.value}  {size}; {' and '.join(stats['sends'])}"]
     for n, finding in enumerate(result.findings, 1):
         lines += ["", f"{n}. {finding.kind}: {finding.text}"]
-        for word, text in (("try", finding.suggestion), ("tried", finding.tried), ("explains", finding.explains)):
+        for word, text in (("try", finding.suggestion), ("tried", finding.outcome), ("explains", finding.explains)):
             if text:
                 lines.append(f"   {word}: {text}")
     if result.makespan is not None:

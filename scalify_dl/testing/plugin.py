@@ -46,28 +46,21 @@ class Checker:
         """The report of a pair that is PROVED; the test fails with all there is to say about any other."""
         __tracebackhide__ = True
         from scalify_dl.api import NotEquivalent, assert_equivalent
-        from scalify_dl.errors import InputError
 
         try:
             return self._kept(assert_equivalent(base, dist, **self._with_defaults(options)))
         except NotEquivalent as failed:
             self._kept(failed.report)
             raise
-        except InputError as error:
-            raise error.with_traceback(None) from None
 
     def report(self, base: Any, dist: Any = None, **options: Any) -> Report:
         """The report of a pair, whatever its verdict."""
         __tracebackhide__ = True
         from scalify_dl.api import verify
-        from scalify_dl.errors import InputError
 
         given = self._with_defaults(options)
         given.pop("allow_unknown", None)
-        try:
-            return self._kept(verify(base, dist, **given))
-        except InputError as error:
-            raise error.with_traceback(None) from None
+        return self._kept(verify(base, dist, **given))
 
     def _with_defaults(self, options: dict[str, Any]) -> dict[str, Any]:
         defaults: dict[str, Any] = {}

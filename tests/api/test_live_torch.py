@@ -109,6 +109,11 @@ def test_gradients_of_a_loss() -> None:
     assert any("gradient of net.up.weight" in o.name for o in report.outputs)
 
 
+def test_gradients_of_what_is_no_loss_are_refused() -> None:
+    with pytest.raises(InputError, match=r"gradients=True: the program returns a tensor of shape \[2, 4\]"):
+        scalify_dl.verify(MLP(), parallel(MLP()), mesh={"tp": 2}, args=(torch.randn(2, 4),), gradients=True)
+
+
 def test_a_builder_of_a_step() -> None:
     def build(mesh: Any = None) -> Any:
         torch.manual_seed(0)
@@ -182,8 +187,9 @@ def test_errors_of_the_program_are_told_at_their_line() -> None:
 
     with pytest.raises(
         InputError, match=r"test_live_torch.py:\d+: the distributed program on rank 0 raises LookupError"
-    ):
+    ) as raised:
         scalify_dl.verify(MLP(), broken, mesh={"tp": 2}, args=(torch.randn(2, 4),))
+    assert [entry.name for entry in raised.traceback][-1:] == ["verify"], "no functions of ours below"
     with pytest.raises(InputError, match="the baseline raises RuntimeError: mat1 and mat2"):
         scalify_dl.verify(MLP(), parallel(MLP()), mesh={"tp": 2}, args=(torch.randn(2, 5),))
 

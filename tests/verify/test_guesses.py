@@ -158,3 +158,12 @@ def test_what_another_group_may_explain_is_not_refuted() -> None:
 def test_placements_are_written_as_a_relations_file_has_them(layout: str, line: str) -> None:
     assert written("w", layout) == line
     parse_relations(line)
+
+
+def test_why_an_input_is_not_placed_is_no_edit() -> None:
+    base, dist = pair()
+    base.output(base.matmul(base.input("x", (4, 8)), base.input("w", (8, 8))))
+    dist.output(dist.matmul(dist.input("x", (4, 4)), dist.input("w", (4, 4))))
+    (cause,) = report(facts_of(base, dist)).frontier
+    assert "w was unrelated: baseline f32[8,8] and f32[4,4]" in " ".join(cause.inputs)
+    assert cause.suggestion == cause.outcome == ()

@@ -76,6 +76,7 @@ UNKNOWN  1 of 2 outputs proved
      expected    columns 1024:1280 <k>
      found       columns 0:256
      try         slice [1024:1280] instead of [0:256]
+     tried       untested
 
 Counterexample
   output      dot.3, element [0, 1] of [4, 2]

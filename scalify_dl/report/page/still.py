@@ -38,7 +38,10 @@ def _cause(number: int, cause: RootCause, around: dict[str, Excerpt], shown: dic
     if cause.base_name:
         where = f", {cause.base_source[0]}" if cause.base_source else ""
         rows.append(("baseline", cause.base_name + where))
-    fields = (("expected", cause.expected), ("found", cause.found), ("try", cause.suggestion), ("tried", cause.tried))
+    fields = (
+        ("expected", cause.expected), ("found", cause.found), ("inputs", cause.inputs), ("try", cause.suggestion),
+        ("tried", cause.outcome),
+    )  # fmt: skip
     for label, lines in fields:
         rows += [(label if i == 0 else "", text) for i, text in enumerate(lines)]
     if cause.lemma_missing:
@@ -76,8 +79,11 @@ def sections(report: Report) -> str:
     parts = [f"<header><h1>{_badge(report.verdict.value)} {title}</h1></header>"]
     parts += [f"<p>{escape(text)}</p>" for text in report.scope]
     if report.findings:
-        rows = [(f"{f.name or f.op or f.kind} ({f.kind})", " ".join((f.text, *f.source[:1]))) for f in report.findings]
-        parts.append(_section(f"Findings ({len(rows)})", _fields(rows), "findings"))
+        rows = []
+        for f in report.findings:
+            rows.append((f"{f.name or f.op or f.kind} ({f.kind})", " ".join((f.text, *f.source[:1]))))
+            rows += [(label, text) for label, text in (("try", f.suggestion), ("tried", f.outcome)) if text]
+        parts.append(_section(f"Findings ({len(report.findings)})", _fields(rows), "findings"))
     if report.frontier:
         more = f"<p>{report.downstream:,} more ops are unproved only because of them.</p>" if report.downstream else ""
         around, shown = excerpts(report), dict[str, int]()
