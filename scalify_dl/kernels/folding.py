@@ -11,13 +11,18 @@ import numpy as np
 
 from scalify_dl.oracle.dtypes import holds_all, integer_limits, is_float, is_integer, round_to
 
+from . import extremes
+
 if TYPE_CHECKING:
     from .domain import Array
     from .terms import Terms
 
 ZERO, ONE, UNDEFINED = 0, 1, 2
 """Nodes that are always there."""
-LOOKED_INTO: dict[str, tuple[str, ...]] = {"multiply": ("multiply",), "not": ("not",), "inverse": ("inverse",)}
+LOOKED_INTO: dict[str, tuple[str, ...]] = {
+    "multiply": ("multiply",), "not": ("not",), "inverse": ("inverse",),
+    **dict.fromkeys(extremes.COMPARISONS, extremes.PLACES),
+}  # fmt: skip
 """Operands of which kinds laws of a kind look into, beside numbers."""
 ALWAYS = frozenset(["power", "gather"])
 """Kinds that are looked at one by one."""
@@ -48,7 +53,7 @@ def wrapped(value: int, dtype: str) -> int:
 def simplified(terms: Terms, kind: str, code: int, dtype: str, row: tuple[int, ...]) -> int:
     """The node of an op on nodes of which some are numbers, or that a law looks into."""
     if kind == "select":
-        return _selected(terms, code, row)
+        return _selected(terms, code, row, dtype)
     if UNDEFINED in row:
         return UNDEFINED
     if kind == "multiply":
@@ -60,6 +65,8 @@ def simplified(terms: Terms, kind: str, code: int, dtype: str, row: tuple[int, .
             return terms.number(found)
     if kind in COMPARED and len(set(row)) == 1 and terms.finite[row[0]]:
         return terms.number(Fraction(int(kind in ("LE", "EQ"))))
+    if kind in COMPARED and (truth := extremes.compared(terms, kind, dtype, (row[0], row[1]))) is not None:
+        return terms.number(Fraction(int(truth)))
     if kind in COMPARED and (found := _truth_compared(terms, kind, row, values)) is not None:
         return found
     if kind == "power" and values[1] is not None:
@@ -133,15 +140,18 @@ def _already(terms: Terms, node: int, name: str) -> int:
     return node if is_float(held) and holds_all(after, held) else 0
 
 
-def _selected(terms: Terms, code: int, row: tuple[int, ...]) -> int:
+def _selected(terms: Terms, code: int, row: tuple[int, ...], dtype: str) -> int:
     which, yes, no = row
     value = terms.values.get(which)
     if value is not None:
         return yes if value else no
     if terms.names[terms.codes[which]] == "not":
-        return _selected(terms, code, (terms.args(which)[0], no, yes))
-    yes, no = (_where(terms, code, x, dict(_literals(terms, which, t))) for x, t in ((yes, True), (no, False)))
-    return yes if yes == no else terms.node(code, (which, yes, no), "select")
+        return _selected(terms, code, (terms.args(which)[0], no, yes), dtype)
+    yes, no = (_where(terms, code, x, dict(_literals(terms, which, t)), dtype) for x, t in ((yes, True), (no, False)))
+    if yes == no:
+        return yes
+    found = extremes.chosen(terms, dtype, which, yes, no)
+    return terms.node(code, (which, yes, no), "select") if found is None else found
 
 
 def _literals(terms: Terms, which: int, truth: bool) -> Iterator[tuple[int, bool]]:
@@ -153,17 +163,17 @@ def _literals(terms: Terms, which: int, truth: bool) -> Iterator[tuple[int, bool
             yield from _literals(terms, part, truth if name != "not" else not truth)
 
 
-def _where(terms: Terms, code: int, node: int, known: dict[int, bool], depth: int = 6) -> int:
+def _where(terms: Terms, code: int, node: int, known: dict[int, bool], dtype: str, depth: int = 6) -> int:
     """What a choice within a choice is, where some conditions are known."""
     if terms.codes[node] != code or not depth:
         return node
     which, yes, no = terms.args(node)
     found = _truth(terms, which, known)
     if found is not None:
-        return _where(terms, code, yes if found else no, known, depth - 1)
-    yes, no = (_where(terms, code, x, known, depth - 1) for x in (yes, no))
+        return _where(terms, code, yes if found else no, known, dtype, depth - 1)
+    yes, no = (_where(terms, code, x, known, dtype, depth - 1) for x in (yes, no))
     left = _left(terms, which, known)
-    return node if (left, yes, no) == terms.args(node) else _selected(terms, code, (left, yes, no))
+    return node if (left, yes, no) == terms.args(node) else _selected(terms, code, (left, yes, no), dtype)
 
 
 def _left(terms: Terms, which: int, known: dict[int, bool]) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 
 from scalify_dl.ir.graph import Graph, Op
 from scalify_dl.ir.literals import ELIDED
-from scalify_dl.ir.vocabulary import ELEMENTWISE
+from scalify_dl.ir.vocabulary import ELEMENTWISE, INDEX_REDUCERS
 from scalify_dl.oracle import program
 from scalify_dl.oracle.dtypes import is_float, storage
 from scalify_dl.oracle.literals import literal_array
@@ -141,12 +141,28 @@ def _literal(tensor: Any) -> tuple[Any, ...]:
 @rule("reduce")
 def _reduce(runner: Runner, call: Call, op: Op, values: list[Value]) -> Value:
     name = call.symbol("reducer", "")
+    if name in INDEX_REDUCERS and len(op.operands) == 1:
+        return _first_place(runner, call, op)
     if len(op.operands) != 1 or name not in _FOLDS:
         raise Undecided(f"a reduction by `{name}`")
     x, axes = runner.cells(op.operands[0]), call.numbers("dimensions", [])
     kept = [d for d in range(x.ndim) if d not in axes]
     rows = x.transpose([*kept, *axes]).reshape([*(x.shape[d] for d in kept), -1])
     return Cells(runner.domain.fold(_FOLDS[name], op.results[0].dtype, rows))
+
+
+def _first_place(runner: Runner, call: Call, op: Op) -> Value:
+    """Where the first one of the greatest, or least, elements of rows is."""
+    domain, before, dtype = runner.domain, op.operands[0].dtype, op.results[0].dtype
+    (axis,) = call.numbers("dimensions", [])
+    greatest = call.symbol("reducer") == "argmax"
+    best, *others = np.moveaxis(runner.cells(op.operands[0]), axis, 0)
+    place = domain.lift(np.zeros(best.shape, dtype=np.int64), dtype)
+    for at, x in enumerate(others, 1):
+        better = domain.apply("GT" if greatest else "LT", "pred", [x, best], before)
+        place = domain.apply("select", dtype, [better, domain.lift(np.array(at), dtype), place], dtype)
+        best = domain.apply("maximum" if greatest else "minimum", before, [best, x], before)
+    return Cells(place.reshape(op.results[0].shape))
 
 
 @rule("cumulative")

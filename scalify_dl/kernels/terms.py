@@ -291,10 +291,14 @@ class Terms:
             found[missing] = made
         return found[inverse.reshape(-1)].reshape(a.shape)
 
+    def end(self, dtype: str, sign: int) -> int:
+        """The least or the greatest number of a type of reals."""
+        return self.number(constant(sign * largest(dtype), dtype))
+
     def _unbounded(self, family: str, dtype: str, a: Array, b: Array) -> Array:
         """The end of a type's range is as good as an infinity beside a value that lies within the range."""
         sign = -1 if family == "maximum" else 1
-        end = self.number(constant(sign * largest(dtype), dtype))
+        end = self.end(dtype, sign)
         found = (a == end) & (self.codes[b] != 0)
         if not found.any():
             return a
@@ -331,8 +335,9 @@ class Terms:
                 stack += (int(self.left[top]), int(self.right[top]))
             elif code == many:
                 parts.append(np.asarray(self.children[top]))
-            elif self.canon[top] < 0:
-                self._listed(top)
+            elif self.canon[top] != top:
+                if self.canon[top] < 0:
+                    self._listed(top)
                 stack.append(int(self.canon[top]))
             else:
                 singles.append(top)

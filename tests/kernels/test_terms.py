@@ -102,3 +102,17 @@ def test_a_cast_is_no_identity_where_it_rounds() -> None:
     assert terms.apply("convert", "f16", [half], "f32") == half
     narrow = terms.argument("y", (1,), "f16")
     assert terms.apply("convert", "f16", [terms.apply("convert", "f32", [narrow], "f16")], "f32") == narrow
+
+
+def test_a_maximum_that_was_looked_at_is_one_node_within_a_sum_too() -> None:
+    terms = Terms()
+    x, y, z, w = terms.argument("x", (4,), "f32")
+
+    def greatest(a: Any, b: Any) -> Any:
+        return terms.apply("maximum", "f32", [a, b], "f32")
+
+    sums = []
+    for top in (greatest(greatest(x, y), z), greatest(x, greatest(y, z))):
+        terms.canonical(top)
+        sums.append(int(terms.canonical(terms.apply("add", "f32", [top, w], "f32"))))
+    assert sums[0] == sums[1]
