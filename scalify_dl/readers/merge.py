@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from scalify_dl.errors import InputError
+from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.graph import Graph, Op, Port, Tensor
 from scalify_dl.ir.vocabulary import RANKED
 
@@ -200,11 +201,12 @@ def _same_literal(ours: Op, a: Tensor, theirs: Op, b: Tensor, differences: list[
 
 
 def _integer(tensor: Tensor) -> int | None:
-    """The value of an integer constant that `rank_number` can hold."""
+    """The value of a constant of an integer type that `rank_number` can hold."""
     literal = tensor.literal
     if (
         literal is None
         or literal.rational is None
+        or not (tensor.dtype == "pred" or is_integer(tensor.dtype))
         or literal.rational.denominator != 1
         or abs(literal.rational) >= LIMIT
     ):

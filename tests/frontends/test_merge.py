@@ -40,6 +40,19 @@ def test_a_value_that_only_the_last_rank_changes() -> None:
     assert program.ops[0].rank_numbers["start", 0] == {0: 0, 1: 4, 2: 4}
 
 
+def test_reals_that_differ_are_no_numbers_by_rank() -> None:
+    """Facts have integers by rank only: rank files with 1.0 and 0.0 were refused, with a row of a table."""
+
+    def flagged(rank: int, flag: int) -> Graph:
+        g = Graph(f"r{rank}", file=f"rank{rank}.txt")
+        y = g.emit("multiply", [g.input("x", "f32", (4,)), g.splat(flag, "f32", (4,))])
+        g.output(g.emit("all-reduce", [y], reducer="sum", groups=[[0, 1]], name="reduced"))
+        return g
+
+    assert len(merge([flagged(0, 1), flagged(1, 0)])) == 2
+    assert len(merge([flagged(0, 1), flagged(1, 1)])) == 1
+
+
 def test_equal_graphs_have_nothing_per_rank() -> None:
     (program,) = merge([sliced(0), sliced(0)])
     assert not any(op.rank_numbers for op in program.ops)
