@@ -56,6 +56,7 @@ def test_a_sum_over_tiles_is_one(kernel: Run, loop: str, named: str, last: str) 
         (f"{PART}s[i] += m[i] * m[i]", "sum", "s[i]"),
         (f"{PART}s[i] = T.if_then_else(k == 0, m[i], s[i])", "sum", "s[i]"),
         (f"{PART}s[i] += m[bm - 1 - i]", "sum", "s[i]"),
+        (f"{PART}s[i] += m[i] * T.if_then_else(i == 0, 2.0, 1.0)", "sum", "s[i]"),
         (f"{PART}s[i] = s[(i + 1) % bm] + m[i]", "sum", "s[i]"),
         (f"{PART}s[i] = T.max(s[i], m[i])", "max", "s[i]"),
         ("for i in T.Parallel(bm):\n    s[i] += m[i]\nT.reduce_sum(x, m, dim=1)", "sum", "s[i]"),  # one behind

@@ -51,6 +51,8 @@ class First(Undecided):
 
 Value = bool | Place | Form | extended.Masked | Pick
 _COMPARED = ("LT", "LE", "GT", "GE", "EQ", "NE")
+UNTYPED = {"int": "s32", "real": "f32"}
+"""Types of numbers that are written without one."""
 
 
 class Elements:
@@ -186,7 +188,7 @@ class Elements:
         if x.kind == "convert":
             if isinstance(args[0], Place) and is_integer(x.dtype):
                 return args[0]
-            return self.cast(self._cell(args[0]), "s32" if before == "int" else before, x.dtype, x.line)
+            return self.cast(self._cell(args[0]), UNTYPED.get(before, before), x.dtype, x.line)
         if all(isinstance(a, Place) for a in args) and not is_float(x.dtype) and x.dtype != "real":
             found = self._of_places(x.kind, args, frame)  # type: ignore[arg-type]
             if found is not None:
