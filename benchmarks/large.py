@@ -1,6 +1,8 @@
 """What pairs that are written differently cost at large sizes: CPU seconds of `dlverify verify`, at a size and at 16×.
 
-    python benchmarks/large.py [--sizes 4096,65536]
+    python benchmarks/large.py [--sizes 4096,65536] [--symbolic]
+
+With `--symbolic` for all sizes: the size is a symbol, read from captures at this one and at 5/64 of it.
 
 Needs the jax extra: attention against flash (scan over 8 blocks of keys, causal and not) and against a ring of 4 ranks,
 LoRA merged and not, MLA absorbed and not, AdamW against one that is sharded over 4 ranks and written otherwise.
@@ -27,6 +29,8 @@ from verify import measure
 from scalify_dl.capture.jax import capture
 
 RANKS, BLOCKS, HEADS, SCALE = 4, 8, 128, 0.088388
+SYMBOLS = {"LoRA": "x:0", "MLA": "x:0", "AdamW": "w:0"}
+"""The dim that is a symbol, where it is not that of positions."""
 
 
 def softmax(s):
@@ -152,10 +156,22 @@ def dumps(folder: Path, size: int) -> dict[str, list[str]]:
     return found
 
 
+def for_all(folder: Path, size: int) -> dict[str, list[str]]:
+    """The arguments of `dlverify verify` for each pair, for all sizes."""
+    found, there = dumps(folder, size), folder / "sample"
+    there.mkdir()
+    for name, arguments in dumps(there, size * 5 // 64).items():
+        base, dist, _, mesh, *relations = arguments
+        sample = " ".join(f"'{each}'" for each in (base, dist, mesh, *relations[1:]))
+        found[name] += ["--symbolic", f"s={SYMBOLS.get(name, 'q:2')}", "--sample", sample]
+    return found
+
+
 def main() -> None:
     """Measure and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", default="4096,65536")
+    parser.add_argument("--symbolic", action="store_true")
     options = parser.parse_args()
     print(f"{'pair':16} {'size':>7} {'CPU s':>6}  verdict")
     missed = 0
@@ -163,7 +179,7 @@ def main() -> None:
         for size in map(int, options.sizes.split(",")):
             folder = Path(scratch) / str(size)
             folder.mkdir()
-            for name, arguments in dumps(folder, size).items():
+            for name, arguments in (for_all if options.symbolic else dumps)(folder, size).items():
                 report, cpu, _ = measure(["verify", *arguments, "--json"])
                 missed += report["verdict"] != "PROVED"
                 print(f"{name:16} {size:>7} {cpu:6.2f}  {report['verdict']}", flush=True)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.oracle.dtypes import is_float
+from scalify_dl.sizes import above
 
 from . import extended
 from .cells import Array, as_cell, reals, total
@@ -72,7 +73,7 @@ def gather(site: Site) -> list[Array]:
         demand(di[d] == do[there], "an access")
         names_i |= renamed_dim(di, d, of_dim(do, there))
     indices: Any = vectors(site, site.xs[1], names_i)
-    picked = new_places(site, dx, [d for d in mapped if sizes[d] == 1 < size(dx[d])], "picked")
+    picked = new_places(site, dx, [d for d in mapped if sizes[d] == 1 and size(dx[d]) != 1], "picked")
     names_x = {a: b for d, (_, names) in picked.items() for a, b in renamed_dim(dx, d, names).items()}
     windows = dict(zip((d for d in range(len(dx)) if d not in gone), offsets, strict=True))
     source = {d: windows[d] for d in windows if d not in picked}
@@ -100,7 +101,7 @@ def in_range(site: Site, index: Any, most: int) -> Any:
         low, high = int(index.values.min()), int(index.values.max())
     else:
         low, high = integer_bounds(extended.finite(as_cell(site.machine.basis, index), "an index"))
-    if low < 0 or high >= most:
+    if not above(low + 1) or not above(most - high):
         raise Undecided("an access at an index of unknown range")
     return index
 

@@ -236,7 +236,19 @@ class Pair:
             found = self._answer(layouts, numbers)
         return found
 
-    def _answer(self, layouts: list[Layout], numbers: bool) -> Answer | None:
+    def needs_of(self, layout: Layout) -> set[tuple[str, str]] | None:
+        """What must be so (op, what) for the output to hold the baseline's in a layout; None where it does not."""
+        for _ in range(2 if self.basis.rooted is not None else 1):
+            self.basis.needs = {}
+            machine, base, found = self._followed()
+            if self._fits(base, found, layout):
+                return {(machine.where[need], need.what) for need in self.basis.needs}
+            if not self.basis.rooted:
+                break
+        return None
+
+    def _followed(self) -> tuple[SymbolicMachine, Array, dict[int, Array]]:
+        """Both sides on formulas: what the baseline's value is, and what ranks hold."""
         values = [[r for op in part.ops for r in op.results] for part in (self.dist_part, self.base_part)]
         keep = frozenset().union(*values)
         machine = (
@@ -252,10 +264,14 @@ class Pair:
         if any(need.what == "shown" and need not in self.basis.needs for need in others):
             raise Undecided("a part of a row that may be masked altogether, where the baseline's row is not")
         self.basis.needs |= others
-        if numbers and not all(isinstance(cell, Form) for cell in base[self.base][0].reshape(-1)):
+        return machine, base[self.base][0], found[self.dist]
+
+    def _answer(self, layouts: list[Layout], numbers: bool) -> Answer | None:
+        machine, base, found = self._followed()
+        if numbers and not all(isinstance(cell, Form) for cell in base.reshape(-1)):
             return None
         for layout in layouts:
-            if self._fits(base[self.base][0], found[self.dist], layout):
+            if self._fits(base, found, layout):
                 if not met_somewhere(self.basis):
                     raise Undecided("no inputs were found that meet all that the steps need")
                 needs = {(machine.where[need], need.what) for need in self.basis.needs}
@@ -275,7 +291,7 @@ class Pair:
                 if self.decider.erased_infinities(self.dist, self.base):
                     raise Undecided("it asks whether numbers are finite, and the sides differ where some are not")
                 ends = self.dist, self.base, str(layout), self.cuts
-                positive = numbers and all(cell.is_positive() for cell in base[self.base][0].reshape(-1))
+                positive = numbers and all(cell.is_positive() for cell in base.reshape(-1))
                 return Answer(*ends, tuple(sorted(given)), tuple(sorted(needs)), positive)
         return None
 

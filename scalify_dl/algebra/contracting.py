@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.oracle.dtypes import is_float, is_integer
+from scalify_dl.sizes import Size
 
 from . import extended, laws
 from .cells import Array, as_cell, mapped, reals, total
@@ -18,6 +19,7 @@ from .formulas import bounded
 from .indexing import Dims, Site, alike, compared_integers, demand, rule
 from .numbers import literal
 from .reductions import contracted
+from .sized import worth
 from .spread import of_dim, size
 from .sums import greatest_cell, summed
 from .variables import Variable
@@ -94,6 +96,12 @@ def _contraction(site: Site) -> tuple[list[dict[Variable, Variable]], list[Varia
     return names, over
 
 
+def _one_over_root(basis: Field, size: int) -> Form:
+    if isinstance(size, Size):
+        return laws.power(worth(basis, size), Fraction(-1, 2))
+    return laws.constant_power(basis, size, Fraction(-1, 2))
+
+
 def _becomes(dims: Dims, d: int, outs: Dims, there: int, names: dict[Variable, Variable]) -> None:
     demand(dims[d] == outs[there], "a product")
     names.update(zip(of_dim(dims, d), of_dim(outs, there), strict=True))
@@ -114,7 +122,7 @@ def attention(site: Site) -> list[Array]:
     q, k, v = (reals(basis, x) for x in renamed)
     over = list(keys.values())
     text = call.symbol("scale", "")
-    scale = literal(basis, text, "f32") if text else laws.constant_power(basis, size(dq[-1]), Fraction(-1, 2))
+    scale = literal(basis, text, "f32") if text else _one_over_root(basis, size(dq[-1]))
     scores = mapped(
         lambda s: extended.multiply(reduced("sum", s, list(inner.values())), scale),
         contracted(basis, q, np.swapaxes(k, -1, -2)),

@@ -73,6 +73,8 @@ class Field:
         """How often variables were made."""
         self.nowhere_below_zero: Callable[[Form], bool] = lambda _: False
         """Whether a form of positions is known to be so by who knows how far they go, where sizes are symbols."""
+        self.bounds: dict[int, None] = {}
+        """What is less than integer types hold, or wraps round: sizes that are symbols (`formulas.py`)."""
         self.leaves: dict[int, int] = {}
         """The integers that indicators are of, by their number: what an integer is made of may be long."""
         self.of_leaf: dict[Hashable, int] = {}

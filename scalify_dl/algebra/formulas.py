@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import reduce
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -15,6 +17,7 @@ from scalify_dl.oracle.meaning import MEANINGS, Call
 from scalify_dl.oracle.meaning.elementwise import COMPARISONS
 from scalify_dl.oracle.rewrites import OF_REALS
 from scalify_dl.registry import registering
+from scalify_dl.sizes import Size, Untold, above, greatest, least, symbol
 
 from . import elementwise, extended, laws, truths
 from .cells import Array, as_cell, mapped, reals
@@ -23,6 +26,7 @@ from .finite import Table, together
 from .form import Field, Form, Undecided
 from .numbers import literal
 from .permuted import truth_of
+from .sized import is_size, size_of
 
 Formula = Callable[[Field, Call, list[Array]], list[Array]]
 FORMULAS: dict[str, Formula] = {}
@@ -99,6 +103,8 @@ def _whole(kind: str, dtype: str, cells: tuple[Cell, ...]) -> Form:
     return bounded(extended.finite(function(*cells), kind), dtype)
 
 
+FAR = 2**31 - 1
+"""The greatest number of integer types whose numbers no size is beyond."""
 WHOLE = ("flag", "equals", "integer", "position", "sum")
 """Kinds of elements that are whole numbers, sums where what they are of is."""
 
@@ -106,14 +112,31 @@ WHOLE = ("flag", "equals", "integer", "position", "sum")
 def bounded(form: Form, dtype: str) -> Form:
     """A formula whose values are whole numbers that an integer type holds; Undecided where they may not be."""
     lo, hi = integer_bounds(form)
-    least, most = integer_limits(dtype)
-    if lo < least or hi > most:
-        raise Undecided(f"integers of {dtype} that may wrap round")
+    low, high = integer_limits(dtype)
+    for value, limit in ((-lo, -low), (hi, high)):
+        if above(limit - value + 1):
+            continue
+        if not isinstance(value, Size) or limit < FAR:
+            raise Undecided(f"integers of {dtype} that may wrap round")
+        form.field.bounds[value] = None
     return form
 
 
 def integer_bounds(form: Form) -> tuple[int, int]:
-    """The least and the greatest value of a sum of products of integers and truths."""
+    """The least and the greatest value of a sum of products of integers, truths and sizes."""
+    try:
+        return _integer_bounds(form)
+    except Untold as error:
+        raise Undecided(str(error)) from error
+
+
+def _span(ends: Iterable[int], within: Iterable[int]) -> list[int]:
+    """The least and the greatest product."""
+    products = [a * b for a, b in product(ends, within)]
+    return [reduce(least, products), reduce(greatest, products)]
+
+
+def _integer_bounds(form: Form) -> tuple[int, int]:
     low = high = 0
     for monomial, coefficient in form.terms.items():
         ends = [int(coefficient), int(coefficient)]
@@ -123,23 +146,25 @@ def integer_bounds(form: Form) -> tuple[int, int]:
             kind, data = form.field.elements[at][:2]
             if kind == "maximum" and exponent == 1:
                 members = [integer_bounds(member) for meet in data for member in meet]  # type: ignore[attr-defined]
-                products = [a * b for a in ends for b in (min(lo for lo, _ in members), max(hi for _, hi in members))]
-                ends = [min(products), max(products)]
+                within = reduce(least, (lo for lo, _ in members)), reduce(greatest, (hi for _, hi in members))
+                ends = _span(ends, within)
                 continue
-            if kind not in WHOLE or exponent != int(exponent) or exponent < 0:
+            known = is_size(kind, data)
+            if (kind not in WHOLE and not known) or exponent != int(exponent) or exponent < 0:
                 raise Undecided("a formula that need not be a whole number")
             within = (0, 1)
-            if kind == "sum":
-                count = prod(v.size for v in data[0])  # type: ignore[index]
+            if known:
+                within = (symbol(data[1]),) * 2  # type: ignore[index]
+            elif kind == "sum":
+                count = prod(map(size_of, data[0]))  # type: ignore[index, arg-type]
                 lo, hi = integer_bounds(data[1])  # type: ignore[index]
                 within = (lo * count, hi * count)
             elif kind == "integer":
                 within = data[2:]  # type: ignore[index]
             elif kind == "position":
-                within = (0, data[0].size - 1)  # type: ignore[index]
+                within = (0, size_of(data[0]) - 1)  # type: ignore[index]
             for _ in range(int(exponent)):
-                products = [a * b for a in ends for b in within]
-                ends = [min(products), max(products)]
+                ends = _span(ends, within)
         low, high = low + ends[0], high + ends[1]
     return low, high
 
@@ -231,7 +256,7 @@ def counted(x: Array, dtype: str) -> Array:
     def apply(cell: Cell) -> Cell:
         if isinstance(cell, Form):
             low, high = integer_bounds(cell)
-            if low < -most or high > most:
+            if not above(low + most + 1) or not above(most - high + 1):
                 return laws.function(cell.field, "round", (dtype, cell))
         return cell
 

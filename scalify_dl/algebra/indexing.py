@@ -19,8 +19,9 @@ from scalify_dl.oracle.execute import PerRank
 from scalify_dl.oracle.meaning import Call
 from scalify_dl.oracle.program import Op
 from scalify_dl.registry import registering
+from scalify_dl.sizes import Size, above, greatest, least, quotient
 
-from . import extended
+from . import extended, laws
 from .cells import Array, as_cell, is_symbolic, mapped
 from .elementwise import compared
 from .extended import Cell
@@ -28,6 +29,7 @@ from .finite import Table
 from .form import Field, Form, Undecided
 from .formulas import bounded, constants, integer_bounds, over_tables
 from .machine import SymbolicMachine
+from .sized import size_in, worth
 from .spread import Parts, Spread, merged, of_dim, size, small, tail, variables
 from .variables import Renamed, Variable
 
@@ -89,8 +91,25 @@ class SpreadMachine(SymbolicMachine):
         return [self.spread.parts[t] for t in tensors]
 
     def plain(self, call: Call, xs: list[Array]) -> list[Array]:
-        """An op in which no variable plays a part."""
+        """An op in which no variable plays a part, nor a size that is a symbol."""
+        if call.op.kind == "constant" and (sized := self.of_sizes(call)) is not None:
+            return [sized]
+        for key in {*call.op.numbers, *call.op.by_rank}:
+            if any(isinstance(value, Size) for value in call.op.number(key, call.rank)):
+                raise Undecided(f"`{call.op.kind}` with a size that is a symbol")
         return super()._meant(call, xs)
+
+    def of_sizes(self, call: Call) -> Array | None:
+        """A constant that is a size, or one over another; None for others."""
+        tensor, told = call.results[0], "value" in {*call.op.numbers, *call.op.by_rank}
+        values = (call.number("value"), 1) if told else self.spread.literals.get(call.op.results[0], (0, 1))
+        if not any(isinstance(value, Size) for value in values):
+            return None
+        num, den = (worth(self.basis, value) for value in values)
+        cell = num * laws.power(den, -1)
+        if not is_float(tensor.dtype):
+            cell = bounded(cell, tensor.dtype)
+        return np.broadcast_to(np.array(cell, dtype=object), tensor.shape)
 
     def _meant(self, call: Call, xs: list[Array]) -> list[Array]:
         ins, outs = self.parts(call.op.operands), self.parts(call.op.results)
@@ -154,9 +173,10 @@ def alike(what: str, left: Dims, right: Dims, along: Iterable[int] = ()) -> None
 
 def blocks(what: str, parts: Parts, value: int) -> int:
     """An offset along a dim as one at the small size: it is a number of blocks."""
-    unit = size(tail(parts)) if tail(parts) else 1
-    demand(value % unit == 0, what)
-    return value // unit * small(tail(parts))
+    count = quotient(value, size(tail(parts)) if tail(parts) else 1)
+    demand(count is not None and not isinstance(count, Size), what)
+    assert count is not None
+    return count * small(tail(parts))
 
 
 # ---- elementwise ops and moves ----
@@ -192,12 +212,11 @@ def compared_integers(direction: str, left: Cell, right: Cell) -> Form:
     """A comparison of integers; decided where the values that they may have decide it."""
     low, high = integer_bounds(extended.finite(left, "integers") - extended.finite(right, "integers"))
     one = extended.finite(left, "integers").field.one
-    above, below = low > 0, high < 0
-    if above or below:
-        return one if direction in (("NE", "GT", "GE") if above else ("NE", "LT", "LE")) else one.scaled(0)
-    if low >= 0 and direction in ("GE", "LT"):
+    if above(low) or above(-high):
+        return one if direction in (("NE", "GT", "GE") if above(low) else ("NE", "LT", "LE")) else one.scaled(0)
+    if above(low + 1) and direction in ("GE", "LT"):
         return one if direction == "GE" else one.scaled(0)
-    if high <= 0 and direction in ("LE", "GT"):
+    if above(1 - high) and direction in ("LE", "GT"):
         return one if direction == "LE" else one.scaled(0)
     return compared(direction, left, right)
 
@@ -305,9 +324,10 @@ def dynamic(site: Site) -> list[Array]:
             if ins[d] == part[d]:
                 start = np.asarray(0)  # clamped to what fits
             at = as_cell(site.machine.basis, start[()])
-            value = at.value if isinstance(at, Form) else None
+            value = size_in(at) if isinstance(at, Form) else None
             demand(value is not None, what)
-            start = np.asarray(blocks(what, ins[d], min(max(int(value or 0), 0), size(ins[d]) - size(part[d]))))
+            assert value is not None
+            start = np.asarray(blocks(what, ins[d], least(greatest(value, 0), size(ins[d]) - size(part[d]))))
         starts.append(start)
     xs = [*site.xs[:first], *starts]
     if what == "dynamic-slice":
@@ -320,12 +340,16 @@ def dynamic(site: Site) -> list[Array]:
 def constant(site: Site) -> list[Array]:
     """One number everywhere, or, where it is elided, an unknown that equal hashes share."""
     tensor, basis = site.call.results[0], site.machine.basis
+    if (sized := site.machine.of_sizes(site.call)) is not None:
+        return [sized]
     if tensor.sha256 is None or tensor.items is not None or "value" in site.call.op.numbers:
         demand(not (tensor.literal or "").startswith("{") and tensor.items is None, "a printed constant")
         return [constants(basis, site.call)]
     demand(is_float(tensor.dtype), "a constant")
     out, at = np.empty(tensor.shape, dtype=object), tuple(variables(site.outs[0]))
     whole = tuple(size(dim) for dim in site.outs[0])
+    if any(isinstance(extent, Size) for extent in whole):
+        raise Undecided("a constant whose numbers are not told, of other sizes")
     for i, place in enumerate(np.ndindex(*tensor.shape)):
         element = basis.of(basis.element("constant", (tensor.sha256, whole, site.outs[0], i, *at)))
         basis.need("finite", element)
@@ -351,9 +375,9 @@ def positions(basis: Field, parts: Parts, names: Sequence[Variable]) -> list[For
     names, below, cells = list(names), 1, [basis.zero]
     for part in reversed(parts):
         if part.whole:
-            variable = basis.of(basis.element("position", (names.pop(),), nonnegative=True)).scaled(below)
+            variable = basis.of(basis.element("position", (names.pop(),), nonnegative=True)) * worth(basis, below)
             cells = [cell + variable for cell in cells]
         else:
-            cells = [cell + basis.constant(n * below) for n in range(part.size) for cell in cells]
-        below *= part.size
+            cells = [cell + worth(basis, n * below) for n in range(part.size) for cell in cells]
+        below = below * part.size
     return cells

@@ -13,9 +13,12 @@ from fractions import Fraction
 from math import prod
 from typing import Any
 
+from scalify_dl.sizes import above
+
 from .form import Field, Form, Monomial, Number, Undecided
 from .laws import within
 from .rebuilt import Rebuilt
+from .sized import size_of
 from .variables import AnySize, Renamed, Variable, free
 
 
@@ -31,7 +34,7 @@ class Selection:
     @property
     def values(self) -> int:
         """How many values the position has."""
-        return prod(v.size for v in self.digits)
+        return prod(map(size_of, self.digits))
 
     def in_range(self) -> bool:
         """Whether it is known that one of the values is the one that is wanted."""
@@ -39,7 +42,7 @@ class Selection:
 
         try:
             low, high = integer_bounds(self.wanted)
-            return low >= 0 and high < self.values
+            return bool(above(low + 1) and above(self.values - high))
         except Undecided:
             return False
 

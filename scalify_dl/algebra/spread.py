@@ -8,8 +8,8 @@ checked at each op (`indexing.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 from typing import NamedTuple
@@ -19,8 +19,10 @@ from scalify_dl.oracle.program import Graph, Op, Program, Shard
 from scalify_dl.oracle.shrink.constraints import RULES, Shapes
 from scalify_dl.oracle.shrink.extents import Conflict, Sizes
 from scalify_dl.oracle.shrink.rows import expected_rows, fits, relate
+from scalify_dl.sizes import least, quotient
 
 from .form import Undecided
+from .sized import coded
 from .variables import Variable
 
 
@@ -70,7 +72,10 @@ def variables(dims: Sequence[Parts]) -> list[Variable]:
 
 def of_dim(dims: Sequence[Parts], d: int) -> list[Variable]:
     """The variables of one dim."""
-    return [Variable(("at", d, n), part.size) for n, part in enumerate(p for p in dims[d] if p.whole)]
+    return [Variable(("at", d, n), coded(part.size)) for n, part in enumerate(p for p in dims[d] if p.whole)]
+
+
+ELSEWHERE = "a layout that cuts a dim elsewhere than ops do"
 
 
 class Taken(NamedTuple):
@@ -91,23 +96,33 @@ def taken(dims: Sequence[Parts], digit: Digit) -> Taken:
     for part in reversed(dims[digit.dim]):
         name = own.pop() if part.whole else None
         left = part.size
-        if below < digit.stride:
-            step = min(left, digit.stride // below)
-            if digit.stride % below or left % step or (part.whole and step != left):
-                raise Undecided("a layout that cuts a dim elsewhere than ops do")
-            below, left, low = below * step, left // step, low * (1 if part.whole else step)
-        if left > 1 and below == digit.stride and inside < digit.size:
-            step = min(left, digit.size // inside)
-            if digit.size % inside or left % step or (part.whole and step != part.size):
-                raise Undecided("a layout that cuts a dim elsewhere than ops do")
+        if below != digit.stride and not found:
+            step, left = _taken_of(left, digit.stride, below)
+            if part.whole and left != 1:
+                raise Undecided(ELSEWHERE)
+            below, low = below * step, low * (1 if part.whole else step)
+        if left != 1 and below == digit.stride and inside != digit.size:
+            step, left = _taken_of(left, digit.size, inside)
+            if part.whole and step != part.size:
+                raise Undecided(ELSEWHERE)
             inside *= step
             found.insert(0, Part(step, part.whole))
             if name is not None:
                 names.insert(0, name)
     if below != digit.stride or inside != digit.size:
-        raise Undecided("a layout that cuts a dim elsewhere than ops do")
+        raise Undecided(ELSEWHERE)
     parts = merged(found)
     return Taken(Digit(digit.dim, low, small(parts)), parts, tuple(names))
+
+
+def _taken_of(left: int, wanted: int, have: int) -> tuple[int, int]:
+    """How much of a part is taken to get from one product of parts to another, and what is left of it."""
+    missing = quotient(wanted, have)
+    step = least(left, missing) if missing is not None else None
+    rest = quotient(left, step) if step is not None else None
+    if step is None or rest is None:
+        raise Undecided(ELSEWHERE)
+    return step, rest
 
 
 @dataclass(frozen=True)
@@ -116,6 +131,8 @@ class Spread:
 
     program: Program
     parts: dict[str, tuple[Parts, ...]]
+    literals: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Constants that are sizes, or one over another, where sizes are symbols."""
 
     def layout(self, dist: str, base: str, layout: Layout) -> tuple[Layout, dict[Variable, Variable]]:
         """A layout at small sizes, and which variables of the distributed value those of the baseline's are."""

@@ -24,6 +24,7 @@ from scalify_dl.report.conclude import conclude
 
 from .conditions import LARGE, Condition, simplified
 from .derive import Derivation, derive
+from .differently import Differently
 from .domain import Domain, Region, Search
 from .family import Family, SymbolicFacts
 
@@ -83,7 +84,7 @@ def cover(
     if not out.domain.holds(first):
         raise InputError(f"the sizes {_text(first)} do not fit the formulas", hint="add a capture at other sizes")
     search = Search(out.domain)
-    run = partial(derive, rules_program(options.rules), options)
+    run = partial(derive, rules_program(options.rules), options, Differently())
     single, required = 0, set(out.magnitude)
     point: Point | None = _spread(family, {}, out.domain) or first
     while point is not None:

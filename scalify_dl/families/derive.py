@@ -13,6 +13,7 @@ from scalify_dl.prove.pipeline import Analysis, fact_relations
 from scalify_dl.pysouffle import EvaluationError, Program, Symbol
 
 from .conditions import Condition
+from .differently import Differently
 from .family import SymbolicFacts
 
 MEMORY = 3000
@@ -30,9 +31,11 @@ class Derivation:
     stops: tuple[str, ...] = ()
 
 
-def derive(rules: Program, options: Options, facts: SymbolicFacts, point: Mapping[str, int]) -> Derivation:
+def derive(
+    rules: Program, options: Options, differently: Differently, facts: SymbolicFacts, point: Mapping[str, int]
+) -> Derivation:
     """Runs the rules (a program without facts); `point` has the sizes by which comparisons are decided that no bound
-    decides."""
+    decides. Outputs that are not proved are asked of the algebra."""
     left = [symbol.name for symbol in facts.family.symbols if symbol.name not in facts.values]
     names = _Names([*left, *facts.coordinates.values()])
     symbols = [Symbol(names.inside(name), value=point[name], minimum=1) for name in left]
@@ -49,14 +52,22 @@ def derive(rules: Program, options: Options, facts: SymbolicFacts, point: Mappin
     try:
         program.run(timeout=options.timeout, max_memory=memory)
     except EvaluationError as error:
-        if not error.message.startswith(("timeout:", "max_memory:", "symbols:")):
-            raise
-        return Derivation(False, stops=(error.message.splitlines()[0],))
-    found: dict[tuple[str, str], Row] = {}
-    for row in sorted(program.relation("output_verdict")):
-        if row[2] == "PROVED":
-            found.setdefault((row[0], row[1]), row)
+        return _stopped(error)
+    found = _found(program)
     expected = {(dist, base) for dist, base, _ in facts.facts["expect"]}
+    more: Sequence[Condition] = ()
+    if left and found.keys() != expected:
+        equal = differently.equalities(facts, point, expected - found.keys())
+        if equal is not None:
+            program.insert("proved_equal", equal.proved)
+            program.insert("assumed_equality", equal.needs)
+            program.insert("written_number", [names.row(row, (1,)) for row in equal.words])
+            more = equal.conditions
+            try:
+                program.run(timeout=options.timeout, max_memory=memory)
+            except EvaluationError as error:
+                return _stopped(error)
+            found = _found(program)
     if found.keys() != expected or list(program.relation("inconsistent")):
         view = Analysis(facts.facts, program, options).view
         ops = view.ops({op for (op,) in program.relation("frontier")})
@@ -69,9 +80,25 @@ def derive(rules: Program, options: Options, facts: SymbolicFacts, point: Mappin
         return Derivation(False, stops=(error.message.splitlines()[0],))  # a proof whose conditions cannot be told
     return Derivation(
         True,
-        tuple(Condition(c.kind, names.outside(c.left), names.outside(c.right)) for c in conditions),
+        (*(Condition(c.kind, names.outside(c.left), names.outside(c.right)) for c in conditions), *more),
         tuple(sorted((tensor, names.outside(text), why) for tensor, text, why in program.relation("assumption"))),
     )
+
+
+def _stopped(error: EvaluationError) -> Derivation:
+    """Nothing, for a guard that stopped the rules."""
+    if not error.message.startswith(("timeout:", "max_memory:", "symbols:")):
+        raise error
+    return Derivation(False, stops=(error.message.splitlines()[0],))
+
+
+def _found(program: Program) -> dict[tuple[str, str], Row]:
+    """The outputs that are proved."""
+    found: dict[tuple[str, str], Row] = {}
+    for row in sorted(program.relation("output_verdict")):
+        if row[2] == "PROVED":
+            found.setdefault((row[0], row[1]), row)
+    return found
 
 
 def _proofs(program: Program, facts: SymbolicFacts, found: Mapping[tuple[str, str], Row]) -> dict[str, list[Row]]:

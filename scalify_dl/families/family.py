@@ -210,7 +210,7 @@ class SymbolicFacts:
                 while name in names:
                     name += "_"
                 self.coordinates[axis] = name
-        self._words = _Words()
+        self.words = _Words()
         self._ranks_agree: dict[str, Expression] = {}
         """Constants that are the same on every rank at these sizes."""
         self.facts = Facts()
@@ -242,18 +242,18 @@ class SymbolicFacts:
             tables["shard"].append(
                 (
                     dist,
-                    dist_piece.text(self._words, self.values),
+                    dist_piece.text(self.words, self.values),
                     base,
-                    base_piece.text(self._words, self.values),
-                    layout.put(self.values).text(self._words),
+                    base_piece.text(self.words, self.values),
+                    layout.put(self.values).text(self.words),
                     why,
                 )
             )
         for dist, base, wanted in family.expected:
-            tables["expect"].append((dist, base, wanted.put(self.values).text(self._words) if wanted else ""))
+            tables["expect"].append((dist, base, wanted.put(self.values).text(self.words) if wanted else ""))
         if self.symbolic:
             tables["whole_axis"] = [(axis,) for axis in self.coordinates]
-            tables["written_number"] = list(self._words.meaning.items())
+            tables["written_number"] = list(self.words.meaning.items())
 
     def _places(self) -> list[dict[str, Expression]]:
         """Coordinates of every rank."""

@@ -9,8 +9,8 @@ from typing import Any
 
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.tir import read_kernel
-from scalify_dl.readers.tir.any_size import quotient, symbols, terms_of
 from scalify_dl.readers.tir.syntax import Kernel
+from scalify_dl.sizes import quotient, symbols, terms_of
 
 from .any_size.decide import Answer, Read, Stated, for_all_sizes, of_kernel
 from .any_size.stated import of_name

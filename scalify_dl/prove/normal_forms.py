@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scalify_dl.facts import Facts
@@ -10,6 +10,7 @@ from scalify_dl.facts import Facts
 if TYPE_CHECKING:
     from scalify_dl.algebra.compared import Answer
     from scalify_dl.algebra.decide import Found
+    from scalify_dl.algebra.rewriting import Rewritten
     from scalify_dl.oracle.rewrites import Rewrite
 
 SECONDS = 6.0
@@ -68,7 +69,6 @@ def equalities(
     if not wanted:
         return Equalities([], [], [], False)
     from scalify_dl.algebra.decide import decider  # imported where something is left to decide
-    from scalify_dl.oracle.dtypes import is_float
 
     proved: list[Row] = []
     needs: dict[Row, None] = {}
@@ -78,30 +78,11 @@ def equalities(
     if before:
         decide.go_on(before)
     assert decide.rewritten is not None
-    origin, used = decide.rewritten.origin, decide.rewritten.used
-    operands = {(op, pos): tensor for op, pos, tensor in facts["operand"]}
-    made = {op: tensor for op, pos, tensor in facts["result"] if pos == 0}
-    types = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
-    kinds = {op: kind for op, _, kind in facts["op"]}
+    stated = Stated(facts, decide.rewritten)
 
     def enter(answer: Answer) -> None:
         proved.append((answer.dist, answer.base, answer.layout))
-        needs.update(dict.fromkeys((t, WORDS["finite"], "finite") for t in answer.inputs if is_float(types[t])))
-        for op, what in answer.needs:
-            if what == "rewrite":
-                needs[made[op], f"{used[op].name}: {used[op].text}", what] = None
-                continue
-            if op in origin:
-                rewrite = used[origin[op]]
-                needs[made[origin[op]], f"of a step of {rewrite.name}, {rewrite.text}: {WORDS[what]}", what] = None
-                continue
-            if what in ("finite", "masked", "rounded", "shown", "order", *PRECISION):
-                why = "precision" if what in PRECISION else what
-                needs[made.get(op, op), WORDS[what], why] = None  # of an op, or of a value
-                continue
-            divides = kinds.get(op) == "divide"  # of a power it is what is raised
-            tensor = operands.get((op, 1 if divides and what == "nonzero" else 0))
-            needs[tensor or op, WORDS[what], what] = None
+        needs.update(dict.fromkeys(stated.rows(answer)))
 
     more = False
     for dist, base, text in facts["expect"]:
@@ -116,6 +97,38 @@ def equalities(
         for answer in decide.between.values():
             enter(answer)
     return Equalities(proved, list(needs), list(decide.differences.values()), more, decide.found)
+
+
+class Stated:
+    """What answers rest on, as rows of `assumed_equality`."""
+
+    def __init__(self, facts: Facts, rewritten: Rewritten | None = None) -> None:
+        self.origin = rewritten.origin if rewritten else {}
+        self.used = rewritten.used if rewritten else {}
+        self.operands = {(op, pos): tensor for op, pos, tensor in facts["operand"]}
+        self.made = {op: tensor for op, pos, tensor in facts["result"] if pos == 0}
+        self.types = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
+        self.kinds = {op: kind for op, _, kind in facts["op"]}
+
+    def rows(self, answer: Answer) -> Iterator[Row]:
+        """Of one answer."""
+        from scalify_dl.oracle.dtypes import is_float
+
+        yield from ((t, WORDS["finite"], "finite") for t in answer.inputs if is_float(self.types[t]))
+        for op, what in answer.needs:
+            if what == "rewrite":
+                yield self.made[op], f"{self.used[op].name}: {self.used[op].text}", what
+            elif op in self.origin:
+                rewrite = self.used[self.origin[op]]
+                text = f"of a step of {rewrite.name}, {rewrite.text}: {WORDS[what]}"
+                yield self.made[self.origin[op]], text, what
+            elif what in ("finite", "masked", "rounded", "shown", "order", *PRECISION):
+                why = "precision" if what in PRECISION else what
+                yield self.made.get(op, op), WORDS[what], why  # of an op, or of a value
+            else:
+                divides = self.kinds.get(op) == "divide"  # of a power it is what is raised
+                tensor = self.operands.get((op, 1 if divides and what == "nonzero" else 0))
+                yield tensor or op, WORDS[what], what
 
 
 def _own_equalities(rows: list[Row]) -> list[Rewrite]:

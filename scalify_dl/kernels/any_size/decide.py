@@ -11,8 +11,8 @@ from scalify_dl.algebra import form as algebra
 from scalify_dl.algebra.extended import Cell
 from scalify_dl.algebra.form import Field, Form
 from scalify_dl.algebra.same import same
-from scalify_dl.readers.tir.any_size import Narrower, Untold, narrowed, symbol
 from scalify_dl.readers.tir.syntax import Buffer, Kernel
+from scalify_dl.sizes import Narrower, Untold, narrowed, symbol
 
 from ..domain import Undecided
 from .machine import Frame, Machine

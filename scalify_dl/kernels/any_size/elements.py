@@ -12,8 +12,8 @@ from scalify_dl.algebra.extended import Cell
 from scalify_dl.algebra.form import Form
 from scalify_dl.algebra.variables import Variable
 from scalify_dl.oracle.dtypes import holds_all, is_float, is_integer, precision
-from scalify_dl.readers.tir.any_size import above, quotient
 from scalify_dl.readers.tir.syntax import Apply, Buffer, Expr, Load, Number, Var
+from scalify_dl.sizes import above, quotient
 
 from ..alone import loads
 from ..domain import Undecided

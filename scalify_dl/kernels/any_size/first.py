@@ -13,12 +13,13 @@ from scalify_dl.algebra import extended
 from scalify_dl.algebra.extended import Cell
 from scalify_dl.algebra.form import Form
 from scalify_dl.algebra.same import same
+from scalify_dl.algebra.sized import size_of
 from scalify_dl.algebra.variables import Renamed, Variable
-from scalify_dl.readers.tir.any_size import above
 from scalify_dl.readers.tir.syntax import Statement
+from scalify_dl.sizes import above
 
 from ..domain import Undecided
-from .places import Place, Placed, size_of
+from .places import Place, Placed
 from .recurrences import Solver, solved
 from .states import Memory, State, Tile, Turns
 

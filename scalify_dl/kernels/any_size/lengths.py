@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from scalify_dl.algebra import truths
 from scalify_dl.algebra.form import Form
-from scalify_dl.readers.tir.any_size import above, divided, greatest, least
 from scalify_dl.readers.tir.syntax import Apply, Expr, Loop
+from scalify_dl.sizes import above, divided, greatest, least
 
 from ..domain import Undecided
 from .places import Place

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from scalify_dl.algebra.extended import Cell, Masked, add, multiply
 from scalify_dl.algebra.form import Field, Form
+from scalify_dl.algebra.sized import size_of
 from scalify_dl.algebra.sums import greatest_cell, summed
 from scalify_dl.algebra.variables import Variable
-from scalify_dl.readers.tir.any_size import Size, above
 from scalify_dl.readers.tir.syntax import (
     Alloc,
     Block,
@@ -34,12 +34,13 @@ from scalify_dl.readers.tir.syntax import (
     Statement,
     Store,
 )  # fmt: skip
+from scalify_dl.sizes import Size, above
 
 from ..alone import loads, one_store
 from ..domain import Undecided
 from . import lengths, loops, tiles
 from .elements import Elements, Named, Pick, Value
-from .places import MIRROR, Key, Place, Placed, digits, matched, size_of, whole
+from .places import MIRROR, Key, Place, Placed, digits, matched, whole
 from .states import State, Tile, stateless
 
 

@@ -10,15 +10,13 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 from scalify_dl.algebra.form import Element, Field, Form
-from scalify_dl.algebra.variables import AnySize, Renamed, Variable
-from scalify_dl.readers.tir.any_size import Size, above, quotient, terms_of
+from scalify_dl.algebra.sized import coded, size_of, worth
+from scalify_dl.algebra.variables import Renamed, Variable
+from scalify_dl.sizes import Size, above, quotient
 
 from ..domain import Undecided
 
 Key = tuple[Hashable, ...]
-_CODES: dict[Size, AnySize] = {}
-_SIZES: dict[int, Size] = {}
-_FIRST = 1 << 40
 MIRROR = "mirror"
 """Ends the key, among the cuts, of a loop that counts down."""
 
@@ -37,33 +35,6 @@ class Cut(Exception):
     def __init__(self, digit: Variable, low: int) -> None:
         super().__init__(f"{digit.name} is cut at {low}")
         self.key, self.number, self.low = digit.name[:-1], digit.name[-1], low
-
-
-def coded(size: int) -> int:
-    """A size as the algebra has it."""
-    if not isinstance(size, Size):
-        return size
-    if size not in _CODES:
-        found = _CODES[size] = AnySize(_FIRST + len(_CODES))
-        found.worth = lambda field: worth(field, size)
-        _SIZES[hash(found)] = size
-    return _CODES[size]
-
-
-def size_of(variable: Variable) -> int:
-    """How many values a variable has."""
-    return _SIZES[hash(variable.size)] if isinstance(variable.size, AnySize) else variable.size
-
-
-def worth(field: Field, size: int) -> Form:
-    """A size as a formula: symbols are unknowns above 0."""
-    found = field.zero
-    for monomial, c in terms_of(size).items():
-        one = field.constant(c)
-        for name in monomial:
-            one = one * field.of(field.element("input", ("size", name), positive=True))
-        found = found + one
-    return found
 
 
 @dataclass(frozen=True)
@@ -233,4 +204,3 @@ class Placed(Renamed):
             if value is not None and not isinstance(value, Variable):
                 return worth(self.field, value)
         return super()._changed(element)
-

@@ -1,7 +1,7 @@
 """Comparisons of places as truths of the algebra, whose steps are those of whole numbers with symbols for sizes.
 
-    c·u + r > 0,  |r| below c    is    u > 0, or u = 0 and r > 0          (digits are compared from the highest on)
-    u > 0                        is    not  1 − u > 0
+c·u + r > 0,  |r| below c    is    u > 0, or u = 0 and r > 0          (digits are compared from the highest on)
+u > 0                        is    not  1 − u > 0
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections import Counter
 from scalify_dl.algebra import truths
 from scalify_dl.algebra.form import Element, Field, Form
 from scalify_dl.algebra.rebuilt import Rebuilt
+from scalify_dl.algebra.sized import size_of
 from scalify_dl.algebra.variables import Variable
-from scalify_dl.readers.tir.any_size import above, made, quotient
+from scalify_dl.sizes import above, made, quotient
 
-from .places import Place, size_of
+from .places import Place
 
 FAR = 1 << 200
 _MORE = {"GT": 0, "GE": 1, "LT": 0, "LE": 1}

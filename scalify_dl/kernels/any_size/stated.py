@@ -8,19 +8,20 @@ from fractions import Fraction
 from scalify_dl.algebra import laws
 from scalify_dl.algebra.extended import Cell, finite, masked
 from scalify_dl.algebra.form import Form
+from scalify_dl.algebra.sized import worth
 from scalify_dl.algebra.sums import greatest_cell
 from scalify_dl.algebra.variables import Variable
 from scalify_dl.oracle.dtypes import is_float
-from scalify_dl.readers.tir.any_size import Size
 from scalify_dl.readers.tir.syntax import Buffer
 from scalify_dl.registry import registering
+from scalify_dl.sizes import Size
 
 from ..domain import Undecided
 from ..named import MATMULS
 from ..named_more import EPSILON
 from .decide import Stated
 from .machine import Machine
-from .places import Place, whole, worth
+from .places import Place, whole
 from .positions import compared
 
 Element = Callable[["Op", list[Place]], Cell]

@@ -9,10 +9,11 @@ from typing import Any
 from scalify_dl.algebra.extended import Cell, Masked
 from scalify_dl.algebra.form import Element, Field, Form, Monomial
 from scalify_dl.algebra.rebuilt import Rebuilt
+from scalify_dl.algebra.sized import size_of
 from scalify_dl.algebra.variables import Renamed, Variable
 
 from ..domain import Undecided
-from .places import Cut, Place, size_of
+from .places import Cut, Place
 
 MARK = "state"
 

@@ -131,7 +131,6 @@ def _reduce(machine: Machine, at: Reduce, source: Region, target: Region, frame:
     machine.write(target.buffer, goal, found, inner)
 
 
-
 def _scan(machine: Machine, at: Scan, frame: Frame) -> None:
     """A running sum along one dim: of what stands up to each place, or from there on."""
     places, inner = _within(machine, at.source.shape, at, frame, "scan")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, largest, round_to
+from scalify_dl.sizes import Size
 
-from .any_size import Size
 from .syntax import Apply, Expr, Number
 from .types import dtype_of, is_real
 

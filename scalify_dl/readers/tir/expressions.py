@@ -10,9 +10,9 @@ from typing import Any, NoReturn
 
 from scalify_dl.errors import InputError
 from scalify_dl.oracle.dtypes import is_float, is_integer
+from scalify_dl.sizes import Size, equal, greatest, least
 
 from . import calls
-from .any_size import Size, equal, greatest, least
 from .linear import constant_difference
 from .syntax import Apply, Buffer, Expr, Load, Number, Region, Var
 from .types import WEAK, dtype_of, is_real, meet

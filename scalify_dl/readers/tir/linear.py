@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .any_size import Size
+from scalify_dl.sizes import Size
+
 from .syntax import Apply, Expr, Number
 
 Terms = dict[Expr | None, int]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from math import prod
 
-from .any_size import Size
+from scalify_dl.sizes import Size
+
 from .calls import MODULES
 from .expressions import Reader, View
 from .syntax import Alloc, Buffer, Load, Number, Statement, Store
