@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scalify_dl.errors import InputError
 
-__all__ = ["of_the_program", "told"]
+__all__ = ["is_the_programs", "of_the_program", "told"]
 
 OWN, LIBRARY = str(Path(__file__).parents[1]), sysconfig.get_path("stdlib")
 FRAMEWORKS = ("torch", "jax", "jaxlib")
@@ -32,7 +32,7 @@ def told(who: str) -> Iterator[None]:
 def of_the_program(error: Exception, who: str) -> InputError:
     """An error that a program raised, at its innermost own line; the rest of its message, and how it came there, are a
     note."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_the_programs(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_the_programs(frame.filename)]
     said, *more = str(error).strip().splitlines() or [""]
     message = f"{who} raises {type(error).__name__}: {said[:500]}".rstrip(": ")
     last = frames[-1] if frames else None
@@ -43,7 +43,8 @@ def of_the_program(error: Exception, who: str) -> InputError:
     return found
 
 
-def _is_the_programs(file: str) -> bool:
+def is_the_programs(file: str) -> bool:
+    """Whether a file is neither ours nor a framework's nor Python's."""
     homes = [module.__file__ for name in FRAMEWORKS if (module := sys.modules.get(name)) and module.__file__]
     if file.startswith((OWN, "<", *(str(Path(home).parent) for home in homes))):
         return False

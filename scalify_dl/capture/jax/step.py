@@ -25,6 +25,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.readers.read import outside_lines
 
 from ..raised import told
+from .lines import own_lines
 from .trace import BASELINE, DISTRIBUTED, Capture, _abstract, _jax, capture
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ class CapturedStep(Capture):
         return conclude(analyse(export(self.base, [self.dist], str(self.mesh), relate), options or Options()))
 
 
+@own_lines()
 def capture_step(
     build: Callable[..., Any],
     mesh: Mapping[str, int],

@@ -33,6 +33,8 @@ from scalify_dl.ir.mesh import Mesh
 
 from ..family import write_family
 from ..raised import told
+from . import lines
+from .lines import own_lines
 
 if TYPE_CHECKING:
     from scalify_dl.ir.graph import Graph
@@ -71,6 +73,7 @@ class Capture:
         return shlex.join(["dlverify", "verify", str(self.base), str(self.dist), "--mesh", str(self.mesh)])
 
 
+@own_lines()
 def capture(
     fn_base: Callable[..., Any],
     fn_dist: Callable[..., Any],
@@ -241,7 +244,8 @@ def _jax() -> Any:
     except ImportError:
         hint = "install the `jax` extra: pip install 'scalify-dl[jax]'"
         raise InputError("JAX is not installed", hint=hint) from None
-    source_info_util.register_exclusion(__file__)  # source stacks begin in the user's code
+    for file in (__file__, lines.__file__):  # source stacks begin in the user's code
+        source_info_util.register_exclusion(file)
     return jax
 
 

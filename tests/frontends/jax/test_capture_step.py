@@ -138,3 +138,31 @@ def test_steps_of_other_arguments_or_results_are_refused_and_nothing_is_written(
     with pytest.raises(InputError, match="expected: the step, a function, and the tuple of its arguments"):
         capture_step(lambda mesh: data_parallel(mesh)[0], {"dp": 4}, tmp_path / "net", baseline=base)
     assert list(tmp_path.iterdir()) == []
+
+
+@jax.custom_vjp
+def gathered(shard):
+    return lax.all_gather(shard, "dp", tiled=True)
+
+
+def scattered(_, gradient):
+    return (lax.psum_scatter(gradient, "dp", tiled=True),)
+
+
+gathered.defvjp(lambda shard: (gathered(shard), None), scattered)
+
+
+def test_ops_of_a_backward_written_by_hand_are_at_their_own_line(tmp_path):
+    def build(mesh=None):
+        def step(get, w, x):
+            return jax.grad(lambda w: jnp.mean(jnp.tanh(x @ get(w))))(w)
+
+        args = jnp.arange(8.0).reshape(4, 2), jnp.ones((8, 4))
+        if mesh is None:
+            return partial(step, lambda w: w), args
+        body, specs = partial(step, gathered), (P("dp"), P("dp"))
+        return jax.shard_map(body, mesh=mesh, in_specs=specs, out_specs=P("dp"), check_vma=False), args
+
+    report = capture_step(build, {"dp": 2}, tmp_path / "net").verify()
+    assert report.verdict is Verdict.REFUTED  # the mean of the whole batch, and the sum of means of parts
+    assert report.frontier[0].source[0].line == scattered.__code__.co_firstlineno + 1
