@@ -169,8 +169,8 @@ def scatter(field: Field, call: Call, xs: list[Array]) -> list[Array]:
     """Writes or additions at indices; where these depend on inputs, of Σ [index = k] · update."""
     x, indices, updates = xs
     reducer = call.symbol("reducer", "replace")
-    if reducer not in ("sum", "replace"):
-        raise Undecided(f"a scatter by `{reducer}`")
+    if reducer not in ("sum", "replace") or (reducer == "sum" and call.results[0].dtype == "pred"):
+        raise Undecided(f"a scatter of {call.results[0].dtype} by `{reducer}`")
     x, updates = np.array(reals(field, x)), reals(field, updates)
     if not is_symbolic(indices):
         ones = [np.zeros(x.shape), indices, np.ones(updates.shape)]

@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 
 from scalify_dl.ir.vocabulary import ELEMENTWISE
-from scalify_dl.oracle.dtypes import holds_all, is_float
+from scalify_dl.oracle.dtypes import holds_all, is_float, is_integer
 from scalify_dl.oracle.execute import Machine, PerRank
 from scalify_dl.oracle.meaning import GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute
 from scalify_dl.oracle.program import Op
@@ -21,7 +21,7 @@ from .cells import Array, is_symbolic, mapped, reals, total
 from .complexes import by_parts, complex_cells, is_complex, is_linear
 from .elementwise import TRUTHS, truth
 from .extended import Cell
-from .form import Field, Need, Undecided
+from .form import Field, Form, Need, Undecided
 from .formulas import FORMULAS, MOVES, bounded, constants, elementwise_cells, rounded, widened
 
 MODULES = (indexed, reductions)
@@ -32,7 +32,7 @@ MOST_ELEMENTS = 65_536
 
 @dataclass
 class SymbolicMachine(Machine):
-    """Runs graphs on arrays of formulas (`cells.py`)."""
+    """Runs graphs on arrays of formulas (`cells.py`). Whatever op makes an integer, it may not wrap round."""
 
     basis: Field = field(default_factory=Field)
     where: dict[Need, str] = field(default_factory=dict)
@@ -45,6 +45,11 @@ class SymbolicMachine(Machine):
                 raise Undecided(f"op {op.id} ({op.kind}) made {tensor} of shape {x.shape}")
         if all(not is_symbolic(x) for x in value.values()) and not is_float(declared.dtype):
             return super()._typed(op, tensor, value)
+        if is_integer(declared.dtype) and op.kind not in MOVES:
+            for x in {id(x): x for x in value.values()}.values():
+                for cell in x.reshape(-1):
+                    if isinstance(cell, (Form, extended.Masked)):
+                        bounded(extended.finite(cell, op.kind), declared.dtype)
         return value
 
     def _local(self, op: Op, ranks: tuple[int, ...], operands: list[PerRank]) -> list[PerRank]:
@@ -165,9 +170,7 @@ class SymbolicMachine(Machine):
                 result = mapped(extended.maximum if reducer == "max" else extended.minimum, result, part)
         else:
             raise Undecided(f"a reduction by `{reducer}` over ranks")
-        if is_float(dtype):
-            return result
-        return mapped(lambda cell: bounded(extended.finite(cell, reducer), dtype), result)
+        return result
 
 
 def no_random(op: Op, values: object) -> dict[int, list[Array]]:

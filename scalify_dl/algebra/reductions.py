@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from scalify_dl.oracle.dtypes import is_float, is_integer, storage
+from scalify_dl.oracle.dtypes import is_float, storage
 from scalify_dl.oracle.meaning import MEANINGS, Call
 from scalify_dl.oracle.meaning.windows import Window
 
@@ -19,7 +19,7 @@ from .cells import Array, as_cell, folded, is_symbolic, mapped, over_axes, reals
 from .extended import Cell
 from .finite import FEW, Leaf, Table, cases, leaf_table, together
 from .form import Field, Form, Undecided
-from .formulas import bounded, formula
+from .formulas import formula
 from .numbers import literal
 from .permuted import turned_back
 
@@ -164,19 +164,15 @@ def _element(field: Field, cells: list[object], place: Table, dtype: str) -> obj
 
 
 def _reducer(field: Field, name: str, dtype: str) -> Callable[[list[Cell]], Cell]:
-    def held(cell: Cell) -> Cell:
-        return bounded(extended.finite(cell, name), dtype) if is_integer(dtype) else cell
-
     if dtype == "pred" and name in ("sum", "prod"):
         raise Undecided(f"a reduction by `{name}` of truths")
     if name == "sum":
-        return lambda cells: held(total(field, cells))
+        return lambda cells: total(field, cells)
     if name == "prod":
-        return lambda cells: held(folded(extended.multiply, field.one)(cells))
+        return folded(extended.multiply, field.one)
     if name in ("max", "min") and dtype != "pred":
         sign = -1 if name == "max" else 1
-        fold = folded(extended.maximum if name == "max" else extended.minimum, extended.infinite(field, sign))
-        return lambda cells: held(fold(cells))
+        return folded(extended.maximum if name == "max" else extended.minimum, extended.infinite(field, sign))
     if name in ("and", "or") and dtype == "pred":
         first = field.one if name == "and" else field.zero
         return folded(lambda x, y: elementwise.TRUTHS[name](x, y), first)
@@ -243,11 +239,8 @@ def dot(field: Field, call: Call, xs: list[Array]) -> list[Array]:
         left.reshape([*batches, int(np.prod(rows, dtype=int)), depth]),
         right.reshape([*batches, depth, int(np.prod(columns, dtype=int))]),
     )
-    dtype = call.results[0].dtype
-    if dtype == "pred":
+    if call.results[0].dtype == "pred":
         raise Undecided("a product of truths")
-    if is_integer(dtype):
-        result = mapped(lambda cell: bounded(extended.finite(cell, "a product"), dtype), result)
     return [result.reshape([*batches, *rows, *columns])]
 
 
@@ -277,6 +270,8 @@ def attention(field: Field, call: Call, xs: list[Array]) -> list[Array]:
 @formula("convolution")
 def convolution(field: Field, call: Call, xs: list[Array]) -> list[Array]:
     """Σ x·w over windows: which products, the oracle's meaning tells when run on unit kernels."""
+    if call.results[0].dtype == "pred":
+        raise Undecided("a product of truths")
     x, w = (reals(field, v) for v in xs)
     if x.size * w.size > 100_000:
         raise Undecided("a large convolution")

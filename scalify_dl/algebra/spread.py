@@ -183,7 +183,9 @@ class _Uncounted(_Counted):
 
 
 def spread(program: Program, known: Iterable[Shard], most_elements: int, *, counted: bool) -> Spread | None:
-    """The program with variables in the place of sizes; None where it has none, or stays large."""
+    """The program with variables in the place of sizes; None where it has none, stays large, or has empty tensors."""
+    if any(0 in tensor.shape for tensor in program.tensors.values()):
+        return None
     s = _Counted(program) if counted else _Uncounted(program)
     try:
         for graph in program.graphs.values():

@@ -41,7 +41,7 @@ def differs_where_assumed(program: Program, found: Search, assumptions: Iterable
     draws = dict.fromkeys([*((c.seed, c.draw) for c in refuted), *product(range(SEEDS), ("reals", "positive"))])
     met = False
     for trial in _runs(program, draws, conditions, outputs):
-        if all(_is_so(trial, tensor, why) for tensor, why in conditions):
+        if all(is_so(trial, tensor, why) for tensor, why in conditions):
             met = True
             if any(_differs(trial, *output) for output in outputs):
                 return True
@@ -60,7 +60,7 @@ def _runs(
         yield run_trial(program, seed, how, keep_base=[*keep_base, *named], keep_dist=[*keep_dist, *named])
 
 
-def _is_so(trial: Trial, tensor: str, why: str) -> bool:
+def is_so(trial: Trial, tensor: str, why: str) -> bool:
     """Whether the values of a tensor meet a condition; of one that no run shows, it is taken to be so."""
     values = [trial.baseline[tensor]] if tensor in trial.baseline else [*trial.distributed.get(tensor, {}).values()]
     return all(bool(HOLDS[why](value).all()) for value in values)

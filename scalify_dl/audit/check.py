@@ -23,6 +23,8 @@ from scalify_dl.oracle.shrink import shrink
 from scalify_dl.oracle.taint import invented_values
 from scalify_dl.oracle.trial import Progress, Trial, is_exact, measure_noise, ranks_moved, run_trial
 
+from .assumed import is_so
+
 Row = tuple[str, str, str, str, str]
 UNSTEADY = 2.0**-20
 """How far a value moves, relative to the largest one of the baseline, if rounding decides what it is."""
@@ -77,7 +79,7 @@ def audit(
     least: int = 2,
     declared: Mapping[str, Structure] | None = None,
     finite: Collection[str] | None = None,
-    nonzero: Collection[str] = (),
+    assumed: Collection[tuple[str, str]] = (),
     progress: Progress | None = None,
 ) -> Audit:
     """Checks every tuple of `corr` on `trials` random inputs; sizes are shrunk where the graphs are large.
@@ -85,8 +87,8 @@ def audit(
     `facts` are fact tables (or a loaded program). Tuples about tensors that the graphs do not have are `malformed`.
     `declared` are the structures of opaque calls, by op: what rests on those is no longer undecided. `finite` are the
     inputs (of either side) that were taken for finite; where it is given, some trials put infinities into the others.
-    `nonzero` are values of the baseline that were taken for other numbers than zero: a trial in which one of them has a
-    zero says nothing.
+    `assumed` are values of which something was taken for granted (of `HOLDS`): a trial in which it is not so says
+    nothing.
     """
     program = facts if isinstance(facts, Program) else load_program(facts)
     if finite is not None:
@@ -116,7 +118,7 @@ def audit(
             else:
                 rows[text] = relation
     try:
-        _run(run, rows, decided, report, trials, seed, frozenset(nonzero), progress)
+        _run(run, rows, decided, report, trials, seed, assumed, progress)
     except KeyboardInterrupt:
         report.interrupted = True
     report.findings = [decided.get(text) or Finding(text, "true") for text in texts]
@@ -190,10 +192,11 @@ def _run(
     report: Audit,
     trials: int,
     seed: int,
-    nonzero: frozenset[str],
+    assumed: Collection[tuple[str, str]],
     progress: Progress | None,
 ) -> None:
-    keep_base, keep_dist = {r.base for r in rows.values()} | nonzero, {r.dist for r in rows.values()}
+    named = {value for value, _ in assumed if value in program.tensors}
+    keep_base, keep_dist = ({*named, *(getattr(r, side) for r in rows.values())} for side in ("base", "dist"))
     plan = [(seed + i, "reals") for i in range(trials)]
     if is_exact(program):
         plan[0] = (seed, "integers")
@@ -218,7 +221,7 @@ def _run(
                 decided.setdefault(text, Finding(text, "undecided", str(error)))
             return
         report.trials += 1
-        if any((trial.baseline[value] == 0).any() for value in nonzero & trial.baseline.keys()):
+        if not all(is_so(trial, value, why) for value, why in assumed):
             continue
         _compare_all(trial, rows, decided, report.sizes)
 

@@ -7,13 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scalify_dl.facts import Facts
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.declared import RELATIONS, Structure, structure
+from scalify_dl.prove.normal_forms import equalities
 from scalify_dl.prove.own_rules import check_own, read_own
 from scalify_dl.prove.pipeline import fact_relations
 from scalify_dl.pysouffle import Program, rules_dir
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
+SIGNS = ("nonzero", "positive", "nonnegative")
+"""Assumptions about the numbers of a value, which are true of it or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +32,8 @@ class Derived:
     """Whether a proof listed rounding that differs between the sides."""
     finite: frozenset[str]
     """Inputs that a derivation takes for finite."""
-    nonzero: frozenset[str]
-    """Baseline values that a derivation takes for other numbers than zero."""
+    assumed: frozenset[tuple[str, str]]
+    """Values of which a derivation takes something for granted, and what (of `SIGNS`)."""
     program: Program
 
     @property
@@ -77,18 +81,23 @@ def load_rules(rules: Iterable[Path] = (), main: Path | None = None) -> Program:
 
 
 def derive(
-    tables: Tables, rules: Iterable[Path] = (), *, main: Path | None = None, timeout: float | None = 120
-) -> Derived:
+    tables: Tables, rules: Iterable[Path] = (), *, main: Path | None = None, timeout: float | None = 120,
+    formulas: float = 0,
+) -> Derived:  # fmt: skip
     """Derives correspondences and verdicts, with the rules that `load_rules` gives."""
-    return derive_with(load_rules(rules, main), tables, timeout)
+    return derive_with(load_rules(rules, main), tables, timeout, formulas)
 
 
-def derive_with(program: Program, tables: Tables, timeout: float | None = 120) -> Derived:
-    """Derives with rules that have seen no facts yet."""
+def derive_with(program: Program, tables: Tables, timeout: float | None = 120, formulas: float = 0) -> Derived:
+    """Derives with rules that have seen no facts yet. `formulas`: CPU seconds in which what no rule proves is compared
+    by its formulas, as `verify` does."""
     for relation, table in fact_relations(program).items():
         program.insert(relation, [tuple(row) for row in tables.get(table, ())])
     program.run(timeout=timeout)
     _discharge(program, timeout)
+    if formulas and _compare(program, tables, formulas):
+        program.run(timeout=timeout)
+        _discharge(program, timeout)
     verdicts, assumed = program.relation("output_verdict"), program.relation("assumption")
     return Derived(
         [tuple(map(str, row)) for row in program.relation("corr")],  # type: ignore[misc]
@@ -96,9 +105,20 @@ def derive_with(program: Program, tables: Tables, timeout: float | None = 120) -
         [(str(d), str(b)) for d, b, verdict, _ in verdicts if verdict != "PROVED"],
         any(row[2] == "precision" for row in assumed),
         frozenset(str(row[0]) for row in assumed if row[2] == "finite"),
-        frozenset(str(row[0]) for row in assumed if row[2] == "nonzero"),
+        frozenset((str(row[0]), str(row[2])) for row in assumed if row[2] in SIGNS),
         program,
     )
+
+
+def _compare(program: Program, tables: Tables, seconds: float) -> bool:
+    """Hands equal formulas to the rules, if they hold on conditions that a trial can see to be met."""
+    facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()})
+    found = equalities(facts, lambda name: program.relation(name) if name in program.relations else [], seconds)
+    if not found.proved or not {why for *_, why in found.needs} <= {"finite", *SIGNS}:
+        return False
+    program.insert("proved_equal", found.proved)
+    program.insert("assumed_equality", found.needs)
+    return True
 
 
 def _discharge(program: Program, timeout: float | None) -> None:

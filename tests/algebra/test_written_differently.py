@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from scalify_dl.audit.fuzz.halo_steps import Window
 from scalify_dl.audit.pair import Pair
 from scalify_dl.commands.run import conclude_facts
 from scalify_dl.facts import Facts
@@ -185,6 +186,8 @@ def unary(kinds: list[str]) -> Callable[[Graph, Tensor], Tensor]:
 def scaled(g: Graph, x: Tensor, factor: float) -> Tensor:
     return g.emit("multiply", [x, g.splat(factor, x.dtype, x.shape)])
 
+Make = Callable[[Graph, Tensor], Tensor]
+
 
 def alone(base: Callable[[Graph, Tensor], Tensor], dist: Callable[[Graph, Tensor], Tensor], **options: Any) -> Pair:
     pair = Pair({"tp": 1})
@@ -202,6 +205,33 @@ def cast(*dtypes: str) -> Callable[[Graph, Tensor], Tensor]:
     return apply
 
 
+def added_at(dtype: str) -> Make:
+    """All rows added to one of zeros of a type."""
+
+    def build(g: Graph, x: Tensor) -> Tensor:
+        cast = x if dtype == x.dtype else g.emit("convert", [x], dtype=dtype)
+        first = g.splat(0, "s32", (x.shape[0], 1))
+        sums = g.emit(
+            "scatter", [g.splat(0, dtype, x.shape), first, cast], update_window_dims=[1], inserted_window_dims=[0],
+            scatter_dims_to_operand_dims=[0], index_vector_dim=1, reducer="sum",
+        )  # fmt: skip
+        return g.emit("convert", [sums], dtype="f32")
+
+    return build
+
+
+def convolved(dtype: str) -> Make:
+    """Sums of products of integers with threes, in a type."""
+
+    def build(g: Graph, x: Tensor) -> Tensor:
+        rows = g.emit("reshape", [x], shape=(1, x.shape[0], x.shape[1]))
+        found = Window(kind="convolution").apply(g, rows, g.splat(3, x.dtype, (3, x.shape[1], 2)), 1, 1)
+        found.dtype = dtype
+        return g.emit("convert", [found], dtype="f32")
+
+    return build
+
+
 DIFFERENT: dict[str, Pair] = {
     "the root of a square": alone(
         lambda g, x: g.emit("sqrt", [g.emit("multiply", [x, x])]),
@@ -214,6 +244,9 @@ DIFFERENT: dict[str, Pair] = {
         lambda g, x: scaled(g, g.emit("convert", [x], dtype="f32"), 2.0),
         dtype="s8",
     ),
+    "integers that wrap where they are added to": alone(added_at("s8"), added_at("s32"), dtype="s8"),
+    "integers that wrap in windows": alone(convolved("s8"), convolved("s32"), dtype="s8"),
+    "truths added up": alone(added_at("pred"), added_at("s32"), dtype="pred"),
     "x over x": alone(
         lambda g, x: g.emit("divide", [x, scaled(g, x, 0.0)]),
         lambda g, x: g.emit("divide", [scaled(g, x, 2.0), scaled(g, x, 0.0)]),

@@ -17,3 +17,12 @@ def test_a_wrong_program_is_not_proved_and_nothing_false_is_derived_of_it(name: 
     findings = audit(tables, derived.claims, trials=2)
     assert findings.false == []
     assert findings.problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TRIALS)
+def test_formulas_prove_a_wrong_program_only_on_conditions_that_it_lists(name: str) -> None:
+    tables = TRIALS[name]().tables()
+    derived = derive(tables, formulas=2)
+    assert derived.unproved or derived.assumed
+    assert audit(tables, derived.claims, trials=2, assumed=derived.assumed, finite=derived.finite).false == []
