@@ -371,7 +371,7 @@ class Conclusion:
             raise NotFolded("a reducer over other ranks on every stage", op.id)
         members = {(copy, t) for t, copies in by_stage[0] for copy in copies}
         inside = {(copy % world.copies, t) for copy, t in members}
-        all_blocks = len(members) > len(inside)
+        all_blocks = len({copy // world.copies for copy, _ in members}) > 1
         if all_blocks and len(members) != len(inside) * (world.dp // world.copies):
             raise NotFolded("a reducer over some of the copies that are meant", op.id)
         self._members[key] = inside, all_blocks

@@ -79,6 +79,12 @@ def test_random_plans_and_mutants_are_folded_as_they_run(tmp_path: Path) -> None
 
 def test_a_loss_is_of_its_own_micro_batch_not_of_the_ops() -> None:
     assert campaign(8603563, 1)[1] == 0  # the op is listed under another micro-batch than what it makes
+    assert campaign(9101606, 1)[1] == 0  # what it makes is listed under none
+
+
+@pytest.mark.parametrize("seed", [9102359, 9103660])
+def test_reducers_over_another_tp_rank_or_a_copy_of_one_are_read_alike(seed: int) -> None:
+    assert campaign(seed, 1)[1] == 0
 
 
 def test_no_mutant_of_the_small_plan_is_proved_that_the_interpreter_refutes(tmp_path: Path) -> None:

@@ -113,13 +113,14 @@ class Run:
                     yield rank, self.side.named(weight), self.side.parts[weight].spans, self.values[rank][tensor]
 
     def losses(self) -> dict[str, dict[int, list[tuple[int, Array]]]]:
-        """Loss → rank → (micro-batch of the value, value) of all that it holds and makes no other loss of."""
+        """Loss → rank → (micro-batch, value) of all that it holds and makes no other loss of."""
         held: dict[str, dict[int, list[tuple[int, Array]]]] = defaultdict(lambda: defaultdict(list))
         for rank, op in self.done:
             for tensor in op.makes:
                 full, value = self.side.full(tensor), self.side.values[tensor]
                 if full.loss and not full.gradient and value.rank >= 0 and tensor not in self._read_further:
-                    held[full.name][rank].append((value.mb, self.values[rank][tensor]))
+                    mb = value.mb if value.mb >= 0 else op.mb
+                    held[full.name][rank].append((mb, self.values[rank][tensor]))
         return held
 
     @cached_property
@@ -221,9 +222,7 @@ class Run:
         return np.asarray(whole.take(range(block * n, (block + 1) * n), cut[0]))
 
     def _collective(self, rank: int, op: Op, shift: int) -> bool:
-        members = [member + shift for member in op.members]
-        if op.kind == "reducer" and members == [op.rank]:
-            members = [rank]
+        members = self._members(rank, op) if op.kind == "reducer" else [member + shift for member in op.members]
         if rank not in members or len(set(members)) < len(members):
             raise Stuck(f"{op.id} is no member of its group")
         call = rank, op.id
@@ -249,6 +248,16 @@ class Run:
             raise Stuck(f"{op.id}: {error}") from None
         self._make(rank, op, [result])
         return True
+
+    def _members(self, rank: int, op: Op) -> list[int]:
+        """The group of a reducer. Of one that is written for another copy of the rank: that group if the rank is in it,
+        the ranks at the same places if it stays within the copy, else what is written of the weight with the rank."""
+        if rank in op.members or rank == op.rank:
+            return op.members
+        if len({self.at[member][0] for member in [op.rank, *op.members]}) == 1:
+            return [member + rank - op.rank for member in op.members]
+        alike = (other for other in self.side.ops.values() if (other.cid, other.name) == (op.cid, op.name))
+        return next((other.members for other in alike if rank in other.members), op.members)
 
     def _shapes(self, op: Op) -> list[Shape]:
         return [self.side.part(tensor).shape for tensor in op.makes]
