@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from scalify_dl.ir.graph import Op, Tensor
+from scalify_dl.ir.vocabulary import ELEMENTWISE
 
 MOVES = ("broadcast", "reshape")
 
@@ -28,15 +29,34 @@ class Shifts:
                 self.readers.setdefault(t, []).append(op)
 
     def cancels(self, op: Op) -> bool:
-        """Whether nothing depends on the result of a maximum, which only shifts softmax."""
+        """Whether nothing depends on the result of a maximum, or on what is made of it alone, which only shifts
+        softmax."""
         if op.kind != "reduce" or op.symbols.get("reducer") != ["max"] or len(op.operands) != 1:
             return False
         gone = op.numbers["dimensions"]
-        return all(
-            reader.kind == "subtract" and reader.operands[1] is m and reader.operands[0] is not m
-            and self._repeats(m, op.result, gone) and self._is_shifted(reader.result, gone)
-            for reader, m in self._read(op.result)
+        alone = self._alone(op.result)
+        return self.ends.isdisjoint(alone) and all(
+            reader.result in alone or (
+                reader.kind == "subtract" and reader.operands[1] is m and reader.operands[0] not in alone
+                and self._repeats(m, op.result, gone) and self._is_shifted(reader.result, gone)
+            )
+            for m in alone for reader in self.readers.get(m, ())
         )  # fmt: skip
+
+    def _alone(self, value: Tensor) -> dict[Tensor, None]:
+        """What is made of a value and of numbers, element by element or by moves: `max(m, -inf)`."""
+        found, queue = {value: None}, [value]
+        while queue:
+            for reader in self.readers.get(queue.pop(), ()):
+                of_it = reader.kind in (*MOVES, *ELEMENTWISE) and reader.result not in found
+                if of_it and all(t in found or self._is_number(t) for t in reader.operands):
+                    found[reader.result] = None
+                    queue.append(reader.result)
+        return found
+
+    def _is_number(self, value: Tensor) -> bool:
+        op = self._origin(value)
+        return op is not None and op.kind == "constant"
 
     def _is_shifted(self, d: Tensor, gone: Sequence[int]) -> bool:
         """x - m: read by exp, and by the subtraction of the logarithm of the sum of that."""
@@ -107,26 +127,35 @@ class Shifts:
         return op
 
     def _repeats(self, wide: Tensor, narrow: Tensor, gone: Sequence[int]) -> bool:
-        """Whether a value is another one, whose dims are, in order, those that are not gone, repeated along these."""
-        moves, value = list[Op](), wide
-        while value is not narrow:
-            op = self.makers.get(value)
-            if op is None or op.kind not in MOVES:
-                return False
-            moves.append(op)
-            (value,) = op.operands
-        at: list[int | None] = list(range(len(narrow.shape)))  # which dim of the narrow one each dim is
-        for op in reversed(moves):
-            (x,), made = op.operands, op.result
-            if op.kind == "broadcast":
-                places = dict(zip(op.numbers["dimensions"], at, strict=True))
-                at = [places.get(d) for d in range(len(made.shape))]
-            else:
-                large = [d for d, n in zip(at, x.shape, strict=True) if n != 1]
-                if [n for n in made.shape if n != 1] != [n for n in x.shape if n != 1]:
-                    return False
-                rest = iter(large)
-                at = [next(rest) if n != 1 else None for n in made.shape]
+        """Whether a value is another one, or made of it alone, whose dims are, in order, those that are not gone,
+        repeated along these."""
+        at = self._places(wide, narrow)
+        if at is None:
+            return False
         own = [d for d, n in enumerate(narrow.shape) if n != 1]
         kept = [at[d] for d, n in enumerate(wide.shape) if n != 1 and d not in gone]
         return kept == own and all(at[d] is None for d in gone if wide.shape[d] != 1)
+
+    def _places(self, wide: Tensor, narrow: Tensor) -> list[int | None] | None:
+        """Which dim of the narrow value each dim of one is that is made of it alone; None where it is not."""
+        if wide is narrow:
+            return list(range(len(narrow.shape)))
+        op = self.makers.get(wide)
+        if op is None:
+            return None
+        if op.kind not in MOVES:
+            if op.kind not in ELEMENTWISE:
+                return None
+            found = [self._places(t, narrow) for t in op.operands if not self._is_number(t)]
+            return found[0] if found and all(at == found[0] for at in found) else None
+        (x,) = op.operands
+        at = self._places(x, narrow)
+        if at is None:
+            return None
+        if op.kind == "broadcast":
+            places = dict(zip(op.numbers["dimensions"], at, strict=True))
+            return [places.get(d) for d in range(len(wide.shape))]
+        large = iter([d for d, n in zip(at, x.shape, strict=True) if n != 1])
+        if [n for n in wide.shape if n != 1] != [n for n in x.shape if n != 1]:
+            return None
+        return [next(large) if n != 1 else None for n in wide.shape]

@@ -10,7 +10,8 @@ import pytest
 
 from scalify_dl.adjoint import MISSING, RULES, NoAdjoint, backward
 from scalify_dl.adjoint.derive import FLAT
-from scalify_dl.adjoint.run import ONE
+from scalify_dl.adjoint.run import ONE, executed
+from scalify_dl.adjoint.tiles import join_tiles
 from scalify_dl.audit.adjoints.executed import gradients, slope
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.programs import Program
@@ -170,3 +171,47 @@ def test_a_sort_carries_the_gradients_of_all_its_operands() -> None:
         return p.op("sort", x, y, types=[("f64", x.shape)] * 2, dimension=0, direction="DESC").results
 
     follows(build, (5, 2), (5, 2))
+
+
+def weights(p: Program, x: Tensor, *, guarded: str) -> Tensor:
+    """Softmax along dim 1, in which the maximum is guarded, or made of the whole, or read by itself."""
+    most = p.reduce(x, 1, "max")
+    shift = p.maximum(most, float("-inf")) if guarded != "other" else p.multiply(most, p.reduce(x, 1, "sum"))
+    e = p.exponential(p.subtract(x, p.broadcast(shift, x.shape, [0])))
+    y = p.divide(e, p.broadcast(p.reduce(e, 1), x.shape, [0]))
+    return p.add(y, p.broadcast(shift, x.shape, [0])) if guarded == "read" else y
+
+
+@pytest.mark.parametrize("guarded", ["guarded", "other", "read"])
+def test_no_gradient_goes_through_a_maximum_that_only_shifts_softmax(guarded: str) -> None:
+    follows(lambda p, x: [weights(p, x, guarded=guarded)], (3, 5))
+    p = Program("f", ONE)
+    x = p.input("x", (3, 5), "f64")
+    y, first = weights(p, x, guarded=guarded), len(p.graph.ops)
+    (found,) = backward(p, {y: p.input("g", (3, 5), "f64")}, [x])
+    read, kinds = {found}, set()
+    for op in reversed(p.graph.ops[first:]):
+        if not read.isdisjoint(op.results):
+            read.update(op.operands)
+            kinds.add(op.kind)
+    assert ("compare" in kinds) is (guarded != "guarded")  # where the maximum is
+
+
+@pytest.mark.parametrize(("cuts", "joined"), [
+    ([(0, 2), (2, 5)], 1), ([(2, 5), (0, 2)], 1), ([(0, 3), (2, 5)], 0), ([(0, 2), (3, 5)], 0),
+    ([(0, 2), (2, 5), (0, 5)], 1), ([(0, 2), (2, 5), (0, 2)], 1),
+])  # fmt: skip
+def test_gradients_of_slices_that_fill_a_dim_are_joined(cuts: Sequence[tuple[int, int]], joined: int) -> None:
+    def made(tiles: bool) -> np.ndarray[Any, Any]:
+        p = Program("f", ONE)
+        x = p.input("x", (3, 5), "f64")
+        parts = [p.sine(p.slice(x, 1, lo, hi)) for lo, hi in cuts]
+        (found,) = backward(p, {part: p.cosine(part) for part in parts}, [x])
+        assert found is not None
+        p.output(found)
+        if tiles:
+            join_tiles(p.graph)
+            assert sum(op.kind == "concatenate" for op in p.graph.ops) == joined
+        return executed(p.graph, [np.arange(15.0).reshape(3, 5)])[0]
+
+    np.testing.assert_allclose(made(True), made(False))
