@@ -34,6 +34,7 @@ from scalify_dl.oracle.trial import Trial, run_trial
 
 from .between import BETWEEN, find_cuts
 from .compared import ROUGHLY, Answer, Pair
+from .complexes import is_complex
 from .form import Undecided
 from .formulas import MOVES
 from .machine import MOST_ELEMENTS
@@ -92,8 +93,9 @@ class Decider:
         self.deadline = time.process_time() + self.seconds
         self.makers = self.program.producer()
         tops = [*self.program.top("base"), *self.program.top("dist")]
-        sound = self.numbers.union(*(graph.inputs for graph in tops))
-        sound |= {t for t, declared in self.program.tensors.items() if not is_float(declared.dtype)}
+        types = {t: declared.dtype for t, declared in self.program.tensors.items()}
+        sound = {t for t in self.numbers if not is_complex(types.get(t, ""))}.union(*(graph.inputs for graph in tops))
+        sound |= {t for t, dtype in types.items() if not (is_float(dtype) or is_complex(dtype))}
         once = {t for graph in tops for t in (*graph.inputs, *(r for op in graph.ops for r in op.results))}
         self.by_dist: dict[str, list[Shard]] = {}
         self.unsure: dict[str, list[Shard]] = {}

@@ -112,9 +112,11 @@ class Stated:
 
     def rows(self, answer: Answer) -> Iterator[Row]:
         """Of one answer."""
+        from scalify_dl.algebra.complexes import is_complex
         from scalify_dl.oracle.dtypes import is_float
 
-        yield from ((t, WORDS["finite"], "finite") for t in answer.inputs if is_float(self.types[t]))
+        types = {t: self.types[t] for t in answer.inputs}
+        yield from ((t, WORDS["finite"], "finite") for t, it in types.items() if is_float(it) or is_complex(it))
         for op, what in answer.needs:
             if what == "rewrite":
                 yield self.made[op], f"{self.used[op].name}: {self.used[op].text}", what
