@@ -58,6 +58,13 @@ class InputError(Exception):
             )
         return self
 
+    def within(self, part: str, file: str | Path) -> InputError:
+        """The same error, where no other place is known as one of a part of a file."""
+        if self.file is not None:
+            return self
+        message = f"{part}: {self.message.removeprefix('--')}"
+        return type(self)(message, file=file, expected=self.expected, hint=self.hint)
+
 
 def in_short(items: Sequence[object]) -> str:
     """A list for a message; of a long one the beginning, and how many there are."""

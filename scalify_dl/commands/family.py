@@ -19,7 +19,10 @@ from .progress import progress
 def family(file: Path, options: Options) -> int:
     """The captures of a family file; the exit status."""
     found = load_family(file)
-    return _verify(found.captures, found.symbols, options)
+    try:
+        return _verify(found.captures, found.symbols, options)
+    except InputError as error:
+        raise error.located(file) from None
 
 
 def symbolic(first: Capture, symbols: str, samples: Sequence[str], options: Options) -> int:

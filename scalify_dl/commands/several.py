@@ -63,11 +63,14 @@ def verify_named(names: Sequence[str], options: Options) -> int:
             max_memory=options.max_memory or pair.max_memory,
             out=options.out / pair.name if options.out and len(pairs) > 1 else options.out,
         )
-        if pair.facts is not None:
-            report = conclude_facts(load(pair.facts), own)
-        else:
-            capture = Capture(pair.base, pair.dist, pair.mesh, pair.relate, sizes=Sizes.parse(pair.sizes))
-            report = conclude_pair(capture, own)
+        try:
+            if pair.facts is not None:
+                report = conclude_facts(load(pair.facts), own)
+            else:
+                capture = Capture(pair.base, pair.dist, pair.mesh, pair.relate, sizes=Sizes.parse(pair.sizes))
+                report = conclude_pair(capture, own)
+        except InputError as error:
+            raise error.within(f"[pairs.{pair.name}]", project.file) from None
         rows.append((pair.name, report, Verdict(pair.expect)))
         if len(pairs) > 1:
             _said(rows, len(pairs), began)

@@ -22,6 +22,7 @@ import yaml
 
 from scalify_dl import yaml_text
 from scalify_dl.errors import InputError
+from scalify_dl.ir.mesh import Mesh
 
 from .capture import Capture
 from .symbols import parse_symbols
@@ -77,6 +78,10 @@ def _capture(node: yaml.Node, file: Path, relate: Path | None) -> Capture:
         return Capture(facts=_path(keys["facts"], file))
     if "facts" in keys or not {"base", "dist", "mesh"} <= set(keys):
         raise _wrong(node, file, f"a capture with {', '.join(keys)}", _EXPECTED)
+    try:
+        Mesh.parse(_text(keys["mesh"], file))
+    except InputError as error:
+        raise _wrong(keys["mesh"], file, error.message.removeprefix("--"), error.expected) from None
     dist = keys["dist"]
     many: Sequence[yaml.Node] = dist.value if isinstance(dist, yaml.SequenceNode) else [dist]
     return Capture(

@@ -221,3 +221,19 @@ def test_the_report_of_all_pairs_may_be_a_list_of_accepted_assumptions(tmp_path:
     accepted = Accepted.load(saved)
     assert accepted.mark(Assumption("x", "its values are finite", "finite")).accepted
     assert not accepted.mark(Assumption("y", "its values are finite", "finite")).accepted
+
+
+def test_a_wrong_mesh_is_one_of_the_file_that_says_it(dlverify: Run, here: Path) -> None:
+    (here / "dlverify.toml").write_text('[pairs.mlp]\nbase = "base.hlo"\ndist = "dist.hlo"\nmesh = "tp=-5"\n')
+    status, _, err = dlverify("verify", "mlp")
+    assert status == 2
+    assert "dlverify.toml: [pairs.mlp]: mesh: `tp=-5` is not an axis" in err
+    captures = "symbols: {tp: }\ncaptures:\n- {base: base.hlo, dist: dist.hlo, mesh: tp=0}\n"
+    (here / "family.yaml").write_text(captures)
+    status, _, err = dlverify("family", "family.yaml")
+    assert status == 2
+    assert "family.yaml:3:42: mesh: `tp=0` is not an axis" in err
+    (here / "family.yaml").write_text(captures.replace("tp=0", "tp=2").replace("{tp: }", '{tp: , s: "x:9"}'))
+    status, _, err = dlverify("family", "family.yaml")
+    assert status == 2
+    assert err.startswith("dlverify: family.yaml: s=x:9")
