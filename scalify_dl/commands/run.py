@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -173,7 +173,9 @@ def print_report(report: Report, options: Options) -> int:
     return told([(Path(report.file).name or "dlverify", report)], options) or report.verdict.exit_code
 
 
-def told(rows: Sequence[tuple[str, Report]], options: Options) -> int:
+def told(
+    rows: Sequence[tuple[str, Report]], options: Options, expected: Mapping[str, Verdict] | None = None
+) -> int:  # fmt: skip
     """Write reports, by name, to the files that are asked for, and print the only one of them; 0."""
     if options.sarif or options.html or options.junit:
         from scalify_dl.whole import write_whole
@@ -191,7 +193,7 @@ def told(rows: Sequence[tuple[str, Report]], options: Options) -> int:
     if options.junit:
         from scalify_dl.report import junit
 
-        write_whole(options.junit, junit.render(rows))
+        write_whole(options.junit, junit.render(rows, expected))
     if len(rows) == 1:
         _print(reports[0], options)
     if options.format == "github":

@@ -77,7 +77,7 @@ def verify_named(names: Sequence[str], options: Options) -> int:
     if len(rows) > 1:
         return _summed_up(rows, options)
     ((name, report, expected),) = rows
-    told([(name, report)], options)
+    told([(name, report)], options, {name: expected})
     if report.verdict is expected:
         return 0
     print(f"dlverify: {name} is {report.verdict.value}, expected {expected.value}", file=sys.stderr)
@@ -114,7 +114,7 @@ def _summed_up(rows: Sequence[Row], options: Options) -> int:
         from scalify_dl.report.terminal import render_table
 
         render_table(rows)
-    told([(name, report) for name, report, _ in rows], options)
+    told([(name, report) for name, report, _ in rows], options, {name: right for name, _, right in rows})
     if not surprises:
         return 0
     return overall(surprises).exit_code or Verdict.UNKNOWN.exit_code

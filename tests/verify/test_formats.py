@@ -185,3 +185,11 @@ def test_a_file_of_another_machine_is_no_place_in_the_repository(tmp_path: Path)
     assert places.inside("model.py") == "model.py"
     assert places.inside("elsewhere.py") is None
     assert places.inside("/home/somebody/model.py") is None
+
+
+def test_junit_fails_by_the_verdict_that_is_expected() -> None:
+    failures = lambda right: ET.fromstring(junit.render([("p", SAMPLE)], {"p": right})).attrib["failures"]  # noqa: E731
+    assert SAMPLE.verdict is Verdict.UNKNOWN
+    assert failures(Verdict.UNKNOWN) == "0"
+    assert failures(Verdict.PROVED) != "0"
+    assert failures(Verdict.REFUTED) != "0"
