@@ -23,11 +23,11 @@ def audit(
     numeric meanings of calls."""
     from scalify_dl.audit import audit as check
     from scalify_dl.audit import read_corr
-    from scalify_dl.audit.derive import declared_structures
+    from scalify_dl.audit.derive import SIGNS, declared_structures
 
     load_meanings(meanings)
     facts, declared, finite = load(directory), None, None
-    nonzero: set[str] = set()
+    assumed: set[tuple[str, str]] = set()
     with progress("auditing") as say:
         if relations is not None:
             rows: Sequence[Sequence[str]] = read_corr(relations)
@@ -39,14 +39,14 @@ def audit(
             rows = [tuple(map(str, row)) for row in analysis.rows("corr")]
             declared = declared_structures(analysis.program)
             finite = {str(row[0]) for row in analysis.rows("assumption") if row[2] == "finite"}
-            nonzero = {str(row[0]) for row in analysis.rows("assumption") if row[2] == "nonzero"}
+            assumed = {(str(row[0]), str(row[2])) for row in analysis.rows("assumption") if row[2] in SIGNS}
         began = time.monotonic()
         found = check(
             facts.tables,
             rows,
             declared=declared,
             finite=finite,
-            nonzero=nonzero,
+            assumed=assumed,
             progress=lambda done, total, what: say(f"auditing: {what} {counted(done, total, began)}"),
         )
     if as_json:
