@@ -164,6 +164,15 @@ def smoothed_by_hand(x: Any, y: Any, *, share: float = 0.1) -> Any:
     return 0.9 * F.nll_loss(logs, y) - share * logs.mean()
 
 
+def merged(x: Any, w: Any, a: Any, b: Any) -> Any:
+    """A linear layer whose weight has a low-rank update in it."""
+    return F.linear(x, w + 0.5 * (b @ a))
+
+
+def beside(x: Any, w: Any, a: Any, b: Any, *, scale: float = 0.5) -> Any:
+    return F.linear(x, w) + scale * F.linear(F.linear(x, a), b)
+
+
 QKV = [(1, 2, 4, 2), (1, 1, 4, 2), (1, 1, 4, 2)]
 TURNED = [(1, 2, 2, 4), (1, 1, 2, 4), (2,)]
 PAIRS: dict[str, tuple[Function, Function, Function, list[tuple[int, ...]]]] = {
@@ -187,6 +196,7 @@ PAIRS: dict[str, tuple[Function, Function, Function, list[tuple[int, ...]]]] = {
     "latent attention": (
         latent, absorbed, lambda *a: absorbed(*a, scale=0.5), [(3, 3), (4, 3), (2, 3), (4, 2), (4, 2)],
     ),
+    "a low-rank update": (merged, beside, lambda *a: beside(*a, scale=1.0), [(3, 4), (5, 4), (2, 4), (5, 2)]),
     "gelu backwards": (
         gelu_gradients, gelu_gradients_by_hand, lambda *a: gelu_gradients_by_hand(*a, power=1.0), [(3,), (3,)],
     ),
@@ -204,11 +214,16 @@ def called(function: Function) -> Function:
     return lambda *args: function(*args)
 
 
+def written(file: Path, function: Function, *values: Any) -> str:
+    """The captured function as a file."""
+    file.write_text(make_fx(called(function))(*(value.clone() for value in values)).print_readable(print_output=False))
+    return str(file)
+
+
 def verdict(folder: Path, base: Function, other: Function, shapes: list[tuple[int, ...]], labels: bool) -> str:
     values = [torch.rand(shape) for shape in shapes] + [torch.zeros(2, dtype=torch.int64)] * labels
     for name, function in (("base", base), ("dist", other)):
-        traced = make_fx(called(function))(*(value.clone() for value in values))
-        (folder / f"{name}.fx.txt").write_text(traced.print_readable(print_output=False))
+        written(folder / f"{name}.fx.txt", function, *values)
     (folder / "relate.yaml").write_text('ranges: {"#1": [0, 4]}' if labels else "{}")
     files = [str(folder / name) for name in ("base.fx.txt", "dist.fx.txt", "relate.yaml")]
     return str(scalify_dl.verify(*files[:2], mesh="x=1", relate=files[2]).verdict.value)
