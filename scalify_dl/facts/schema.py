@@ -42,6 +42,7 @@ layer            op!>op layer#
 tensor_name      tensor!>tensor name
 output_name      tensor!>tensor name
 range            tensor!>tensor lo# hi# why
+seen             tensor!>tensor lo# hi#
 assume           tensor!>tensor text! why
 """
 

@@ -153,7 +153,14 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
         bounds = program.ranges.get(tensor)
         drawn = "reals" if bounds is None and tensor in positions else how
         special = numbers if is_float(program.tensors[tensor].dtype) else program.special.get(tensor, ())
+        ignored = None
+        if tensor in program.seen:
+            lo, hi = program.seen[tensor]
+            ignored = lo if lo < 0 < hi else None
+            bounds, special = bounds or (lo if ignored is None else 0, hi), ()
         value = draw(program.tensors[tensor], bounds, drawn, seed, special, program.limits.get(tensor))
+        if ignored is not None and value.size:
+            value.flat[:: 1 if how == "singular" and seed % 2 else 3] = ignored
         if how == "infinite" and _may_be_infinite(program, tensor):
             value = _with_infinities(value, tensor, seed)
         elif how == "not finite" and is_float(program.tensors[tensor].dtype):

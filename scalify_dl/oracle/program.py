@@ -114,6 +114,8 @@ class Program:
     region_graphs: set[str]
     special: dict[str, list[int]] = field(default_factory=dict)
     """Values of integer inputs that every run should try."""
+    seen: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """Integers that a captured run had of inputs without range; a negative least one is a label that is ignored."""
     limits: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The least and the greatest number of integer inputs that types of both sides have, where these differ."""
     alike: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -289,6 +291,7 @@ def load_program(tables: Tables) -> Program:
         dict(assumed),
         dict(tables.get("tensor_name", ())),  # type: ignore[arg-type]
         {graph for _op, _pos, graph in tables.get("region", ())},
+        seen={tensor: (lo, hi) for tensor, lo, hi in tables.get("seen", ())},
         limits=limits,
     )
 

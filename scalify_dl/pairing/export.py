@@ -235,6 +235,9 @@ def write_tables(
         facts.add("assume", facts["expect"][0][0], IN_TIME, SCHEDULE)
     for tensor, (lo, hi, why) in paired.bounds.items():
         facts.add("range", ids[tensor], lo, hi, why)
+    for port in base.inputs:
+        if port.seen is not None and port.tensor not in paired.bounds:
+            facts.add("seen", ids[port.tensor], *port.seen)
     check_premises(facts)
     return facts
 
