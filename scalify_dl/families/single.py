@@ -19,6 +19,7 @@ from .infer import Inference
 from .lift import Lifting
 from .symbols import located
 from .unify import Cell
+from .wiring import Op
 
 ONE = Expression.number(1)
 DIMS = 4
@@ -104,7 +105,10 @@ class Reading:
             if graph not in regions:
                 for tensor in tensors:
                     cells: list[Cell] = [("dim", tensor, i) for i in range(len(wiring.shape[tensor]))]
-                    yield tensor, [unifier.formula(cell) or Expression.number(unifier.value[cell]) for cell in cells]
+                    yield (
+                        tensor,
+                        [unifier.formula(cell) or Expression.number(unifier.value[cell]) for cell in cells],
+                    )
 
     def alternatives(self) -> Iterator[Alternative]:
         """Constants that were read as sizes as numbers, all at once; then those that were read as numbers as counts of
@@ -128,6 +132,29 @@ class Reading:
                     text = f"{self._stated(group[0])}{more}, which may be a number, or {formula}"
                     literals = self.literals | dict.fromkeys(group, formula)
                     yield Alternative(wiring.maker[group[0]].name, text, literals)
+
+    def _cut_up(self) -> Iterator[str]:
+        """Dims of a size that slices of one written width take all of: as many as there are in the capture (loops that
+        are written out)."""
+        wiring, unifier = self.inference.wiring, self.inference.unifier
+        cuts: dict[Cell, dict[int, Op]] = {}
+        for op in wiring.order:
+            if op.kind == "slice" and not op.by_rank:
+                for i, start in op.numbers.get("start", {}).items():
+                    cuts.setdefault(("dim", op.operands[0], i), {})[start] = op
+        for cell, by_start in cuts.items():
+            tensor, i = str(cell[1]), int(str(cell[2]))
+            formula = unifier.formula(cell) if cell in unifier.value else None
+            ends = [op.numbers["limit"][i] for _, op in sorted(by_start.items())]
+            limit: Cell = ("attr", by_start[min(by_start)].name, "limit", i)
+            width = unifier.formula(limit) if limit in unifier.value else None
+            numbered = width is None or width.constant is not None
+            extent = unifier.value.get(cell)
+            if extent is None or formula is None or formula.constant is not None or not numbered or len(ends) < 2:
+                continue
+            if [*sorted(by_start), extent] == [0, *ends] and ends == [*range(ends[0], ends[-1] + 1, ends[0])]:
+                all_of = f"{len(ends)} slices take all of dim {i} of {self.inference.name(tensor)}"
+                yield f"{all_of} in the capture, and there may be more at other sizes"
 
     def _stated(self, tensor: str) -> str:
         return f"the constant {self.inference.name(tensor)} is {self.values[tensor]} in the capture"
@@ -160,7 +187,12 @@ class Reading:
                         sizes.add(prod(some, start=ONE))
         known: dict[Fraction, set[Expression]] = {}
         for size in sizes:
-            for formula in (size, size - ONE, size + ONE, *((ONE / size,) if size.is_term else ())):
+            for formula in (
+                size,
+                size - ONE,
+                size + ONE,
+                *((ONE / size,) if size.is_term else ()),
+            ):
                 if formula.constant is None:
                     known.setdefault(formula.at(self.point), set()).add(formula)
         return known
@@ -175,6 +207,8 @@ class Reading:
             if value not in both and value in self.counted:
                 formula = min(self.counted[value], key=lambda f: (len(str(f)), str(f)))
                 out[f"{self._stated(tensor)}, which may be a number, or {formula}"] = None
+        for text in self._cut_up():
+            out[text] = None
         for extent in self.inference.of_one_element():
             out[f"dims of {extent} have one element in the capture, as others that always have one"] = None
         return list(out)

@@ -290,6 +290,23 @@ def test_what_is_read_of_a_dim_is_within_it_at_every_size() -> None:
     assert report.domain == ["seq >= 3"]
 
 
+def test_rows_that_are_added_one_by_one_may_be_all_there_are() -> None:
+    """A loop over them that was written out: at other sizes it has other ops (it was REFUTED there)."""
+
+    def rows(p: Program, x: Tensor, count: int) -> Tensor:
+        total = p.slice(x, 0, 0, 1)
+        for n in range(1, count):
+            total = p.add(total, p.slice(x, 0, n, n + 1))
+        return total
+
+    pair = Pair("tp=2")
+    pair.base.output(rows(pair.base, pair.base.input("x", (6, 3)), 6))
+    pair.dist.output(pair.dist.all_reduce(rows(pair.dist, pair.dist.shard("x", {0: ["tp"]}), 3), ["tp"]))
+    report = verify_family([pair.facts()], {"seq": "x:0"})
+    assert report.verdict is Verdict.UNKNOWN
+    assert any("take all of dim 0" in note for note in report.notes)
+
+
 def test_a_bare_name_lists_the_inputs() -> None:
     with pytest.raises(InputError, match=r"0 is 4x6"):
         read(pair_of(lambda p, x: p.negate(x), (4, 6)), {"batch": None})
