@@ -140,8 +140,8 @@ class Drawn:
         places = self.terms.lift(np.arange(4), "s32")
         self.meaning: dict[int, Any] = {int(x): ("x", i) for i, x in enumerate(leaves)}
         self.meaning |= {int(x): ("n", i) for i, x in enumerate(places)}
-        self.pairs = [(int(draw.choice(leaves)), int(place)) for place in places]
-        """Values, and places of them."""
+        self.pairs = [(int(draw.choice(leaves)), int(draw.choice(places))) for _ in range(5)]
+        """Values, and places of them; sometimes two of one place."""
         self.truths: list[int] = []
         self.built: list[tuple[int, Any]] = []
 
