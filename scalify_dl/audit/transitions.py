@@ -47,7 +47,8 @@ WRONG = {
     "all_reduce V R": ("reinterpret", "R", "V"),
     "all_reduce V I": ("all_reduce", "V", "I"), "reduce_scatter V V": ("convert", "V", "P"),
     "reduce_scatter V S": ("convert", "S", "P"), "reinterpret I V": ("reinterpret", "R", "V"),
-    "reinterpret I P": ("reinterpret", "R", "V"),
+    "reinterpret I P": ("reinterpret", "R", "V"), "reinterpret R I": ("reinterpret", "R", "I"),
+    "reinterpret I R": ("reinterpret", "R", "V"),
 }  # fmt: skip
 """A backward that is none, of the right shape, for every transition that has such."""
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from scalify_dl.audit.transitions import WRONG, Row, agrees, table
+from scalify_dl.errors import InputError
+from scalify_dl.lint.program import Alone
 
 ROWS = table()
 
@@ -35,6 +40,25 @@ def test_the_backward_of_a_transition_goes_between_the_types_of_the_gradients(ro
     """Where it is no composition, it is a transition itself, whose backward is the transition."""
     dual = {"R": "P", "P": "R", "I": "I", "V": "V", "S": "S"}
     back = Row(row.back, row.back_src, row.back_dst, row.verb, row.src, row.dst)
-    assert back in ROWS or "V" in (row.src, row.dst) or row.src == "I"
+    alias = Row(row.back, row.back_src, row.back_dst, "convert", row.src, row.dst)
+    assert back in ROWS or alias in ROWS or "V" in (row.src, row.dst) or row.src == "I"
     if back in ROWS:
         assert (row.back_src, row.back_dst) == (dual[row.dst], dual[row.src])
+
+
+def test_the_table_in_the_docs_is_that_of_the_rules() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "lint.md").read_text("utf-8")
+    row = r"^\| `(\w+)` (\w) → (\w) \| `(\w+)` (\w) → (\w) \|$"
+    assert sorted(Row(*found) for found in re.findall(row, text, re.M)) == list(ROWS)
+
+
+PAIRS = [(verb, src, dst) for verb in sorted({row.verb for row in ROWS}) for src in "RIPV" for dst in "RIPV"]
+
+
+@pytest.mark.parametrize(("verb", "src", "dst"), [
+    pair for pair in PAIRS if pair not in {(row.verb, row.src, row.dst) for row in ROWS}
+])  # fmt: skip
+def test_what_is_in_no_table_is_an_error(verb: str, src: str, dst: str) -> None:
+    p = Alone("tp=2")
+    with pytest.raises(InputError):
+        p.typed(verb, p.place("x", (4, 4), pending={"tp": "sum"} if src == "P" else None), "tp", src, dst)
