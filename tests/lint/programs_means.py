@@ -46,6 +46,16 @@ def weights_averaged(p: Pair, ok: bool) -> None:
 
 
 @program("dp=2")
+def weights_moved_on_each_rank(p: Pair, ok: bool) -> None:
+    b, d = p.base, p.dist
+    g = b.divide(b.matmul(b.input("x", (16, 8)), b.input("y", (8, 4))), 8.0)
+    b.output(b.subtract(b.input("w", (16, 4)), g))
+    g = d.divide(d.matmul(d.shard("x", {1: "dp"}), d.shard("y", {0: "dp"})), 4.0)
+    w = d.all_reduce(d.subtract(d.shard("w"), g), "dp")
+    d.output(d.divide(w, 2.0) if ok else w)
+
+
+@program("dp=2")
 def ema_synced(p: Pair, ok: bool) -> None:
     b, d = p.base, p.dist
     b.output(b.add(b.multiply(b.input("e", (16, 8)), 0.75), b.multiply(b.input("w", (16, 8)), 0.25)))
