@@ -91,17 +91,21 @@ def norm_backward(w: World, op: Any) -> dict[str, Any]:
     return found
 
 
-@recipe("aten.native_group_norm")
+@recipe("aten.native_group_norm", "aten.native_group_norm_backward")
 def group_norm(w: World, op: Any) -> dict[str, Any]:
     n, groups, each = w.rng.randint(1, 3), w.rng.randint(1, 3), w.rng.randint(1, 2)
     spatial = [max(m, 1) for m in w.shape(0, 2)]
     each += each * prod(spatial) == 1
     channels, dtype = groups * each, w.dtype("f")
-    return {
-        "input": _uneven(w, [n, channels, *spatial], dtype, each * prod(spatial)),
-        "weight": _perhaps(w, [channels], dtype), "bias": _perhaps(w, [channels], dtype),
+    x = _uneven(w, [n, channels, *spatial], dtype, each * prod(spatial))
+    found = {
+        "input": x, "weight": _perhaps(w, [channels], dtype), "bias": _perhaps(w, [channels], dtype),
         "N": n, "C": channels, "HxW": prod(spatial), "group": groups, "eps": w.rng.choice([0.125, 0.5]),
     }  # fmt: skip
+    if "backward" not in str(op):
+        return found
+    kept = {name: w.tensor([n, groups], dtype=w.of(x).dtype) for name in ("mean", "rstd")}
+    return {**found, **kept, "grad_out": w.another(x), "output_mask": [w.rng.random() < 0.8 for _ in range(3)]}
 
 
 @recipe(
@@ -334,8 +338,9 @@ def counted(w: World, op: Any) -> dict[str, Any]:
 
 @recipe("aten.empty_strided", "aten.new_empty_strided")
 def laid_out(w: World, op: Any) -> dict[str, Any]:
+    """Each element at a place of its own: what is written to several at once is not defined."""
     size = w.shape()
-    return {"size": size, "stride": [1] * len(size)}
+    return {"size": size, "stride": [prod(size[d + 1 :]) for d in range(len(size))]}
 
 
 @recipe("aten.randint", "aten.randint_like")
