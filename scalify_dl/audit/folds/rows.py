@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from math import isfinite
 from pathlib import Path
 
 from scalify_dl.errors import InputError
@@ -48,11 +49,19 @@ def _attribute(t: Edited, rng: random.Random) -> str:
     return f"{row[0]} {row[1]}: {before} -> {row[3]}"
 
 
+def _is_number(text: str) -> bool:
+    try:
+        return isfinite(float(text))
+    except ValueError:
+        return False
+
+
 def _constant(t: Edited, rng: random.Random) -> str:
     """Another constant, or one more."""
     rows = t.tables["p_const"]
-    if rows and rng.random() < 0.7:
-        row = rng.choice(rows)
+    numbers = [row for row in rows if _is_number(row[3])]
+    if numbers and rng.random() < 0.7:
+        row = rng.choice(numbers)
         before, row[3] = row[3], str(float(row[3]) + rng.choice([1.0, -0.5, 1e-4]))
         return f"{row[0]}: {before} -> {row[3]}"
     op = rng.choice([row[0] for row in t.tables["p_op"] if row[7] in ("linear", "mul", "silu")])
