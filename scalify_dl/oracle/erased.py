@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
@@ -49,6 +49,9 @@ class Limits:
 
     whole: Program
     known: Sequence[Shard]
+
+    def __post_init__(self) -> None:
+        self.whole = replace(self.whole, seen={})  # what a run had is no limit
 
     @cached_property
     def program(self) -> Program | None:
