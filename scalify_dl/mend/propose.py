@@ -137,7 +137,7 @@ def propose(
             named += [(",".join(a for a, _ in some), axis, size) for axis, _ in some]
     lines = [(op, line) for op, line in _lines(facts, {row[0] for row in facts["op"]}).items() if line != op]
     for relation, rows in (
-        ("seen", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named), ("written_at", lines),
+        ("shows", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named), ("written_at", lines),
         ("right_slice", list(slices)),
     ):  # fmt: skip
         program.insert(relation, rows)

@@ -6,15 +6,18 @@ import pytest
 
 from scalify_dl.audit.pair import Pair
 from scalify_dl.facts import Facts
+from scalify_dl.facts.schema import TABLES
 from scalify_dl.facts.validate import check_meaning
 from scalify_dl.mend.draft import Edit
 from scalify_dl.mend.mend import mend_around
+from scalify_dl.mend.propose import MAIN
 from scalify_dl.mend.verbs import apply
 from scalify_dl.mend.window import windows
 from scalify_dl.prove.normal_forms import depths
 from scalify_dl.prove.options import Options
-from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.pipeline import analyse, fact_relations
 from scalify_dl.prove.verdict import Report, Verdict
+from scalify_dl.pysouffle import Program, rules_dir
 from scalify_dl.report.conclude import conclude
 from tests.adversarial.programs import RIGHT, WRONG
 from tests.verify.bug_lines import STEPS, cases, needs_steps
@@ -31,6 +34,13 @@ def tables_of(pair: Pair) -> Facts:
 
 def report(tables: Facts) -> Report:
     return conclude(analyse(tables, Options()))
+
+
+def test_relations_of_mending_that_are_named_as_tables_of_facts_are_these_tables() -> None:
+    """A relation of its own by the name of a table got the table's rows: bad input, of every captured step."""
+    rules = Program.from_source((rules_dir() / MAIN).read_text("utf-8"), name=MAIN, include_dirs=[rules_dir()])
+    for relation, table in fact_relations(rules).items():
+        assert len(rules.relations[relation].attributes) == len(TABLES[table].columns), relation
 
 
 MENDED = {
