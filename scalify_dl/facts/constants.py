@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import gcd, prod
 
 from scalify_dl.errors import in_short
-from scalify_dl.ir.literals import EXPONENT_LIMIT, NUMBER, rational, rounded
+from scalify_dl.ir.literals import EXPONENT_LIMIT, NUMBER, is_beyond, rational
 
 from .model import Facts
 from .problems import error, first
@@ -19,7 +19,6 @@ _INTEGER = re.compile(r"([su])(\d+)\Z")
 _RATIO = re.compile(r"-?[1-9][0-9]*/[1-9][0-9]*\Z")
 _LONGEST = 1000
 """Most characters of a number: no type has more digits."""
-_ROUNDED = ("f64", "f32", "f16", "bf16")
 _WORDS = ("inf", "-inf", "nan")
 
 
@@ -104,15 +103,7 @@ def _fits(text: str, dtype: str, shape: tuple[int, ...]) -> bool:
     value = _value(text)
     if dtype == "pred" or _INTEGER.match(dtype):
         return value is not None and value.denominator == 1 and fits(dtype, int(value))
-    return text in _WORDS or (value is not None and _finite(value, dtype))
-
-
-def _finite(value: Fraction, dtype: str) -> bool:
-    """Whether a number does not become infinite in a type."""
-    try:
-        return dtype not in _ROUNDED or abs(rounded(float(value), dtype)) != float("inf")
-    except OverflowError:  # not even in f64
-        return False
+    return text in _WORDS or (value is not None and not is_beyond(value, dtype))
 
 
 def _items(facts: Facts, types: Types, texts: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt, prod, sqrt
+from math import isfinite, isqrt, prod, sqrt
 
 LIMIT = 2**31
 ELIDED = "{...}"
@@ -185,6 +185,17 @@ def rounded(value: float, dtype: str) -> float:
         return float(struct.unpack("f", struct.pack("I", bits))[0])
     except OverflowError:
         return float("inf") if value > 0 else float("-inf")
+
+
+def is_beyond(value: float | Fraction, dtype: str) -> bool:
+    """Whether a finite number becomes infinite in f16, bf16, f32 or f64."""
+    if dtype not in FORMATS and dtype != "bf16":
+        return False
+    try:
+        number = float(value)
+    except OverflowError:  # not even in f64
+        return True
+    return isfinite(number) and not isfinite(rounded(number, dtype))
 
 
 def rational(text: str) -> Fraction | None:

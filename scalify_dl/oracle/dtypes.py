@@ -131,11 +131,9 @@ def convert(x: Array, dtype: str, *, rounding: bool) -> Array:
     if dtype == "pred":
         return np.asarray(x != 0)
     if dtype in _INTEGERS and x.dtype.kind == "f":
-        info = np.iinfo(target)
-        clean = np.trunc(np.nan_to_num(x, nan=0.0, posinf=float(info.max), neginf=float(info.min)))
-        return np.where(clean >= float(info.max), info.max, np.where(clean <= float(info.min), info.min, clean)).astype(
-            target
-        )
+        least, most = integer_limits(dtype)
+        clean = np.trunc(np.nan_to_num(x, nan=0.0, posinf=float(most), neginf=float(least)))
+        return np.where(clean >= float(most), most, np.where(clean <= float(least), least, clean)).astype(target)
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
     result = x.astype(target)

@@ -9,7 +9,7 @@ import pytest
 
 from scalify_dl.audit.pair import Pair
 from scalify_dl.oracle import find_counterexample, load_program
-from scalify_dl.oracle.dtypes import storage, wrapped
+from scalify_dl.oracle.dtypes import convert, storage, wrapped
 from scalify_dl.oracle.inputs import baseline_inputs
 from scalify_dl.oracle.trial import run_trial
 
@@ -112,3 +112,12 @@ def test_counterexamples_are_looked_for_among_numbers_that_a_captured_run_had() 
     assert set(np.unique(values)) == {-100, 0, 1, 2, 3}
     other = {**_labels(-1).tables(), "seen": [("base/x1", -100, 4)]}  # ignores another label than there is
     assert find_counterexample(load_program(other)).status == "refuted"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "expected"), [("u4", [0, 0, 15, 15]), ("s4", [-8, 0, 7, 7]), ("s8", [-100, 0, 27, 127])]
+)
+def test_reals_that_an_integer_type_does_not_hold_become_its_ends(dtype: str, expected: list[int]) -> None:
+    """Types narrower than their storage have ends of their own, as XLA's conversions."""
+    found = convert(np.array([-100.0, np.nan, 27.5, np.inf]), dtype, rounding=False)
+    assert found.tolist() == expected

@@ -104,7 +104,7 @@ def group_norm(w: World, op: Any) -> dict[str, Any]:
     }  # fmt: skip
     if "backward" not in str(op):
         return found
-    kept = {name: w.tensor([n, groups], dtype=w.of(x).dtype) for name in ("mean", "rstd")}
+    kept = {name: w.new([n, groups], w.of(x).dtype, plain=True) for name in ("mean", "rstd")}  # kernels read them flat
     return {**found, **kept, "grad_out": w.another(x), "output_mask": [w.rng.random() < 0.8 for _ in range(3)]}
 
 
@@ -117,8 +117,8 @@ def batch_norm(w: World, op: Any) -> dict[str, Any]:
     n, channels, dtype = w.rng.randint(2, 3), w.rng.randint(1, 3), w.rng.choice([torch.float32, torch.float64])
     shape = [n, channels, *(max(m, 1) for m in w.shape(0, 2))]
 
-    def each() -> Var:
-        return w.new([channels], dtype, plain=True)
+    def each(*bounds: float) -> Var:
+        return w.new([channels], dtype, *bounds, plain=True)
 
     def perhaps() -> Var | None:
         return each() if w.rng.random() < 0.6 else None
@@ -128,7 +128,7 @@ def batch_norm(w: World, op: Any) -> dict[str, Any]:
     found: dict[str, Any] = {
         "input": w.tensor(shape, dtype=dtype), "grad_out": w.tensor(shape, dtype=dtype),
         "weight": perhaps(), "bias": perhaps(), "save_mean": each(), "save_invstd": each(),
-        "running_mean": each() if kept else None, "running_var": each() if kept else None,
+        "running_mean": each() if kept else None, "running_var": each(0.0, 4.0) if kept else None,
         "training": training, "train": training, "momentum": w.rng.choice([0.0, 0.5, 1.0]),
         "eps": w.rng.choice([0.125, 0.5]), "output_mask": [w.rng.random() < 0.8 for _ in range(3)],
     }  # fmt: skip

@@ -111,6 +111,15 @@ def test_unknown_op_is_kept_and_said() -> None:
     assert op.symbols["reason"]
 
 
+@pytest.mark.parametrize(("number", "known"), [("65504.0", True), ("65520.0", False), ("2147483647", False)])
+def test_numbers_beyond_the_type_of_a_tensor_are_unknown(number: str, known: bool) -> None:
+    """Kernels compute with them in a wider type: `0 * 65520.0` is 0, and 0 times infinity is not."""
+    graph = read_text(
+        body(f'y: "f16[4]" = torch.ops.aten.mul.Tensor(x, {number})', returned="(y,)").replace("f32[4]", "f16[4]")
+    )
+    assert any(op.kind == "unknown:aten.mul.Tensor" for op in graph.ops) != known
+
+
 def test_a_way_between_two_tensors_by_a_complex_number_is_unknown() -> None:
     graph = read_text(
         body('y: "c64[4]" = torch.ops.aten.lerp.Scalar(x, x, (0.5 + 2j))', returned="(y,)").replace("f32[4]", "c64[4]")

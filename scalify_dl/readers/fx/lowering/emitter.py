@@ -8,6 +8,7 @@ from math import isfinite
 from typing import Any
 
 from scalify_dl.ir.graph import Frame, Graph, Literal, Op, Tensor
+from scalify_dl.ir.literals import is_beyond
 
 from ..dtypes import exact_integers, is_integer, wrapped
 from .dims import Shape
@@ -104,7 +105,13 @@ class Emitter:
     # --- constants -----------------------------------------------------------------------------------------------
 
     def scalar(self, value: Number | complex, dtype: str) -> Tensor:
-        """A scalar constant of a dtype; the value is exact (`Fraction`) or as the dump prints it."""
+        """A scalar constant of a dtype; the value is exact (`Fraction`) or as the dump prints it.
+
+        Unsupported for numbers beyond a real type: some kernels compute with them in a wider one, others take
+        infinity for them.
+        """
+        if not isinstance(value, complex) and is_beyond(value, dtype):
+            raise Unsupported(f"the number {value!s:.40}, which {dtype} does not hold")
         if isinstance(value, complex):
             literal = Literal.scalar(f"({value.real!r},{value.imag!r})", dtype)
         elif dtype == "pred":
