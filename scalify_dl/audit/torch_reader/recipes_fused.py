@@ -117,8 +117,8 @@ def batch_norm(w: World, op: Any) -> dict[str, Any]:
     n, channels, dtype = w.rng.randint(2, 3), w.rng.randint(1, 3), w.rng.choice([torch.float32, torch.float64])
     shape = [n, channels, *(max(m, 1) for m in w.shape(0, 2))]
 
-    def each(*bounds: float) -> Var:
-        return w.new([channels], dtype, *bounds, plain=True)
+    def each(low: float | None = None, high: float | None = None) -> Var:
+        return w.new([channels], dtype, low, high, plain=True)
 
     def perhaps() -> Var | None:
         return each() if w.rng.random() < 0.6 else None
