@@ -13,8 +13,7 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.relations import Relations, TypeRelation
 
-from .backward import GRADIENT
-from .typed import fits
+from .given import GRADIENT
 
 NAMES = 12
 """So many names are told where one fits nothing."""
@@ -44,6 +43,8 @@ def annotate(dist: Graph, mesh: Mesh, relations: Relations) -> None:
 
 def check_inputs(dist: Graph, relations: Relations, held: Mapping[Tensor, Mapping[str, str]]) -> None:
     """InputError where an input is said to be of one type, and is placed as another."""
+    from .typed import fits
+
     known = _names(dist) if relations.expect else {}
     inputs = {port.tensor for port in dist.inputs}
     for relation in relations.expect:

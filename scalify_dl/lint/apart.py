@@ -20,7 +20,7 @@ from scalify_dl.pairing.pairing import find_one, listing
 from scalify_dl.readers.relations import GradientRelation, Relations
 from scalify_dl.yaml_nodes import Place
 
-from .backward import COTANGENT
+from .given import COTANGENT
 
 
 def joined(forward: Graph, backward: Graph, relations: Relations) -> tuple[Graph, Relations]:

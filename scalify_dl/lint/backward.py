@@ -34,12 +34,11 @@ from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations
 
+from .given import COTANGENT, GRADIENT
 from .judge import Result
 from .lines import lines
 
 Array = np.ndarray[Any, Any]
-GRADIENT, COTANGENT = "grad ", "tangent "
-"""How readers name the gradient of an input, and the input that holds that of an output."""
 TOLERANCE = 1e-6
 
 

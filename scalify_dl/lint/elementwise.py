@@ -7,6 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
 from math import prod
+from typing import TYPE_CHECKING
 
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
@@ -14,9 +15,12 @@ from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 
 from .held import Held
-from .lift import Lifter, Numbers, Stop, lifting
+from .lift import Lifter, Stop, lifting
 from .means import multiple, one_rank_only, shared_out, undone
 from .refit import one_value, same_place, splat_of
+
+if TYPE_CHECKING:
+    from .lift import Numbers
 
 TOGETHER = {
     "sum": frozenset({"add", "subtract", "complex"}), "max": frozenset({"maximum"}), "min": frozenset({"minimum"}),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding, Happening
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.layout import Digit, Layout, Pending, Window
 from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE, RANDOM
-from scalify_dl.oracle.program import Shard
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import Program
@@ -26,11 +26,15 @@ from .judge import Result, computes, held_rows
 from .lift import Lifted, Stopped
 from .lines import lines
 from .masks import of_mask, strays
-from .numbers import Run
 from .origins import Origins
 from .rules import lint_rules
 from .spmd import read_types, type_rows
 from .words import holds_words, suggestion
+
+if TYPE_CHECKING:
+    from scalify_dl.oracle.program import Shard
+
+    from .numbers import Run
 
 Row = tuple[object, ...]
 OF_PLACES = frozenset(("placed-differently", "whole-dim", "reduces-blocks", "multiple", "added-per-rank"))
@@ -69,7 +73,13 @@ def judged(
     open_ends = [e for e in ends if e.held is not None and ids[e.port.tensor] not in placed]
     asked_of = {t for stop in stops if stop.kind != "lemma" for t in stop.op.operands}
     asked_of |= {end.port.tensor for end in ends} | {op.result for op in lifted.masks}
-    run = Run(analysis, _supposed(asked_of, lifted, grid, ids, layouts))
+
+    @cache
+    def run() -> Run:
+        from .numbers import Run  # with numpy: most programs are proved without
+
+        return Run(analysis, _supposed(asked_of, lifted, grid, ids, layouts))
+
     rows: dict[str, list[Row]] = defaultdict(list)
     for op in alive:
         if op.kind == "collective-permute" and exchanged(grid, {to: rank for rank, to in op.pairs or ()}) is None:
@@ -83,7 +93,7 @@ def judged(
         if (held.free and held.calm) or tensor in lifted.fixed:
             rows["fits_any"].append((d,))
         found = layouts.get((d, b))
-        if found is None and tensor in asked_of and run.agrees(d):
+        if found is None and tensor in asked_of and run().agrees(d):
             found = str(held.layout(grid)) if held.along is None else None
             rows["agrees"].append((d,))
         elif found is not None:
@@ -102,7 +112,7 @@ def judged(
     for stop in named:
         counterparts = _counterparts(stop, lifted, ids)
         operands = [ids[t] for t in stop.op.operands]
-        if counterparts and all(run.contradicts(ids[stop.op.results[0]], c, operands) for c in counterparts):
+        if counterparts and all(run().contradicts(ids[stop.op.results[0]], c, operands) for c in counterparts):
             rows["contradicted"].append((op_ids[stop.op],))
     masks = [op for op in lifted.masks if op in alive]
     rows["strays"] = [(op_ids[op],) for op in masks if strays(op, lifted, run, ids, layouts)]
@@ -110,12 +120,13 @@ def judged(
     rows["placed"] = [(d,) for d in placed]
     asked = [(ids[e.port.tensor], ids[e.held.base]) for e in open_ends if e.held is not None and e.fits]
     shapes = {ids[e.port.tensor] for e in open_ends if e.held is not None and not e.fits and not e.held.free}
-    rows["differs"] = [(d,) for d in (*run.different(asked), *shapes)]  # by its shape alone it is not as asked
+    other = run().different(asked) if asked else []
+    rows["differs"] = [(d,) for d in (*other, *shapes)]  # by its shape alone it is not as asked
     drawn = _drawn(dist)
     rows["disagree"] = [
         (ids[e.port.tensor],) for e in ends
         if e.stated and ids[e.port.tensor] not in placed and e.port.tensor not in drawn
-        and run.disagree(ids[e.port.tensor], _layout(e.wanted))
+        and run().disagree(ids[e.port.tensor], _layout(e.wanted))
     ]  # fmt: skip
     rows["one_way"] = [(ids[t],) for t in lifted.one_way]
     if lifted.one_way:
@@ -168,13 +179,13 @@ def _lies_alike(op: Op, tensor: Tensor, lifted: Lifted) -> bool:
     return bool(cut) and all(e == f and f.dim not in mine.free for e, f in cut if isinstance(f, Digit))
 
 
-def _borne(stops: Iterable[Stopped], run: Run, ids: dict[Tensor, str]) -> dict[Tensor, Layout]:
+def _borne(stops: Iterable[Stopped], run: Callable[[], Run], ids: dict[Tensor, str]) -> dict[Tensor, Layout]:
     """Where results of ops that stopped are, by a run, what one device makes of what the operands hold."""
     found = {}
     for stop in stops:
         if stop.kind != "unclear" and stop.probe is not None and stop.probe.results[0] in ids:
             value, counterpart = ids[stop.op.results[0]], ids[stop.probe.results[0]]
-            layout = run.placement(value, counterpart, [ids[t] for t in stop.op.operands])
+            layout = run().placement(value, counterpart, [ids[t] for t in stop.op.operands])
             if layout is not None:
                 found[stop.op.results[0]] = layout
     return found
@@ -184,6 +195,8 @@ def _supposed(
     tensors: Iterable[Tensor], lifted: Lifted, grid: Grid, ids: dict[Tensor, str], proved: dict[tuple[str, str], str]
 ) -> list[Shard]:
     """What is supposed of values and not proved, as correspondences that a run may bear out."""
+    from scalify_dl.oracle.program import Shard
+
     found = []
     for tensor in dict.fromkeys(tensors):
         held = lifted.held.get(tensor)

@@ -23,6 +23,9 @@ from scalify_dl.readers.relations import InputRelation, Relations
 from .grid import Grid
 from .held import Held, Piece, tidy
 
+GRADIENT, COTANGENT = "grad ", "tangent "
+"""How readers name the gradient of an input, and the input that holds that of an output."""
+
 
 @dataclass
 class Given:

@@ -11,12 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import permutations
 from math import prod
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 from scalify_dl.ir.mesh import Mesh, primes
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Grid:
@@ -79,6 +80,8 @@ class Grid:
 
     def varying(self, values: Mapping[int, np.ndarray[Any, Any]]) -> list[int]:
         """The positions on which values of ranks depend."""
+        import numpy as np  # most programs are proved without
+
         at = {coordinates: rank for rank, coordinates in enumerate(self.coordinates)}
         found = []
         for p in range(len(self.sizes)):

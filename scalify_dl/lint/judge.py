@@ -96,14 +96,14 @@ def lint(
     """Reads a program and judges it; its gradients, too, against those that are derived. `backward` are dumps of its
     backward, where that is given apart."""
     from .annotated import annotate
-    from .apart import joined
-    from .backward import with_backward
 
     relations = load_relations(relate) if relate else Relations()
     derive_backward = derive_backward or bool(backward)
     with paused():
         graph, handed_on = load(dist, mesh, relations, follow), []
         if backward:
+            from .apart import joined
+
             forward = graph
             graph, relations = joined(forward, load(backward, mesh, relations, follow), relations)
             handed_on = [port for port in forward.outputs if port not in graph.outputs]
@@ -115,7 +115,11 @@ def lint(
             names = ", ".join(f"`{port.path or port.tensor.name}`" for port in handed_on)
             text = f"handed on to the backward, and not looked at as outputs: {names}"
             result.findings.append(Finding("handed-on", "note", text, name="the forward"))
-        return with_backward(result, graph, relations, options or Options()) if derive_backward else result
+        if not derive_backward:
+            return result
+        from .backward import with_backward
+
+        return with_backward(result, graph, relations, options or Options())
 
 
 def load(dist: Sequence[Path], mesh: Mesh, relations: Relations, follow: Follow | None = None) -> Graph:

@@ -14,25 +14,22 @@ from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.layout import Digit, Layout, Pending, Repl
 from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE, RANDOM
-from scalify_dl.oracle.meaning import MEANINGS, Call
-from scalify_dl.oracle.program import Op as NumericOp
-from scalify_dl.oracle.program import Tensor as NumericTensor
 from scalify_dl.registry import registering
 
 from .grid import Grid
 from .held import Held
 
-Array = np.ndarray[Any, Any]
-Numbers = dict[int, Array]
 if TYPE_CHECKING:
+    import numpy as np
+
     from .factors import Factors
+
+    Numbers = dict[int, np.ndarray[Any, Any]]
 
 T = TypeVar("T")
 Lifting = Callable[["Lifter", Op], Sequence[Held | None]]
@@ -312,8 +309,16 @@ class Lifter:
             return None
         operands = [self.numbers(t) for t in op.operands]
         known = [x for x in operands if x is not None]
+        if len(known) < len(operands):
+            return None
+        import numpy as np  # most programs are proved without
+
+        from scalify_dl.oracle.meaning import MEANINGS, Call
+        from scalify_dl.oracle.program import Op as NumericOp
+        from scalify_dl.oracle.program import Tensor as NumericTensor
+
         meaning = MEANINGS.get(op.kind)
-        if len(known) < len(operands) or meaning is None:
+        if meaning is None:
             return None
         literal = tensor.literal
         if literal is not None and literal.is_elided:

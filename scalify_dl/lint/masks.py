@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from scalify_dl.finding import Finding, Happening
 from scalify_dl.ir.graph import Op, Tensor
 
 from .lift import MOVING, Lifted
 from .lines import lines
-from .numbers import Run
+
+if TYPE_CHECKING:
+    from .numbers import Run
 
 
 def strays(
-    op: Op, lifted: Lifted, run: Run, ids: Mapping[Tensor, str], proved: Collection[tuple[str, str]]
+    op: Op, lifted: Lifted, run: Callable[[], Run], ids: Mapping[Tensor, str], proved: Collection[tuple[str, str]]
 ) -> bool:  # fmt: skip
     """Whether what a mask keeps of a read of the ranks' blocks is, in a run, of other rows than those that were asked
     for. What the read of the whole table reads is proved to be what ranks hold of it."""
     held = lifted.held.get(op.result)
     if held is None or (ids[op.result], ids[held.base]) in proved:
         return False
-    return _read_of(held.base, lifted, ids, proved) and run.strays(ids[op.result], ids[held.base])
+    return _read_of(held.base, lifted, ids, proved) and run().strays(ids[op.result], ids[held.base])
 
 
 def _read_of(value: Tensor, lifted: Lifted, ids: Mapping[Tensor, str], proved: Collection[tuple[str, str]]) -> bool:

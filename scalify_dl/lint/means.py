@@ -16,16 +16,18 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
 from math import prod
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.layout import Pending, Repl
 from scalify_dl.ir.literals import Literal
 
 from .held import Held
-from .lift import Counted, Lifter, Numbers, Stop
+from .lift import Counted, Lifter, Stop
 from .refit import splat_of
+
+if TYPE_CHECKING:
+    from .lift import Numbers
 
 CARRY = frozenset("reshape broadcast transpose convert negate all-gather all-to-all".split())  # noqa: SIM905
 """Kinds that move a value, or turn its sign."""
@@ -264,7 +266,7 @@ def _chosen(lifter: Lifter, op: Op) -> tuple[Numbers, Tensor, bool] | None:
     odd = [t for t in op.operands if lifter.is_odd(t)]
     if op.kind == "multiply" and len(odd) == 1:
         chosen = lifter.numbers(odd[0])
-        if chosen is not None and all(bool(np.isin(value, (0, 1)).all()) for value in chosen.values()):
+        if chosen is not None and all(bool(((value == 0) | (value == 1)).all()) for value in chosen.values()):
             return chosen, next(t for t in op.operands if t is not odd[0]), True
     return None
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.literals import ITEMS_LIMIT, Literal
 from scalify_dl.ir.vocabulary import ELEMENTWISE
-from scalify_dl.oracle.addressing import addresses
 
 from .held import Held, renumbered
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .lift import Lifter
 
 
@@ -129,6 +128,10 @@ def from_numbers(lifter: Lifter, tensor: Tensor, op: Op, want: Held) -> Held | N
     numbers = lifter.numbers(tensor)
     if numbers is None or not want.aligned:
         return None
+    import numpy as np  # most programs are proved without
+
+    from scalify_dl.oracle.addressing import addresses
+
     shape = tuple(want.base.shape)
     whole: np.ndarray[Any, Any] = np.zeros(shape, dtype=next(iter(numbers.values())).dtype)
     seen = np.zeros(shape, dtype=bool)
@@ -152,6 +155,8 @@ def from_numbers(lifter: Lifter, tensor: Tensor, op: Op, want: Held) -> Held | N
 
 def _index_vector(lifter: Lifter, whole: np.ndarray[Any, Any], tensor: Tensor, op: Op) -> Tensor | None:
     """The numbers as an iota along some dim, if they are one."""
+    import numpy as np
+
     for dim, size in enumerate(whole.shape):
         line = np.arange(size).reshape([-1 if d == dim else 1 for d in range(whole.ndim)])
         if bool((whole == line).all()):

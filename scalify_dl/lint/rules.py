@@ -11,6 +11,7 @@ MAIN = "lift.dl"
 
 @cache
 def lint_rules() -> Program:
-    """`datalog/lift.dl`; take a `fresh()` one."""
+    """`datalog/lift.dl`, compiled once for all processes that find it as it is; take a `fresh()` one."""
     text = (rules_dir() / MAIN).read_text("utf-8")
-    return Program.from_source(text, name=MAIN, include_dirs=[rules_dir()])
+    return Program.from_source(text, name=MAIN, include_dirs=[rules_dir()],
+                               kept=rules_dir() / "__pycache__" / "lift.compiled")  # fmt: skip
