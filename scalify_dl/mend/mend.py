@@ -134,7 +134,7 @@ def _round(
     """The best way to make more right than now: of those that mend all, the one of which the rules prove most."""
     complete: list[State] = []
     best, least = None, state.score()
-    outputs = {dist for dist, _ in state.wrong}
+    wrong = {base for _, base in state.wrong}
     for number, proposal in enumerate(proposals):
         if number >= TRIED or len(complete) >= COMPLETE or time.process_time() > deadline:
             break
@@ -143,6 +143,7 @@ def _round(
             facts = apply(state.facts, proposal.edits)
             check_meaning(facts)
             program = load_program(facts.tables)
+            outputs = {dist for dist, base, *_ in facts["expect"] if base in wrong}
             search = find_counterexample(program, outputs=outputs, rounding=False, localise=False, once=True)
             by_rules = 0
             if not search.counterexamples and not search.problems:

@@ -25,9 +25,10 @@ MAIN = "mend.dl"
 SECONDS = 10.0
 """Time for the rules on one execution."""
 ORDER = (
-    "again", "gathered", "cut", "beside", "whole added", "joined", "origin", "before", "axis", "reducer", "every rank",
-    "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled", "factor", "accumulated", "enters",
-    "direction", "order", "block", "pieces", "numbers", "stale", "other block", "turned", "function",
+    "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "before", "axis",
+    "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled", "rescaled",
+    "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns", "block", "pieces",
+    "numbers", "stale", "other block", "turned", "along", "function",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -41,6 +42,8 @@ PLACES = ("own block", "shift")
 """Verbs that are meant of cuts and of their gradients alike."""
 COPIES = 6
 """Of edits at one line that may belong together, so many are tried by themselves."""
+NEAR = 3
+"""So many ops from a sum, or from an output, values are siblings of what is wrong."""
 VAGUE = ("operand", "parts")
 """Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not."""
 
@@ -115,10 +118,10 @@ def propose(
         program.insert(relation, facts[table])
     seen, lost = [], []
     reals = {tensor for tensor, _, dtype, _ in facts["tensor"] if dtype.startswith(("f", "bf", "c"))}
-    given = (tensor for graph in readings.program.top("dist") for tensor in graph.inputs)
-    reducing = {op for op, _, kind in facts["op"] if kind == "all-reduce"}
-    summed = [tensor for table in ("operand", "result") for op, _, tensor in facts[table] if op in reducing]
-    for tensor in dict.fromkeys([*cone(facts, [dist for dist, _ in wrong]), *given, *summed]):
+    given = [tensor for graph in readings.program.top("dist") for tensor in graph.inputs]
+    outputs = [dist for dist, _ in wrong]
+    others = [*given, *_siblings(facts, outputs), *_of_their_shapes(facts, {*given}.intersection(outputs))]
+    for tensor in dict.fromkeys([*cone(facts, outputs), *others]):
         found = readings.of(tensor)
         seen += [
             (tensor, r.base, ",".join(r.axes), r.scale.numerator, r.scale.denominator, int(r.placed))
@@ -158,6 +161,42 @@ def propose(
     return Proposals(_bundles(program, facts, order), dict(faults), blamed,
                      {str(op): str(base) for op, base in program.relation("implements")},
                      _guesses(program, facts, order, dict(lines)))  # fmt: skip
+
+
+def _siblings(facts: Facts, wrong: Iterable[str]) -> list[str]:
+    """What wrong outputs are compared with: values a few ops from an all-reduce or from another output."""
+    kinds = {op: kind for op, _, kind in facts["op"]}
+    dist = {graph for graph, role in facts["graph"] if role == "dist"}
+    makers = {tensor: op for op, _, tensor in facts["result"]}
+    read, made, readers = (defaultdict[str, list[str]](list) for _ in range(3))
+    for op, _, tensor in facts["operand"]:
+        read[op].append(tensor)
+        readers[tensor].append(op)
+    for op, _, tensor in facts["result"]:
+        made[op].append(tensor)
+    reducing = [op for op, kind in kinds.items() if kind == "all-reduce"]
+    others = {tensor for graph, _, tensor in facts["output"] if graph in dist}.difference(wrong)
+    up = {*others, *(t for op in reducing for t in read[op])}
+    down = {t for op in reducing for t in made[op]}
+    found = dict.fromkeys([*up, *down])
+    for _ in range(NEAR):
+        up = {t for tensor in up for t in read[makers.get(tensor, "")]} - found.keys()
+        down = {t for tensor in down for op in readers[tensor] for t in made[op]} - found.keys()
+        found |= dict.fromkeys([*up, *down])
+    return list(found)
+
+
+def _of_their_shapes(facts: Facts, outputs: set[str]) -> list[str]:
+    """Values of the shapes and types of outputs that are inputs as they came: one of them may be what is wanted."""
+    if not outputs:
+        return []
+    dist = {graph for graph, role in facts["graph"] if role == "dist"}
+    shapes: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for tensor, pos, size in facts["dim"]:
+        shapes[tensor].append((pos, size))
+    types = {tensor: (dtype, *sorted(shapes[tensor])) for tensor, graph, dtype, _ in facts["tensor"] if graph in dist}
+    wanted = {types[tensor] for tensor in outputs}
+    return [tensor for tensor, found in types.items() if found in wanted]
 
 
 def _lines(facts: Facts, ops: set[str]) -> dict[str, str]:

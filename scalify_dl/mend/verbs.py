@@ -18,8 +18,9 @@ def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
     """A copy of the facts with these edits. InputError where one cannot be made."""
     draft, edits = Draft(facts), list(edits)
     _skip(draft, {edit.target: edit.num for edit in edits if edit.verb == "skip"})
+    _exchange(draft, {edit.target: edit.how for edit in edits if edit.verb == "exchange"})
     for edit in edits:
-        if edit.verb != "skip":
+        if edit.verb not in ("skip", "exchange"):
             _VERBS[edit.verb](draft, edit)
     return draft.facts
 
@@ -44,6 +45,38 @@ def _skip(draft: Draft, kept: Mapping[str, int]) -> None:
     draft.rows("operand").extend((op, 0, tensor) for op, _, tensor in read)
     rows = draft.rows("op")
     rows[:] = [(op, graph, "reshape" if op in kept else kind) for op, graph, kind in rows]
+
+
+def _exchange(draft: Draft, given: Mapping[str, str]) -> None:
+    """Makers of some tensors make others of them, all at once."""
+    if given:
+        rows = draft.rows("result")
+        rows[:] = [(op, pos, given.get(tensor, tensor)) for op, pos, tensor in rows]
+
+
+def _give(draft: Draft, edit: Edit) -> None:
+    """Another tensor is the output."""
+    given, base = edit.how.split(";", 1)
+    ((_, graph, _, _),) = [row for row in draft.facts["tensor"] if row[0] == given]
+    last = max(pos for owner, pos, _ in draft.facts["output"] if owner == graph)
+    draft.rows("output").append((graph, last + 1, given))
+    rows = draft.rows("expect")
+    rows[:] = [(given, *row[1:]) if row[:2] == (edit.target, base) else row for row in rows]
+
+
+def _gather_along(draft: Draft, edit: Edit) -> None:
+    """Parts put together along another dim, where that is taken apart again by what reads it."""
+    (operand,) = draft.operands(edit.target)
+    (result,) = [t for op, _, t in draft.facts["result"] if op == edit.target]
+    kinds = {op: kind for op, _, kind in draft.facts["op"]}
+    if any(kinds[op] != "reshape" for op, _, t in draft.facts["operand"] if t == result):
+        raise InputError(f"{result} is read as it is")
+    before, after = draft.shape(operand), draft.shape(result)
+    (dim,) = [row[3] for row in draft.keep("attr_number", lambda row: row[:2] != (edit.target, "dimension"))]
+    draft.rows("attr_number").append((edit.target, "dimension", 0, edit.num))
+    shape = [size * (after[dim] // before[dim] if n == edit.num else 1) for n, size in enumerate(before)]
+    draft.keep("dim", lambda row: row[0] != result)
+    draft.rows("dim").extend((result, n, size) for n, size in enumerate(shape))
 
 
 def _reduce(draft: Draft, edit: Edit, reducer: str = "sum") -> None:
@@ -173,6 +206,8 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "literal": _literal,
     "as": _as,
     "slice": _slice,
+    "give": _give,
+    "gather along": _gather_along,
     "function": function,
     **nearby.VERBS,
     **blocks.VERBS,

@@ -17,7 +17,7 @@ from scalify_dl.prove.view import View
 
 from .localisation import BY_SHAPE, named, root_causes_of
 
-_FACTORS = ("again", "scaled", "factor", "enters")
+_FACTORS = ("again", "scaled", "rescaled", "scaled beside", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
 _NAMED = 6
 """Ops of one line that are named."""
