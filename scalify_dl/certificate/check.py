@@ -88,7 +88,7 @@ def _only_add(rules: RuleSet, shipped: Path) -> None:
     closed = {r for r, file in rules.declared.items() if Path(file) in ours and (Const(r),) not in shown}
     for clause in rules.clauses:
         relation = clause.head.relation
-        if Path(clause.file) not in ours and relation in closed and not relation.startswith(DEMAND):
+        if Path(clause.file) not in ours and relation in closed and not DEMAND.fullmatch(relation):
             raise RuleError(f"{clause.file}:{clause.line}: a rule for `{relation}`, which is not open to such files")
     for relation in rules.inputs:
         if Path(rules.declared[relation]) not in ours:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import networkx
 
 from .terms import RuleError, RuleSet, atoms
@@ -16,8 +18,9 @@ CLAIMED = "obligation"
 
 OPEN = "open_to_users"
 """Relations of the shipped rules that other files may have rules for."""
-DEMAND = "want"
-"""Begins the names of relations that only ask: they are open, too."""
+DEMAND = re.compile("want_.*|wanted", re.DOTALL)
+"""The names of relations that only ask: they are open, too. What is looked into of what is wanted (`wanted_calm`) is
+a judgement."""
 
 
 class Structure:

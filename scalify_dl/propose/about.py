@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from scalify_dl.certificate.rules import read_rules
+from scalify_dl.certificate.structure import DEMAND
 from scalify_dl.certificate.terms import Atom, Clause, Compare, Const, RuleError, Var
 from scalify_dl.pysouffle import rules_dir
 
 from .reply import Rejected
-
-DEMAND = "want"
-"""Begins the names of relations that only ask."""
 
 
 def about_one_kind(file: Path, kind: str) -> None:
@@ -37,7 +35,7 @@ def about_one_kind(file: Path, kind: str) -> None:
         of_it |= more
     for clause in clauses:
         name = clause.head.relation
-        if name in mine or name.startswith(DEMAND):
+        if name in mine or DEMAND.fullmatch(name):
             continue
         if name in ("holds", "rewrite"):
             raise Rejected(f"a meaning has no rules for `{name}`: it says factors, or `renaming`")

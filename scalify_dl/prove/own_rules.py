@@ -18,8 +18,8 @@ from scalify_dl.pysouffle import Program, rules_dir
 OPEN = "open_to_users"
 PROPOSED = "// proposed"
 """Begins a file of rules that nobody has reviewed; its assumption says so."""
-DEMAND = "want"
-"""Begins the names of relations that only ask."""
+DEMAND = re.compile("want_.*|wanted")
+"""The names of relations that only ask. What is looked into of what is wanted (`wanted_calm`) is a judgement."""
 _HINT = "docs/adding_an_op.md lists the relations that such a file may have rules for"
 _WORD = re.compile(
     r"""(?P<skip>//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*")|(?P<line>\n[ \t]*)(?P<hash>\#[^\n]*)?"""
@@ -95,11 +95,15 @@ def check_own(program: Program, own: Iterable[Path], shipped: Path) -> None:
     rules = program.rules
     files_used = [*(rule.file for rule in rules), *(directive.file for directive in program.directives)]
     theirs = _declared(shipped, {Path(file).resolve() for file in files_used})
-    opened = {match[1] for rule in rules if (match := re.match(OPEN + r'\("(\w+)"\)', rule.text))}
+    opened = {
+        match[1]
+        for rule in rules
+        if (match := re.match(OPEN + r'\("(\w+)"\)', rule.text)) and Path(rule.file).resolve() not in files
+    }
     for rule in rules:
         if Path(rule.file).resolve() not in files or rule.relation not in theirs:
             continue
-        if rule.relation not in opened and not rule.relation.startswith(DEMAND):
+        if rule.relation not in opened and not DEMAND.fullmatch(rule.relation):
             raise _refused(
                 f"a rule for `{rule.relation}`, which belongs to the shipped rules", Path(rule.file), rule.line
             )
