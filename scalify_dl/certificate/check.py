@@ -38,6 +38,8 @@ class Checked:
     """(distributed tensor, baseline value, layout text)"""
     assumptions: list[tuple[str, str, str]]
     steps: int
+    claims: tuple[tuple[str, str], ...] = ()
+    """What was found by formulas: distributed tensor, baseline value."""
 
 
 class Checker:
@@ -327,7 +329,8 @@ class _Replay:
             raise CertificateError("the assumptions are not those that the rules list")
         if self.concluded("inconsistent"):
             raise CertificateError("the premises contradict each other")
-        return Checked(outputs, assumptions, len(self.rows))  # type: ignore[arg-type]
+        claims = tuple((dist, base) for dist, base, _ in self.facts.get("proved_equal", ()))
+        return Checked(outputs, assumptions, len(self.rows), claims)  # type: ignore[arg-type]
 
     def nothing_left_out(self) -> None:
         """Choices that could be made and claims that hold are there: of less, fewer assumptions would follow."""

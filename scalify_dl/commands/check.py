@@ -14,10 +14,11 @@ from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
+from scalify_dl.prove.normal_forms import WORDS
 from scalify_dl.prove.pipeline import rule_files
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import rules_dir
-from scalify_dl.refute.provided import left_out
+from scalify_dl.refute.provided import left_out, overflowing
 
 from .progress import progress
 from .run import load
@@ -55,7 +56,8 @@ def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *,
 
 
 def _provided(facts: Facts, found: Checked) -> None:
-    """Refuses a proof by an assumption that leaves out what the programs provide for, as `verify` does."""
+    """Refuses a proof by an assumption that leaves out what the programs provide for, as `verify` does, or that hides
+    one."""
     outputs = [(dist, base) for dist, base, _ in found.outputs]
     without = left_out(facts, [why for _, _, why in found.assumptions], outputs, claimed=True)
     if without:
@@ -64,6 +66,9 @@ def _provided(facts: Facts, found: Checked) -> None:
             f"{named}: proved of inputs for which the assumptions hold; the program provides for others, and there the"
             " sides differ"
         )
+    listed = any(text.endswith(WORDS["range"]) for _, text, _ in found.assumptions)
+    if not listed and (wide := overflowing(facts, found.claims)):
+        raise CertificateError(f"{min(wide)[0]}: it does not say that something leaves the range of its type")
 
 
 def _accepted(found: Checked, as_json: bool, tested: Mapping[str, Any] | None = None) -> int:

@@ -53,10 +53,15 @@ class Limits:
     def __post_init__(self) -> None:
         self.whole = replace(self.whole, seen={})  # what a run had is no limit
 
+    @property
+    def small(self) -> bool:
+        """Whether the program is run as it is."""
+        return sum(prod(t.shape) for t in self.whole.tensors.values()) <= MOST_ELEMENTS
+
     @cached_property
     def program(self) -> Program | None:
         """The program, at small sizes where it is large."""
-        if sum(prod(t.shape) for t in self.whole.tensors.values()) <= MOST_ELEMENTS:
+        if self.small:
             return self.whole
         try:
             return shrink(self.whole, self.known).program

@@ -62,6 +62,22 @@ def left_out(
         return {*proved}
 
 
+def overflowing(facts: Facts, claims: Collection[Output]) -> set[Output]:
+    """Outputs that formulas prove (on the way to which they prove something, if that is no output), and that are no
+    numbers for some large inputs for which the baseline is one: what is listed then. Only of programs that are run as
+    they are, so that it is the same whoever asks."""
+    if not claims:
+        return set()
+    from scalify_dl.oracle import load_program
+    from scalify_dl.oracle.erased import Limits
+
+    outputs = {(dist, base) for dist, base, _ in facts["expect"]}
+    asked = {*claims} if outputs.issuperset(claims) else outputs
+    program = load_program(facts.tables)
+    limits = Limits(program, program.shards)
+    return asked & limits.overflowing if limits.small else set()
+
+
 def _looks_for_infinities(facts: Facts) -> bool:
     """Whether an op may say of numbers that they are infinite, or no numbers, by its kind or a constant."""
     extreme = any("inf" in text or "nan" in text for _, text in facts["literal"])

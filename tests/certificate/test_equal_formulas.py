@@ -81,6 +81,23 @@ def quotient(g: Graph, x: Tensor) -> Tensor:
     return g.emit("divide", [g.emit("multiply", [x, x]), x])
 
 
+@pytest.mark.parametrize(("dtype", "most"), [("bf16", 256), ("f16", 2048)])
+def test_whole_numbers_that_a_cast_rounds_are_no_numbers_there(dtype: str, most: int) -> None:
+    def cast(n: int) -> Callable[[Graph, Tensor], Tensor]:
+        def make(g: Graph, x: Tensor) -> Tensor:
+            narrow = g.emit("convert", [g.splat(n, "s32", (3,))], dtype=dtype)
+            return g.emit("add", [x, g.emit("convert", [narrow], dtype="f32")])
+
+        return make
+
+    def plain(n: int) -> Callable[[Graph, Tensor], Tensor]:
+        return lambda g, x: g.emit("add", [x, g.splat(n, "f32", (3,))])
+
+    claimed(alone(plain(most), cast(most)))
+    with pytest.raises(CertificateError, match="rounds"):
+        claimed(alone(plain(most + 1), cast(most + 1)))
+
+
 def test_at_zero_above_and_at_least_differ() -> None:
     claimed(alone(chosen("GT"), chosen("GT")))
     with pytest.raises(CertificateError, match="no law is known"):

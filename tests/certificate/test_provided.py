@@ -74,6 +74,27 @@ def test_conditions_that_somebody_chose_are_looked_at_though_no_program_asks(
     assert "there the sides differ" in capsys.readouterr().err
 
 
+def undone(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("log", [g.emit("exponential", [x])])
+
+
+@pytest.mark.parametrize("said", [True, False])
+def test_that_nothing_leaves_the_range_of_its_type_is_not_hidden(
+    said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts = pair_of(lambda g, x: scaled(g, x, 1), undone)
+    write_facts(facts, tmp_path / "facts")
+    claim = [(dist, base, "[0:1x2]|tp=0:2x2") for dist, base, _ in facts["expect"]]
+    listed = [("base/x0", WORDS["finite"], "finite")]
+    listed += [(dist, WORDS["range"], "precision") for dist, *_ in claim if said]
+    equal = Equalities(claim, listed, [], False)
+    with monkeypatch.context() as patched:
+        patched.setattr("scalify_dl.prove.pipeline.equalities", lambda *_: equal)
+        proof = certified(facts, tmp_path / "proof.jsonl.gz")
+    assert check(proof, [tmp_path / "facts"], (), as_json=False) == (0 if said else 3)
+    assert ("leaves the range" in capsys.readouterr().err) != said
+
+
 def conditions(facts: Facts) -> list[tuple[str, str, str]]:
     """All that steps of these programs may need, of every value."""
     whys = ("nonzero", "positive", "nonnegative")

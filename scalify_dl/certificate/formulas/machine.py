@@ -223,7 +223,7 @@ class Machine:
     def _typed(self, x: Array, dtype: str) -> Array:
         """Whole numbers of that type; Unknown where they wrap round."""
         if dtype in REALS:
-            return self._over(lambda y: self.of.form(int(y)), [x])
+            return self._counted(x, dtype)
         low, high = WIDTHS.get(dtype, (None, None))
         if low is None or high is None:
             raise Unknown(f"numbers of type {dtype}")
@@ -232,6 +232,12 @@ class Machine:
         if any(not bottom <= y < 1 << high for y in out.reshape(-1)):
             raise Unknown("integers that wrap round")
         return out
+
+    def _counted(self, x: Array, dtype: str) -> Array:
+        """Whole numbers, or truths, as real numbers of a type; Unknown where it rounds them."""
+        if any(isinstance(y, int) and abs(y) > 1 << REALS[dtype] for y in x.reshape(-1)):
+            raise Unknown(f"integers that {dtype} rounds")
+        return self._over(self.of.form, [x])
 
     def _constant(self, op: Op, rank: int, shape: tuple[int, ...], dtype: str) -> Array:
         result = op.results[0]
@@ -279,7 +285,7 @@ class Machine:
             return self._over(lambda y: y if y is LOW else self.atoms.function("round", after, self.of.form(y)), [x])
         if before in (*WIDTHS, "pred") and (after in REALS or after in WIDTHS):
             if after in REALS:
-                return self._over(self.of.form, [x])
+                return self._counted(x, after)
             return self._typed(self._over(self._whole, [x]), after)
         raise Unknown(f"a cast of {before} to {after}")
 
