@@ -27,7 +27,7 @@ from .elementwise import compared
 from .extended import Cell
 from .finite import Table
 from .form import Field, Form, Undecided
-from .formulas import bounded, constants, integer_bounds, over_tables
+from .formulas import bounded, constants, counted, integer_bounds, over_tables
 from .machine import SymbolicMachine
 from .sized import size_in, worth
 from .spread import Parts, Spread, merged, of_dim, size, small, tail, variables
@@ -361,11 +361,11 @@ def constant(site: Site) -> list[Array]:
 def iota(site: Site) -> list[Array]:
     """The sum of the values of the parts, each times the size of what is below."""
     dim, (outs,), basis = site.number("dimension"), site.outs, site.machine.basis
-    cells = positions(basis, outs[dim], of_dim(outs, dim))
-    if not is_float(site.call.results[0].dtype):
-        cells = [bounded(cell, site.call.results[0].dtype) for cell in cells]
+    cells, dtype = positions(basis, outs[dim], of_dim(outs, dim)), site.call.results[0].dtype
     index = np.empty(len(cells), dtype=object)
-    index[:] = cells
+    index[:] = cells if is_float(dtype) else [bounded(cell, dtype) for cell in cells]
+    if is_float(dtype):
+        index = counted(index, dtype)
     shape = [len(cells) if d == dim else 1 for d in range(len(outs))]
     return [np.broadcast_to(index.reshape(shape), site.call.results[0].shape)]
 

@@ -22,7 +22,7 @@ from .complexes import by_parts, complex_cells, is_complex, is_linear
 from .elementwise import TRUTHS, truth
 from .extended import Cell
 from .form import Field, Form, Need, Undecided
-from .formulas import FORMULAS, MOVES, bounded, constants, elementwise_cells, rounded, widened
+from .formulas import FORMULAS, MOVES, bounded, constants, counted, elementwise_cells, rounded, widened
 
 MODULES = (indexed, reductions)
 """What they define is entered in `FORMULAS`."""
@@ -105,7 +105,7 @@ class SymbolicMachine(Machine):
         if kind in ELEMENTWISE:
             return elementwise_cells(self.basis, call, xs)
         if kind == "iota":
-            return [reals(self.basis, x) for x in MEANINGS[kind](call, xs)]
+            return [counted(reals(self.basis, x), dtype) for x in MEANINGS[kind](call, xs)]
         raise Undecided(f"no law is known of `{kind}`")
 
     def _linear(self, call: Call, xs: list[Array]) -> list[Array]:

@@ -13,7 +13,7 @@ from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program
 
-from .programs import Make, alone, number, over, report, scaled, two, verdict, wide
+from .programs import Make, alone, decided, iota, number, over, report, scaled, two, verdict, wide
 
 
 def compared(g: Graph, x: Tensor, direction: str, value: float = 0) -> Tensor:
@@ -273,3 +273,16 @@ def test_integers_that_a_real_type_rounds_do_not_come_back(dtype: str, between: 
 @pytest.mark.parametrize(("dtype", "between"), [("s8", "bf16"), ("u16", "f32"), ("s32", "f64")])
 def test_integers_that_a_real_type_holds_come_back(dtype: str, between: str) -> None:
     assert verdict(there_and_back(dtype, between)) == "PROVED"
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("bf16", 256), ("bf16", 300), ("f16", 2048), ("f16", 2100)])
+def test_positions_are_numbers_as_far_as_their_type_holds_them(dtype: str, size: int) -> None:
+    """`arange(300)` in bf16 has 256 twice."""
+
+    def turned(g: Graph, x: Tensor, dtype: str) -> Tensor:
+        return two(g, "multiply", x, g.emit("convert", [iota(g, x, dtype=dtype)], dtype="f32"))
+
+    pair = alone(lambda g, x: two(g, "multiply", x, iota(g, x, dtype="f32")), lambda g, x: turned(g, x, dtype), size)
+    assert decided(pair) == (size in (256, 2048))
+    if size == 300:
+        assert verdict(pair) != "PROVED"
