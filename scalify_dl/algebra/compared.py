@@ -13,6 +13,7 @@ import numpy as np
 from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.layout import Layout
 from scalify_dl.oracle.addressing import addresses, digit_coordinates, pending_kind, piece_index
+from scalify_dl.oracle.arithmetic import rounds_differently
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS
 from scalify_dl.oracle.dtypes import integer_limits, is_float, storage
 from scalify_dl.oracle.erased import CONDITIONS
@@ -288,6 +289,8 @@ class Pair:
                     raise Undecided("the baseline is a number where what a step needs is not so")
                 if self.decider.overflows(self.dist, self.base):
                     needs.add((self.dist, "range"))
+                if rounds_differently(self.base_part.ops, self.dist_part.ops, self.program.tensors.__getitem__):
+                    needs.add((self.dist, "types"))
                 if self.decider.erased_infinities(self.dist, self.base):
                     raise Undecided("it asks whether numbers are finite, and the sides differ where some are not")
                 ends = self.dist, self.base, str(layout), self.cuts

@@ -14,11 +14,10 @@ from scalify_dl.certificate.files import CertificateError
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
-from scalify_dl.prove.normal_forms import WORDS
 from scalify_dl.prove.pipeline import rule_files
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import rules_dir
-from scalify_dl.refute.provided import left_out, overflowing
+from scalify_dl.refute.provided import hidden, left_out
 
 from .progress import progress
 from .run import load
@@ -66,9 +65,9 @@ def _provided(facts: Facts, found: Checked) -> None:
             f"{named}: proved of inputs for which the assumptions hold; the program provides for others, and there the"
             " sides differ"
         )
-    listed = any(text.endswith(WORDS["range"]) for _, text, _ in found.assumptions)
-    if not listed and (wide := overflowing(facts, found.claims)):
-        raise CertificateError(f"{min(wide)[0]}: it does not say that something leaves the range of its type")
+    unsaid = hidden(facts, found.claims, {text for _, text, _ in found.assumptions})
+    if unsaid:
+        raise CertificateError(f"it does not list what its formulas hide: {unsaid}")
 
 
 def _accepted(found: Checked, as_json: bool, tested: Mapping[str, Any] | None = None) -> int:

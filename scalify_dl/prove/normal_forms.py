@@ -28,10 +28,11 @@ WORDS = {
     "order": "equal elements of a row of it are found in the order of their places",
     "zeros": "no row of it has zeros of both signs, which some orders tell apart",
     "range": "nothing that it is made of leaves the range of its type, as exponentials of large numbers do",
+    "types": "what one side computes in a type the other computes in another one, and rounds it otherwise",
     "shown": "no row of it is masked altogether: it is nowhere ∞ − ∞",
     "nonnegative": "it is not below zero where its root is taken",
 }
-PRECISION = ("zeros", "range")
+PRECISION = ("zeros", "range", "types")
 """What is listed as precision: of real numbers nothing is asked."""
 
 Row = tuple[Any, ...]
@@ -96,6 +97,11 @@ def equalities(
     if more:
         for answer in decide.between.values():
             enter(answer)
+    if proved:
+        from scalify_dl.oracle.arithmetic import rounded_differently
+
+        for dist, _ in sorted(rounded_differently(decide.program)):
+            needs[dist, WORDS["types"], "precision"] = None
     return Equalities(proved, list(needs), list(decide.differences.values()), more, decide.found)
 
 

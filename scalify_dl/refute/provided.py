@@ -13,6 +13,7 @@ from math import prod
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.facts import Facts
 from scalify_dl.ir.dtypes import is_integer
+from scalify_dl.prove.normal_forms import WORDS
 
 ASKING = frozenset({"compare", "is-finite"})
 """Kinds of ops by which a program tells some real numbers from others."""
@@ -62,20 +63,26 @@ def left_out(
         return {*proved}
 
 
-def overflowing(facts: Facts, claims: Collection[Output]) -> set[Output]:
-    """Outputs that formulas prove (on the way to which they prove something, if that is no output), and that are no
-    numbers for some large inputs for which the baseline is one: what is listed then. Only of programs that are run as
-    they are, so that it is the same whoever asks."""
+def hidden(facts: Facts, claims: Collection[Output], texts: Collection[str]) -> str | None:
+    """What a certificate of equal formulas does not say (`texts`: of all that it assumes): that some output is no
+    number for some large inputs for which the baseline is one, or is rounded in other types.
+
+    Inputs are large in programs that are run as they are, so that it is the same whoever asks."""
     if not claims:
-        return set()
+        return None
     from scalify_dl.oracle import load_program
+    from scalify_dl.oracle.arithmetic import rounded_differently
     from scalify_dl.oracle.erased import Limits
 
     outputs = {(dist, base) for dist, base, _ in facts["expect"]}
-    asked = {*claims} if outputs.issuperset(claims) else outputs
+    asked = {*claims} if outputs.issuperset(claims) else outputs  # on the way to any of them
     program = load_program(facts.tables)
     limits = Limits(program, program.shards)
-    return asked & limits.overflowing if limits.small else set()
+    if WORDS["types"] not in texts and rounded_differently(program):
+        return WORDS["types"]
+    if WORDS["range"] not in texts and limits.small and asked & limits.overflowing:
+        return WORDS["range"]
+    return None
 
 
 def _looks_for_infinities(facts: Facts) -> bool:

@@ -286,3 +286,26 @@ def test_positions_are_numbers_as_far_as_their_type_holds_them(dtype: str, size:
     assert decided(pair) == (size in (256, 2048))
     if size == 300:
         assert verdict(pair) != "PROVED"
+
+
+def in_type(dtype: str) -> Make:
+    def made(g: Graph, x: Tensor) -> Tensor:
+        wide = x if dtype == x.dtype else g.emit("convert", [x], dtype=dtype)
+        made = two(g, "add", g.emit("exponential", [wide]), number(g, 1, wide))
+        return made if made.dtype == "f32" else g.emit("convert", [made], dtype="f32")
+
+    return made
+
+
+@pytest.mark.parametrize(
+    ("base", "dist", "listed"), [("f32", "bf16", True), ("bf16", "f32", True), ("f32", "f32", False)]
+)
+def test_what_one_side_computes_in_another_type_is_listed(base: str, dist: str, listed: bool) -> None:
+    """A softmax whose cast to f32 stands behind it was PROVED to be one in f32, with nothing listed."""
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((4,), dtype="bf16")
+    made = in_type(dist)(pair.dist, dx)
+    pair.outputs(in_type(base)(pair.base, x), two(pair.dist, "multiply", made, number(pair.dist, 1, made)))
+    found = report(pair)
+    assert found.verdict.value == "PROVED"
+    assert ("precision" in {a.why for a in found.assumptions}) == listed

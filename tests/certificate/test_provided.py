@@ -33,9 +33,9 @@ def test_a_proof_that_assumes_away_what_a_program_asks_for_is_rejected(
     assert ("there the sides differ" in capsys.readouterr().err) == (status == 3)
 
 
-def pair_of(base: Make, dist: Make) -> Facts:
+def pair_of(base: Make, dist: Make, dtype: str = "f32") -> Facts:
     pair = Pair({"tp": 2})
-    x, shard = pair.input((4,), {0: "tp"})
+    x, shard = pair.input((4,), {0: "tp"}, dtype=dtype)
     pair.outputs(base(pair.base, x), dist(pair.dist, shard))
     return Facts({name: list(rows) for name, rows in pair.tables().items()})
 
@@ -78,21 +78,37 @@ def undone(g: Graph, x: Tensor) -> Tensor:
     return g.emit("log", [g.emit("exponential", [x])])
 
 
+def wider(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("convert", [x], dtype="f32")
+
+
+HIDDEN: dict[str, tuple[str, Make, Make]] = {
+    "range": ("f32", lambda g, x: scaled(g, x, 1), undone),
+    "types": (
+        "bf16",
+        lambda g, x: g.emit("sine", [wider(g, x)]),
+        lambda g, x: wider(g, g.emit("sine", [x])),
+    ),
+}
+
+
 @pytest.mark.parametrize("said", [True, False])
-def test_that_nothing_leaves_the_range_of_its_type_is_not_hidden(
-    said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("what", HIDDEN)
+def test_what_formulas_hide_is_listed(
+    what: str, said: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    facts = pair_of(lambda g, x: scaled(g, x, 1), undone)
+    dtype, base, dist = HIDDEN[what]
+    facts = pair_of(base, dist, dtype)
     write_facts(facts, tmp_path / "facts")
     claim = [(dist, base, "[0:1x2]|tp=0:2x2") for dist, base, _ in facts["expect"]]
     listed = [("base/x0", WORDS["finite"], "finite")]
-    listed += [(dist, WORDS["range"], "precision") for dist, *_ in claim if said]
+    listed += [(dist, WORDS[what], "precision") for dist, *_ in claim if said]
     equal = Equalities(claim, listed, [], False)
     with monkeypatch.context() as patched:
         patched.setattr("scalify_dl.prove.pipeline.equalities", lambda *_: equal)
         proof = certified(facts, tmp_path / "proof.jsonl.gz")
     assert check(proof, [tmp_path / "facts"], (), as_json=False) == (0 if said else 3)
-    assert ("leaves the range" in capsys.readouterr().err) != said
+    assert (WORDS[what] in capsys.readouterr().err) != said
 
 
 def conditions(facts: Facts) -> list[tuple[str, str, str]]:

@@ -1,0 +1,66 @@
+"""In which types of real numbers two programs compute: where these differ, so does what is rounded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from scalify_dl.ir.vocabulary import words
+
+from .dtypes import is_float
+from .program import Op, Program, Tensor
+
+EXACT = words(
+    """abs bitcast-convert ceil clamp compare convert floor is-finite maximum minimum negate reduce-precision relu
+    round-nearest-afz round-nearest-even select sign trunc real imag complex constant iota broadcast reshape transpose
+    slice pad concatenate reverse gather dynamic-slice dynamic-update-slice sort top-k empty select-and-scatter
+    all-gather all-to-all collective-broadcast collective-permute send recv while conditional"""
+)
+"""Kinds that round nothing: they move numbers, choose among them, or make whole ones. Casts are compared op by op."""
+CHOOSES = words("max min argmax argmin replace and or xor")
+"""Reducers that do not either."""
+
+
+def rounds_differently(base: Iterable[Op], dist: Iterable[Op], tensor: Callable[[str], Tensor]) -> bool:
+    """Whether ops of both sides, in an order that can run, compute in other types: any at all, or those of one kind.
+
+    What depends on no input is left aside: it is computed exactly.
+    """
+    left, right = (_types(ops, tensor) for ops in (base, dist))
+    alike = all(left[kind] == right[kind] for kind in left.keys() & right.keys())
+    return not alike or set().union(*left.values()) != set().union(*right.values())
+
+
+def _types(ops: Iterable[Op], tensor: Callable[[str], Tensor]) -> dict[str, set[str]]:
+    fixed: set[str] = set()
+    found: dict[str, set[str]] = {}
+    for op in ops:
+        if op.kind not in ("partition-id", "replica-id") and fixed.issuperset(op.operands):
+            fixed.update(op.results)
+        elif op.kind not in EXACT and op.symbols.get("reducer", [""])[0] not in CHOOSES:
+            types = {tensor(t).dtype for t in op.results}
+            found.setdefault(op.kind, set()).update(filter(is_float, types))
+    return found
+
+
+def rounded_differently(program: Program) -> set[tuple[str, str]]:
+    """Outputs of which that may be so, back to the inputs of both programs."""
+    tensor = program.tensors.__getitem__
+    everything = (op for role in ("base", "dist") for graph in program.top(role) for op in graph.ops)
+    if len(set().union(*_types(everything, tensor).values())) < 2:
+        return set()
+    return {
+        (dist, base) for dist, base, _ in program.expects
+        if rounds_differently(_made_of(program, "base", base), _made_of(program, "dist", dist), tensor)
+    }  # fmt: skip
+
+
+def _made_of(program: Program, role: str, target: str) -> list[Op]:
+    """The ops that a value is made of, back to the inputs of its graph, in an order that can run."""
+    found: list[Op] = []
+    for graph in program.top(role):
+        needed = {target}
+        for op in reversed(graph.ops):
+            if not needed.isdisjoint(op.results):
+                needed.update(op.operands)
+                found.append(op)
+    return found[::-1]
