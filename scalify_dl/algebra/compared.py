@@ -289,7 +289,8 @@ class Pair:
                     raise Undecided("the baseline is a number where what a step needs is not so")
                 if self.decider.overflows(self.dist, self.base):
                     needs.add((self.dist, "range"))
-                if rounds_differently(self.base_part.ops, self.dist_part.ops, self.program.tensors.__getitem__):
+                parts, tensor = (self.base_part.ops, self.dist_part.ops), self.program.tensors.__getitem__
+                if rounds_differently(*parts, tensor, self.base):
                     needs.add((self.dist, "types"))
                 if self.decider.erased_infinities(self.dist, self.base):
                     raise Undecided("it asks whether numbers are finite, and the sides differ where some are not")

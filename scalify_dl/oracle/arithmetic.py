@@ -20,14 +20,15 @@ CHOOSES = words("max min argmax argmin replace and or xor")
 """Reducers that do not either."""
 
 
-def rounds_differently(base: Iterable[Op], dist: Iterable[Op], tensor: Callable[[str], Tensor]) -> bool:
+def rounds_differently(base: Iterable[Op], dist: Iterable[Op], tensor: Callable[[str], Tensor], end: str) -> bool:
     """Whether ops of both sides, in an order that can run, compute in other types: any at all, or those of one kind.
 
-    What depends on no input is left aside: it is computed exactly.
+    What depends on no input is left aside: it is computed exactly. `end`: the baseline's value, whose type both have.
     """
     left, right = (_types(ops, tensor) for ops in (base, dist))
     alike = all(left[kind] == right[kind] for kind in left.keys() & right.keys())
-    return not alike or set().union(*left.values()) != set().union(*right.values())
+    both = {*filter(is_float, [tensor(end).dtype])}
+    return not alike or both.union(*left.values()) != both.union(*right.values())
 
 
 def _types(ops: Iterable[Op], tensor: Callable[[str], Tensor]) -> dict[str, set[str]]:
@@ -37,8 +38,9 @@ def _types(ops: Iterable[Op], tensor: Callable[[str], Tensor]) -> dict[str, set[
         if op.kind not in ("partition-id", "replica-id") and fixed.issuperset(op.operands):
             fixed.update(op.results)
         elif op.kind not in EXACT and op.symbols.get("reducer", [""])[0] not in CHOOSES:
-            types = {tensor(t).dtype for t in op.results}
-            found.setdefault(op.kind, set()).update(filter(is_float, types))
+            types = {*filter(is_float, (tensor(t).dtype for t in op.results))}
+            if types:
+                found.setdefault(op.kind, set()).update(types)
     return found
 
 
@@ -46,11 +48,12 @@ def rounded_differently(program: Program) -> set[tuple[str, str]]:
     """Outputs of which that may be so, back to the inputs of both programs."""
     tensor = program.tensors.__getitem__
     everything = (op for role in ("base", "dist") for graph in program.top(role) for op in graph.ops)
-    if len(set().union(*_types(everything, tensor).values())) < 2:
+    ends = {*filter(is_float, (tensor(base).dtype for _, base, _ in program.expects))}
+    if len(ends.union(*_types(everything, tensor).values())) < 2:
         return set()
     return {
         (dist, base) for dist, base, _ in program.expects
-        if rounds_differently(_made_of(program, "base", base), _made_of(program, "dist", dist), tensor)
+        if rounds_differently(_made_of(program, "base", base), _made_of(program, "dist", dist), tensor, base)
     }  # fmt: skip
 
 
