@@ -22,6 +22,7 @@ from scalify_dl.oracle.localise import Place
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis
 
+from .below import proved_below
 from .guess import guess
 from .propose import Proposal, Proposals, cone, propose
 from .state import Output, Progress, State, Tried, is_right, proved
@@ -116,7 +117,8 @@ def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> 
             progress("proving the program with these edits")
             edited = apply(analysis.facts, [edit for tried in found.tried for edit in tried.proposal.edits])
             found.outputs = len(edited["expect"])
-            found.proved = proved(edited, analysis.options, formulas=False)
+            seen = proved_below(analysis, edited)
+            found.proved = proved(edited, analysis.options, formulas=False) if seen is None else seen
             found.by_rules = found.proved == found.outputs
             if not found.by_rules:
                 found.proved = proved(edited, analysis.options)

@@ -27,7 +27,7 @@ MOST_OPS = 6_000
 
 
 @dataclass
-class _Wiring:
+class Wiring:
     """Of both programs: operands and results of ops, and makers of tensors."""
 
     reads: dict[str, list[str]]
@@ -35,7 +35,7 @@ class _Wiring:
     maker: dict[str, str]
 
     @classmethod
-    def of(cls, facts: Facts) -> _Wiring:
+    def of(cls, facts: Facts) -> Wiring:
         reads, makes = defaultdict(list), defaultdict(list)
         for op, _, tensor in facts["operand"]:
             reads[op].append(tensor)
@@ -59,8 +59,11 @@ class _Wiring:
                         stack.append(tensor)
         return found
 
-    def above(self, ops: Iterable[str], near: int, may_stop: Callable[[str], bool]) -> tuple[set[str], set[str]]:
-        """The next `near` ops above some, level by level, and on to where it may stop; with the values it stops at."""
+    def above(
+        self, ops: Iterable[str], near: int, may_stop: Callable[[str], bool], most: int
+    ) -> tuple[set[str], set[str]]:
+        """The next `near` ops above some, level by level, and on to where it may stop; with the values it stops at.
+        None where these are more than `most`."""
         inside = dict.fromkeys(ops)
         ends: set[str] = set()
         level = list(inside)
@@ -75,7 +78,7 @@ class _Wiring:
                 else:
                     inside[maker] = None
                     following.append(maker)
-                if len(inside) > MOST_OPS:
+                if len(inside) > most:
                     return set(), set()
             level = following
         return set(inside), {t for t in ends if self.maker.get(t) not in inside}
@@ -89,7 +92,25 @@ def windows(analysis: Analysis) -> Iterator[Facts]:
     roles: dict[str, str] = dict(facts["graph"])
     if not stops or len(stops) > MOST_STOPS or len(roles) != 2:
         return
-    wiring = _Wiring.of(facts)
+    wiring = Wiring.of(facts)
+    corr, parts = held(analysis, wiring)
+    expected = _expected(analysis, wiring, stops, parts)
+    if not expected:
+        return
+    below = wiring.below(row[0] for row in expected)
+    seen: set[str] = set()
+    for near in (0, NEAR * len(stops)):
+        part = cut_out(facts, wiring, stops, expected, corr, below, near, MOST_OPS)
+        if part is None or seen >= (inside := {op for op, graph, _ in part["op"] if roles[graph] == "dist"}):
+            continue
+        seen = inside
+        yield part
+
+
+def held(analysis: Analysis, wiring: Wiring) -> tuple[Mapping[str, list[Row]], Mapping[str, str]]:
+    """Of real values that depend on inputs: the baseline values that each distributed one is, as rows of `corr`; and of
+    which one it is a multiple or parts of a sum."""
+    facts = analysis.facts
     real = {tensor for tensor, _, dtype, _ in facts["tensor"] if is_float(dtype)}
     varying = wiring.below(t for _, _, t in facts["input"])
     corr: dict[str, list[Row]] = defaultdict(list)
@@ -101,29 +122,33 @@ def windows(analysis: Analysis) -> Iterator[Facts]:
                 corr[dist].append(row)
             else:
                 parts[dist] = base
-    expected = _expected(analysis, wiring, stops, parts)
-    if not expected:
-        return
+    return corr, parts
+
+
+def cut_out(
+    facts: Facts, wiring: Wiring, ops: Iterable[str], expected: list[Row], corr: Mapping[str, list[Row]],
+    below: set[str], near: int, most: int, *, every: bool = False,
+) -> Facts | None:  # fmt: skip
+    """Distributed ops, and what is above them, up to values that are the baseline's (`corr`), with the baseline's ops
+    between these and what is expected, and `near` more; None where that is nothing, or too much. `below`: what may not
+    enter. `every`: all that is known of what enters is given, for rules, not one placement, for executions."""
     proved = {row[2] for rows in corr.values() for row in rows}
-    seen: set[str] = set()
-    for near in (0, NEAR * len(stops)):
-        base_inside, cuts = wiring.above([wiring.maker[row[1]] for row in expected], near, proved.__contains__)
+    makers = [wiring.maker[row[1]] for row in expected]
+    base_inside, cuts = wiring.above(makers, near, proved.__contains__, most)
+    made = {t for op in base_inside for t in wiring.makes[op]}
 
-        made = {t for op in base_inside for t in wiring.makes[op]}
+    def enters(tensor: str) -> list[Row]:
+        rows = [row for row in corr.get(tensor, ()) if row[2] not in made]
+        return rows if every else sorted(rows, key=lambda row: row[2] not in cuts)[:1]
 
-        def enters(tensor: str, cuts: set[str] = cuts, made: set[str] = made) -> Row | None:
-            held = [row for row in corr.get(tensor, ()) if row[2] not in made]
-            return min(held, key=lambda row: row[2] not in cuts, default=None)
-
-        inside, ends = wiring.above(stops, 0, lambda t: enters(t) is not None)
-        if not inside or not base_inside or inside <= seen:
-            continue
-        seen = inside
-        ends |= _beside(corr, cuts, wiring.below(row[0] for row in expected))
-        placed = {row[0] for row in facts["shard"]}
-        shards: list[Row] = [(*held[:5], "proved") for t in sorted(ends - placed) if (held := enters(t))]
-        inputs = {*ends, *cuts, *(row[2] for row in [*facts["shard"], *shards] if row[0] in ends)}
-        yield _part(facts, inside | base_inside, inputs, expected, shards)
+    inside, ends = wiring.above(ops, 0, lambda t: bool(enters(t)), most)
+    if not inside or not base_inside:
+        return None
+    ends |= _beside(corr, cuts, below)
+    placed = {row[0] for row in facts["shard"]}
+    shards: list[Row] = [(*row[:5], "proved") for t in sorted(ends - placed) for row in enters(t)]
+    inputs = {*ends, *cuts, *(row[2] for row in [*facts["shard"], *shards] if row[0] in ends)}
+    return _part(facts, inside | base_inside, inputs, expected, shards)
 
 
 def _beside(corr: Mapping[str, list[Row]], cuts: set[str], below: set[str]) -> set[str]:
@@ -136,7 +161,7 @@ def _beside(corr: Mapping[str, list[Row]], cuts: set[str], below: set[str]) -> s
     return set(found.values())
 
 
-def _expected(analysis: Analysis, wiring: _Wiring, stops: list[str], parts: Mapping[str, str]) -> list[Row]:
+def _expected(analysis: Analysis, wiring: Wiring, stops: list[str], parts: Mapping[str, str]) -> list[Row]:
     """What these ops make, next to what it should be: the results of the baseline ops that they most likely implement,
     or of a collective what its operand is parts of. Empty where that is not known of some."""
     counterparts: dict[str, str] = dict(analysis.rows("base_match"))

@@ -20,7 +20,7 @@ from .inputs import crowded, ends
 from .literals import rounds_constants
 from .localise import locate
 from .meaning import Unsupported
-from .outputs import Output, compared, counterexample, not_numbers, outputs_of
+from .outputs import Output, compared, counterexample, differs, not_numbers, outputs_of
 from .program import Program, Shard
 from .readings import Readings
 from .shrink import Shrunk, shrink
@@ -243,13 +243,14 @@ def _at_once(
     for trial in reversed(trials):  # the program itself last: what is shown is of it
         trial.invented = trials[0].invented  # versions differ in numbers alone
         undefined = {*map(id, not_numbers(trial, pending))}
-        found, left = [], [o for o in pending if id(o) not in undefined]
-        pending = []
-        for output in left:
-            wrong = compared(trial, replace(output), ())
-            if wrong is not None:
-                found.append(counterexample(trial, output, *wrong, "shrunk"))
-                pending += [output] if found[-1].kind == "refutation" else []
+        pending = [output for output in pending if id(output) not in undefined]
+        if trial is not trials[0]:
+            invented = trial.invented.keys()
+            pending = [o for o in pending if not {o.dist, o.base} & invented and differs(trial, o)]
+    for output in pending if trials else ():
+        wrong = compared(trials[0], replace(output), ())
+        if wrong is not None:
+            found.append(counterexample(trials[0], output, *wrong, "shrunk"))
     search.trials += 1
     search.cut = bool(found) and len(found) < many
     return [c for c in found if c.kind == "refutation"]

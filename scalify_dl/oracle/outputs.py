@@ -9,8 +9,8 @@ import numpy as np
 
 from scalify_dl.ir.layout import Layout
 
-from .addressing import layout_of
-from .compare import Mismatch, check, default_layouts
+from .addressing import layout_of, pending_kind
+from .compare import Mismatch, check, default_layouts, stands
 from .found import Counterexample, Search
 from .program import Program
 from .trial import Trial, measure_noise
@@ -82,6 +82,19 @@ def compared(trial: Trial, output: Output, others: Iterable[Output]) -> tuple[La
         output.candidates = exact() or agreeing
         return None
     return min(((layout, m) for layout, m in results if m is not None), key=lambda pair: pair[1].share)
+
+
+def differs(trial: Trial, output: Output) -> bool:
+    """Whether a trial whose noise is measured contradicts all placements: no more is looked at than shows that."""
+    base, dist = trial.baseline[output.base], trial.distributed[output.dist]
+    coords, tolerance = trial.program.coords, trial.tolerance(output.base)
+
+    def holds(layout: Layout) -> bool:
+        if layout.scale == 1 and pending_kind(layout) is None:
+            return stands(base, dist, layout, coords, tolerance)
+        return check(base, (), dist, (), layout, coords, tolerance) is None
+
+    return not any(map(holds, output.candidates))
 
 
 def counterexample(trial: Trial, output: Output, layout: Layout, mismatch: Mismatch, sizes: str) -> Counterexample:

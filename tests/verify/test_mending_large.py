@@ -10,7 +10,9 @@ import pytest
 from scalify_dl.facts.model import Facts
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.programs import Program
+from scalify_dl.mend.below import proved_below
 from scalify_dl.mend.mend import mend_around
+from scalify_dl.mend.verbs import apply
 from scalify_dl.pairing.export import tables
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
@@ -77,6 +79,33 @@ def test_the_edit_is_found_around_the_op(bug: str) -> None:
     mending, _ = around
     assert mending.complete
     assert mending.proved == mending.outputs == 1
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_what_is_below_the_edit_proves_the_whole(bug: str) -> None:
+    found = analyse(facts(bug, outputs=2), Options())
+    around = mend_around(found, [row[:2] for row in found.facts["expect"]], lambda text: None)
+    assert around is not None
+    edited = apply(found.facts, [edit for tried in around[0].tried for edit in tried.proposal.edits])
+    assert proved_below(found, edited) == 2
+
+
+@pytest.mark.parametrize(("layer", "kind"), [(1, "tanh"), (LAYERS - 1, "tanh"), (4, "dot"), (4, "all-reduce")])
+def test_edits_after_which_an_output_is_wrong_are_not_proved_below(layer: int, kind: str) -> None:
+    right = analyse(facts(""), Options())
+    assert right.outputs_left == 0
+    ops = [op for op, graph, what in right.facts["op"] if graph == "dist" and what == kind]
+    target = ops[layer * len(ops) // LAYERS]
+    other = {"tanh": "negate", "dot": "", "all-reduce": "tanh"}[kind]
+    edited = Facts(dict(right.facts.tables))
+    if other:
+        edited.tables["op"] = [(op, g, other if op == target else what) for op, g, what in right.facts["op"]]
+    else:  # it reads what another layer reads
+        theirs = {row[:2]: row[2] for row in right.facts["operand"] if row[0] == ops[0]}
+        edited.tables["operand"] = [
+            (op, pos, theirs[ops[0], pos] if op == target and pos == 1 else t) for op, pos, t in right.facts["operand"]
+        ]
+    assert proved_below(right, edited) is None
 
 
 @pytest.mark.parametrize("bug", BUGS)

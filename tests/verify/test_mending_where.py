@@ -108,9 +108,7 @@ def a_local_norm_whose_terms_are_added_in_another_order() -> Facts:
     norms = []
     for side, g in enumerate((pair.base, pair.dist)):
         u, v, b = (g.emit("multiply", [t[side], t[side]]) for t in (*cut, whole))
-        u, v, b = (
-            g.emit("reduce", [t], dimensions=list(range(len(t.shape))), reducer="sum") for t in (u, v, b)
-        )
+        u, v, b = (g.emit("reduce", [t], dimensions=list(range(len(t.shape))), reducer="sum") for t in (u, v, b))
         last, terms = (b, (u, v)) if side else (v, (b, u))
         norm = g.emit("sqrt", [g.emit("add", [g.emit("add", list(terms)), last])])
         norms.append(g.emit("multiply", [x[side], spread(g, norm, (7,), ())]))
