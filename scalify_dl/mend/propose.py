@@ -36,8 +36,8 @@ GUESSES = (
     "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
-ALONG = ("reduce", "reduce for", "regroup", "reducer", "own block", "plus rank", "combine")
-"""Verbs that speak of mesh axes: other axes are another proposal."""
+ALONG = ("reduce", "reduce for", "regroup", "reducer", "own block", "plus rank", "combine", "exchange")
+"""Verbs that speak of mesh axes, or of the turns of some op: others are another proposal."""
 PLACES = ("own block", "shift")
 """Verbs that are meant of cuts and of their gradients alike."""
 COPIES = 6
@@ -145,7 +145,9 @@ def propose(
     ):  # fmt: skip
         program.insert(relation, rows)
     program.insert("varying", [(tensor,) for tensor in readings.varying])
-    program.insert("copy", _copies(facts, dict(lines)))
+    copies = _copies(facts, dict(lines))
+    program.insert("copy", [row for ops in copies for n, op in enumerate(ops) for row in ((op, n), (op, n - len(ops)))])
+    program.insert("turn_with", [(op, ops[0]) for ops in copies if len(ops) > 1 for op in ops])
     if guess:
         program.insert("look_near", [(1,)])
     try:
@@ -230,16 +232,28 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
     ]
 
 
-def _copies(facts: Facts, lines: Mapping[str, str]) -> list[tuple[str, int]]:
-    """Ops of one line, kind and shape, counted from the first: 0, 1, …, and from the last: -1, -2, …"""
+def _copies(facts: Facts, lines: Mapping[str, str]) -> list[list[str]]:
+    """Ops of one line, kind and shape (slices, of one value), in order."""
     shapes: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for tensor, pos, size in facts["dim"]:
         shapes[tensor].append((pos, size))
     made = {op: tensor for op, pos, tensor in facts["result"] if not pos}
+    makers = {tensor: op for op, tensor in made.items()}
+    first: dict[str, str] = {op: tensor for op, pos, tensor in facts["operand"] if not pos}
+    moving = {op for op, _, kind in facts["op"] if kind in ("reshape", "transpose", "convert")}
+
+    def root(op: str) -> str:
+        """What an op takes elements of, before they are only moved."""
+        tensor = first.get(op, "")
+        while makers.get(tensor) in moving:
+            tensor = first[makers[tensor]]
+        return tensor
+
     alike: dict[tuple[object, ...], list[str]] = defaultdict(list)
-    for op, _, kind in facts["op"]:
-        alike[lines.get(op, ""), kind, tuple(sorted(shapes[made.get(op, "")]))].append(op)
-    return [row for ops in alike.values() for n, op in enumerate(ops) for row in ((op, n), (op, n - len(ops)))]
+    for op, graph, kind in facts["op"]:
+        source = root(op) if kind == "slice" else ""
+        alike[graph, lines.get(op, ""), kind, source, tuple(sorted(shapes[made.get(op, "")]))].append(op)
+    return list(alike.values())
 
 
 def _ways(edits: list[Edit], forms: Mapping[str, object]) -> Iterator[list[Edit]]:

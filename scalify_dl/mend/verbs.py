@@ -18,7 +18,7 @@ def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
     """A copy of the facts with these edits. InputError where one cannot be made."""
     draft, edits = Draft(facts), list(edits)
     _skip(draft, {edit.target: edit.num for edit in edits if edit.verb == "skip"})
-    _exchange(draft, {edit.target: edit.how for edit in edits if edit.verb == "exchange"})
+    _exchange(draft, {edit.target: edit.how.split(";")[1] for edit in edits if edit.verb == "exchange"})
     for edit in edits:
         if edit.verb not in ("skip", "exchange"):
             _VERBS[edit.verb](draft, edit)
@@ -65,18 +65,21 @@ def _give(draft: Draft, edit: Edit) -> None:
 
 
 def _gather_along(draft: Draft, edit: Edit) -> None:
-    """Parts put together along another dim, where that is taken apart again by what reads it."""
+    """Parts along another dim: gathered ones, that a reshape reads; scattered ones of what a reshape makes."""
     (operand,) = draft.operands(edit.target)
     (result,) = [t for op, _, t in draft.facts["result"] if op == edit.target]
     kinds = {op: kind for op, _, kind in draft.facts["op"]}
-    if any(kinds[op] != "reshape" for op, _, t in draft.facts["operand"] if t == result):
-        raise InputError(f"{result} is read as it is")
-    before, after = draft.shape(operand), draft.shape(result)
+    gathers = kinds[edit.target] == "all-gather"
+    whole, part = (result, operand) if gathers else (operand, result)
+    around = [op for op, _, t in draft.facts["operand"] if t == whole] if gathers else [draft.maker(whole)[0]]
+    if any(kinds[op] != "reshape" for op in around):
+        raise InputError(f"{whole} is read or made as it is")
+    before, after = draft.shape(part), draft.shape(whole)
     (dim,) = [row[3] for row in draft.keep("attr_number", lambda row: row[:2] != (edit.target, "dimension"))]
     draft.rows("attr_number").append((edit.target, "dimension", 0, edit.num))
-    shape = [size * (after[dim] // before[dim] if n == edit.num else 1) for n, size in enumerate(before)]
-    draft.keep("dim", lambda row: row[0] != result)
-    draft.rows("dim").extend((result, n, size) for n, size in enumerate(shape))
+    draft.keep("dim", lambda row: row[0] != whole)
+    ranks = after[dim] // before[dim]
+    draft.rows("dim").extend((whole, n, size * (ranks if n == edit.num else 1)) for n, size in enumerate(before))
 
 
 def _reduce(draft: Draft, edit: Edit, reducer: str = "sum") -> None:

@@ -182,12 +182,35 @@ def a_state_that_is_given_back_as_it_was() -> Facts:
 
 
 def parts_of_rows_put_together_as_columns() -> Facts:
+    """… and so their gradient is taken apart."""
     pair = Lined({"dp": 4})
-    x, dx = pair.input((8, 6), {0: "dp"})
+    (x, dx), (g, dg) = pair.input((8, 6), {0: "dp"}), pair.input((4, 8, 6), {0: "dp"})
     whole = pair.dist.emit("all-gather", [dx], dimension=1, groups=pair.groups("dp"))
     whole = pair.dist.emit("reshape", [whole], shape=(8, 6))
+    back = pair.dist.emit("reshape", [summed(pair.dist, dg)], shape=(2, 24))
+    back = pair.dist.emit("reduce-scatter", [back], dimension=1, reducer="sum", groups=pair.groups("dp"))
     pair.at(5)
     pair.outputs(pair.base.emit("sine", [x]), pair.dist.emit("sine", [whole]))
+    pair.outputs(pair.base.emit("sine", [summed(pair.base, g)]), pair.dist.emit("sine", [back]))
+    pair.at(9)
+    return pair.facts()
+
+
+def targets_in_the_other_order_at_the_line_of_samples() -> Facts:
+    """Both are cut at one line; only targets are taken in the other order."""
+    pair = Lined({"dp": 2})
+    (x, dx), (y, dy) = pair.input((8, 5), {0: "dp"}), pair.input((8, 5), {0: "dp"})
+    halves = ((0, 2), (2, 4))
+    own, other = (
+        [pair.dist.emit("slice", [t], start=[lo, 0], limit=[hi, 5], stride=[1, 1]) for lo, hi in order]
+        for t, order in ((dx, halves), (dy, halves[::-1]))
+    )
+    pair.at(4)
+    whole = summed(pair.base, pair.base.emit("multiply", [pair.base.emit("sine", [x]), y]))
+    parts = zip(own, other, strict=True)
+    some = [summed(pair.dist, pair.dist.emit("multiply", [pair.dist.emit("sine", [a]), b])) for a, b in parts]
+    pair.at(2)
+    pair.outputs(whole, pair.all_reduced(pair.dist.emit("add", some)))
     pair.at(9)
     return pair.facts()
 
@@ -201,6 +224,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
     a_loss_that_is_not_divided: ("divide", 3, "a factor 2 enters here", "by 1/2"),
     gradients_of_the_other_micro_batch: ("slice", 6, "take each other's part", "in the other order"),
     a_state_that_is_given_back_as_it_was: ("add", 6, "is what an output should be", "give back"),
+    targets_in_the_other_order_at_the_line_of_samples: ("slice", 4, "take each other's part", "in the other order"),
     parts_of_rows_put_together_as_columns: ("all-gather", 5, "along another dim", "gather along dim 0"),
 }
 
