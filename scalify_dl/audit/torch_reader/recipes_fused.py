@@ -16,10 +16,10 @@ aten = torch.ops.aten
 
 @recipe("aten._softmax", "aten._log_softmax", "aten._safe_softmax")
 def softmax(w: World, op: Any) -> dict[str, Any]:
-    """The flag is for half input on a GPU."""
+    """The flag is for half input on a GPU; of another type CPU kernels and shapes disagree about the gradient's."""
     x = w.tensor(kinds="f")
     found: dict[str, Any] = {"self": x, "dim": w.dim(w.of(x).dim())}
-    return found | ({"dtype": w.rng.choice([None, *w.reals])} if "safe" in str(op) else {"half_to_float": False})
+    return found | ({"dtype": w.rng.choice([None, w.of(x).dtype])} if "safe" in str(op) else {"half_to_float": False})
 
 
 @recipe("aten._softmax_backward_data", "aten._log_softmax_backward_data")
@@ -104,8 +104,10 @@ def group_norm(w: World, op: Any) -> dict[str, Any]:
     }  # fmt: skip
     if "backward" not in str(op):
         return found
-    kept = {name: w.new([n, groups], w.of(x).dtype, plain=True) for name in ("mean", "rstd")}  # kernels read them flat
-    return {**found, **kept, "grad_out": w.another(x), "output_mask": [w.rng.random() < 0.8 for _ in range(3)]}
+    whole, rows = [n, channels, *spatial], [n, groups]
+    flat = {"input": whole, "grad_out": whole, "mean": rows, "rstd": rows}
+    found |= {name: w.new(shape, w.of(x).dtype, plain=True) for name, shape in flat.items()}  # kernels read them flat
+    return {**found, "output_mask": [w.rng.random() < 0.8 for _ in range(3)]}
 
 
 @recipe(
