@@ -12,6 +12,7 @@ import numpy as np
 from scalify_dl.ir.dtypes import integers_of
 from scalify_dl.ir.graph import Graph
 from scalify_dl.oracle.dtypes import is_float, is_integer
+from scalify_dl.oracle.erased import CONDITIONS
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.tir.syntax import Buffer, Expr, Kernel
 
@@ -28,6 +29,7 @@ Meaning = Callable[[Domain, Sequence[Array]], list[Array]]
 TOLERANCE = 1e-6
 ROUNDING = 1e-11
 """Of the largest element: what float64 may leave of numbers such as −1e9 that cancel."""
+ERASED = "what is stated is a number where a step of the kernel needs what is not so"
 MANY_PRODUCTS = 1_000_000
 """Above so many products of elements, products of matrices are kept as dots."""
 
@@ -80,10 +82,13 @@ class Judgement:
     """Names for all of whose values it was asked, and what each has to be a multiple of."""
 
 
-def drawn(kernel: Kernel, spec: Spec | None, seed: int, narrower: int = 0, turned: int = 0) -> dict[str, Array]:
+def drawn(
+    kernel: Kernel, spec: Spec | None, seed: int, narrower: int = 0, turned: int = 0, among: Sequence[int] = ()
+) -> dict[str, Array]:
     """Random arguments: what is used as an index stays within what it indexes.
 
-    `narrower` halves the ranges of what may be an index so often; `turned` makes all reals of one sign.
+    `narrower` halves the ranges of what may be an index so often; `turned` makes all reals of one sign, `among` makes
+    them some of these.
     """
     rng = np.random.default_rng(seed)
     bounds = index_bounds(kernel)
@@ -96,6 +101,8 @@ def drawn(kernel: Kernel, spec: Spec | None, seed: int, narrower: int = 0, turne
         if is_float(buffer.dtype):
             values = rng.normal(size=buffer.shape)
             found[buffer.name] = turned * (np.abs(values) + 0.5) if turned else values
+            if among:
+                found[buffer.name] = rng.choice(np.array(among, dtype=float), size=buffer.shape)
         elif buffer.dtype == "pred":
             found[buffer.name] = rng.integers(0, 2, buffer.shape).astype(float)
         else:
@@ -123,6 +130,8 @@ def judge(
             _prove(kernel, spec, found, seconds, reals)
             if found.verdict is Verdict.UNKNOWN and not found.flaws:
                 _differs(kernel, spec, found, seconds)
+            if found.verdict is Verdict.PROVED and erased(kernel, spec, found.assumptions, seconds):
+                found.verdict, found.reason = Verdict.UNKNOWN, ERASED
             if found.verdict is Verdict.UNKNOWN and not reals and any("rounds" in text for _, text in found.precision):
                 found.reason += "; casts round (--reals takes them for exact, and says so)"
     except Undecided as error:
@@ -177,13 +186,13 @@ def _refute(kernel: Kernel, spec: Spec | None, found: Judgement, seconds: float)
 
 
 def _run(
-    kernel: Kernel, spec: Spec | None, seconds: float, flaws: list[Flaw], turned: int = 0
+    kernel: Kernel, spec: Spec | None, seconds: float, flaws: list[Flaw], turned: int = 0, among: Sequence[int] = ()
 ) -> tuple[Machine, dict[str, Array], list[Array] | None]:
     """A run on numbers whose indices lie within what they index, and what is stated of them; `flaws` are what it does
     wrong, also where it is not followed to its end."""
     narrower = 0
     while True:
-        values = drawn(kernel, spec, 1, narrower, turned)
+        values = drawn(kernel, spec, 1, narrower, turned, among)
         numbers = Numbers(values)
         machine = Machine(kernel, numbers, seconds, given=_given(kernel, spec))
         try:
@@ -209,6 +218,21 @@ def _differs(kernel: Kernel, spec: Spec, found: Judgement, seconds: float) -> No
         if found.difference is not None:
             found.verdict, found.reason = Verdict.REFUTED, "an element differs"
             return
+
+
+def erased(kernel: Kernel, spec: Spec, assumptions: Sequence[tuple[str, str]], seconds: float) -> bool:
+    """Whether what is stated is a number where a condition that is assumed fails, and the kernel has another one.
+
+    Both are run on zeros, and on zeros and ones of either sign, of which many are equal.
+    """
+    if CONDITIONS.isdisjoint(why for _, why in assumptions):
+        return False
+    for among in ((0,), (1,), (-1, 0, 1)):
+        machine, outputs, expected = _run(kernel, spec, seconds, [], among=among)
+        stated = [np.where(np.isfinite(wanted), wanted, np.nan) for wanted in expected or []]
+        if _difference(kernel, machine, outputs, stated) is not None:
+            return True
+    return False
 
 
 def _difference(

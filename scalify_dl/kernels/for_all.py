@@ -14,7 +14,8 @@ from scalify_dl.sizes import quotient, symbols, terms_of
 
 from .any_size.decide import Answer, Read, Stated, for_all_sizes, of_kernel
 from .any_size.stated import of_name
-from .decide import Judgement, Spec, judge
+from .decide import ERASED, Judgement, Spec, erased, judge
+from .domain import Undecided
 from .specs import decided, is_kernel, spec_of
 
 TRIED = (4, 2, 3, 2)
@@ -49,13 +50,14 @@ def decided_for_all(
     if found.verdict is Verdict.REFUTED:
         return kernel, stated, found
     found.for_all, found.alike = _multiples(answer), []
-    if answer.proved:
+    without = answer.proved and _erased(kernel, stated, answer)
+    if answer.proved and not without:
         found.verdict, found.reason, found.flaws = Verdict.PROVED, "", []
         found.assumptions = list(dict.fromkeys(answer.assumptions))
         return kernel, stated, found
     where = f"{kernel.file}:{answer.line}: " if answer.line else ""
     at = ", ".join(f"{name}={value}" for name, value in sizes.items())
-    found.reason = f"for all sizes: {where}{answer.reason}; at {at} it is {found.verdict.value}"
+    found.reason = without or f"for all sizes: {where}{answer.reason}; at {at} it is {found.verdict.value}"
     found.verdict = Verdict.UNKNOWN
     return kernel, stated, found
 
@@ -71,9 +73,19 @@ def decided_at(
     if found.verdict is Verdict.UNKNOWN and found.undecided and not found.flaws:
         answer = for_all_sizes((), _reading(file, function, named, spec, known, reals=reals), ALSO, reals=reals)
         if answer.proved:
-            found.verdict, found.reason, found.alike = Verdict.PROVED, "", []
-            found.assumptions = list(dict.fromkeys(answer.assumptions))
+            found.reason = _erased(kernel, stated, answer)
+            if not found.reason:
+                found.verdict, found.alike = Verdict.PROVED, []
+                found.assumptions = list(dict.fromkeys(answer.assumptions))
     return kernel, stated, found
+
+
+def _erased(kernel: Kernel, stated: Spec, answer: Answer) -> str:
+    """Why conditions that formulas need prove nothing; empty where they leave nothing out."""
+    try:
+        return ERASED if erased(kernel, stated, answer.assumptions, ALSO) else ""
+    except Undecided as error:
+        return f"what conditions leave out was not tried: {error}"
 
 
 def _reading(
@@ -96,8 +108,6 @@ def _reading(
 
 
 def _none_for_programs(*_: Any) -> Any:
-    from .domain import Undecided
-
     raise Undecided("a program has one size: for all sizes --spec takes a kernel")
 
 

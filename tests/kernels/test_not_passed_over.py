@@ -83,3 +83,31 @@ def test_it_is_not_what_is_stated(kernel: Run, text: str, stated: str, status: i
 def test_it_is_a_copy(kernel: Run, text: str) -> None:
     status, said = kernel(HEAD + text, "--as", "copy")
     assert status == 0, said
+
+
+def each(value: str, size: str = "8") -> str:
+    """A kernel that gives all elements this value."""
+    buffers = f'A: T.Buffer(({size},), "float32"), B: T.Buffer(({size},), "float32")'
+    return f"@T.prim_func\ndef main({buffers}):\n    for i in range({size}):\n        B[i] = {value}\n"
+
+
+ONE, ZERO = "T.float32(1)", "T.float32(0)"
+GUARDED = f"T.if_then_else(A[i] == {ZERO}, {ZERO}, {ONE} / A[i])"
+
+
+@pytest.mark.parametrize(
+    ("value", "stated", "status"),
+    [
+        ("A[i] / A[i]", ONE, 3),
+        (f'{ONE} / A[i] * T.Cast("float32", A[i] != {ZERO})', GUARDED, 3),
+        (f"A[i] * A[i] / A[i] * {ONE}", "A[i]", 3),
+        (GUARDED, GUARDED, 0),
+        (f"A[i] * ({ONE} / A[i])", "A[i] / A[i]", 0),
+    ],
+)
+def test_no_condition_leaves_out_what_is_stated_there(kernel: Run, value: str, stated: str, status: int) -> None:
+    """x / x is no 1 at 0: that it is not divided by zero was listed, and the kernel PROVED."""
+    assert kernel(HEAD + each(value), other=HEAD + each(stated))[0] == status
+    if status == 3:
+        open_size, of_any = HEAD + each(value, "n"), HEAD + each(stated, "n")
+        assert kernel(open_size, "--for-all", "n", other=of_any)[0] != 0
