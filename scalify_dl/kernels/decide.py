@@ -260,6 +260,8 @@ def _difference(
 def _precision(machine: Machine) -> list[tuple[int, str]]:
     found = [(line, f"sums are accumulated in {dtype}") for line, dtype in machine.accumulators]
     found += [(line, f"a cast from {before} to {after} rounds") for line, before, after in machine.casts]
+    sums = {*machine.accumulators}
+    found += [(line, f"numbers are computed in {dtype}") for line, dtype in machine.narrow if (line, dtype) not in sums]
     return sorted(found)
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scalify_dl.ir.dtypes import integers_of
-from scalify_dl.oracle.dtypes import integer_limits, is_float
+from scalify_dl.oracle.arithmetic import EXACT
+from scalify_dl.oracle.dtypes import integer_limits, is_float, precision
 from scalify_dl.readers.tir.syntax import Apply, Expr, Load, Number, Var
 
 from .domain import Array, Cells, Undecided
@@ -57,6 +58,8 @@ def applied(machine: Machine, x: Apply, frame: Frame) -> Value:
     if x.kind == "convert":
         machine.cast(before, dtype, x.line)
         before = {"int": "s32", "real": "f64"}.get(before, before)
+    elif is_float(dtype) and x.kind not in EXACT and precision(dtype) < precision("f32"):
+        machine.narrow.setdefault((x.line, dtype))
     return Cells(machine.domain.apply(x.kind, dtype, cells, before))
 
 

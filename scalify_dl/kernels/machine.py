@@ -44,7 +44,8 @@ BATCH = 1 << 22
 
 
 class Machine:
-    """One run of a kernel. `flaws` is what it does wrong, `casts` which casts round, by line.
+    """One run of a kernel. `flaws` is what it does wrong, `casts` which casts round, `narrow` what is computed in
+    fewer digits than f32 has, by line.
 
     What it writes holds nothing at first, unless the caller's `given` values are meant.
     """
@@ -54,6 +55,7 @@ class Machine:
         self.flaws = Flaws()
         self.casts: dict[tuple[int, str, str], None] = {}
         self.accumulators: dict[tuple[int, str], None] = {}
+        self.narrow: dict[tuple[int, str], None] = {}
         self.memories: dict[int, Memory] = {}
         self.steps = self.regions = 0
         self.multiplied = 0

@@ -85,10 +85,13 @@ def test_it_is_a_copy(kernel: Run, text: str) -> None:
     assert status == 0, said
 
 
-def each(value: str, size: str = "8") -> str:
-    """A kernel that gives all elements this value."""
-    buffers = f'A: T.Buffer(({size},), "float32"), B: T.Buffer(({size},), "float32")'
-    return f"@T.prim_func\ndef main({buffers}):\n    for i in range({size}):\n        B[i] = {value}\n"
+def each(value: str, size: str = "8", dtype: str = "float32") -> str:
+    """A kernel that gives all elements this value; of any size, a function of it."""
+    buffers = f'A: T.Buffer(({size},), "{dtype}"), B: T.Buffer(({size},), "float32")'
+    lines = f"@T.prim_func\ndef main({buffers}):\n    for i in range({size}):\n        B[i] = {value}\n"
+    if size.isdecimal():
+        return lines
+    return f"def of({size}):\n" + "".join(f"    {line}\n" for line in lines.splitlines()) + "    return main\n"
 
 
 ONE, ZERO = "T.float32(1)", "T.float32(0)"
@@ -110,4 +113,12 @@ def test_no_condition_leaves_out_what_is_stated_there(kernel: Run, value: str, s
     assert kernel(HEAD + each(value), other=HEAD + each(stated))[0] == status
     if status == 3:
         open_size, of_any = HEAD + each(value, "n"), HEAD + each(stated, "n")
-        assert kernel(open_size, "--for-all", "n", other=of_any)[0] != 0
+        assert kernel(open_size, "--for-all", "n", other=of_any)[0] == status
+
+
+def test_numbers_that_are_computed_in_fewer_digits_are_told(kernel: Run) -> None:
+    narrow, wide = (HEAD + each(text, dtype="float16") for text in ('T.Cast("float32", T.exp(A[i]))',
+                                                                     'T.exp(T.Cast("float32", A[i]))'))  # fmt: skip
+    status, said = kernel(narrow, other=wide)
+    assert (status, [p["text"] for p in said["precision"]]) == (0, ["numbers are computed in f16"])
+    assert kernel(wide, other=narrow)[1]["precision"] == []
