@@ -367,6 +367,22 @@ def fix(dist: Dist, mesh: Mesh, relate: Relate = None, kernel: Kernel = None, js
     return command.run(dist, mesh, relate, as_json=json, kernels=tuple(kernel or ()))
 
 
+@_command()
+def distribute(
+    base: Annotated[Path, Argument("BASE", help="Dump of the single-device program.")], mesh: Mesh,
+    relate: Relate = None,
+    link: Annotated[
+        list[str] | None,
+        Option("--link", metavar="AXIS=TIME,RATE", help="What a message along an axis costs: tp=10us,25GB/s."),
+    ] = None,
+    json: Json = False,
+) -> int:  # fmt: skip
+    """Print the distributed program of least communication that BASE has between placements of inputs and outputs."""
+    from scalify_dl.commands import distribute as command
+
+    return command.run(base, mesh, relate, links=link or [], as_json=json)
+
+
 @_command("list", "rules")
 def rules_list(
     files: Annotated[list[Path] | None, Argument("[FILES]...", help="Else the shipped ones.")] = None,

@@ -37,6 +37,8 @@ class Factors:
     result_view: Dims = field(default_factory=lambda: defaultdict(dict))
     reducer: str = ""
     linear: set[int] = field(default_factory=set)
+    families: dict[int, set[int]] = field(default_factory=lambda: defaultdict(set))
+    """Operands that pass parts of a sum only together."""
     renaming: bool = False
 
 
@@ -66,9 +68,10 @@ def factors_of(graph: Graph, mesh: Mesh, ops: Sequence[Op], more: tuple[Path, ..
     for op, reducer in program.relation("reduction"):
         if op in by_id:
             found[by_id[str(op)]].reducer = str(reducer)
-    for op, at, _, what in program.relation("linear_operand_of"):
+    for op, at, family, what in program.relation("linear_operand_of"):
         if op in by_id and what in ("sum", "any"):
             found[by_id[str(op)]].linear.add(int(at))
+            found[by_id[str(op)]].families[int(family)].add(int(at))
     kinds = {kind for (kind,) in program.relation("renaming")}
     for op in ops:
         found[op].renaming = op.kind in kinds

@@ -15,7 +15,7 @@ from .spmd import type_text
 
 
 def baseline(graph: Graph) -> Iterator[str]:
-    """The program, line by line: what does not lead to an output stays out."""
+    """A program, line by line: what does not lead to an output stays out."""
     names = _names(graph)
     used = _used(graph)
     inputs = ", ".join(f"{names[p.tensor]}: {p.tensor.type}" for p in graph.inputs)
@@ -66,6 +66,9 @@ def _arguments(op: Op, names: dict[Tensor, str]) -> str:
 def _attributes(op: Op) -> str:
     parts = [f"{key}={values}" for key, values in op.numbers.items() if values]
     parts += [f"{key}={','.join(texts)}" for key, texts in op.symbols.items()]
+    parts += [f"{key}[{n}] by rank={[by[rank] for rank in sorted(by)]}" for (key, n), by in op.rank_numbers.items()]
+    if op.groups:
+        parts.append(f"groups={op.groups}")
     return f" {{{', '.join(parts)}}}" if parts else ""
 
 

@@ -13,7 +13,7 @@ from scalify_dl.pysouffle import rules_dir
 
 STRATA = ("facts", "lib", "mesh", "ops", "graph", "correspond", "integers", "lemmas", "conclude")
 """Lowest first. A file reads relations declared in its own folder or a lower one."""
-ALONE = ("lift", "plans", "schedule")
+ALONE = ("lift", "plans", "schedule", "synthesis")
 """Folders that are programs of their own, `<folder>.dl`, with tables of their own."""
 SHORTER = ("deadlock.dl",)
 """Programs of some files of such a folder."""
