@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from math import prod
 
 from scalify_dl.ir.graph import Op
@@ -13,17 +14,38 @@ from .held import Held, Piece, tidy
 from .lift import Lifter, Stop
 
 
-def own_block(lifter: Lifter, x: Held, dim: int, starts: Sequence[int], size: int, name: str) -> Held:
-    """Each rank keeps the block of a dim that begins at its start: the value is split there, and nothing else."""
+def own_block(lifter: Lifter, op: Op, x: Held, dim: int, starts: Sequence[int], size: int) -> Held:
+    """Each rank keeps the block of a dim that begins at its start: the value is split there, and nothing else. Where
+    ranks keep each other's blocks, it is supposed that they should keep their own (`other_blocks`)."""
+    name, whole = op.operands[0].name, prod(digit.size for digit in x.local[dim])
     order = lifter.grid.block_of(starts, size)
-    if order is None or not order:
-        raise Stop("rank-dependent", f"the ranks' slices of `{name}` along dim {dim} are no blocks")
+    if not order:
+        starts = [min(max(at, 0), whole - size) for at in starts]
+        orders = [] if any(at % size for at in starts) else _orders(lifter, x, starts, size, whole // size)
+        if not orders:
+            raise Stop("rank-dependent", f"the ranks' slices of `{name}` along dim {dim} are no blocks")
+        order = lifter.choose((x.base.shape, dim, *starts), orders)
+        text = f"ranks take blocks of {size} of dim {dim} of `{name}` from {', '.join(map(str, starts))} on"
+        lifter.out.other_blocks[op] = f"{text}, not in the order of {', '.join(lifter.grid.axes_of(order))}"
+    lifter.out.dealt.add(op)
     for p in order:
         if not isinstance(x.mesh[p], Repl):
             raise Stop("placed-differently", f"`{name}` differs already along {lifter.grid.positions[p][0]}")
-    if prod(lifter.grid.sizes[p] for p in order) * size != prod(digit.size for digit in x.local[dim]):
+    if prod(lifter.grid.sizes[p] for p in order) * size != whole:
         raise Stop("not-covered", f"the ranks' blocks of {size} along dim {dim} of `{name}` are not all of it")
     return scattered(lifter, x, dim, order, name)
+
+
+def _orders(lifter: Lifter, x: Held, starts: Sequence[int], size: int, ways: int) -> list[tuple[int, ...]]:
+    """The positions, major first, by which so many blocks may be dealt out; those that are right for most ranks are
+    first."""
+    free, coordinates = [p for p, e in enumerate(x.mesh) if isinstance(e, Repl)], lifter.grid.coordinates
+    found = [
+        order for n in range(1, len(free) + 1) for order in permutations(free, n)
+        if len(free) <= 6 and prod(lifter.grid.sizes[p] for p in order) == ways
+    ]  # fmt: skip
+    own = {o: [lifter.grid.number(at, o) * size for at in coordinates] for o in found}
+    return sorted(found, key=lambda o: sum(a != b for a, b in zip(own[o], starts, strict=True)))
 
 
 def scattered(lifter: Lifter, x: Held, dim: int, positions: Sequence[int], name: str) -> Held:
@@ -55,7 +77,7 @@ def own_blocks(lifter: Lifter, op: Op, x: Held) -> Held:
         sizes = {limits[r] - starts[r] for r in ranks}
         if len(sizes) != 1 or (op.numbers.get("stride") or [1] * (d + 1))[d] != 1:
             raise Stop("rank-dependent", "the ranks' slices have different sizes")
-        x = own_block(lifter, x, d, starts, sizes.pop(), op.operands[0].name)
+        x = own_block(lifter, op, x, d, starts, sizes.pop())
     return x
 
 

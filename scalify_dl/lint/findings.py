@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, lru_cache
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from scalify_dl.errors import InputError
@@ -23,7 +24,7 @@ from .expected import Boundary
 from .given import Given
 from .grid import Grid
 from .judge import Result, computes, held_rows
-from .lift import Lifted, Stopped
+from .lift import LIFTING, Lifted, Stopped
 from .lines import lines
 from .masks import of_mask, strays
 from .origins import Origins
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 Row = tuple[object, ...]
 OF_PLACES = frozenset(("placed-differently", "whole-dim", "reduces-blocks", "multiple", "added-per-rank"))
 """Kinds of violations that may be no more than a wrong word about an input."""
+FOLLOWED = 200
+"""So many values that are made of other ranks' blocks are looked at in a run."""
 _layout = lru_cache(4096)(Layout.parse)
 
 
@@ -73,6 +76,9 @@ def judged(
     open_ends = [e for e in ends if e.held is not None and ids[e.port.tensor] not in placed]
     asked_of = {t for stop in stops if stop.kind != "lemma" for t in stop.op.operands}
     asked_of |= {end.port.tensor for end in ends} | {op.result for op in lifted.masks}
+    misdealt = [op for op in lifted.other_blocks if op in alive]
+    of_others = list(islice(_made_of(misdealt, dist), FOLLOWED))
+    asked_of.update(of_others)
 
     @cache
     def run() -> Run:
@@ -110,10 +116,15 @@ def judged(
     rows["stopped"] = [(op_ids[stop.op], stop.kind) for stop in stops]
     named = [stop for stop in stops if stop.kind != "lemma"]
     for stop in named:
-        counterparts = _counterparts(stop, lifted, ids)
-        operands = [ids[t] for t in stop.op.operands]
-        if counterparts and all(run().contradicts(ids[stop.op.results[0]], c, operands) for c in counterparts):
+        if _contradicted(stop, lifted, run, ids, op_ids[stop.op]):
             rows["contradicted"].append((op_ids[stop.op],))
+    rows["other_blocks"] = [(op_ids[op],) for op in misdealt]
+    rows["contradicted"] += [
+        (op_ids[op],) for op in misdealt
+        if op.result in lifted.held and run().contradicts(ids[op.result], ids[lifted.held[op.result].base], [])
+    ]  # fmt: skip
+    rows["denied"] = [(ids[t],) for t in dict.fromkeys(of_others) if run().denies(ids[t])]
+    rows["dealt"] = [(op_ids[op],) for op in lifted.dealt if op in alive]
     masks = [op for op in lifted.masks if op in alive]
     rows["strays"] = [(op_ids[op],) for op in masks if strays(op, lifted, run, ids, layouts)]
     rows["boundary"] = [(ids[end.port.tensor],) for end in ends]
@@ -129,7 +140,7 @@ def judged(
         and run().disagree(ids[e.port.tensor], _layout(e.wanted))
     ]  # fmt: skip
     rows["one_way"] = [(ids[t],) for t in lifted.one_way]
-    if lifted.one_way:
+    if lifted.one_way or lifted.other_blocks:
         rows["lies_alike"] = [(op_ids[op], ids[t]) for op in alive for t in op.operands if _lies_alike(op, t, lifted)]
     rows["guess"] = [(ids[port.tensor],) for port in start.guessed if port.tensor in used]
     rows["of_type"] = list(type_rows(alive, lifted, grid, ids))
@@ -144,6 +155,20 @@ def judged(
     if result.verdict is Verdict.UNKNOWN:
         result.borne = _borne(stops, run, ids)
     return result
+
+
+def _made_of(ops: Sequence[Op], dist: Graph) -> Iterator[Tensor]:
+    """What some ops make, and what is made of that, the nearest first."""
+    readers: dict[Tensor, list[Op]] = defaultdict(list)
+    for op in dist.ops:
+        for t in op.operands:
+            readers[t].append(op)
+    front = list(dict.fromkeys(t for op in ops for t in op.results))
+    seen = set(front)
+    while front:
+        yield from front
+        front = list(dict.fromkeys(t for f in front for op in readers[f] for t in op.results if t not in seen))
+        seen.update(front)
 
 
 def _drawn(dist: Graph) -> set[Tensor]:
@@ -171,8 +196,15 @@ def _sure(
 
 
 def _lies_alike(op: Op, tensor: Tensor, lifted: Lifted) -> bool:
-    """Whether an operand of an elementwise op lies in blocks wherever the result does, and could not lie otherwise."""
+    """Whether an operand of an elementwise op lies in blocks wherever the result does, and could not lie otherwise; one
+    of a product, wherever what it is summed up with does."""
     mine, made = lifted.held.get(tensor), lifted.held.get(op.results[0])
+    if op.kind == "dot" and mine is not None:
+        others = [h for t in op.operands if t is not tensor and (h := lifted.held.get(t)) is not None]
+        return made is not None and any(
+            isinstance(e, Digit) and isinstance(f, Digit)
+            for h in others for e, f in zip(h.mesh, mine.mesh, strict=True)
+        )
     if mine is None or made is None or op.kind not in ELEMENTWISE:
         return False
     cut = [(e, f) for e, f in zip(mine.mesh, made.mesh, strict=True) if isinstance(f, Digit)]
@@ -224,12 +256,15 @@ def _entries(text: str) -> Iterable[tuple[str, str, int]]:
                 yield axis, entry.reducer, -1
 
 
-def _counterparts(stop: Stopped, lifted: Lifted, ids: dict[Tensor, str]) -> list[str]:
-    """The values of one device that the result of an op that stopped could be: what the op makes of the whole values,
-    or, of one that moves values, the value itself."""
-    if stop.probe is not None:
-        return [ids[t] for t in stop.probe.results[:1] if t in ids]
-    return [ids[lifted.held[t].base] for t in stop.op.operands[:1] if t in lifted.held]
+def _contradicted(stop: Stopped, lifted: Lifted, run: Callable[[], Run], ids: dict[Tensor, str], op: str) -> bool:
+    """Whether a run says that the result of an op that stopped is none of the values of one device that it could be:
+    what the op makes of the whole values, or, of one that moves values, the value itself."""
+    result, operands = ids[stop.op.results[0]], [ids[t] for t in stop.op.operands]
+    bases = [ids[lifted.held[t].base] for t in stop.op.operands if t in lifted.held]
+    if stop.probe is None and stop.op.kind not in LIFTING and len(bases) == len(operands):
+        return run().not_of_whole(op, result, bases, operands)
+    counterparts = [ids[t] for t in stop.probe.results[:1] if t in ids] if stop.probe is not None else bases[:1]
+    return bool(counterparts) and all(run().contradicts(result, c, operands) for c in counterparts)
 
 
 def _result(
@@ -246,7 +281,10 @@ def _result(
     for name, kind, level in sorted(program.relation("finding"), key=lambda r: (position[by_op[str(r[0])]], r[1])):
         op, stop = by_op[str(name)], reason.get(str(name))
         text = stop.text if stop is not None else "the rules do not prove what it was lifted to"
-        if level == "error" and stop is not None:
+        if level == "error" and op in lifted.other_blocks:
+            text = f"{words[str(kind)]}: {lifted.other_blocks[op]}"
+            findings.append(_finding(op, str(kind), text, lifted, grid, origins))
+        elif level == "error" and stop is not None:
             findings.append(_finding(op, str(kind), f"{words[str(kind)]}: {text}", lifted, grid, origins))
         elif level == "error":
             findings.append(of_mask(op, str(kind), words[str(kind)], lifted, maker))

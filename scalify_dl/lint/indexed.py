@@ -91,9 +91,9 @@ def dynamic_slice(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     for d in cut:
         known = lifter.numbers(starts[d]) or {}
         at = [int(known[rank]) for rank in sorted(known)]
-        if len(set(at)) > 1:
+        if len(set(at)) > 1 or (at and starts[d] in lifter.out.ranked):
             own.append(d)
-            x = own_block(lifter, x, d, at, sizes[d], operand.name)
+            x = own_block(lifter, op, x, d, at, sizes[d])
     rest = [d for d in cut if d not in own]
     if not rest:
         return [x]

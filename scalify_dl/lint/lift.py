@@ -104,6 +104,10 @@ class Lifted:
     """Reads of blocks of a table before they are masked; and the parts of a sum that they are once they are."""
     masks: dict[Op, Tensor] = field(default_factory=dict)
     """Ops that mask such reads, and what they mask."""
+    dealt: set[Op] = field(default_factory=set)
+    """Slices by which every rank takes a block of its own of what all have alike."""
+    other_blocks: dict[Op, str] = field(default_factory=dict)
+    """Those of them by which ranks take blocks of each other, and which these are."""
     kept: dict[Tensor, Held] = field(default_factory=dict)
     """Values that are masked by the rank's numbers, and what they are where the mask keeps them; zero elsewhere."""
     single: dict[Tensor, Tensor] = field(default_factory=dict)
@@ -223,11 +227,11 @@ class Lifter:
     def _probe(self, op: Op) -> Op | None:
         """The op on what the operands hold, where their shapes allow it."""
         helds = [self.out.held.get(t) for t in op.operands]
-        if op.kind in COLLECTIVES or op.kind not in LIFTING or not all(helds):
+        if op.kind in COLLECTIVES or not all(helds):
             return None
         try:
             self.emit(op, [h.base for h in helds if h is not None])
-        except (Stop, InputError, ValueError):
+        except (Stop, InputError, ValueError, KeyError, IndexError):
             return None
         return self.base.ops[-1]
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from scalify_dl.ir.graph import Op
+from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.layout import Entry, Pending, Repl
 
 from .held import Held, whole_dims
 from .lift import MOVING, Lifter, Stop
-from .masked_writes import kept
+from .masked_writes import kept, ranked
 from .means import one_rank_only
 from .refit import splat_of
 
@@ -67,11 +67,16 @@ def masked_read(lifter: Lifter, op: Op, table: Held, split: Sequence[int]) -> No
         names = ", ".join(lifter.grid.axes_of(p for d in split for p in table.cut(d)))
         text = f"the table `{op.operands[0].name}` is split over {names} along the dim that is looked up, the indices"
         raise Stop("looks-up-blocks", f"{text} are those of the whole table")
-    if ids is None or not split:
-        raise Stop("lemma", "indices that depend on the rank, into a table that does not")
     positions = [p for d in split for p in table.cut(d)]
+    if ids is not None and not split and _summed(lifter, op.result):  # the table was to lie in blocks, it seems
+        numbers = [x for t in ranked(lifter, op.operands[1]) if (x := lifter.numbers(t)) is not None]
+        positions = [p for p in range(len(table.mesh)) if any(p in lifter.grid.varying(x) for x in numbers)]
+    if ids is None or not positions:
+        raise Stop("lemma", "indices that depend on the rank, into a table that does not")
     sizes: list[Entry] = list(table.mesh)
     for p in positions:
+        if not split and not isinstance(sizes[p], Repl):
+            raise Stop("placed-differently", "the table is split over ranks whose own indices look it up")
         sizes[p] = Repl(lifter.grid.sizes[p])
     full = whole_dims(table.base.shape)
     local = tuple(full[d] if d in split else s for d, s in enumerate(table.local))
@@ -83,3 +88,19 @@ def masked_read(lifter: Lifter, op: Op, table: Held, split: Sequence[int]) -> No
             raise Stop("placed-differently", "indices are split over the axis over which the table is")
         mesh[p] = Pending("sum", lifter.grid.sizes[p])
     lifter.out.reads[op.result] = replace(found, mesh=tuple(mesh))
+
+
+def _summed(lifter: Lifter, tensor: Tensor) -> bool:
+    """Whether a read is masked and then, with nothing but moves in between, summed over ranks, and not read
+    otherwise."""
+    masked = False
+    while len(readers := lifter.readers.get(tensor, [])) == 1:
+        (op,) = readers
+        if op.kind in ("all-reduce", "reduce-scatter"):
+            return masked and op.symbols.get("reducer") == ["sum"]
+        if op.kind in ("select", "multiply") and not masked:
+            masked = True
+        elif op.kind not in MOVING or len(op.operands) != 1:
+            return False
+        tensor = op.result
+    return False

@@ -31,7 +31,7 @@ def masked_write(lifter: Lifter, op: Op) -> Held:
     ids = lifter.out.mixed.get(at)
     more = lifter.out.kept.get(updates) or lifter.out.held.get(updates)
     zero, dims = splat_of(lifter, into), op.numbers["scatter_dims_to_operand_dims"]
-    found = [] if ids is None else [order for t in _ranked(lifter, at) if (order := _order(lifter, t, into, dims))]
+    found = [] if ids is None else [order for t in ranked(lifter, at) if (order := _order(lifter, t, into, dims))]
     plain = zero is not None and zero.rational == 0 and op.symbols.get("reducer") == ["sum"] and len(dims) == 1
     if not found or not plain or ids is None or more is None:
         raise Stop("lemma", "it writes at places that depend on the rank")
@@ -66,7 +66,7 @@ def _added_up(op: Op, ids: Held, more: Held) -> list[Entry]:
     return mesh
 
 
-def _ranked(lifter: Lifter, tensor: Tensor) -> Iterator[Tensor]:
+def ranked(lifter: Lifter, tensor: Tensor) -> Iterator[Tensor]:
     """The numbers of the rank that a value is made of with an input's."""
     seen, stack = {tensor}, [tensor]
     while stack:

@@ -16,7 +16,7 @@ from scalify_dl.oracle.addressing import local_part
 from scalify_dl.oracle.compare import check, default_layouts, wrong
 from scalify_dl.oracle.counterexample import DIRECT_ELEMENTS, elements
 from scalify_dl.oracle.execute import Deadlock
-from scalify_dl.oracle.meaning import Unsupported
+from scalify_dl.oracle.meaning import MEANINGS, Call, Unsupported
 from scalify_dl.oracle.program import Shard
 from scalify_dl.oracle.shrink.extents import Conflict
 from scalify_dl.oracle.taint import invented_values
@@ -28,6 +28,16 @@ TOLERANCE = 1e-9
 HUGE = 1e30
 LAYOUTS = 256
 """So many placements of one value are compared."""
+
+
+class Untold(Sequence[Any]):
+    """Types of results that nobody knows: what asks for them is not run."""
+
+    def __getitem__(self, at: object) -> Any:
+        raise Unsupported("it asks for the types of its results")
+
+    def __len__(self) -> int:
+        raise Unsupported("it asks for the number of its results")
 
 
 class Run:
@@ -73,6 +83,27 @@ class Run:
         found = self._compared(value, counterpart)
         return found is not None and next(self._fits(*found, operands), None) is None
 
+    def not_of_whole(self, op: str, value: str, bases: Sequence[str], operands: Sequence[str]) -> bool:
+        """Whether a distributed value is nothing that its op makes of whole values, in no placement, or the op makes
+        nothing of them: for ops of which nobody knows the shapes on one device."""
+        if self.trial is None or not self.invented.keys().isdisjoint((value, *bases)):
+            return False
+        trial, _ = self.trial
+        (numeric,) = (o for g in trial.program.top("dist") for o in g.ops if o.id == op)
+        xs, dist = [trial.baseline.get(b) for b in bases], trial.distributed.get(value)
+        function = MEANINGS.get(numeric.kind)
+        known = [x for x in xs if x is not None]
+        if function is None or dist is None or len(known) < len(xs):
+            return False
+        try:
+            base = function(Call(numeric, 0, Untold()), known)[0]
+        except Unsupported:
+            return False
+        except (ValueError, IndexError, TypeError):
+            return not numeric.numbers  # numbers of its own may be of the ranks' sizes
+        found = self._numbers_of(base, dist)
+        return found is not None and next(self._fits(*found, operands), None) is None
+
     def placement(self, value: str, counterpart: str, operands: Sequence[str]) -> Layout | None:
         """The placement, at the sizes of the run, in which it is the counterpart: one that an operand has, or the only
         one."""
@@ -91,8 +122,9 @@ class Run:
             return None
         trial, _ = self.trial
         base, dist = trial.baseline.get(counterpart), trial.distributed.get(value)
-        if base is None or dist is None:
-            return None
+        return None if base is None or dist is None else self._numbers_of(base, dist)
+
+    def _numbers_of(self, base: Array, dist: Mapping[int, Array]) -> tuple[Array, Mapping[int, Array]] | None:
         if any(bool(np.isnan(x).any()) for x in (base, *dist.values()) if x.dtype.kind == "f"):
             return None
         return _tamed(base), {rank: _tamed(x) for rank, x in dist.items()}
@@ -115,23 +147,27 @@ class Run:
         if self.trial is None:
             return False
         mine, asked = ([row for row in rows if row.dist == value] for rows in (self._small, self.supposed))
-        return bool(mine) and len(mine) == len(asked) and all(self._is(row) for row in mine)
+        return bool(mine) and len(mine) == len(asked) and all(self._is(row) is True for row in mine)
 
-    def _is(self, row: Shard) -> bool:
-        """Whether a value, or a part of it, is what a correspondence says."""
+    def denies(self, value: str) -> bool:
+        """Whether a value is not what is supposed, on some rank."""
+        return self.trial is not None and any(self._is(row) is False for row in self._small if row.dist == value)
+
+    def _is(self, row: Shard) -> bool | None:
+        """Whether a value, or a part of it, is what a correspondence says; None where a run says nothing of it."""
         if self.trial is None or not self.invented.keys().isdisjoint((row.dist, row.base)):
-            return False
+            return None
         trial = self.trial[0]
         base, dist = trial.baseline.get(row.base), trial.distributed.get(row.dist)
         if base is None or dist is None:
-            return False
+            return None
         if base.dtype.kind in "fc" and not bool(np.isfinite(base).all()):
-            return False
+            return None
         coords = trial.program.coords
         try:
             return check(base, row.base_piece, dist, row.dist_piece, row.layout, coords, TOLERANCE) is None
         except (ValueError, IndexError, InputError):
-            return False
+            return None
 
     def _layouts(
         self, base: Sequence[int], local: Sequence[int], rows: Sequence[Shard], operands: Sequence[str]

@@ -76,16 +76,18 @@ def test_moved_slices_are_found() -> None:
     assert all(row["noted"] for row in found)
 
 
-def looked_up(starts: dict[int, int], width: int = 16) -> Alone:
-    """A table in blocks over two ranks, read under a mask of rows from `starts` on."""
+def looked_up(starts: dict[int, int], width: int = 16, whole: bool = False, summed: bool = True) -> Alone:
+    """A table in blocks over two ranks (or a whole one), read under a mask of rows from `starts` on."""
     p = Alone("tp=2")
-    table, ids = p.place("table", (32, 8), {0: "tp"}), p.place("ids", (6,), dtype="s32", range=(0, 32))
+    table = p.place("table", (16 if whole else 32, 8), {} if whole else {0: "tp"})
+    ids = p.place("ids", (6,), dtype="s32", range=(0, 32))
     zero = p.full(0, (6,), "s32")
     mine = p.subtract(ids, p.broadcast(p.rank_constant(starts), (6,), []))
     low, high = p.compare(mine, zero, direction="GE"), p.compare(mine, p.full(width, (6,), "s32"), direction="LT")
     kept = getattr(p, "and")(low, high)
     found = p.embedding(table, p.select(kept, mine, zero))
-    p.result(p.all_reduce(p.select(p.broadcast(kept, (6, 8), [0]), found, p.full(0.0, (6, 8))), "tp"))
+    found = p.select(p.broadcast(kept, (6, 8), [0]), found, p.full(0.0, (6, 8)))
+    p.result(p.all_reduce(found, "tp") if summed else p.all_gather(found, "tp", 0))
     return p
 
 
@@ -97,6 +99,18 @@ def test_a_masked_read_keeps_the_rank_s_own_rows(starts: dict[int, int], verdict
     result = lint_graph(p.graph, p.mesh)
     assert result.verdict is verdict, result.missing
     assert [f.kind for f in result.findings] == ["other-rows"] * (verdict is Verdict.REFUTED)
+
+
+@pytest.mark.parametrize(("starts", "summed", "verdict"), [
+    ({0: 0, 1: 16}, True, Verdict.REFUTED), ({0: 0, 1: 16}, False, Verdict.UNKNOWN), ({0: 0, 1: 0}, True, None),
+])  # fmt: skip
+def test_a_whole_table_has_no_rows_of_the_rank_s_own(
+    starts: dict[int, int], summed: bool, verdict: Verdict | None
+) -> None:
+    """Ranks may shift what they look up there (places counted from theirs), but not to add up what they find."""
+    p = looked_up(starts, whole=True, summed=summed)
+    result = lint_graph(p.graph, p.mesh)
+    assert (result.verdict is verdict) if verdict else (result.verdict is not Verdict.PROVED)
 
 
 def test_a_mask_that_keeps_fewer_rows_is_another_program_of_one_device() -> None:

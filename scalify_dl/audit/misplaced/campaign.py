@@ -6,7 +6,9 @@ What is right is said by numbers: a mutant is *wrong* if a run on all ranks diff
 was recovered of the program as it is. Of the wrong ones: *refuted*, *unknown*, or *accepted*, because the mutant is
 another single-device program; such ones are listed. The line is right if the edited op, or one that it reads or that
 reads it (values that are only moved in between aside), stands there. With `--fix` every refuted mutant is put to `fix`,
-too: *mended* if the first or second way of the list gives the numbers that the program had before.
+too: *mended* if the first or second way of the list gives the numbers that the program had before. With `--pair` lint
+is not asked: the mutant is compared with the recovered program, as `verify` does with a baseline; *mended* if the rules
+prove all outputs with the edits that it shows. Numbers that are wrong (`scale`) are asked for by `--sorts` only.
 """
 
 from __future__ import annotations
@@ -32,8 +34,11 @@ from scalify_dl.lint.fix import fix
 from scalify_dl.lint.judge import Prepared, lint_graph, load, prepared, tables
 from scalify_dl.lint.lines import lines
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import LARGE, analyse
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations, load_relations
+from scalify_dl.report.conclude import conclude
 
 from .edits import Broken, ways
 from .placements import Said, said_wrongly
@@ -146,12 +151,32 @@ def _mended(draft: Graph, broken: Broken, start: Prepared, mesh: Mesh, relations
     return 0
 
 
+def paired(start: Prepared, broken: Broken, mesh: Mesh, relations: Relations) -> Outcome | None:
+    """The outcome of a mutant that is compared with the program that was recovered before it was broken."""
+    if not is_wrong(start, mesh, relations, [broken.of]):
+        return None
+    mine = copy.deepcopy(start)
+    broken.of(mine.dist)
+    op = mine.dist.ops[broken.at]
+    around = near(mine.dist, broken.at)
+    facts, _, _ = tables(mine.start, mine.lifted, mine.dist, mesh, relations, mine.ends)
+    began = time.process_time()
+    report = conclude(analyse(facts, Options(), numbers_first=len(facts["op"]) > LARGE))
+    seconds = round(time.process_time() - began, 2)
+    tried = [text for cause in report.frontier for text in cause.tried]
+    places = {place for o in (*around, op) for place in lines(o)[:1]}
+    line = any(str(frame) in places for cause in report.frontier[:1] for frame in cause.source[:1])
+    mended = int(bool(tried) and all(text.endswith("PROVED") and "random" not in text for text in tried))
+    words = "; ".join(text for cause in report.frontier[:1] for text in cause.suggestion)
+    return Outcome(report.verdict.value, line, False, words, mended, seconds)
+
+
 def mutants(start: Prepared, mesh: Mesh, seed: int, only: Collection[str]) -> Iterator[Broken | Said]:
     """All of these sorts, which take turns, each in random order."""
     sorts: dict[str, list[Broken | Said]] = {}
     all_of_them: Iterator[Broken | Said] = chain(ways(start.dist, mesh), said_wrongly(start, mesh))
     for broken in all_of_them:
-        if not only or broken.sort in only:
+        if broken.sort in only or (not only and broken.sort != "scale"):
             sorts.setdefault(broken.sort, []).append(broken)
     for each in sorts.values():
         random.Random(seed).shuffle(each)
@@ -162,15 +187,19 @@ def mutants(start: Prepared, mesh: Mesh, seed: int, only: Collection[str]) -> It
 
 
 def campaign(
-    graph: Graph, mesh: Mesh, relations: Relations, limit: int, seed: int, mend: bool, only: Collection[str] = ()
-) -> Iterator[Any]:
+    graph: Graph, mesh: Mesh, relations: Relations, limit: int, seed: int, mend: bool, only: Collection[str] = (),
+    pair: bool = False,
+) -> Iterator[Any]:  # fmt: skip
     """One row for each mutant that is wrong."""
     start = prepared(graph, mesh, relations)
-    usual, count = notes(lint_graph(copy.deepcopy(start.dist), mesh, relations).findings), 0
+    usual, count = notes(lint_graph(copy.deepcopy(start.dist), mesh, relations).findings if not pair else ()), 0
     for broken in mutants(start, mesh, seed, only):
         if count >= limit:
             break
-        found = judge(start, broken, mesh, relations, mend, usual)
+        if pair and isinstance(broken, Broken):
+            found = paired(start, broken, mesh, relations)
+        else:
+            found = judge(start, broken, mesh, relations, mend, usual)
         if found is not None:
             count += 1
             yield {"sort": broken.sort, "mutant": broken.text, **found._asdict()}
@@ -199,18 +228,19 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--sorts", help=f"only these, joined by commas: {SORTS}")
     parser.add_argument("--fix", action="store_true", help="mend what is refuted")
+    parser.add_argument("--pair", action="store_true", help="compare with the recovered program instead, and mend")
     parser.add_argument("--journal", type=Path, help="write a JSON line for each mutant")
     said = parser.parse_args()
     mesh, relations = Mesh.parse(said.mesh), load_relations(said.relate) if said.relate else Relations()
     rows = []
     with paused(), (said.journal or Path("/dev/null")).open("a") as journal:
         graph, sorts = load(said.dist, mesh, relations), said.sorts.split(",") if said.sorts else ()
-        for row in campaign(graph, mesh, relations, said.limit, said.seed, said.fix, sorts):
+        for row in campaign(graph, mesh, relations, said.limit, said.seed, said.fix, sorts, said.pair):
             rows.append(row)
             journal.write(json.dumps(row, ensure_ascii=False) + "\n")
             journal.flush()
             found = row["line"] and (row["said"] == "REFUTED" or row["noted"])
-            if not found or (said.fix and row["mended"] not in (1, 2)):
+            if not found or ((said.fix or said.pair) and row["mended"] not in (1, 2)):
                 print(row["said"], row["mutant"], row["kinds"][:200], row["mended"],
                       row["seconds"], sep=" | ", file=sys.stderr)
     print(summary(rows))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from copy import copy
+from fractions import Fraction
 from typing import NamedTuple
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
@@ -15,6 +16,8 @@ from scalify_dl.lint.edits import groups, subsets
 
 Change = Callable[[Graph, Op], None]
 REDUCERS = ("sum", "max", "min")
+HUGE = 10**30
+"""Numbers as large stand for infinity."""
 
 
 class Broken(NamedTuple):
@@ -56,6 +59,8 @@ def _ways(mesh: Mesh, op: Op, maker: Mapping[Tensor, Op]) -> Iterator[tuple[str,
         yield "slice", "the first block on all ranks", _first
     elif op.kind == "slice":
         yield from _shifted(op)
+    elif op.kind == "constant" and not op.rank_numbers and _is_scale(op):
+        yield "scale", "twice as large", _scaled(2)
     elif op.kind == "constant" and op.rank_numbers:
         yield "own", "the numbers of other ranks", _rotated
         yield "own", "the first rank's number on all ranks", _first
@@ -64,6 +69,13 @@ def _ways(mesh: Mesh, op: Op, maker: Mapping[Tensor, Op]) -> Iterator[tuple[str,
         if table is not None and table.kind == "constant" and table.result.literal and table.result.literal.items:
             yield "own", "the entries of other ranks", _rolled(1)
             yield "own", "the first rank's entry on all ranks", _rolled(0)
+
+
+def _is_scale(op: Op) -> bool:
+    """Whether it is one real number."""
+    literal = op.result.literal
+    number = literal.rational if literal is not None and not literal.items else None
+    return op.result.dtype[0] in "fb" and number is not None and 0 < abs(number) < HUGE
 
 
 def _groups(mesh: Mesh, op: Op) -> Iterator[tuple[str, str, Change]]:
@@ -166,6 +178,17 @@ def _rolled(by: int) -> Change:
         new.results, new.name = [made], made.name
         graph.ops.insert(graph.ops.index(op), new)
         op.operands = [made, *op.operands[1:]]
+
+    return change
+
+
+def _scaled(by: int) -> Change:
+    """Another number, for all that reads it."""
+
+    def change(graph: Graph, op: Op) -> None:
+        old = op.result.literal
+        number = (old.rational if old is not None else None) or Fraction(1)
+        op.result.literal = Literal.scalar(number * by)
 
     return change
 

@@ -1,0 +1,58 @@
+"""Ops along a dim that ranks hold in blocks, of kinds of which only the factors of dims are known: what a run bears out
+and nothing behind puts right is a violation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.lint.judge import Result, lint, lint_graph
+from scalify_dl.lint.program import Alone
+from scalify_dl.prove.verdict import Verdict
+
+PATCHES = """HloModule patches, num_partitions=2
+
+ENTRY %main (x: f32[4,4,3], w: f32[2,3,5]) -> f32[4,{n},5] {{
+  %x = f32[4,4,3] parameter(0), sharding={{devices=[1,2,1]<=[2]}}
+  %w = f32[2,3,5] parameter(1), sharding={{replicated}}
+  ROOT %h = f32[4,{n},5] convolution(%x, %w), window={{size=2 stride={stride}}}, dim_labels=b0f_0io->b0f
+}}
+"""
+
+
+@pytest.mark.parametrize(("stride", "n", "verdict"), [(2, 2, Verdict.UNKNOWN), (1, 3, Verdict.REFUTED)])
+def test_windows_that_end_where_blocks_do_are_no_violation(
+    stride: int, n: int, verdict: Verdict, tmp_path: Path
+) -> None:
+    file = tmp_path / "patches.hlo"
+    file.write_text(PATCHES.format(stride=stride, n=n))
+    assert lint([file], Mesh.parse("tp=2")).verdict is verdict
+
+
+def normed(x_dims: dict[int, str], weight_dims: dict[int, str], put_right: bool = False) -> Result:
+    """A library's norm along dim 0, in front of a product with a weight in blocks."""
+    p = Alone("tp=2")
+    x = p.place("x", (16, 4), x_dims)
+    weight = p.place("weight", (x.shape[0] * (2 if weight_dims else 1),), weight_dims)
+    y = p.op("custom:AwsNeuronRmsNorm", x, weight, p.constant(0.0, "f32"), shape=x.shape, config="0").result
+    if put_right:
+        mine = p.reduce(p.multiply(x, x), 0)
+        share = p.sqrt(p.divide(mine, p.divide(p.all_reduce(mine, "tp"), 2.0)))
+        y = p.multiply(y, p.broadcast(share, x.shape, [1]))
+    p.result(p.all_reduce(p.matmul(p.place("w", (4, y.shape[0]), {}), y), "tp"))
+    return lint_graph(p.graph, p.mesh)
+
+
+@pytest.mark.parametrize(("x_dims", "weight_dims"), [({0: "tp"}, {0: "tp"}), ({}, {0: "tp"})])
+def test_a_library_s_norm_of_blocks_is_refuted_whatever_is_summed_behind(
+    x_dims: dict[int, str], weight_dims: dict[int, str]
+) -> None:
+    found = normed(x_dims, weight_dims)
+    assert (found.verdict, [f.kind for f in found.findings if f.level == "error"]) == (Verdict.REFUTED, ["whole-dim"])
+
+
+def test_a_norm_of_blocks_that_the_squares_of_all_put_right_is_not_refuted() -> None:
+    assert normed({0: "tp"}, {0: "tp"}, put_right=True).verdict is Verdict.UNKNOWN
+
