@@ -41,14 +41,14 @@ def check_ops(facts: Facts, types: Types) -> None:
     number = {tensor: numbered.setdefault(kind, len(numbered)) for tensor, kind in types.items()}
     operands, results = ordered(facts["operand"]), ordered(facts["result"])
     regions = ordered(facts["region"])
-    attributes = {table: _rows_of(facts[table]) for table in ("attr_number", "attr_symbol", "rank_number")}
+    attributes = [_rows_of(facts[table]) for table in ("attr_number", "attr_symbol", "rank_number")]
     groups = _groups(facts) | _along(facts)
     ends = corners(facts)
     seen: set[tuple[object, ...]] = set()
     for n, (op, _, kind) in enumerate(facts["op"]):
         has, made = operands.get(op, ()), results.get(op, ())
-        given = [tuple(rows.get(op, ())) for rows in attributes.values()]
-        key = (kind, *map(number.__getitem__, has), None, *map(number.__getitem__, made), *given, groups.get(op))
+        given = [tuple(rows.get(op, ())) for rows in attributes]
+        key = (kind, tuple([number[t] for t in has]), tuple([number[t] for t in made]), *given, groups.get(op))
         if op not in regions and op not in ends and key in seen:
             continue
         try:

@@ -92,9 +92,7 @@ class TableWriter:
         tensor_id = self._unique("tensor", prefix + clean(name))
         self.ids[tensor] = tensor_id
         facts.tables["tensor"].append((tensor_id, graph_id, tensor.dtype, len(tensor.shape)))
-        dims = facts.tables["dim"]
-        for position, size in enumerate(tensor.shape):
-            dims.append((tensor_id, position, size))
+        facts.tables["dim"] += [(tensor_id, position, size) for position, size in enumerate(tensor.shape)]
         if tensor.name:
             facts.tables["tensor_name"].append((tensor_id, clean(tensor.name)))
         if tensor.literal is not None:
@@ -123,17 +121,19 @@ class TableWriter:
         op_id = self._unique("op", prefix + clean(op.name))
         self.op_ids[op] = op_id
         tables["op"].append((op_id, graph_id, exact(op.kind)))
-        for position, operand in enumerate(op.operands):
-            tables["operand"].append((op_id, position, self.ids[operand]))
+        tables["operand"] += [(op_id, position, self.ids[operand]) for position, operand in enumerate(op.operands)]
         for position, result in enumerate(op.results):
             tables["result"].append((op_id, position, self.tensor(result, graph_id, prefix, result.name or op.name)))
         for key, values in op.numbers.items():
-            for position, value in enumerate(values):
-                if (key, position) not in op.rank_numbers:
-                    tables["attr_number"].append((op_id, exact(key), position, value))
+            name, ranked = exact(key), op.rank_numbers
+            tables["attr_number"] += [
+                (op_id, name, position, value)
+                for position, value in enumerate(values)
+                if not ranked or (key, position) not in ranked
+            ]
         for key, texts in op.symbols.items():
-            for position, text in enumerate(texts):
-                tables["attr_symbol"].append((op_id, exact(key), position, exact(text)))
+            name = exact(key)
+            tables["attr_symbol"] += [(op_id, name, position, exact(text)) for position, text in enumerate(texts)]
         for (key, position), by_rank in op.rank_numbers.items():
             for rank, value in sorted(by_rank.items()):
                 tables["rank_number"].append((op_id, exact(key), position, rank, value))
@@ -150,7 +150,8 @@ class TableWriter:
             name = self.graph(region, role, f"{op_id}/{clean(region.name) or position}", f"{op_id}/")
             tables["region"].append((op_id, position, name))
         if op.source:
-            tables["source"] += [(op_id, *frame) for frame in self.frames(op.source)]
+            frames = self.frames(op.source)
+            tables["source"] += [(op_id, n, file, line, function) for n, file, line, function in frames]
         if op.layer is not None:
             tables["layer"].append((op_id, op.layer))
 

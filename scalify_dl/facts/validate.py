@@ -269,6 +269,8 @@ def _types(facts: Facts) -> Types:
         raise error(
             facts, "tensor", at, f"dtype `{facts['tensor'][at][2]}`", column=3, expected="pred, s32, f32, bf16, …"
         )
+    if (types := _in_order(facts)) is not None:
+        return types
     tensors, positions, sizes = columns(facts["dim"], 3)
     if min(sizes, default=0) < 0:
         at = next(n for n, size in enumerate(sizes) if size < 0)
@@ -297,6 +299,19 @@ def _types(facts: Facts) -> Types:
     shapes: dict[str, list[int]] = {tensor: [0] * rank for tensor, rank in ranks.items()}
     for tensor, position, size in facts["dim"]:
         shapes[tensor][position] = size
+    return {tensor: (dtype, tuple(shapes[tensor])) for tensor, _, dtype, _ in facts["tensor"]}
+
+
+def _in_order(facts: Facts) -> Types | None:
+    """The types of all tensors where the dims of each have rows in their order, as they mostly have; else None."""
+    shapes: dict[str, list[int]] = {row[0]: [] for row in facts["tensor"]}
+    for tensor, position, size in facts["dim"]:
+        shape = shapes.get(tensor)
+        if shape is None or position != len(shape) or size < 0:
+            return None
+        shape.append(size)
+    if any(len(shapes[tensor]) != rank for tensor, _, _, rank in facts["tensor"]):
+        return None
     return {tensor: (dtype, tuple(shapes[tensor])) for tensor, _, dtype, _ in facts["tensor"]}
 
 

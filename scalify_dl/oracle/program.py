@@ -142,9 +142,16 @@ class Program:
         return self.names.get(tensor, tensor)
 
 
-def _dense(rows: dict[int, Any], what: str) -> list[Any]:
+def _dense(rows: dict[int, Any], *what: object) -> list[Any]:
+    """Values in the order of their positions; `what` they are, piece by piece."""
+    for position, given in enumerate(rows):
+        if position != given:
+            break
+    else:  # in order, as tables are mostly
+        return [*rows.values()]
     if sorted(rows) != list(range(len(rows))):
-        raise InputError(f"{what}: positions {sorted(rows)} have gaps", expected="positions from 0 without gaps")
+        text = "".join(map(str, what))
+        raise InputError(f"{text}: positions {sorted(rows)} have gaps", expected="positions from 0 without gaps")
     return [rows[i] for i in range(len(rows))]
 
 
@@ -153,7 +160,7 @@ def _attributes(tables: Tables, ops: dict[str, Op]) -> None:
     for op, key, pos, value in tables.get("attr_symbol", ()):
         symbols[op, key][pos] = value
     for (op, key), texts in symbols.items():
-        ops[op].symbols[key] = _dense(texts, f"attribute `{key}` of op {op}")
+        ops[op].symbols[key] = _dense(texts, "attribute `", key, "` of op ", op)
     for op, key, pos, rank, value in tables.get("rank_number", ()):
         ops[op].by_rank.setdefault(key, {}).setdefault(pos, {})[rank] = value
     numbers: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
@@ -164,7 +171,7 @@ def _attributes(tables: Tables, ops: dict[str, Op]) -> None:
             for pos in by_pos:
                 numbers[name, key].setdefault(pos, 0)
     for (op, key), values in numbers.items():
-        ops[op].numbers[key] = _dense(values, f"attribute `{key}` of op {op}")
+        ops[op].numbers[key] = _dense(values, "attribute `", key, "` of op ", op)
 
 
 def _wiring(tables: Tables, ops: dict[str, Op]) -> None:
@@ -173,12 +180,12 @@ def _wiring(tables: Tables, ops: dict[str, Op]) -> None:
         for op, pos, other in tables.get(table, ()):
             rows[op][pos] = other
         for op, entries in rows.items():
-            setattr(ops[op], attribute, _dense(entries, f"{table} of op {op}"))
+            setattr(ops[op], attribute, _dense(entries, table, " of op ", op))
     groups: dict[str, dict[int, dict[int, int]]] = defaultdict(lambda: defaultdict(dict))
     for op, group, pos, rank in tables.get("group", ()):
         groups[op][group][pos] = rank
     for op, members in groups.items():
-        ops[op].groups = [_dense(members[g], f"group {g} of op {op}") for g in sorted(members)]
+        ops[op].groups = [_dense(members[g], "group ", g, " of op ", op) for g in sorted(members)]
     for op, source, target in tables.get("permute_pair", ()):
         ops[op].pairs.append((source, target))
 
@@ -222,7 +229,7 @@ def load_program(tables: Tables) -> Program:
     for tensor, pos, size in tables.get("dim", ()):
         shapes[tensor][pos] = size
     tensors = {
-        tensor: Tensor(tensor, dtype, tuple(_dense(shapes[tensor], f"dims of {tensor}")))
+        tensor: Tensor(tensor, dtype, tuple(_dense(shapes[tensor], "dims of ", tensor)))
         for tensor, _graph, dtype, _rank in tables.get("tensor", ())
     }
     for tensor, text in tables.get("literal", ()):
@@ -236,7 +243,7 @@ def load_program(tables: Tables) -> Program:
         text = tensors[tensor].literal
         if text is not None and not text.startswith("{"):
             continue  # a splat: the text says it all, at any size
-        tensors[tensor].items = tuple(_dense(values, f"literal_item of {tensor}"))
+        tensors[tensor].items = tuple(_dense(values, "literal_item of ", tensor))
 
     graphs = {graph: Graph(graph, role) for graph, role in tables.get("graph", ())}
     ops: dict[str, Op] = {}
@@ -253,8 +260,8 @@ def load_program(tables: Tables) -> Program:
         for graph, pos, tensor in tables.get(table, ()):
             ports[table, graph][pos] = tensor
     for graph in graphs.values():
-        graph.inputs = _dense(ports["input", graph.id], f"inputs of {graph.id}")
-        graph.outputs = _dense(ports["output", graph.id], f"outputs of {graph.id}")
+        graph.inputs = _dense(ports["input", graph.id], "inputs of ", graph.id)
+        graph.outputs = _dense(ports["output", graph.id], "outputs of ", graph.id)
         graph.ops = _ordered(graph)
 
     mesh = {axis: size for axis, _pos, size in sorted(tables.get("mesh_axis", ()), key=lambda row: row[1])}

@@ -10,6 +10,7 @@ import pytest
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load, write
 from scalify_dl.facts.model import Facts, Row
+from scalify_dl.facts.validate import validate
 from scalify_dl.ir.graph import Graph
 from scalify_dl.pairing.builder import Pair
 
@@ -346,3 +347,16 @@ def test_an_index_reduction_is_along_one_dim() -> None:
     x = graph.input("x", "f32", (4, 3, 2))
     with pytest.raises(InputError, match="along one dim"):
         graph.emit("reduce", [x], dimensions=[0, 1], reducer="argmax")
+
+
+def test_dims_may_have_rows_in_any_order() -> None:
+    pair = Pair("tp=2")
+    pair.base.output(pair.base.tanh(pair.base.input("x", (4, 6))))
+    pair.dist.output(pair.dist.tanh(pair.dist.shard("x", {0: "tp"})))
+    facts = pair.facts()
+    validate(facts)
+    facts.tables["dim"].reverse()
+    validate(facts)
+    facts.tables["dim"] = [(t, 2 * position, size) for t, position, size in facts["dim"]]
+    with pytest.raises(InputError, match="has rank 2 and dims"):
+        validate(facts)
