@@ -85,7 +85,7 @@ def _paired(base: Graph, dist: Graph, mesh: Mesh) -> tuple[list[Row], list[Assum
         rows.append((port.tensor, partner.tensor, _annotated(port, partner.tensor, mesh, position)))
         if position in doubtful:
             text = f"output `{port.path}` is compared with `{partner.path}`, by their order: their names differ"
-            guessed.append(Assumption(port.tensor, text, "position"))
+            guessed.append(Assumption(port.tensor, text, "order"))
     return rows, guessed
 
 

@@ -58,6 +58,8 @@ class Guesses:
     """Results of collectives over a group that is only named."""
     unprinted: set[str] = field(default_factory=set)
     """Constants of both sides whose values no dump has."""
+    paired: dict[str, str] = field(default_factory=dict)
+    """Outputs compared with one by their order: where such a value is read, nothing rests on it."""
 
     @classmethod
     def of(cls, view: View) -> Guesses:
@@ -73,6 +75,8 @@ class Guesses:
         for tensor, text, why in view.facts("assume"):
             if why == "position":
                 found.assumed[tensor] = text
+            elif why == "order":
+                found.paired[tensor] = text
             elif why == "group":
                 found.groups[tensor] = text
         hashed = {tensor for tensor, _ in view.facts("literal_hash")}
@@ -135,7 +139,7 @@ class Guesses:
         return lines
 
     def __bool__(self) -> bool:
-        return bool(self.splits or self.assumed or self.groups or self.unprinted)
+        return bool(self.splits or self.assumed or self.groups or self.unprinted or self.paired)
 
 
 def split_dims(text: str) -> tuple[int, ...]:
@@ -171,11 +175,13 @@ class Bearing:
         self._memo: dict[str, int] = {}
 
     def on(self, tensors: Iterable[str]) -> Guesses:
-        """The guesses that these values depend on."""
+        """The guesses that these outputs depend on."""
+        outputs = tuple(tensors)
+        paired = Guesses(assumed={t: self.guesses.paired[t] for t in outputs if t in self.guesses.paired})
         if not self._guessed:
-            return Guesses()
-        bits = reduce(or_, map(self._bits, tensors), 0)
-        return self.guesses.bear_on(t for n, t in enumerate(self._guessed) if bits >> n & 1)
+            return paired
+        bits = reduce(or_, map(self._bits, outputs), 0)
+        return self.guesses.bear_on(t for n, t in enumerate(self._guessed) if bits >> n & 1).union(paired)
 
     def steady(self, tensors: Iterable[str]) -> bool:
         """Whether values depend on equal numbers in no way that their order or a rounding decides."""

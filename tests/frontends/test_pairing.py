@@ -93,7 +93,7 @@ def test_keys_have_no_order(base: list[str], dist: list[str], guessed: int) -> N
     facts = tables(program("base", base, out), [program("dist", dist, out)], TP2)
     assert [row[2] for row in facts["assume"]] == ["position"] * guessed
     facts = tables(program("base", out, base), [program("dist", out, dist)], TP2)
-    assert [row[2] for row in facts["assume"]] == ["position"] * guessed
+    assert [row[2] for row in facts["assume"]] == ["order"] * guessed
 
 
 @pytest.mark.parametrize("swapped", [False, True])
@@ -127,6 +127,17 @@ def test_outputs_of_other_keys_refute_nothing() -> None:
     assert found.verdict == "UNKNOWN"
     dist.outputs[0].path = "result['a']"
     assert conclude(analyse(tables(base, [dist], TP2), Options())).verdict == "REFUTED"
+
+
+def test_an_output_that_reads_another_does_not_rest_on_what_that_is_compared_with() -> None:
+    """A weight that is given back under another name is compared by order; what is computed of it is not."""
+    base, dist = program("base", ["x"], ["y"]), program("dist", ["x"], ["y"])
+    for graph, path in ((base, "fc.weight"), (dist, "up.weight")):
+        graph.output(graph.inputs[0].tensor, path=path)
+    dist.outputs[0].tensor = dist.emit("abs", [dist.inputs[0].tensor])
+    found = conclude(analyse(tables(base, [dist], TP2), Options()))
+    assert found.verdict == "REFUTED"
+    assert [a.why for a in found.assumptions if "names differ" in a.text] == ["order"]
 
 
 def test_what_is_left_out_is_said_first() -> None:
