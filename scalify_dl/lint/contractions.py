@@ -61,7 +61,8 @@ def _met(lifter: Lifter, op: Op, x: Held, y: Held, pairs: Sequence[tuple[int, in
     for flip in (False, True):
         mine, other = (y, x) if flip else (x, y)
         wanted = [(b, a) if flip else (a, b) for a, b in pairs]
-        if not any(a in mine.free and mine.local[a] != renumbered(other.local[b], a) for a, b in wanted):
+        if not any(a in mine.free and (mine.local[a], mine.base.shape[a]) != (
+            renumbered(other.local[b], a), other.base.shape[b]) for a, b in wanted):  # fmt: skip
             continue
         local, shape, mesh = list(mine.local), list(mine.base.shape), list(mine.mesh)
         for a, b in wanted:

@@ -9,14 +9,15 @@ Each is nothing but its ops: whatever takes the op vocabulary takes it.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from scalify_dl.ir.callers import BUILDERS
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.programs import Program
 from scalify_dl.ir.recorder import Axes
-from scalify_dl.ir.transitions import coordinate
+from scalify_dl.ir.transitions import coordinate, own_block
 
 BUILDERS.add(os.path.abspath(__file__))
 FP8_LARGEST = {"f8e4m3fn": 448.0, "f8e5m2": 57344.0}
@@ -103,7 +104,20 @@ def dequantise(p: Program, q: Tensor, scale: Tensor) -> Tensor:
     return p.divide(p.convert(q, scale.dtype), p.broadcast(scale, q.shape, []))
 
 
+def amax_update(p: Program, history: Tensor, x: Tensor, axes: Axes = ()) -> tuple[Tensor, Tensor]:
+    """The largest sizes of the last steps with this one's in front, and the largest of them: what the next step scales
+    by."""
+    new = p.reshape(amax(p, x, axes), (1,))
+    rolled = p.concatenate([new, p.slice(history, 0, 0, history.shape[0] - 1)], 0)
+    return rolled, p.reduce(rolled, 0, "max")
+
+
 # state in blocks
+
+
+def zero_partition(p: Program, whole: Tensor, axis: str, dim: int = 0) -> Tensor:
+    """The rank's block of what every rank has."""
+    return own_block(p, whole, dim, axis)
 
 
 def zero_gather(p: Program, block: Tensor, axis: str, dim: int = 0) -> Tensor:
@@ -114,6 +128,56 @@ def zero_gather(p: Program, block: Tensor, axis: str, dim: int = 0) -> Tensor:
 def zero_scatter(p: Program, gradient: Tensor, axis: str, dim: int = 0) -> Tensor:
     """The rank's block of the mean of all gradients."""
     return p.divide(p.reduce_scatter(gradient, axis, dim), float(p.mesh.axis_size(axis)))
+
+
+# what goes on meanwhile
+
+
+class Handle(NamedTuple):
+    """A collective that was issued; its value cannot be read before `wait`."""
+
+    value: Tensor
+
+
+def start(p: Program, collective: Callable[[], Tensor]) -> Handle:
+    """Issues a collective: what is written until `wait` may overlap with it."""
+    p.graph.asynchronous = True
+    return Handle(collective())
+
+
+def wait(handle: Handle) -> Tensor:
+    """The value of a collective that was issued."""
+    return handle.value
+
+
+# from one rank, and to one
+
+
+def broadcast_from(p: Program, x: Tensor, axis: str, root: int = 0) -> Tensor:
+    """What the rank at one place of an axis has, on all of them."""
+    groups = [[group[root], *group[:root], *group[root + 1 :]] for group in p.groups(axis)]
+    return p.op("collective-broadcast", x, groups=groups).result
+
+
+def reduce_to(p: Program, x: Tensor, axis: str, root: int = 0, reducer: str = "sum") -> Tensor:
+    """The reduction on one rank, zeros on the others."""
+    return only_on(p, p.all_reduce(x, axis, reducer), axis, root)
+
+
+def gather_to(p: Program, x: Tensor, axis: str, root: int = 0, dim: int = 0) -> Tensor:
+    """The blocks of all ranks on one, zeros on the others."""
+    return only_on(p, p.all_gather(x, axis, dim), axis, root)
+
+
+def scatter_from(p: Program, x: Tensor, axis: str, root: int = 0, dim: int = 0) -> Tensor:
+    """Every rank's block of what one has."""
+    return own_block(p, broadcast_from(p, x, axis, root), dim, axis)
+
+
+def send_on(p: Program, x: Tensor, axis: str) -> Tensor:
+    """What the place before sent along an axis; zeros at the first, whose place nobody is before."""
+    pairs = [pair for group in p.groups(axis) for pair in pairwise(group)]
+    return p.permute(x, pairs)
 
 
 # rings

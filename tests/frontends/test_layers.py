@@ -12,7 +12,7 @@ from scalify_dl.adjoint.run import ONE, executed
 from scalify_dl.ir.programs import Program
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.pairing import layers
-from scalify_dl.pairing.builder import Pair
+from scalify_dl.pairing.builder import Distributed, Pair
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
 
@@ -136,3 +136,71 @@ def test_a_scaled_loss_gives_the_gradients_of_the_loss() -> None:
     found = executed(p.graph, [np.array(2.0), np.arange(3.0)])
     assert found[0] == 2048
     np.testing.assert_array_equal(found[1], np.arange(3.0))
+
+
+def rooted(build: Callable[[Distributed, Any], Any], base: Callable[[Program, Any], Any]) -> tuple[set[str], str]:
+    """Verdicts of a program on one device and of one on two ranks, of whole inputs."""
+    pair = Pair("tp=2")
+    pair.base.output(base(pair.base, pair.base.input("x", (4, 6))))
+    pair.dist.output(build(pair.dist, pair.dist.shard("x")))
+    return verdicts(pair)
+
+
+@pytest.mark.parametrize("root", [0, 1])
+def test_what_one_rank_has_is_had_by_all(root: int) -> None:
+    def whole(p: Distributed, x: Any) -> Any:
+        return p.tanh(layers.broadcast_from(p, x, "tp", root))
+
+    assert rooted(whole, lambda p, x: p.tanh(x)) == ({"PROVED"}, "agrees")
+
+
+@pytest.mark.parametrize("root", [0, 1])
+def test_blocks_that_one_rank_deals_out_are_put_together(root: int) -> None:
+    def dealt(p: Distributed, x: Any) -> Any:
+        return p.all_gather(p.tanh(layers.scatter_from(p, x, "tp", root)), "tp", 0)
+
+    assert rooted(dealt, lambda p, x: p.tanh(x)) == ({"PROVED"}, "agrees")
+
+
+@pytest.mark.parametrize("root", [0, 1])
+def test_what_one_rank_collects_is_nothing_on_the_others(root: int) -> None:
+    def collected(p: Distributed, x: Any) -> Any:
+        mine = p.tanh(layers.zero_partition(p, x, "tp"))
+        return p.all_reduce(layers.gather_to(p, mine, "tp", root), "tp")
+
+    assert rooted(collected, lambda p, x: p.tanh(x))[1] == "agrees"
+    assert rooted(lambda p, x: layers.gather_to(p, layers.zero_partition(p, x, "tp"), "tp", root),
+                  lambda p, x: x)[1] == "refuted"  # fmt: skip
+
+
+def test_a_reduction_to_one_rank_is_no_reduction_for_all() -> None:
+    def reduced(p: Distributed, x: Any) -> Any:
+        return layers.reduce_to(p, p.divide(x, 2.0), "tp")
+
+    assert rooted(lambda p, x: p.all_reduce(reduced(p, x), "tp"), lambda p, x: x)[1] == "agrees"
+    assert rooted(reduced, lambda p, x: x)[1] == "refuted"
+
+
+def test_a_collective_that_goes_on_meanwhile_has_its_value_when_it_was_waited_for() -> None:
+    def overlapped(p: Distributed, x: Any) -> Any:
+        gathered = layers.start(p, lambda: p.all_gather(layers.zero_partition(p, x, "tp"), "tp", 0))
+        meanwhile = p.exponential(x)
+        assert p.graph.asynchronous
+        return p.add(layers.wait(gathered), meanwhile)
+
+    assert rooted(overlapped, lambda p, x: p.add(x, p.exponential(x))) == ({"PROVED"}, "agrees")
+
+
+def test_what_is_sent_on_comes_from_the_place_before() -> None:
+    p = Distributed("f", Pair("tp=3"), None)
+    layers.send_on(p, p.input("x", (2,)), "tp")
+    assert p.graph.ops[-1].pairs == [(0, 1), (1, 2)]
+
+
+def test_the_largest_of_the_last_steps_scales_the_next() -> None:
+    p = Program("f", ONE)
+    history, scale = layers.amax_update(p, p.input("h", (3,)), p.input("x", (2, 2)))
+    p.output(history, scale)
+    rolled, largest = executed(p.graph, [np.array([1.0, 5.0, 9.0]), np.array([[1.0, -7.0], [2.0, 0.5]])])
+    assert rolled.tolist() == [7.0, 1.0, 5.0]
+    assert largest == 7.0

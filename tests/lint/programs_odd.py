@@ -121,3 +121,26 @@ def heads_in_turn_on_every_rank(p: Pair, ok: bool) -> None:
     b.output(b.tanh(b.input("x", (8, 4))))
     x = d.all_to_all(d.shard("x", {0: "tp"}), "tp", 1, 0)
     d.output(d.tanh(d.all_gather(x, "tp", 1)))
+
+
+@program("ep=2")
+def all_tokens_for_each_expert_beside_a_shared_one(p: Pair, ok: bool) -> None:
+    """Tokens are repeated for the rank's experts, as many as it holds of them; wrong: the shared expert is added once
+    per rank."""
+    b, d = p.base, p.dist
+    x, experts, shared = b.input("x", (8, 6)), b.input("experts", (4, 6, 6)), b.input("shared", (6, 6))
+    every = b.dot(b.broadcast(x, (4, 8, 6), [1, 2]), experts, ([2], [1]), ([0], [0]))
+    b.output(b.add(b.reduce(every, 0), b.matmul(x, shared)))
+    x, experts, shared = d.shard("x"), d.shard("experts", {0: "ep"}), d.shard("shared")
+    mine = d.reduce(d.dot(d.broadcast(x, (2, 8, 6), [1, 2]), experts, ([2], [1]), ([0], [0])), 0)
+    more = d.matmul(x, shared)
+    d.output(d.add(d.all_reduce(mine, "ep"), more) if ok else d.all_reduce(d.add(mine, more), "ep"))
+
+
+@program("tp=2")
+def columns_summed_by_a_row_of_one_number(p: Pair, ok: bool) -> None:
+    """The row is as long as the rank's block; wrong: not summed over ranks."""
+    b, d = p.base, p.dist
+    b.output(b.matmul(b.broadcast(b.tanh(b.input("s", ())), (1, 8), []), b.input("x", (8, 4))))
+    y = d.matmul(d.broadcast(d.tanh(d.shard("s")), (1, 4), []), d.shard("x", {0: "tp"}))
+    d.output(d.all_reduce(y, "tp") if ok else y)
