@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from fractions import Fraction
 
+from scalify_dl.ir.literals import rational
 from scalify_dl.ir.vocabulary import words
 
-from .dtypes import is_float
+from .dtypes import is_float, precision
+from .literals import ELIDED
 from .program import Op, Program, Tensor
 
 EXACT = words(
@@ -18,12 +21,15 @@ EXACT = words(
 """Kinds that round nothing: they move numbers, choose among them, or make whole ones. Casts are compared op by op."""
 CHOOSES = words("max min argmax argmin replace and or xor")
 """Reducers that do not either."""
+MOST_NUMBERS = 1000
+"""Numbers of a constant that are looked at."""
 
 
 def rounds_differently(base: Iterable[Op], dist: Iterable[Op], tensor: Callable[[str], Tensor], end: str) -> bool:
     """Whether ops of both sides, in an order that can run, compute in other types: any at all, or those of one kind.
 
-    What depends on no input is left aside: it is computed exactly. `end`: the baseline's value, whose type both have.
+    What depends on no input is left aside: it is computed exactly. But a constant (0.1) is rounded to its type.
+    `end`: the baseline's value, whose type both have.
     """
     left, right = (_types(ops, tensor) for ops in (base, dist))
     alike = all(left[kind] == right[kind] for kind in left.keys() & right.keys())
@@ -35,6 +41,8 @@ def _types(ops: Iterable[Op], tensor: Callable[[str], Tensor]) -> dict[str, set[
     fixed: set[str] = set()
     found: dict[str, set[str]] = {}
     for op in ops:
+        if op.kind == "constant" and _is_rounded(tensor(op.results[0])):
+            found.setdefault(op.kind, set()).add(tensor(op.results[0]).dtype)
         if op.kind not in ("partition-id", "replica-id") and fixed.issuperset(op.operands):
             fixed.update(op.results)
         elif op.kind not in EXACT and op.symbols.get("reducer", [""])[0] not in CHOOSES:
@@ -42,6 +50,21 @@ def _types(ops: Iterable[Op], tensor: Callable[[str], Tensor]) -> dict[str, set[
             if types:
                 found.setdefault(op.kind, set()).update(types)
     return found
+
+
+def _is_rounded(constant: Tensor) -> bool:
+    """Whether a number of a constant has more digits than its type."""
+    if constant.literal is None or constant.literal == ELIDED or not is_float(constant.dtype):
+        return False
+    words = constant.literal.replace("{", "").replace("}", "").split(",")[:MOST_NUMBERS]
+    return any(not _holds(number, constant.dtype) for number in map(rational, {*words}) if number is not None)
+
+
+def _holds(number: Fraction, dtype: str) -> bool:
+    below = number.denominator
+    digits = abs(number.numerator)
+    digits //= digits & -digits or 1  # zeros at the end are none
+    return below & (below - 1) == 0 and digits.bit_length() <= precision(dtype)
 
 
 def rounded_differently(program: Program) -> set[tuple[str, str]]:

@@ -309,3 +309,16 @@ def test_what_one_side_computes_in_another_type_is_listed(base: str, dist: str, 
     found = report(pair)
     assert found.verdict.value == "PROVED"
     assert ("precision" in {a.why for a in found.assumptions}) == listed
+
+
+@pytest.mark.parametrize(("bound", "listed"), [(0.1, True), (0.5, False)])
+def test_a_bound_that_one_side_has_in_another_type_is_listed(bound: float, listed: bool) -> None:
+    """x > 0.1 in bf16 was PROVED to be so in f32, with nothing listed: 0.1 of bf16 is 0.10009765625."""
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((4,), dtype="bf16")
+    wide = pair.dist.emit("convert", [dx], dtype="f32")
+    sides = ((pair.base, x), (pair.dist, wide))
+    pair.outputs(*(g.emit("compare", [y, number(g, bound, y)], direction="GT") for g, y in sides))
+    found = report(pair)
+    assert found.verdict.value == "PROVED"
+    assert ("precision" in {a.why for a in found.assumptions}) == listed
