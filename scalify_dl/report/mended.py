@@ -82,7 +82,7 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
     return out
 
 
-_FACTOR = re.compile(r"a factor \S+ enters here")
+_FACTOR = re.compile(r"a factor \S+ enters here|it multiplies by ")
 
 
 def _folded(texts: Iterable[str]) -> list[str]:
