@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ from .progress import progress
 _BASE = re.compile(r"(?P<stem>.+)\.base(?P<suffix>(\.fx\.txt|\.mlir|\.hlo|\.stablehlo|\.txt))")
 _DIST = re.compile(r"\.(dist|r\d+)(\.fx\.txt|\.mlir|\.hlo|\.stablehlo|\.txt)")
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__"})
+_HEAD_OF_ALL = "# Pairs that `dlverify verify` (all) and `dlverify verify NAME` verify. docs/testing.md\n\n"
 _HEAD = """\
 # Relations of {name}: what the dumps do not say. Nothing is said yet: what follows is inferred anew each time,
 # and every verdict lists it as an assumption (why = shape, name or annotation). Take the `#` away from what you know to
@@ -38,10 +40,10 @@ class Found:
 
 
 def init(dumps: Sequence[Path], mesh: str | None, name: str | None) -> int:
-    """Write `dlverify.toml` here, and a relations file for each pair that has something to be said."""
+    """Write pairs into `dlverify.toml` here, behind those that are there, and a relations file for each that has
+    something to be said. InputError, and nothing written, where a mesh is not known or nothing is new."""
     target = Path(NAME)
-    if target.exists():
-        raise InputError("this file exists", file=target, hint="it is edited by hand, and not overwritten")
+    there = _there(target)
     pairs = [_given(dumps, mesh, name)] if dumps else _lying_here(Path(), mesh)
     if not pairs:
         raise InputError(
@@ -49,19 +51,37 @@ def init(dumps: Sequence[Path], mesh: str | None, name: str | None) -> int:
             expected="NAME.base.fx.txt with NAME.r0.fx.txt …; NAME.base.mlir or .hlo with NAME.dist.mlir or .hlo",
             hint="dlverify init BASE DIST… --mesh tp=2 takes files of any name",
         )
-    lines = ["# Pairs that `dlverify verify` (all) and `dlverify verify NAME` verify. docs/testing.md", ""]
-    for pair in pairs:
-        lines += _table(pair, _relations(pair))
-    write_whole(target, "\n".join(lines))
-    print(f"{target}: {', '.join(pair.name for pair in pairs)}")
-    for pair in pairs:
-        if not pair.mesh:
-            text = (
-                f"{pair.name}: no dump says the mesh; write it in {target}, or delete that, and "
-                f"run `dlverify init {pair.base} {' '.join(map(str, pair.dist))} --mesh AXIS=N`, drafting relations"
-            )
-            print(f"dlverify: {text}", file=sys.stderr)
+    new = [pair for pair in pairs if pair.name not in there]
+    if not new:
+        raise InputError(
+            f"{', '.join(pair.name for pair in pairs)} stands there already",
+            file=target,
+            hint="what is there is edited by hand, and not overwritten; --name gives the pair another name",
+        )
+    if unknown := [pair for pair in new if not pair.mesh]:
+        files = " ".join(map(str, (unknown[0].base, *unknown[0].dist)))
+        raise InputError(
+            f"no dump says the mesh of {', '.join(pair.name for pair in unknown)}",
+            expected="--mesh AXIS=N,…",
+            hint=f"`dlverify init {files} --mesh AXIS=N` adds one pair"
+            + ("; `dlverify init --mesh AXIS=N` drafts all on one mesh" if len(unknown) > 1 else ""),
+        )
+    text = target.read_text("utf-8").rstrip("\n") + "\n\n" if target.exists() else _HEAD_OF_ALL
+    write_whole(target, text + "\n".join(line for pair in new for line in _table(pair, _relations(pair))))
+    print(f"{target}: {', '.join(pair.name for pair in new)}")
     return 0
+
+
+def _there(target: Path) -> set[str]:
+    """The names of the pairs that a configuration has; InputError where it is none."""
+    if not target.exists():
+        return set()
+    try:
+        found = tomllib.loads(target.read_text("utf-8"))
+    except (ValueError, OSError) as error:
+        raise InputError(f"this is no TOML: {error}", file=target) from None
+    pairs = found.get("pairs", {})
+    return set(pairs) if isinstance(pairs, dict) else set()
 
 
 def _given(dumps: Sequence[Path], mesh: str | None, name: str | None) -> Found:
@@ -119,24 +139,23 @@ def _noted(dist: Sequence[Path]) -> str | None:
 
 def _asked(name: str) -> str:
     if sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
-        print(f"mesh of {name} (such as dp=2,tp=4; empty: later): ", end="", file=sys.stderr, flush=True)
+        print(f"mesh of {name} (such as dp=2,tp=4): ", end="", file=sys.stderr, flush=True)
         return sys.stdin.readline().strip()
     return ""
 
 
 def _relations(pair: Found) -> Path | None:
-    """A relations file beside us, all of it comments; None where there is nothing to be said, or no mesh yet."""
-    if not pair.mesh:
-        return None
+    """A relations file beside us, all of it comments, or the one that is there; None where there is nothing to be
+    said."""
+    target = Path(f"{re.sub(r'[^A-Za-z0-9_.-]', '_', pair.name)}.relations.yaml")
+    if target.exists():
+        return target  # edited by hand
     from scalify_dl.pairing.relate import HEAD, relations_template
 
     with progress("reading the programs"):
         text = relations_template(pair.base, pair.dist, pair.mesh).removeprefix(HEAD)
     if "guessed" not in text and "ambiguous" not in text and "no partner" not in text and "\n# " not in text:
         return None
-    target = Path(f"{re.sub(r'[^A-Za-z0-9_.-]', '_', pair.name)}.relations.yaml")
-    if target.exists():
-        raise InputError("this file exists", file=target, hint="it is edited by hand, and not overwritten")
     drafted = "".join(line if line.startswith("#") else f"# {line}" for line in text.splitlines(keepends=True))
     write_whole(target, _HEAD.format(name=pair.name) + drafted)
     return target
@@ -150,7 +169,7 @@ def _table(pair: Found, relations: Path | None) -> list[str]:
     files = [text(file.as_posix()) for file in pair.dist]
     lines = [f"[pairs.{name}]", f"base = {text(pair.base.as_posix())}"]
     lines.append(f"dist = {files[0]}" if len(files) == 1 else f"dist = [{', '.join(files)}]")
-    lines.append(f"mesh = {text(pair.mesh)}" if pair.mesh else '# mesh = "dp=2,tp=4"   # no dump says it')
+    lines.append(f"mesh = {text(pair.mesh)}")
     if relations is not None:
         lines.append(f"relate = {text(relations.as_posix())}")
     return [*lines, ""]

@@ -174,9 +174,11 @@ def print_report(report: Report, options: Options) -> int:
 
 
 def told(
-    rows: Sequence[tuple[str, Report]], options: Options, expected: Mapping[str, Verdict] | None = None
+    rows: Sequence[tuple[str, Report]], options: Options, expected: Mapping[str, Verdict] | None = None,
+    bad: Mapping[str, str] | None = None,
 ) -> int:  # fmt: skip
-    """Write reports, by name, to the files that are asked for, and print the only one of them; 0."""
+    """Write reports, by name, to the files that are asked for, and print the only one of them; 0. `bad` are errors of
+    pairs without a report."""
     if options.sarif or options.html or options.junit:
         from scalify_dl.whole import write_whole
 
@@ -193,8 +195,8 @@ def told(
     if options.junit:
         from scalify_dl.report import junit
 
-        write_whole(options.junit, junit.render(rows, expected))
-    if len(rows) == 1:
+        write_whole(options.junit, junit.render(rows, expected, bad))
+    if len(rows) == 1 and not bad:
         _print(reports[0], options)
     if options.format == "github":
         from scalify_dl.report import github

@@ -1,4 +1,7 @@
-"""Several pairs at once: fact sets in a directory, pairs that a configuration names. Of each the verdict is known."""
+"""Several pairs at once: fact sets in a directory, pairs that a configuration names. Of each the verdict is known.
+
+A pair that cannot be read is told and ends no other; the status is 2 then.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,28 @@ from .run import check_outputs, conclude_facts, conclude_pair, expected_verdict,
 
 Row = tuple[str, Report, Verdict]
 """A name, what was found, and the verdict that is right."""
+Bad = dict[str, InputError]
+"""Pairs that are bad input, by name."""
 
 
 def run_sets(directory: Path, sets: Sequence[Path], options: Options) -> int:
     """Every fact set, then a table. Status 0 if each verdict is the stated one (PROVED where none is stated)."""
     _whole(options, f"{directory} holds several fact sets")
     rows: list[Row] = []
+    bad: Bad = {}
     began = time.monotonic()
     for path in sets:
         one = replace(options, out=options.out / path.name) if options.out else options
-        expected = expected_verdict(path) or Verdict.PROVED
-        rows.append((path.name, conclude_facts(load(path), one), expected))
-        _said(rows, len(sets), began)
-    return _summed_up(rows, options)
+        try:
+            expected = expected_verdict(path) or Verdict.PROVED
+            rows.append((path.name, conclude_facts(load(path), one), expected))
+            said = rows[-1][1].verdict.value
+        except InputError as error:
+            bad[path.name] = error
+            said = f"bad input\n{error}"
+        if options.format != "quiet":
+            _said(path.name, said, len(rows) + len(bad), len(sets), began)
+    return _summed_up(rows, bad, options)
 
 
 def verify_named(names: Sequence[str], options: Options) -> int:
@@ -52,6 +64,7 @@ def verify_named(names: Sequence[str], options: Options) -> int:
     if len(pairs) > 1:
         _whole(options, "several pairs are verified")
     rows: list[Row] = []
+    bad: Bad = {}
     began = time.monotonic()
     for pair in pairs:
         own = replace(
@@ -70,12 +83,17 @@ def verify_named(names: Sequence[str], options: Options) -> int:
                 capture = Capture(pair.base, pair.dist, pair.mesh, pair.relate, sizes=Sizes.parse(pair.sizes))
                 report = conclude_pair(capture, own)
         except InputError as error:
-            raise error.within(f"[pairs.{pair.name}]", project.file) from None
-        rows.append((pair.name, report, Verdict(pair.expect)))
-        if len(pairs) > 1:
-            _said(rows, len(pairs), began)
-    if len(rows) > 1:
-        return _summed_up(rows, options)
+            bad[pair.name] = error.within(f"[pairs.{pair.name}]", project.file)
+            if len(pairs) == 1:
+                raise bad[pair.name] from None
+            said = f"bad input\n{bad[pair.name]}"
+        else:
+            rows.append((pair.name, report, Verdict(pair.expect)))
+            said = report.verdict.value
+        if len(pairs) > 1 and options.format != "quiet":
+            _said(pair.name, said, len(rows) + len(bad), len(pairs), began)
+    if len(pairs) > 1:
+        return _summed_up(rows, bad, options)
     ((name, report, expected),) = rows
     told([(name, report)], options, {name: expected})
     if report.verdict is expected:
@@ -84,11 +102,10 @@ def verify_named(names: Sequence[str], options: Options) -> int:
     return report.verdict.exit_code or Verdict.UNKNOWN.exit_code
 
 
-def _said(rows: Sequence[Row], total: int, began: float) -> None:
-    """The last verdict; at a terminal, how much there is still to do."""
-    name, report, _ = rows[-1]
-    rest = f"  ({counted(len(rows), total, began)})" if sys.stderr.isatty() else ""
-    print(f"{name}: {report.verdict.value}{rest}", file=sys.stderr)
+def _said(name: str, said: str, done: int, total: int, began: float) -> None:
+    """What became of the last one; at a terminal, how much there is still to do."""
+    rest = f"  ({counted(done, total, began)})" if sys.stderr.isatty() else ""
+    print(f"{name}: {said}{rest}", file=sys.stderr)
 
 
 def _whole(options: Options, why: str) -> None:
@@ -97,24 +114,31 @@ def _whole(options: Options, why: str) -> None:
         raise InputError(why, hint="--html and --certificate take one of them")
 
 
-def _summed_up(rows: Sequence[Row], options: Options) -> int:
+def _summed_up(rows: Sequence[Row], bad: Bad, options: Options) -> int:
     """The table of all, in all formats; the status."""
     surprises = [report.verdict for _, report, expected in rows if report.verdict is not expected]
-    verdict = overall([report.verdict for _, report, _ in rows])
     if options.json or options.format == "json":
         from scalify_dl.report.json import as_object
 
+        verdict = None if bad else overall([report.verdict for _, report, _ in rows]).value
         found = [
             {"set": name, "expected": e.value, "as_expected": r.verdict is e} | as_object(r) for name, r, e in rows
         ]
-        print(json.dumps({"verdict": verdict.value, "as_expected": not surprises, "sets": found}, indent=2))
+        found += [{"set": name, "verdict": None, "as_expected": False, "error": str(e)} for name, e in bad.items()]
+        print(json.dumps({"verdict": verdict, "as_expected": not (surprises or bad), "sets": found}, indent=2))
     elif options.format == "quiet":
         print("".join(f"{report.verdict.value}  {name}\n" for name, report, _ in rows), end="")
+        print("".join(f"BAD INPUT  {name}: {error}\n" for name, error in bad.items()), end="", file=sys.stderr)
     else:
         from scalify_dl.report.terminal import render_table
 
-        render_table(rows)
-    told([(name, report) for name, report, _ in rows], options, {name: right for name, _, right in rows})
-    if not surprises:
-        return 0
-    return overall(surprises).exit_code or Verdict.UNKNOWN.exit_code
+        render_table(rows, list(bad))
+    told(
+        [(name, report) for name, report, _ in rows],
+        options,
+        {name: right for name, _, right in rows},
+        {name: str(error) for name, error in bad.items()},
+    )
+    if bad:
+        return 2
+    return (overall(surprises).exit_code or Verdict.UNKNOWN.exit_code) if surprises else 0

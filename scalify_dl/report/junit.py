@@ -18,9 +18,13 @@ def _text(text: str) -> str:
     return _FORBIDDEN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def render(reports: Sequence[tuple[str, Report]], expected: Mapping[str, Verdict] | None = None) -> str:
+def render(
+    reports: Sequence[tuple[str, Report]],
+    expected: Mapping[str, Verdict] | None = None,
+    bad: Mapping[str, str] | None = None,
+) -> str:
     """Reports by name as one XML document. Of a pair of which another verdict than PROVED is right, by name, nothing
-    fails that comes out so; and if it does not, this fails."""
+    fails that comes out so; and if it does not, this fails. `bad` are errors of pairs without a report."""
     suites, total, failed = [], 0, 0
     for name, report in reports:
         out = StringIO()
@@ -50,7 +54,12 @@ def render(reports: Sequence[tuple[str, Report]], expected: Mapping[str, Verdict
         head += f' failures="{failures}" errors="0" time="{report.stats.get("cpu_s", 0):.3f}">'
         body = "".join(f"    {case}\n" for case in cases)
         suites.append(f"  {head}\n{body}    <system-out>{escape(_text(out.getvalue()))}</system-out>\n  </testsuite>\n")
-    head = f'<testsuites name="dlverify" tests="{total}" failures="{failed}" errors="0">'
+    for name, error in (bad or {}).items():
+        case = _case(name, "input", f"<error type=\"bad input\" message={quoteattr(_text(error))}/>")
+        head = f'<testsuite name={quoteattr(_text(name))} tests="1" failures="0" errors="1" time="0">'
+        suites.append(f"  {head}\n    {case}\n  </testsuite>\n")
+    unread = len(bad or {})
+    head = f'<testsuites name="dlverify" tests="{total + unread}" failures="{failed}" errors="{unread}">'
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n{"".join(suites)}</testsuites>\n'
 
 

@@ -238,8 +238,10 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
     _stats(page, report.stats)
 
 
-def render_table(rows: Sequence[tuple[str, Report, Verdict]], file: IO[str] | None = None) -> None:
-    """Print the verdicts of several pairs: name, report and the verdict that is right."""
+def render_table(
+    rows: Sequence[tuple[str, Report, Verdict]], bad: Sequence[str] = (), file: IO[str] | None = None
+) -> None:
+    """Print the verdicts of several pairs: name, report and the verdict that is right; `bad` are bad input."""
     from rich.table import Table
     from rich.text import Text
 
@@ -260,6 +262,9 @@ def render_table(rows: Sequence[tuple[str, Report, Verdict]], file: IO[str] | No
             ", ".join(f"{c.name} ({c.kind})" for c in report.frontier[:3])
             + (f" and {len(report.frontier) - 3} more" if len(report.frontier) > 3 else ""),
         )
+    for name in bad:
+        table.add_row(name, Text("BAD INPUT", "bold red"), "", "", "")
     console.print(table)
-    wrong = [name for name, report, expected in rows if report.verdict is not expected]
-    console.print(f"\n{_count(len(rows), 'pair')}, {len(rows) - len(wrong)} as expected")
+    right = sum(report.verdict is expected for _, report, expected in rows)
+    unread = f", {len(bad)} bad input" if bad else ""
+    console.print(f"\n{_count(len(rows) + len(bad), 'pair')}, {right} as expected{unread}")

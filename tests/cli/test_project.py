@@ -6,12 +6,12 @@ import json
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
 from scalify_dl import project
-from scalify_dl.errors import InputError
 from scalify_dl.prove.assumptions import Accepted
 from scalify_dl.prove.verdict import Assumption
 from scalify_dl.readers.relations import Relations, load_relations
@@ -147,11 +147,7 @@ def test_ranks_of_a_glob_stand_in_the_order_of_their_numbers(tmp_path: Path) -> 
 def test_init_drafts_from_what_lies_here(dlverify: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(LLAMA, tmp_path / "dump")
     monkeypatch.chdir(tmp_path)
-    status, out, err = dlverify("init")
-    assert (status, out, err) == (0, "dlverify.toml: llama\n", "") or "mesh" in err
-    if "mesh" in err:
-        text = (tmp_path / "dlverify.toml").read_text()
-        (tmp_path / "dlverify.toml").write_text(text.replace('# mesh = "dp=2,tp=4"', 'mesh = "tp=2"'))
+    assert dlverify("init", "--mesh", "tp=2")[:2] == (0, "dlverify.toml: llama\n")
     assert dlverify("verify", "llama", "--output-format", "quiet").status == 0
 
 
@@ -167,11 +163,33 @@ def test_init_writes_no_guess_as_given(dlverify: Run, here: Path) -> None:
     assert status == 3
 
 
-def test_init_overwrites_nothing(dlverify: Run, here: Path) -> None:
-    status, _, err = dlverify("init")
+def test_init_adds_pairs_and_overwrites_nothing(dlverify: Run, here: Path) -> None:
+    status, _, err = dlverify("init", "base.hlo", "dist.hlo", "--mesh", "tp=2", "--name", "mlp")
     assert status == 2
     assert "not overwritten" in err
     assert (here / "dlverify.toml").read_text() == TOML
+    (here / "more.relations.yaml").write_text((here / "relations.yaml").read_text())
+    assert dlverify("init", "base.hlo", "dist.hlo", "--mesh", "tp=2", "--name", "more").status == 0
+    assert (here / "dlverify.toml").read_text().startswith(TOML)
+    assert dlverify("verify", "--output-format", "quiet").out.splitlines() == [
+        "PROVED  mlp", "REFUTED  wrong", "PROVED  more",
+    ]  # fmt: skip
+
+
+def test_a_pair_that_is_bad_input_ends_no_other(dlverify: Run, here: Path) -> None:
+    (here / "dlverify.toml").write_text('[pairs.odd]\nbase = "base.hlo"\ndist = "dist.hlo"\nmesh = "tp=3"\n\n' + TOML)
+    status, out, err = dlverify("verify", "--junit", "all.xml")
+    assert status == 2
+    assert "odd: bad input\n" in err
+    assert [line.split()[:2] for line in out.splitlines()[1:4]] == [
+        ["mlp", "PROVED"], ["wrong", "REFUTED"], ["odd", "BAD"],
+    ]  # fmt: skip
+    assert out.endswith("3 pairs, 2 as expected, 1 bad input\n")
+    (error,) = ET.parse(here / "all.xml").iter("error")
+    assert "dist.hlo" in error.attrib["message"]
+    found = json.loads(dlverify("verify", "--json").out)
+    assert (found["verdict"], found["as_expected"], len(found["sets"])) == (None, False, 3)
+    assert dlverify("verify", "odd").status == 2
 
 
 def test_init_asks_nothing_without_a_terminal(here: Path) -> None:
@@ -180,11 +198,10 @@ def test_init_asks_nothing_without_a_terminal(here: Path) -> None:
         [sys.executable, "-m", "scalify_dl", "init", "base.hlo", "dist.hlo"],
         stdin=subprocess.PIPE, capture_output=True, text=True, timeout=60, cwd=here, env={"PYTHONPATH": str(ROOT)},
     )  # fmt: skip
-    assert done.returncode == 0
-    assert "no dump says the mesh" in done.stderr
-    assert "# mesh =" in (here / "dlverify.toml").read_text()
-    with pytest.raises(InputError, match="no `mesh`"):
-        project.load(here / "dlverify.toml")
+    assert done.returncode == 2
+    assert "no dump says the mesh of base" in done.stderr
+    assert "dlverify init base.hlo dist.hlo --mesh AXIS=N" in done.stderr
+    assert not (here / "dlverify.toml").exists()
 
 
 def test_init_says_what_it_looks_for(dlverify: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
