@@ -38,7 +38,7 @@ def reported(
         sections.append(("Bytes that a rank sends", list(result.costs.lines())))
     if result.gradients_of:
         sections.append(("Gradients against the derived backward", _gradients(result)))
-    program = list(baseline(result.baseline))
+    program = list(baseline(result.baseline, [end.held.base for end in result.boundaries if end.held is not None]))
     if show_baseline:
         sections.append(("The program on one device", program))
     counted = f"{result.proved} of {result.ops} computing ops lifted and proved"

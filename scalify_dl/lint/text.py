@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
@@ -14,8 +14,9 @@ from .judge import Result
 from .spmd import type_text
 
 
-def baseline(graph: Graph) -> Iterator[str]:
-    """A program, line by line: what does not lead to an output stays out."""
+def baseline(graph: Graph, returned: Sequence[Tensor] | None = None) -> Iterator[str]:
+    """A program, line by line: what does not lead to an output stays out. `returned` are values that it returns, where
+    other outputs are there to be looked at."""
     names = _names(graph)
     used = _used(graph)
     inputs = ", ".join(f"{names[p.tensor]}: {p.tensor.type}" for p in graph.inputs)
@@ -27,7 +28,8 @@ def baseline(graph: Graph) -> Iterator[str]:
         types = ", ".join(t.type for t in op.results)
         where = f"    // {op.source[0].file}:{op.source[0].line}" if op.source else ""
         yield f"  {made} = {op.kind}({_arguments(op, names)}){_attributes(op)} : {types}{where}"
-    yield f"  return {', '.join(names[p.tensor] for p in graph.outputs)}"
+    ends = [p.tensor for p in graph.outputs] if returned is None else returned
+    yield f"  return {', '.join(names[t] for t in ends)}" if ends else "  // what it returns is not known"
     yield "}"
 
 

@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+from scalify_dl.lint.judge import lint_graph
+from scalify_dl.lint.program import Alone
+from scalify_dl.lint.reported import reported
+
 from .test_lint import HLO
 
 ROOT = Path(__file__).parents[2]
@@ -73,3 +77,12 @@ def test_a_place_that_cannot_be_written_to_is_said_first(tmp_path: Path) -> None
     done = command(tmp_path, HLO, "--sarif", str(tmp_path / "no" / "out.sarif"))
     assert done.returncode == 2
     assert "cannot write here" in done.stderr
+
+
+def test_a_program_that_was_lifted_in_part_returns_nothing_yet() -> None:
+    """Values that are there to be looked at are no outputs of it."""
+    p = Alone("tp=2")
+    y = p.matmul(p.place("x", (4, 8), {1: "tp"}), p.place("w", (8, 6), {0: "tp"}))
+    p.result(p.relu(y))
+    lines = reported(lint_graph(p.graph, p.mesh), Path("p")).more["baseline"]
+    assert lines[-2] == "  // what it returns is not known"
