@@ -66,6 +66,7 @@ def judged(
     alive = live(dist, ends)
     used = {t for op in alive for t in op.operands} | {end.port.tensor for end in ends}
     corr = held_rows(analysis)
+    by_parts = {(d, b) for d, piece, b, _, _ in analysis.rows("corr") if piece}  # of values side by side
     layouts: dict[tuple[str, str], str] = {}
     for d, b, text in sorted(corr):
         layouts.setdefault((d, b), text)
@@ -104,7 +105,7 @@ def judged(
             rows["agrees"].append((d,))
         elif found is not None:
             rows["proved"].append((d, b))
-        parts = held.along is not None and _by_parts(analysis, d, b)
+        parts = held.along is not None and (d, b) in by_parts
         if parts:
             rows["proved"].append((d, b))
         if found is not None:
@@ -240,11 +241,6 @@ def _supposed(
             here, there = Window(held.along or 0, p.lo, p.hi), Window(held.along or 0, p.base_lo, p.base_hi)
             found.append(Shard(ids[tensor], (here,), ids[held.base], (there,), held.part(p, grid).layout(grid)))
     return found
-
-
-def _by_parts(analysis: Analysis, dist: str, base: str) -> bool:
-    """Whether the rules say what the parts of a value hold that has several side by side."""
-    return any(d == dist and b == base and piece for d, piece, b, _, _ in analysis.rows("corr"))
 
 
 def _entries(text: str) -> Iterable[tuple[str, str, int]]:

@@ -17,7 +17,7 @@ from scalify_dl.ir.graph import Annotation, Graph, Port, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import Inexpressible, Placement
 from scalify_dl.pairing.correspond import Correspondence, Shard, place
-from scalify_dl.pairing.pairing import find, listing
+from scalify_dl.pairing.pairing import Finder, listing
 from scalify_dl.readers.relations import InputRelation, Relations
 
 from .grid import Grid
@@ -78,8 +78,9 @@ def given(dist: Graph, mesh: Mesh, relations: Relations) -> Given:
 def _said(dist: Graph, relations: Relations) -> dict[int, InputRelation]:
     """Entries of the relations file by position; what they say of a baseline is left alone."""
     said: dict[int, InputRelation] = {}
+    ports = Finder(dist.inputs)
     for relation in relations.inputs:
-        positions = find(dist.inputs, relation.key)
+        positions = ports.find(relation.key)
         if not positions:
             raise relation.place.error(f"inputs: no distributed input matches `{relation.key}`",
                                        expected=f"one of {listing(dist.inputs)}")  # fmt: skip
