@@ -137,7 +137,7 @@ FILLED: dict[str, Sequence[str]] = {
     "rules check my.dl": [f"rules check my.dl {FUZZ}"],
     "rules check my.dl --meaning my.py": [f"rules check my.dl --meaning my.py {FUZZ}"],
     "init BASE DIST… --mesh tp=2": ["init base.hlo dist.hlo --mesh tp=2"],
-    "init": ["init"],
+    "init": ["init --mesh tp=2"],
     "verify … --json": ["verify base.hlo dist.hlo --mesh tp=2 --json"],
     "verify … --strict --accept agreed.json": ["verify base.hlo dist.hlo --mesh tp=2 --strict --accept agreed.json"],
     "verify BASE DIST …": ["verify base.hlo dist.hlo --mesh tp=2"],
