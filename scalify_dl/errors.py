@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -33,7 +34,7 @@ class InputError(Exception):
 
     def render(self) -> str:
         """The error as shown to people: place, message, what was expected, how to fix it."""
-        place = self.file or ""
+        place = from_here(self.file or "")
         if self.line:
             place += f":{self.line}" if place else f"line {self.line}"
             if self.column:
@@ -59,11 +60,24 @@ class InputError(Exception):
         return self
 
     def within(self, part: str, file: str | Path) -> InputError:
-        """The same error, where no other place is known as one of a part of a file."""
-        if self.file is not None:
+        """The same error, told with the part of a file that asked for this."""
+        if self.file is None:
+            message = f"{part}: {self.message.removeprefix('--')}"
+            return type(self)(message, file=file, expected=self.expected, hint=self.hint)
+        if self.hint is not None or type(self) is not InputError:
             return self
-        message = f"{part}: {self.message.removeprefix('--')}"
-        return type(self)(message, file=file, expected=self.expected, hint=self.hint)
+        hint = f"{from_here(str(file))} asks for it: {part}"
+        return InputError(
+            self.message, file=self.file, line=self.line, column=self.column, expected=self.expected, hint=hint
+        )
+
+
+def from_here(file: str) -> str:
+    """A file as messages name it: relative where it lies below this folder."""
+    try:
+        return os.path.relpath(file) if os.path.isabs(file) and Path(file).is_relative_to(Path.cwd()) else file
+    except OSError:  # this folder is gone
+        return file
 
 
 def in_short(items: Sequence[object]) -> str:

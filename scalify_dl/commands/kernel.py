@@ -40,7 +40,9 @@ def kernel(
     names = [name.strip() for name in for_all.split(",")] if for_all else []
     if bad := [name for name in names if not name.isidentifier() or name in known]:
         raise InputError(f"--for-all {bad[0]}", expected="names, none of which has a --size: --for-all M,N,block_M")
-    _said_somewhere([*known, *names], [file] if spec is None else [file, spec])
+    texts = [file] if spec is None else [file, spec]
+    _said_somewhere("--size", known, texts)
+    _said_somewhere("--for-all", names, texts)
     with paused():
         if names:
             found, stated, judgement = decided_for_all(
@@ -57,15 +59,15 @@ def kernel(
     return judgement.verdict.exit_code
 
 
-def _said_somewhere(known: Collection[str], files: Sequence[Path]) -> None:
-    """Refuse a size of a name that no text says."""
+def _said_somewhere(option: str, known: Collection[str], files: Sequence[Path]) -> None:
+    """Refuse a name of an option that no text says."""
     texts = [file.read_text("utf-8", "replace") for file in files if file.is_file()]
     words = {word for text in texts for word in re.findall(r"\w+", text)} if len(texts) == len(files) else {*known}
     for name in known:
         if name not in words:
             near = get_close_matches(name, words, 1)
             hint = f"did you mean `{near[0]}`?" if near else None
-            raise InputError(f"--size {name}: no text says this name", file=files[0], hint=hint)
+            raise InputError(f"{option} {name}: no text says this name", file=files[0], hint=hint)
 
 
 def _sizes(given: Sequence[str]) -> dict[str, Any]:

@@ -75,8 +75,8 @@ def _source(inputs: Sequence[Path], mesh: str | None, values: Path | None) -> As
     if len(inputs) != 1:
         raise InputError(f"{len(inputs)} files", expected="dlverify propose program SOURCE.py [--mesh tp=2]")
     text = _bytes(inputs[0]).decode("utf-8", "replace")[:LIMIT]
-    if values is not None:
-        _bytes(values)
+    if values is not None and not _bytes(values).startswith(b"PK"):
+        raise InputError("no arrays of a run", file=values, expected="what numpy.savez wrote: F.npz")
     return Asked("program", mesh=mesh or "", source=text, values=values)
 
 

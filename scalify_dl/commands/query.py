@@ -68,7 +68,7 @@ def _read(directory: Path, text: str) -> tuple[Query, list[Row]]:
     declared = Program.from_source("".join(lines))
     asked = _ask(str(directory), declared, text)
     needed = [line for line in lines if re.split(r"[ (]", line)[1] in asked.relations]
-    program = _compiled(lambda: Program.from_source("".join(needed) + asked.rule, name="query"))
+    program = _compiled(lambda: Program.from_source("".join(needed) + asked.rule, name="query"), asked, declared)
     program.load(directory, missing="empty").run()
     return asked, program.relation(HEAD)
 
@@ -76,19 +76,22 @@ def _read(directory: Path, text: str) -> tuple[Query, list[Row]]:
 def _derived(directory: Path, text: str, rules: tuple[Path, ...]) -> tuple[Query, list[Row]]:
     """From facts: the rules run together with the query."""
     more = "".join(other_tables(rules_program(rules)).values())
-    asked = _ask("the query", rules_program(rules, more), text)
+    declared = rules_program(rules, more)
+    asked = _ask("the query", declared, text)
     facts = load(directory)
-    analysis = _compiled(lambda: analyse(facts, Options(rules=rules), more=more + asked.rule))
+    analysis = _compiled(lambda: analyse(facts, Options(rules=rules), more=more + asked.rule), asked, declared)
     return asked, list(analysis.rows(HEAD))
 
 
-def _compiled(make: Callable[[], _T]) -> _T:
-    """Errors of the query are told without the rule that was made of it."""
+def _compiled(make: Callable[[], _T], asked: Query, declared: Program) -> _T:
+    """Errors of the query are told without the rule that was made of it, with the columns of what it names."""
     try:
         return make()
     except SourceError as error:
         message = error.message.replace("'.' found", "the query ends there")  # the rule's, which is not shown
-        raise InputError(f"the query cannot be run: {message}", hint=error.hint) from None
+        found = {name: relation.attributes for name, relation in declared.relations.items() if name in asked.relations}
+        said = [f"{name}({', '.join(f'{a.name}: {a.type}' for a in found[name])})" for name in sorted(found)]
+        raise InputError(f"the query cannot be run: {message}", expected=", ".join(said), hint=error.hint) from None
 
 
 def _known(value: object, view: View) -> str:

@@ -20,8 +20,13 @@ def error(
     expected: str | None = None,
     hint: str | None = None,
 ) -> InputError:
-    """An error about one row (0-based)."""
+    """An error about one row (0-based); about an op of facts that were made of programs, at its line of a program."""
     file, line = facts.place(table, row)
+    if facts.directory is None and table == "op":
+        op = facts["op"][row][0]
+        for of, position, source, at, _ in facts["source"]:
+            if of == op and position == 0 and source:
+                return InputError(message, file=source, line=at, expected=expected, hint=hint)
     return InputError(message, file=file, line=line, column=column, expected=expected, hint=hint)
 
 

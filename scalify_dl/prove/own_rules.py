@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from scalify_dl.errors import InputError
+from scalify_dl.errors import InputError, from_here
 from scalify_dl.pysouffle import Program, rules_dir
 
 OPEN = "open_to_users"
@@ -45,7 +45,8 @@ def read_own(files: Iterable[Path], shipped: Path) -> dict[Path, str]:
         path, by, line = todo.pop(0)
         file = path.resolve()
         if not file.is_file():
-            raise InputError(f"no such rules file: {path}", file=by or path, line=line, expected="a Datalog file (.dl)")
+            what = f"no such rules file: {from_here(str(path))}"
+            raise InputError(what, file=by or path, line=line, expected="a Datalog file (.dl)")
         if file in found or file.is_relative_to(shipped.resolve()):
             continue
         if file.suffix != ".dl":  # what is none is not looked into, let alone shown
@@ -60,7 +61,7 @@ def read_own(files: Iterable[Path], shipped: Path) -> dict[Path, str]:
         found[file] = hashlib.sha256(data).hexdigest()
         for name, at in _included(text, path):
             beside = file.parent / name
-            todo.append((beside if beside.is_file() else shipped / name, path, at))
+            todo.append((shipped / name if (shipped / name).is_file() and not beside.is_file() else beside, path, at))
     return found
 
 

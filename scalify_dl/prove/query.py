@@ -93,6 +93,10 @@ def parse_query(
         elif token == "," and stack:
             relation, position = stack[-1]
             stack[-1] = (relation, position + 1)
+        elif (token[0].isdigit() or token[0] == '"') and stack and _whole_argument(tokens, i):
+            relation, position = stack[-1]
+            if relation is not None and position < len(relations[relation]):
+                _fits(token, relation, position, relations[relation], columns)
         elif tables and token in tables and following == "(" and (not i or tokens[i - 1] in ",;!{"):
             raise _keyword(token, tables[token], columns)
         elif re.match(r"[A-Za-z_?]", token) and token != "_" and token not in _WORDS:
@@ -149,6 +153,21 @@ def _apart(tokens: list[str], relations: Mapping[str, Sequence[str]]) -> str:
         return ""
     parts = " and ".join(f"`{', '.join(dict.fromkeys(words))}`" for words, _ in groups if words)
     return f"{parts} share no variable: every row of one stands with every row of the other"
+
+
+def _fits(
+    token: str, relation: str, position: int, types: Sequence[str], columns: Mapping[str, Sequence[str]] | None
+) -> None:
+    """InputError where a text stands in a column of numbers, or a number in one of texts."""
+    text, wanted = token[0] == '"', types[position]
+    if wanted in ("symbol", "number") and text != (wanted == "symbol"):
+        names = (columns or {}).get(relation, [f"{n}" for n in range(len(types))])
+        is_ = "a text" if text else "a number"
+        raise InputError(
+            f"{token} is {is_}, column `{names[position]}` of `{relation}` has {'numbers' if text else 'texts'}",
+            expected=f"{relation}({', '.join(f'{n}: {t}' for n, t in zip(names, types, strict=True))})",
+            hint=None if text else f'texts stand in double quotes: "{token}"',
+        )
 
 
 def _whole_argument(tokens: list[str], i: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from scalify_dl.errors import InputError
+from scalify_dl.errors import InputError, from_here
 
 
 class Diagnostic(NamedTuple):
@@ -36,7 +36,7 @@ class SourceError(InputError):
 
     def render(self) -> str:
         """All diagnostics, as they are shown."""
-        return "\n".join(d.text for d in self.diagnostics)
+        return "\n".join(d.text.replace(d.file, from_here(d.file), 1) for d in self.diagnostics)
 
 
 class EvaluationError(InputError):

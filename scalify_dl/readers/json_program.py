@@ -90,8 +90,8 @@ class _Program:
         for one in _list(said["inputs"], "inputs"):
             _keys(one, "input", ("name", "dtype", "shape"))
             self._name(one["name"], self.made.input(_text(one["name"]), _dtype(one["dtype"]), _shape(one["shape"])))
-        for one in _list(said["ops"], "ops"):
-            _keys(one, "op", ("name", "kind"))
+        for n, one in enumerate(_list(said["ops"], "ops")):
+            _keys(one, "op", ("name", "kind"), f" (number {n})")
             try:
                 self._op(one)
             except InputError as error:
@@ -170,13 +170,13 @@ class _Program:
         return self.known[name]
 
 
-def _keys(said: Any, what: str, needed: tuple[str, ...]) -> None:
+def _keys(said: Any, what: str, needed: tuple[str, ...], which: str = "") -> None:
     if not isinstance(said, dict):
-        raise InputError(f"the {what} is no object")
+        raise InputError(f"the {what}{which} is no object")
     if missing := [key for key in needed if key not in said]:
-        raise InputError(f"a {what} without `{missing[0]}`")
+        raise InputError(f"the {what}{which} has no `{missing[0]}`", expected=f"{', '.join(_KEYS[what])}")
     if other := [key for key in said if key not in _KEYS[what]]:
-        raise InputError(f"a {what} with `{other[0]}`"[:80], expected=f"one of {', '.join(_KEYS[what])}")
+        raise InputError(f"the {what}{which} has `{other[0]}`"[:80], expected=f"one of {', '.join(_KEYS[what])}")
 
 
 def _list(said: Any, what: str) -> list[Any]:

@@ -69,7 +69,12 @@ def tensors_named(view: View, text: str) -> list[str]:
         near = difflib.get_close_matches(wanted, known, 3)
         if place:
             near = [f"{place[1]} {pos}" for pos in sorted({pos for _, pos, _ in view.facts(place[1])})[-3:]]
-        raise InputError(f"no tensor `{text}`", hint=f"did you mean {' or '.join(near)}?" if near else None)
+        ends = [view.label(tensor) for graph, _, tensor in view.facts("output") if graph in dist][:6]
+        raise InputError(
+            f"no tensor `{text}`",
+            expected="an id, the name of an input, an output or a value, `output 0` or `input 0`",
+            hint=f"did you mean {' or '.join(near)}?" if near else f"outputs are {', '.join(ends)}",
+        )
     return [t for _, t in sorted(exact or found)]
 
 

@@ -124,11 +124,12 @@ class _Reader:
             kind = name.split(":")[-1].split(" ")[0]
             line = frame.get("line")
             named = Named(name, kind, None, str(frame.get("filename", "")), line if isinstance(line, int) else 0)
-            carries = {
-                aspect: json.dumps(entry[key], default=str)
-                for aspect, key in (("shape", "input_sizes"), ("dtype", "input_dtypes"))
-                if entry.get(key)
-            }
+            carries = {}
+            for aspect, key in (("shape", "input_sizes"), ("dtype", "input_dtypes")):
+                if not isinstance(entry.get(key, []), list | tuple):
+                    raise InputError(f"{where}: {key} is {entry[key]!r}", file=path, expected="one for each tensor")
+                if entry.get(key):
+                    carries[aspect] = json.dumps(entry[key], default=str)
             call = _Call(n, -1, named, carries, entry.get("state") == "completed")
             message = _MESSAGE.match(name)
             if message is not None:

@@ -58,7 +58,9 @@ def read_schedule(
         return read_fx(paths, texts, streams)
     first = next(line for line in [*texts[0].splitlines(), ""] if line.strip() or not texts[0].strip())
     if len(paths) > 1 and all(looks_like_orders(text) for text in texts):
-        raise InputError("several schedules", expected="one file, with a line for every rank")
+        raise InputError(
+            f"{len(paths)} schedules together", file=paths[1], expected="one file, with a line for every rank"
+        )
     raise InputError(f'no schedule that is known: it begins "{first[:40]}"', file=paths[0], line=1, expected=KINDS)
 
 

@@ -87,6 +87,10 @@ def _chosen(found: list[Found], function: str | None, path: str | Path) -> Found
     if not found:
         raise InputError("no kernel in this file", file=path, line=1, expected="a function under @T.prim_func")
     names = [f.called for f in wanted or found]
+    if function and not wanted:
+        raise InputError(
+            f"no kernel `{function}` in this file", file=path, line=1, expected=f"one of {', '.join(names)}"
+        )
     raise InputError(f"which kernel is meant? {', '.join(names)}", file=path, line=1, hint=f"--function {names[0]}")
 
 

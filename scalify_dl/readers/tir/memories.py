@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from math import prod
 
+from scalify_dl.ir.vocabulary import DTYPES
 from scalify_dl.sizes import Size
 
 from .calls import MODULES
@@ -51,8 +52,9 @@ class Memories(Reader):
         value = self.value(node)
         sizes = value if isinstance(value, tuple) else (value,)
         known = [s.value if isinstance(s, Number) else s for s in sizes]
-        if not all(isinstance(s, int) and not isinstance(s, bool) and s > 0 for s in known):
-            self.fail(node, f"the shape `{ast.unparse(node)[:60]}` is not known", expected="whole numbers above 0")
+        if odd := [s for s in known if not isinstance(s, int) or isinstance(s, bool) or s <= 0]:
+            is_ = f"has the size {odd[0]!r}" if isinstance(odd[0], str | int | float) else "is not known"
+            self.fail(node, f"the shape `{ast.unparse(node)[:60]}` {is_}", expected="whole numbers above 0")
         return tuple(s if isinstance(s, Size) else int(s) for s in known)
 
     def dtype(self, node: ast.expr | None, default: str = "f32") -> str:
@@ -60,9 +62,9 @@ class Memories(Reader):
         if node is None:
             return default
         value = self.value(node)
-        found = value if isinstance(value, str) and value[:1] in "sufbp" and dtype_of(value) is None else None
-        found = found or (dtype_of(value) if isinstance(value, str) else None)
-        return found or self.fail(node, f"the type `{ast.unparse(node)[:40]}` is not known")
+        found = dtype_of(value) or (value if value in (*DTYPES, "tf32") else None) if isinstance(value, str) else None
+        text = value if isinstance(value, str) else ast.unparse(node)
+        return found or self.fail(node, f"the element type `{text[:40]}` is not known", expected="float32, int8, …")
 
     def declared(self, node: ast.Call) -> tuple[tuple[int, ...], str]:
         """Shape and type of a declaration; strides and offsets other than the usual ones are not understood."""
