@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from math import prod
 
 from scalify_dl.ir.literals import Literal, rational
 
 from ..dtypes import is_float
-from ..program import Op, Program
+from ..program import Op, Program, Tensor
 
 NEAR = Fraction(1, 2**20)
 """How far a constant may be from what it stands for: f32 rounds it."""
@@ -64,18 +63,25 @@ def recounted(own: Program, small: Program) -> Iterator[Program]:
     """The small program with other constants: those that are a number of elements, or one divided by it; then those
     that are a share of it, too. None where there are none. What several numbers of elements would give is tried both
     ways."""
-    known, seen = counts(own, small), [small.tensors]
-    for shares, last in product((False, True), (False, True)):
-        tensors = dict(small.tensors)
-        for name, tensor in small.tensors.items():
-            if tensor.literal is None or not is_float(tensor.dtype) or tensor.literal.startswith("{"):
-                continue
-            value = rational(tensor.literal)
-            if value and abs(value) not in (1, 2) and (found := _recounted(Fraction(value), known, shares)):
-                tensors[name] = replace(tensor, literal=Literal.scalar(found[-1 if last else 0]).text)
-        if tensors not in seen:
-            seen.append(tensors)
-            yield replace(small, tensors=tensors)
+    known = counts(own, small)
+    constants = [
+        (name, tensor, value)
+        for name, tensor in small.tensors.items()
+        if tensor.literal is not None and is_float(tensor.dtype) and not tensor.literal.startswith("{")
+        if (value := rational(tensor.literal)) and abs(value) not in (1, 2)
+    ]
+    seen: list[dict[str, Tensor]] = [{}]
+    for shares in (False, True):
+        others = {value: _recounted(Fraction(value), known, shares) for value in {value for _, _, value in constants}}
+        for place in (0, -1):
+            changed = {}
+            for name, tensor, value in constants:
+                text = Literal.scalar(others[value][place]).text if others[value] else tensor.literal
+                if text != tensor.literal:
+                    changed[name] = replace(tensor, literal=text)
+            if changed not in seen:
+                seen.append(changed)
+                yield replace(small, tensors=small.tensors | changed)
 
 
 def _recounted(value: Fraction, known: Counts, shares: bool) -> list[Fraction]:
