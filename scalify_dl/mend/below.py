@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from scalify_dl.facts import Facts
 from scalify_dl.facts.model import Row
-from scalify_dl.facts.schema import TABLES
+from scalify_dl.facts.schema import FREE_TEXT, TABLES
 from scalify_dl.prove.pipeline import Analysis
 
 from .state import proved
@@ -14,6 +14,8 @@ from .window import Wiring, cut_out, held
 
 WORTH = 0.8
 """A part of more than so much of the ops is no gain."""
+WORDS = FREE_TEXT - {"assume"}
+"""Tables that no proof reads."""
 
 
 def proved_below(analysis: Analysis, edited: Facts) -> int | None:
@@ -44,7 +46,8 @@ def proved_below(analysis: Analysis, edited: Facts) -> int | None:
 
 def _changed(facts: Facts, edited: Facts) -> set[str]:
     """Ops that differ, or whose results do; none where something else does."""
-    differing = {name: _apart(facts[name], edited[name]) for name in edited if edited[name] is not facts[name]}
+    names = [name for name in edited if edited[name] is not facts[name] and name not in WORDS]
+    differing = {name: _apart(facts[name], edited[name]) for name in names}
     makers = {tensor: op for op, _, tensor in [*facts["result"], *edited["result"]]}
     found = set()
     for name, rows in differing.items():
