@@ -278,7 +278,9 @@ def _off(runs: Sequence[Array], want: Array, epsilon: float) -> Array:
         settled = finite.all(0) | (stacked == stacked[0]).all(0) | np.isnan(stacked).all(0)
         spread = np.nan_to_num(np.abs(stacked - stacked[0])).max(0)
         size = np.abs(want[np.isfinite(want)]).max(initial=1.0)
-        near = np.abs(stacked - want) <= 64 * epsilon * size + 8 * spread
+        near = np.ones(stacked.shape, np.bool_)
+        for x, y in ((stacked.real, want.real), (stacked.imag, want.imag)):  # one part may be infinite
+            near &= (x == y) | (np.abs(x - y) <= 64 * epsilon * size + 8 * spread)
         unlike = np.isnan(stacked) | np.isnan(want)  # inf - inf or inf: kernels differ in that
         same = near | (stacked == want) | (~finite & ~np.isfinite(want) & unlike)
         return np.asarray(settled & ~same.any(0))
