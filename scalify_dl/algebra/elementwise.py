@@ -134,7 +134,7 @@ UNARY: dict[str, Unary] = {
     "is-finite": lambda x: x.flag if isinstance(x, Masked) else _one(x),
     "sine": _plain(_odd("sine"), "sine"),
     "cosine": _plain(_cosine, "cosine"),
-    "erf-inv": _plain(_odd("erf-inv"), "erf-inv"),
+    "erf-inv": _plain(lambda x: _endless(_odd("erf-inv")(x)), "erf-inv"),
     "sign": _plain(lambda x: truths.greater(x, x.field.zero) - truths.greater(x.field.zero, x), "sign"),
     "tan": _plain(_odd("tan"), "tan"),
     **{
@@ -155,7 +155,7 @@ def _power(left: Cell, right: Cell) -> Cell:
     if value is None and base.is_positive():
         return laws.exponential(exponent * laws.logarithm(base))
     if value is None:
-        return laws.function(base.field, "power", (base, exponent))
+        return _endless(laws.function(base.field, "power", (base, exponent)))
     if Fraction(value).denominator != 1:
         base.field.need("nonnegative", base)
     return laws.power(base, value)
@@ -167,13 +167,21 @@ def _quotient(left: Cell, right: Cell) -> Cell:
 
 
 def unknown(name: str) -> Callable[..., Cell]:
-    """A function of real numbers that no law is known of."""
+    """A function of real numbers that no law is known of. But for an angle, it may have no number somewhere."""
 
     def apply(*cells: Cell) -> Cell:
         forms = [finite(cell, name) for cell in cells]
-        return laws.function(forms[0].field, name, tuple(forms))
+        found = laws.function(forms[0].field, name, tuple(forms))
+        return found if name == "atan2" else _endless(found)
 
     return apply
+
+
+def _endless(form: Form) -> Form:
+    """What may be infinite or no number where its operands are numbers: laws are those of numbers."""
+    if form.value is None:
+        form.field.need("finite", form)
+    return form
 
 
 BINARY: dict[str, Callable[[Cell, Cell], Cell]] = {

@@ -33,7 +33,7 @@ class Derived:
     finite: frozenset[str]
     """Inputs that a derivation takes for finite."""
     assumed: frozenset[tuple[str, str]]
-    """Values of which a derivation takes something for granted, and what (of `SIGNS`)."""
+    """Values of which a derivation takes something for granted, and what (of `SIGNS`, or that they are finite)."""
     program: Program
 
     @property
@@ -105,7 +105,7 @@ def derive_with(program: Program, tables: Tables, timeout: float | None = 120, f
         [(str(d), str(b)) for d, b, verdict, _ in verdicts if verdict != "PROVED"],
         any(row[2] == "precision" for row in assumed),
         frozenset(str(row[0]) for row in assumed if row[2] == "finite"),
-        frozenset((str(row[0]), str(row[2])) for row in assumed if row[2] in SIGNS),
+        frozenset((str(row[0]), str(row[2])) for row in assumed if row[2] in ("finite", *SIGNS)),
         program,
     )
 
