@@ -79,6 +79,10 @@ FILLED: dict[str, Sequence[str]] = {
         "kernel flash.py --as attention --for-all batch,heads,seq_q,seq_kv,block_M,block_N --size dim=4"
     ],
     "fix DIST… --mesh … [--relate F.yaml] [--json]": ["fix mlp.hlo --mesh tp=2"],
+    "distribute BASE --mesh dp=2,tp=2 [--relate F.yaml] [--link tp=10us,25GB/s]… [--json]": [
+        "distribute base.hlo --mesh tp=2 --link tp=10us,25GB/s --json"
+    ],
+    "distribute BASE --mesh … [--relate F] [--link tp=10us,25GB/s]… [--json]": ["distribute base.hlo --mesh tp=2"],
     "schedule INPUT… [--sends blocking|buffered|N|both] [--check all|deadlock] [--streams pair|direction|rank|host] "
     "[--durations F=10,B=20] [--plot F.svg] [--certificate F] [--json]": [
         f"{SCHEDULE} --durations F=10,B=20 --plot F.svg --certificate F --json"
