@@ -187,11 +187,11 @@ def test_a_right_step_is_proved(name: str) -> None:
 
 def test_a_sum_of_weights_is_assumed_not_to_be_zero() -> None:
     tables = weighted().tables()
-    ((count, why),) = derive(tables).assumed
-    assert why == "nonzero"
+    ((count, _),) = {row for row in derive(tables).assumed if row[1] != "finite"}
+    assert (count, "nonzero") in derive(tables).assumed
     (made,) = [op for op, _, result in tables["result"] if result == count]
     assert (made, "reduce") in [(op, kind) for op, _, kind in tables["op"]]
-    assert not derive(mean_of_means().tables()).assumed
+    assert {why for _, why in derive(mean_of_means().tables()).assumed} <= {"finite"}
 
 
 @pytest.mark.parametrize("name", WRONG)
