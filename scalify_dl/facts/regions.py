@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable
 from operator import eq, ge, gt, le, lt, ne
 
 from scalify_dl.ir.dtypes import integers_of, is_integer
-from scalify_dl.ir.origin import SCHEDULE
 from scalify_dl.ir.shapes import Type
 from scalify_dl.ir.vocabulary import words
 
@@ -39,7 +38,7 @@ def check_regions(facts: Facts, types: Types) -> None:
     operands, results = ordered(facts["operand"]), ordered(facts["result"])
     inputs, outputs = ordered(facts["input"]), ordered(facts["output"])
     counter = Counter(facts, types)
-    assumed = {row[0] for row in facts["assume"] if row[2] != SCHEDULE}
+    assumed = {(tensor, text.partition(" times")[0]) for tensor, text, _ in facts["assume"]}
 
     def typed(tensors: Iterable[str]) -> list[Type]:
         return [types[t] for t in tensors]
@@ -73,9 +72,9 @@ def check_regions(facts: Facts, types: Types) -> None:
             counts = counter.runs(op, graphs, inputs, outputs, said)
             if counts is False:
                 problem = f"the trip_count {said}, which its condition contradicts"
-            elif counts is None and assumed.isdisjoint(results.get(op, ())):
+            elif counts is None and assumed.isdisjoint((t, f"the loop runs {said}") for t in results.get(op, ())):
                 problem = f"the trip_count {said}, and a condition that cannot be counted"
-                expected = "no trip_count, or a row in `assume` for a result of the loop that says so"
+                expected = f"no trip_count, or a row in `assume` for a result of the loop: `the loop runs {said} times`"
         if problem:
             raise error(facts, "op", n, f"`{op}` ({kind}) has {problem}", expected=expected)
 

@@ -11,8 +11,9 @@ from scalify_dl.errors import InputError
 Array = np.ndarray[Any, Any]
 
 _INTEGERS = {
-    "s2": np.int8, "s4": np.int8, "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64,
-    "u2": np.uint8, "u4": np.uint8, "u8": np.uint8, "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
+    "s1": np.int8, "s2": np.int8, "s4": np.int8, "s8": np.int8, "s16": np.int16, "s32": np.int32, "s64": np.int64,
+    "u1": np.uint8, "u2": np.uint8, "u4": np.uint8, "u8": np.uint8,
+    "u16": np.uint16, "u32": np.uint32, "u64": np.uint64,
 }  # fmt: skip
 # bits of the significand after the leading one, smallest normal exponent, largest finite value
 _FLOATS = {

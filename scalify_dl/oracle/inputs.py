@@ -51,14 +51,15 @@ def draw(
     if dtype.kind == "b":
         return rng.integers(0, 2, tensor.shape).astype(bool)
     if dtype.kind in "iu":
+        least, most = integer_limits(tensor.dtype)
         if how == "ends":
-            least, most = limits or integer_limits(tensor.dtype)
+            least, most = limits or (least, most)
             lo, hi = bounds or (least, most + 1)
             numbers = _at_ends(rng, max(lo, least), min(hi - 1, most), tensor.shape, dtype)
         else:
-            lo, hi = bounds or (0, 4)
+            lo, hi = bounds or (0, min(4, most + 1))
             numbers = rng.integers(lo, max(hi, lo + 1), tensor.shape).astype(dtype)
-        tried = [int(v) for v in special if bounds is None or lo <= v < hi]
+        tried = [int(v) for v in special if least <= v <= most and (bounds is None or lo <= v < hi)]
         if tried:  # every other element: each rank gets some
             numbers.flat[::2] = np.resize(tried, numbers.flat[::2].size)
         return numbers

@@ -220,9 +220,10 @@ def test_a_counter_that_wraps_round_counts_nothing(tmp_path: Path) -> None:
 def test_a_trip_count_that_nobody_can_count_is_an_assumption_or_refused(tmp_path: Path) -> None:
     facts = counting(1, 9, "s32", squared=True)
     refused(facts, tmp_path / "facts", "the trip_count 3, and a condition that cannot be counted")
-    facts.tables["assume"] += [
-        (t, "it runs 3 times", "given") for o, p, t in facts["result"] if (p, "while" in o) == (0, True)
-    ]
+    loops = [t for o, p, t in facts["result"] if (p, "while" in o) == (0, True)]
+    facts.tables["assume"] += [(t, "the loop runs 4 times", "given") for t in loops]
+    refused(facts, tmp_path / "other", "the trip_count 3, and a condition that cannot be counted")
+    facts.tables["assume"] += [(t, "the loop runs 3 times", "given") for t in loops]
     write(facts, tmp_path / "stated")
     load(tmp_path / "stated")
 

@@ -23,12 +23,15 @@ def drawn(pair: Pair, how: str = "ends") -> list[np.ndarray[Any, Any]]:
 
 @pytest.mark.parametrize(("dtype", "least", "most"), [
     ("s8", -128, 127), ("u8", 0, 255), ("s32", -(2**31), 2**31 - 1), ("u64", 0, 2**64 - 1), ("s4", -8, 7),
+    ("s2", -2, 1), ("s1", -1, 0),
 ])  # fmt: skip
 def test_integers_are_drawn_at_both_ends_of_their_type(dtype: str, least: int, most: int) -> None:
     pair = Pair({"tp": 2})
     pair.outputs(*pair.input((8, 8), dtype=dtype))
     (values,) = drawn(pair)
     assert (int(values.min()), int(values.max())) == (least, most)
+    (values,) = drawn(pair, "reals")
+    assert least <= values.min() <= values.max() <= most
 
 
 def test_a_range_bounds_what_is_drawn() -> None:

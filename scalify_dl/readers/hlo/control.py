@@ -9,6 +9,7 @@ from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.literals import LIMIT, Literal
 
 from .. import regions
+from ..walked import turns
 from .attributes import integers
 from .lower import OPCODES, Lowerer, Lowering, opcode
 from .module import Instruction
@@ -117,9 +118,10 @@ def while_(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     numbers, believed = {}, False
     known = _TRIPS.search(i.attributes.get("backend_config", "").replace('\\"', '"'))
     trips = regions.trip_count(condition, body, carried, lo.producer)
-    if known and trips not in (None, regions.WRAPS, int(known[1])):
+    counted = turns(condition, body, carried, lo.producer, int(known[1])) if known and trips is None else trips
+    if known and counted not in (None, regions.WRAPS, int(known[1])):
         raise i.error(
-            f"known_trip_count says {known[1]} steps, its condition counts {trips}", hint="is the dump edited?"
+            f"known_trip_count says {known[1]} steps, its condition counts {counted}", hint="is the dump edited?"
         )
     if trips is None and known:
         trips, believed = int(known[1]), True

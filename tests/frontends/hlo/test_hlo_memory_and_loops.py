@@ -121,10 +121,15 @@ def test_a_known_trip_count_that_the_condition_contradicts_is_bad_input() -> Non
     assert read(ENTRY, loop(5)).ops[-1].numbers["trip_count"] == [5]
     with pytest.raises(InputError, match="known_trip_count says 5 steps, its condition counts 7"):
         read(ENTRY, loop(7))
+    widened = "%n = s32[] convert(%i)\n  ROOT"  # a counter of u8 that wraps round before it exceeds 299
+    endless = loop(9, dtype="u8").replace("%n = u8[] constant(9)", "%m = s32[] constant(300)")
+    endless = endless.replace("ROOT", widened, 1).replace("compare(%i, %n)", "compare(%n, %m)")
+    with pytest.raises(InputError, match="known_trip_count says 300 steps, its condition counts 301"):
+        read(ENTRY.replace("s32", "u8").replace('"5"', '"300"'), endless)
 
 
 def test_a_known_trip_count_that_cannot_be_counted_is_an_assumption() -> None:
-    graph = read(ENTRY, loop(5).replace("add(%j, %one)", "multiply(%j, %one)"))
+    graph = read(ENTRY.replace("%zero = s32[] constant(0)", "%zero = s32[] parameter(1)"), loop(5))
     assert graph.ops[-1].numbers["trip_count"] == [5]
     assert [(a.text, a.why) for a in graph.assumptions] == [
         ("the loop runs 5 times, as the dump says (known_trip_count)", "annotation")
