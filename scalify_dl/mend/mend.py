@@ -159,7 +159,7 @@ def _round(
                 search.readings = readings(program, search)
             elif search.counterexamples:
                 search = find_counterexample(program, outputs=outputs, trials=2, rounding=False)
-        except (InputError, MemoryError, KeyError):  # KeyError: the edit has something read before it is made
+        except (InputError, MemoryError):
             continue
         if search.problems or search.status == "interrupted":
             continue

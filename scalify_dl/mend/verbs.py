@@ -22,7 +22,16 @@ def apply(facts: Facts, edits: Iterable[Edit]) -> Facts:
     for edit in edits:
         if edit.verb not in ("skip", "exchange"):
             _VERBS[edit.verb](draft, edit)
-    return draft.facts
+    return _whole(draft.facts)
+
+
+def _whole(facts: Facts) -> Facts:
+    """The facts, where all that is read or given back is an input or made by one op. InputError where it is not."""
+    made = [row[2] for table in ("result", "input") for row in facts[table]]
+    read = {row[2] for table in ("operand", "output") for row in facts[table]}
+    if len({*made}) < len(made) or not read.issubset(made):
+        raise InputError("with these edits something is made twice, or read and never made")
+    return facts
 
 
 def _scale(draft: Draft, edit: Edit) -> None:

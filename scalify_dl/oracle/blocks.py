@@ -39,9 +39,10 @@ class Blocks:
         return bool(self.values) and all(self._holds(part) for part in value.values())
 
     def _holds(self, part: Array) -> bool:
-        if part.dtype.kind != "f" or not part.size or not np.isfinite(part).all():
+        if part.dtype.kind != "f" or not np.isfinite(part).any() or np.isnan(part).any():
             return False
-        at = np.unravel_index(int(np.abs(part).argmax()), part.shape)
+        finite = np.where(np.isfinite(part), np.abs(part), 0.0)
+        at = np.unravel_index(int(finite.argmax()), part.shape)
         number = float(part[at])
         width = self.match * abs(number)
         numbers, places, begins = self._sorted
@@ -68,4 +69,4 @@ class Blocks:
         if any(s < 0 or s + n > whole for s, n, whole in zip(starts, sizes, base.shape, strict=True)):
             return False
         block = base[tuple(slice(s, s + n) for s, n in zip(starts, sizes, strict=True))].reshape(part.shape)
-        return bool(np.allclose(block, part, rtol=self.match, atol=self.match * float(np.abs(part).max())))
+        return bool(np.allclose(block, part, rtol=self.match, atol=self.match * abs(float(part[at]))))

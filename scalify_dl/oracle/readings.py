@@ -33,6 +33,8 @@ _PLACING = {*COLLECTIVES, "slice", "dynamic-slice", "gather", "concatenate"}
 _POWERS = (0, 1, -1, 2, -2)
 _LAYOUTS = 64
 """So many placements of one value are compared."""
+_ENDLESS = 1e12
+"""Greater numbers stand for infinities, as those of masks do: beside them no difference would be seen."""
 _LARGEST_RATIO = 64
 """Multiples by greater whole numbers are none that a program means."""
 _MOST = 6
@@ -75,6 +77,15 @@ def _key(arrays: Iterable[Array]) -> tuple[tuple[Any, ...], float] | None:
     return ("f", f"{endless:.6f}", *(f"{0.0 if abs(n) < 1e-10 else n:.6e}" for n in numbers)), size
 
 
+def _as_seen(value: Array) -> Array:
+    """The numbers, infinities where they are but written so."""
+    if value.dtype.kind != "f":
+        return value
+    with np.errstate(invalid="ignore"):
+        large = np.abs(value) > _ENDLESS
+    return np.where(large, np.copysign(np.inf, value), value) if large.any() else value
+
+
 def _plain_ratio(size: float, other: float) -> Fraction | None:
     """A whole number, or one over a whole number, that one size is times another; None where it is no such number."""
     if not size or not other or size * other < 0:
@@ -105,8 +116,9 @@ class Readings:
 
     def __init__(self, trial: Trial, relations: Iterable[Shard] = ()) -> None:
         self.trial, self.program = trial, trial.program
+        self._baseline = {tensor: _as_seen(value) for tensor, value in trial.baseline.items()}
         self._base: dict[tuple[Any, ...], list[tuple[str, float]]] = {}
-        for tensor, value in trial.baseline.items():
+        for tensor, value in self._baseline.items():
             found = _key([value])
             if found is not None:
                 self._base.setdefault(found[0], []).append((tensor, found[1]))
@@ -125,7 +137,7 @@ class Readings:
 
     @cached_property
     def _blocks(self) -> Blocks:
-        return Blocks(self.trial.baseline.values(), MATCH)
+        return Blocks(self._baseline.values(), MATCH)
 
     @cached_property
     def varying(self) -> set[str]:
@@ -162,9 +174,13 @@ class Readings:
     def of(self, tensor: str) -> list[Reading]:
         """All readings of a distributed tensor, the plainest first."""
         if tensor not in self._memo:
-            value = self.trial.distributed.get(tensor)
+            value = self._value(tensor)
             self._memo[tensor] = [] if value is None else self._found(tensor, value)
         return self._memo[tensor]
+
+    def _value(self, tensor: str) -> dict[int, Array] | None:
+        value = self.trial.distributed.get(tensor)
+        return None if value is None else {rank: _as_seen(part) for rank, part in value.items()}
 
     def lost(self, tensor: str) -> bool:
         """Whether it has numbers of its own that are nothing of the baseline's; what rules relate has none, nor have
@@ -172,7 +188,7 @@ class Readings:
         if tensor not in self._lost:
             if any(not row.dist_piece and not row.base_piece for row in self._related.get(tensor, ())):
                 return self._lost.setdefault(tensor, False)
-            value = self.trial.distributed.get(tensor)
+            value = self._value(tensor)
             says = value is not None and tensor in self.varying and _key(value.values()) is not None
             self._lost[tensor] = says and not self.of(tensor) and not self._blocks.hold(value or {})
         return self._lost[tensor]
@@ -192,7 +208,7 @@ class Readings:
     def _confirmed(self, tensor: str, value: Mapping[int, Array]) -> Iterable[Reading]:
         """What rules derived of the whole of it, where the numbers agree."""
         for row in self._related.get(tensor, ()):
-            base = self.trial.baseline.get(row.base)
+            base = self._baseline.get(row.base)
             pending = {e.reducer: axis for axis, entries in row.layout.axes for e in entries if isinstance(e, Pending)}
             if base is None or row.base_piece or row.dist_piece or pending.keys() - {"sum"}:
                 continue
@@ -216,8 +232,8 @@ class Readings:
         whole = {rank: sums[ranks[0]] for ranks in groups.values() for rank in ranks}
         fixed = self._fixed if tensor in self.varying else frozenset[str]()
         found = [(base, scale, placed) for base, scale in self._alike(sums.values(), fixed)
-                 if (placed := self._placed(tensor, self.trial.baseline[base], whole, scale))
-                 or _same_numbers(self.trial.baseline[base], whole.values(), scale)]  # fmt: skip
+                 if (placed := self._placed(tensor, self._baseline[base], whole, scale))
+                 or _same_numbers(self._baseline[base], whole.values(), scale)]  # fmt: skip
         stands = {placed for _, _, placed in found}
         if None in stands and False in stands and True not in stands:  # what could be compared is elsewhere
             found = [row for row in found if row[2] is False]

@@ -21,6 +21,7 @@ from scalify_dl.ir.vocabulary import RANKED
 
 from .group_names import GroupNames
 from .meetings import check_meetings
+from .rank_pads import WIDTHS, may_differ, write_out
 from .reordered import reordered
 
 __all__ = ["merge"]
@@ -68,6 +69,7 @@ def merge(graphs: Iterable[Graph]) -> list[Graph]:
     for program in programs:
         program.graph.ranks = program.ranks
         _join_groups(program)
+        write_out(program.graph)
     if len(programs) > 1:
         check_meetings([program.graph for program in programs])
     return [program.graph for program in programs]
@@ -167,7 +169,8 @@ def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: lis
             yours = theirs.numbers[key]
             if len(mine) != len(yours):
                 return False
-            if mine != yours and key not in RANKED.get(ours.kind, ()):
+            moved = ours.kind == "pad" and key in WIDTHS and may_differ(ours, theirs)
+            if mine != yours and not moved and key not in RANKED.get(ours.kind, ()):
                 return False
             differences += [
                 _Difference(ours, key, pos, y) for pos, (x, y) in enumerate(zip(mine, yours, strict=True)) if x != y

@@ -87,7 +87,7 @@ _FACTOR = re.compile(r"a factor \S+ enters here|it multiplies by ")
 
 def _folded(texts: Iterable[str]) -> list[str]:
     """Of all the values that a factor reaches, the first is enough."""
-    texts = list(texts)
+    texts = list(dict.fromkeys(texts))
     factors = [text for text in texts if _FACTOR.match(text)]
     return [text for text in texts if text not in factors[1:]]
 

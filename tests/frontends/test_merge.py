@@ -81,6 +81,26 @@ def test_only_bounds_of_slices_and_constants_are_numbers_by_rank() -> None:
     assert len(merge([turned(0), turned(1)])) == 2
 
 
+def test_pads_by_the_rank_are_blocks_written_at_its_own_place() -> None:
+    """The gradient of a slice that is the rank's own (`slice_backward`)."""
+
+    def padded(rank: int, interior: int = 0) -> Graph:
+        g = Graph(f"r{rank}", file=f"rank{rank}.txt")
+        x, low = g.input("x", "f32", (4, 3)), 4 * rank
+        wide = g.emit("pad", [x, g.constant(0, "f32")], low=[low, 1], high=[4 - low, 0], interior=[interior, 0])
+        g.output(g.emit("negate", [wide]))
+        return g
+
+    (program,) = merge([padded(0), padded(1)])
+    assert [op.kind for op in program.ops] == [
+        "constant", "broadcast", "constant", "constant", "dynamic-update-slice", "negate",
+    ]  # fmt: skip
+    assert program.ops[2].rank_numbers == {("value", 0): {0: 0, 1: 4}}
+    assert program.ops[3].result.literal is not None
+    assert program.ops[-1].operands == program.ops[-2].results
+    assert len(merge([padded(0, 1), padded(1, 1)])) == 2
+
+
 def test_wiring_that_differs_is_no_number() -> None:
     def build(swapped: bool) -> Graph:
         g = Graph("g")

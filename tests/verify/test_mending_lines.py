@@ -104,7 +104,12 @@ def a_gradient_in_no_bucket() -> Facts:
     return pair.facts()
 
 
-def a_gradient_that_is_not_divided_as_the_others() -> Facts:
+def a_gradient_that_is_summed_where_others_are_averaged() -> Facts:
+    return a_gradient_that_is_not_divided_as_the_others(4)
+
+
+def a_gradient_that_is_not_divided_as_the_others(line: int = 5) -> Facts:
+    """All are summed at line 5; the last one perhaps at another `line`."""
     pair = Lined({"dp": 2})
     base, dist = pair.base, pair.dist
     pairs = [pair.input((4, size), {0: "dp"}) for size in (5, 3, 6)]
@@ -112,7 +117,9 @@ def a_gradient_that_is_not_divided_as_the_others() -> Facts:
     whole = [divided(base, summed(base, t), 4) for t, _ in pairs]
     part = [divided(dist, summed(dist, t), 2) for _, t in pairs]
     pair.at(3)
-    part = [pair.all_reduced(t) for t in part]
+    part[2] = pair.all_reduced(part[2])
+    pair.at(line)
+    part[:2] = [pair.all_reduced(t) for t in part[:2]]
     pair.at(5)
     part[:2] = [divided(dist, t, 2) for t in part[:2]]
     pair.at(6)
@@ -215,12 +222,32 @@ def targets_in_the_other_order_at_the_line_of_samples() -> Facts:
     return pair.facts()
 
 
+def scores_of_another_scale_under_a_mask() -> Facts:
+    """Beside -1e30 all other differences are none, which is no reason to take them for equal."""
+    pair = Lined({"tp": 2})
+    (x, dx), (y, dy) = (pair.input((4, 6), {1: "tp"}) for _ in range(2))
+    found = []
+    for g, a, b, scale in ((pair.base, x, y, 2.0), (pair.dist, dx, dy, 3.0)):
+        scores = g.emit("divide", [a, spread(g, g.constant(scale, "f32"), a.shape, ())])
+        pair.at(3)
+        seen = g.emit("compare", [a, b], direction="LT")
+        scores = g.emit("select", [seen, scores, spread(g, g.constant(-1e30, "f32"), scores.shape, ())])
+        pair.at(4)
+        top = g.emit("reduce", [scores], dimensions=[0], reducer="max")
+        found.append(g.emit("exponential", [g.emit("subtract", [scores, spread(g, top, scores.shape, (1,))])]))
+        pair.at(5)
+    pair.outputs(*found)
+    return pair.facts()
+
+
 FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
     a_count_of_the_rank_where_that_of_all_is_at_hand: ("divide", 6, "where the sum is at hand", "read all-reduce"),
     gradients_divided_by_all_ranks: ("divide", 6, "it multiplies by 1/4", "by 2"),
     a_count_times_ranks_for_a_sum: ("multiply", 5, "is never summed", "all-reduce(sum) over dp"),
     a_gradient_in_no_bucket: ("all-reduce", 5, "others are summed here", "all-reduce(sum) over dp"),
-    a_gradient_that_is_not_divided_as_the_others: ("divide", 6, "others are multiplied by 1/2 here", "by 1/2"),
+    a_gradient_that_is_not_divided_as_the_others: ("divide", 6, "others are multiplied by 1/2 at divide", "by 1/2"),
+    a_gradient_that_is_summed_where_others_are_averaged: ("all-reduce", 4, "others are multiplied by 1/2", "by 1/2"),
+    scores_of_another_scale_under_a_mask: ("divide", 3, "the constant 3", "2 instead of 3"),
     a_loss_that_is_not_divided: ("divide", 3, "a factor 2 enters here", "by 1/2"),
     gradients_of_the_other_micro_batch: ("slice", 6, "take each other's part", "in the other order"),
     a_state_that_is_given_back_as_it_was: ("add", 6, "is what an output should be", "give back"),

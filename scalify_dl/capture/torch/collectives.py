@@ -20,7 +20,7 @@ from scalify_dl.errors import InputError
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["COLLECTIVES", "Groups", "waits_apart"]
+__all__ = ["COLLECTIVES", "Groups", "factors_noted", "waits_apart"]
 
 SPACE = "torch.ops._c10d_functional"
 REDUCTIONS = ("sum", "avg", "product", "min", "max", "band", "bor", "bxor")
@@ -42,6 +42,25 @@ def waits_apart() -> Iterator[None]:
         dist.Work.wait = before
 
 
+@contextlib.contextmanager
+def factors_noted(groups: Groups) -> Iterator[None]:
+    """The factor of a PREMUL_SUM is noted as a reduce-scatter is given it: the op that is dispatched does not say."""
+    options = dist.distributed_c10d.ReduceScatterOptions
+
+    class Noting(options):  # type: ignore[misc, valid-type]
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "reduceOp":
+                state = value.__getstate__()  # of others than PREMUL_SUM a number
+                groups.factor = state[1] if isinstance(state, tuple) else None
+
+    dist.distributed_c10d.ReduceScatterOptions = Noting
+    try:
+        yield
+    finally:
+        dist.distributed_c10d.ReduceScatterOptions = options
+
+
 class Groups:
     """Process groups by the name that the text gives them: that of a mesh axis, or of their ranks."""
 
@@ -49,6 +68,7 @@ class Groups:
         self.mesh = mesh
         self.members: dict[str, list[int]] = {}
         self.handles: dict[str, str] = {}
+        self.factor: float | None = None
 
     def name(self, group: Any) -> str:
         """The name of a process group, whose members are noted."""
@@ -149,6 +169,9 @@ def scattered(
     """This member's rows of the reduction, and their shape."""
     name = r.groups.name(group)
     size = len(r.groups.members[name])
+    if isinstance(r.groups.factor, float):
+        source = r.emit("mul", f"torch.ops.aten.mul.Tensor({source}, {r.groups.factor!r})", like(x, shape))
+        op, r.groups.factor = dist.ReduceOp.SUM, None
     shape = [shape[0] // size, *shape[1:]]
     call = f"{SPACE}.reduce_scatter_tensor.default({source}, '{reduction(op)}', {size}, '{name}')"
     mine = like(x, shape)

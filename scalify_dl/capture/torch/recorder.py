@@ -232,11 +232,14 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         known = COLLECTIVES.get(packet_of(str(func)).partition(".")[2])
         if known is None:
             raise self.stop(f"`{func}` has no exact form in the text")
+        factor = self.groups.factor
         try:
             known(self, *args, **kwargs)
         except InputError as error:
             raise self.stop(error.message, error.hint) from None
         out = func(*args, **kwargs)
+        for t in tree_leaves(args[0]) if factor is not None else ():  # which a fake group leaves out
+            t.mul_(factor)
         for name, tensors in self.given:
             self.drawn[name] = torch.cat([copied(t).reshape(-1) for t in tensors])
         self.given.clear()

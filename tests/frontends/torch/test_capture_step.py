@@ -229,20 +229,24 @@ def test_a_view_by_strides_says_where_it_looks(tmp_path: Path) -> None:
     assert captured.verify().verdict == "PROVED"
 
 
-def test_sharded_parameters(tmp_path: Path) -> None:
-    """FSDP2: one reduce-scatter of a flat buffer; uneven shards are padded."""
+@pytest.mark.parametrize("factor", [None, 4.0])
+def test_sharded_parameters(tmp_path: Path, factor: float | None) -> None:
+    """FSDP2: one reduce-scatter of a flat buffer; uneven shards are padded. A reduction with a factor of its own."""
     from torch.distributed.fsdp import fully_shard
 
     def build(mesh: Any) -> Any:
         model, (x, y), _ = base()
         fully_shard(model, mesh=mesh)
+        if factor is not None:
+            model.set_gradient_divide_factor(factor)
         rank = mesh.get_local_rank("dp")
         return model, (x.chunk(2)[rank], y.chunk(2)[rank]), sgd
 
     captured = capture_step(build, {"dp": 2}, tmp_path / "x", baseline=base)
     text = captured.dist[0].read_text()
     assert "torch.ops._c10d_functional.reduce_scatter_tensor.default" in text
-    assert "'avg', 2, 'dp'" in text
+    assert ("'avg', 2, 'dp'" if factor is None else "'sum', 2, 'dp'") in text
+    assert (", 0.25)" in text) == (factor is not None)
     note = json.loads((tmp_path / "x.r0.json").read_text())
     assert note["placements"]["up.weight"][0] == "(Shard(dim=0),)"
 
