@@ -5,8 +5,9 @@ The vocabulary's `reduce` starts from the reducer's identity. Another initial va
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from math import prod
 from typing import Any
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
@@ -121,6 +122,19 @@ def start_from(graph: Graph, reduced: Tensor, init: Tensor, reducer: str, **abou
     if reduced.shape:
         init = graph.add("broadcast", [init], [(init.dtype, reduced.shape)], numbers={"dimensions": []}, **about).result
     return graph.add(COMBINE[reducer], [reduced, init], [(reduced.dtype, reduced.shape)], **about).result
+
+
+PROMISES = {
+    "unique_indices": "no two of its indices are the same",
+    "indices_are_sorted": "its indices are in order",
+}
+
+
+def promised(graph: Graph, result: Tensor, indices: Tensor, vector: int, flags: Iterable[str]) -> None:
+    """What a gather or scatter says of its indices: where it is not so, it may give anything."""
+    if prod(n for d, n in enumerate(indices.shape) if d != vector) > 1:
+        for flag in flags:
+            graph.assume(result, f"{PROMISES[flag]}, as the dump says ({flag})", "annotation")
 
 
 def windowed(

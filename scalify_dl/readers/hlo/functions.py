@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 
 from .. import reductions, regions
@@ -54,7 +54,15 @@ def scatter(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         return unknown(lo, i, operands)
     numbers = {key: integers(i.attributes.get(key, "")) for key in SCATTER}
     numbers["index_vector_dim"] = numbers_of(i, "index_vector_dim")
-    return results(lo.emit(i, "scatter", x, numbers=numbers, symbols={"reducer": [reducer]}))
+    op = lo.emit(i, "scatter", x, numbers=numbers, symbols={"reducer": [reducer]})
+    promised(lo, i, op)
+    return results(op)
+
+
+def promised(lo: Lowering, i: Instruction, op: Op) -> None:
+    """Lists what a gather or scatter says of its indices."""
+    flags = [flag for flag in reductions.PROMISES if i.attributes.get(flag) == "true"]
+    reductions.promised(lo.graph, op.result, op.operands[1], op.numbers["index_vector_dim"][0], flags)
 
 
 def ordering(function: Graph) -> str | None:

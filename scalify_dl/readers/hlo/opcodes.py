@@ -11,6 +11,7 @@ from ..orders import LOGICAL, comparison_order
 from ..orders import OPCODES as ELEMENTWISE
 from .attributes import integers
 from .constants import parse_constant
+from .functions import promised
 from .lower import Lowering, opcode, unknown
 from .memory import reread
 from .module import Instruction
@@ -213,7 +214,9 @@ def gather(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     numbers = {key: integers(i.attributes.get(key, "")) for key in GATHER}
     numbers["slice_sizes"] = numbers_of(i, "slice_sizes")
     numbers["index_vector_dim"] = numbers_of(i, "index_vector_dim")
-    return results(lo.emit(i, "gather", tensors(i, operands, 2), numbers=numbers))
+    op = lo.emit(i, "gather", tensors(i, operands, 2), numbers=numbers)
+    promised(lo, i, op)
+    return results(op)
 
 
 def starts(lo: Lowering, i: Instruction, x: list[Tensor], rank: int) -> list[Tensor]:

@@ -186,7 +186,15 @@ def convolution(site: Site) -> list[Value]:
 @lowers("stablehlo.gather")
 def gather(site: Site) -> list[Value]:
     """XLA's gather; indices are clamped."""
-    return [site.emit("gather", site.operands, numbers=gather_numbers(site, site.numbers("slice_sizes")))]
+    numbers = gather_numbers(site, site.numbers("slice_sizes"))
+    return [promised(site, site.emit("gather", site.operands, numbers=numbers), numbers)]
+
+
+def promised(site: Site, result: Tensor, numbers: dict[str, list[int]]) -> Tensor:
+    """Lists what a gather or scatter says of its indices."""
+    flags = [flag for flag in reductions.PROMISES if site.number(flag, 0)]
+    reductions.promised(site.scope.body.graph, result, site.operand(1), numbers["index_vector_dim"][0], flags)
+    return result
 
 
 def gather_numbers(site: Site, slice_sizes: Sequence[int]) -> dict[str, list[int]]:
@@ -223,7 +231,8 @@ def scatter(site: Site) -> list[Value]:
         "scatter_indices_batching_dims": list(dims.scatter_indices_batching_dims),
         "index_vector_dim": [dims.index_vector_dim],
     }
-    return [site.emit("scatter", operands, numbers=numbers, symbols={"reducer": [reducer]})]
+    result = site.emit("scatter", operands, numbers=numbers, symbols={"reducer": [reducer]})
+    return [promised(site, result, numbers)]
 
 
 @lowers("stablehlo.dynamic_gather")

@@ -133,3 +133,21 @@ def test_values_that_are_sent_elsewhere_are_listed() -> None:
     assert [a.text for a in graph.assumptions] == [
         "what `stablehlo.outfeed` does besides giving results is not compared"
     ]
+
+
+@pytest.mark.parametrize("flag", ["unique_indices", "indices_are_sorted"])
+def test_what_a_scatter_promises_of_its_indices_is_listed(flag: str) -> None:
+    """Where it is not so, XLA may give anything."""
+    scattered = one(
+        f"""\"stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+      inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, {flag} = true}}> ({{
+      ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+        %r = stablehlo.add %a, %b : tensor<f32>
+        stablehlo.return %r : tensor<f32>
+    }}) : ({MATRIX}, tensor<2x1xi32>, tensor<2x6xf32>) -> {MATRIX}""",
+        taken=f"%x: {MATRIX}, %i: tensor<2x1xi32>, %u: tensor<2x6xf32>",
+    )
+    assumed = read_baseline(scattered.encode(), "base.mlir").assumptions
+    assert [(flag in a.text, a.why) for a in assumed] == [(True, "annotation")]
+    one_index = scattered.replace("2x1xi32", "1x1xi32").replace("2x6xf32", "1x6xf32")
+    assert not read_baseline(one_index.encode(), "base.mlir").assumptions
