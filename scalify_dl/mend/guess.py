@@ -56,8 +56,8 @@ def _round(state: State, options: Options, deadline: float, progress: Progress, 
         if len(complete) >= COMPLETE or time.process_time() > deadline:
             break
         progress(f"{what}: {number + 1}, {proposal.advice[0]}")
-        after = _tried(state, proposal)
-        if after is None or len(after.wrong) >= len((best or state).wrong):
+        after = _tried(state, proposal, len((best or state).wrong))
+        if after is None:
             continue
         best = after
         if not after.wrong:
@@ -71,19 +71,22 @@ def _round(state: State, options: Options, deadline: float, progress: Progress, 
     return best and replace(best, search=find_counterexample(load_program(best.facts.tables), rounding=False))
 
 
-def _tried(state: State, proposal: Proposal) -> State | None:
-    """What one run says of the program with an edit, and more if all is right in that one; None where none is made."""
+def _tried(state: State, proposal: Proposal, fewer_than: int) -> State | None:
+    """The program with an edit, if fewer outputs are wrong than so many; None, too, where none can be made.
+
+    One run shows most that are no better; more are made of what may be."""
     try:
         facts = apply(state.facts, proposal.edits)
         check_meaning(facts)
         program = load_program(facts.tables)
-        search = find_counterexample(program, trials=1, rounding=False, localise=False)
-        if not search.counterexamples and not search.problems:
-            search = find_counterexample(program, trials=4, seed=1, rounding=False, localise=False)
+        for trials, seed, once in ((1, 0, True), (1, 0, False), (4, 1, False)):
+            search = find_counterexample(program, trials=trials, seed=seed, rounding=False, localise=False, once=once)
+            after = State(facts, search, [])
+            if search.problems or search.status == "interrupted" or len(after.wrong) >= fewer_than:
+                return None
+            if search.counterexamples and not once:
+                break
     except (InputError, MemoryError):
         return None
-    if search.problems or search.status == "interrupted":
-        return None
-    after = State(facts, search, [])
     after.tried = [*state.tried, Tried(proposal, len(after.wrong))]
     return after
