@@ -12,7 +12,7 @@ from math import prod
 from pathlib import Path
 
 from scalify_dl.facts.tables import TableWriter
-from scalify_dl.ir.graph import Graph, Op, Tensor
+from scalify_dl.ir.graph import Graph, Op, Port, Tensor
 from scalify_dl.ir.layout import Digit, Entry, Pending, Repl
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.prove.pipeline import fact_relations
@@ -53,7 +53,7 @@ def factors_of(graph: Graph, mesh: Mesh, ops: Sequence[Op], more: tuple[Path, ..
     if not ops:
         return {}
     writer = TableWriter(mesh)
-    writer.graph(graph, "dist", "dist", "")
+    writer.graph(_alone(graph, ops), "dist", "dist", "")
     program = _rules(more).fresh()
     for relation, table in fact_relations(program).items():
         program.insert(relation, writer.facts[table])
@@ -76,6 +76,15 @@ def factors_of(graph: Graph, mesh: Mesh, ops: Sequence[Op], more: tuple[Path, ..
     for op in ops:
         found[op].renaming = op.kind in kinds
     return found
+
+
+def _alone(graph: Graph, ops: Sequence[Op]) -> Graph:
+    """Some ops with the constants that they read; what else they read is an input."""
+    read = dict.fromkeys(t for op in ops for t in op.operands)
+    kept = {*ops, *(op for op in graph.ops if not op.operands and not read.keys().isdisjoint(op.results))}
+    mine = [op for op in graph.ops if op in kept]
+    made = {t for op in mine for t in op.results}
+    return Graph(graph.name, inputs=[Port(t) for t in read if t not in made], ops=mine, names=graph.names)
 
 
 def by_factors(lifter: Lifter, op: Op, said: Factors) -> Sequence[Held | None]:
