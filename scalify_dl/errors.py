@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 
@@ -84,3 +84,11 @@ def in_short(items: Sequence[object]) -> str:
     """A list for a message; of a long one the beginning, and how many there are."""
     text = str(list(items))
     return text if len(text) <= 200 else f"{text[:80]}… ({len(items):,} of them)"
+
+
+def one_of(word: str, words: Collection[str]) -> dict[str, str | None]:
+    """`expected` and `hint` of an error about a word that is not among some."""
+    from difflib import get_close_matches  # where something is wrong
+
+    near = get_close_matches(word, words, 1)
+    return {"expected": f"one of {', '.join(words)}", "hint": f"did you mean `{near[0]}`?" if near else None}

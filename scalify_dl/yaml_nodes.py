@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scalify_dl.errors import InputError
+from scalify_dl.errors import InputError, one_of
 
 if TYPE_CHECKING:
     import yaml  # most runs read no such file
@@ -61,13 +61,7 @@ class Nodes:
         found = {}
         for text, key, value in self.mapping(node, what):
             if text not in keys:
-                from difflib import get_close_matches
-
-                near = get_close_matches(text, keys, 1)
-                hint = f"did you mean `{near[0]}`?" if near else None
-                raise self.place(key).error(
-                    f"{what}: unknown key `{text}`", expected=f"one of {', '.join(keys)}", hint=hint
-                )
+                raise self.place(key).error(f"{what}: unknown key `{text}`", **one_of(text, keys))
             found[text] = keys[text](value)
         return found
 

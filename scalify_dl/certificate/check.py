@@ -12,6 +12,7 @@ assumption, a broken supposition or a contradiction rests on can be left out.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -186,6 +187,15 @@ class _Header:
             raise CertificateError("its list of clauses is malformed")
 
 
+def _flaw(error: Exception) -> str:
+    """What is wrong with a line that cannot be read, from what reading it ended with."""
+    if isinstance(error, IndexError):
+        return "it speaks of a value, a clause or a line that none before it has"
+    if isinstance(error, KeyError):
+        return f"it names {error}, which the rules or the file do not have"
+    return "it is neither values, a step, a given row nor a claim to decide"
+
+
 def _rows(rows: Any) -> bool:
     """Whether this is a list of rows without records."""
     return isinstance(rows, list) and all(
@@ -235,7 +245,9 @@ class _Replay:
                 return
             relation, row = self.step(line)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise CertificateError(f"line {number} is malformed: {error!r}") from None
+            text = json.dumps(line, ensure_ascii=False)
+            shown = text if len(text) <= 60 else f"{text[:60]}…"
+            raise CertificateError(f"line {number} is malformed: {_flaw(error)}: `{shown}`") from None
         if row is None:
             what = "this claim of arithmetic is not decided" if relation == DECIDED else f"no row of {relation} follows"
             raise CertificateError(f"line {number} does not hold: {what}")

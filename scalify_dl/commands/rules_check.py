@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from scalify_dl.audit.fuzz import Lemma, Report, check_rules
+from scalify_dl.audit.fuzz import Lemma, Report, Unsound, check_rules
 from scalify_dl.audit.trials import ROUNDED, TRIALS
 from scalify_dl.errors import InputError
 from scalify_dl.oracle.meaning import is_opaque
@@ -157,7 +157,10 @@ def _write(out: Path, report: Report, files: Sequence[Path]) -> None:
 def _table(report: Report, files: Sequence[Path]) -> str:
     coverage, missing = report.coverage, set(_missing(report, files))
     lines = []
+    alike: dict[object, list[Unsound]] = {}
     for unsound in report.unsound:
+        alike.setdefault(unsound.sort, []).append(unsound)
+    for unsound, *more in alike.values():
         lines.append(f"UNSOUND ({unsound.name}): {', '.join(unsound.rules)}")
         listing = unsound.listing()
         lines += [f"  {line}" for line in listing.splitlines()]
@@ -165,6 +168,8 @@ def _table(report: Report, files: Sequence[Path]) -> str:
         if own and not {lemma.name for lemma in _lemmas(report, files)} & set(unsound.rules):
             where = ", ".join(map(str, files))
             lines.append(f"  these lemmas rest on what {where} says of {', '.join(own)}: look there")
+        if more:
+            lines.append(f"  so in {len(more)} more: {', '.join(u.name for u in more)}")
     for text, false in report.rewrites.items():
         lines.append(f"rewrite {text}" + (f"\n  FALSE: {false}" if false else ": true for all numbers that were tried"))
     lemmas = _lemmas(report, files)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scalify_dl.errors import in_short
+from scalify_dl.errors import in_short, one_of
 from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.layout import Layout, Pending, parse_piece, piece_shape
 from scalify_dl.ir.vocabulary import BITWISE, GROUPED, MODES
@@ -12,13 +12,18 @@ from .model import Facts
 from .problems import error, first
 from .regions import Types
 
+REASONS = ("given", "proposed", "annotation", "name", "shape", "elided")
+"""Why an input, or a constant that no dump prints, is assumed to correspond (`shard`)."""
+
 
 def check_placements(facts: Facts, types: Types) -> None:
     """Layouts are canonical text, name the mesh's axes, and fit the shapes of both tensors."""
     sizes = {tensor: shape for tensor, (_, shape) in types.items()}
     axes = {axis: size for axis, _, size in sorted(facts["mesh_axis"], key=lambda row: row[1])}
     cache: dict[str, Layout] = {}
-    for n, (dist, dist_piece, base, base_piece, text, _) in enumerate(facts["shard"]):
+    for n, (dist, dist_piece, base, base_piece, text, why) in enumerate(facts["shard"]):
+        if why not in REASONS:
+            raise error(facts, "shard", n, f"why `{why}`", column=6, **one_of(why, REASONS))
         layout = _layout(facts, "shard", n, 5, text, axes, cache)
         try:
             local = piece_shape(parse_piece(dist_piece), sizes[dist])

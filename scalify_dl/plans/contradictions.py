@@ -25,8 +25,6 @@ def contradictions(plan: Side) -> Iterator[tuple[str, str]]:
         if op.kind in _MOVING or op.group is not None or op.members or op.move is not None:
             for text in _of(plan, op):
                 yield op.id, text
-        if op.direction not in ("fw", "bw", "-"):
-            yield op.id, f"its direction is `{op.direction}`"
 
 
 def _of(plan: Side, op: Op) -> Iterator[str]:

@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any, NamedTuple
 
-from scalify_dl.errors import InputError
+from scalify_dl.errors import InputError, one_of
 
 from .meanings.declared import Function
 from .meanings.declared import read as read_functions
@@ -36,6 +36,9 @@ GROUPED = frozenset(
 LOCAL = frozenset({"ChunkPrim", "IdentityPrim"})
 """Those that every member runs alone."""
 ADAPTERS = GROUPED | LOCAL | {MOVE}
+COLLECTIVES = (*sorted(GROUPED | LOCAL), "WRed")
+"""What the table `coll` calls them; `WRed` is a reducer."""
+DIRECTIONS = ("fw", "bw", "-")
 
 
 @dataclass(slots=True)
@@ -192,6 +195,8 @@ def read_side(tables: Tables) -> Side:
             raise tables.error("op", n, f"micro-batch {mb}", expected=f"-1, or 0 … {written - 1}")
         if not kind:
             raise tables.error("op", n, f"op `{op}` has no kind")
+        if direction not in DIRECTIONS:
+            raise tables.error("op", n, f"direction `{direction}`", column=9, **one_of(direction, DIRECTIONS))
         ops[op] = Op(op, rank, mb, seq, cid, name, kind, direction, tables.line(n))
     if not ops:
         raise InputError("no ops", file=tables.file("op"), expected="at least one row")
@@ -384,7 +389,13 @@ def _details(side: Side) -> None:
 def _communication(side: Side) -> None:
     ranks = side.world["runtime_ndevs"]
     for n, row in enumerate(side.tables["coll"]):
-        _op(side, "coll", n, row[0]).group = (row[1], row[2], row[3])
+        op = _op(side, "coll", n, row[0])
+        op.group = (row[1], row[2], row[3])
+        if row[2] not in COLLECTIVES:
+            raise side.tables.error("coll", n, f"collective `{row[2]}`", column=3, **one_of(row[2], COLLECTIVES))
+        kinds = (*sorted(GROUPED | LOCAL), REDUCER)
+        if op.kind not in kinds:
+            raise side.tables.error("op", op.line - 1, f"`{op.kind}` with a row of `coll`", column=8, **one_of(op.kind, kinds))
     for lines, op, members in _by_op(side, "coll_member", 2):
         if min(members) < 0 or max(members) >= ranks:
             n, rank = next((n, rank) for n, rank in zip(lines, members, strict=True) if not 0 <= rank < ranks)

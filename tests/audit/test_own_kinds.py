@@ -12,6 +12,7 @@ import pytest
 
 from scalify_dl.audit.fuzz import check_rules, random_pair
 from scalify_dl.audit.fuzz.kinds import named_kinds, read_kinds
+from scalify_dl.audit.trials import TRIALS
 from scalify_dl.commands.rules_check import rules_check
 from scalify_dl.errors import InputError
 from scalify_dl.oracle.meaning import MEANINGS
@@ -98,6 +99,14 @@ def test_a_lemma_that_does_not_follow_from_the_declaration_is_unsound(tmp_path: 
     assert check_rules([written(tmp_path, RIGHT + claim)], pairs=25).unsound == []
     (found,) = check_rules([written(tmp_path, RIGHT + lemma)], pairs=300, seconds=300, stop=1).unsound
     assert any("own.dl" in place for place in found.rules)
+
+
+def test_a_wrong_lemma_about_collectives_is_shown_by_the_collective_alone(tmp_path: Path) -> None:
+    lemma = 'holds(e, t, l) :- holds(d, t, l), node(o, "dist", "all-reduce"), arg(o, 0, d), out(o, 0, e).\n'
+    names = ("a partial sum over a sum of differences", "half on each of two ranks is no pending half")
+    trials = {name: TRIALS[name] for name in names}
+    report = check_rules([written(tmp_path, lemma)], trials=trials, pairs=0)
+    assert [[kind for *_, kind in found.tables["op"]] for found in report.unsound] == [["all-reduce"]] * 2
 
 
 @pytest.mark.parametrize(

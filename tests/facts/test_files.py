@@ -233,6 +233,7 @@ BROKEN: dict[str, tuple[str, Callable[[list[list[str]]], object], str]] = {
         "shard", lambda rows: rows[0].__setitem__(4, "[0:1x4][1:1x8]|dp=r2|tp=1:8x2"), "does not fit the baseline",
     ),
     "piece": ("shard", lambda rows: rows[0].__setitem__(1, "0:0:99"), "does not fit shape"),
+    "why": ("shard", lambda rows: rows[0].__setitem__(5, "gven"), "did you mean `given`?"),
     "base and dist swapped": (
         "shard", lambda rows: rows.__setitem__(0, [rows[0][2], "", rows[0][0], "", *rows[0][4:]]), "swapped",
     ),

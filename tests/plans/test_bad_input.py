@@ -29,6 +29,10 @@ def cell(table: str, row: int, column: int, value: str) -> Callable[[Edited], No
     return edit
 
 
+def misspelt(t: Edited) -> None:
+    next(row for row in t.tables["p_op"] if row[7] == "AllReducePrim")[7] = "AllReducePrm"
+
+
 BAD: dict[str, tuple[Callable[[Edited], None], str]] = {
     "an op that no row describes": (cell("p_in", 4, 0, "nobody"), "p_in.tsv:5: unknown op `nobody`"),
     "a tensor that no row describes": (cell("p_out", 0, 2, "nothing"), "p_out.tsv:1: unknown tensor `nothing`"),
@@ -48,6 +52,11 @@ BAD: dict[str, tuple[Callable[[Edited], None], str]] = {
     "an op twice": (lambda t: t.tables["p_op"].append(t.tables["p_op"][0]), "a second time"),
     "a gap between positions": (cell("p_in", 0, 1, "3"), "p_in.tsv:"),
     "the other side's rows": (cell("p_full", 0, 0, "s"), "p_full.tsv:1: a row of side `s`"),
+    "a misspelt direction": (cell("p_op", 2, 8, "fwd"), "p_op.tsv:3:9: direction `fwd`"),
+    "a misspelt collective": (
+        cell("p_coll", 0, 2, "AllReducePrm"), "p_coll.tsv:1:3: collective `AllReducePrm`",
+    ),
+    "a misspelt kind of a collective": (misspelt, "did you mean `AllReducePrim`?"),
     "a tensor of another rank": (cell("p_in", 0, 2, "p.r1.m0.h@1.v1"), "p_in.tsv:1: "),
 }  # fmt: skip
 

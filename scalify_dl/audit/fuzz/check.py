@@ -24,7 +24,7 @@ from .coverage import Coverage, KindUse, count_kinds, fired
 from .generate import random_pair
 from .kind_steps import kind_steps
 from .kinds import read_kinds
-from .smallest import Tables, Unsound, smallest
+from .smallest import Seen, Tables, Unsound, smallest
 from .world import Step
 
 WRITTEN, SECONDS = 4, 0.5
@@ -148,7 +148,7 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wron
         count_kinds(report.kinds, tables, findings.findings)
     if findings.false:
 
-        def attempt(small: Tables) -> tuple[Finding, tuple[str, ...]] | None:
+        def attempt(small: Tables) -> Seen:
             again = derive_with(rules.fresh(), small, formulas=formulas)
             checked = audit(
                 small, again.claims, trials=2, seed=seed, declared=again.declared(), finite=again.finite,
@@ -156,10 +156,10 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wron
             )  # fmt: skip
             if checked.interrupted:
                 raise KeyboardInterrupt
-            return (checked.false[0], fired(again)) if checked.false else None
+            return checked.findings, fired(again)
 
-        report.unsound.append(Unsound(findings.false[0], name, tables, fired(derived)))
-        report.unsound[-1] = smallest(findings.false[0], name, tables, attempt)
+        report.unsound.append(Unsound(findings.false[0], name, tables, fired(derived)))  # if it is interrupted here
+        report.unsound[-1] = smallest(name, tables, (findings.findings, fired(derived)), attempt)
     elif wrong and not derived.unproved:
         (dist, base), layout = next(iter(derived.proved.items()))
         proved = Finding((dist, "", base, "", layout), "false", "all outputs of a wrong program are proved")

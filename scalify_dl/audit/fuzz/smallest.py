@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ..check import Finding
 
+FALSE = ("false", "malformed")
 Tables = dict[str, list[tuple[Any, ...]]]
 BY_OP = (
     "op", "operand", "result", "attr_number", "attr_symbol", "rank_number", "group", "permute_pair", "region", "source",
@@ -30,6 +31,11 @@ class Unsound:
     tables: Tables
     rules: tuple[str, ...]
     """`file:line` of the rules that derive it in the small graph (those of `holds`)."""
+
+    @property
+    def sort(self) -> tuple[object, ...]:
+        """What all findings have in common of which one tells what the others do."""
+        return self.rules, tuple(sorted(kind for _, _, kind in self.tables["op"]))
 
     def listing(self) -> str:
         """The small graph, an op a line."""
@@ -61,36 +67,60 @@ class Unsound:
         return "\n".join(lines)
 
 
-Attempt = Callable[[Tables], tuple[Finding, tuple[str, ...]] | None]
-"""Tables → a false finding about them and the rules that fired, or None."""
+Seen = tuple[list[Finding], tuple[str, ...]]
+"""What the audit said of each tuple that was derived, and the rules that fired."""
+Attempt = Callable[[Tables], Seen]
 
 
-def smallest(finding: Finding, name: str, tables: Tables, attempt: Attempt) -> Unsound:
-    """A false finding with a graph from which no op can be taken away."""
-    best = Unsound(finding, name, tables, ())
-    rows = [{finding.row[0], finding.row[2]}]
-    while rows:
-        small = cut(best.tables, rows.pop(0))
-        if best.rules and len(small["op"]) >= len(best.tables["op"]):
+def smallest(name: str, tables: Tables, seen: Seen, attempt: Attempt) -> Unsound:
+    """A false finding with a graph from which no op can be taken away, and in which no value that is held as is derived
+    truly can be made an input that is held so."""
+    best = Unsound(_earliest(tables, seen[0]), name, tables, seen[1] or ("?",))
+    ways = _smaller(best, seen[0])
+    while (small := next(ways, None)) is not None:
+        if len(small["op"]) >= len(best.tables["op"]):
             continue
-        found = attempt(small)
-        if found is not None:
-            best = Unsound(found[0], name, small, found[1] or ("?",))
-            rows = _smaller(best)
-        elif not best.rules:
-            rows = _smaller(best)
-            best = Unsound(finding, name, tables, ("?",))
+        again = attempt(small)
+        if any(f.verdict in FALSE for f in again[0]):
+            best = Unsound(_earliest(small, again[0]), name, small, again[1] or ("?",))
+            ways = _smaller(best, again[0])
     return best
 
 
-def _smaller(best: Unsound) -> list[set[str]]:
-    """The tensors to keep, for each way of leaving something out."""
-    row, sinks = best.finding.row, _sinks(best.tables)
-    kept: list[set[str]] = [{row[0], row[2]}]
+def _earliest(tables: Tables, findings: Iterable[Finding]) -> Finding:
+    """The false one whose value is computed first."""
+    at = {t: n for n, (_, _, t) in enumerate(tables["result"])}
+    return min((f for f in findings if f.verdict in FALSE), key=lambda f: at.get(f.row[0], -1))
+
+
+def _smaller(best: Unsound, findings: Sequence[Finding]) -> Iterator[Tables]:
+    """The tables without something, in every way: without all that the false tuple does not need; with values as inputs
+    that are held truly, those nearest to the end first; without an op that nothing uses."""
+    tables, (dist, _, base, _, _) = best.tables, best.finding.row
+    yield cut(tables, {dist, base})
+    sinks = _sinks(tables)
+    true = {f.row[0]: f.row for f in findings if f.verdict == "true" and not f.row[1] and not f.row[3]}
+    true.pop(dist, None)
+    operands = _behind(tables, dist)
+    yield cut(opened(tables, [row for d, row in true.items() if d in operands]), {dist, base})
+    for made in reversed([t for _, _, t in tables["result"] if t in true]):
+        yield cut(opened(tables, [true[made]]), {dist, base, *sinks})
     for sink in sinks:
         rest = set(sinks) - {sink}
-        kept.append({sink} if sink == row[0] else _behind(best.tables, sink) | rest)
-    return kept
+        yield cut(tables, {sink} if sink == dist else _behind(tables, sink) | rest)
+
+
+def opened(tables: Tables, rows: Iterable[Sequence[str]]) -> Tables:
+    """The tables in which distributed values (`corr` rows) are inputs that are held as the rows say; so are the
+    baseline's values of which they speak."""
+    graphs = {t: graph for t, graph, *_ in tables["tensor"]}
+    given = {t for _, _, t in tables["input"]}
+    made = {t for d, _, b, *_ in rows for t in (d, b)} - given
+    small = dict(tables)
+    small["result"] = [row for row in tables["result"] if row[2] not in made]
+    small["input"] = [*tables["input"], *((graphs[t], -1, t) for t in sorted(made))]
+    small["shard"] = [*tables["shard"], *((*row, "given") for row in rows if row[0] in made)]
+    return small
 
 
 def _sinks(tables: Tables) -> list[str]:
@@ -152,15 +182,23 @@ def cut(tables: Tables, wanted: set[str]) -> Tables:
             rows = [r for r in rows if r[0] in keep]
         elif name == "shard":
             rows = [r for r in rows if r[0] in keep and r[2] in keep]
-        elif name in ("input", "output"):
-            rows = [r for r in rows if r[0] in inner or r[2] in (keep if name == "input" else wanted)]
-            seen: Counter[str] = Counter()
-            packed = []
-            for graph, _, tensor in rows:
-                packed.append((graph, seen[graph], tensor))
-                seen[graph] += 1
-            rows = packed
+        elif name == "input":
+            rows = _numbered((graph, tensor) for graph, _, tensor in rows if graph in inner or tensor in keep)
+        elif name == "output":
+            inside = [(graph, tensor) for graph, _, tensor in rows if graph in inner]
+            made = [(graph, tensor) for tensor, graph, *_ in tables["tensor"] if tensor in wanted and graph not in inner]
+            rows = _numbered(inside + made)
         elif name == "expect":
             rows = [r for r in rows if r[0] in wanted and r[1] in wanted]
         small[name] = rows
     return small
+
+
+def _numbered(rows: Iterable[tuple[str, str]]) -> list[tuple[Any, ...]]:
+    """(graph, tensor) → (graph, how many came before in that graph, tensor)."""
+    seen: Counter[str] = Counter()
+    packed = []
+    for graph, tensor in rows:
+        packed.append((graph, seen[graph], tensor))
+        seen[graph] += 1
+    return packed

@@ -126,7 +126,7 @@ def sort(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     if i.attributes.get("is_stable") == "true":
         numbers["stable"] = [1]
     order = lo.recognised(ordering, i, "to_apply")
-    kept = [] if order else [lo.region(i.attributes["to_apply"], i)]
+    kept = [] if order else [lo.region(i.attributes.get("to_apply"), i)]
     return results(lo.emit(i, "sort", x, numbers=numbers, symbols={"direction": [order or "region"]}, regions=kept))
 
 

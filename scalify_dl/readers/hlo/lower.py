@@ -383,7 +383,9 @@ class Lowering:
 
     def called(self, name: str | None, i: Instruction) -> Computation:
         """A computation by name."""
-        found = self.module.computations.get((name or "").strip().lstrip("%"))
+        if name is None:
+            raise i.error(f"`{i.opcode}` does not say which computation it calls", hint="the dump is truncated or edited")
+        found = self.module.computations.get(name.strip().lstrip("%"))
         if found is None:
             raise i.error(f"computation `{name}` is not defined", hint="the dump is truncated or edited")
         return found

@@ -28,6 +28,7 @@ BAD = {
     "rubbish": (module(X + "  what is this"), 6, "cannot read `what is this`"),
     "undefined operand": (module(X + "  ROOT %y = f32[8,16] negate(%z)"), 6, "operand `z` is not defined"),
     "undefined computation": (module(X + "  ROOT %y = f32[8,16] call(%x), to_apply=%f"), 6, "computation `%f` is not defined"),
+    "no computation": (module(X + "  ROOT %y = f32[8,16] all-reduce(%x)"), 6, "does not say which computation it calls"),
     "defined twice": (module(X + "  %y = f32[8,16] negate(%x)\n  ROOT %y = f32[8,16] negate(%x)"), 7, "is defined twice"),
     "cycle": (module(X + "  %a = f32[8,16] negate(%b)\n  ROOT %b = f32[8,16] negate(%a)"), 6, "depends on itself"),
     "element type": (module(X + "  ROOT %y = f99[8,16] negate(%x)"), 6, "unknown element type `f99`"),
