@@ -395,7 +395,8 @@ def _communication(side: Side) -> None:
             raise side.tables.error("coll", n, f"collective `{row[2]}`", column=3, **one_of(row[2], COLLECTIVES))
         kinds = (*sorted(GROUPED | LOCAL), REDUCER)
         if op.kind not in kinds:
-            raise side.tables.error("op", op.line - 1, f"`{op.kind}` with a row of `coll`", column=8, **one_of(op.kind, kinds))
+            text = f"`{op.kind}` with a row of `coll`"
+            raise side.tables.error("op", op.line - 1, text, column=8, **one_of(op.kind, kinds))
     for lines, op, members in _by_op(side, "coll_member", 2):
         if min(members) < 0 or max(members) >= ranks:
             n, rank = next((n, rank) for n, rank in zip(lines, members, strict=True) if not 0 <= rank < ranks)

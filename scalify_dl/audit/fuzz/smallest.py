@@ -186,8 +186,8 @@ def cut(tables: Tables, wanted: set[str]) -> Tables:
             rows = _numbered((graph, tensor) for graph, _, tensor in rows if graph in inner or tensor in keep)
         elif name == "output":
             inside = [(graph, tensor) for graph, _, tensor in rows if graph in inner]
-            made = [(graph, tensor) for tensor, graph, *_ in tables["tensor"] if tensor in wanted and graph not in inner]
-            rows = _numbered(inside + made)
+            top = [(graph, tensor) for tensor, graph, *_ in tables["tensor"] if tensor in wanted and graph not in inner]
+            rows = _numbered(inside + top)
         elif name == "expect":
             rows = [r for r in rows if r[0] in wanted and r[1] in wanted]
         small[name] = rows

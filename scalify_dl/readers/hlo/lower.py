@@ -32,6 +32,7 @@ HARMLESS = frozenset(
 """Attributes that say how an instruction is run, or promise what the program keeps (indices without repetition), not
 what it computes. Any other attribute that a lowering does not read makes the instruction unknown."""
 
+EDITED = "the dump is truncated or edited"
 OPS_LIMIT = 3_000_000
 DEPTH_LIMIT = 100
 
@@ -384,10 +385,10 @@ class Lowering:
     def called(self, name: str | None, i: Instruction) -> Computation:
         """A computation by name."""
         if name is None:
-            raise i.error(f"`{i.opcode}` does not say which computation it calls", hint="the dump is truncated or edited")
+            raise i.error(f"`{i.opcode}` does not say which computation it calls", hint=EDITED)
         found = self.module.computations.get(name.strip().lstrip("%"))
         if found is None:
-            raise i.error(f"computation `{name}` is not defined", hint="the dump is truncated or edited")
+            raise i.error(f"computation `{name}` is not defined", hint=EDITED)
         return found
 
     def inline(self, name: str | None, i: Instruction, operands: list[object]) -> object:
