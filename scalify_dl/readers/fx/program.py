@@ -170,8 +170,9 @@ class _Program:
         """Names a value; a tensor takes the name it has in the dump, and must be what is printed."""
         if isinstance(value, Attribute) and type is not None:
             value = self.attribute(value, type)
-        if isinstance(value, Hidden) and type is not None:  # printed as a tensor: it is one, of unknown values
-            found = self.calls.opaque(value.name, (), {}, self.wanted(type)(), "its value is not shown", unknown=True)
+        if isinstance(value, Hidden | None) and type is not None:  # printed as a tensor: it is one, of unknown values
+            called = value.name if value else f"item of {name}"
+            found = self.calls.opaque(called, (), {}, self.wanted(type)(), "its value is not shown", unknown=True)
             value = self.calls.fresh(found)
         if isinstance(value, Variable):
             tensor = self.memory.read(value)

@@ -35,3 +35,23 @@ def test_a_result_of_an_op_without_a_lowering_is_no_value_that_is_left_out(tmp_p
     found = verdicts(tmp_path, CALLS[name].format(eps=1e-5), CALLS[name].format(eps=1.0))
     assert len(found) >= 2
     assert found.count("PROVED") == 1
+
+
+MASKED = """class G(torch.nn.Module):
+    def forward(self, x: "f32[2, 3]", m: "f32[3]", v: "f32[3]"):
+        grads = torch.ops.aten.native_batch_norm_backward.default(
+            x, x, None, None, None, m, v, True, 0.125, [False, True, False])
+        getitem: "f32[2, 3]" = grads[0]
+        getitem_1: "f32[3]" = grads[1]
+        return ({returned},)
+"""
+
+
+@pytest.mark.parametrize(("returned", "proved"), [("getitem_1", True), ("getitem", False)])
+def test_a_gradient_that_a_mask_leaves_out_is_unknown_where_it_is_read(
+    tmp_path: Path, returned: str, proved: bool
+) -> None:
+    for name in ("base", "dist"):  # torch.export prints a type of it, and its kernels give none
+        (tmp_path / f"{name}.fx.txt").write_text(MASKED.format(returned=returned))
+    analysis = analyse(export(tmp_path / "base.fx.txt", [tmp_path / "dist.fx.txt"], "tp=1", None), Options())
+    assert [row[2] == "PROVED" for row in analysis.rows("output_verdict")] == [proved]
