@@ -43,6 +43,11 @@ def test_a_module_and_its_parallel_twin() -> None:
     assert report.verdict == "PROVED"
 
 
+def test_a_mesh_of_one_rank_places_nothing() -> None:
+    report = scalify_dl.verify(torch.relu, lambda mesh: torch.relu, mesh={"tp": 1}, args=(torch.ones(2),))
+    assert report.verdict == "PROVED"
+
+
 def test_a_function_that_makes_its_own_mesh_and_a_wrapped_module_with_a_bug() -> None:
     from torch.distributed.device_mesh import init_device_mesh
 

@@ -55,9 +55,28 @@ def test_a_power_of_two_is_listed_where_the_type_has_fewer_exponents(
     assert derived.precision is listed
 
 
-@pytest.mark.parametrize(("source", "dtype", "listed"), [("f16", "bf16", True), ("bf16", "f32", False)])
-def test_which_casts_narrow(source: str, dtype: str, listed: bool) -> None:
+@pytest.mark.parametrize(
+    ("source", "dtype", "listed"), [("f16", "bf16", True), ("bf16", "f32", True), ("f64", "f64", False)]
+)
+def test_a_factor_is_listed_where_the_other_side_multiplies_in_another_type(
+    source: str, dtype: str, listed: bool
+) -> None:
     assert derive(scaled_after_the_cast(Fraction(1, 3), dtype, source).tables()).precision is listed
+
+
+def test_a_factor_that_is_moved_behind_a_contraction_of_another_type_is_listed() -> None:
+    """3 x is rounded to bf16 on the ranks; in the baseline 3 (x w) is f32."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((4, 8), dtype="bf16"), pair.input((8, 2), dtype="bf16")
+    dot = {"lhs_contracting_dims": [1], "rhs_contracting_dims": [0], "lhs_batch_dims": [], "rhs_batch_dims": []}
+    three = Fraction(3)
+    pair.outputs(
+        times(pair.base, pair.base.add("dot", [x, w], [("f32", (4, 2))], numbers=dot).result, three),
+        pair.dist.add("dot", [times(pair.dist, dx, three), dw], [("f32", (4, 2))], numbers=dot).result,
+    )
+    derived = derive(pair.tables())
+    assert not derived.unproved
+    assert derived.precision
 
 
 def test_a_factor_before_the_cast_on_both_sides_is_not_listed() -> None:
@@ -72,13 +91,14 @@ def test_a_factor_before_the_cast_on_both_sides_is_not_listed() -> None:
     assert not derived.precision
 
 
-def test_partial_sums_that_are_cast_to_eight_bits_are_listed() -> None:
+@pytest.mark.parametrize(("source", "dtype"), [("f32", "f8e5m2"), ("bf16", "f32")])
+def test_partial_sums_that_are_cast_before_they_are_added_up_are_listed(source: str, dtype: str) -> None:
     pair = Pair({"tp": 2})
-    x, dx = pair.input((4, 8), {1: "tp"})
+    x, dx = pair.input((4, 8), {1: "tp"}, dtype=source)
     whole = pair.base.emit("reduce", [x], dimensions=[1], reducer="sum")
-    part = cast(pair.dist, pair.dist.emit("reduce", [dx], dimensions=[1], reducer="sum"), "f8e5m2")
+    part = cast(pair.dist, pair.dist.emit("reduce", [dx], dimensions=[1], reducer="sum"), dtype)
     total = pair.dist.emit("all-reduce", [part], reducer="sum", groups=pair.groups("tp"))
-    pair.outputs(cast(pair.base, whole, "f8e5m2"), total)
+    pair.outputs(cast(pair.base, whole, dtype), total)
     derived = derive(pair.tables())
     assert not derived.unproved
     assert derived.precision
