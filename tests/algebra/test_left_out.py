@@ -49,6 +49,11 @@ def is_not_a_number(g: Graph, x: Tensor) -> Tensor:
     return g.emit("compare", [x, x], direction="NE")
 
 
+def is_the_larger(g: Graph, x: Tensor) -> Tensor:
+    """What derivatives ask of `max(x, -inf)`, as JAX writes a softmax."""
+    return g.emit("compare", [x, two(g, "maximum", x, number(g, -inf, x))], direction="EQ")
+
+
 def is_infinite(g: Graph, x: Tensor) -> Tensor:
     return compared(g, g.emit("abs", [x]), "EQ", inf)
 
@@ -232,6 +237,8 @@ def told_by_one_rank(made: Make) -> Pair:
         (is_not_a_number, "REFUTED"),
         (is_infinite, "REFUTED"),
         (lambda g, x: guarded(g, compared(g, x, "GT", 1e30), 0, x), "UNKNOWN"),
+        (lambda g, x: guarded(g, is_the_larger(g, x), 0, x), "UNKNOWN"),
+        (lambda g, x: g.emit("select", [is_the_larger(g, x), number(g, 1, x), number(g, 0, x)]), "PROVED"),
         (is_finite, "PROVED"),
         (lambda g, x: guarded(g, compared(g, x, "GT"), 0, x), "PROVED"),
         (lambda g, x: scaled(g, x, 2), "PROVED"),
