@@ -25,7 +25,7 @@ MAIN = "mend.dl"
 SECONDS = 10.0
 """Time for the rules on one execution."""
 ORDER = (
-    "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "before", "axis",
+    "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before", "axis",
     "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled", "rescaled",
     "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns", "block", "pieces",
     "numbers", "stale", "other block", "turned", "along", "function",
@@ -219,7 +219,7 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
     for edit in edits:
         how = edit.how.split(";")[0] if edit.verb in ALONG else ""
         key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
-        bundles[key if edit.why != "before" else (edit.why, lines[edit.cause])].setdefault(
+        bundles[key if edit.why not in ("late", "before") else (edit.why, lines[edit.cause])].setdefault(
             (edit.verb, edit.target, edit.how if edit.verb == "reduce for" else ""), edit
         )
     for edit in edits:  # operands of one op that are each another one's

@@ -6,14 +6,14 @@ What the rules could not prove and an execution found right is no cause of a wro
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 
 from scalify_dl.mend.mend import Mending
 from scalify_dl.mend.propose import Proposal
-from scalify_dl.prove.verdict import RootCause
-from scalify_dl.prove.view import View
+from scalify_dl.prove.verdict import Frame, RootCause
+from scalify_dl.prove.view import View, user_frames
 
 from .localisation import BY_SHAPE, named, root_causes_of
 
@@ -50,12 +50,14 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         ops += [op for op in mending.first.parting if op not in covered]
         ops += [c.op for c in causes if c.op not in {*ops, *covered} and not _is_right(c, mending)]
     ops = list(dict.fromkeys(ops))
-    out = []
+    out: list[RootCause] = []
     words = {c.op: c for c in root_causes_of(view, [op for op in ops if op not in stops], mending.first.counterparts)}
     for op in ops:
         cause = stops.get(op) or words.get(op)
         if cause is None:  # an op of an edit
             continue
+        if not out:
+            cause = replace(cause, source=_telling(view, cause, mending.right))
         proposal = next((p for p in leads if p.causes[0] == op), None)
         kinds = {proposal.why} if proposal else set()
         texts = mending.faults.get(op, [])
@@ -80,6 +82,23 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
                 cause = replace(cause, found=(*cause.found, f"likewise {_listed(others, view)}"))
         out.append(cause)
     return out
+
+
+def _telling(view: View, cause: RootCause, right: set[str]) -> tuple[Frame, ...]:
+    """The frames of a cause without those of code that does right where something else calls it."""
+    frames = cause.source
+    if len(frames) < 2:
+        return frames
+    rows: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
+    alike = {op for op, _, kind in view.facts("op") if kind == cause.kind and op != cause.op}
+    alike &= {op for op, _, tensor in view.facts("result") if tensor in right}
+    for op, pos, *frame in view.facts("source"):
+        if op in alike:
+            rows[op].append((pos, Frame(*frame)))
+    others = {user_frames(frame for _, frame in sorted(stack)) for stack in rows.values()}
+    while len(frames) > 1 and any(o[0] == frames[0] and o[1:2] != frames[1:2] for o in others if o):
+        frames, others = frames[1:], {o[1:] for o in others if o and o[0] == frames[0]}
+    return frames
 
 
 _FACTOR = re.compile(r"a factor \S+ enters here|it multiplies by ")

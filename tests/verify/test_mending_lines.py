@@ -240,6 +240,24 @@ def scores_of_another_scale_under_a_mask() -> Facts:
     return pair.facts()
 
 
+def gradients_summed_behind_the_clipping() -> Facts:
+    """They are multiplied by what is made of the rank's own."""
+    pair = Lined({"dp": 2})
+    (x, dx), (w, dw) = pair.input((4, 5), {0: "dp"}), pair.input((5,))
+    whole, part = summed(pair.base, x), summed(pair.dist, dx)
+    pair.at(3)
+    norms = [g.emit("reduce", [g.emit("multiply", [t, t])], dimensions=[0], reducer="sum")
+             for g, t in ((pair.base, whole), (pair.dist, part))]  # fmt: skip
+    whole = pair.base.emit("multiply", [whole, spread(pair.base, norms[0], whole.shape, ())])
+    part = pair.dist.emit("multiply", [part, spread(pair.dist, norms[1], part.shape, ())])
+    pair.at(5)
+    part = pair.all_reduced(part)
+    pair.at(7)
+    pair.outputs(pair.base.emit("subtract", [w, whole]), pair.dist.emit("subtract", [dw, part]))
+    pair.at(9)
+    return pair.facts()
+
+
 FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
     a_count_of_the_rank_where_that_of_all_is_at_hand: ("divide", 6, "where the sum is at hand", "read all-reduce"),
     gradients_divided_by_all_ranks: ("divide", 6, "it multiplies by 1/4", "by 2"),
@@ -248,6 +266,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
     a_gradient_that_is_not_divided_as_the_others: ("divide", 6, "others are multiplied by 1/2 at divide", "by 1/2"),
     a_gradient_that_is_summed_where_others_are_averaged: ("all-reduce", 4, "others are multiplied by 1/2", "by 1/2"),
     scores_of_another_scale_under_a_mask: ("divide", 3, "the constant 3", "2 instead of 3"),
+    gradients_summed_behind_the_clipping: ("all-reduce", 7, "it comes too late", "all-reduce(sum) over dp"),
     a_loss_that_is_not_divided: ("divide", 3, "a factor 2 enters here", "by 1/2"),
     gradients_of_the_other_micro_batch: ("slice", 6, "take each other's part", "in the other order"),
     a_state_that_is_given_back_as_it_was: ("add", 6, "is what an output should be", "give back"),
