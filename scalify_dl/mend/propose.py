@@ -25,10 +25,10 @@ MAIN = "mend.dl"
 SECONDS = 10.0
 """Time for the rules on one execution."""
 ORDER = (
-    "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before", "axis",
-    "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled", "rescaled",
-    "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns", "block", "pieces",
-    "numbers", "stale", "other block", "turned", "along", "function",
+    "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before",
+    "axis", "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled",
+    "rescaled", "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns",
+    "block", "pieces", "numbers", "stale", "other block", "turned", "along", "function",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
