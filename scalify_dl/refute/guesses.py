@@ -149,7 +149,12 @@ def split_dims(text: str) -> tuple[int, ...]:
 
 
 def written(name: str, text: str) -> str:
-    """The entry of a relations file for an input in a layout: `inputs: {"w": {dims: {1: [tp]}}}`."""
+    """The line of a relations file for an input in a layout: `inputs: {"w": {dims: {1: [tp]}}}`."""
+    return f'inputs: {{"{name}": {{dims: {dims_written(text)}}}}}'
+
+
+def dims_written(text: str) -> str:
+    """The `dims` of a layout, as a relations file has them."""
     parts: dict[int, list[tuple[int, str]]] = {}
     for axis, entries in Layout.parse(text).axes:
         whole, before = len(entries) == 1, 1
@@ -159,7 +164,7 @@ def written(name: str, text: str) -> str:
                 parts.setdefault(entry.dim, []).append((entry.stride, axis if whole else some))
             before *= entry.size
     dims = ", ".join(f"{d}: [{', '.join(p for _, p in sorted(found, reverse=True))}]" for d, found in parts.items())
-    return f'inputs: {{"{name}": {{dims: {{{dims}}}}}}}'
+    return f"{{{dims}}}"
 
 
 class Bearing:

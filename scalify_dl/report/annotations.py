@@ -60,7 +60,21 @@ class Places:
 
     def __init__(self, root: Path, dump: str) -> None:
         self.root = root
-        self.dump = self.inside(dump) or PurePosixPath(dump.replace("\\", "/")).name or "dlverify"
+        inside = self.inside(dump)
+        self.dump = inside or PurePosixPath(dump.replace("\\", "/")).name or "dlverify"
+        self._lines = _lines(root / inside) if inside else []
+
+    def line(self, *names: str) -> int:
+        """The line of the dump that makes the first of these values that it has, else one that names it, else its
+        first."""
+        for name in filter(None, names):
+            word = rf"(?<![\w.$-]){re.escape(name)}(?![\w.$-])"
+            for sought in (rf"\s*(ROOT )?%?{word}\s*(:[^=]*)?=", rf".*{word}"):
+                found = re.compile(sought)
+                line = next((n for n, text in enumerate(self._lines, 1) if found.match(text)), 0)
+                if line:
+                    return line
+        return 1
 
     def inside(self, file: str) -> str | None:
         """A path relative to the repository; None for what lies elsewhere, or is not here (another machine's)."""
@@ -78,6 +92,13 @@ class Places:
     def stack(self, frames: Iterable[Frame]) -> tuple[tuple[str, Frame], ...]:
         """Those frames that lie in the repository."""
         return tuple((inside, f) for f in frames if (inside := self.inside(f.file)) is not None)
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text("utf-8", "replace").split("\n")
+    except (OSError, ValueError):  # a directory, or it is gone
+        return []
 
 
 def annotate(reports: Report | Sequence[Report], root: Path | None = None) -> list[Annotation]:
@@ -102,12 +123,14 @@ def _all(report: Report, places: Places) -> Iterator[Annotation]:
     for cause in report.frontier:
         yield _cause(cause, places, level)
     for name, text in report.unrelated_inputs:
-        yield Annotation("unrelated-input", "warning", f"{name} is related to nothing", text, places.dump, 1)
+        title = f"{name} is related to nothing"
+        yield Annotation("unrelated-input", "warning", title, text, places.dump, places.line(name))
     told = {finding.name for finding in report.findings if finding.level == "error"}
     for o in report.outputs:
         if o.verdict is not Verdict.PROVED and (o.reason or not report.frontier) and o.name not in told:
             reason = o.reason or "nothing was derived about it"
-            yield Annotation("output", level, f"{o.name} is {o.verdict.value}", reason, places.dump, 1)
+            line = places.line(o.tensor, o.name)
+            yield Annotation("output", level, f"{o.name} is {o.verdict.value}", reason, places.dump, line)
 
 
 def _cause(cause: RootCause, places: Places, level: str) -> Annotation:
@@ -125,11 +148,12 @@ def _cause(cause: RootCause, places: Places, level: str) -> Annotation:
         text.append(f"No lemma: {cause.lemma_missing}.")
     stack = places.stack(cause.source)
     base = places.stack(cause.base_source)
-    file, frame = stack[0] if stack else (places.dump, Frame("", 1))
+    file, frame = stack[0] if stack else (places.dump, Frame("", places.line(cause.name, cause.op)))
+    fault = "is not what" if level == "error" else "is not proved to be what"
     return Annotation(
         "missing-lemma" if cause.lemma_missing else "frontier",
         level,
-        f"{cause.name} ({cause.kind}) is not what the baseline computes, or it cannot be proved",
+        f"{cause.name} ({cause.kind}) {fault} the baseline computes",
         " ".join(text),
         file,
         max(frame.line, 1),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from .localisation import root_causes
 from .pattern import holds, pattern, piece_words
 
 if TYPE_CHECKING:
+    from scalify_dl.mend.fused import Parts
     from scalify_dl.mend.mend import Mending
     from scalify_dl.refute.refute import Refutation
 
@@ -271,7 +273,17 @@ def conclude(
         notes += numbers.notes
 
     causes = root_causes(view) if open_outputs else []
-    if numbers is not None and numbers.search is not None and options.mend:
+    parts: list[Parts] = []
+    if open_outputs and options.mend and not analysis.stopped:
+        from scalify_dl.mend.fused import fused  # proofs start without
+
+        with suppress(OutOfTime), until(analysis.deadline):
+            parts = fused(analysis)
+    if parts:
+        from .fused import fused_cause
+
+        causes = [fused_cause(view, parts, causes)]
+    elif numbers is not None and numbers.search is not None and options.mend:
         from scalify_dl.mend.mend import mend  # with numpy: proofs start without
 
         from .mended import mended_causes, stops_elsewhere

@@ -36,10 +36,17 @@ def test_the_bug_is_found_at_its_op() -> None:
     assert cause["source"][0] == "mlp_tp.py:7"
 
 
-def test_without_relations_the_fused_weight_is_suspected() -> None:
+def test_without_relations_a_fused_weight_is_one_cause_with_the_line_that_mends_it() -> None:
     code, verdict = verify("dist.hlo")
-    assert code != 0
-    assert any("parts:" in str(cause) for cause in verdict["frontier"])
+    assert code == 3
+    (cause,) = verdict["frontier"]
+    assert 'inputs: {"gate_up": {dims: {1: [tp]}, parts: {dim: 1, sizes: [64, 64]}}}' in cause["suggestion"]
+    assert cause["tried"] == "with this, all outputs are PROVED"
+
+
+def test_what_the_parts_of_a_fused_weight_do_not_mend_has_other_causes() -> None:
+    _, verdict = verify("dist_gate_for_up.hlo")
+    assert not any("with this, all" in str(cause["tried"]) for cause in verdict["frontier"])
 
 
 @pytest.mark.parametrize("file", sorted(EXAMPLE.glob("*.hlo")), ids=lambda path: path.name)

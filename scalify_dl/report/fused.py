@@ -1,0 +1,31 @@
+"""Inputs that are several values side by side and were taken for one block, as a cause."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from scalify_dl.mend.fused import Parts
+from scalify_dl.prove.verdict import RootCause
+from scalify_dl.prove.view import View
+from scalify_dl.refute.guesses import dims_written
+
+from .localisation import root_causes_of
+
+
+def fused_cause(view: View, parts: list[Parts], causes: list[RootCause]) -> RootCause:
+    """The one cause where inputs that were placed by their shapes are several values side by side."""
+    slices = {op for p in parts for op in p.slices}
+    (lead,) = [c for c in causes if c.op in slices][:1] or root_causes_of(view, [parts[0].slices[0]], {})
+    some = [
+        f'"{view.name(p.dist)}": {{dims: {dims_written(p.layout)}, parts: {{dim: {p.dim}, sizes: {[*p.sizes]}}}}}'
+        for p in parts
+    ]
+    return replace(
+        lead,
+        expected=tuple(f"the baseline takes {view.name(p.base)} in parts, {[*p.sizes]} of dim {p.dim}" for p in parts),
+        found=tuple(f"{view.name(p.dist)} was placed by its shape, as a block of dim {p.dim}" for p in parts),
+        suggestion=(f"in the relations file: inputs: {{{', '.join(some)}}}",),
+        tried=("with this, all outputs are PROVED",),
+        lemma_missing=None,
+        inputs=(),
+    )
