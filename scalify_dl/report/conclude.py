@@ -51,17 +51,17 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
             expected="rows in the table `expect` (distributed output, baseline value, layout)",
             hint="name the outputs to check under `outputs:` of the relations file",
         )
-    unproved = {dist for dist, base, _ in expected if not found[dist, base].get("PROVED")}
+    unproved = {dist for dist, base, _ in expected if stopped or not found[dist, base].get("PROVED")}
     held = view.correspondences(unproved) if unproved else {}
     out = []
     for dist, base, wanted in expected:
         rank = view.ranks.get(base, 0)
         proofs = found[dist, base].get("PROVED")
         verdict, layout, reason = Verdict.UNKNOWN, "", ""
-        if proofs:
-            verdict, layout = Verdict.PROVED, min(proofs)
-        elif stopped:
+        if stopped:  # what a proof assumes, or what contradicts its premises, may not have been derived
             reason = stopped
+        elif proofs:
+            verdict, layout = Verdict.PROVED, min(proofs)
         else:
             whole = [(b, layout) for piece, b, base_piece, layout in held.get(dist, ()) if not piece + base_piece]
             rows = sorted(layout for b, layout in whole if b == base)

@@ -236,6 +236,8 @@ def test_a_stopped_run_is_unknown(dlverify: Run) -> None:
     status, out, _ = dlverify("run", PROVED, "--timeout", "0.000001", "--no-refute")
     assert status == 3
     assert "the rules were stopped (timeout" in out
+    last = ROOT / "facts" / "gqa_fused_qkv"  # stopped behind the proof of its output
+    assert dlverify("run", last, "--max-memory", "1", "--no-refute")[0] == 3
 
 
 @pytest.mark.parametrize(
