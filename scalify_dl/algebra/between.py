@@ -7,13 +7,13 @@ steps to it need; that is listed with the output's own. What differs is no cut, 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Mapping
+from itertools import islice, permutations, product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.layout import Digit, Layout, Repl
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 from scalify_dl.oracle.compare import check, default_layouts
 from scalify_dl.oracle.dtypes import is_float
@@ -25,11 +25,13 @@ from scalify_dl.oracle.trial import Trial
 from .cells import Array
 from .compared import ROUGHLY, Answer, Pair
 from .form import Undecided
-from .formulas import MOVES
+from .formulas import MOVES, is_outer
 
 if TYPE_CHECKING:
     from .decide import Decider
 
+Shapes = tuple[tuple[int, ...], tuple[int, ...]]
+"""Of a baseline value, and of one that may hold it."""
 BETWEEN = ("all", "sums", "bent")
 """Which of the values that are equal are cuts, one way after the other."""
 FEW_OPS = 600
@@ -39,6 +41,8 @@ LOCAL = ELEMENTWISE | MOVES | {"constant", "iota", "reduce", "scatter"}
 """Kinds of these ops: contractions are the rules'."""
 MOST_PAIRS = 160
 """Pairs that are looked at for one output."""
+MOST_DIMS = 5
+"""Dims, not of size 1, whose order is looked for."""
 MOST_CANDIDATES = 2
 """Baseline values that one is compared with: those of its kind first."""
 ENOUGH = 6
@@ -90,7 +94,7 @@ def _near(decider: Decider, target: str) -> bool:
     while stack and len(seen) <= LOCAL_OPS:
         op = decider.makers.get(stack.pop())
         if op is not None and op.id not in seen:
-            if op.kind not in LOCAL:
+            if op.kind not in LOCAL and not is_outer(op):
                 return False
             seen.add(op.id)
             stack += [t for t in op.operands if t not in decider.by_dist and t not in decider.near]
@@ -100,10 +104,11 @@ def _near(decider: Decider, target: str) -> bool:
 def _proved(decider: Decider, t: str, b: str, layout: Layout, *, local: bool) -> tuple[Pair | None, Answer | None]:
     """One pair of values, and whether they are equal numbers."""
     pair = None
-    for ends in BETWEEN:
+    readings = ("", "masks") if decider.has_masks else ("",)
+    for reading, ends in product(readings, BETWEEN):
         decider.until = min(time.process_time() + SECONDS, decider.deadline)
         try:
-            pair = Pair(decider, t, b, ends, local=layout if local else None)
+            pair = Pair(decider, t, b, ends, reading=reading, local=layout if local else None)
             answer = pair.answer([layout], numbers=True)
             if answer is not None:
                 return pair, answer
@@ -150,8 +155,8 @@ def _alike(
         candidates = []
         for b in by_ends.get(key, ()):
             expected = trial.baseline[b]
-            large = default_layouts(program.tensors[b].shape, program.tensors[t].shape, program.mesh)
-            for layout, found in zip(default_layouts(expected.shape, local, program.mesh), large, strict=False):
+            large = program.tensors[b].shape, program.tensors[t].shape
+            for layout, found in _layouts((expected.shape, local), large, program.mesh):
                 try:
                     if check(expected, (), values, (), layout, program.coords, ROUGHLY) is None:
                         candidates.append((b, found))
@@ -161,6 +166,24 @@ def _alike(
         if candidates:
             candidates.sort(key=lambda found: _kind(decider, found[0]) != _kind(decider, t))
             yield t, candidates[:MOST_CANDIDATES]
+
+
+def _layouts(small: Shapes, large: Shapes, mesh: Mapping[str, int]) -> Iterator[tuple[Layout, Layout]]:
+    """Layouts at the sizes of an execution and at those of the program: the usual ones; whole dims in any order."""
+    yield from zip(default_layouts(*small, mesh), default_layouts(*large, mesh), strict=False)
+    theirs, ours = ([d for d, size in enumerate(shape) if size != 1] for shape in large)
+    if len(theirs) != len(ours) or len(ours) > MOST_DIMS:
+        return
+    for order in permutations(theirs):
+        if all(base[b] == dist[d] for base, dist in (small, large) for b, d in zip(order, ours, strict=True)):
+            held = dict(zip(ours, order, strict=True))
+            yield tuple(  # type: ignore[misc]
+                Layout.of(
+                    [[Digit(held[d], 1, size)] if d in held else [] for d, size in enumerate(dist)],
+                    [(axis, [Repl(size)]) for axis, size in mesh.items()],
+                )
+                for _, dist in (small, large)
+            )
 
 
 def _kind(decider: Decider, tensor: str) -> str:

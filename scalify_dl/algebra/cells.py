@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,12 @@ import numpy as np
 from . import extended
 from .extended import Cell, Masked, NotANumber
 from .finite import Table, as_form
+from .flagged import absorbs, is_heavy
 from .form import Field, Form, Number, Undecided
 
 Array = np.ndarray[Any, Any]
+MOST_HEAVY = 16
+"""Terms with a huge number of a sum that are looked at two by two."""
 
 
 def is_symbolic(array: Array) -> bool:
@@ -98,6 +102,9 @@ def total(field: Field, cells: list[Cell]) -> Cell:
     if len(terms) > field.most_terms:
         raise Undecided(f"a sum has more than {field.most_terms:,} terms")
     finite = Form(field, {m: c for m, c in terms.items() if c})
+    heavy = [cell for cell in cells if field.huge and isinstance(cell, Form) and is_heavy(cell)]
+    if len(heavy) > MOST_HEAVY or any(absorbs(a, b) for a, b in combinations(heavy, 2)):
+        field.need("absorbed", finite)
     return finite if infinite is None else extended.add(infinite, finite)
 
 

@@ -26,6 +26,7 @@ from .extended import multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Form, Undecided
 from .formulas import MOVES
+from .huge import settled_cell
 from .indexing import SpreadMachine
 from .machine import MOST_ELEMENTS, SymbolicMachine, no_random
 from .same import same
@@ -63,6 +64,8 @@ class Answer:
     needs: tuple[tuple[str, str], ...]
     positive: bool = False
     """Whether all elements are known to be above zero."""
+    nonnegative: bool = False
+    """Whether all are known to be at least zero."""
 
 
 class Pair:
@@ -104,6 +107,9 @@ class Pair:
                 known = {t: [s for s in found if all(digit.stride for dim in s.layout.dims for digit in dim)]
                          for t, found in known.items()}  # fmt: skip
             known = {t: found for t, found in known.items() if found}
+        if reading == "masks":  # what stands beside a mask is small
+            known = {t: [s for s in found if decider.heavy.isdisjoint((t, s.base))] for t, found in known.items()}
+            known = {t: found for t, found in known.items() if found}
         stops = {t for t in known if t != dist and (t in inputs or self._is_end(t, ends))}
         self.dist_part = self._slice(self.dist_graph, dist, stops)
         given = {*self.base_graph.inputs}
@@ -130,9 +136,12 @@ class Pair:
                 raise Undecided("ops whose sizes cannot be variables")
             self.program = self.spread.program
         self.cuts = tuple(sorted(wanted))
-        proved = (decider.between[t] for t in self.shards if t in decider.between)
+        proved = [decider.between[t] for t in self.shards if t in decider.between]
         self.positive = {answer.base for answer in proved if answer.positive}
+        self.nonnegative = {answer.base for answer in proved if answer.nonnegative}
         self.cells: dict[str, Array] = {}
+        self.rows: list[set[Form]] = [set(), set()]
+        """What is to be shown of either side: sums over rows, and flags."""
         self.difference: tuple[Any, Any] | None = None
         """The last elements that were compared and have not one formula."""
 
@@ -178,12 +187,12 @@ class Pair:
         if prod(declared.shape) > MOST_ELEMENTS:
             raise Undecided(f"{tensor} has more than {MOST_ELEMENTS:,} elements")
         out = np.empty(declared.shape, dtype=object)
-        bounds = self.program.ranges.get(tensor)
+        bounds = self._range(tensor)
         along = tuple(variables(self.spread.parts[tensor])) if self.spread else ()
         for i, at in enumerate(np.ndindex(*declared.shape)):
             if is_float(declared.dtype):
-                positive = tensor in self.positive
-                out[at] = basis.of(basis.element("input", (tensor, i, *along), positive=positive))
+                signs = {"positive": tensor in self.positive, "nonnegative": tensor in self.nonnegative}
+                out[at] = basis.of(basis.element("input", (tensor, i, *along), **signs))
             elif along and is_complex(declared.dtype):
                 raise Undecided(f"unknowns of type {declared.dtype}")
             elif is_complex(declared.dtype):
@@ -191,8 +200,13 @@ class Pair:
                 out[at] = Complex(*parts)
             elif declared.dtype == "pred":
                 out[at] = basis.of(basis.element("flag", ("input", tensor, i, *along), nonnegative=True))
+            elif along and bounds is not None and bounds[1] - bounds[0] == 1 and is_integer(declared.dtype):
+                out[at] = basis.constant(bounds[0])
             elif not along and bounds is not None and 0 < bounds[1] - bounds[0] <= MOST_VALUES:
                 out[at] = leaf_table(Leaf((tensor, i), *bounds), storage(declared.dtype))
+            elif along and bounds is not None and bounds[1] - bounds[0] == 2 and is_integer(declared.dtype):
+                truth = basis.of(basis.element("flag", ("input", tensor, i, *along), nonnegative=True))
+                out[at] = truth + basis.constant(bounds[0])
             elif is_integer(declared.dtype):
                 least, most = (bounds[0], bounds[1] - 1) if bounds else integer_limits(declared.dtype)
                 out[at] = basis.of(basis.element("integer", ((tensor, i, *along), declared.dtype, least, most)))
@@ -200,6 +214,14 @@ class Pair:
                 raise Undecided(f"unknowns of type {declared.dtype}")
         self.cells[tensor] = out
         return out
+
+    def _range(self, tensor: str) -> tuple[int, int] | None:
+        """The range of an integer that a value is, moved about or not."""
+        ranges, op = self.program.ranges, self.decider.makers.get(tensor)
+        while tensor not in ranges and op is not None and op.kind in MOVES and len(op.operands) == 1:
+            (tensor,) = op.operands
+            op = self.decider.makers.get(tensor)
+        return ranges.get(tensor)
 
     def held(self, shard: Shard) -> dict[int, Array]:
         """What each rank holds of a cut."""
@@ -243,7 +265,8 @@ class Pair:
             self.basis.needs = {}
             machine, base, found = self._followed()
             if self._fits(base, found, layout):
-                return {(machine.where[need], need.what) for need in self.basis.needs}
+                self._are_shown(layout)
+                return {(machine.where.get(need, self.dist), need.what) for need in self.basis.needs}
             if not self.basis.rooted:
                 break
         return None
@@ -258,14 +281,26 @@ class Pair:
             else SymbolicMachine(self.program, no_random, basis=self.basis, keep=keep)
         )
         inputs = {t: self.held(shard) for t, shard in self.shards.items()}
-        found = {**inputs, **machine.run([self.dist_part], inputs)}
+        found = {**inputs, **machine.run([self.dist_part], inputs)}[self.dist]
+        ours = {id(x): self._settled(x) for x in found.values()}
         others, self.basis.needs = self.basis.needs, {}
         base_inputs = {t: {0: self.unknowns(t)} for t in self.base_part.inputs}
-        base = {**base_inputs, **machine.run([self.base_part], base_inputs)}
-        if any(need.what == "shown" and need not in self.basis.needs for need in others):
-            raise Undecided("a part of a row that may be masked altogether, where the baseline's row is not")
+        base = self._settled({**base_inputs, **machine.run([self.base_part], base_inputs)}[self.base][0])
+        self.rows = [{need.form for need in needs if need.what == "shown"} for needs in (others, self.basis.needs)]
         self.basis.needs |= others
-        return machine, base[self.base][0], found[self.dist]
+        return machine, base, {rank: ours[id(x)] for rank, x in found.items()}
+
+    def _are_shown(self, layout: Layout) -> None:
+        """Undecided where a row is to be shown of which the baseline needs nothing."""
+        ours, theirs = self.rows
+        names = self._spread_layout(self.dist, self.base, layout)[1] if ours else None
+        theirs = {names.form(form) for form in theirs} if names else theirs
+        if not all(form in theirs or any(same(self.basis, form, other) for other in theirs) for form in ours):
+            raise Undecided("a part of a row that may be masked altogether, where the baseline's row is not")
+
+    def _settled(self, x: Array) -> Array:
+        """Without what is nothing beside what is not masked, where that is known."""
+        return mapped(settled_cell, x) if self.basis.huge else x
 
     def _answer(self, layouts: list[Layout], numbers: bool) -> Answer | None:
         machine, base, found = self._followed()
@@ -273,9 +308,10 @@ class Pair:
             return None
         for layout in layouts:
             if self._fits(base, found, layout):
+                self._are_shown(layout)
                 if not met_somewhere(self.basis):
                     raise Undecided("no inputs were found that meet all that the steps need")
-                needs = {(machine.where[need], need.what) for need in self.basis.needs}
+                needs = {(machine.where.get(need, self.dist), need.what) for need in self.basis.needs}
                 used = self.decider.rewritten.used if self.decider.rewritten else {}
                 ops = (op.id for part in (self.dist_part, self.base_part) for op in part.ops)
                 needs |= {(op, "rewrite") for op in ops if op in used}
@@ -295,8 +331,9 @@ class Pair:
                 if self.decider.erased_infinities(self.dist, self.base):
                     raise Undecided("it asks whether numbers are finite, and the sides differ where some are not")
                 ends = self.dist, self.base, str(layout), self.cuts
-                positive = numbers and all(cell.is_positive() for cell in base.reshape(-1))
-                return Answer(*ends, tuple(sorted(given)), tuple(sorted(needs)), positive)
+                cells = [cell for cell in base.reshape(-1) if numbers]
+                signs = numbers and all(cell.is_positive() for cell in cells), all(c.is_nonnegative() for c in cells)
+                return Answer(*ends, tuple(sorted(given)), tuple(sorted(needs)), signs[0], numbers and signs[1])
         return None
 
     def difference_in_words(self) -> str | None:

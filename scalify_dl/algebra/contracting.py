@@ -14,6 +14,7 @@ from scalify_dl.sizes import Size
 from . import extended, laws
 from .cells import Array, as_cell, mapped, reals, total
 from .extended import Cell
+from .flagged import absorbs
 from .form import Field, Form
 from .formulas import bounded
 from .indexing import Dims, Site, alike, compared_integers, demand, rule
@@ -54,6 +55,8 @@ def _whole(basis: Field, cell: Any) -> Form:
 def reduced(name: str, cell: Cell, over: Sequence[Variable]) -> Cell:
     if name == "sum":
         form = extended.finite(cell, "a sum over a large dim")
+        if form.field.huge and absorbs(form, form):
+            form.field.need("absorbed", form)
         return summed(form.field, form, over)
     if name == "max":
         return greatest_cell(cell, over)

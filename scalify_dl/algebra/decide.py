@@ -26,7 +26,7 @@ from scalify_dl.oracle.dtypes import is_float
 from scalify_dl.oracle.erased import Limits
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
-from scalify_dl.oracle.program import Program, Shard, load_program
+from scalify_dl.oracle.program import Program, Shard, Tensor, load_program
 from scalify_dl.oracle.rewrites import Rewrite
 from scalify_dl.oracle.shrink import shrink
 from scalify_dl.oracle.shrink.extents import Conflict
@@ -36,13 +36,15 @@ from .between import BETWEEN, find_cuts
 from .compared import ROUGHLY, Answer, Pair
 from .complexes import is_complex
 from .form import Undecided
-from .formulas import MOVES
+from .formulas import MOVES, is_outer
 from .machine import MOST_ELEMENTS
 from .numbers import MASK
 from .rewriting import Rewritten
 from .rounded import Factors, products
 from .spread import Spread, spread
 
+LIGHT = frozenset({"exponential", "logistic", "tanh", "erf", "compare", "is-finite", "attention"})
+"""Functions that are small of the largest numbers below zero, too."""
 FEW_ELEMENTS = 500
 """Elements of programs that are followed one by one at once; in larger ones variables are tried first."""
 LINEAR = frozenset({"add", "subtract", "multiply", "divide", "negate", "convert", "select"})
@@ -104,7 +106,7 @@ class Decider:
             values = {shard.dist, shard.base}  # in loops a name has a value for each turn
             whole = not shard.dist_piece and pending_kind(shard.layout) is None
             if whole and values <= once:
-                (self.by_dist if values <= sound else self.unsure).setdefault(shard.dist, []).append(shard)
+                (self.by_dist if shard.base in sound else self.unsure).setdefault(shard.dist, []).append(shard)
 
     @property
     def found(self) -> Found:
@@ -122,10 +124,17 @@ class Decider:
     @cached_property
     def has_masks(self) -> bool:
         """Whether there are constants that may be masks, below zero and large."""
-        texts = {tensor.literal for tensor in self.program.tensors.values() if tensor.literal}
-        words = {word for text in texts for word in text.replace("{", "").replace("}", "").split(",")}
-        values = (rational(word) for word in words if word[:1] == "-" and "/" not in word)
-        return any(value is not None and value <= -MASK for value in values)
+        return any(map(_is_mask, self.program.tensors.values()))
+
+    @cached_property
+    def heavy(self) -> set[str]:
+        """Values that may be as large as a mask: what is made of one, up to functions that make it small."""
+        found = {t for t, declared in self.program.tensors.items() if _is_mask(declared)}
+        for graph in (*self.program.top("base"), *self.program.top("dist")):
+            for op in graph.ops:
+                if op.regions or (op.kind not in LIGHT and not found.isdisjoint(op.operands)):
+                    found.update(op.results)
+        return found
 
     @cached_property
     def products(self) -> dict[Fraction, Factors]:
@@ -152,7 +161,10 @@ class Decider:
             ways += [(ends, reading, parts) for parts in spreads for ends, reading in self.readings]
             found = None
             if not self.again or small:
+                if not small:  # the other half is for values between
+                    self.until = time.process_time() + max(self.deadline - time.process_time(), 0) / 2
                 found = self._first(dist, base, layouts, ways)
+                self.until = None
             if found is None and not small and self.small_trial is not None:
                 find_cuts(self, self.small_trial, dist, base, local=True)
             if found is not None or self.elements > DIRECT_ELEMENTS:
@@ -204,7 +216,8 @@ class Decider:
         found: set[str] = set()
         for graph in (*self.program.top("base"), *self.program.top("dist")):
             for op in graph.ops:
-                if op.kind in ELEMENTWISE | MOVES | {"constant", "iota"} and found.issuperset(op.operands):
+                plain = op.kind in ELEMENTWISE | MOVES | {"constant", "iota"} or is_outer(op)
+                if plain and found.issuperset(op.operands):
                     found.update(op.results)
         return found
 
@@ -331,6 +344,13 @@ class Decider:
 
 
 ROLES = ("base", "dist")
+
+
+def _is_mask(declared: Tensor) -> bool:
+    """Whether there is a number in a constant that may be a mask."""
+    words = (declared.literal or "").replace("{", "").replace("}", "").split(",")
+    values = (rational(word) for word in words if word[:1] == "-" and "/" not in word)
+    return any(value is not None and value <= -MASK for value in values)
 
 
 def elements(program: Program) -> int:

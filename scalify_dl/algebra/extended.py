@@ -8,6 +8,7 @@ from functools import wraps
 from typing import TypeVar
 
 from . import laws, truths
+from .flagged import absorbs
 from .form import Field, Form, Undecided
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -70,6 +71,9 @@ def negate(cell: Cell) -> Cell:
 @of_numbers
 def add(left: Cell, right: Cell) -> Cell:
     """x + y. Where one may be −∞ and the other +∞, needs the latter to be a number."""
+    forms = [cell if isinstance(cell, Form) else cell.form for cell in (left, right)]
+    if forms[0].field.huge and absorbs(*forms):
+        forms[0].field.need("absorbed", forms[0])
     if isinstance(left, Form):
         return left + right if isinstance(right, Form) else masked(right.flag, right.form + left, right.sign)
     if isinstance(right, Form):

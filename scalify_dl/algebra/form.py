@@ -118,8 +118,14 @@ class Field:
         }
         if what in known and known[what]():
             return
+        if self.huge and what in known:  # imported where there are masks
+            from .positive import above_zero
+
+            rows = (form, -form) if what == "nonzero" else (form,)
+            if any(Need("shown", row) in self.needs or above_zero(row) for row in rows):
+                return
         value = form.value
-        if value is not None and what not in ("masked", "order", "rounded", "zeros"):
+        if value is not None and what not in ("absorbed", "masked", "order", "rounded", "zeros"):
             raise Undecided(f"{value} is not {what}")
         self.needs[Need(what, form)] = None
         if what == "nonnegative" and self.rooted is not None:

@@ -15,6 +15,7 @@ from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, preci
 from scalify_dl.oracle.literals import ELIDED, literal_array
 from scalify_dl.oracle.meaning import MEANINGS, Call
 from scalify_dl.oracle.meaning.elementwise import COMPARISONS
+from scalify_dl.oracle.program import Op
 from scalify_dl.oracle.rewrites import OF_REALS
 from scalify_dl.registry import registering
 from scalify_dl.sizes import Size, Untold, above, greatest, least, symbol
@@ -35,6 +36,11 @@ formula = registering(FORMULAS)
 
 MOVES = frozenset(["broadcast", "reshape", "transpose", "slice", "concatenate", "reverse"])
 """Kinds that the oracle's meaning, which copies elements, is used of as it is."""
+
+
+def is_outer(op: Op) -> bool:
+    """Whether it is a product of each element of one operand with each of another: nothing is summed."""
+    return op.kind == "dot" and not op.number("lhs_contracting_dims", 0, [])
 
 
 def _real(call: Call) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 from . import laws
 from .form import Element, Field, Form, Number, Undecided
+from .positive import at_least_zero
 from .rebuilt import Rebuilt
 
 Order = dict[int, Number]
@@ -20,6 +21,14 @@ Order = dict[int, Number]
 def settled(form: Form) -> Form:
     """A form without what is nothing beside what is not masked."""
     return _Settled(form.field).form(form) if form.field.huge else form
+
+
+def settled_cell(cell: Any) -> Any:
+    """The same of an element; as it is where that is not known."""
+    try:
+        return settled(cell) if isinstance(cell, Form) else cell
+    except Undecided:
+        return cell
 
 
 class _Settled(Rebuilt):
@@ -67,9 +76,19 @@ class _Settled(Rebuilt):
             order, lead = self.leading(element.data)
             if lead == element.data:
                 return {}, self.field.of(number, exponent)
-            return {size: power * exponent for size, power in order.items()}, laws.power(lead, exponent)
+            return {size: power * exponent for size, power in order.items()}, self._power(lead, exponent)
         new = self.element(number)
         return {}, self.field.of(number, exponent) if new is None else laws.power(new, exponent)
+
+    def _power(self, new: Form, exponent: Number) -> Form:
+        """Of what is not masked: where that is nothing, what is masked counts after all."""
+        before = dict(self.field.needs)
+        found = laws.power(new, exponent)
+        row = next((form for form in (new, -new) if self.field.needs != before and at_least_zero(form)), None)
+        if row is not None:
+            self.field.needs = before
+            self.field.need("shown", row)
+        return found
 
     def _element(self, element: Element, number: int) -> Form | None:
         data: Any = element.data

@@ -9,6 +9,7 @@ from math import gcd, isqrt, lcm
 
 from scalify_dl.registry import registering
 
+from .flagged import by_truths
 from .form import MOST_FACTORS, Field, Form, Monomial, Number, Undecided
 from .quotients import multiplied_out, quotient
 from .roots import rooted_factor
@@ -175,6 +176,9 @@ def divide(left: Form, right: Form) -> Form:
 def exponential(form: Form) -> Form:
     """exp of a sum is the product of exps of its terms; exp(c·log q) is qᶜ."""
     field = form.field
+    chosen = by_truths(form, exponential) if field.huge else None
+    if chosen is not None:
+        return chosen
     result = field.one
     for monomial, coefficient in form.terms.items():
         if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "log":

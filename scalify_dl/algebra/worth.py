@@ -14,7 +14,7 @@ from scalify_dl.oracle.rewrites import computed
 from .form import Field, Form
 from .variables import BINDING, Renamed, Variable, free
 
-ALWAYS = ("finite", "masked", "order", "rounded", "zeros")
+ALWAYS = ("absorbed", "finite", "masked", "order", "rounded", "zeros")
 """Needs that no draw decides."""
 TRIES = 3
 ROUNDING = 1e-9
@@ -124,9 +124,9 @@ class Worth:
     def element(self, number: int) -> Value:
         """A basis element."""
         if number not in self.known:
-            kind, data, positive, _ = self.basis.elements[number]
+            kind, data, _, nonnegative = self.basis.elements[number]
             found = self._element(kind, data)
-            self.known[number] = exact(abs(found.number)) if kind == "input" and positive else found
+            self.known[number] = exact(abs(found.number)) if kind == "input" and nonnegative else found
         return self.known[number]
 
     def _element(self, kind: str, data: Any) -> Value:

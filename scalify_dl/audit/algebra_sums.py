@@ -18,6 +18,7 @@ from typing import Any
 
 from scalify_dl.algebra import laws, truths
 from scalify_dl.algebra.form import Field, Form, Undecided
+from scalify_dl.algebra.positive import above_zero
 from scalify_dl.algebra.sums import greatest, summed
 from scalify_dl.algebra.variables import Renamed, Variable
 from scalify_dl.algebra.worth import Undefined, Worth
@@ -159,6 +160,8 @@ def attack(rng: random.Random) -> str | None:
         return ""
     except ValueError:
         return f"{tree} has a value, its form has none"
+    if theirs <= 0 and above_zero(found) and worth.allows():
+        return f"{tree} is worth {theirs}, its form is above zero"
     if not worth.allows() or abs(theirs) > 1e9 or abs(mine - theirs) <= 1e-7 * max(1.0, worth.scale, abs(theirs)):
         return None
     return f"{tree} is worth {theirs}, its form {mine}"

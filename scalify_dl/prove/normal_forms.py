@@ -24,6 +24,7 @@ WORDS = {
     "nonzero": "it is not zero where it is divided by",
     "positive": "it is above zero where its logarithm is taken",
     "masked": "what stands beside this mask is small: exp of the mask less that is nothing",
+    "absorbed": "what stands beside a mask that is taken away again is not lost by rounding",
     "rounded": "it is a product of powers of other constants of the programs, rounded",
     "order": "equal elements of a row of it are found in the order of their places",
     "zeros": "no row of it has zeros of both signs, which some orders tell apart",
@@ -32,7 +33,7 @@ WORDS = {
     "shown": "no row of it is masked altogether: it is nowhere ∞ − ∞",
     "nonnegative": "it is not below zero where its root is taken",
 }
-PRECISION = ("zeros", "range", "types")
+PRECISION = ("absorbed", "zeros", "range", "types")
 """What is listed as precision: of real numbers nothing is asked."""
 
 Row = tuple[Any, ...]

@@ -11,10 +11,15 @@ from scalify_dl.algebra.cases import is_zero
 from scalify_dl.algebra.extended import Masked, finite, infinite, masked
 from scalify_dl.algebra.finite import Leaf, as_form, indicator, leaf_table
 from scalify_dl.algebra.form import Field, Form, Undecided
+from scalify_dl.algebra.huge import settled
 from scalify_dl.algebra.known import is_place
 from scalify_dl.algebra.numbers import literal, pi
+from scalify_dl.algebra.positive import above_zero
 from scalify_dl.algebra.same import same
+from scalify_dl.algebra.sums import summed
+from scalify_dl.algebra.variables import Variable
 from scalify_dl.algebra.worth import Undefined, met_somewhere
+from scalify_dl.audit import algebra_masks as masks
 from scalify_dl.audit.algebra import campaign, value
 
 
@@ -289,6 +294,57 @@ def test_a_mask_is_nothing_only_beside_what_is_not_masked(basis: Field) -> None:
     assert not same(basis, everything, basis.zero)
     assert not same(basis, low, lower)
     assert not same(basis, hidden.scaled(2) * laws.power(hidden, -1), basis.one)
+
+
+def test_a_mask_that_a_truth_adds_or_chooses_hides_what_it_stands_beside(basis: Field) -> None:
+    x, y, z = unknowns(basis, 3)
+    basis.huge = set()
+    one, low, lower = basis.one, literal_of(basis, "-1e9"), literal_of(basis, "-1e30")
+    first, second = truths.greater(z, basis.zero), truths.greater(z, one)
+
+    def share(left: Form, right: Form) -> Form:
+        weights = [laws.exponential(left), laws.exponential(right)]
+        return laws.divide(weights[0], weights[0] + weights[1])
+
+    chosen = share(truths.choose(first, x, low), y)
+    added = share(x + (one - first) * lower, y)
+    assert settled(chosen) == settled(added)
+    assert settled(chosen) != settled(share(truths.choose(second, x, low), y))
+    assert settled(chosen) != settled(share(truths.choose(one - first, x, low), y))
+    settled(share(truths.choose(first, x, low), truths.choose(first, y, low)))
+    assert [need.form for need in basis.needs if need.what == "shown"] == [
+        first * (laws.exponential(x) + laws.exponential(y))
+    ]
+
+
+def test_what_is_taken_away_again_beside_a_mask_is_listed(basis: Field) -> None:
+    (x,) = unknowns(basis, 1)
+    basis.huge = set()
+    low, hidden = literal_of(basis, "-1e9"), truths.greater(x, basis.zero)
+    extended.add(x, hidden * low)
+    extended.add(hidden * low, (basis.one - hidden) * low)
+    extended.add(hidden * low, (basis.one - hidden) * -low)  # never both
+    assert "absorbed" not in {need.what for need in basis.needs}
+    extended.add(x + low, hidden * -low)
+    assert "absorbed" in {need.what for need in basis.needs}
+
+
+def test_a_row_that_sees_itself_is_above_zero(basis: Field) -> None:
+    i, j = Variable(("at", 0, 0), 9), Variable(("at", 1, 0), 9)
+    weights = laws.exponential(basis.of(basis.element("input", (0, i, j))))
+    row, column = (basis.of(basis.element("position", (v,), nonnegative=True)) for v in (i, j))
+    seen, padded = basis.one - truths.greater(column, row), basis.of(basis.element("flag", ("input", 1, j)))
+    assert above_zero(summed(basis, seen * weights, [j]))
+    assert above_zero(summed(basis, seen * weights + basis.one - seen, [j]))
+    assert not above_zero(summed(basis, truths.greater(row, column) * weights, [j]))
+    assert not above_zero(summed(basis, seen * padded * weights, [j]))
+    assert not above_zero(summed(basis, seen * weights - padded, [j]))
+
+
+def test_random_rows_with_masks_are_equal_only_where_their_numbers_are() -> None:
+    equal, listed, wrong = masks.campaign(80, 1)
+    assert equal > 40 > listed
+    assert wrong == []
 
 
 def test_what_can_never_be_so_is_no_condition(basis: Field) -> None:

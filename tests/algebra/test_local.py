@@ -10,8 +10,9 @@ from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.prove.verdict import Verdict
 
-from .programs import alone, number, report, two, verdict
+from .programs import alone, number, report, two, verdict, wide
 
+Hide = Callable[[Graph, Tensor, Tensor], Tensor]
 SHAPE = (2, 2, 512, 256)
 
 
@@ -95,3 +96,63 @@ def test_that_a_value_is_a_number_is_listed() -> None:
     found = report(pair)
     assert found.verdict is Verdict.PROVED
     assert any("its values are finite" in str(row) for row in found.assumptions)
+
+
+def heads(g: Graph, x: Tensor, mask: Tensor, turned: Callable[[Graph, Tensor], Tensor], hide: Hide) -> Tensor:
+    """Attention of each position to those before it that are no padding."""
+    t = turned(g, x)
+    rows = g.emit("dot", [t, t], lhs_batch_dims=[0, 1], rhs_batch_dims=[0, 1],
+                  lhs_contracting_dims=[3], rhs_contracting_dims=[3])  # fmt: skip
+    scores = hide(g, rows, g.emit("broadcast", [mask], shape=rows.shape, dimensions=[0, 3]))
+    top = g.emit("reduce", [scores], dimensions=[3], reducer="max")
+    weights = g.emit("exponential", [two(g, "subtract", scores, wide(g, top, scores, 0, 1, 2))])
+    shares = two(g, "divide", weights, wide(g, over_last(g, weights), weights, 0, 1, 2))
+    return g.emit("dot", [shares, t], lhs_batch_dims=[0, 1], rhs_batch_dims=[0, 1],
+                  lhs_contracting_dims=[3], rhs_contracting_dims=[2])  # fmt: skip
+
+
+def over_last(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("reduce", [x], dimensions=[3], reducer="sum")
+
+
+def before(g: Graph, like: Tensor, direction: str = "LE") -> Tensor:
+    row, column = (g.emit("iota", [], dtype="s32", shape=like.shape, dimension=d) for d in (2, 3))
+    return g.emit("compare", [column, row], direction=direction)
+
+
+def by_adding(g: Graph, scores: Tensor, mask: Tensor) -> Tensor:
+    shown = g.emit("compare", [mask, number(g, 0, mask)], direction="NE")
+    seen = g.emit("and", [before(g, scores), shown])
+    return two(g, "add", scores, g.emit("select", [seen, number(g, 0, scores), number(g, -3e38, scores)]))
+
+
+def by_choosing(direction: str = "LE", low: float = -2e38, *, smaller: str = "minimum") -> Hide:
+    def hide(g: Graph, scores: Tensor, mask: Tensor) -> Tensor:
+        seen = g.emit(smaller, [mask, g.emit("convert", [before(g, scores, direction)], dtype="s32")])
+        shown = g.emit("compare", [seen, number(g, 0, seen)], direction="NE")
+        return g.emit("select", [shown, scores, number(g, low, scores)])
+
+    return hide
+
+
+def masked_heads(hide: Hide) -> Pair:
+    """Masks in two spellings, and dims in another order where an activation is written differently."""
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((2, 512, 4, 64))
+    mask, dmask = pair.input((2, 512), dtype="s32", range=(0, 2))
+    order = [0, 2, 1, 3]
+    base = heads(pair.base, x, mask, lambda g, x: plain(g, g.emit("transpose", [x], dimensions=order)), by_adding)
+    dist = heads(pair.dist, dx, dmask, lambda g, x: g.emit("transpose", [summed(g, x)], dimensions=order), hide)
+    pair.outputs(base, dist)
+    return pair
+
+
+def test_masks_by_several_large_numbers_are_one() -> None:
+    found = report(masked_heads(by_choosing()))
+    assert found.verdict is Verdict.PROVED
+    assert {"masked", "shown"} <= {row.why for row in found.assumptions}
+
+
+@pytest.mark.parametrize("hide", [by_choosing("LT"), by_choosing(low=-2.0), by_choosing(smaller="maximum")])
+def test_masks_that_hide_something_else_are_not(hide: Hide) -> None:
+    assert verdict(masked_heads(hide)) != "PROVED"
