@@ -14,6 +14,7 @@ RIGHT = {
     "slots on their own rank": lambda: right(False),
     "slots that are sent to the experts and back": lambda: right(True),
     "blocks of experts that are exchanged; experts and slots in one dim": right_in_blocks,
+    "ones that become reals before they are multiplied": lambda: right_in_blocks(reals=True),
     "a sum over slots": right_sum,
     "a table of places counted for every expert": lambda: right_by_table("all"),
     "a table of places where tokens go": lambda: right_by_table("own"),

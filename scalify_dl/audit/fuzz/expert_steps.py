@@ -3,7 +3,7 @@ their experts and back, read again; sums over slots, as gradients have them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scalify_dl.ir.graph import Graph, Tensor
 
@@ -19,6 +19,8 @@ class Routing:
 
     written: bool = False
     """Integers, as torch has them: ones written into zeros, counts less one at the end."""
+    reals: bool = False
+    """Such ones become reals before they are multiplied."""
     way: str = "EQ"
     less: float = 1.0
     reducer: str = "sum"
@@ -104,9 +106,11 @@ def routed(g: Graph, ids: Tensor, routing: Routing = Routing()) -> Tensor:
     if routing.written:
         chosen = written_one_hot(g, ids, EXPERTS)
         flags = written_one_hot(g, written_places(g, chosen, routing), ids.shape[0] + routing.slots)
+        if routing.reals:
+            chosen, flags = (g.emit("convert", [ones], dtype="f32") for ones in (chosen, flags))
         shape = (ids.shape[0], EXPERTS, flags.shape[1])
         dealt = g.emit("multiply", [spread(g, chosen, shape, [0, 1]), spread(g, flags, shape, [0, 2])])
-        return g.emit("convert", [dealt], dtype="f32")
+        return dealt if routing.reals else g.emit("convert", [dealt], dtype="f32")
     chosen = one_hot(g, ids, EXPERTS, routing.way)
     if routing.table:
         return dispatch_by_table(g, chosen, routing)
@@ -239,6 +243,7 @@ def experts(w: World) -> None:
                       itself=w.rng.choice(["", "", "before", "after"]),
                       table=w.rng.choice(["", "", "all", "own", "none"]))  # fmt: skip
     found, turned, odd = [], w.chance(0.3), w.slip()
+    routing = replace(routing, reals=turned)
     filling, reading = w.rng.choice([fill, fill_last, fill_merged]), w.rng.choice([read, read_merged])
     sending = w.rng.choice([sent, sent_in_blocks, sent_by_rank])
     for g, numbers, rows, one in ((w.base, ids[0], x.base, weight.base), (w.dist, ids[1], x.dist, weight.dist)):
