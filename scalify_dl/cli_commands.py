@@ -167,12 +167,15 @@ def sweep(
     jobs: Annotated[
         int | None, Option("--jobs", metavar="N", least=1, help="Processes at once; else one for each core.")
     ] = None,
+    junit: Annotated[
+        Path | None, Option("--junit", metavar="F", help="Write JUnit XML: a case for each run.")
+    ] = None,
     json: Json = False,
 ) -> int:
     """Verify many pairs, several at once, and end with a table; started again, it does what is lacking."""
     from scalify_dl.commands import sweep as command
 
-    return command.sweep(file, out, jobs, as_json=json)
+    return command.sweep(file, out, jobs, junit, as_json=json)
 
 
 @_command(options=_options, written=_written)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -53,7 +54,9 @@ def test_a_sweep_ends_with_a_table(folder: Path) -> None:
     assert rows["dist tp=2"]["verdict"] == "PROVED"
     assert rows["dist_gate_for_up tp=2"]["verdict"] != "PROVED"
     assert done.returncode in (1, 3), done.stderr
-    text = dlverify("sweep", str(folder / "sweep.yaml"), "--jobs", "1").stdout
+    text = dlverify("sweep", str(folder / "sweep.yaml"), "--jobs", "1", "--junit", str(folder / "j.xml")).stdout
+    cases = {c.get("name"): c.find("failure") for c in ElementTree.parse(folder / "j.xml").iter("testcase")}
+    assert [name for name, wrong in cases.items() if wrong is not None] == ["dist_gate_for_up tp=2"]
     assert "2 runs" in text
     assert "dist_gate_for_up tp=2" in text
 

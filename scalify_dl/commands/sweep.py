@@ -11,20 +11,25 @@ from pathlib import Path
 from typing import Any
 
 from scalify_dl.errors import InputError
+from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Verdict
+from scalify_dl.report.junit import listed
 from scalify_dl.sweep.file import load
 from scalify_dl.sweep.runs import Result
 from scalify_dl.sweep.runs import sweep as run_all
+from scalify_dl.whole import write_whole
 
 from .progress import counted
+from .run import check_outputs
 
 ERROR = "ERROR"
 """In place of a verdict, where there is none."""
 
 
-def sweep(file: Path, out: Path | None, jobs: int | None, *, as_json: bool) -> int:
+def sweep(file: Path, out: Path | None, jobs: int | None, junit: Path | None = None, *, as_json: bool) -> int:
     """Do what is lacking, print the table; 0 if every verdict is the expected one."""
     pairs = load(file)
+    check_outputs(Options(junit=junit), [file])
     folder = out or file.with_suffix(".results")
     if folder.exists() and not folder.is_dir():
         raise InputError("not a directory", file=folder, expected="a directory for results, or a name for a new one")
@@ -40,6 +45,8 @@ def sweep(file: Path, out: Path | None, jobs: int | None, *, as_json: bool) -> i
     results = run_all(pairs, folder, jobs or os.cpu_count() or 1, said)
     rows = [row(result, pairs[result["name"]].expect) for result in results]
     wrong = [r["verdict"] for r in rows if not r["as_expected"]]
+    if junit:
+        write_whole(junit, listed(file.stem, [(r["name"], _wrong(r), r["cpu_s"]) for r in rows]))
     if as_json:
         print(json.dumps({"runs": rows, "as_expected": not wrong}, indent=2, ensure_ascii=False))
     else:
@@ -47,6 +54,11 @@ def sweep(file: Path, out: Path | None, jobs: int | None, *, as_json: bool) -> i
     if not wrong:
         return 0
     return 2 if ERROR in wrong else max(Verdict(v).exit_code or Verdict.UNKNOWN.exit_code for v in wrong)
+
+
+def _wrong(line: dict[str, Any]) -> str:
+    """What is wrong with a line of the table; nothing where the verdict is the expected one."""
+    return "" if line["as_expected"] else f"{line['verdict']}, expected {line['expected']}: {line['why']}"
 
 
 def verdict(result: Result) -> str:

@@ -69,6 +69,8 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
                 layout = rows[0]
                 words = f"placed as {pattern(wanted, rank)}" if wanted else "each dim whole or cut in contiguous blocks"
                 reason = f"it holds {holds(layout, view.label(base), '', rank)}; expected: {words}"
+            elif any(b == base for _, b, *_ in held.get(dist, ())):
+                reason = f"it holds {view.label(base)} part by part; expected: dims whole or cut in contiguous blocks"
             elif held.get(dist):
                 others = sorted({view.label(b) for _, b, _, _ in held[dist]})
                 reason = f"it corresponds to {', '.join(others[:3])}, not to {view.label(base)}"

@@ -63,6 +63,18 @@ def render(
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{head}\n{"".join(suites)}</testsuites>\n'
 
 
+def listed(suite: str, rows: Sequence[tuple[str, str, float]]) -> str:
+    """Runs of which a line is known as one suite: name, what is wrong (empty: nothing), CPU seconds."""
+    counts = f'tests="{len(rows)}" failures="{sum(bool(wrong) for _, wrong, _ in rows)}" errors="0"'
+    body = ""
+    for name, wrong, _ in rows:
+        inner = f"<failure type={quoteattr(wrong.split(',')[0])} message={quoteattr(_text(wrong))}/>" if wrong else ""
+        body += f"    {_case(suite, name, inner)}\n"
+    seconds = sum(cpu for *_, cpu in rows)
+    one = f'  <testsuite name={quoteattr(_text(suite))} {counts} time="{seconds:.3f}">\n{body}  </testsuite>\n'
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites name="dlverify" {counts}>\n{one}</testsuites>\n'
+
+
 def _first(report: Report) -> str:
     """The first root cause in a line, which is what lists of failures show."""
     for cause in report.frontier:

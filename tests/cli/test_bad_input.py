@@ -97,8 +97,8 @@ DAMAGED = (
 def alone() -> Iterator[tuple[str, ...]]:
     """Without arguments, with too many, with options that there are not or that want a value."""
     for words in (
-        "verify", "family", "run", "plan", "export", "relate", "facts", "explain", "query", "audit", "check",
-        "rules show", "readers check", "schedule", "datalog", "nosuch", "rules nosuch", "--nosuch", "init x y",
+        "verify", "family", "run", "plan", "distribute", "watch", "export", "relate", "facts", "explain", "query",
+        "audit", "check", "rules show", "readers check", "schedule", "datalog", "nosuch", "rules nosuch", "--nosuch", "init x y",
     ):  # fmt: skip
         yield tuple(words.split())
     for words in ("verify", "run", "plan", "export", "explain", "query", "check", "schedule", "datalog"):
@@ -129,7 +129,7 @@ def of_files() -> Iterator[tuple[str, ...]]:
         yield "datalog", "@" + name
         yield "rules", "check", "@" + name, "--seconds", "0.1"
     for name in ("nowhere", "nothing_in_it", *FILES):
-        for command in ("lint", "fix"):
+        for command in ("lint", "fix", "distribute"):
             yield command, "@" + name, "--mesh", "tp=2"
         yield "kernel", "@" + name, "--as", "matmul"
         yield "sweep", "@" + name
