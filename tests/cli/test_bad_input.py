@@ -98,7 +98,8 @@ def alone() -> Iterator[tuple[str, ...]]:
     """Without arguments, with too many, with options that there are not or that want a value."""
     for words in (
         "verify", "family", "run", "plan", "distribute", "watch", "export", "relate", "facts", "explain", "query",
-        "audit", "check", "rules show", "readers check", "schedule", "datalog", "nosuch", "rules nosuch", "--nosuch", "init x y",
+        "audit", "check", "rules show", "readers check", "schedule", "datalog", "nosuch", "rules nosuch", "--nosuch",
+        "init x y",
     ):  # fmt: skip
         yield tuple(words.split())
     for words in ("verify", "run", "plan", "export", "explain", "query", "check", "schedule", "datalog"):
