@@ -42,7 +42,9 @@ FILLED: dict[str, Sequence[str]] = {
     "init [BASE DIST ...] [--mesh …]": ["init base.hlo dist.hlo --mesh tp=2"],
     "family F.yaml [options]": ["family family.yaml --json"],
     "run FACTS [options]": [f"run FACTS {OPTIONS.removeprefix('--mesh tp=2 ')}"],
-    "sweep SWEEP.yaml [--out DIR] [--jobs N] [--junit F] [--json]": ["sweep SWEEP.yaml --out DIR --jobs 1 --junit j.xml --json"],
+    "sweep SWEEP.yaml [--out DIR] [--jobs N] [--junit F] [--json]": [
+        "sweep SWEEP.yaml --out DIR --jobs 1 --junit j.xml --json",
+    ],
     "plan PATH [options]": ["plan tables --html h.html --no-refute"],
     "export BASE DIST [DIST ...] --mesh … [--relate F.yaml] -o FACTS": ["export base.hlo dist.hlo --mesh tp=2 -o NEW"],
     "relate BASE DIST [DIST ...] --mesh … [-o F.yaml]": ["relate base.hlo dist.hlo --mesh tp=2 -o F.yaml"],
