@@ -107,6 +107,13 @@ def test_convolutions(name: str) -> None:
     with_gradient(lambda x, w: function(x, w), real(*x), real(*weight))
 
 
+def test_a_transposed_convolution_takes_its_weight_for_finite_where_zeros_are_put_in() -> None:
+    """Torch multiplies no zeros, of which an infinite weight makes what is no number."""
+    for window, listed in ((3, True), (1, False)):
+        graph = agree(F.conv_transpose1d, [real(2, 4, 5), real(4, 6, window)])
+        assert [(a.tensor is graph.inputs[1].tensor, a.why) for a in graph.assumptions] == [(True, "finite")] * listed
+
+
 @pytest.mark.parametrize("name", POOLS)
 def test_pools(name: str) -> None:
     with_gradient(POOLS[name], grid(2, 3, 7, 6))

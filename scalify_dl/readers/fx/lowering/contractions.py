@@ -184,7 +184,7 @@ def mirrored(
     """The gradient of a convolution's input, of these sizes: the weight is turned round, the gradient spread out."""
     spatial = len(strides)
     dims = list(range(2, 2 + spatial))
-    window, (outer, inner) = list(weight.shape[2:]), weight.shape[:2]
+    given, window, (outer, inner) = weight, list(weight.shape[2:]), weight.shape[:2]
     if groups > 1:  # [groups · outer, inner, …] to [groups · inner, outer, …]
         weight = c.reshape(weight, (groups, outer // groups, inner, *window))
         weight = c.transpose(weight, [0, 2, 1, *range(3, 3 + spatial)])
@@ -196,6 +196,8 @@ def mirrored(
         n - lo + d * (k - 1) - ((o - 1) * s + 1)
         for n, lo, d, k, o, s in zip(sizes, low, gaps, window, grad.shape[2:], strides, strict=True)
     ]
+    if max(low + high) > 0 or max(strides) > 1:
+        c.graph.assume(given, "its values are finite", "finite")  # torch multiplies no zeros put in between
     features = ([0], [1]) if groups > 1 else ([1], [0])
     numbers = {
         "window_size": window, "window_stride": [1] * spatial, "window_pad_low": low, "window_pad_high": high,
