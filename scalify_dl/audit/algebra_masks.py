@@ -3,8 +3,8 @@
     python -m scalify_dl.audit.algebra_masks [--count N] [--seed S]
 
 A row has two or three scores with masks of several magnitudes, added or chosen, one upon another, scaled or not; it may
-be masked altogether. Two ways to write it are compared as formulas, and in numbers of the type
-f32, which are rounded after each step. They may differ only where a need says so: a row that is not shown, precision.
+be masked altogether. Two ways to write it are compared as formulas, and in numbers of f32 or bf16,
+which are rounded after each step. They may differ only where a need says so: a row that is not shown, precision.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -31,7 +32,8 @@ MASKS = ("-1e9", "-1e30", "-1e37", "-2.38197633e38", "-3.38953139e38", "-3.40282
 """The last three: 0.7 of the least of f32, the least of bf16 and of f32."""
 POINTS = ((0.5, -1.5, 2.0), (0.0, 1.0, -1.0), (1.0, 1.0, 1.0), (-0.7, -0.7, 0.3), (2.5, 0.0, 0.0), (-1.2, 3.1, -0.4))
 ENDS = ("softmax", "bare", "blocks", "ratio", "hidden")
-CLOSE = 1e-3
+CLOSE = {"f32": 1e-3, "bf16": 0.15}
+"""How far apart numbers of a type may be: ties are far enough from what is rounded."""
 
 
 def draw(rng: random.Random) -> Tree:
@@ -104,26 +106,38 @@ class Formulas:
         return laws.divide(finite(a, ""), finite(b, ""))
 
 
-class Numbers:
-    """Trees at a point, in numbers of a type."""
+def rounded(value: Any, dtype: str) -> Any:
+    """A number of f32 as one of the type."""
+    value = np.float32(value)
+    if dtype == "f32" or not np.isfinite(value):
+        return value
+    bits = int(value.view(np.uint32))
+    return np.uint32((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32)
 
-    def __init__(self, at: tuple[float, ...]) -> None:
-        self.at = at
+
+class Numbers:
+    """Trees at a point, in numbers of a type, rounded after each step."""
+
+    def __init__(self, at: tuple[float, ...], dtype: str) -> None:
+        self.at, self.dtype = at, dtype
+
+        def made(function: Callable[..., Any]) -> Callable[..., Any]:
+            return lambda *xs: rounded(function(*xs), dtype)
+
+        self.add, self.multiply, self.divide, self.exp = map(made, (np.add, np.multiply, np.divide, np.exp))
+        self.most, self.negate = np.maximum, np.negative
 
     def x(self, n: int) -> Any:
-        return np.float32(self.at[n])
+        return rounded(self.at[n], self.dtype)
 
     def number(self, text: str) -> Any:
-        return np.float32(text)
+        return rounded(text, self.dtype)
 
     def plain(self, value: Any) -> Any:
-        return np.float32(float(value))
+        return rounded(float(value), self.dtype)
 
     def truth(self, direction: str, left: Any, right: int) -> Any:
         return left > right if direction == "GT" else left >= right
-
-    add, multiply, exp = staticmethod(np.add), staticmethod(np.multiply), staticmethod(np.exp)
-    most, negate, divide = staticmethod(np.maximum), staticmethod(np.negative), staticmethod(np.divide)
 
     @staticmethod
     def choose(truth: Any, yes: Any, no: Any) -> Any:
@@ -196,7 +210,7 @@ def _most(on: Any, parts: list[Any]) -> Any:
 
 def falsely_equal(rng: random.Random) -> tuple[bool, bool, str | None]:
     """Whether two ways to write a row are called equal, whether with precision listed, and where they differ."""
-    tree = draw(rng)
+    tree, dtype = draw(rng), rng.choice([*CLOSE])
     other = rewritten(rng, tree)
     basis = Field(deadline=float("inf"))
     basis.huge = set()
@@ -212,11 +226,11 @@ def falsely_equal(rng: random.Random) -> tuple[bool, bool, str | None]:
         except (Undefined, OverflowError, ZeroDivisionError, ValueError):
             continue
         with np.errstate(all="ignore"):
-            left, right = (float(made(Numbers(at), it)) for it in (tree, other))
+            left, right = (float(made(Numbers(at, dtype), it)) for it in (tree, other))
         if not (np.isfinite(left) and np.isfinite(right)):  # the range of a type: executions tell
             continue
-        if abs(left - right) > CLOSE * max(1.0, abs(left)):
-            return True, False, f"{tree} is {left} at {at}, and {other} is {right}"
+        if abs(left - right) > CLOSE[dtype] * max(1.0, abs(left)):
+            return True, False, f"in {dtype} {tree} is {left} at {at}, and {other} is {right}"
     return True, False, None
 
 

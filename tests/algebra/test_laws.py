@@ -342,9 +342,14 @@ def test_a_row_that_sees_itself_is_above_zero(basis: Field) -> None:
 
 
 def test_random_rows_with_masks_are_equal_only_where_their_numbers_are() -> None:
-    equal, listed, wrong = masks.campaign(80, 1)
+    equal, listed, wrong = masks.campaign(80, 2)
     assert equal > 40 > listed
     assert wrong == []
+
+
+def test_the_attack_finds_what_is_lost_beside_a_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extended, "absorbs", lambda *_: False)
+    assert masks.campaign(5, 2)[2]
 
 
 def test_what_can_never_be_so_is_no_condition(basis: Field) -> None:
