@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
+from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.relations import Relations, TypeRelation
@@ -21,9 +22,10 @@ NAMES = 12
 
 def annotate(dist: Graph, mesh: Mesh, relations: Relations) -> None:
     """Writes the types that are said into a program. InputError where an entry says nothing, or twice."""
+    backward = bool(relations.gradients) or any((port.path or "").startswith(GRADIENT) for port in dist.outputs)
+    _check(dist, mesh, backward)
     known = _names(dist) if relations.expect else {}
     by: dict[Tensor, TypeRelation] = {}
-    backward = bool(relations.gradients) or any((port.path or "").startswith(GRADIENT) for port in dist.outputs)
     for relation in relations.expect:
         for axis in relation.types:
             if axis not in dict(mesh.axes):
@@ -39,6 +41,17 @@ def annotate(dist: Graph, mesh: Mesh, relations: Relations) -> None:
                 raise relation.place.twice(f"expect: `{value.name}` is spoken of", by[value].place)
             by[value] = relation
             _write(dist, value, relation, backward)
+
+
+def _check(dist: Graph, mesh: Mesh, backward: bool) -> None:
+    """Types that the dump says: of axes and dims that are there; where gradients are values, `I` is `R`."""
+    for value, types in dist.types.items():
+        for axis, word in types.items():
+            if axis not in dict(mesh.axes) or (word[0] == "S" and int(word[1:]) >= len(value.shape)):
+                said = f"the dump says that {value.type} `{value.name}` is {word}@{axis}"
+                raise InputError(said, file=dist.file, expected=f"an axis of {mesh}, and a dim of the value")
+            if word == "I" and backward:
+                types[axis] = "R"
 
 
 def check_inputs(dist: Graph, relations: Relations, held: Mapping[Tensor, Mapping[str, str]]) -> None:

@@ -98,6 +98,8 @@ def _fold(program: _Program, graph: Graph, rank: int) -> bool:
     for a_port, b_port in zip(base.outputs, graph.outputs, strict=True):
         if known.get(b_port.tensor) is not a_port.tensor or a_port.path != b_port.path:
             return False
+    if {known[t]: types for t, types in graph.types.items() if t in known} != base.types:
+        return False
     for op, key, pos, value in differences:
         values = op.rank_numbers.get((key, pos))
         if values is None:

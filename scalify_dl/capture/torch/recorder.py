@@ -59,6 +59,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         self.at: Place | None = None
         self.checking = False
         self.inputs: dict[str, str] = {}
+        self.types: dict[str, dict[str, str]] = {}
         self.values: dict[str, torch.Tensor] = {}
         self.drawn: dict[str, torch.Tensor] = {}
         self.given: list[tuple[str, Sequence[torch.Tensor]]] = []

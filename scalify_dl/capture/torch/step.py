@@ -48,6 +48,7 @@ from .ranks import NeedsRanks, apart, fake_rank, real_rank, together
 from .reads import Reads, living, passed_over
 from .recorder import Recorder
 from .replay import differing
+from .types import types_noted
 
 if TYPE_CHECKING:
     from scalify_dl.ir.origin import Origin
@@ -189,7 +190,7 @@ def record_step(
     recorder.names.older_than_the_step(living())
     with (
         state, torch.random.fork_rng(devices=[]), waits_apart(), stages_apart(recorder) as pipelines, recorder,
-        Reads(recorder), factors_noted(recorder.groups),
+        Reads(recorder), factors_noted(recorder.groups), types_noted(recorder),
     ):  # fmt: skip
         returned = step(model, *args)
     if not all(torch.equal(copy, value) for copy, value in copies):
@@ -215,6 +216,7 @@ def record_step(
         "inputs": [[name, what] for name, what in paths.items()],
         "outputs": outputs,
         "placements": placements,
+        **({"types": recorder.types} if recorder.types else {}),
         "seen": {paths[name]: span for name, value in recorder.values.items() if (span := _span(value)) is not None},
         **recorder.rank_values(),
         "outside": OUTSIDE,

@@ -126,5 +126,17 @@ def _read_text(
             output.path = f"written {output.holds.path or f'input {graph.inputs.index(output.holds)}'}"
     said = {(port.path, port.tensor) for port in returned if port is not None}
     graph.outputs[:] = [port for port in graph.outputs if port.holds is None or (port.path, port.tensor) not in said]
+    _typed(graph, known)
     prune(graph)
     return graph
+
+
+def _typed(graph: Graph, known: Annotations) -> None:
+    """Writes the SPMD types that the annotation says of values by their names."""
+    if known.types:
+        values = {t.name: t for t in (*(p.tensor for p in graph.inputs), *(t for op in graph.ops for t in op.results))}
+        values |= graph.aliases
+        for name, types in known.types.items():
+            mine = graph.types.setdefault(values[name], {}) if name in values else dict(types)
+            if any(mine.setdefault(axis, word) != word for axis, word in types.items()):
+                raise InputError(f"`{name}` is said to be {dict(types)}, and {mine}", file=graph.file)

@@ -8,6 +8,7 @@
      "groups": {"0": [0, 1, 2, 3]},
      "reductions": {"_torchbind_obj1": "sum"},                              of collectives, where the text names them
      "seen": {"input 1": [0, 32000]},                                       lo ≤ x < hi of integer inputs in that run
+     "types": {"mm_1": {"tp": "P"}},                                        SPMD types that the program says of values
      "outside": ["the optimiser"],                                          what the program does and the dump does not
      "rank": 3, "mesh": {"dp": 2, "tp": 2}}                                 or "world": 4, the number of ranks
 
@@ -44,6 +45,7 @@ UNPLACED = "unplaced"
 _ITEM = re.compile(
     r"\s*(?:(Replicate\(\)|R)|_?StridedShard\((?:dim=)?(\d+),\s*(?:sf|split_factor)=(\d+)\)|(?:Shard\((?:dim=)?|S\()(\d+)\)|(?:_?\w*Partial|P)\(?(?:reduce_op=)?'?(\w*)'?[^()]*\)?)\s*(?:,|\Z)"
 )
+_TYPE = re.compile(r"[RIPV]|S\((\d{1,3})\)")
 _REDUCERS = {
     "": "sum",
     "sum": "sum",
@@ -196,6 +198,7 @@ class Annotations:
     constants: Mapping[str, Any] = field(default_factory=dict)
     rank: RankOf | None = None
     seen: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     outside: Sequence[str] = ()
 
     def placement(self, path: str, local_shape: Sequence[int]) -> DTensorPlacement | None:
@@ -256,6 +259,7 @@ class _Reader:
             reductions={name: self.reduction(value) for name, value in self.object(root, "reductions").items()},
             rank=self.rank(root),
             seen={name: self.span(name, value) for name, value in self.object(root, "seen").items()},
+            types={name: self.types(name, value) for name, value in self.object(root, "types").items()},
             outside=self.texts(root, "outside"),
         )
 
@@ -265,6 +269,13 @@ class _Reader:
         if not (isinstance(found, list) and all(isinstance(text, str) for text in found)):
             raise self.error(f"{key}: a list of texts was expected", f'"{key}": ["the optimiser"]')
         return found
+
+    def types(self, name: str, value: Any) -> dict[str, str]:
+        """SPMD types by axis."""
+        words = list(value.values()) if isinstance(value, dict) else [None]
+        if not all(isinstance(word, str) and _TYPE.fullmatch(word) for word in words):
+            raise self.error(f"types: {name}: types by axis were expected", '"types": {"mm_1": {"tp": "S(1)"}}')
+        return {axis: word.replace("(", "").replace(")", "") for axis, word in value.items()}
 
     def span(self, name: str, value: Any) -> tuple[int, int]:
         """Bounds lo ≤ x < hi."""

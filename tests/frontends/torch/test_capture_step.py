@@ -20,6 +20,7 @@ from scalify_dl import capture_step  # noqa: E402
 from scalify_dl.capture.torch.layouts import layout_entry  # noqa: E402
 from scalify_dl.errors import InputError  # noqa: E402
 from scalify_dl.ir.mesh import Mesh  # noqa: E402
+from scalify_dl.lint.judge import lint  # noqa: E402
 
 
 class Net(nn.Module):
@@ -395,3 +396,31 @@ def test_lines_that_called_an_op(tmp_path: Path) -> None:
     frames = [frame.function for frame in report.frontier[0].source]
     assert frames[:2] == ["forward", "sgd"]
     assert not {"play", "test_lines_that_called_an_op"} & {*frames}
+
+
+def row_parallel(mesh: Any) -> Any:
+    from scalify_dl.capture.torch import assert_type
+
+    torch.manual_seed(0)
+    model, x = nn.Linear(4, 8, bias=False), torch.randn(8, 4)
+    if mesh is not None:
+        at = 2 * mesh.get_local_rank("tp")
+        model.weight, x = nn.Parameter(model.weight.detach()[:, at : at + 2].clone()), x[:, at : at + 2].clone()
+
+    def step(model: Any, x: Any) -> Any:
+        y = (x @ model.weight.detach().t()) * 2
+        assert_type(y, {"tp": "P"})
+        if mesh is not None:
+            dist.all_reduce(y)
+        return assert_type(y, {"tp": "R"})
+
+    return model, (x,), step
+
+
+def test_types_that_a_step_says_are_checked(tmp_path: Path) -> None:
+    captured = capture_step(row_parallel, {"tp": 2}, tmp_path / "step", baseline=lambda: row_parallel(None))
+    assert lint(captured.dist, captured.mesh).verdict == "PROVED"
+    for file in tmp_path.glob("step.r*.json"):
+        file.write_text(file.read_text().replace('"tp": "P"', '"tp": "S(0)"'))
+    (found,) = lint(captured.dist, captured.mesh).findings
+    assert (found.kind, found.text) == ("other-type", "`mul` is said to be S0@tp, and is P@tp")
