@@ -136,20 +136,22 @@ def by_order_alone(
     base: Sequence[Port], dist: Sequence[Port], pairs: Mapping[int, tuple[int, bool]], given: Iterable[int] = ()
 ) -> list[int]:
     """Distributed positions that pair with values of another name: a guess where both names are keys, which have no
-    order, or where other pairs have moved them."""
+    order, or other places, or where other pairs have moved them."""
     told = set(given)
     found = []
     for d, (b, by_path) in sorted(pairs.items()):
         ours, theirs = dist[d].path, base[b].path
         if by_path or d in told or ours is None or theirs is None or ours == theirs:
             continue
-        if d != b or (_KEYED.search(ours) and _KEYED.search(theirs)):
+        if d != b or any(sort.search(ours) and sort.search(theirs) for sort in (_KEYED, _PLACED)):
             found.append(d)
     return found
 
 
-_KEYED = re.compile(r"\[['\"]|\.[A-Za-z_]|^(grad|written) ")
+_KEYED = re.compile(r"\[['\"]|\.[A-Za-z_]|^(grad|written) |^output \D")
 """Paths of a dict's item, an attribute, a parameter of a module."""
+_PLACED = re.compile(r"^output \d")
+"""Paths of values that a live program returns, by their place."""
 
 
 def _by_path(ports: Sequence[Port], without: Iterable[int]) -> dict[str, int]:

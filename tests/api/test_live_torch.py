@@ -48,6 +48,23 @@ def test_a_mesh_of_one_rank_places_nothing() -> None:
     assert report.verdict == "PROVED"
 
 
+@pytest.mark.parametrize(
+    ("base", "other", "whys", "told"),
+    [
+        (lambda x: {"a": x + 1}, lambda x: {"b": x + 1}, ["order"], ""),
+        (lambda x: (x + 1, None, x), lambda x: (x + 1, x, None), ["order"], ""),
+        (lambda x: (x + 1, 3), lambda x: (x + 1, 4), [], "output 1, which is no tensor (3)"),
+    ],
+)
+def test_outputs_of_another_name_or_place_are_listed_and_what_is_no_tensor_is_told(
+    base: Any, other: Any, whys: list[str], told: str
+) -> None:
+    report = scalify_dl.verify(base, lambda mesh: other, mesh={"tp": 1}, args=(torch.ones(2),))
+    assert report.verdict == "PROVED"
+    assert [a.why for a in report.found.assumptions if a.why == "order"] == whys
+    assert told in report.text()
+
+
 def test_a_function_that_makes_its_own_mesh_and_a_wrapped_module_with_a_bug() -> None:
     from torch.distributed.device_mesh import init_device_mesh
 

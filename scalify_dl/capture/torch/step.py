@@ -205,7 +205,8 @@ def record_step(
         outputs.append([recorder.names.name(value), what])
         held.append(value)
 
-    for what, value in _leaves(returned):
+    leaves, plain = _leaves(returned)
+    for what, value in leaves:
         output(f"output {what}", getattr(value, "wait", lambda value=value: value)() if _pending(value) else value)
     for what, value in _tensors(model).items():
         output(f"written {what}", value)
@@ -219,7 +220,7 @@ def record_step(
         **({"types": recorder.types} if recorder.types else {}),
         "seen": {paths[name]: span for name, value in recorder.values.items() if (span := _span(value)) is not None},
         **recorder.rank_values(),
-        "outside": OUTSIDE,
+        "outside": [*OUTSIDE, *plain],
         **rank_of(mesh),
         **note_of(pipelines),
     }
@@ -306,20 +307,23 @@ def _arguments(args: Sequence[Any]) -> dict[str, torch.Tensor]:
     return found
 
 
-def _leaves(returned: Any) -> list[tuple[str, Any]]:
-    """The tensors that a step returns, by name (of a dict) or place."""
+def _leaves(returned: Any) -> tuple[list[tuple[str, Any]], list[str]]:
+    """The tensors that a step returns, by name (of a dict) or place, and what is none, in words."""
     if isinstance(returned, torch.Tensor):
-        return [("0", returned)]
-    found = []
+        return [("0", returned)], []
+    found, plain = [], []
     for keys, leaf in tree_flatten_with_path(returned)[0]:
+        first = getattr(keys[0], "key", getattr(keys[0], "idx", keys[0])) if keys else 0
+        what = f"{first}{keystr(keys[1:])}"
         if isinstance(leaf, torch.Tensor):
-            first = getattr(keys[0], "key", getattr(keys[0], "idx", keys[0]))
-            found.append((f"{first}{keystr(keys[1:])}", leaf))
-        elif leaf is not None and not isinstance(leaf, bool | int | float | str):
+            found.append((what, leaf))
+        elif isinstance(leaf, bool | int | float | str):
+            plain.append(f"output {what}, which is no tensor ({leaf!r:.40})")
+        elif leaf is not None:
             raise InputError(
                 f"the step returns a {type(leaf).__name__}", expected="tensors, in a dict of named outputs"
             )
-    return found
+    return found, plain
 
 
 def _identifier(path: str, taken: Mapping[str, Any]) -> str:
