@@ -31,7 +31,7 @@ def layout_entry(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: M
     if len(found) > 1:
         return None
     cuts = ["Replicate()" if dim is None else f"Shard(dim={dim})" for dim in found[0]] if found else []
-    text = f"({', '.join(cuts)})" if found else UNPLACED + _swapped(whole, parts, mesh)
+    text = f"({', '.join(cuts)}{',' * bool(cuts)})" if found else UNPLACED + _swapped(whole, parts, mesh)
     return [text, list(whole.shape), list(local), [name for name, _ in axes]]
 
 
