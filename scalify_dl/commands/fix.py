@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from scalify_dl.garbage import paused
+from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.kernels.inside import following
 from scalify_dl.lint.annotated import annotate
 from scalify_dl.lint.fix import Fixed, fix
 from scalify_dl.lint.judge import Several, load
+from scalify_dl.lint.patch import patch, place
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations, load_relations
 
@@ -35,26 +37,27 @@ def run(
               else f"UNKNOWN\n  {several}: one program that all ranks run can be mended")  # fmt: skip
         return Verdict.UNKNOWN.exit_code
     if as_json:
-        print(json.dumps(as_object(found), indent=2, ensure_ascii=False))
+        print(json.dumps(as_object(found, graph), indent=2, ensure_ascii=False))
     else:
-        _print(found)
+        _print(found, graph)
     return found.before.verdict.exit_code
 
 
-def as_object(found: Fixed) -> dict[str, Any]:
+def as_object(found: Fixed, graph: Graph) -> dict[str, Any]:
     """Plain JSON values."""
     return {
         "verdict": found.before.verdict.value,
         "findings": [f.as_object() for f in found.before.findings],
         "tried": found.tried,
         "fixes": [
-            {"bytes": sum(e.cost for e in way), "edits": [{"text": e.text, "line": e.line} for e in way]}
+            {"bytes": sum(e.cost for e in way), "edits": [{"text": e.text, "line": e.line} for e in way],
+             "place": place(graph, way), "patch": patch(graph, way)}
             for way in found.ways
         ],
     }
 
 
-def _print(found: Fixed) -> None:
+def _print(found: Fixed, graph: Graph) -> None:
     verdict = found.before.verdict
     print(verdict.value)
     if verdict is not Verdict.REFUTED:
@@ -71,3 +74,8 @@ def _print(found: Fixed) -> None:
         for edit in way:
             print(f"  {edit.text}")
             print(f"    {edit.line}")
+        where = place(graph, way)
+        if where:
+            print(f"  at {where}")
+        for text in patch(graph, way):
+            print(f"    {text}")

@@ -9,15 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from scalify_dl.ir.mesh import Mesh
 from scalify_dl.lint.edits import edited
 from scalify_dl.lint.fix import Fixed, fix
-from scalify_dl.lint.judge import lint_graph
+from scalify_dl.lint.judge import lint, lint_graph, load
+from scalify_dl.lint.patch import patch, place
 from scalify_dl.lint.program import Alone
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.pairing.builder import Pair
 from scalify_dl.pairing.export import tables
 from scalify_dl.prove.verdict import Verdict
-from scalify_dl.readers.relations import Relations
+from scalify_dl.readers.relations import Relations, load_relations
 
 from . import programs_data, programs_joint, programs_tensor
 from .test_lint import HLO
@@ -135,3 +137,52 @@ def test_a_permutation_that_goes_the_wrong_way_is_turned_round() -> None:
     op.pairs = [(to, rank) for rank, to in there]
     ways = fix(p.graph, p.mesh).ways
     assert [edit.text for edit in ways[0]] == ["turn the pairs of `collective-permute` round"]
+
+
+FX = """class GraphModule(torch.nn.Module):
+    def forward(self, x: "f32[4, 2]", v: "f32[2, 4]", w: "f32[2, 4]"):
+        up: "f32[4, 4]" = torch.ops.aten.mm.default(x, v)
+        begun: "f32[4, 4]" = torch.ops._c10d_functional.all_reduce.default(up, 'sum', '0')
+        whole: "f32[4, 4]" = torch.ops._c10d_functional.wait_tensor.default(begun)
+        other: "f32[4, 4]" = torch.ops.aten.mm.default(x, w)
+        relu: "f32[4, 4]" = torch.ops.aten.relu.default(other)
+        return (whole, relu)
+"""
+BIAS = """HloModule mlp, num_partitions=2
+
+%sum (a: f32[], b: f32[]) -> f32[] {
+  %a = f32[] parameter(0)
+  %b = f32[] parameter(1)
+  ROOT %s = f32[] add(%a, %b)
+}
+
+ENTRY %main (x: f32[4,2], w: f32[2,4], b: f32[4,4]) -> f32[4,4] {
+  %x = f32[4,2] parameter(0), sharding={devices=[1,2]<=[2]}
+  %w = f32[2,4] parameter(1), sharding={devices=[2,1]<=[2]}
+  %b = f32[4,4] parameter(2), sharding={replicated}
+  %y = f32[4,4] dot(%x, %w), lhs_contracting_dims={1}, rhs_contracting_dims={0}
+  %z = f32[4,4] add(%y, %b)
+  ROOT %r = f32[4,4] all-reduce(%z), replica_groups={{0,1}}, use_global_device_ids=true, channel_id=1, to_apply=%sum
+}
+"""
+PLACED = "inputs: {'#0': {dims: {1: [tp]}}, '#1': {dims: {0: [tp]}}, '#2': {dims: {0: [tp]}}}"
+
+
+@pytest.mark.parametrize(("name", "text", "relate"), [("m.fx.txt", FX, PLACED), ("m.hlo", BIAS, "")])
+def test_a_patch_of_the_dump_mends_it(name: str, text: str, relate: str, tmp_path: Path) -> None:
+    file, mesh, said = tmp_path / name, Mesh.parse("tp=2"), tmp_path / "relate.yaml"
+    file.write_text(text)
+    said.write_text(relate)
+    (tmp_path / "m.json").write_text('{"groups": {"0": [0, 1]}}')
+    graph = load([file], mesh, load_relations(said))
+    way = fix(graph, mesh, load_relations(said)).ways[0]
+    assert place(graph, way) == "" or name in place(graph, way)
+    lines, new, at = dict(enumerate(text.splitlines(), 1)), dict[int, list[str]](), 0
+    for line in patch(graph, way):
+        at = int(line[3:]) if line[0] == "@" else at
+        if line[0] == "-":
+            assert lines.pop(at) == line[2:]
+        elif line[0] == "+":
+            new.setdefault(at, []).append(line[2:])
+    file.write_text("\n".join(t for n in range(1, 99) for t in (*new.get(n, ()), *([lines[n]] if n in lines else ()))))
+    assert lint([file], mesh, said).verdict is Verdict.PROVED
