@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scalify_dl.api import verify
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.lint.judge import Result, lint
 from scalify_dl.prove.verdict import Verdict
@@ -78,3 +79,14 @@ def test_a_wrong_step_is_refuted_where_it_is_wrong(name: str, tmp_path: Path) ->
 @pytest.mark.parametrize("name", sorted(ONE_DEVICE))
 def test_a_wrong_step_of_one_device_is_none_that_lint_refutes(name: str, tmp_path: Path) -> None:
     assert linted(name, False, tmp_path).verdict is ONE_DEVICE[name]
+
+
+@pytest.mark.parametrize(("name", "ok"), [
+    ("sink_in_blocks_counted_on_one_rank", False), ("tied_embedding_is_not_summed_over_stages", True),
+    pytest.param("auxiliary_loss_is_not_averaged_over_micro_batches", False, marks=pytest.mark.slow),
+])  # fmt: skip
+def test_what_the_program_alone_does_not_decide_one_device_does(name: str, ok: bool, tmp_path: Path) -> None:
+    base, dist = dump(name, ok, tmp_path)
+    found = verify(base, [dist], mesh=PROGRAMS[name][0])
+    assert found.verdict == ("PROVED" if ok else "REFUTED")
+    assert ok or "published" in str(found.frontier[0].source[0])
