@@ -103,7 +103,8 @@ def all_gather(lifter: Lifter, op: Op) -> Sequence[Held | None]:
                 raise Stop("gathers-unreduced", f"`{tensor.name}` is still a part of a {entry.reducer} over {axis}: it"
                            " puts parts side by side")  # fmt: skip
             if isinstance(entry, Repl):
-                raise Stop("gathers-replicated", f"`{tensor.name}` is the same on all ranks of {axis}: it repeats it")
+                kind = "unclear" if dim in x.free else "gathers-replicated"  # of rows alike any number are a block
+                raise Stop(kind, f"`{tensor.name}` is the same on all ranks of {axis}: it repeats it")
             digits.append(entry)
             mesh[p] = Repl(entry.size)
         if x.along == dim:
@@ -143,7 +144,8 @@ def all_to_all(lifter: Lifter, op: Op) -> Sequence[Held | None]:
             if isinstance(entry, Pending):
                 raise Stop("gathers-unreduced", f"`{tensor.name}` is still a part of a {entry.reducer} over {axis}")
             if isinstance(entry, Repl):
-                raise Stop("gathers-replicated", f"`{tensor.name}` is the same on all ranks of {axis}")
+                kind = "unclear" if concat in x.free else "gathers-replicated"
+                raise Stop(kind, f"`{tensor.name}` is the same on all ranks of {axis}")
             digits.append(entry)
         held = scattered(lifter, x, split, positions, tensor.name)
         local = tuple(tidy([*digits, *s]) if d == concat else s for d, s in enumerate(held.local))

@@ -56,3 +56,12 @@ def test_a_library_s_norm_of_blocks_is_refuted_whatever_is_summed_behind(
 def test_a_norm_of_blocks_that_the_squares_of_all_put_right_is_not_refuted() -> None:
     assert normed({0: "tp"}, {0: "tp"}, put_right=True).verdict is Verdict.UNKNOWN
 
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(True, Verdict.UNKNOWN), (False, Verdict.REFUTED)])
+def test_a_gather_of_rows_that_are_all_alike_is_no_violation(spread: bool, verdict: Verdict) -> None:
+    """A vector that is spread over a rank's rows is the rank's block of one spread over all rows."""
+    p = Alone("tp=2")
+    rows = p.broadcast(p.place("v", (8,)), (4, 8), [1]) if spread else p.place("x", (4, 8))
+    p.result(p.tanh(p.all_gather(rows, "tp", 0)))
+    assert lint_graph(p.graph, p.mesh).verdict is verdict
