@@ -74,6 +74,7 @@ def equalities(
 
     proved: list[Row] = []
     needs: dict[Row, None] = {}
+    cuts: set[str] = set()
     endless = {value for value, sort in rows("may_be") if sort in ("inf", "-inf", "nan")}
     numbers = frozenset(value for (value,) in rows("needed_tensor") if value not in endless)
     decide = decider(facts.tables, rows("corr"), seconds, numbers, rewrites)
@@ -85,6 +86,7 @@ def equalities(
     def enter(answer: Answer) -> None:
         proved.append((answer.dist, answer.base, answer.layout))
         needs.update(dict.fromkeys(stated.rows(answer)))
+        cuts.update(answer.cuts)
 
     more = False
     for dist, base, text in facts["expect"]:
@@ -98,6 +100,7 @@ def equalities(
     if more:
         for answer in decide.between.values():
             enter(answer)
+    needs.update(dict.fromkeys(stated.sources(cuts)))
     if proved:
         from scalify_dl.oracle.arithmetic import rounded_differently
 
@@ -113,17 +116,35 @@ class Stated:
         self.origin = rewritten.origin if rewritten else {}
         self.used = rewritten.used if rewritten else {}
         self.operands = {(op, pos): tensor for op, pos, tensor in facts["operand"]}
+        self.inputs = {tensor for _, _, tensor in facts["input"]}
+        self.results = [(op, tensor) for op, _, tensor in facts["result"]]
         self.made = {op: tensor for op, pos, tensor in facts["result"] if pos == 0}
         self.types = {tensor: dtype for tensor, _, dtype, _ in facts["tensor"]}
         self.kinds = {op: kind for op, _, kind in facts["op"]}
 
-    def rows(self, answer: Answer) -> Iterator[Row]:
-        """Of one answer."""
+    def _finite(self, inputs: Iterable[str]) -> Iterator[Row]:
         from scalify_dl.algebra.complexes import is_complex
         from scalify_dl.oracle.dtypes import is_float
 
-        types = {t: self.types[t] for t in answer.inputs}
+        types = {t: self.types[t] for t in inputs}
         yield from ((t, WORDS["finite"], "finite") for t, it in types.items() if is_float(it) or is_complex(it))
+
+    def sources(self, cuts: Iterable[str]) -> Iterator[Row]:
+        """That a cut is a number rests on the inputs that it is made of."""
+        reads: dict[str, list[str]] = {}
+        for (op, _), tensor in self.operands.items():
+            reads.setdefault(op, []).append(tensor)
+        made = {tensor: reads.get(op, []) for op, tensor in self.results}
+        found, stack = {*cuts}, [*cuts]
+        while stack:
+            more = [t for t in made.get(stack.pop(), ()) if t not in found]
+            found.update(more)
+            stack += more
+        yield from self._finite(sorted(found & self.inputs))
+
+    def rows(self, answer: Answer) -> Iterator[Row]:
+        """Of one answer."""
+        yield from self._finite(answer.inputs)
         for op, what in answer.needs:
             if what == "rewrite":
                 yield self.made[op], f"{self.used[op].name}: {self.used[op].text}", what

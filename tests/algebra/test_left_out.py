@@ -329,3 +329,18 @@ def test_a_bound_that_one_side_has_in_another_type_is_listed(bound: float, liste
     found = report(pair)
     assert found.verdict.value == "PROVED"
     assert ("precision" in {a.why for a in found.assumptions}) == listed
+
+
+def test_that_a_value_between_is_a_number_rests_on_the_inputs_that_it_is_made_of() -> None:
+    """A sum less itself is no number on any rank, or on the one alone whose rows are infinite."""
+    pair = Pair({"dp": 2})
+    (x, dx), (y, dy) = pair.input((4,), {0: "dp"}), pair.input((4,), {0: "dp"})
+
+    def difference(g: Graph, x: Tensor, y: Tensor) -> Tensor:
+        total = over(g, two(g, "subtract", x, y), "sum")
+        return two(g, "subtract", total, total)
+
+    pair.outputs(difference(pair.base, x, y), difference(pair.dist, dx, dy))
+    found = report(pair)
+    assert found.verdict == "PROVED"
+    assert {a.tensor for a in found.assumptions if a.why == "finite"} == {"x0", "x1"}
