@@ -146,7 +146,7 @@ def cut_out(
         return None
     ends |= _beside(corr, cuts, below)
     placed = {row[0] for row in facts["shard"]}
-    shards: list[Row] = [(*row[:5], "proved") for t in sorted(ends - placed) for row in enters(t)]
+    shards: list[Row] = [(*row[:5], "given") for t in sorted(ends - placed) for row in enters(t)]
     inputs = {*ends, *cuts, *(row[2] for row in [*facts["shard"], *shards] if row[0] in ends)}
     return _part(facts, inside | base_inside, inputs, expected, shards)
 
