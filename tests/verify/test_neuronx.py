@@ -37,9 +37,8 @@ def test_without_relations_the_fused_weight_is_not_taken_for_a_shard(tmp_path: P
     found = report(facts(tmp_path, text("tp2_layer1"), "tp=2", None))
     assert found.verdict is not Verdict.PROVED
     words = " ".join(line for cause in found.frontier for line in (*cause.expected, *cause.found, *cause.suggestion))
-    assert "`parts:`" in words
-    assert "p9.10" in words
-    assert "contiguous shard" in words
+    assert '"p9.10": {dims: {1: [tp]}, parts: {dim: 1, sizes: [2048, 512, 512]}}' in words
+    assert "was placed by its shape, as a block of dim 1" in words
 
 
 @pytest.mark.parametrize("bug", BUGS)
