@@ -167,9 +167,7 @@ def sweep(
     jobs: Annotated[
         int | None, Option("--jobs", metavar="N", least=1, help="Processes at once; else one for each core.")
     ] = None,
-    junit: Annotated[
-        Path | None, Option("--junit", metavar="F", help="Write JUnit XML: a case for each run.")
-    ] = None,
+    junit: Annotated[Path | None, Option("--junit", metavar="F", help="Write JUnit XML: a case for each run.")] = None,
     json: Json = False,
 ) -> int:
     """Verify many pairs, several at once, and end with a table; started again, it does what is lacking."""
