@@ -11,7 +11,7 @@ from scalify_dl.ir.literals import LIMIT, Literal
 from .. import regions
 from ..walked import turns
 from .attributes import integers
-from .lower import OPCODES, Lowerer, Lowering, opcode
+from .lower import OPCODES, Lowerer, Lowering, opcode, unknown
 from .module import Instruction
 from .types import ArrayType, flatten, type_text
 from .values import array, opened, shaped, tensors
@@ -81,6 +81,8 @@ def done(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     """The result of the matching start."""
     start = i.operands[0] if i.operands else ""
     if start not in lo.asynchronous:
+        if start in lo.here and lo.here[start].opcode.endswith(("-start", "-update")):
+            return unknown(lo, i, operands)  # so is what was started
         raise i.error(f"`{start}` is no asynchronous start")
     value = lo.asynchronous[start]
     if i.opcode.endswith("-update"):

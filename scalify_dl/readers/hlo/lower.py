@@ -261,6 +261,7 @@ class Lowering:
             if i.attribute_text and lower is not unknown and not i.attributes.all_read(HARMLESS):
                 # an attribute that nobody looked at may change what is computed
                 del self.graph.ops[before:]
+                self.asynchronous.pop(i.name, None)
                 return unknown(self, i, operands)
             self._check_type(i, value)
             return value

@@ -67,6 +67,7 @@ def custom_call(lo: Lowering, i: Instruction, operands: list[object]) -> object:
         i.attributes.read.update(IGNORED)
         return operands[0]
     if i.attributes.get("custom_call_has_side_effect") == "true":
+        lo.effects.append(f"{i.opcode} {target}")
         return unknown(lo, i, operands)  # more than a function of its operands
     if target == "TopK" and len(flat) == 1 and _is_top_k(lo, i):
         return results(lo.emit(i, "top-k", flat, numbers={"k": [flatten(i.type)[0].shape[-1]]}))

@@ -92,6 +92,7 @@ def custom_call(site: Site) -> list[Value]:
     if target in MARKERS and len(site.values) == len(site.types):
         return site.values
     if site.number("has_side_effect", 0):
+        site.module.effects.append(f"custom:{target}")
         return opaque(site, f"unknown:custom:{target}")  # more than a function of its operands
     return opaque(site, f"custom:{target}", dict(_symbols(site)))
 

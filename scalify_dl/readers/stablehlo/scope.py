@@ -182,13 +182,9 @@ class Scope:
 
     def handled(self, site: Site) -> Sequence[Value]:
         """What the op's handler makes of it; unknown where it leaves an attribute unread that may mean something."""
-        handler, graph = HANDLERS.get(site.op.name, unknown), self.body.graph
-        before = len(graph.ops)
-        results = handler(site)
-        if handler is not unknown and site.unread():
-            del graph.ops[before:]
-            return unknown(site)
-        return results
+        handler = HANDLERS.get(site.op.name, unknown)
+        results = handler(site)  # these ops stay: others may read what was put together for them
+        return unknown(site) if handler is not unknown and site.unread() else results
 
     def region(self, region: ir.Region, name: str, arguments: Sequence[Type]) -> Scope:
         """Lowers a region into a graph of its own with inputs of the given types; captures become further inputs."""

@@ -238,6 +238,7 @@ EDITED = {
     "sizes that are values": (TWICE, root("f32[<=4,6]{1,0} add(%x, %x)")),
     "a size that is set": (TWICE, root("f32[4,6]{1,0} add(%d, %d)", "%n = s32[] constant(2)", "%d = f32[4,6]{1,0} set-dimension-size(%x, %n), dimensions={0}")),
     "what is started": (TWICE, called("async-done")),
+    "a start that nobody understands": (SQUARE, called("async-done").replace("calls=%f", "calls=%f, odd=1")),
     "done of another start": (SQUARE, called("copy-done")),
     "a start of the same name": (TWICE, named_alike("%st")),
     "branches of a boolean": (SQUARE, branch("pred[] constant(true)")),
@@ -310,8 +311,15 @@ def test_another_spelling_is_proved(name: str) -> None:
     assert verdict(*RIGHT[name]) == "PROVED"
 
 
-def test_values_that_are_sent_elsewhere_are_listed() -> None:
-    graph = hlo.read_text(root("f32[4,6]{1,0} add(%x, %x)", "%t = token[] after-all()", "%o = token[] outfeed(%x, %t)"))
+@pytest.mark.parametrize(
+    ("effect", "line"),
+    [
+        ("outfeed", "%o = token[] outfeed(%x, %t)"),
+        ("custom-call f", '%o = f32[4,6] custom-call(%x), custom_call_target="f", custom_call_has_side_effect=true'),
+    ],
+)
+def test_values_that_are_sent_elsewhere_are_listed(effect: str, line: str) -> None:
+    graph = hlo.read_text(root("f32[4,6]{1,0} add(%x, %x)", "%t = token[] after-all()", line))
     assert [(a.text, a.why) for a in graph.assumptions] == [
-        ("what `outfeed` does besides giving results is not compared", "effect")
+        (f"what `{effect}` does besides giving results is not compared", "effect")
     ]

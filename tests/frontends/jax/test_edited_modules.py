@@ -124,15 +124,32 @@ def test_another_spelling_is_proved(name: str) -> None:
     assert verdict(*RIGHT[name]) == "PROVED"
 
 
-def test_values_that_are_sent_elsewhere_are_listed() -> None:
+@pytest.mark.parametrize(
+    ("effect", "line"),
+    [
+        ("stablehlo.outfeed", f'"stablehlo.outfeed"(%x, %t) {{outfeed_config = ""}} : ({MATRIX}, !stablehlo.token) -> !stablehlo.token'),
+        ("custom:f", f"stablehlo.custom_call @f(%x) {{has_side_effect = true}} : ({MATRIX}) -> {MATRIX}"),
+    ],
+)  # fmt: skip
+def test_values_that_are_sent_elsewhere_are_listed(effect: str, line: str) -> None:
     body = f"""    %t = stablehlo.create_token : !stablehlo.token
-    %o = "stablehlo.outfeed"(%x, %t) {{outfeed_config = ""}} : ({MATRIX}, !stablehlo.token) -> !stablehlo.token
+    %o = {line}
     %0 = stablehlo.add %x, %x : {MATRIX}
     return %0 : {MATRIX}"""
     graph = read_baseline(module(body).encode(), "m.mlir")
-    assert [a.text for a in graph.assumptions] == [
-        "what `stablehlo.outfeed` does besides giving results is not compared"
-    ]
+    assert [a.text for a in graph.assumptions] == [f"what `{effect}` does besides giving results is not compared"]
+
+
+def test_shards_put_together_for_an_op_nobody_understands_are_there_for_others() -> None:
+    body = f"""    %h = sdy.manual_computation(%x) in_shardings=[<@mesh, [{{"tp"}}, {{}}]>] out_shardings=[<@mesh, [{{"tp"}}, {{}}]>]
+        manual_axes={{"tp"}} (%a: tensor<2x6xf32>) {{
+      sdy.return %a : tensor<2x6xf32>
+    }} : ({MATRIX}) -> {MATRIX}
+    %g = stablehlo.add %h, %k {{saturate}} : {MATRIX}
+    %0 = stablehlo.add %h, %k : {MATRIX}
+    return %0 : {MATRIX}"""
+    dist = module(body, more='  sdy.mesh @mesh = <["tp"=2]>\n')
+    assert verdict(one(f"stablehlo.add %x, %k : {MATRIX}"), dist) == "PROVED"
 
 
 @pytest.mark.parametrize("flag", ["unique_indices", "indices_are_sorted"])
