@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
-from scalify_dl.facts.model import Row
 from scalify_dl.facts.ranks import written_out
 from scalify_dl.facts.validate import check_meaning
 from scalify_dl.oracle import Search, find_counterexample, load_program
@@ -24,7 +23,7 @@ from scalify_dl.prove.pipeline import Analysis
 
 from .below import proved_below
 from .guess import guess
-from .propose import Proposal, Proposals, cone, propose
+from .propose import STOPS, Proposal, Proposals, Said, cone, propose
 from .state import Output, Progress, State, Tried, is_right, proved
 from .verbs import apply
 from .window import windows
@@ -64,10 +63,10 @@ class Mending:
 
 
 def mend(
-    facts: Facts, search: Search, options: Options, progress: Progress, slices: Iterable[Row] = ()
+    facts: Facts, search: Search, options: Options, progress: Progress, said: Said | None = None
 ) -> Mending | None:
-    """Edits for the wrong outputs that a search found; None where it kept no values to compare. `slices`: what a proof
-    says of slices at which it stops (`right_slice`)."""
+    """Edits for the wrong outputs that a search found; None where it kept no values to compare. `said`: what a proof
+    says of the ops at which it stops (`STOPS`)."""
     tables = written_out(facts.tables)  # edits are of single ranks
     if tables is not facts.tables:
         facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()}, facts.directory)
@@ -75,8 +74,7 @@ def mend(
     if search.readings is None or not state.wrong:
         return None
     deadline = time.process_time() + SECONDS
-    slices = list(slices)
-    first = propose(facts, search.readings, state.wrong, slices)
+    first = propose(facts, search.readings, state.wrong, said)
     found = Mending(state.wrong, first, faults=dict(first.faults), outputs=len(facts["expect"]))
     found.right = {
         t for t in cone(facts, [d for d, _ in state.wrong])
@@ -93,7 +91,7 @@ def mend(
             break
         if state.search.readings is None or time.process_time() > deadline:
             break
-        proposals = propose(state.facts, state.search.readings, state.wrong, slices)
+        proposals = propose(state.facts, state.search.readings, state.wrong, said)
         for op, texts in proposals.faults.items():
             found.faults.setdefault(op, texts)
     if state.wrong:
@@ -101,6 +99,11 @@ def mend(
         found.proved = state.proved
     found.tried = state.tried
     return found
+
+
+def stops(analysis: Analysis) -> Said:
+    """What a proof says of the ops at which it stops."""
+    return {relation: list(analysis.rows(relation)) for relation in STOPS}
 
 
 def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> tuple[Mending, Place | None] | None:
@@ -111,7 +114,7 @@ def mend_around(analysis: Analysis, wrong: list[Output], progress: Progress) -> 
         try:
             check_meaning(part)
             search = find_counterexample(load_program(part.tables), rounding=False)
-            found = mend(part, search, analysis.options, progress, analysis.rows("right_slice"))
+            found = mend(part, search, analysis.options, progress, stops(analysis))
             if found is None or not found.complete:
                 continue
             progress("proving the program with these edits")
@@ -138,6 +141,8 @@ def _round(
     best, least = None, state.score()
     wrong = {base for _, base in state.wrong}
     for number, proposal in enumerate(proposals):
+        if proposal.why == "pends" and (best or complete):
+            break  # the proof's word, for what an execution reads nothing in
         if number >= TRIED or len(complete) >= COMPLETE or time.process_time() > deadline:
             break
         progress(f"{what}: {number + 1}, {proposal.advice[0] if proposal.advice else proposal.why}")

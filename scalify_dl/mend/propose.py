@@ -6,10 +6,10 @@ Edits of one kind at one line of the source are one proposal: a loop over parame
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
 
 from scalify_dl.facts import Facts
 from scalify_dl.facts.model import Row
@@ -28,7 +28,7 @@ ORDER = (
     "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before",
     "axis", "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled",
     "rescaled", "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns",
-    "block", "pieces", "numbers", "stale", "other block", "turned", "along", "function",
+    "block", "pieces", "numbers", "stale", "in step", "other block", "turned", "along", "function", "repeated", "pends",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -36,7 +36,7 @@ GUESSES = (
     "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
-ALONG = ("reduce", "reduce for", "regroup", "reducer", "own block", "plus rank", "combine", "exchange")
+ALONG = ("reduce", "reduce for", "regroup", "reducer", "own block", "plus rank", "combine", "exchange", "gather")
 """Verbs that speak of mesh axes, or of the turns of some op: others are another proposal."""
 PLACES = ("own block", "shift")
 """Verbs that are meant of cuts and of their gradients alike."""
@@ -44,6 +44,9 @@ COPIES = 6
 """Of edits at one line that may belong together, so many are tried by themselves."""
 NEAR = 3
 """So many ops from a sum, or from an output, values are siblings of what is wrong."""
+STOPS = ("right_slice", "pends_at")
+"""What a proof says of ops at which it stops: relations of both programs of rules."""
+Said = Mapping[str, Sequence[Row]]
 VAGUE = ("operand", "parts")
 """Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not."""
 
@@ -106,12 +109,12 @@ def propose(
     facts: Facts,
     readings: Readings,
     wrong: Iterable[tuple[str, str]],
-    slices: Iterable[Row] = (),
+    said: Said | None = None,
     *,
     guess: bool = False,
 ) -> Proposals:
     """Faults and edits for outputs (distributed, baseline) that came out wrong; guesses too, if they are wanted.
-    `slices` are rows of `right_slice`."""
+    `said`: what a proof says of the ops at which it stops."""
     wrong = list(wrong)
     program = _rules().fresh()
     for relation, table in fact_relations(program).items():
@@ -139,10 +142,8 @@ def propose(
                 size *= extent
             named += [(",".join(a for a, _ in some), axis, size) for axis, _ in some]
     lines = [(op, line) for op, line in _lines(facts, {row[0] for row in facts["op"]}).items() if line != op]
-    for relation, rows in (
-        ("shows", seen), ("lost", lost), ("wrong_output", wrong), ("axes", named), ("written_at", lines),
-        ("right_slice", list(slices)),
-    ):  # fmt: skip
+    told: Said = {"shows": seen, "lost": lost, "wrong_output": wrong, "axes": named, "written_at": lines}
+    for relation, rows in chain(told.items(), (said or {}).items()):
         program.insert(relation, rows)
     program.insert("varying", [(tensor,) for tensor in readings.varying])
     copies = _copies(facts, dict(lines))

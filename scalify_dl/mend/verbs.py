@@ -108,6 +108,19 @@ def _combine(draft: Draft, edit: Edit) -> None:
     _reduce(draft, edit, next(iter(own & {"max", "min"}), "sum"))
 
 
+def _reduce_by(draft: Draft, edit: Edit) -> None:
+    axes, reducer = edit.how.split(";")
+    _reduce(draft, edit._replace(how=axes), reducer)
+
+
+def _gather(draft: Draft, edit: Edit) -> None:
+    """What repeats a part puts the parts of all ranks side by side."""
+    draft.keep("operand", lambda row: row[0] != edit.target or row[1] == 0)
+    rows = draft.rows("op")
+    rows[:] = [(op, graph, "all-gather" if op == edit.target else kind) for op, graph, kind in rows]
+    draft.groups(edit.target, edit.how.split(","))
+
+
 def _reduce_for(draft: Draft, edit: Edit) -> None:
     axes, asker = edit.how.split(";", 1)
     places = [pos for pos, t in enumerate(draft.operands(asker)) if t == edit.target]
@@ -206,6 +219,8 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "scale operand": _scale_operand,
     "reduce": _reduce,
     "combine": _combine,
+    "reduce by": _reduce_by,
+    "gather": _gather,
     "reduce for": _reduce_for,
     "behind": _behind,
     "regroup": _regroup,

@@ -286,15 +286,13 @@ def conclude(
 
         causes = [fused_cause(view, parts, causes)]
     elif numbers is not None and numbers.search is not None and options.mend:
-        from scalify_dl.mend.mend import mend  # with numpy: proofs start without
+        from scalify_dl.mend.mend import mend, stops  # with numpy: proofs start without
 
         from .mended import mended_causes, stops_elsewhere
 
         try:
             with until(analysis.deadline):
-                mending = mending or mend(
-                    analysis.facts, numbers.search, options, progress, analysis.rows("right_slice")
-                )
+                mending = mending or mend(analysis.facts, numbers.search, options, progress, stops(analysis))
         except OutOfTime:
             notes.append("no time was left (--timeout) to try edits")
         if mending is not None:

@@ -132,7 +132,7 @@ def a_softmax_of_each_part_alone() -> Facts:
 def test_a_maximum_of_a_part_is_combined_by_maxima() -> None:
     first = first_cause(a_softmax_of_each_part_alone())
     assert "all-reduce(max) over tp" in " ".join(first.suggestion)
-    assert "not over a part alone" in " ".join(first.found)
+    assert "is still to be reduced, by max over tp" in " ".join(first.found)
     assert "PROVED" in " ".join(first.tried)
 
 
@@ -232,6 +232,44 @@ def test_a_part_that_no_op_takes_is_named() -> None:
     assert "no op takes [4:6]" in " ".join(first.found)
 
 
+def a_maximum_that_is_never_taken_of_all() -> Facts:
+    """The sum goes over all ranks, and what is subtracted first is the largest of the rank's part."""
+    pair = Pair({"tp": 2})
+    results = []
+    for g, x in zip((pair.base, pair.dist), pair.input((4, 6), {1: "tp"}), strict=True):
+        most = g.emit("reduce", [x], dimensions=[1], reducer="max")
+        powers = g.emit("exponential", [g.emit("subtract", [x, spread(g, most, x.shape, (0,))])])
+        total = g.emit("reduce", [powers], dimensions=[1], reducer="sum")
+        if g is pair.dist:
+            total = g.emit("all-reduce", [total], reducer="sum", groups=pair.groups("tp"))
+        results.append(g.emit("divide", [powers, spread(g, total, x.shape, (0,))]))
+    pair.outputs(*results, layout="[0:1x4][1:1x3]|tp=1:3x2")
+    return facts_of(pair)
+
+
+def halves_of_which_one_is_taken_twice() -> Facts:
+    """As rotary embeddings take them: both halves times both factors, all of which the baseline has, too."""
+    pair = Pair({"tp": 2})
+    (x, dx), (c, dc), (s, ds) = (pair.input((4, 6), {0: "tp"}), pair.input((4, 3), {0: "tp"}),
+                                 pair.input((4, 3), {0: "tp"}))  # fmt: skip
+    results = []
+    for g, t, cosine, sine, at in ((pair.base, x, c, s, 0), (pair.dist, dx, dc, ds, 3)):
+        one, other = (g.emit("slice", [t], start=[0, n], limit=[t.shape[0], n + 3], stride=[1, 1]) for n in (at, 3))
+        right = g.emit("add", [g.emit("multiply", [other, cosine]), g.emit("multiply", [one, sine])])
+        left = g.emit("subtract", [g.emit("multiply", [one, cosine]), g.emit("multiply", [other, sine])])
+        results.append(g.emit("concatenate", [left, right], dimension=1))
+    pair.outputs(*results, layout="[0:1x2][1:1x6]|tp=0:2x2")
+    return facts_of(pair)
+
+
+def a_part_for_the_parts_of_all() -> Facts:
+    """Rows are repeated in place of a gather."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw) = pair.input((4, 6), {0: "tp"}), pair.input((6, 5))
+    pair.outputs(matmul(pair.base, x, w), matmul(pair.dist, pair.dist.emit("concatenate", [dx, dx], dimension=0), dw))
+    return facts_of(pair)
+
+
 FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_norm_of_gradients_that_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
     a_norm_of_gradients_one_of_which_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
@@ -239,6 +277,9 @@ FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_gradient_that_is_not_zeroed: ("add", "what was there before is not zeroed"),
     a_local_count_of_the_mean: ("reduce", "is in parts of a sum over dp and is never summed"),
     a_local_norm_whose_terms_are_added_in_another_order: ("add", "is added to parts of a sum over tp"),
+    a_maximum_that_is_never_taken_of_all: ("subtract", "is still to be reduced, by max over tp"),
+    a_part_for_the_parts_of_all: ("concatenate", "it repeats this rank's own part"),
+    halves_of_which_one_is_taken_twice: ("slice", "it takes another piece than the baseline's"),
     heads_of_another_rank: ("dynamic-slice", "is not this rank's own part"),
     two_readers_without_the_sum_in_their_backward: ("add", "what these lines read lacks a reduction in its backward"),
 }
