@@ -181,6 +181,22 @@ class _Lowering:
                 needed.append((e[far], made[far]))
         if needed:
             self.implied(*(np.concatenate(columns) for columns in zip(*needed, strict=True)))
+        if self.ends_wait:
+            self.not_looked_at(forward)
+
+    def not_looked_at(self, forward: Mask) -> None:
+        """What no order shows to be wrong: micro-batches without gradients, weights that are not there."""
+        halves = np.intersect1d(self.base[self.of("I")], self.base[self.of("W")])
+        backward = np.concatenate([self.base[self.of("B")], halves])
+        lacking = np.setdiff1d(self.base[forward], backward) if self.of("B", "I", "W").any() else backward[:0]
+        if len(lacking):
+            stage, batch = divmod(int(lacking[0]) // 8, self.batches)
+            more = f" (and {len(lacking) - 1:,} more)" if len(lacking) > 1 else ""
+            self.schedule.assumptions.append(
+                f"no gradients are wanted of {stage}F{batch}{more}, which has no whole backward"
+            )
+        if self.of("UNSHARD", "RESHARD").any():
+            self.schedule.assumptions.append("a stage has its weights when it runs, wherever UNSHARD and RESHARD are")
 
     def awaited(self, readers: Mask, into: Column) -> None:
         """Computations wait for the last receive before them of what they read."""

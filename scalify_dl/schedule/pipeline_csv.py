@@ -60,12 +60,12 @@ def looks_like_orders(text: str) -> bool:
         return False
 
 
-ONCE = (("F",), ("B", "I"), ("B", "W"))
-"""What is computed of a micro-batch once: of either kind, as a whole backward does what both of its halves do."""
+ONCE = (("F",), ("B", "I"), ("B", "W"), ("REDUCE_GRAD",))
+"""What is done once, of a micro-batch or all: of either kind, as a whole backward does what both of its halves do."""
 
 
 def once(orders: Orders) -> Orders:
-    """The orders; InputError where a stage computes the same of a micro-batch twice: its gradient would count twice."""
+    """The orders; InputError where a stage computes the same twice: gradients would count twice."""
     for kinds in ONCE:
         some = np.flatnonzero(np.isin(orders.kind, [KINDS.index(kind) for kind in kinds]))
         what = orders.stage[some] * orders.batches + orders.batch[some]
@@ -76,8 +76,9 @@ def once(orders: Orders) -> Orders:
             raise InputError(
                 f"{orders.action(n).name} computes again what {orders.action(before).name} does in cell"
                 f" {int(orders.cell[before])}", file=orders.file, line=int(orders.rank[n]) + 1,
-                column=int(orders.cell[n]), expected="one forward and one backward of a micro-batch on each stage",
-                hint="delete one of the two: gradients of the micro-batch would be added up twice",
+                column=int(orders.cell[n]),
+                expected="one forward and one backward of a micro-batch on each stage, one reduction of its gradients",
+                hint="delete one of the two: gradients would be added up twice",
             )  # fmt: skip
     return orders
 

@@ -168,6 +168,19 @@ def test_a_file_without_messages_is_judged_by_its_order_and_that_is_an_assumptio
     assert result(tmp_path, turned).findings[0].kind == "deadlock"
 
 
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        (["0F0", "0F1", "0B0", "0I1"], "no gradients are wanted of 0F1, which has no whole backward"),
+        (["0F0", "0UNSHARD", "0B0"], "a stage has its weights when it runs, wherever UNSHARD and RESHARD are"),
+        (["0F0", "0F1"], None),
+    ],
+)
+def test_what_no_order_shows_to_be_wrong_is_listed(tmp_path: Path, row: list[str], said: str | None) -> None:
+    found = result(tmp_path, [row])
+    assert (found.verdict, found.assumptions) == ("PROVED", [said] if said else [])
+
+
 def test_the_older_dialect_spells_the_full_backward_bw(tmp_path: Path) -> None:
     found = result(tmp_path, [["0F0", "", "0F1", "0BW0", "0B1", "0W1"]])
     assert (found.verdict, found.makespan) == ("PROVED", 10 + 10 + 20 + 10 + 10)
@@ -178,7 +191,8 @@ def test_actions_that_overlap_are_both_done(tmp_path: Path) -> None:
     assert (found.verdict, found.makespan, found.peak[0]) == ("PROVED", 60, {"activations": 2})
 
 
-@pytest.mark.parametrize("line", ["0F0,0F0,0F1,0B0,0B1", "0F0,0F1,0B0,0B1,0B0", "0F0,0F1,0I0,0W0,0B1,0B0"])
+@pytest.mark.parametrize("line", ["0F0,0F0,0F1,0B0,0B1", "0F0,0F1,0B0,0B1,0B0", "0F0,0F1,0I0,0W0,0B1,0B0",
+                                  "0F0,0F1,0B0,0B1,0REDUCE_GRAD,0REDUCE_GRAD"])  # fmt: skip
 def test_what_is_computed_twice_of_a_micro_batch_is_bad_input(tmp_path: Path, line: str) -> None:
     """Its gradient would be added up twice."""
     path = tmp_path / "twice.csv"
