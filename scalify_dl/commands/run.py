@@ -213,7 +213,9 @@ def _print(report: Report, options: Options) -> None:
 
         print(format_json.render(report))
     elif options.format == "quiet":
-        print(f"{report.verdict.value}  {report.title}")
+        from scalify_dl.report.terminal import stopped_at
+
+        print("  ".join(filter(None, (report.verdict.value, report.title, stopped_at(report)))))
     else:
         from scalify_dl.report import terminal
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from scalify_dl.errors import InputError
+from scalify_dl.prove.assumptions import Accepted, matching_nothing
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Report, Verdict, overall
 
@@ -42,6 +43,7 @@ def run_sets(directory: Path, sets: Sequence[Path], options: Options) -> int:
             said = f"bad input\n{error}"
         if options.format != "quiet":
             _said(path.name, said, len(rows) + len(bad), len(sets), began)
+    _idle_entries({options.accept: [r for _, r, _ in rows]} if options.accept else {})
     return _summed_up(rows, bad, options)
 
 
@@ -65,6 +67,7 @@ def verify_named(names: Sequence[str], options: Options) -> int:
         _whole(options, "several pairs are verified")
     rows: list[Row] = []
     bad: Bad = {}
+    accepted: dict[Path, list[Report]] = {}
     began = time.monotonic()
     for pair in pairs:
         own = replace(
@@ -89,10 +92,13 @@ def verify_named(names: Sequence[str], options: Options) -> int:
             said = f"bad input\n{bad[pair.name]}"
         else:
             rows.append((pair.name, report, Verdict(pair.expect)))
+            if own.accept:
+                accepted.setdefault(own.accept, []).append(report)
             said = report.verdict.value
         if len(pairs) > 1 and options.format != "quiet":
             _said(pair.name, said, len(rows) + len(bad), len(pairs), began)
     if len(pairs) > 1:
+        _idle_entries(accepted)
         return _summed_up(rows, bad, options)
     ((name, report, expected),) = rows
     told([(name, report)], options, {name: expected})
@@ -100,6 +106,13 @@ def verify_named(names: Sequence[str], options: Options) -> int:
         return 0
     print(f"dlverify: {name} is {report.verdict.value}, expected {expected.value}", file=sys.stderr)
     return report.verdict.exit_code or Verdict.UNKNOWN.exit_code
+
+
+def _idle_entries(accepted: Mapping[Path, Sequence[Report]]) -> None:
+    """Tell the entries of files of agreed assumptions that no pair needs."""
+    for file, reports in accepted.items():
+        if idle := Accepted.load(file).idle([a for report in reports for a in report.assumptions]):
+            print(f"dlverify: {matching_nothing(idle, file)}", file=sys.stderr)
 
 
 def _said(name: str, said: str, done: int, total: int, began: float) -> None:
@@ -127,7 +140,9 @@ def _summed_up(rows: Sequence[Row], bad: Bad, options: Options) -> int:
         found += [{"set": name, "verdict": None, "as_expected": False, "error": str(e)} for name, e in bad.items()]
         print(json.dumps({"verdict": verdict, "as_expected": not (surprises or bad), "sets": found}, indent=2))
     elif options.format == "quiet":
-        print("".join(f"{report.verdict.value}  {name}\n" for name, report, _ in rows), end="")
+        from scalify_dl.report.terminal import stopped_at
+
+        print("".join(f"{'  '.join(filter(None, (r.verdict, n, stopped_at(r))))}\n" for n, r, _ in rows), end="")
         print("".join(f"BAD INPUT  {name}: {error}\n" for name, error in bad.items()), end="", file=sys.stderr)
     else:
         from scalify_dl.report.terminal import render_table

@@ -77,6 +77,12 @@ class Assumption:
     words: str = field(default="", compare=False)
     """The text with names that people know, and layouts as patterns."""
 
+    @property
+    def said(self) -> str:
+        """All of it but the reason, for people."""
+        about = self.label or self.tensor
+        return f"{about}: {self.words or self.text}" if about else self.words or self.text
+
 
 @dataclass(frozen=True)
 class InTime:
@@ -144,6 +150,8 @@ class Report:
     """The parts of the program and where they run, in lines."""
     notes: list[str] = field(default_factory=list)
     assumptions: list[Assumption] = field(default_factory=list)
+    not_accepted: list[Assumption] = field(default_factory=list)
+    """Those of them that `--strict` stops at."""
     counterexample: dict[str, Any] | None = None
     stats: dict[str, float] = field(default_factory=dict)
     sections: list[tuple[str, list[str]]] = field(default_factory=list)

@@ -25,6 +25,7 @@ RULES = {
     "missing-lemma": "An operation of a kind that no rule speaks about",
     "output": "An output that is not proved, for no reason at a single operation",
     "finding": "Something wrong with the structure of the program",
+    "assumption": "An assumption that nobody agreed to, which a strict verdict asks for",
     "unrelated-input": "An input of the distributed program that is related to no baseline input",
 }
 
@@ -125,6 +126,9 @@ def _all(report: Report, places: Places) -> Iterator[Annotation]:
     for name, text in report.unrelated_inputs:
         title = f"{name} is related to nothing"
         yield Annotation("unrelated-input", "warning", title, text, places.dump, places.line(name))
+    for a in report.not_accepted:
+        title = f"{a.label or a.tensor or a.why}: an assumption is not accepted"
+        yield Annotation("assumption", level, title, f"{a.said} ({a.why})", places.dump, places.line(a.tensor))
     told = {finding.name for finding in report.findings if finding.level == "error"}
     for o in report.outputs:
         if o.verdict is not Verdict.PROVED and (o.reason or not report.frontier) and o.name not in told:

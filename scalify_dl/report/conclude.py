@@ -14,7 +14,7 @@ from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
 from scalify_dl.ir.origin import SCHEDULE
-from scalify_dl.prove.assumptions import Accepted
+from scalify_dl.prove.assumptions import Accepted, matching_nothing, not_accepted
 from scalify_dl.prove.own_rules import rules_assumed
 from scalify_dl.prove.pipeline import INTERRUPTED, LARGE, Analysis, compare_formulas
 from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, Verdict, overall
@@ -201,8 +201,8 @@ def _for_people(tensor: str, text: str, view: View) -> str:
         return text
 
 
-def _assumptions(view: View, accept: Path | None, rules: Iterable[Path], in_time: InTime | None) -> list[Assumption]:
-    accepted = Accepted.load(accept) if accept else Accepted()
+def _assumptions(view: View, accepted: Accepted, rules: Iterable[Path], in_time: InTime | None) -> list[Assumption]:
+    """What is assumed; what is not accepted comes first."""
     found = {
         Assumption(view.name(tensor), text, why, label=view.label(tensor), words=_for_people(tensor, text, view))
         for tensor, text, why in view.results("assumption")
@@ -211,7 +211,8 @@ def _assumptions(view: View, accept: Path | None, rules: Iterable[Path], in_time
         found = {a for a in found if a.why != SCHEDULE}
         found |= {Assumption("", text, SCHEDULE) for text in in_time.assumptions}
     found |= {Assumption(*row) for row in rules_assumed(rules)}
-    return [accepted.mark(a) for a in sorted(found, key=lambda a: (a.why, a.tensor, a.text))]
+    marked = [accepted.mark(a) for a in sorted(found, key=lambda a: (a.why, a.tensor, a.text))]
+    return sorted(marked, key=lambda a: a.accepted)
 
 
 def _executed(
@@ -251,7 +252,8 @@ def conclude(
     view, options = analysis.view, analysis.options
     refuse_contradictions(view)
     outputs = _judged(analysis)
-    assumptions = _assumptions(view, options.accept, options.rules, in_time)
+    accepted = Accepted.load(options.accept) if options.accept else Accepted()
+    assumptions = _assumptions(view, accepted, options.rules, in_time)
     open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
     search = open_outputs and options.refute and analysis.stopped != INTERRUPTED
     numbers = mending = None
@@ -264,7 +266,7 @@ def conclude(
         progress("comparing what is written differently by its formulas")
         compare_formulas(analysis, left)
         outputs = _judged(analysis)
-        assumptions = _assumptions(view, options.accept, options.rules, in_time)
+        assumptions = _assumptions(view, accepted, options.rules, in_time)
         open_outputs = [(o.tensor, o.base_tensor) for o in outputs if o.verdict is not Verdict.PROVED]
         numbers = numbers if open_outputs else None
     notes = [*([analysis.stopped] if analysis.stopped else []), *analysis.notes]
@@ -300,12 +302,13 @@ def conclude(
             causes = mended_causes(view, mending, causes)
 
     verdict = overall([*(o.verdict for o in outputs), *([in_time.verdict] if in_time else [])])
-    fresh = [a for a in assumptions if not a.accepted]
-    strict: list[str] = []
-    if options.strict and fresh and verdict is Verdict.PROVED:
+    fresh = [a for a in assumptions if not a.accepted] if options.strict and verdict is Verdict.PROVED else []
+    if fresh:
         verdict = Verdict.UNKNOWN
-        many = "1 assumption is" if len(fresh) == 1 else f"{len(fresh)} assumptions are"
-        strict.append(f"proved, but strict: {many} not accepted (--accept F lists those that are; --json prints all)")
+    if options.accept and not options.strict:
+        notes.append("--accept only marks what is agreed: with --strict, other assumptions make the verdict UNKNOWN")
+    if options.accept and (idle := accepted.idle(assumptions)):
+        notes.append(matching_nothing(idle, options.accept))
     return Report(
         verdict=verdict,
         title=_title(view),
@@ -314,10 +317,11 @@ def conclude(
         frontier=causes,
         downstream=sum(1 for _ in view.results("downstream")),
         unrelated_inputs=_unrelated_inputs(view) if open_outputs and not analysis.stopped else [],
-        scope=[*strict, *scope(view)],
+        scope=[*(not_accepted(fresh, options.accept) if fresh else ()), *scope(view)],
         findings=list(in_time.findings) if in_time else [],
         notes=notes,
         assumptions=assumptions,
+        not_accepted=fresh,
         counterexample=None if numbers is None else _example(view, numbers.example),
         stats=analysis.stats(),
         view=view,

@@ -42,7 +42,7 @@ def render(
                 inner = f"<failure type={quoteattr(o.verdict.value)} message={what}/>"
             cases.append(_case(name, o.name, inner))
         if whole:
-            said = [*(f.text for f in report.findings), *report.notes]
+            said = [*(f.text for f in report.findings), *report.scope, *report.notes]
             if right is not Verdict.PROVED:
                 said.insert(0, f"{report.verdict.value}, expected {right.value}")
             what = quoteattr(_text("; ".join(said)))

@@ -188,9 +188,7 @@ def _assumptions(page: _Page, assumptions: list[Assumption]) -> None:
     for why, rows in sorts.items():
         page.line((why, "dim"), indent=2)
         for a in rows[:_SHOWN]:
-            accepted = " (accepted)" if a.accepted else ""
-            about = f"{a.label or a.tensor}: " if a.label or a.tensor else ""
-            page.line(f"{about}{a.words or a.text}{accepted}", indent=4, hang=2)
+            page.line(f"{a.said}{' (accepted)' if a.accepted else ''}", indent=4, hang=2)
         if len(rows) > _SHOWN:
             page.line(f"and {len(rows) - _SHOWN:,} more (--json lists all)", indent=4)
 
@@ -238,6 +236,13 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
     _stats(page, report.stats)
 
 
+def stopped_at(report: Report) -> str:
+    """What `--strict` stops at, in a line; empty where it does not."""
+    found = report.not_accepted
+    more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+    return f"not accepted: {found[0].said} ({found[0].why}){more}" if found else ""
+
+
 def render_table(
     rows: Sequence[tuple[str, Report, Verdict]], bad: Sequence[str] = (), file: IO[str] | None = None
 ) -> None:
@@ -260,7 +265,8 @@ def render_table(
             Text(expected.value, "" if report.verdict is expected else "bold red"),
             f"{sum(o.verdict is Verdict.PROVED for o in report.outputs)}/{len(report.outputs)} proved",
             ", ".join(f"{c.name} ({c.kind})" for c in report.frontier[:3])
-            + (f" and {len(report.frontier) - 3} more" if len(report.frontier) > 3 else ""),
+            + (f" and {len(report.frontier) - 3} more" if len(report.frontier) > 3 else "")
+            + stopped_at(report),
         )
     for name in bad:
         table.add_row(name, Text("BAD INPUT", "bold red"), "", "", "")

@@ -1,5 +1,6 @@
 """The command line: exit statuses, formats, bad input."""
 
+import html
 import json
 import os
 import subprocess
@@ -85,8 +86,35 @@ def test_strict_takes_no_assumption_that_is_not_accepted(dlverify: Run, tmp_path
     agreed = tmp_path / "agreed.json"
     agreed.write_text(out)
     assert dlverify("run", PROVED, "--strict", "--accept", agreed)[0] == 0
-    agreed.write_text("- {why: nothing of the sort}\n")
-    assert dlverify("run", PROVED, "--strict", "--accept", agreed)[0] == 3
+
+
+def test_a_new_assumption_is_named_everywhere_with_the_entry_to_paste(dlverify: Run, tmp_path: Path) -> None:
+    new, *old = json.loads(dlverify("run", PROVED, "--json").out)["assumptions"]
+    agreed, xml, page, log = (tmp_path / name for name in ("agreed.yaml", "r.xml", "r.html", "r.sarif"))
+    printed = [{"text": f"{a['label']}: {a['words']}"} for a in old]  # as a report prints them
+    agreed.write_text(json.dumps([*printed, {"why": "gven"}]))
+    strict = ("run", PROVED, "--strict", "--accept", agreed)
+    status, out, _ = dlverify(*strict, "--junit", xml, "--html", page, "--sarif", log)
+    said = f"not accepted: {new['label']}: {new['words']} ({new['why']})"
+    assert status == 3
+    assert said in out
+    assert f"1 entry of {agreed} matches no assumption: {{why: gven}}" in out
+    assert said in html.unescape(xml.read_text())
+    assert said in html.unescape(page.read_text())
+    assert json.loads(log.read_text())["runs"][0]["results"][0]["ruleId"] == "assumption"
+    assert said in dlverify(*strict, "-q").out
+    (line,) = [line for line in out.splitlines() if "to accept it" in line]
+    agreed.write_text(json.dumps(printed) + "\n")
+    entry = json.loads(line.partition(": - ")[2])
+    agreed.write_text(json.dumps([*printed, entry]))
+    assert dlverify(*strict)[0] == 0
+    assert "--strict" in dlverify("run", PROVED, "--accept", agreed).out
+    (tmp_path / "a").symlink_to(PROVED)
+    (tmp_path / "b").symlink_to(PROVED)
+    assert said in dlverify("run", tmp_path, "--strict", "-q").out
+    agreed.write_text("- {why: gven}\n")
+    several = ("run", tmp_path, "--accept", agreed, "-q")
+    assert "matches no assumption: {why: gven}" in dlverify(*several).err
 
 
 @pytest.mark.parametrize("text", ["[", "just text", "- {tensr: x}", "- x", "- {accepted: true}"])
