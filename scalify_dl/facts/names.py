@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 
 SEPARATOR = "¦"
+BY_VALUES = "by the values of the run, "
+"""Begins the note about an input of which ranks do not hold what would be theirs."""
 
 _WORDS = (
     (re.compile(r"¦piece¦([^¦]*)¦(?=\d)"), r"\1@"),

@@ -23,6 +23,10 @@ class Inexpressible(InputError):
     """A placement that is right as it stands but that layouts cannot say (uneven shards)."""
 
 
+class Misplaced(Inexpressible):
+    """What ranks hold of a value is no cut of it, or not the block that is theirs."""
+
+
 class Rearranged(Inexpressible):
     """One that makes another value of what the ranks hold than any layout does: in another order, or added up."""
 

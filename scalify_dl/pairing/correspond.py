@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from scalify_dl.errors import InputError
+from scalify_dl.facts.names import BY_VALUES
 from scalify_dl.ir.graph import Graph, Port, Tensor
 from scalify_dl.ir.layout import Layout, Window, piece_text
 from scalify_dl.ir.mesh import Mesh
-from scalify_dl.ir.placement import Inexpressible, Placement, inferred
+from scalify_dl.ir.placement import Inexpressible, Misplaced, Placement, inferred
 from scalify_dl.readers.relations import ConcatRelation, Dims, InputRelation, Relations
 
 from .crossing import in_another_order
@@ -216,6 +217,15 @@ def place(
     if dist.placement is not None:
         try:
             layout = dist.placement.layout(base.tensor.shape, mesh)
+        except Misplaced as error:
+            text, same = f"{BY_VALUES}{error.message}", getattr(dist.placement, "same", None)
+            if same is None or getattr(dist.placement, "global_shape", None) != base.tensor.shape:
+                _leave(dist, position, text, found)
+            else:  # the block that every rank has is a piece of the baseline's
+                layout = Placement().layout(dist.tensor.shape, mesh)
+                found.shards.append(Shard(dist.tensor, base.tensor, layout, "annotation", (), (same,)))
+                found.notes.append((dist.tensor, text))
+            return
         except Inexpressible as error:
             cut = getattr(dist.placement, "window", None)
             window = cut(ranks[0], mesh) if cut is not None and ranks is not None and len(ranks) == 1 else None

@@ -178,6 +178,21 @@ class View:
             )
         return out
 
+    def above(self, tensors: Iterable[str]) -> set[str]:
+        """These tensors and all that they are computed from."""
+        made = {tensor: op for op, _, tensor in self.facts("result")}
+        read: dict[str, list[str]] = defaultdict(list)
+        for op, _, tensor in self.facts("operand"):
+            read[op].append(tensor)
+        found: set[str] = set()
+        left = list(tensors)
+        while left:
+            tensor = left.pop()
+            if tensor not in found:
+                found.add(tensor)
+                left += read[made[tensor]] if tensor in made else ()
+        return found
+
     def _lists(self, table: str, wanted: set[str]) -> dict[str, list[str]]:
         rows: dict[str, list[tuple[int, str]]] = defaultdict(list)
         for op, pos, tensor in self.facts(table):

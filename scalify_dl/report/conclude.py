@@ -21,7 +21,7 @@ from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, 
 from scalify_dl.prove.view import View
 from scalify_dl.refute.provided import left_out
 
-from .localisation import root_causes
+from .localisation import misheld_inputs, root_causes
 from .pattern import holds, pattern, piece_words
 
 if TYPE_CHECKING:
@@ -300,6 +300,8 @@ def conclude(
         if mending is not None:
             notes += stops_elsewhere(causes, mending)
             causes = mended_causes(view, mending, causes)
+    if open_outputs:
+        causes = [*misheld_inputs(view, [dist for dist, _ in open_outputs]), *causes]
 
     verdict = overall([*(o.verdict for o in outputs), *([in_time.verdict] if in_time else [])])
     fresh = [a for a in assumptions if not a.accepted] if options.strict and verdict is Verdict.PROVED else []

@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from scalify_dl.facts.names import SEPARATOR, readable
+from scalify_dl.facts.names import BY_VALUES, SEPARATOR, readable
 from scalify_dl.prove.verdict import RootCause
 from scalify_dl.prove.view import Correspondences, OpView, Row, View
 
@@ -143,6 +143,19 @@ def _operand_words(view: View, op: OpView, base: OpView | None, held: Correspond
             texts.append(f"and {len(known) - len(rows)} more")
         words.append(f"{i}: {view.label(tensor)} " + ("; ".join(texts) or "holds nothing that is known"))
     return words
+
+
+def misheld_inputs(view: View, outputs: Iterable[str]) -> list[RootCause]:
+    """Inputs above these outputs of which ranks do not hold what would be theirs."""
+    notes = {t: text.partition(BY_VALUES)[2] for t, text in view.facts("placement_note") if BY_VALUES in text}
+    above = view.above(outputs) if notes else set()
+    return [
+        RootCause(
+            op="", name=view.name(tensor), kind="input", source=(), operands=(), expected=(), found=(text,),
+            suggestion=(), lemma_missing=None, results=(tensor,), called=view.input_name(tensor),
+        )
+        for tensor, text in notes.items() if tensor in above
+    ]  # fmt: skip
 
 
 def _no_rule(op: OpView, kind: str) -> str:

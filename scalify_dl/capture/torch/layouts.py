@@ -32,7 +32,19 @@ def layout_entry(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: M
         return None
     cuts = ["Replicate()" if dim is None else f"Shard(dim={dim})" for dim in found[0]] if found else []
     text = f"({', '.join(cuts)}{',' * bool(cuts)})" if found else UNPLACED + _swapped(whole, parts, mesh)
-    return [text, list(whole.shape), list(local), [name for name, _ in axes]]
+    return [text, list(whole.shape), list(local), [name for name, _ in axes], *([] if found else _same(whole, parts))]
+
+
+def _same(whole: torch.Tensor, parts: Mapping[int, torch.Tensor]) -> list[list[int]]:
+    """The one block that every rank holds, if there is just one: dim, start and limit."""
+    first, *others = parts.values()
+    cut = [dim for dim, size in enumerate(first.shape) if whole.shape[dim] != size]
+    if len(cut) != 1 or not all(torch.equal(first, other) for other in others):
+        return []
+    ((dim, size),) = ((d, first.shape[d]) for d in cut)
+    fits = [lo for lo in range(0, whole.shape[dim] - size + 1, max(size, 1))
+            if torch.equal(whole.narrow(dim, lo, size), first)]  # fmt: skip
+    return [[dim, fits[0], fits[0] + size]] if len(fits) == 1 else []
 
 
 def _swapped(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh) -> str:

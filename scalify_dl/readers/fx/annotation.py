@@ -14,7 +14,8 @@
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
 stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor, `["unplaced", global
-shape, local shape]` one that is no cut of the baseline's; `"unplaced: …"` says why. Other keys are ignored.
+shape, local shape]` one that is no cut of the baseline's; `"unplaced: …"` says why, and where every rank has the same
+block, `[dim, start, limit]` behind the axes is that block. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from typing import Any
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Digit, Entry, Layout, Pending, Repl, Window
 from scalify_dl.ir.mesh import Mesh
-from scalify_dl.ir.placement import Inexpressible, Rearranged
+from scalify_dl.ir.placement import Inexpressible, Misplaced, Rearranged
 
 from ..rank_files import RankOf
 
@@ -67,6 +68,8 @@ class DTensorPlacement:
     local_shape: tuple[int, ...]
     axes: tuple[str, ...] | None = None
     file: str | None = None
+    same: Window | None = None
+    """The block that every rank has, where that is no cut."""
 
     def layout(self, base_shape: Sequence[int], mesh: Mesh) -> Layout:
         """The layout on a mesh; InputError where placement, shapes and mesh contradict each other.
@@ -76,7 +79,7 @@ class DTensorPlacement:
         """
         if self.text.startswith(UNPLACED):
             where = self.text.removeprefix(UNPLACED).removeprefix(": ")
-            raise Inexpressible(where or "the values that the ranks had are no cut of the baseline's")
+            raise Misplaced(where or "what the ranks hold is no cut of the baseline's")
         if tuple(base_shape) != self.global_shape:
             raise self.error(f"is of a tensor {list(self.global_shape)}, but the baseline's is {list(base_shape)}")
         items = self.items()
@@ -337,7 +340,15 @@ class _Reader:
         axes = value[3] if len(value) > 3 else None
         if axes is not None and not (isinstance(axes, list) and all(isinstance(axis, str) for axis in axes)):
             raise self.error(f"{name}: mesh axes are not a list of names")
-        return DTensorPlacement(value[0], shapes[0], shapes[1], None if axes is None else tuple(axes), self.file)
+        same = None
+        if len(value) > 4:
+            dim, lo, hi = [*self.ints(value[4], name), 0, 0, 0][:3]
+            cut = (*shapes[0][:dim], hi - lo, *shapes[0][dim + 1 :])
+            if len(value[4]) != 3 or cut != shapes[1] or hi > shapes[0][dim]:
+                raise self.error(f"{name}: no block of the shapes", "[dim, start, limit]")
+            same = Window(dim, lo, hi)
+        names = None if axes is None else tuple(axes)
+        return DTensorPlacement(value[0], shapes[0], shapes[1], names, self.file, same)
 
 
 def descriptor_path(text: str) -> str | None:
