@@ -136,6 +136,17 @@ def test_a_known_trip_count_that_cannot_be_counted_is_an_assumption() -> None:
     ]
 
 
+@pytest.mark.parametrize("op", ["maximum", "add"])
+def test_long_chains_of_integers_in_a_loop_are_followed(op: str) -> None:
+    """Sums of what is not known, too, each of which is read twice."""
+    chain = "\n".join(f"  %k{n + 1} = s32[] {op}(%k{n}, %k{n})" for n in range(1200))
+    start = "%zero = s32[] constant(0)" if op == "maximum" else "%zero = s32[] parameter(1)"
+    counting = loop(5).replace("%next = s32[] add(%j, %one)", f"%k0 = s32[] add(%j, %one)\n{chain}")
+    graph = read(ENTRY.replace("%zero = s32[] constant(0)", start), counting.replace("%next", "%k1200"))
+    assert graph.ops[-1].numbers["trip_count"] == [5]
+    assert len(graph.assumptions) == 1
+
+
 def test_a_known_trip_count_of_a_counter_that_wraps_round_is_not_believed() -> None:
     """255 is never reached by steps that wrap round before it, nor exceeded by a u8."""
     for counting in (loop(255, "LE", 1, "u8"), loop(255, "NE", 2, "u8"), loop(-1, "GE", 1, "s8")):
