@@ -92,16 +92,16 @@ def test_a_sum_that_wraps_before_a_cast_is_refuted() -> None:
     assert (best.kind, best.draw) == ("refutation", "ends")
 
 
-def _labels(least: int) -> Pair:
+def _labels(least: int, size: int = 8) -> Pair:
     """Rows are left out where a label is the one that is ignored; on the ranks where it is below zero."""
     pair = Pair({"tp": 1})
-    (x, dx), (labels, dlabels) = pair.input((8,)), pair.input((8,), dtype="s64")
+    (x, dx), (labels, dlabels) = pair.input((size,)), pair.input((size,), dtype="s64")
     outs = []
     for g, value, label, direction, bound in (
         (pair.base, x, labels, "EQ", least), (pair.dist, dx, dlabels, "LT", 0),
     ):  # fmt: skip
-        out = g.emit("compare", [label, g.splat(bound, "s64", (8,))], direction=direction)
-        outs.append(g.emit("select", [out, g.splat(0.0, "f32", (8,)), value]))
+        out = g.emit("compare", [label, g.splat(bound, "s64", (size,))], direction=direction)
+        outs.append(g.emit("select", [out, g.splat(0.0, "f32", (size,)), value]))
     pair.outputs(*outs)
     return pair
 
@@ -113,6 +113,9 @@ def test_counterexamples_are_looked_for_among_numbers_that_a_captured_run_had() 
     assert find_counterexample(load_program(seen)).status == "agrees"
     values = [baseline_inputs(load_program(seen), how, n)["base/x1"][0] for how in ("reals", "ends") for n in (0, 1)]
     assert set(np.unique(values)) == {-100, 0, 1, 2, 3}
+    whole = {**_labels(-100, 12).tables(), "seen": [("base/x1", -100, 4)]}
+    grids = [baseline_inputs(load_program(whole), "reals", n)["base/x1"][0].reshape(2, 6) == -100 for n in range(4)]
+    assert any(len(set(grid.sum(1))) > 1 for grid in grids), "ranks that ignore equally many agree on wrong means"
     other = {**_labels(-1).tables(), "seen": [("base/x1", -100, 4)]}  # ignores another label than there is
     assert find_counterexample(load_program(other)).status == "refuted"
 
