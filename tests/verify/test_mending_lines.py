@@ -262,7 +262,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
     a_count_of_the_rank_where_that_of_all_is_at_hand: ("divide", 6, "where the sum is at hand", "read all-reduce"),
     gradients_divided_by_all_ranks: ("divide", 6, "it multiplies by 1/4", "by 2"),
     a_count_times_ranks_for_a_sum: ("multiply", 5, "is never summed", "all-reduce(sum) over dp"),
-    a_gradient_in_no_bucket: ("all-reduce", 5, "others are summed here", "all-reduce(sum) over dp"),
+    a_gradient_in_no_bucket: ("concatenate", 4, "others are summed here", "all-reduce(sum) over dp"),
     a_gradient_that_is_not_divided_as_the_others: ("divide", 6, "others are multiplied by 1/2 at divide", "by 1/2"),
     a_gradient_that_is_summed_where_others_are_averaged: ("all-reduce", 4, "others are multiplied by 1/2", "by 1/2"),
     scores_of_another_scale_under_a_mask: ("divide", 3, "the constant 3", "2 instead of 3"),
