@@ -141,7 +141,7 @@ def _round(
     best, least = None, state.score()
     wrong = {base for _, base in state.wrong}
     for number, proposal in enumerate(proposals):
-        if proposal.why == "pends" and (best or complete):
+        if proposal.why == "stops" and (best or complete):
             break  # the proof's word, for what an execution reads nothing in
         if number >= TRIED or len(complete) >= COMPLETE or time.process_time() > deadline:
             break

@@ -28,7 +28,7 @@ ORDER = (
     "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before",
     "axis", "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled",
     "rescaled", "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns",
-    "block", "pieces", "numbers", "stale", "in step", "other block", "turned", "along", "function", "repeated", "pends",
+    "block", "pieces", "numbers", "stale", "in step", "other block", "turned", "along", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -44,7 +44,7 @@ COPIES = 6
 """Of edits at one line that may belong together, so many are tried by themselves."""
 NEAR = 3
 """So many ops from a sum, or from an output, values are siblings of what is wrong."""
-STOPS = ("right_slice", "pends_at")
+STOPS = ("right_slice", "pends_at", "right_constant")
 """What a proof says of ops at which it stops: relations of both programs of rules."""
 Said = Mapping[str, Sequence[Row]]
 VAGUE = ("operand", "parts")

@@ -270,6 +270,17 @@ def a_part_for_the_parts_of_all() -> Facts:
     return facts_of(pair)
 
 
+def angles_by_another_number() -> Facts:
+    """A constant that is nothing by itself: of it and of places come angles, of these factors."""
+    pair = Pair({"tp": 2})
+    results = []
+    for g, x, width in zip((pair.base, pair.dist), pair.input((4, 6), {0: "tp"}), (6, 12), strict=True):
+        at = divided(g, g.emit("iota", [], dimension=0, shape=(6,), dtype="f32"), width)
+        results.append(g.emit("multiply", [x, spread(g, g.emit("sine", [g.emit("exponential", [at])]), x.shape, (1,))]))
+    pair.outputs(*results, layout="[0:1x2][1:1x6]|tp=0:2x2")
+    return facts_of(pair)
+
+
 FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_norm_of_gradients_that_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
     a_norm_of_gradients_one_of_which_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
@@ -280,6 +291,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_maximum_that_is_never_taken_of_all: ("subtract", "is still to be reduced, by max over tp"),
     a_part_for_the_parts_of_all: ("concatenate", "it repeats this rank's own part"),
     halves_of_which_one_is_taken_twice: ("slice", "it takes another piece than the baseline's"),
+    angles_by_another_number: ("constant", "the constant 12"),
     heads_of_another_rank: ("dynamic-slice", "is not this rank's own part"),
     two_readers_without_the_sum_in_their_backward: ("add", "what these lines read lacks a reduction in its backward"),
 }
