@@ -290,7 +290,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_local_norm_whose_terms_are_added_in_another_order: ("add", "is added to parts of a sum over tp"),
     a_maximum_that_is_never_taken_of_all: ("subtract", "is still to be reduced, by max over tp"),
     a_part_for_the_parts_of_all: ("concatenate", "it repeats this rank's own part"),
-    halves_of_which_one_is_taken_twice: ("slice", "it takes another piece than the baseline's"),
+    halves_of_which_one_is_taken_twice: ("slice", "it takes another piece of this value"),
     angles_by_another_number: ("constant", "the constant 12"),
     heads_of_another_rank: ("dynamic-slice", "is not this rank's own part"),
     two_readers_without_the_sum_in_their_backward: ("add", "what these lines read lacks a reduction in its backward"),
