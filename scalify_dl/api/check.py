@@ -113,7 +113,8 @@ def assert_equivalent(
 ) -> Report:  # fmt: skip
     """The report of `verify`; raises NotEquivalent, with all of it in words, where the pair is not PROVED.
 
-    `allow_unknown` lets UNKNOWN pass (a lemma is missing), but never REFUTED. Other arguments as for `verify`.
+    `allow_unknown` lets UNKNOWN pass (a lemma is missing, or a bug that no run can show), but never REFUTED. Other
+    arguments as for `verify`.
     """
     __tracebackhide__ = True
     report = verify(base, dist, mesh=mesh, **options)

@@ -7,12 +7,20 @@ texts of facts with the separator, front ends write another character.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 SEPARATOR = "¦"
 BY_VALUES = "by the values of the run, "
 """Begins the note about an input of which ranks do not hold what would be theirs."""
 
-_WORDS = (
+
+def _piece(found: re.Match[str]) -> str:
+    dim, lo, hi = found[2].split(":")
+    return f"{found[1]} (dim {dim} from {lo} to {hi})"
+
+
+_WORDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"¦piece¦([^¦]*)¦(\d+:\d+:\d+)(?!\d)"), _piece),
     (re.compile(r"¦piece¦([^¦]*)¦(?=\d)"), r"\1@"),
     (re.compile(r"¦[^¦]*¦~"), " "),
     (re.compile(r"¦([^¦]*)¦[:=]"), r" \1="),

@@ -44,7 +44,7 @@ COPIES = 6
 """Of edits at one line that may belong together, so many are tried by themselves."""
 NEAR = 3
 """So many ops from a sum, or from an output, values are siblings of what is wrong."""
-STOPS = ("right_slice", "pends_at", "right_constant")
+STOPS = ("right_slice", "right_operand", "pends_at", "right_constant")
 """What a proof says of ops at which it stops: relations of both programs of rules."""
 Said = Mapping[str, Sequence[Row]]
 VAGUE = ("operand", "parts")
@@ -124,6 +124,7 @@ def propose(
     given = [tensor for graph in readings.program.top("dist") for tensor in graph.inputs]
     outputs = [dist for dist, _ in wrong]
     others = [*given, *_siblings(facts, outputs), *_of_their_shapes(facts, {*given}.intersection(outputs))]
+    others += _read_by_nobody(facts)
     for tensor in dict.fromkeys([*cone(facts, outputs), *others]):
         found = readings.of(tensor)
         seen += [
@@ -187,6 +188,14 @@ def _siblings(facts: Facts, wrong: Iterable[str]) -> list[str]:
         down = {t for tensor in down for op in readers[tensor] for t in made[op]} - found.keys()
         found |= dict.fromkeys([*up, *down])
     return list(found)
+
+
+def _read_by_nobody(facts: Facts) -> list[str]:
+    """Values of the distributed side that no op reads and no output is: the right ones may be among them."""
+    dist = {graph for graph, role in facts["graph"] if role == "dist"}
+    used = {tensor for _, _, tensor in facts["operand"]} | {tensor for _, _, tensor in facts["output"]}
+    of = {tensor for tensor, graph, _, _ in facts["tensor"] if graph in dist}
+    return [tensor for _, _, tensor in facts["result"] if tensor in of - used]
 
 
 def _of_their_shapes(facts: Facts, outputs: set[str]) -> list[str]:

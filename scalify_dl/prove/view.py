@@ -6,11 +6,13 @@ only rows about the wanted ops and tensors are kept, so that reporting on a larg
 
 from __future__ import annotations
 
-from collections import defaultdict
+import re
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
 from scalify_dl.facts.names import readable
@@ -24,6 +26,8 @@ Table = Callable[[str], Iterable[Row]]
 Correspondences = dict[str, list[tuple[str, str, str, str]]]
 """Distributed tensor → what it holds: (its piece, baseline tensor, piece of that, layout text)."""
 
+_NUMBER = re.compile(r"%?\d+(#\d+)?")
+"""Names that say nothing."""
 AFTER = " after the step"
 """Behind the name of what a program writes."""
 
@@ -119,15 +123,51 @@ class View:
         called, name = self.output_names.get(tensor), self.name(tensor)
         if called and tensor in self.inputs:  # the program gives back what it got
             called = called.removesuffix(AFTER)
+        if not called and self.source(tensor) != tensor and tensor in self._alike:
+            called = self.name(self.source(tensor))
         return f"{called} ({name})" if called and called != name else name
 
     def told(self, tensor: str) -> str:
-        """The name in a sentence: of an input, or what only repeats, turns or casts one, with what people call it."""
-        source = self.source(tensor)
-        if source not in self.inputs:
-            return self.name(tensor)  # an op may be called so, too
-        called = self.input_name(source)
-        return f"{called} ({self.name(tensor)})" if called != self.name(tensor) else called
+        """The name in a sentence: of an input, or what only repeats, turns or casts one, with what people call it; of
+        what is only a number, or called as others are, with what tells it; of an op of the baseline, its result's."""
+        tensor = self._made.get(tensor, tensor) if "/" in tensor and tensor not in self.types else tensor
+        source, name = self.source(tensor), self.name(tensor)
+        if source in self.inputs:
+            called = self.input_name(source)
+            return f"{called} ({name})" if called != name else called
+        if _NUMBER.fullmatch(name):
+            return f"{name} ({self._places[tensor]})" if tensor in self._places else name
+        if source != tensor and tensor in self._alike:
+            return f"{self.name(source)} ({name})"
+        return name  # an op may be called so, too
+
+    @cached_property
+    def _made(self) -> dict[str, str]:
+        """Op → its first result."""
+        return {op: tensor for op, pos, tensor in self.facts("result") if not pos}
+
+    @cached_property
+    def _alike(self) -> set[str]:
+        """Tensors of which a graph has others of the same name."""
+        graphs = {tensor: graph for tensor, graph, _, _ in self.facts("tensor")}
+        named = [(graphs.get(tensor), name, tensor) for tensor, name in self.names.items()]
+        many = Counter((graph, name) for graph, name, _ in named)
+        return {tensor for graph, name, tensor in named if many[graph, name] > 1}
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """Tensor → the kind and the line of what makes it, where they are known."""
+        kinds = {op: kind for op, _, kind in self.facts("op")}
+        frames: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
+        for op, pos, *frame in self.facts("source"):
+            frames[op].append((pos, Frame(*frame)))
+        lines = {op: user_frames(f for _, f in sorted(found, key=lambda p: p[0]))[0] for op, found in frames.items()}
+        below = f"{Path.cwd()}/"
+        return {
+            t: f"{kinds.get(op, op)}, {str(lines[op]).removeprefix(below)}"
+            for op, _, t in self.facts("result")
+            if op in lines
+        }
 
     def source(self, tensor: str) -> str:
         """What a tensor only repeats, turns or casts; itself, where it is computed or given."""

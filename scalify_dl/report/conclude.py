@@ -119,7 +119,7 @@ def _unrelated_inputs(view: View) -> list[tuple[str, str]]:
     return [
         (
             view.name(t),
-            (f"{view.output_names[t]}: " if t in view.output_names else "")
+            (f"{view.input_name(t)}: " if t in view.output_names else "")
             + notes.get(t, "no relation to a baseline input is given or could be inferred"),
         )
         for graph, _, t in view.facts("input")

@@ -190,7 +190,10 @@ class _Teller:
                 + (f"holds {'; '.join(words)}" if words else "corresponds to nothing")
             )
         frontier = {row[0] for row in self.view.results("frontier")}
-        if made[0] in frontier:
+        read = {t for _, _, t in self.view.facts("operand")} | {t for _, _, t in self.view.facts("output")}
+        if tensor not in read:
+            out.append("nothing reads it, and it is no output: nobody asks what it holds")
+        elif made[0] in frontier:
             out.append("all that it reads is known, so the difference (or the missing lemma) is here")
         elif stops := self._stops(made[0], frontier):
             names = ", ".join(self.view.ops(stops)[x].name for x in sorted(stops)[:_NEAR])

@@ -106,17 +106,22 @@ def _call(op: OpView, view: View) -> str:
     return f"{op.kind}({', '.join(view.name(t) for t in op.operands)}){attributes}{shape}{cast}"
 
 
-def _differences(op: OpView, base: OpView) -> list[str]:
-    """Attributes that are not the same; they may differ rightly where a dim is split."""
+def attributes_apart(op: OpView, base: OpView) -> list[tuple[str, str, str]]:
+    """Attributes that are not the same, with both values; they may differ rightly where a dim is split."""
     if op.kind != base.kind:
         return []
     keys = sorted(op.attributes.keys() | base.attributes.keys())
+    mine, theirs = op.attributes.get, base.attributes.get
     return [
-        f"{key} {_attribute(op.attributes.get(key, ('absent',)))},"
-        f" in the baseline {_attribute(base.attributes.get(key, ('absent',)))}"
+        (key, _brief(_attribute(mine(key, ("absent",)))), _brief(_attribute(theirs(key, ("absent",)))))
         for key in keys
-        if op.attributes.get(key) != base.attributes.get(key)
+        if mine(key) != theirs(key)
     ]
+
+
+def differences(op: OpView, base: OpView) -> list[str]:
+    """The same in words."""
+    return [f"{key} {mine}, in the baseline {theirs}" for key, mine, theirs in attributes_apart(op, base)]
 
 
 def _plainness(view: View, tensor: str, row: Row, read: Sequence[str]) -> tuple[bool, bool, bool, bool, int]:
@@ -188,7 +193,7 @@ def root_causes_of(view: View, wanted: Iterable[str], counterparts: Mapping[str,
         if base is not None and not expected:
             expected = [_call(base, view)]
         if not found and missing is None:
-            found = (_differences(op, base) if base is not None else []) or [_call(op, view)]
+            found = (differences(op, base) if base is not None else []) or [_call(op, view)]
         out.append(
             RootCause(
                 op=op.op,

@@ -15,7 +15,7 @@ from scalify_dl.mend.propose import Proposal
 from scalify_dl.prove.verdict import Frame, RootCause
 from scalify_dl.prove.view import View, user_frames
 
-from .localisation import BY_SHAPE, named, root_causes_of
+from .localisation import BY_SHAPE, attributes_apart, named, root_causes_of
 
 _FACTORS = ("again", "scaled", "rescaled", "scaled beside", "common line", "factor", "enters")
 """Kinds of faults that make a multiple."""
@@ -66,6 +66,9 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
             telling = [proposal.fault]
         if cause.lemma_missing and not proposal:  # its meaning was invented: what came of it says nothing
             telling = []
+        apart = _attributes_apart(view, proposal) if proposal and proposal.why == "attributes" else []
+        if apart:
+            telling = [f"{key} is {mine}, the baseline's is {theirs}" for key, mine, theirs in apart]
         if telling:
             own = cause.found if cause.kind in BY_SHAPE and not proposal else ()
             cause = replace(
@@ -75,9 +78,11 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
             )
         if proposal:
             others = proposal.causes[1:]
+            advice = tuple(f"{key} {theirs} instead of {mine}" for key, mine, theirs in apart)
             cause = replace(
-                cause, suggestion=_advice(proposal, view), lemma_missing=None, tried=(_outcome(mending, proposal),)
-            )
+                cause, suggestion=advice or _advice(proposal, view), lemma_missing=None,
+                tried=(_outcome(mending, proposal),),
+            )  # fmt: skip
             if others:
                 cause = replace(cause, found=(*cause.found, f"likewise {_listed(others, view)}"))
         out.append(cause)
@@ -109,6 +114,13 @@ def _folded(texts: Iterable[str]) -> list[str]:
     texts = list(dict.fromkeys(texts))
     factors = [text for text in texts if _FACTOR.match(text)]
     return [text for text in texts if text not in factors[1:]]
+
+
+def _attributes_apart(view: View, proposal: Proposal) -> list[tuple[str, str, str]]:
+    """What an edit that takes the baseline's attributes changes."""
+    edit = proposal.edits[0]
+    ops = view.ops({edit.target, edit.how})
+    return attributes_apart(ops[edit.target], ops[edit.how]) if len(ops) == 2 else []
 
 
 def _listed(ops: list[str], view: View) -> str:

@@ -104,7 +104,7 @@ def _outputs(page: _Page, report: Report) -> None:
             if o.reason:
                 page.line(o.reason, indent=11, hang=2)
         if len(shown) < len(rows):
-            more = f"and {len(rows) - len(shown):,} more (--json lists all)"
+            more = f"and {len(rows) - len(shown):,} more (in JSON: all)"
             page.line((f"{verdict.value:<9}", STYLE[verdict]), more, indent=2, hang=9)
 
 
@@ -190,7 +190,7 @@ def _assumptions(page: _Page, assumptions: list[Assumption]) -> None:
         for a in rows[:_SHOWN]:
             page.line(f"{a.said}{' (accepted)' if a.accepted else ''}", indent=4, hang=2)
         if len(rows) > _SHOWN:
-            page.line(f"and {len(rows) - _SHOWN:,} more (--json lists all)", indent=4)
+            page.line(f"and {len(rows) - _SHOWN:,} more (in JSON: all)", indent=4)
 
 
 def _stats(page: _Page, stats: dict[str, float]) -> None:
@@ -223,7 +223,7 @@ def render(report: Report, file: IO[str] | None = None, console: Console | None 
         for name, text in report.unrelated_inputs[:_SHOWN]:
             page.line(f"{name}: {text}", indent=2, hang=2)
         if len(report.unrelated_inputs) > _SHOWN:
-            page.line(f"and {len(report.unrelated_inputs) - _SHOWN:,} more (--json lists all)", indent=2)
+            page.line(f"and {len(report.unrelated_inputs) - _SHOWN:,} more (in JSON: all)", indent=2)
     _assumptions(page, report.assumptions)
     for title, lines in report.sections:
         page.title(title)

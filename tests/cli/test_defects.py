@@ -247,7 +247,7 @@ def test_a_report_that_nobody_reads_is_no_refutation() -> None:
     )
     os.close(write)
     assert done.returncode == 2
-    assert done.stderr == "dlverify: the output cannot be written: Broken pipe\n"
+    assert done.stderr == ""
 
 
 @pytest.mark.parametrize("given", [("--relate", "x", "--relate", "y"), ("--timeout=3", "--timeout", "4")])

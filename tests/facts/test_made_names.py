@@ -164,7 +164,7 @@ def test_values_are_escaped_one_to_one_and_names_cleaned() -> None:
 
 
 def test_made_names_are_told_in_words() -> None:
-    assert readable("operand 0, ¦piece¦x¦0:0:4, holds y") == "operand 0, x@0:0:4, holds y"
+    assert readable("operand 0, ¦piece¦x¦0:0:4, holds y") == "operand 0, x (dim 0 from 0 to 4), holds y"
     assert readable("compare¦direction¦=EQ¦pred") == "compare direction=EQ pred"
     assert readable("slice¦0¦~slice 0:4:1¦f32") == "slice slice 0:4:1 f32"
     assert readable("x") == "x"

@@ -120,6 +120,24 @@ def test_what_only_moves_elements_is_of_the_module_that_made_them() -> None:
         assert places_of("y <- x w\nz <- y", kind).module(("y",), ("z",)) == module
 
 
+def test_a_value_whose_name_says_nothing_is_told_by_what_tells_it() -> None:
+    facts = Facts()
+    for tensor, op, operand in (("c.1", "o1", "neg"), ("c.2", "o2", "half"), ("%9", "o3", "c.1")):
+        facts.add("tensor", tensor, "g", "f32", 0)
+        facts.add("tensor_name", tensor, "c.reshape" if tensor != "%9" else "%9")
+        facts.add("op", op, "g", "reshape" if tensor != "%9" else "all-reduce")
+        facts.add("operand", op, 0, operand)
+        facts.add("result", op, 0, tensor)
+        facts.add("source", op, 0, "step.py", 19, "f")
+    view = View(facts.__getitem__, lambda _: ())
+    assert named(["after %9"], view) == ["after %9 (all-reduce, step.py:19)"]
+    assert named(["c.1, is not c.2"], view) == ["neg (c.reshape), is not half (c.reshape)"]
+    assert view.label("c.1") == "neg (c.reshape)"
+    assert named(["the baseline's \N{BROKEN BAR}piece\N{BROKEN BAR}x\N{BROKEN BAR}1:0:64"], view) == [
+        "the baseline's x (dim 1 from 0 to 64)"
+    ]
+
+
 def test_an_op_leads_to_outputs_that_are_about_one_parameter() -> None:
     places = places_of("g <- x\nm <- g\nnew <- m w\nloss <- x")
     assert places.feeds(("g",)) == "a.w after the step and 1 more of it"

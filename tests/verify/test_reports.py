@@ -139,13 +139,13 @@ def test_at_a_terminal_ten_outputs_of_a_verdict_are_listed_and_in_a_pipe_all() -
     many = replace(REPORT, outputs=[REPORT.outputs[0], *(replace(proved, name=f"w{n}") for n in range(30))])
     out = StringIO()
     terminal.render(many, console=Console(file=out, force_terminal=True, no_color=True, color_system=None))
-    assert "PROVED   and 20 more (--json lists all)" in out.getvalue()
+    assert "PROVED   and 20 more (in JSON: all)" in out.getvalue()
     assert out.getvalue().index("root cause") < out.getvalue().index("Outputs")
     assert "w29" in text(many)
 
 
 def test_long_lists_of_assumptions_are_cut_and_counted() -> None:
-    assert "and 15 more (--json lists all)" in text(REPORT)
+    assert "and 15 more (in JSON: all)" in text(REPORT)
 
 
 @pytest.mark.parametrize("width", [40, 60, 200])

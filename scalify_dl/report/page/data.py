@@ -51,7 +51,7 @@ def _graphs(report: Report, view: View) -> dict[str, Any]:
     for tensor, graph, dtype, _ in view.facts("tensor"):
         numbers[tensor] = len(tensors)
         shape = [size for _, size in sorted(dims.get(tensor, ()))]
-        called = view.output_names.get(tensor, "")
+        called = view.input_name(tensor) if tensor in view.inputs else view.output_names.get(tensor, "")
         side = 1 if roles.get(graph) == "dist" else 0
         tensors.append([texts(view.name(tensor)), texts(dtype), shape, -1, side, texts(called)])
     operands = _lists(view, "operand", numbers)

@@ -85,7 +85,8 @@ def sections(report: Report) -> str:
             rows += [(label, text) for label, text in (("try", f.suggestion), ("tried", f.outcome)) if text]
         parts.append(_section(f"Findings ({len(report.findings)})", _fields(rows), "findings"))
     if report.frontier:
-        more = f"<p>{report.downstream:,} more ops are unproved only because of them.</p>" if report.downstream else ""
+        ops = "1 more op is" if report.downstream == 1 else f"{report.downstream:,} more ops are"
+        more = f"<p>{ops} unproved only because of them.</p>" if report.downstream else ""
         around, shown = excerpts(report), dict[str, int]()
         causes = "".join(_cause(n, cause, around, shown) for n, cause in enumerate(report.frontier))
         parts.append(_section(f"Root causes ({len(report.frontier)})", causes + more, "causes"))
