@@ -41,7 +41,8 @@ class Found:
 
 def init(dumps: Sequence[Path], mesh: str | None, name: str | None) -> int:
     """Write pairs into `dlverify.toml` here, behind those that are there, and a relations file for each that has
-    something to be said. InputError, and nothing written, where a mesh is not known or nothing is new."""
+    something to be said; those whose mesh is not known are told. InputError, and nothing written, where none is, or
+    nothing is new."""
     target = Path(NAME)
     there = _there(target)
     pairs = [_given(dumps, mesh, name)] if dumps else _lying_here(Path(), mesh)
@@ -60,12 +61,16 @@ def init(dumps: Sequence[Path], mesh: str | None, name: str | None) -> int:
         )
     if unknown := [pair for pair in new if not pair.mesh]:
         files = " ".join(map(str, (unknown[0].base, *unknown[0].dist)))
-        raise InputError(
+        error = InputError(
             f"no dump says the mesh of {', '.join(pair.name for pair in unknown)}",
             expected="--mesh AXIS=N,…",
             hint=f"`dlverify init {files} --mesh AXIS=N` adds one pair"
             + ("; `dlverify init --mesh AXIS=N` drafts all on one mesh" if len(unknown) > 1 else ""),
         )
+        new = [pair for pair in new if pair.mesh]
+        if not new:
+            raise error
+        print(f"dlverify: left out: {error}", file=sys.stderr)
     text = target.read_text("utf-8").rstrip("\n") + "\n\n" if target.exists() else _HEAD_OF_ALL
     write_whole(target, text + "\n".join(line for pair in new for line in _table(pair, _relations(pair))))
     print(f"{target}: {', '.join(pair.name for pair in new)}")

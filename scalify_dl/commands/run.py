@@ -183,11 +183,15 @@ def told(
         from scalify_dl.whole import write_whole
 
     reports = [report for _, report in rows]
+    right = expected or {}
+    wrong = [row for row in rows if row[1].verdict is Verdict.PROVED or row[1].verdict is not right.get(row[0])]
+    told_of = [report for _, report in wrong]  # one that comes out REFUTED as it should has nothing to be mended
+    names = [name for name, _ in wrong] if len(rows) > 1 else []
     old = known(options)
     if options.sarif:
         from scalify_dl.report import sarif
 
-        write_whole(options.sarif, sarif.render(reports, baseline=old))
+        write_whole(options.sarif, sarif.render(told_of, None, old, names, bad))
     if options.html:
         from scalify_dl.report import html
 
@@ -202,7 +206,7 @@ def told(
         from scalify_dl.report import github
         from scalify_dl.report.annotations import annotate
 
-        found = annotate(reports)
+        found = annotate(told_of, names=names)
         print("".join(f"{line}\n" for line in github.lines(found, old or frozenset())), end="")
     return 0
 

@@ -102,11 +102,17 @@ def _lines(file: Path) -> list[str]:
         return []
 
 
-def annotate(reports: Report | Sequence[Report], root: Path | None = None) -> list[Annotation]:
-    """All that is to be said of reports, each thing once, and no two under one fingerprint."""
+def annotate(
+    reports: Report | Sequence[Report], root: Path | None = None, names: Sequence[str] = ()
+) -> list[Annotation]:
+    """All that is to be said of reports, each thing once, and no two under one fingerprint; `names` are those of
+    several pairs."""
     given = [reports] if isinstance(reports, Report) else list(reports)
     top = root or repository()
-    found = list(dict.fromkeys(one for report in given for one in _all(report, Places(top, report.file))))
+    found: dict[Annotation, None] = {}
+    for number, report in enumerate(given):
+        of = f"{names[number]}: " if names else ""
+        found |= dict.fromkeys(replace(a, title=of + a.title) for a in _all(report, Places(top, report.file)))
     seen: Counter[str] = Counter()
     out = []
     for one in found:

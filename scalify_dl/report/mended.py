@@ -47,8 +47,12 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
     ops = [proposal.causes[0] for proposal in leads]
     if not mending.complete:  # … and where values part without an edit that mends them
         covered = {op for proposal in leads for op in proposal.causes}
-        ops += [op for op in mending.first.parting if op not in covered]
+        nameless = {c.op: c.results for c in causes if c.lemma_missing}  # what they read is judged by invented meanings
+        judged = view.above([t for results in nameless.values() for t in results]) if nameless else set()
+        doubted = {op for op, _, tensor in view.facts("result") if tensor in judged} - stops.keys()
+        ops += [op for op in mending.first.parting if op not in covered | doubted]
         ops += [c.op for c in causes if c.op not in {*ops, *covered} and not _is_right(c, mending)]
+        ops.sort(key=lambda op: op not in nameless)
     ops = list(dict.fromkeys(ops))
     out: list[RootCause] = []
     words = {c.op: c for c in root_causes_of(view, [op for op in ops if op not in stops], mending.first.counterparts)}

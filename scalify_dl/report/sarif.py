@@ -6,7 +6,7 @@ GitHub reads all four corners of a region, and of the fingerprints only `primary
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -89,9 +89,14 @@ def _rule(name: str, text: str) -> dict[str, Any]:
 
 
 def as_object(
-    reports: Report | Sequence[Report], root: Path | None = None, baseline: frozenset[str] | None = None
+    reports: Report | Sequence[Report],
+    root: Path | None = None,
+    baseline: frozenset[str] | None = None,
+    names: Sequence[str] = (),
+    bad: Mapping[str, str] | None = None,
 ) -> Any:
-    """Reports as one SARIF log; `baseline` are fingerprints of what is known."""
+    """Reports as one SARIF log; `baseline` are fingerprints of what is known, `names` those of several pairs, `bad`
+    errors of pairs without a report."""
     given = [reports] if isinstance(reports, Report) else list(reports)
     top = root or repository()
     places = _Places(top)
@@ -102,9 +107,16 @@ def as_object(
     }
     run = {
         "tool": {"driver": driver},
-        "invocations": [{"executionSuccessful": True}],
+        "invocations": [
+            {
+                "executionSuccessful": not bad,
+                "toolExecutionNotifications": [
+                    {"level": "error", "message": {"text": f"{name}: {error}"}} for name, error in (bad or {}).items()
+                ],
+            }
+        ],
         "originalUriBaseIds": {ROOT: {"description": {"text": "the root of the repository"}}},
-        "results": [_result(found, baseline, places) for found in annotate(given, top)],
+        "results": [_result(found, baseline, places) for found in annotate(given, top, names)],
         "columnKind": "unicodeCodePoints",
         "properties": {
             "verdict": [report.verdict.value for report in given] if len(given) != 1 else given[0].verdict.value,
@@ -115,6 +127,12 @@ def as_object(
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}
 
 
-def render(reports: Report | Sequence[Report], root: Path | None = None, baseline: frozenset[str] | None = None) -> str:
+def render(
+    reports: Report | Sequence[Report],
+    root: Path | None = None,
+    baseline: frozenset[str] | None = None,
+    names: Sequence[str] = (),
+    bad: Mapping[str, str] | None = None,
+) -> str:
     """Reports as SARIF text."""
-    return json.dumps(as_object(reports, root, baseline), indent=2, ensure_ascii=False)
+    return json.dumps(as_object(reports, root, baseline, names, bad), indent=2, ensure_ascii=False)

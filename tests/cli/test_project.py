@@ -66,7 +66,9 @@ def test_what_is_expected_to_be_wrong_is_as_expected(dlverify: Run, here: Path) 
 def test_another_verdict_than_the_expected_one_is_told(dlverify: Run, here: Path) -> None:
     (here / "dlverify.toml").write_text(TOML.replace('expect = "REFUTED"', ""))
     assert dlverify("verify", "wrong").status == 1
-    assert dlverify("verify", "--output-format", "json").status == 1
+    assert dlverify("verify", "--output-format", "json", "--sarif", "s.sarif").status == 1
+    (result,) = json.loads((here / "s.sarif").read_text())["runs"][0]["results"]
+    assert result["message"]["text"].startswith("wrong: ")
     (here / "dlverify.toml").write_text(
         TOML.replace('"relations.yaml"\n\n', '"relations.yaml"\nexpect = "UNKNOWN"\n\n')
     )
@@ -147,7 +149,14 @@ def test_ranks_of_a_glob_stand_in_the_order_of_their_numbers(tmp_path: Path) -> 
 def test_init_drafts_from_what_lies_here(dlverify: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shutil.copytree(LLAMA, tmp_path / "dump")
     monkeypatch.chdir(tmp_path)
-    assert dlverify("init", "--mesh", "tp=2")[:2] == (0, "dlverify.toml: llama\n")
+    for rank in range(2):
+        note = tmp_path / "dump" / f"llama.r{rank}.json"
+        note.write_text(json.dumps(json.loads(note.read_text()) | {"rank": rank, "mesh": {"tp": 2}}))
+    for side in ("base", "dist"):  # of this pair no dump says the mesh
+        shutil.copy(HLO / f"{side}.hlo", tmp_path / f"mlp.{side}.hlo")
+    status, out, err = dlverify("init")
+    assert (status, out) == (0, "dlverify.toml: llama\n")
+    assert "left out: no dump says the mesh of mlp" in err
     assert dlverify("verify", "llama", "--output-format", "quiet").status == 0
 
 
@@ -178,7 +187,11 @@ def test_init_adds_pairs_and_overwrites_nothing(dlverify: Run, here: Path) -> No
 
 def test_a_pair_that_is_bad_input_ends_no_other(dlverify: Run, here: Path) -> None:
     (here / "dlverify.toml").write_text('[pairs.odd]\nbase = "base.hlo"\ndist = "dist.hlo"\nmesh = "tp=3"\n\n' + TOML)
-    status, out, err = dlverify("verify", "--junit", "all.xml")
+    status, out, err = dlverify("verify", "--junit", "all.xml", "--sarif", "all.sarif")
+    (run,) = json.loads((here / "all.sarif").read_text())["runs"]
+    assert run["results"] == []  # what is REFUTED as it should be is no alert
+    (told,) = run["invocations"][0]["toolExecutionNotifications"]
+    assert told["message"]["text"].startswith("odd: dist.hlo")
     assert status == 2
     assert "odd: bad input\n" in err
     assert [line.split()[:2] for line in out.splitlines()[1:4]] == [

@@ -52,7 +52,7 @@ const Layouts = (() => {
           if (e.dim === xdim) x += at * e.stride;
           if (e.dim === ydim) y += at * e.stride;
         }
-        next.push({ name: r.name + (r.name ? "," : "") + axis + c, x, y });
+        next.push({ name: `${r.name}${r.name ? "," : ""}${axis}=${c}`, x, y });
       }
       ranks = next;
       if (ranks.length > 64) break;
@@ -83,6 +83,7 @@ const Layouts = (() => {
       return element;
     };
     const layout = parse(text), { xdim, ydim } = shown(layout, shape);
+    const pending = layout.axes.flatMap(([, es]) => es).filter((e) => e.kind === "pending").map((e) => e.reducer);
     const width = shape[xdim] || 1, height = ydim < 0 ? 1 : shape[ydim] || 1;
     const cells = new Map();
     holdings(layout, xdim, ydim).forEach((r, n) => {
@@ -99,14 +100,20 @@ const Layouts = (() => {
       for (let i = 0; i < count; i++) {
         const [n] = stripes[i % stripes.length];
         add("rect", {
-          x: at + (wide * i) / count, y: top, width: wide / count, height: tall, "fill-opacity": .8,
+          x: at + (wide * i) / count, y: top, width: wide / count, height: tall,
+          "fill-opacity": pending.length ? .35 : .8,
           fill: `hsl(${HUES[n % HUES.length]} 60% ${55 - 12 * Math.floor(n / HUES.length)}%)`,
-          stroke: i ? "none" : "currentColor", "stroke-width": .5, "data-ranks": ranks.map(([, name]) =>
+          stroke: i && !pending.length ? "none" : "currentColor", "stroke-width": .5, "stroke-dasharray":
+            pending.length ? "3 3" : "none", "data-ranks": ranks.map(([, name]) =>
             name).join(" "),
         });
       }
-      const label = ranks.length > 4 ? `${ranks.length} ranks` : ranks.map(([, name]) => name).join(" = ");
-      if (wide > 7 * label.length && tall > 13) add("text", {
+      // what is pending is made of what several ranks hold: none of them has all of it
+      const said = (names) => (pending.length ? `${pending[0]} of ${names}`
+        : names + (ranks.length > 1 ? " alike" : ""));
+      const label = [ranks.map(([, name]) => name).join(", "), `${ranks.length} ranks`].map(said)
+        .find((words) => wide > 6 * words.length);
+      if (label && tall > 13) add("text", {
         x: at + wide / 2, y: top + tall / 2 + 4, "text-anchor": "middle", "font-size": 11, fill: "currentColor",
       }, label);
     }
