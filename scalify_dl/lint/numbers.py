@@ -194,6 +194,15 @@ class Run:
                 return True
         return False
 
+    def alike(self, value: str) -> frozenset[int]:
+        """The dims of more than one element along which all ranks have the same numbers."""
+        found = list(self.trial[0].distributed.get(value, {}).values()) if self.trial is not None else []
+
+        def same(x: Array, d: int) -> bool:
+            return x.shape[d] > 1 and not wrong(x, np.broadcast_to(x.take([0], d), x.shape), TOLERANCE).any()
+
+        return frozenset(d for d in range(found[0].ndim if found else 0) if all(same(x, d) for x in found))
+
     def disagree(self, value: str, layout: Layout) -> bool:
         """Whether ranks hold different numbers of a value, which a layout says have the same block of it."""
         if self.trial is None or value in self.invented:

@@ -3,10 +3,12 @@ and nothing behind puts right is a violation."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.lint.judge import Result, lint, lint_graph
 from scalify_dl.lint.program import Alone
@@ -57,11 +59,32 @@ def test_a_norm_of_blocks_that_the_squares_of_all_put_right_is_not_refuted() -> 
     assert normed({0: "tp"}, {0: "tp"}, put_right=True).verdict is Verdict.UNKNOWN
 
 
-
 @pytest.mark.parametrize(("spread", "verdict"), [(True, Verdict.UNKNOWN), (False, Verdict.REFUTED)])
 def test_a_gather_of_rows_that_are_all_alike_is_no_violation(spread: bool, verdict: Verdict) -> None:
     """A vector that is spread over a rank's rows is the rank's block of one spread over all rows."""
     p = Alone("tp=2")
     rows = p.broadcast(p.place("v", (8,)), (4, 8), [1]) if spread else p.place("x", (4, 8))
     p.result(p.tanh(p.all_gather(rows, "tp", 0)))
+    assert lint_graph(p.graph, p.mesh).verdict is verdict
+
+
+WAYS: dict[str, Callable[[Alone, Tensor], Tensor]] = {
+    "dot": lambda p, x: p.matmul(x, p.place("w", (8, 8))),
+    "reverse": lambda p, x: p.reverse(x, 1),
+    "sort": lambda p, x: p.sort(x, 1),
+}
+
+
+@pytest.mark.parametrize(("spread", "verdict"), [(True, Verdict.UNKNOWN), (False, Verdict.REFUTED)])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("end", ["output", "sum", "gather"])
+def test_what_is_made_of_rows_that_are_all_alike_lies_anywhere(
+    end: str, way: str, spread: bool, verdict: Verdict
+) -> None:
+    p = Alone("tp=2")
+    y = WAYS[way](p, p.broadcast(p.place("v", (8,)), (4, 8), [1]) if spread else p.place("u", (4, 8)))
+    if end == "gather":
+        p.result(p.tanh(p.all_gather(y, "tp", 0)))
+    else:
+        p.result(p.add(y, p.place("x", (8, 8), {0: "tp"})) if end == "sum" else y, {0: "tp"})
     assert lint_graph(p.graph, p.mesh).verdict is verdict
