@@ -1,5 +1,5 @@
-"""Inputs that were placed by their shapes, as contiguous shards, and may be several values side by side: the parts are
-those that the baseline's slices take. The program placed so is put to the rules."""
+"""Inputs that were placed by their shapes, or by the dump, as contiguous shards, and may be several in a row:
+the parts are those that the baseline's slices take. The program placed so is put to the rules."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ class Parts:
     dim: int
     sizes: tuple[int, ...]
     """Of the parts, in the baseline."""
+    why: str
+    """Who said that it is one: its `shape`, or an `annotation` of the dump."""
     slices: tuple[str, ...]
     """What takes parts of it, in the distributed program."""
 
@@ -56,18 +58,20 @@ def _candidates(analysis: Analysis) -> list[Parts]:
         taken[op].append(tuple(row))
     found = []
     for dist, _, base, _, layout, why in facts["shard"]:
-        dims = split_dims(layout) if why == "shape" else ()
+        dims = split_dims(layout) if why in ("shape", "annotation") else ()
         if len(dims) != 1 or (dist, dims[0]) not in leads:
             continue
         (dim,), extent = dims, size[base, dims[0]]
         ways = extent // size[dist, dim]
-        cuts = {0, extent}
+        cuts: dict[int, set[int]] = defaultdict(set)  # by the size of what is cut: parts may be a dim of their own
         for op in leads[base, dim]:
-            cuts.update(n for d, *ends in taken[op] if size.get((read.get(op, ""), d)) == extent for n in ends)
-        at = sorted(cuts)
+            for d, *ends in taken[op]:
+                cuts[size.get((read.get(op, ""), d), 0)].update(ends)
+        inner = max((n for n in cuts if n and not extent % n), default=extent)
+        at = sorted({0, extent, *(n * (extent // inner) for n in cuts[inner])})
         sizes = tuple(hi - lo for lo, hi in pairwise(at))
         if len(sizes) > 1 and not any(n % ways for n in sizes):
-            found.append(Parts(dist, base, layout, dim, sizes, tuple(leads[dist, dim])))
+            found.append(Parts(dist, base, layout, dim, sizes, why, tuple(leads[dist, dim])))
     return found
 
 

@@ -11,6 +11,9 @@ from scalify_dl.refute.guesses import dims_written
 
 from .localisation import root_causes_of
 
+_WHO = {"shape": "its shape", "annotation": "the dump"}
+_IF = "cut each part over the ranks by itself; if that is how it is cut, "
+
 
 def fused_cause(view: View, parts: list[Parts], causes: list[RootCause]) -> RootCause:
     """The one cause where inputs that were placed by their shapes are several values side by side."""
@@ -20,11 +23,12 @@ def fused_cause(view: View, parts: list[Parts], causes: list[RootCause]) -> Root
         f'"{view.name(p.dist)}": {{dims: {dims_written(p.layout)}, parts: {{dim: {p.dim}, sizes: {[*p.sizes]}}}}}'
         for p in parts
     ]
+    if_so = _IF if any(p.why != "shape" for p in parts) else ""
     return replace(
         lead,
         expected=tuple(f"the baseline takes {view.name(p.base)} in parts, {[*p.sizes]} of dim {p.dim}" for p in parts),
-        found=tuple(f"{view.name(p.dist)} was placed by its shape, as a block of dim {p.dim}" for p in parts),
-        suggestion=(f"in the relations file: inputs: {{{', '.join(some)}}}",),
+        found=tuple(f"{view.name(p.dist)} was placed by {_WHO[p.why]}, as a block of dim {p.dim}" for p in parts),
+        suggestion=(f"{if_so}in the relations file: inputs: {{{', '.join(some)}}}",),
         tried=("with this, all outputs are PROVED",),
         lemma_missing=None,
         inputs=(),

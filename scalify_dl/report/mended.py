@@ -70,9 +70,11 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
             telling = [proposal.fault]
         if cause.lemma_missing and not proposal:  # its meaning was invented: what came of it says nothing
             telling = []
-        apart = _attributes_apart(view, proposal) if proposal and proposal.why == "attributes" else []
+        apart = _attributes_apart(view, op, mending) if any(why == "attributes" for why, _ in texts) else []
+        apart = [] if cause.lemma_missing or kinds - {"attributes"} else apart
         if apart:
-            telling = [f"{key} is {mine}, the baseline's is {theirs}" for key, mine, theirs in apart]
+            rest = () if kinds else [text for why, text in texts if why != "attributes"]
+            telling = [*(f"{key} is {mine}, the baseline's is {theirs}" for key, mine, theirs in apart), *rest]
         if telling:
             own = cause.found if cause.kind in BY_SHAPE and not proposal else ()
             cause = replace(
@@ -120,11 +122,11 @@ def _folded(texts: Iterable[str]) -> list[str]:
     return [text for text in texts if text not in factors[1:]]
 
 
-def _attributes_apart(view: View, proposal: Proposal) -> list[tuple[str, str, str]]:
-    """What an edit that takes the baseline's attributes changes."""
-    edit = proposal.edits[0]
-    ops = view.ops({edit.target, edit.how})
-    return attributes_apart(ops[edit.target], ops[edit.how]) if len(ops) == 2 else []
+def _attributes_apart(view: View, op: str, mending: Mending) -> list[tuple[str, str, str]]:
+    """What an op would have otherwise with the attributes of its counterpart."""
+    base = mending.first.counterparts.get(op, "")
+    ops = view.ops({op, base})
+    return attributes_apart(ops[op], ops[base]) if len(ops) == 2 else []
 
 
 def _listed(ops: list[str], view: View) -> str:

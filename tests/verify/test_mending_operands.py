@@ -74,3 +74,23 @@ def test_an_attribute_and_a_mean_are_told_as_such(
     (cause,) = summed(behind).frontier
     assert cause.found[0].startswith(found)
     assert cause.suggestion[0].startswith(advice)
+
+
+@pytest.mark.parametrize("in_a_dim", [False, True])
+def test_a_weight_that_holds_two_is_told_with_its_parts(in_a_dim: bool) -> None:
+    """Slices take the parts, or a dim of their own does, as torch's even splits are read."""
+    sides = []
+    for name, width in (("base", 8), ("dist", 4)):
+        p = Program(name, MESH)
+        both = p.matmul(p.input("x", (2, 4)), p.input("w", (4, 2 * width)))
+        if in_a_dim:
+            rows = p.reshape(both, (2, 2, width))
+            q, k = (p.reshape(p.slice(rows, 1, n, n + 1), (2, width)) for n in range(2))
+        else:
+            q, k = p.slice(both, 1, 0, width), p.slice(both, 1, width, 2 * width)
+        y = p.matmul(p.multiply(p.tanh(q), k), p.input("down", (width, 4)))
+        p.output(p.all_reduce(y, "tp", "sum") if name == "dist" else y)
+        sides.append(p.graph)
+    (cause,) = conclude(analyse(tables(sides[0], [sides[1]], MESH, parse_relations("{}")), Options())).frontier
+    assert "parts: {dim: 1, sizes: [8, 8]}" in cause.suggestion[0]
+    assert cause.tried == ("with this, all outputs are PROVED",)
