@@ -117,7 +117,8 @@ def _same(what: str, stated: Any, found: dict[str, str]) -> None:
     if stated != found:
         stated = stated if isinstance(stated, dict) else {}
         wrong = [name for name in sorted(stated.keys() | found.keys()) if stated.get(name) != found.get(name)]
-        raise CertificateError(f"it is about other {what}: {', '.join(wrong[:5])}")
+        hint = " (exported with the same --relate?)" if what == "facts" else ""
+        raise CertificateError(f"it is about other {what}: {', '.join(wrong[:5])}{hint}")
 
 
 def _facts(rules: RuleSet, tables: Mapping[str, Iterable[Row]]) -> tuple[dict[str, Rows], dict[str, str]]:

@@ -195,12 +195,13 @@ def _table(report: Report, files: Sequence[Path]) -> str:
             )
     if _says_nothing(report, files):
         lines.append("NOT EXERCISED: the files have no lemma (a rule for `holds`) and speak about no op kind")
-    lines += [f"not checked, {count} times: {problem}" for problem, count in report.problems.most_common(5)]
+    for problem, count in report.problems.most_common(5):
+        lines.append(f"not checked, {'once' if count == 1 else f'{count} times'}: {problem}")
     lines.append(
         f"{report.pairs:,} pairs, {report.tuples:,} tuples audited in {report.seconds:.0f} s of CPU,"
         f" {len(report.unsound)} unsound,"
-        f" {len(missing)} of {len(lemmas)} lemmas not exercised"
-        + f", {len(_loose_kinds(report))} of {len(report.kinds)} op kinds" * bool(report.kinds)
+        f" exercised: {len(lemmas) - len(missing)} of {len(lemmas)} lemmas"
+        + f", {len(report.kinds) - len(_loose_kinds(report))} of {len(report.kinds)} op kinds" * bool(report.kinds)
         + ", interrupted" * report.interrupted
     )
     return "\n".join(lines)

@@ -221,3 +221,17 @@ def piece_shape(windows: Iterable[Window], shape: Sequence[int]) -> tuple[int, .
             raise ValueError(f"piece {window.dim}:{window.lo}:{window.hi} does not fit shape {list(shape)}")
         sizes[window.dim] = window.hi - window.lo
     return tuple(sizes)
+
+
+def dims_written(text: str) -> str:
+    """The `dims` of a layout, as a relations file has them."""
+    parts: dict[int, list[tuple[int, str]]] = {}
+    for axis, entries in Layout.parse(text).axes:
+        whole, before = len(entries) == 1, 1
+        for entry in entries:
+            if isinstance(entry, Digit):
+                some = f'"{axis}:{entry.size}"' if before == 1 else f'"{axis}:({before}){entry.size}"'
+                parts.setdefault(entry.dim, []).append((entry.stride, axis if whole else some))
+            before *= entry.size
+    dims = ", ".join(f"{d}: [{', '.join(p for _, p in sorted(found, reverse=True))}]" for d, found in parts.items())
+    return f"{{{dims}}}"

@@ -8,6 +8,7 @@ mesh); it is bad input where none is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from scalify_dl.errors import InputError
@@ -210,7 +211,13 @@ def place(
     """The correspondence of one paired input, of a program that these ranks run (None: all)."""
     _element_types(base.tensor, dist.tensor, position, found)
     if relation is not None and (relation.dims is not None or relation.parts is not None):
-        found.shards.extend(_given(base.tensor, dist.tensor, relation, mesh))
+        shards = _given(base.tensor, dist.tensor, relation, mesh)
+        found.shards.extend(shards)
+        with suppress(InputError):
+            said = dist.placement.layout(base.tensor.shape, mesh) if dist.placement is not None else None
+            if said is not None and [shard.layout for shard in shards] != [said]:
+                text = f"it is placed by the relations file, and otherwise by the dump, as {said}"
+                found.assumptions.append((dist.tensor, text, "given"))
         return
     if len(base.tensor.shape) != len(dist.tensor.shape):
         raise _misfit(base, dist, position, "they have different numbers of dims")

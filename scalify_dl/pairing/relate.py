@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph, Port
+from scalify_dl.ir.layout import dims_written, piece_text
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import Placement, inferred
 from scalify_dl.ir.vocabulary import GROUPED
@@ -89,7 +90,9 @@ def _placement(base: Port, dist: Port, mesh: Mesh) -> list[str]:
     except InputError as error:
         return [f"    # {error.message}"]
     if dist.placement is not None and found.shards:
-        return [f"    # placed by the dump: {found.shards[0].layout}"]
+        if found.shards[0].base_piece:
+            return [f"    # from the dump: every rank has {piece_text(found.shards[0].base_piece)} of it"]
+        return [f"    # dims: {dims_written(str(found.shards[0].layout))}  # from the dump"]
     placement = inferred(base.tensor.shape, dist.tensor.shape, mesh)
     if placement is None:
         return [*_candidates(base, dist, mesh), "    dims: {}  # ambiguous: choose"]

@@ -16,7 +16,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from scalify_dl.ir.layout import Digit, Layout
+from scalify_dl.ir.layout import Digit, Layout, dims_written
 from scalify_dl.prove.view import View
 
 if TYPE_CHECKING:
@@ -151,20 +151,6 @@ def split_dims(text: str) -> tuple[int, ...]:
 def written(name: str, text: str) -> str:
     """The line of a relations file for an input in a layout: `inputs: {"w": {dims: {1: [tp]}}}`."""
     return f'inputs: {{"{name}": {{dims: {dims_written(text)}}}}}'
-
-
-def dims_written(text: str) -> str:
-    """The `dims` of a layout, as a relations file has them."""
-    parts: dict[int, list[tuple[int, str]]] = {}
-    for axis, entries in Layout.parse(text).axes:
-        whole, before = len(entries) == 1, 1
-        for entry in entries:
-            if isinstance(entry, Digit):
-                some = f'"{axis}:{entry.size}"' if before == 1 else f'"{axis}:({before}){entry.size}"'
-                parts.setdefault(entry.dim, []).append((entry.stride, axis if whole else some))
-            before *= entry.size
-    dims = ", ".join(f"{d}: [{', '.join(p for _, p in sorted(found, reverse=True))}]" for d, found in parts.items())
-    return f"{{{dims}}}"
 
 
 class Bearing:

@@ -21,7 +21,7 @@ from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, 
 from scalify_dl.prove.view import View
 from scalify_dl.refute.provided import left_out
 
-from .localisation import misheld_inputs, root_causes
+from .localisation import misheld_inputs, root_causes, with_patterns
 from .pattern import holds, pattern, piece_words
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def _for_people(tensor: str, text: str, view: View) -> str:
     """An assumption with the names that people know, and its layout as a pattern."""
     placed = _PLACED.fullmatch(text)
     if not placed:
-        return text
+        return with_patterns(text)
     part, base, base_part, layout = placed.groups()
     try:
         called = view.output_names.get(tensor)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from scalify_dl.ir.layout import dims_written
 from scalify_dl.mend.fused import Parts
 from scalify_dl.prove.verdict import RootCause
 from scalify_dl.prove.view import View
-from scalify_dl.refute.guesses import dims_written
 
 from .localisation import root_causes_of
 

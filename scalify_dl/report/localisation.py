@@ -44,10 +44,15 @@ def _drawn(layout: re.Match[str]) -> str:
         return layout[0]
 
 
+def with_patterns(text: str) -> str:
+    """A text in which layouts are patterns."""
+    return _LAYOUT.sub(_drawn, text)
+
+
 def _brief(text: str) -> str:
     """A text in which a long literal is its first numbers, a long fraction (of a root, say) a decimal, a layout its
     pattern."""
-    text = _LAYOUT.sub(_drawn, text)
+    text = with_patterns(text)
     return _FRACTION.sub(lambda m: f"{int(m[1]) / int(m[2]):.7g}", _LITERAL.sub(r"\1, …}", text))
 
 

@@ -9,6 +9,7 @@ from scalify_dl.facts.model import Facts
 from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.placement import AxisPart, Placement
 from scalify_dl.ir.shapes import check
 from scalify_dl.pairing.export import tables
 from scalify_dl.pairing.relate import template
@@ -45,6 +46,17 @@ def test_equal_shapes_are_replicated_and_smaller_ones_sharded_with_a_note() -> N
     assert facts["placement_note"] == [
         ("dist1", "inferred as contiguous shard of dim 1 over tp; if it is a fused weight use `parts:`")
     ]
+
+
+def test_a_placement_that_the_dump_says_is_drafted_and_one_that_contradicts_it_is_listed() -> None:
+    base, dist = programs([(8, 16)], [(8, 8)])
+    dist.inputs[0].placement = Placement({1: [AxisPart("tp")]})
+    drafted = template(base, dist, Mesh.parse(TP2))
+    assert "# dims: {1: [tp]}  # from the dump" in drafted
+    assert not facts_of((base, dist), relations="inputs: {dist0: {dims: {1: [tp]}}}")["assume"]
+    parts = "inputs: {dist0: {dims: {1: [tp]}, parts: {dim: 1, sizes: [8, 8]}}}"
+    ((_, text, why),) = facts_of((base, dist), relations=parts)["assume"]
+    assert (text.rpartition(", ")[2], why) == ("as [0:1x8][1:1x8]|tp=1:8x2", "given")
 
 
 def test_paths_pair_inputs_in_any_order() -> None:
