@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer
-from scalify_dl.readers.tir.syntax import Apply, Expr, Load, Store
+from scalify_dl.readers.tir.syntax import Apply, Buffer, Expr, Load, Store
 
 from . import races
 from .alone import loads
@@ -275,12 +276,11 @@ def _plain(machine: Machine, st: Store, memory: Memory, places: Array, frame: Fr
             in_turn(frame)
         lane_of = np.full(len(memory.cells), -1, dtype=np.int64)
         lane_of[at] = np.arange(len(at))
-        for load in own:
-            indices = [machine.whole(i, frame, load.line, "where a store reads") for i in load.indices]
-            quiet = frame
-            there, _ = machine.places(memory, [quiet.spread(i) for i in indices], quiet, load.line, "read")
-            reached = lane_of[np.broadcast_to(quiet.spread(there), frame.shape)[running]]
-            if np.any((reached >= 0) & (reached != np.arange(len(at)))):
+        for load, reading in _own(machine, st.value, st.buffer, frame):
+            indices = [machine.whole(i, reading, load.line, "where a store reads") for i in load.indices]
+            there, _ = machine.places(memory, [reading.spread(i) for i in indices], reading, load.line, "read")
+            reached = lane_of[np.broadcast_to(reading.spread(there), frame.shape)[running]]
+            if np.any(reading.running()[running] & (reached >= 0) & (reached != np.arange(len(at)))):
                 in_turn(frame)
                 text = f"`{st.buffer.name}` is read by a parallel iteration while another writes it"
                 machine.flaws.add("race", st.line, st.buffer.name, text)
@@ -295,6 +295,25 @@ def _plain(machine: Machine, st: Store, memory: Memory, places: Array, frame: Fr
     if not unique:
         _same_or_race(machine, st, memory, at, values[running], frame)
     write(machine, memory, np.broadcast_to(places, frame.shape), values, running, frame, st)
+
+
+def _own(machine: Machine, x: Expr, buffer: Buffer, frame: Frame) -> Iterator[tuple[Load, Frame]]:
+    """Where a value reads a buffer, and in which lanes: of a choice that is known, what is chosen is read."""
+    if isinstance(x, Load):
+        if x.buffer is buffer:
+            yield x, frame
+        for index in x.indices:
+            yield from _own(machine, index, buffer, frame)
+    elif isinstance(x, Apply):
+        frames = [frame] * len(x.args)
+        if x.kind == "select" or (x.kind in ("and", "or") and x.dtype == "pred"):
+            if any(True for _ in loads(x.args[0], buffer)):
+                in_turn(frame)
+            elif not isinstance(truth := machine.truth(x.args[0], frame), Cells):
+                ways = frame.where(truth), frame.where(~truth)
+                frames[1:] = ways if x.kind == "select" else ways[:1] if x.kind == "and" else ways[1:]
+        for argument, where in zip(x.args, frames, strict=True):
+            yield from _own(machine, argument, buffer, where)
 
 
 def _same_or_race(machine: Machine, st: Store, memory: Memory, at: Array, values: Array, frame: Frame) -> None:

@@ -82,6 +82,21 @@ def test_loops_that_are_run_at_once_are_those_in_turn(kernel: Run) -> None:
     assert kernel(PREFIX, other=plain("A[i, 0] + T.if_then_else(i > 0, A[T.max(i - 1, 0), 0], T.float32(0))"))[0] == 1
 
 
+@pytest.mark.parametrize(
+    ("value", "status"),
+    [
+        ("T.if_then_else(i > 0, B[i - 1], A[0, 0])", 0),
+        ("T.if_then_else(i == 0, A[0, 0], B[i - 1])", 0),
+        ("T.if_then_else(i > 0 and B[i - 1] == A[0, 0], B[i - 1], A[0, 0])", 0),
+        ("T.Select(i > 0, B[i - 1], A[0, 0])", 1),
+        ("T.if_then_else(i >= 0, B[i - 1], A[0, 0])", 1),
+    ],
+)
+def test_what_was_written_before_is_read_where_it_is_chosen(kernel: Run, value: str, status: int) -> None:
+    assert kernel(plain(value), other=plain("A[0, 0]"))[0] == status
+    assert kernel(plain(value).replace("range", "T.parallel"), other=plain("A[0, 0]"))[0] != 0
+
+
 @pytest.mark.parametrize("kind", ["T.parallel", "T.vectorized"])
 def test_parallel_loops_that_depend_on_order_race(kernel: Run, kind: str) -> None:
     text = PREFIX.replace("for i in range(3)", f"for i in {kind}(3)")
