@@ -80,6 +80,8 @@ def _said(dist: Graph, relations: Relations) -> dict[int, InputRelation]:
     said: dict[int, InputRelation] = {}
     ports = Finder(dist.inputs)
     for relation in relations.inputs:
+        if relation.of:
+            raise relation.place.error(f"inputs: {relation.key}: `of` speaks of a baseline", expected="`dims`, `parts`")
         positions = ports.find(relation.key)
         if not positions:
             raise relation.place.error(f"inputs: no distributed input matches `{relation.key}`",

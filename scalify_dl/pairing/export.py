@@ -37,6 +37,7 @@ from scalify_dl.readers.sizes import Sizes
 
 from .correspond import Correspondence, Shard, correspond
 from .expectations import expectations, given_by, given_by_some, put_together
+from .in_a_row import taken_apart
 from .paired import Paired
 from .ranges import ranges
 from .read_pair import read_pair
@@ -111,7 +112,7 @@ def tables(
     """The facts of graphs: what every front end, and programs built by hand, end in. `joined`: several programs become
     one, and loops in which ranks do different things are written out, where they can. `timed`: the order of programs
     is judged, too, so that what waits for ever is no bad input."""
-    relations = relations or Relations()
+    relations = taken_apart(base, dists, mesh, relations or Relations())
     for graph in (base, *dists):
         check(graph)
         normalise(graph)

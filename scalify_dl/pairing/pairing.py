@@ -106,7 +106,8 @@ def pair_rest(
             f"{place}: {len(rest_base)} baseline {what}s and {len(rest_dist)} distributed {what}s cannot be paired:\n"
             f"  baseline: {listing([base[n] for n in rest_base]) or 'none'}\n"
             f"  distributed: {listing([dist[n] for n in rest_dist]) or 'none'}",
-            hint=f"pair them in the relations file (`{what}s:` with `base:`, or `concat:`);"
+            hint=f"pair them in the relations file (`{what}s:` with `base:`"
+            f"{'; `of:` where one holds several in a row, `concat:` where several hold one' * (what == 'input')});"
             " `dlverify relate` writes a template",
         )
     pairs.update({d: (b, False) for d, b in zip(rest_dist, rest_base, strict=True)})

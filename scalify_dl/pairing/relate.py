@@ -24,6 +24,7 @@ HEAD = """\
 # Relations between the inputs and outputs of two programs. What is right as it stands can be deleted: it would be
 # inferred again. Dims are those of the baseline; `tp:2` are the 2 major positions of axis tp, the others replicate.
 # A dim that is a concatenation (fused qkv, gate and up) needs `parts:`, for each of which `dims` holds.
+# An input that holds several of the baseline in a row has `of: [gate, up]` and `dim: 0` in place of `base:`.
 """
 
 

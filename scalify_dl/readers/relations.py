@@ -39,6 +39,9 @@ class InputRelation(NamedTuple):
     base: str | None = None
     dims: Dims | tuple[Dims, ...] | None = None
     parts: Parts | None = None
+    of: tuple[str, ...] = ()
+    """Baseline inputs that it holds in a row along `dim`; `dims` are theirs."""
+    dim: int = 0
 
 
 class ConcatRelation(NamedTuple):
@@ -191,15 +194,28 @@ class _Reader(Nodes):
         found = []
         for key, key_node, value in self.mapping(node, "inputs"):
             keys = self.known(
-                value, f"inputs: {key}", {"base": self._name, "dims": self._part_dims, "parts": self.parts}
+                value,
+                f"inputs: {key}",
+                {
+                    "base": self._name,
+                    "dims": self._part_dims,
+                    "parts": self.parts,
+                    "of": lambda n: tuple(self.text(item, "inputs: of") for item in self.sequence(n, "inputs: of")),
+                    "dim": lambda n: self.integer(n, "inputs: dim"),
+                },
             )
             relation = InputRelation(key, self.place(key_node), **keys)
+            if bool(relation.of) != ("dim" in keys) or (relation.of and ("base" in keys or "parts" in keys)):
+                raise relation.place.error(
+                    f"inputs: {key}: `of` (baseline inputs in a row) and `dim` go together, without `base` and `parts`",
+                    expected="{of: [gate, up], dim: 0, dims: {0: [tp]}}",
+                )
             if isinstance(relation.dims, tuple):
-                count = len(relation.parts.sizes) if relation.parts else 0
+                count = len(relation.parts.sizes) if relation.parts else len(relation.of)
                 if len(relation.dims) != count:
                     raise relation.place.error(
                         f"inputs: {key}: `dims` lists {len(relation.dims)} placements for {count} parts",
-                        expected="one placement for each of `parts: sizes:`",
+                        expected="one placement for each of `parts: sizes:`, or of `of:`",
                     )
             found.append(relation)
         return tuple(found)

@@ -13,7 +13,10 @@ from scalify_dl.ir.placement import AxisPart, Placement
 from scalify_dl.ir.shapes import check
 from scalify_dl.pairing.export import tables
 from scalify_dl.pairing.relate import template
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
 from scalify_dl.readers.relations import parse_relations
+from scalify_dl.report.conclude import conclude
 
 TP2 = "tp=2"
 Shape = tuple[int, ...]
@@ -292,3 +295,24 @@ def test_contradicting_shapes_are_bad_input_with_their_place() -> None:
     graph.add("negate", [x], [("f32", (9,))], name="y", at=(7, 3))
     with pytest.raises(InputError, match=r"dump\.txt:7:3: `y` is declared as f32\[9\]"):
         check(graph)
+
+
+def test_an_input_that_holds_several_of_the_baseline_in_a_row() -> None:
+    """One weight for gate and up, as others write what a baseline has by itself; what it is in the end is cut, too."""
+    base, dist = programs([(4, 8), (2, 8)], [(3, 8)], paths=True)
+    for graph, names in ((base, ("gate", "up")), (dist, ("both",))):
+        for port, out, name in zip(graph.inputs, graph.outputs, names, strict=True):
+            port.path, out.path = name, f"grad {name}"
+    facts = facts_of((base, dist), relations="inputs: {both: {of: [gate, up], dim: 0, dims: {0: [tp]}}}")
+    assert [(row[0], row[2], row[4], row[5]) for row in facts["shard"]] == [
+        ("dist0#0", "base/base0", "[0:1x2][1:1x8]|tp=0:2x2", "given"),
+        ("dist0#1", "base/base1", "[][1:1x8]|tp=0:1x2", "given"),
+    ]
+    assert conclude(analyse(facts, Options())).verdict == "PROVED"
+    for wrong, said in (
+        ("dist0: {of: [base0, base1], dim: 0, dims: {1: [tp]}}", "another size"),
+        ("dist0: {of: [base0, base1]}", "go together"),
+        ("none: {of: [base0, base1], dim: 0}", "no distributed input `none`"),
+    ):
+        with pytest.raises(InputError, match=said):
+            facts_of(programs([(4, 8), (2, 8)], [(3, 8)]), relations=f"inputs: {{{wrong}}}")

@@ -69,7 +69,7 @@ def test_a_missing_file_is_bad_input(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "line", "column", "message"),
     [
-        ("inputs:\n  a: {dim: {1: tp}}\n", 2, 7, "unknown key `dim`"),
+        ("inputs:\n  a: {dmi: {1: tp}}\n", 2, 7, "unknown key `dmi`"),
         ("input: {}\n", 1, 1, "unknown key `input`"),
         ("inputs: [a]\n", 1, 9, "a mapping was expected"),
         ("inputs:\n  a: {dims: {x: [tp]}}\n", 2, 14, "`x` is not an integer"),
