@@ -60,16 +60,16 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bo
     program = decider.program
     (base_graph,), dist_graph = program.top("base"), program.top("dist")[0]
     known = {**decider.near, **decider.by_dist} if local else decider.by_dist
-    ours = [t for t in _before(decider, dist_graph, dist) if t not in known]
-    theirs = _before(decider, base_graph, base)
+    ours = [t for t in before(decider, dist_graph, dist) if t not in known]
+    theirs = before(decider, base_graph, base)
     if local:
         ours = [t for t in ours if _kind(decider, t) in ELEMENTWISE and _near(decider, t)]
         theirs = [b for b in theirs if _kind(decider, b) in LOCAL]
     elif len(ours) + len(theirs) > FEW_OPS:
         return False
-    before = len(decider.between)
-    for t, candidates in islice(_alike(decider, trial, ours, theirs), MOST_PAIRS):
-        if time.process_time() > decider.deadline or len(decider.between) >= before + ENOUGH:
+    begun = len(decider.between)
+    for t, candidates in islice(alike(decider, trial, ours, theirs), MOST_PAIRS):
+        if time.process_time() > decider.deadline or len(decider.between) >= begun + ENOUGH:
             break
         parted = None
         for b, layout in candidates:
@@ -85,7 +85,7 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bo
         else:
             if parted:
                 decider.differences.setdefault((dist, base), parted)
-    return len(decider.between) > before
+    return len(decider.between) > begun
 
 
 def _near(decider: Decider, target: str) -> bool:
@@ -119,7 +119,7 @@ def _proved(decider: Decider, t: str, b: str, layout: Layout, *, local: bool) ->
     return pair, None
 
 
-def _before(decider: Decider, graph: Graph, target: str) -> list[str]:
+def before(decider: Decider, graph: Graph, target: str) -> list[str]:
     """The real values that a value is made of, in order, of more than one op."""
     needed, stack = {target}, [target]
     while stack:
@@ -137,7 +137,7 @@ def _before(decider: Decider, graph: Graph, target: str) -> list[str]:
     ]
 
 
-def _alike(
+def alike(
     decider: Decider, trial: Trial, ours: list[str], theirs: list[str]
 ) -> Iterator[tuple[str, list[tuple[str, Layout]]]]:
     """Values of the distributed side, in order, and the baseline values that they hold in an execution."""

@@ -110,7 +110,7 @@ class Pair:
         if reading == "masks":  # what stands beside a mask is small
             known = {t: [s for s in found if decider.heavy.isdisjoint((t, s.base))] for t, found in known.items()}
             known = {t: found for t, found in known.items() if found}
-        stops = {t for t in known if t != dist and (t in inputs or self._is_end(t, ends))}
+        stops = {t for t in known if t != dist and (t in inputs or decider.is_cut(t, ends))}
         self.dist_part = self._slice(self.dist_graph, dist, stops)
         given = {*self.base_graph.inputs}
 
@@ -144,17 +144,6 @@ class Pair:
         """What is to be shown of either side: sums over rows, and flags."""
         self.difference: tuple[Any, Any] | None = None
         """The last elements that were compared and have not one formula."""
-
-    def _is_end(self, t: str, ends: str) -> bool:
-        """Whether a value of which a baseline value is known is a cut."""
-        if ends == "inputs":
-            return False
-        if ends in ("given", "reals"):
-            whole = ends == "reals" and not is_float(self.program.tensors[t].dtype)
-            return t not in self.decider.between and not whole
-        if t in self.decider.fixed:  # constants are better computed than unknown
-            return False
-        return ends == "all" or (self.decider.is_sum(t) and (ends == "sums" or t in self.decider.bent))
 
     def _slice(self, graph: Graph, target: str, stops: Iterable[str]) -> Graph:
         """The ops that a value is made by, back to where the walk stops."""

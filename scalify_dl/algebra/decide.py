@@ -99,6 +99,8 @@ class Decider:
         sound = {t for t in self.numbers if not is_complex(types.get(t, ""))}.union(*(graph.inputs for graph in tops))
         sound |= {t for t, dtype in types.items() if not (is_float(dtype) or is_complex(dtype))}
         once = {t for graph in tops for t in (*graph.inputs, *(r for op in graph.ops for r in op.results))}
+        self.sound = sound
+        """Values that are numbers, or if inputs are."""
         self.by_dist: dict[str, list[Shard]] = {}
         self.unsure: dict[str, list[Shard]] = {}
         """Values of which it is not known whether they are numbers: cuts of `local` pairs, on that condition."""
@@ -147,6 +149,11 @@ class Decider:
         rounded = [(ends, "rounded") for ends in ("given", "inputs") if self.products]
         return [*rounded, *([("inputs", "masks")] if self.has_masks else [])]
 
+    @property
+    def likeness(self) -> Trial | None:
+        """An execution that says which values may be equal."""
+        return self.trials[0] if self.elements <= KEPT_ELEMENTS else self.small_trial
+
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
         """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
         small = self.elements <= KEPT_ELEMENTS
@@ -165,7 +172,8 @@ class Decider:
                     self.until = time.process_time() + max(self.deadline - time.process_time(), 0) / 2
                 found = self._first(dist, base, layouts, ways)
                 self.until = None
-            if found is None and not small and self.small_trial is not None:
+            one = len(self.program.ranks) == 1  # layouts at small sizes are not always those at large ones
+            if found is None and not small and one and self.small_trial is not None:
                 find_cuts(self, self.small_trial, dist, base, local=True)
             if found is not None or self.elements > DIRECT_ELEMENTS:
                 return found
@@ -227,6 +235,17 @@ class Decider:
         while op is not None and op.kind in MOVES and op.operands:
             op = self.makers.get(op.operands[0])
         return op is None or op.kind not in ELEMENTWISE | MOVES
+
+    def is_cut(self, t: str, ends: str) -> bool:
+        """Whether formulas may begin (`ENDS`) at a value of which a baseline value is known."""
+        if ends == "inputs":
+            return False
+        if ends in ("given", "reals"):
+            whole = ends == "reals" and not is_float(self.program.tensors[t].dtype)
+            return t not in self.between and not whole
+        if t in self.fixed:  # constants are better computed than unknown
+            return False
+        return ends == "all" or (self.is_sum(t) and (ends == "sums" or t in self.bent))
 
     @cached_property
     def bent(self) -> set[str]:
@@ -292,7 +311,7 @@ class Decider:
     @cached_property
     def near(self) -> dict[str, list[Shard]]:
         """What local pairs may begin with: what is known, and what is known if it is a number, as in an execution."""
-        trial = self.small_trial
+        trial = self.small_trial if len(self.program.ranks) == 1 else None
         values = trial.baseline if trial else {}
         more = {t: [s for s in found if s.base in values and np.isfinite(values[s.base]).all()]
                 for t, found in self.unsure.items() if t not in self.by_dist}  # fmt: skip
@@ -300,9 +319,7 @@ class Decider:
 
     @cached_property
     def small_trial(self) -> Trial | None:
-        """An execution at small sizes, of programs on one device that are too large to keep all values of."""
-        if len(self.program.ranks) > 1:  # layouts at small sizes are not always those at large ones
-            return None
+        """An execution at small sizes, of programs that are too large to keep all values of."""
         try:
             return self._run("reals", shrink(self.program, self.known, 2).program)
         except (Conflict, InputError, MemoryError):

@@ -61,10 +61,8 @@ def equalities(
     `before`: what was found on the way when that was asked before, and the rules have gone on from there.
     InputError where somebody's own equalities (`rewrite`) are not understood, or false for some numbers.
     """
-    rewrites = _own_equalities(list(rows("rewrite")))
-    wanted = {row[:2] for row in rows("output_verdict") if row[2] != "PROVED"}
-    if outputs is not None:
-        wanted &= set(outputs)
+    rewrites = own_equalities(rows)
+    wanted = unproved(rows, outputs)
     if wanted:
         far = depths(facts, {row[0] for row in rows("corr")})
         wanted = {(dist, base) for dist, base in wanted if far.get(dist, 0) <= DEEPEST}
@@ -75,9 +73,7 @@ def equalities(
     proved: list[Row] = []
     needs: dict[Row, None] = {}
     cuts: set[str] = set()
-    endless = {value for value, sort in rows("may_be") if sort in ("inf", "-inf", "nan")}
-    numbers = frozenset(value for (value,) in rows("needed_tensor") if value not in endless)
-    decide = decider(facts.tables, rows("corr"), seconds, numbers, rewrites)
+    decide = decider(facts.tables, rows("corr"), seconds, real_numbers(rows), rewrites)
     if before:
         decide.go_on(before)
     assert decide.rewritten is not None
@@ -161,12 +157,27 @@ class Stated:
                 yield tensor or op, WORDS[what], what
 
 
-def _own_equalities(rows: list[Row]) -> list[Rewrite]:
-    if not rows:
+def unproved(
+    rows: Callable[[str], Iterable[Row]], outputs: Collection[tuple[str, str]] | None
+) -> set[tuple[str, str]]:
+    """Outputs that are not proved (of some, if these are given)."""
+    wanted = {row[:2] for row in rows("output_verdict") if row[2] != "PROVED"}
+    return wanted if outputs is None else wanted & set(outputs)
+
+
+def real_numbers(rows: Callable[[str], Iterable[Row]]) -> frozenset[str]:
+    """Values that are derived to be numbers, never infinite or NaN."""
+    endless = {value for value, sort in rows("may_be") if sort in ("inf", "-inf", "nan")}
+    return frozenset(value for (value,) in rows("needed_tensor") if value not in endless)
+
+
+def own_equalities(rows: Callable[[str], Iterable[Row]]) -> list[Rewrite]:
+    """Somebody's own equalities; InputError where one is not understood, or false for some numbers."""
+    if not (found := list(rows("rewrite"))):
         return []
     from scalify_dl.oracle.rewrites import audited, read_rewrites  # imported where there are any
 
-    return audited(read_rewrites(rows))
+    return audited(read_rewrites(found))
 
 
 def depths(facts: Facts, known: Collection[str]) -> dict[str, int]:

@@ -22,6 +22,7 @@ from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
+from .ahead import claims_of_parts
 from .normal_forms import AGAIN, SECONDS, equalities
 from .options import Options
 from .own_rules import check_own, read_own
@@ -195,15 +196,26 @@ def _run(analysis: Analysis, rounds: Iterator[None], interruptible: bool) -> Non
 def _by_formulas(
     analysis: Analysis, solver: Solver | None, outputs: Collection[tuple[str, str]] | None
 ) -> Iterator[None]:
-    """One run more whenever formulas of outputs (None: of all that are not proved) are equal."""
+    """One run more whenever formulas of outputs (None: of all that are not proved), or of parts of them, are equal."""
+    late = "no time was left (--timeout) to compare what is written differently by its formulas"
     seconds, left, before = SECONDS, AGAIN, None
+    try:
+        with until(analysis.deadline):
+            parts = claims_of_parts(analysis.facts, analysis.rows, outputs)
+    except OutOfTime:
+        analysis.notes.append(late)
+        return
+    if parts:
+        for relation, rows in parts.items():
+            analysis.program.insert(relation, rows)
+        yield from _solved(analysis, solver)
     while True:
         begun = time.process_time()
         try:
             with until(analysis.deadline):
                 found = equalities(analysis.facts, analysis.rows, seconds, before, outputs)
         except OutOfTime:
-            analysis.notes.append("no time was left (--timeout) to compare what is written differently by its formulas")
+            analysis.notes.append(late)
             return
         if found.proved:
             analysis.program.insert("proved_equal", found.proved)

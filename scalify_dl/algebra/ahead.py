@@ -1,0 +1,244 @@
+"""Values that are equal if those that they are made of are: for all layers of a program at once.
+
+An execution says which values of both sides may be equal. Where ops of both sides differ over operands that may be equal, the two
+are compared by the ops between alone, with these operands for unknowns. What is found is a claim on that condition, and rules
+use it once they have derived the condition (lemma `equal-parts`). Parts that are alike but for names are decided once.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from scalify_dl.ir.layout import Layout
+from scalify_dl.ir.vocabulary import ELEMENTWISE
+from scalify_dl.oracle.dtypes import is_float
+from scalify_dl.oracle.execute import Deadlock
+from scalify_dl.oracle.meaning import Unsupported
+from scalify_dl.oracle.program import Op, Shard
+from scalify_dl.oracle.trial import Trial
+
+from .between import BETWEEN, LOCAL, LOCAL_OPS, alike, before
+from .compared import Answer, Pair
+from .form import Undecided
+from .formulas import MOVES
+from .rewriting import COMMUTATIVE
+
+if TYPE_CHECKING:
+    from .decide import Decider
+
+TRIED = ELEMENTWISE | {"dot", "reduce"}
+"""Kinds of ops whose results are compared; others move elements about, and are the rules'."""
+SECONDS = 0.6
+"""CPU time for one pair, in each way."""
+
+
+class Claim(NamedTuple):
+    """A pair that is equal if each of `given` is so."""
+
+    answer: Answer
+    given: tuple[Shard, ...]
+
+
+class Part(NamedTuple):
+    """The ops that make both values of a pair, and what these are made of."""
+
+    ops: list[Op]
+    given: tuple[Shard, ...]
+
+
+def claims(decider: Decider, outputs: Collection[tuple[str, str]]) -> list[Claim]:
+    """Of all values that outputs (distributed tensor, baseline value) are made of, and of these: those that agree, and
+    are numbers, in an execution."""
+    trial = decider.likeness
+    graphs = decider.program.top("dist")
+    if trial is None or len(graphs) != 1 or graphs[0].ranks != decider.program.ranks:
+        return []
+    outputs = [(dist, base) for dist, base in outputs if any(alike(decider, trial, [dist], [base]))]
+    kept, _ = decider.by_dist, decider.near
+    try:
+        return [*_Ahead(decider, trial).claims(outputs)]
+    finally:
+        decider.by_dist = kept
+
+
+@dataclass
+class _Pattern:
+    """How a part was decided: by which names, and what was found."""
+
+    names: list[str]
+    claim: Claim | None
+
+
+class _Ahead:
+    def __init__(self, decider: Decider, trial: Trial) -> None:
+        self.decider, self.trial, self.program = decider, trial, decider.program
+        self.sound = decider.sound
+        (self.base_graph,), self.dist_graph = self.program.top("base"), self.program.top("dist")[0]
+        self.inputs = {*self.dist_graph.inputs, *self.base_graph.inputs}
+        self.place = {op.id: n for g in (self.dist_graph, self.base_graph) for n, op in enumerate(g.ops)}
+        self.known = {t: {shard.base for shard in found} for t, found in decider.by_dist.items()}
+        self.known.update({t: {shard.base for shard in found} for t, found in decider.unsure.items()})
+        more = {t: found for t, found in decider.unsure.items() if self._is_number(found[0])}
+        decider.by_dist = {t: [self._plainest(found)] for t, found in {**more, **decider.by_dist}.items()
+                           if not found[0].base_piece and t not in decider.fixed and not self._repeats(t)}  # fmt: skip
+        self.supposed: dict[str, str] = {}
+        self.patterns: dict[Hashable, _Pattern] = {}
+
+    def _repeats(self, t: str) -> bool:
+        """Whether a value is a broadcast, which is followed to what it repeats: of that it is known that it is alike."""
+        return t in self.decider.makers and self.decider.makers[t].kind == "broadcast"
+
+    def _is_number(self, shard: Shard) -> bool:
+        value = self.trial.baseline.get(shard.base)
+        return value is not None and bool(np.isfinite(value).all())
+
+    def _plainest(self, found: list[Shard]) -> Shard:
+        makers = self.decider.makers
+        return min(found, key=lambda s: (s.layout.scale != 1, s.base in makers and makers[s.base].kind in MOVES))
+
+    def claims(self, outputs: Collection[tuple[str, str]]) -> Iterator[Claim]:
+        decider = self.decider
+        ours = _ordered(before(decider, self.dist_graph, dist) + [dist] for dist, _ in outputs)
+        theirs = _ordered(before(decider, self.base_graph, base) + [base] for _, base in outputs)
+        ours.sort(key=lambda t: self.place[decider.makers[t].id] if t in decider.makers else -1)
+        candidates = dict(alike(decider, self.trial, [t for t in ours if t not in self.known], theirs))
+        for t, found in candidates.items():
+            if time.process_time() > decider.deadline:
+                return
+            supposed = next(((b, layout) for b, layout in found if self._follows(t, b)), None)
+            if supposed is None and decider.makers[t].kind in TRIED:
+                for b, layout in found:
+                    if (claim := self._claim(t, b, layout)) is not None:
+                        yield claim
+                        supposed = b, layout
+                        break
+            elif supposed is None:
+                supposed = found[0]
+            if supposed is None:
+                continue
+            self.supposed[t] = supposed[0]
+            if not self._repeats(t):
+                decider.by_dist[t] = [Shard(t, (), supposed[0], (), supposed[1])]
+
+    def _follows(self, t: str, b: str) -> bool:
+        """Whether rules are expected to prove a pair by its operands."""
+        ours, theirs = (self.decider.makers.get(value) for value in (t, b))
+        if ours is None or theirs is None or ours.kind != theirs.kind or len(ours.operands) != len(theirs.operands):
+            return False
+        orders = [theirs.operands, theirs.operands[::-1]] if ours.kind in COMMUTATIVE else [theirs.operands]
+        return any(all(map(self._may_hold, ours.operands, order)) for order in orders)
+
+    def _may_hold(self, t: str, b: str) -> bool:
+        if b in self.known.get(t, ()) or self.supposed.get(t) == b:
+            return True
+        if t not in self.decider.fixed or b not in self.decider.fixed:
+            return False
+        mine, other = self.trial.distributed.get(t), self.trial.baseline.get(b)
+        return mine is None or other is None or all(np.array_equal(part, other) for part in mine.values())
+
+    def _claim(self, t: str, b: str, layout: Layout) -> Claim | None:
+        for ends in BETWEEN:
+            part = self._part(t, b, ends)
+            if part is None:
+                continue
+            key, names = self._pattern(t, b, ends, layout, part)
+            pattern = self.patterns.get(key)
+            if pattern is None:
+                pattern = self.patterns[key] = _Pattern(names, self._decided(t, b, ends, layout))
+            if pattern.claim is not None:
+                return _renamed(pattern.claim, dict(zip(pattern.names, names, strict=True)))
+        return None
+
+    def _decided(self, t: str, b: str, ends: str, layout: Layout) -> Claim | None:
+        decider = self.decider
+        decider.until = min(time.process_time() + SECONDS, decider.deadline)
+        try:
+            pair = Pair(decider, t, b, ends, local=layout)
+            answer = pair.answer([layout], numbers=True)
+        except (Undecided, Unsupported, Deadlock):
+            return None
+        finally:
+            decider.until = None
+        if answer is None:
+            return None
+        unsure = {(shard.dist, "finite") for shard in pair.shards.values() if shard.base not in self.sound}
+        return Claim(replace(answer, needs=tuple(sorted({*answer.needs, *unsure}))), tuple(pair.shards.values()))
+
+    def _part(self, t: str, b: str, ends: str) -> Part | None:
+        """The ops of a pair, as `Pair` cuts them; None where they are many, or of other kinds."""
+        decider, inputs = self.decider, self.inputs
+
+        def cut(value: str) -> bool:
+            return value in decider.by_dist and value != t and (value in inputs or decider.is_cut(value, ends))
+
+        ours, ends_of_ours = self._walk(t, cut)
+        given = tuple(decider.by_dist[value][0] for value in ends_of_ours if value in decider.by_dist)
+        wanted = {shard.base for shard in given} - {b}
+        theirs, ends_of_theirs = self._walk(b, wanted.__contains__)
+        if len(given) != len(ends_of_ours) or not {*ends_of_theirs} <= wanted | inputs:
+            return None
+        ops = [*ours, *theirs]
+        if len(ops) > 2 * LOCAL_OPS or any(op.kind not in LOCAL | {"dot"} for op in ops):
+            return None
+        return Part(ops, given)
+
+    def _walk(self, target: str, cut: Any) -> tuple[list[Op], list[str]]:
+        """The ops that make a value, in order, back to cuts and inputs; no more than a few."""
+        ops: dict[str, Op] = {}
+        ends: dict[str, None] = {}
+        stack = [target]
+        while stack and len(ops) <= 2 * LOCAL_OPS:
+            value = stack.pop()
+            op = self.decider.makers.get(value)
+            if op is None or (value != target and cut(value)):
+                ends[value] = None
+            elif op.id not in ops:
+                ops[op.id] = op
+                stack += op.operands
+        return sorted(ops.values(), key=lambda op: self.place.get(op.id, 0)), list(ends)
+
+    def _pattern(self, t: str, b: str, ends: str, layout: Layout, part: Part) -> tuple[Hashable, list[str]]:
+        """All that the decision of a part reads, with numbers for names; and the names."""
+        numbers: dict[str, int] = {}
+        program, rewritten = self.program, self.decider.rewritten
+        used = rewritten.used if rewritten else {}
+
+        def number(name: str) -> int:
+            return numbers.setdefault(name, len(numbers))
+
+        ops = tuple(
+            (number(op.id), op.kind, *(tuple(map(number, names)) for names in (op.operands, op.results)),
+             repr((op.numbers, op.symbols, op.by_rank, op.groups, op.pairs, op.declared, used.get(op.id))))
+            for op in part.ops
+        )  # fmt: skip
+        given = tuple((number(s.dist), number(s.base), str(s.layout), s.base in self.sound) for s in part.given)
+        values = [name for name in numbers if name in program.tensors]
+        tensors = tuple(
+            (numbers[v], d.dtype, d.shape, d.literal, d.items, d.sha256, program.ranges.get(v), v in self.decider.fixed,
+             v in self.decider.bent, v in self.inputs, "" if is_float(d.dtype) or v not in self.decider.makers else v)
+            for v in values for d in (program.tensors[v],)
+        )  # fmt: skip
+        return (number(t), number(b), ends, str(layout), ops, given, tensors), list(numbers)
+
+
+def _renamed(claim: Claim, names: Mapping[str, str]) -> Claim:
+    """A claim about other values."""
+    answer = claim.answer
+
+    def all_of(values: Iterable[str]) -> tuple[str, ...]:
+        return tuple(names[value] for value in values)
+
+    needs = tuple((names[what], why) for what, why in answer.needs)
+    given = tuple(replace(shard, dist=names[shard.dist], base=names[shard.base]) for shard in claim.given)
+    cuts, inputs = all_of(answer.cuts), all_of(answer.inputs)
+    ends = names[answer.dist], names[answer.base]
+    return Claim(replace(answer, dist=ends[0], base=ends[1], cuts=cuts, inputs=inputs, needs=needs), given)
+
+
+def _ordered(values: Iterable[list[str]]) -> list[str]:
+    return list(dict.fromkeys(value for some in values for value in some))
