@@ -1,8 +1,9 @@
 """Values that are equal if those that they are made of are: for all layers of a program at once.
 
-An execution says which values of both sides may be equal. Where ops of both sides differ over operands that may be equal, the two
-are compared by the ops between alone, with these operands for unknowns. What is found is a claim on that condition, and rules
-use it once they have derived the condition (lemma `equal-parts`). Parts that are alike but for names are decided once.
+An execution says which values of both sides may be equal. Where ops of both sides differ over operands that may be
+equal, the two are compared by the ops between alone, with these operands for unknowns. What is found is a claim on that
+condition, and rules use it once they have derived the condition (lemma `equal-parts`). Parts that are alike but for
+names are decided once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Op, Shard
 from scalify_dl.oracle.trial import Trial
 
-from .between import BETWEEN, LOCAL, LOCAL_OPS, alike, before
+from .between import BETWEEN, LOCAL, LOCAL_OPS, alike, made_of
 from .compared import Answer, Pair
 from .form import Undecided
 from .formulas import MOVES
@@ -77,7 +78,6 @@ class _Pattern:
 class _Ahead:
     def __init__(self, decider: Decider, trial: Trial) -> None:
         self.decider, self.trial, self.program = decider, trial, decider.program
-        self.sound = decider.sound
         (self.base_graph,), self.dist_graph = self.program.top("base"), self.program.top("dist")[0]
         self.inputs = {*self.dist_graph.inputs, *self.base_graph.inputs}
         self.place = {op.id: n for g in (self.dist_graph, self.base_graph) for n, op in enumerate(g.ops)}
@@ -90,7 +90,7 @@ class _Ahead:
         self.patterns: dict[Hashable, _Pattern] = {}
 
     def _repeats(self, t: str) -> bool:
-        """Whether a value is a broadcast, which is followed to what it repeats: of that it is known that it is alike."""
+        """Whether a value is a broadcast, which is followed to what it repeats: an unknown would not be alike in it."""
         return t in self.decider.makers and self.decider.makers[t].kind == "broadcast"
 
     def _is_number(self, shard: Shard) -> bool:
@@ -103,11 +103,9 @@ class _Ahead:
 
     def claims(self, outputs: Collection[tuple[str, str]]) -> Iterator[Claim]:
         decider = self.decider
-        ours = _ordered(before(decider, self.dist_graph, dist) + [dist] for dist, _ in outputs)
-        theirs = _ordered(before(decider, self.base_graph, base) + [base] for _, base in outputs)
-        ours.sort(key=lambda t: self.place[decider.makers[t].id] if t in decider.makers else -1)
-        candidates = dict(alike(decider, self.trial, [t for t in ours if t not in self.known], theirs))
-        for t, found in candidates.items():
+        ours = made_of(decider, self.dist_graph, {dist for dist, _ in outputs})
+        theirs = made_of(decider, self.base_graph, {base for _, base in outputs})
+        for t, found in alike(decider, self.trial, [t for t in ours if t not in self.known], theirs):
             if time.process_time() > decider.deadline:
                 return
             supposed = next(((b, layout) for b, layout in found if self._follows(t, b)), None)
@@ -166,8 +164,7 @@ class _Ahead:
             decider.until = None
         if answer is None:
             return None
-        unsure = {(shard.dist, "finite") for shard in pair.shards.values() if shard.base not in self.sound}
-        return Claim(replace(answer, needs=tuple(sorted({*answer.needs, *unsure}))), tuple(pair.shards.values()))
+        return Claim(answer, tuple(pair.shards.values()))
 
     def _part(self, t: str, b: str, ends: str) -> Part | None:
         """The ops of a pair, as `Pair` cuts them; None where they are many, or of other kinds."""
@@ -216,7 +213,7 @@ class _Ahead:
              repr((op.numbers, op.symbols, op.by_rank, op.groups, op.pairs, op.declared, used.get(op.id))))
             for op in part.ops
         )  # fmt: skip
-        given = tuple((number(s.dist), number(s.base), str(s.layout), s.base in self.sound) for s in part.given)
+        given = tuple((number(s.dist), number(s.base), str(s.layout), self.decider.is_sound(s)) for s in part.given)
         values = [name for name in numbers if name in program.tensors]
         tensors = tuple(
             (numbers[v], d.dtype, d.shape, d.literal, d.items, d.sha256, program.ranges.get(v), v in self.decider.fixed,
@@ -239,6 +236,3 @@ def _renamed(claim: Claim, names: Mapping[str, str]) -> Claim:
     ends = names[answer.dist], names[answer.base]
     return Claim(replace(answer, dist=ends[0], base=ends[1], cuts=cuts, inputs=inputs, needs=needs), given)
 
-
-def _ordered(values: Iterable[list[str]]) -> list[str]:
-    return list(dict.fromkeys(value for some in values for value in some))

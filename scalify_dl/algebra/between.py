@@ -60,8 +60,8 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bo
     program = decider.program
     (base_graph,), dist_graph = program.top("base"), program.top("dist")[0]
     known = {**decider.near, **decider.by_dist} if local else decider.by_dist
-    ours = [t for t in before(decider, dist_graph, dist) if t not in known]
-    theirs = before(decider, base_graph, base)
+    ours = [t for t in made_of(decider, dist_graph, {dist}) if t != dist and t not in known]
+    theirs = [b for b in made_of(decider, base_graph, {base}) if b != base]
     if local:
         ours = [t for t in ours if _kind(decider, t) in ELEMENTWISE and _near(decider, t)]
         theirs = [b for b in theirs if _kind(decider, b) in LOCAL]
@@ -119,9 +119,9 @@ def _proved(decider: Decider, t: str, b: str, layout: Layout, *, local: bool) ->
     return pair, None
 
 
-def before(decider: Decider, graph: Graph, target: str) -> list[str]:
-    """The real values that a value is made of, in order, of more than one op."""
-    needed, stack = {target}, [target]
+def made_of(decider: Decider, graph: Graph, targets: set[str]) -> list[str]:
+    """The real values that some are made of, and these, in order, but for inputs and constants."""
+    needed, stack = {*targets}, [*targets]
     while stack:
         op = decider.makers.get(stack.pop())
         for operand in op.operands if op else ():
@@ -133,7 +133,7 @@ def before(decider: Decider, graph: Graph, target: str) -> list[str]:
         t
         for op in graph.ops
         for t in op.results
-        if t in needed and t != target and t not in decider.fixed and is_float(tensors[t].dtype)
+        if t in needed and t not in decider.fixed and is_float(tensors[t].dtype)
     ]
 
 

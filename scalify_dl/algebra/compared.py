@@ -305,7 +305,7 @@ class Pair:
                 ops = (op.id for part in (self.dist_part, self.base_part) for op in part.ops)
                 needs |= {(op, "rewrite") for op in ops if op in used}
                 given = {t for t in self.base_part.inputs if t in self.base_graph.inputs}
-                needs |= {(t, "finite") for t in self.shards if t not in self.decider.by_dist}
+                needs |= {(t, "finite") for t, shard in self.shards.items() if not self.decider.is_sound(shard)}
                 for before in (self.decider.between[t] for t in self.shards if t in self.decider.between):
                     needs |= {*before.needs}
                     given |= {*before.inputs}

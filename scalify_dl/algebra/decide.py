@@ -100,7 +100,7 @@ class Decider:
         sound |= {t for t, dtype in types.items() if not (is_float(dtype) or is_complex(dtype))}
         once = {t for graph in tops for t in (*graph.inputs, *(r for op in graph.ops for r in op.results))}
         self.sound = sound
-        """Values that are numbers, or if inputs are."""
+        """Baseline values that are numbers, or if inputs are."""
         self.by_dist: dict[str, list[Shard]] = {}
         self.unsure: dict[str, list[Shard]] = {}
         """Values of which it is not known whether they are numbers: cuts of `local` pairs, on that condition."""
@@ -236,6 +236,10 @@ class Decider:
             op = self.makers.get(op.operands[0])
         return op is None or op.kind not in ELEMENTWISE | MOVES
 
+    def is_sound(self, shard: Shard) -> bool:
+        """Whether a cut is known to be a number, or is one if inputs are."""
+        return shard.base in self.sound or shard.dist in self.between
+
     def is_cut(self, t: str, ends: str) -> bool:
         """Whether formulas may begin (`ENDS`) at a value of which a baseline value is known."""
         if ends == "inputs":
@@ -321,7 +325,7 @@ class Decider:
     def small_trial(self) -> Trial | None:
         """An execution at small sizes, of programs that are too large to keep all values of."""
         try:
-            return self._run("reals", shrink(self.program, self.known, 2).program)
+            return self._run("reals", shrink(self.program).program)
         except (Conflict, InputError, MemoryError):
             return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from scalify_dl.facts import Facts
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.declared import RELATIONS, Structure, structure
+from scalify_dl.prove.ahead import claims_of_parts
 from scalify_dl.prove.normal_forms import equalities
 from scalify_dl.prove.own_rules import check_own, read_own
 from scalify_dl.prove.pipeline import fact_relations
@@ -95,9 +96,11 @@ def derive_with(program: Program, tables: Tables, timeout: float | None = 120, f
         program.insert(relation, [tuple(row) for row in tables.get(table, ())])
     program.run(timeout=timeout)
     _discharge(program, timeout)
-    if formulas and _compare(program, tables, formulas):
-        program.run(timeout=timeout)
-        _discharge(program, timeout)
+    ways = [_compare_parts, _compare] if formulas else []
+    for compare in ways[:: 1 if len([*tables.get("op", ())]) % 2 else -1]:  # each comes first for half of all pairs
+        if compare(program, tables, formulas):
+            program.run(timeout=timeout)
+            _discharge(program, timeout)
     verdicts, assumed = program.relation("output_verdict"), program.relation("assumption")
     return Derived(
         [tuple(map(str, row)) for row in program.relation("corr")],  # type: ignore[misc]
@@ -112,13 +115,35 @@ def derive_with(program: Program, tables: Tables, timeout: float | None = 120, f
 
 def _compare(program: Program, tables: Tables, seconds: float) -> bool:
     """Hands equal formulas to the rules, if they hold on conditions that a trial can see to be met."""
-    facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()})
-    found = equalities(facts, lambda name: program.relation(name) if name in program.relations else [], seconds)
-    if not found.proved or not {why for *_, why in found.needs} <= {"finite", *SIGNS}:
+    found = equalities(_facts(tables), _rows(program), seconds)
+    if not found.proved or not _seen(found.needs):
         return False
     program.insert("proved_equal", found.proved)
     program.insert("assumed_equality", found.needs)
     return True
+
+
+def _compare_parts(program: Program, tables: Tables, seconds: float) -> bool:
+    """The same of parts of outputs, each on condition of what it is made of."""
+    found = claims_of_parts(_facts(tables), _rows(program), small=True)
+    if not found or not _seen([row[1:] for row in found["equal_needs"]] + found["assumed_equality"]):
+        return False
+    for relation, rows in found.items():
+        program.insert(relation, rows)
+    return True
+
+
+def _facts(tables: Tables) -> Facts:
+    return Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()})
+
+
+def _rows(program: Program) -> Callable[[str], Iterable[Any]]:
+    return lambda name: program.relation(name) if name in program.relations else []
+
+
+def _seen(needs: Iterable[tuple[Any, ...]]) -> bool:
+    """Whether a trial can see that what steps need is so."""
+    return {why for *_, why in needs} <= {"finite", *SIGNS}
 
 
 def _discharge(program: Program, timeout: float | None) -> None:

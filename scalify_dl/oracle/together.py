@@ -122,7 +122,7 @@ def _reduce(call: Call, count: int, xs: list[Array]) -> Array | None:
     if name in ("argmax", "argmin"):
         return None
     dims = tuple(d + 1 for d in call.numbers("dimensions", []))
-    return reduce_over(name, accumulated(xs[0], call.results[0].dtype), dims)
+    return reduce_over(name, accumulated(xs[0], call.results[0].dtype), dims, call.results[0].dtype)
 
 
 def _dot(call: Call, count: int, xs: list[Array]) -> Array:

@@ -44,6 +44,8 @@ def write(analysis: Analysis, report: Report, path: Path, more: Mapping[str, Any
 
 def not_replayed(analysis: Analysis) -> str:
     """Why the checker would not accept what was found by formulas; empty where it would."""
+    if list(analysis.rows("equal_if")):
+        return "outputs rest on equal formulas of parts, which the checker does not follow"
     claims = list(analysis.rows("proved_equal"))
     if claims:
         from scalify_dl.certificate.formulas.claims import decide_claims, finite_inputs  # where there are any

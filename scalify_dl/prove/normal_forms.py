@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from scalify_dl.algebra.compared import Answer
     from scalify_dl.algebra.decide import Found
     from scalify_dl.algebra.rewriting import Rewritten
+    from scalify_dl.oracle.program import Program
     from scalify_dl.oracle.rewrites import Rewrite
 
 SECONDS = 6.0
@@ -98,11 +99,15 @@ def equalities(
             enter(answer)
     needs.update(dict.fromkeys(stated.sources(cuts)))
     if proved:
-        from scalify_dl.oracle.arithmetic import rounded_differently
-
-        for dist, _ in sorted(rounded_differently(decide.program)):
-            needs[dist, WORDS["types"], "precision"] = None
+        needs.update(dict.fromkeys(rounded_otherwise(decide.program)))
     return Equalities(proved, list(needs), list(decide.differences.values()), more, decide.found)
+
+
+def rounded_otherwise(program: Program) -> list[Row]:
+    """That both sides compute in other types, where they do."""
+    from scalify_dl.oracle.arithmetic import rounded_differently
+
+    return [(dist, WORDS["types"], "precision") for dist, _ in sorted(rounded_differently(program))]
 
 
 class Stated:

@@ -127,3 +127,21 @@ def test_reals_that_an_integer_type_does_not_hold_become_its_ends(dtype: str, ex
     """Types narrower than their storage have ends of their own, as XLA's conversions."""
     found = convert(np.array([-100.0, np.nan, 27.5, np.inf]), dtype, rounding=False)
     assert found.tolist() == expected
+
+
+@pytest.mark.parametrize(("dtype", "reducer", "expected"), [("s4", "min", 7), ("s4", "max", -8), ("u2", "min", 3)])
+@pytest.mark.parametrize("kind", ["reduce", "select-and-scatter"])
+def test_what_nothing_is_reduced_to_is_an_end_of_the_type(kind: str, dtype: str, reducer: str, expected: int) -> None:
+    """Of no elements, and where no window picks one: not the end of the bytes that hold the type."""
+    pair = Pair({"tp": 1})
+    x, _ = pair.input((0,) if kind == "reduce" else (2,), dtype=dtype)
+    g = pair.base
+    if kind == "reduce":
+        g.output(g.emit("reduce", [x], dimensions=[0], reducer=reducer))
+    else:
+        one = g.splat(1, dtype, (1,))
+        g.output(g.emit("select-and-scatter", [x, one], window_size=[2], select="max", reducer=reducer))
+    program = load_program(pair.tables())
+    (output,) = program.top("base")[0].outputs
+    found = run_trial(program, 0, "ends", only="base", keep_base=[output]).baseline[output]
+    assert set(np.atleast_1d(found).tolist()) - {1} == {expected}

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.registry import registering
 
-from ..dtypes import storage, wrapped
+from ..dtypes import integer_limits, storage, wrapped
 from ..program import Op, Tensor
 
 Array = np.ndarray[Any, Any]
@@ -71,9 +72,13 @@ def reducer(name: str) -> np.ufunc:
     return found
 
 
-def identity(name: str, dtype: np.dtype[Any]) -> Any:
-    """The value that leaves every other one as it is under the reducer."""
+def identity(name: str, dtype: np.dtype[Any], declared: str = "") -> Any:
+    """The value that leaves every other one as it is under the reducer, of a type that may be narrower than its
+    storage."""
     if name in ("max", "min"):
+        if declared and is_integer(declared):
+            least, most = integer_limits(declared)
+            return dtype.type(least if name == "max" else most)
         if dtype.kind == "f":
             return dtype.type(-np.inf if name == "max" else np.inf)
         if dtype.kind == "b":
@@ -90,12 +95,12 @@ def accumulated(x: Array, dtype: str) -> Array:
     return wrapped(x.astype(storage(dtype)), dtype) if x.dtype.kind in "iub" else x
 
 
-def reduce_over(name: str, x: Array, axes: tuple[int, ...]) -> Array:
-    """The reduction of x over axes, in x's own type, from the identity."""
+def reduce_over(name: str, x: Array, axes: tuple[int, ...], declared: str) -> Array:
+    """The reduction of x over axes, in x's own (declared) type, from the identity."""
     function = reducer(name)
     if x.dtype.kind == "b" and name in ("sum", "prod"):
         raise Unsupported(f"the reducer `{name}` has no meaning on booleans")
-    start = identity(name, x.dtype)
+    start = identity(name, x.dtype, declared)
     if name in ("sum", "prod"):
         return np.asarray(function.reduce(x, axis=axes, dtype=x.dtype, initial=start))
     return np.asarray(function.reduce(x, axis=axes, initial=start))

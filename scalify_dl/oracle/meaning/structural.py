@@ -112,7 +112,7 @@ def reduce(call: Call, xs: list[Array]) -> list[Array]:
         (axis,) = dims
         found = (np.argmax if name == "argmax" else np.argmin)(xs[0], axis=axis)
         return [np.asarray(found)]
-    return [reduce_over(name, accumulated(x, t.dtype), dims) for x, t in zip(xs, call.results, strict=True)]
+    return [reduce_over(name, accumulated(x, t.dtype), dims, t.dtype) for x, t in zip(xs, call.results, strict=True)]
 
 
 @meaning("cumulative")

@@ -39,7 +39,7 @@ def reduce_window(call: Call, xs: list[Array]) -> list[Array]:
     x = accumulated(xs[0], call.results[0].dtype)
     name = call.symbol("reducer")
     window = Window(call, x.ndim)
-    start = identity(name, x.dtype)
+    start = identity(name, x.dtype, call.results[0].dtype)
     x = window.pad(x, start)
     count = window.count(x.shape)
     result = np.full(count, start, dtype=x.dtype)
@@ -65,7 +65,7 @@ def select_and_scatter(call: Call, xs: list[Array]) -> list[Array]:
     window = Window(call, x.ndim)
     worst = identity("max" if better is np.greater else "min", x.dtype)
     wide = window.pad(x, worst)
-    result = np.full(wide.shape, identity(name, source.dtype), dtype=source.dtype)
+    result = np.full(wide.shape, identity(name, source.dtype, call.results[0].dtype), dtype=source.dtype)
     for at in np.ndindex(*source.shape):
         corner = [a * s for a, s in zip(at, window.stride, strict=True)]
         picked: tuple[int, ...] | None = None
