@@ -74,6 +74,11 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
             given[position] = relation
             if relation.base is not None:
                 partner[position] = find_one(base.inputs, relation.base, relation.place, "baseline input")
+    paths = {port.path: n for n, port in enumerate(base.inputs) if port.path}
+    for position, port in enumerate(dist.inputs):  # … and what values of a run tell
+        theirs = paths.get(getattr(port.placement, "of", None) or "")
+        if theirs is not None and theirs not in partner.values():
+            partner.setdefault(position, theirs)
     joined = _concatenations(base, dist, mesh, relations, given, found)
     rest = pair_rest(
         _without(base.inputs, joined[1]), dist.inputs, partner, joined[0], "input", dist.file or dist.name or "inputs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from scalify_dl.errors import InputError
@@ -15,15 +15,16 @@ from .pairing import Finder, by_order_alone, find_value, listing, pair_rest
 
 
 def expectations(
-    base: Graph, dist: Graph, mesh: Mesh, relations: Relations
+    base: Graph, dist: Graph, mesh: Mesh, relations: Relations, inputs: Mapping[int, int] | None = None
 ) -> tuple[dict[tuple[Tensor, Tensor], str], list[Assumption]]:
     """Layout text (empty: the default) for every pair of a distributed output and a baseline value that is checked;
-    and what was guessed in pairing them. InputError where outputs cannot be paired, or are expected in two ways."""
+    and what was guessed in pairing them. `inputs` says which input is which. InputError where outputs cannot be
+    paired, or are expected in two ways."""
     guessed: list[Assumption] = []
     if relations.outputs:
         rows = list(_stated(base, dist, mesh, relations))
     else:
-        rows, guessed = _paired(base, dist, mesh)
+        rows, guessed = _paired(base, dist, mesh, inputs or {})
     expected: dict[tuple[Tensor, Tensor], str] = {}
     for d, b, text in rows:
         if expected.setdefault((d, b), text) != text:
@@ -52,13 +53,29 @@ def given_by_some(dists: Sequence[Graph]) -> list[str]:
     return sorted({path for paths in given for path in paths if any(path not in other for other in given)})
 
 
-def put_together(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> None:
+def _following(base: Graph, dist: Graph, inputs: Mapping[int, int]) -> dict[int, int]:
+    """Outputs about inputs of another name than in the baseline (their gradients, what they hold in the end): they
+    pair as these do."""
+    names = {dist.inputs[d].path: base.inputs[b].path for d, b in inputs.items()}
+    theirs = {port.path: n for n, port in enumerate(base.outputs) if port.path}
+    found = {}
+    for n, port in enumerate(dist.outputs):
+        about, _, name = (port.path or "").rpartition(" ")
+        partner = theirs.get(f"{about} {names.get(name) or name}")
+        if about and partner is not None and names.get(name, name) != name:
+            found[n] = partner
+    return found
+
+
+def put_together(
+    base: Graph, dist: Graph, mesh: Mesh, relations: Relations, inputs: Mapping[int, int] | None = None
+) -> None:
     """Outputs whose annotation makes something of the ranks' values that no layout says (in another order, added up).
 
     It becomes an op that nobody knows: what the ranks hold at the default placement is not what the program gives."""
     if relations.outputs:
         return
-    pairs = pair_rest(base.outputs, dist.outputs, {}, (), "output", dist.file or dist.name or "outputs")
+    pairs = _pairs(base, dist, inputs or {})
     for position in sorted(pairs):
         port, partner = dist.outputs[position], base.outputs[pairs[position][0]].tensor
         try:
@@ -73,9 +90,17 @@ def put_together(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> 
 Row = tuple[Tensor, Tensor, str]
 
 
-def _paired(base: Graph, dist: Graph, mesh: Mesh) -> tuple[list[Row], list[Assumption]]:
+def _pairs(base: Graph, dist: Graph, inputs: Mapping[int, int]) -> dict[int, tuple[int, bool]]:
+    given = _following(base, dist, inputs)
+    rest = pair_rest(base.outputs, dist.outputs, given, (), "output", dist.file or dist.name or "outputs")
+    return rest | {d: (b, True) for d, b in given.items()}
+
+
+def _paired(
+    base: Graph, dist: Graph, mesh: Mesh, inputs: Mapping[int, int]
+) -> tuple[list[Row], list[Assumption]]:
     """All outputs, paired by path or position."""
-    pairs = pair_rest(base.outputs, dist.outputs, {}, (), "output", dist.file or dist.name or "outputs")
+    pairs = _pairs(base, dist, inputs or {})
     if not pairs:
         raise InputError("no outputs to check", file=dist.file, hint="name one under `outputs:` in the relations file")
     rows, guessed = [], []

@@ -43,6 +43,40 @@ def test_a_module_and_its_parallel_twin() -> None:
     assert report.verdict == "PROVED"
 
 
+class Renamed(nn.Module):
+    """The twin by hand, whose parameters have other names, in another order."""
+
+    def __init__(self, model: Any, mesh: Any) -> None:
+        super().__init__()
+        rank, size = mesh.get_local_rank("tp"), mesh.size()
+        self.b, self.a = (nn.Parameter(w.detach().chunk(size)[rank].clone()) for w in (model.b.weight, model.a.weight))
+        self.group = mesh.get_group("tp")
+
+    def forward(self, x: Any) -> Any:
+        y = (nn.functional.linear(x, self.a).tanh() * nn.functional.linear(x, self.b)).sum()
+        dist.all_reduce(y, group=self.group)
+        return y
+
+
+class Gated(nn.Module):
+    """Two weights of one shape."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a, self.b = nn.Linear(4, 8, bias=False), nn.Linear(4, 8, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        return (self.a(x).tanh() * self.b(x)).sum()
+
+
+def test_parameters_of_other_names_are_told_by_their_values() -> None:
+    model = Gated()
+    report = scalify_dl.verify(model, lambda mesh: Renamed(model, mesh), mesh={"tp": 2}, args=(torch.randn(2, 4),))
+    assert report.verdict == "PROVED"
+    assert {a.why for a in report.assumptions} <= {"annotation", "schedule"}
+    assert ("b after the step", "b.weight after the step") in {(o.name, o.base) for o in report.outputs}
+
+
 def test_a_mesh_of_one_rank_places_nothing() -> None:
     report = scalify_dl.verify(torch.relu, lambda mesh: torch.relu, mesh={"tp": 1}, args=(torch.ones(2),))
     assert report.verdict == "PROVED"

@@ -316,3 +316,15 @@ def test_an_input_that_holds_several_of_the_baseline_in_a_row() -> None:
     ):
         with pytest.raises(InputError, match=said):
             facts_of(programs([(4, 8), (2, 8)], [(3, 8)]), relations=f"inputs: {{{wrong}}}")
+
+
+def test_outputs_about_inputs_of_another_name_pair_as_these_do() -> None:
+    """Names of parameters have no order: they are a guess, or what the relations file says, and outputs follow."""
+    base, dist = programs([(4, 8), (4, 8)], [(4, 8), (4, 8)])
+    for graph, names in ((base, ("gate", "up")), (dist, ("wu", "wg"))):
+        for port, out, name in zip(graph.inputs, graph.outputs, names, strict=True):
+            port.path, out.path = name, f"written {name}"
+    assert {row[2] for row in facts_of((base, dist))["assume"]} == {"position"}
+    facts = facts_of((base, dist), relations="inputs: {wu: {base: up, dims: {}}, wg: {base: gate, dims: {}}}")
+    assert [row[:2] for row in facts["expect"]] == [("out0", "base/out1"), ("out1", "base/out0")]
+    assert not facts["assume"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -37,6 +38,9 @@ def place_by_values(folder: Path, path: str, mesh: Mesh) -> None:
                 packed[what] = packing
         for r in held if entry is not None else ():
             ranks[r].note["placements"][what] = entry
+    for what, (of, entry) in _of_other_names(whole, parts, mesh).items():
+        for r in range(mesh.size):
+            ranks[r].note["placements"].setdefault(what, [*entry, *[None] * (5 - len(entry)), of])
     packed |= dict(_siblings(packed, whole, parts, mesh))
     for what, packing in packed.items():
         _packed(what, packing, whole[what].shape, base, ranks, mesh)
@@ -50,6 +54,23 @@ def place_by_values(folder: Path, path: str, mesh: Mesh) -> None:
         dump.write(f"{path}.r{rank}")
     if packed:
         base.write(f"{path}.base")
+
+
+def _of_other_names(
+    whole: Values, parts: Sequence[Values], mesh: Mesh
+) -> dict[str, tuple[str, list[Any]]]:
+    """Inputs whose name the baseline does not have, and that are cuts of just one that the ranks do not have."""
+    everywhere = set.intersection(*(set(values) for values in parts)) - whole.keys()
+    free = [what for what in whole if not any(what in values for values in parts)]
+    found: dict[str, tuple[str, list[Any]]] = {}
+    for what in sorted(everywhere):
+        held = {r: values[what] for r, values in enumerate(parts)}
+        entries = [(of, layout_entry(whole[of], held, mesh)) for of in free]
+        fits = [(of, entry) for of, entry in entries if entry is not None and not entry[0].startswith(UNPLACED)]
+        if len(fits) == 1:
+            found[what] = fits[0]
+    taken = [of for of, _ in found.values()]
+    return {what: fit for what, fit in found.items() if taken.count(fit[0]) == 1}
 
 
 def _siblings(

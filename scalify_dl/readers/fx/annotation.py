@@ -15,7 +15,8 @@
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
 stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor, `["unplaced", global
 shape, local shape]` one that is no cut of the baseline's; `"unplaced: …"` says why, and where every rank has the same
-block, `[dim, start, limit]` behind the axes is that block. Other keys are ignored.
+block, `[dim, start, limit]` behind the axes is that block (or null); behind that, the baseline's input that it is of,
+where that has another name. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -70,6 +71,8 @@ class DTensorPlacement:
     file: str | None = None
     same: Window | None = None
     """The block that every rank has, where that is no cut."""
+    of: str | None = None
+    """The baseline's input that it is a cut of, where that has another name."""
 
     def layout(self, base_shape: Sequence[int], mesh: Mesh) -> Layout:
         """The layout on a mesh; InputError where placement, shapes and mesh contradict each other.
@@ -341,14 +344,15 @@ class _Reader:
         if axes is not None and not (isinstance(axes, list) and all(isinstance(axis, str) for axis in axes)):
             raise self.error(f"{name}: mesh axes are not a list of names")
         same = None
-        if len(value) > 4:
+        if len(value) > 4 and value[4] is not None:
             dim, lo, hi = [*self.ints(value[4], name), 0, 0, 0][:3]
             cut = (*shapes[0][:dim], hi - lo, *shapes[0][dim + 1 :])
             if len(value[4]) != 3 or cut != shapes[1] or hi > shapes[0][dim]:
                 raise self.error(f"{name}: no block of the shapes", "[dim, start, limit]")
             same = Window(dim, lo, hi)
         names = None if axes is None else tuple(axes)
-        return DTensorPlacement(value[0], shapes[0], shapes[1], names, self.file, same)
+        of = str(value[5]) if len(value) > 5 else None
+        return DTensorPlacement(value[0], shapes[0], shapes[1], names, self.file, same, of)
 
 
 def descriptor_path(text: str) -> str | None:
