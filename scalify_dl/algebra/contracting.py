@@ -16,7 +16,7 @@ from .cells import Array, as_cell, mapped, reals, total
 from .extended import Cell
 from .flagged import absorbs
 from .form import Field, Form
-from .formulas import bounded
+from .formulas import wrapped
 from .indexing import Dims, Site, alike, compared_integers, demand, rule
 from .numbers import literal
 from .reductions import contracted
@@ -43,7 +43,7 @@ def reduce(site: Site) -> list[Array]:
             x = mapped(lambda cell: reduced(name, cell, over), reals(basis, x))
         else:
             demand(is_integer(dtype) and name == "sum", f"a reduction of integers by `{name}`")
-            x = mapped(lambda cell: bounded(summed(basis, _whole(basis, cell), over), dtype), x)
+            x = mapped(lambda cell: wrapped(summed(basis, _whole(basis, cell), over), dtype), x)
     names = {a: b for there, d in enumerate(kept) for a, b in zip(of_dim(ins, d), of_dim(outs, there), strict=True)}
     return site.at_small_sizes([site.machine.renamed(x, names)])
 

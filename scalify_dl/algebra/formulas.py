@@ -102,11 +102,11 @@ def elementwise_cells(field: Field, call: Call, xs: list[Array]) -> list[Array]:
 
 
 def _whole(kind: str, dtype: str, cells: tuple[Cell, ...]) -> Form:
-    """Integer arithmetic on formulas: as of real numbers where nothing can wrap round."""
+    """Integer arithmetic on formulas: as of real numbers, wrapped round."""
     if kind not in ("add", "subtract", "multiply", "negate", "maximum", "minimum"):
         raise Undecided(f"`{kind}` of integers that depend on inputs")
     function = elementwise.UNARY.get(kind) or elementwise.BINARY[kind]
-    return bounded(extended.finite(function(*cells), kind), dtype)
+    return wrapped(extended.finite(function(*cells), kind), dtype)
 
 
 FAR = 2**31 - 1
@@ -126,6 +126,38 @@ def bounded(form: Form, dtype: str) -> Form:
             raise Undecided(f"integers of {dtype} that may wrap round")
         form.field.bounds[value] = None
     return form
+
+
+def wrapped(form: Form, dtype: str) -> Form:
+    """What an integer type holds of a whole number: itself, or what is left of it modulo 2ⁿ, which is the same for all
+    sums of products that are equal modulo 2ⁿ."""
+    low, high = integer_limits(dtype)
+    lo, hi = integer_bounds(form)
+    if isinstance(lo, Size) or isinstance(hi, Size) or (low <= lo and hi <= high):
+        return bounded(form, dtype)
+    count = high - low + 1
+    form = _open(form, count)
+    found = Form(form.field, {at: left for at, c in form.terms.items() if (left := (int(c) - low) % count + low)})
+    lo, hi = integer_bounds(found)
+    return found if low <= lo and hi <= high else laws.function(form.field, "wrapped", (dtype, found))
+
+
+def _open(form: Form, count: int) -> Form:
+    """With what numbers that were wrapped round are of, where that is the same modulo `count`."""
+    field, result = form.field, form.field.zero
+    for monomial, coefficient in form.terms.items():
+        term = field.constant(coefficient)
+        for at, exponent in monomial:
+            kind, data = field.elements[at][:2]
+            inner: Form | None = None
+            if kind == "function" and data[0] == "wrapped":  # type: ignore[index]
+                low, high = integer_limits(data[1])  # type: ignore[index]
+                inner = data[2] if (high - low + 1) % count == 0 else None  # type: ignore[index]
+            for _ in range(int(exponent)):
+                field.tick()
+                term = term * (inner if inner is not None else field.of(at))
+        result = result + term
+    return result
 
 
 def integer_bounds(form: Form) -> tuple[int, int]:
@@ -156,11 +188,14 @@ def _integer_bounds(form: Form) -> tuple[int, int]:
                 ends = _span(ends, within)
                 continue
             known = is_size(kind, data)
-            if (kind not in WHOLE and not known) or exponent != int(exponent) or exponent < 0:
+            held = kind == "function" and data[0] == "wrapped"  # type: ignore[index]
+            if (kind not in WHOLE and not known and not held) or exponent != int(exponent) or exponent < 0:
                 raise Undecided("a formula that need not be a whole number")
             within = (0, 1)
             if known:
                 within = (symbol(data[1]),) * 2  # type: ignore[index]
+            elif held:
+                within = integer_limits(data[1])  # type: ignore[index]
             elif kind == "sum":
                 count = prod(map(size_of, data[0]))  # type: ignore[index, arg-type]
                 lo, hi = integer_bounds(data[1])  # type: ignore[index]
@@ -246,7 +281,7 @@ def _converted(field: Field, x: Array, call: Call) -> Array:
         if after == "pred":
             return form.field.one - truths.equal(form, form.field.zero)
         if is_integer(after):
-            return bounded(form, after)
+            return wrapped(form, after)
         raise Undecided(f"a cast to {after}")
 
     if is_float(after):

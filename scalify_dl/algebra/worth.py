@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, NamedTuple
 
+from scalify_dl.oracle.dtypes import integer_limits
 from scalify_dl.oracle.rewrites import computed
 
 from .form import Field, Form
@@ -151,6 +152,9 @@ class Worth:
                 raise Undefined  # zero, but for rounding, where functions are steep
             if name == "round":
                 return arguments[0]
+            if name == "wrapped":
+                low, high = integer_limits(parts[0])
+                return exact(float((round(arguments[0].number) - low) % (high - low + 1) + low))
             numbers = [argument.number for argument in arguments]
             found = float(FUNCTIONS[name](*numbers) if name in FUNCTIONS else computed(name, numbers))
             return Value(found, max([abs(found), *(argument.size for argument in arguments)]))

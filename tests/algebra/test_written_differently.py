@@ -232,7 +232,46 @@ def convolved(dtype: str) -> Make:
     return build
 
 
+def ring(dtype: str, *, spread: bool) -> Make:
+    """x (x + 3) − 3 x in a type, or x²."""
+
+    def build(g: Graph, x: Tensor) -> Tensor:
+        x = g.emit("convert", [x], dtype=dtype) if dtype != x.dtype else x
+        if not spread:
+            return g.emit("convert", [g.emit("multiply", [x, x])], dtype="s8")
+        more = g.emit("multiply", [g.emit("add", [x, g.splat(3, dtype, x.shape)]), x])
+        return g.emit("convert", [g.emit("subtract", [more, scaled(g, x, 3)])], dtype="s8")
+
+    return build
+
+
+WRAPPED: dict[str, Pair] = {
+    "of one type": alone(ring("s32", spread=False), ring("s32", spread=True), dtype="s32"),
+    "of a wider type": alone(ring("s8", spread=False), ring("u32", spread=True), dtype="s8"),
+    "there and back": alone(
+        lambda g, x: g.emit("add", [x, g.splat(0, "u8", x.shape)]),
+        lambda g, x: g.emit("subtract", [g.emit("add", [x, g.splat(200, "u8", x.shape)]), g.splat(200, "u8", x.shape)]),
+        dtype="u8",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_sums_of_products_of_integers_are_equal_modulo_what_their_type_holds(name: str) -> None:
+    assert proved(WRAPPED[name])
+
+
 DIFFERENT: dict[str, Pair] = {
+    "integers that wrap in a narrower type on the way": alone(
+        lambda g, x: g.emit("multiply", [x, x]),
+        lambda g, x: g.emit("convert", [g.emit("multiply", [g.emit("convert", [x], dtype="s8")] * 2)], dtype="s32"),
+        dtype="s32",
+    ),
+    "maxima of integers that wrap": alone(
+        lambda g, x: g.emit("maximum", [g.emit("add", [x, x]), x]),
+        lambda g, x: g.emit("add", [g.emit("maximum", [x, scaled(g, x, 0)]), x]),
+        dtype="s8",
+    ),
     "the root of a square": alone(
         lambda g, x: g.emit("sqrt", [g.emit("multiply", [x, x])]),
         lambda g, x: g.emit("negate", [g.emit("negate", [x])]),
