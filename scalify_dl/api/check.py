@@ -100,7 +100,8 @@ def verify(
 
         live = captured(base, dist, mesh, args, kwargs, in_shardings, out_shardings, gradients, keep)
         with live as (files, axes, titles):
-            report = _dumps(files[0], files[1], axes, relate, options, titles, kernels=kernels)
+            gone = Path(files[0]).parent if keep is None else None
+            report = _dumps(files[0], files[1], axes, relate, options, titles, kernels=kernels, gone=gone)
         where = f" (dumps in {keep})" if keep is not None else ""
         title = f"{_called_so(dist or base)} against {_called_so(base)} on mesh {axes}, live{where}"
         return Report(replace(report.found, title=title), report.analysis)
@@ -132,8 +133,9 @@ def _dumps(
     called_alike: Callable[[Any, Sequence[Any]], None] | None = None,
     sizes: Sequence[str] = (),
     kernels: Sequence[str] = (),
+    gone: Path | None = None,
 ) -> Report:
-    """`called_alike` says of two live functions what their dumps do not."""
+    """`called_alike` says of two live functions what their dumps do not; `gone` is a folder that nobody will see."""
     from scalify_dl.pairing.export import export
 
     if dist is None or mesh is None:
@@ -151,6 +153,11 @@ def _dumps(
         facts = export(base, files, axes, relate, Sizes.parse(sizes), origins, follow)
     else:
         facts = _called(base, files, axes, relate, origins, called_alike, follow)
+    if gone is not None:  # lines of them are no place to look at
+        here, rows = f"{gone}/", facts.tables["source"]
+        for n, (op, pos, file, *place) in enumerate(rows):
+            if str(file).startswith(here):
+                rows[n] = (op, pos, f"{str(file).removeprefix(here)} (keep=DIR keeps it)", *place)
     timed = None
     if has_order(origins):
         from scalify_dl.schedule.programs import in_time
