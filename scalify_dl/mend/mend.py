@@ -18,6 +18,7 @@ from scalify_dl.facts.validate import check_meaning
 from scalify_dl.oracle import Search, find_counterexample, load_program
 from scalify_dl.oracle.counterexample import readings
 from scalify_dl.oracle.localise import Place
+from scalify_dl.oracle.readings import Readings
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis
 
@@ -55,6 +56,8 @@ class Mending:
     """Sentences by op and kind of fault, of every round."""
     right: set[str] = field(default_factory=set)
     """Values that are the baseline's on every rank."""
+    sent: dict[str, str] = field(default_factory=dict)
+    """What ranks get by permutes that edits change, and what they should get."""
 
     @property
     def complete(self) -> bool:
@@ -98,7 +101,28 @@ def mend(
         state = guess(State(facts, search, []), state, options, progress)
         found.proved = state.proved
     found.tried = state.tried
+    if found.complete:
+        found.sent = _sent(facts, state.facts, search.readings)
     return found
+
+
+def _sent(before: Facts, after: Facts, readings: Readings) -> dict[str, str]:
+    """In a sentence, for every permute that has other pairs now: the first rank that gets something else."""
+    read = {op: tensor for op, pos, tensor in before["operand"] if not pos}
+    pairs: list[dict[str, dict[int, int]]] = [{}, {}]
+    for side, facts in zip(pairs, (before, after), strict=True):
+        for op, source, target in facts["permute_pair"]:
+            side.setdefault(op, {})[target] = source
+    said = {}
+    for op, then in pairs[1].items():
+        now = pairs[0].get(op, then)
+        if now == then or op not in read:
+            continue
+        rank = min(r for r in now.keys() | then.keys() if now.get(r) != then.get(r))
+        what = next((f" of {found.base}" for found in readings.of(read[op])), "")
+        held, due = (f"rank {side[rank]}'s part" if rank in side else "nothing" for side in (now, then))
+        said[op] = f"rank {rank} now holds {held}{what}, expected {due}"
+    return said
 
 
 def stops(analysis: Analysis) -> Said:

@@ -75,6 +75,8 @@ def mended_causes(view: View, mending: Mending, causes: list[RootCause]) -> list
         if apart:
             rest = () if kinds else [text for why, text in texts if why != "attributes"]
             telling = [*(f"{key} is {mine}, the baseline's is {theirs}" for key, mine, theirs in apart), *rest]
+        if op in mending.sent:
+            telling = [*telling, mending.sent[op]]
         if telling:
             own = cause.found if cause.kind in BY_SHAPE and not proposal else ()
             cause = replace(

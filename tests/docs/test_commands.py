@@ -54,6 +54,8 @@ FILLED: dict[str, Sequence[str]] = {
     ],
     "audit FACTS [--relations DIR] [--meaning F.py]": ["audit FACTS --meaning my.py"],
     "check CERT FACTS": [CERTIFIED, "check CERT CERTIFIED"],
+    "verify BASE DIST… --mesh … --out out": ["verify base.hlo dist.hlo --mesh tp=2 --out out"],
+    "explain out TENSOR": ["verify base.hlo dist.hlo --mesh tp=2 --out out", "explain out 'output 0'"],
     "audit FACTS --relations DIR": ["run FACTS --out out", "audit FACTS --relations out"],
     "verify BASE DIST… --mesh tp=2": ["verify base.hlo dist.hlo --mesh tp=2"],
     "check CERT FACTS|INPUT…": [CERTIFIED, "check CERT CERTIFIED"],

@@ -121,5 +121,7 @@ def test_an_edit_that_is_guessed_proves_a_wrong_program_and_leads(wrong: object)
     first = found.frontier[0]
     assert first.kind == kind
     assert any(sentence in text for text in first.found), first.found
+    if kind == "collective-permute":
+        assert "rank 0 now holds rank 0's part of x0, expected rank 1's part" in first.found
     assert any(advice in text for text in first.suggestion), first.suggestion
     assert any("PROVED" in text and " of " not in text for text in first.tried), first.tried
