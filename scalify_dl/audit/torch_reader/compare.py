@@ -65,6 +65,8 @@ SINGLE = "aten.hardsigmoid_backward"
 class Rounded(Machine):
     """A run in which every result is rounded to its dtype, and moved by one rounding where it is not exact."""
 
+    coarse: float = 0.0
+    """The least rounding by which results are moved."""
     inner: dict[tuple[str, int], Array] = field(default_factory=dict)
     """How large the numbers inside of an op are, of which its result is a difference."""
 
@@ -77,7 +79,7 @@ class Rounded(Machine):
                 continue
             rounded = round_to(x, dtype)
             if self.jitter is not None:
-                step = EPSILON.get(dtype, 0.1) * self.jitter.choice([-1.0, 0.0, 1.0], x.shape)
+                step = max(EPSILON.get(dtype, 0.1), self.coarse) * self.jitter.choice([-1.0, 0.0, 1.0], x.shape)
                 exact = (rounded == x) & (np.abs(x) < 2**20) & (np.round(x * 1024) == x * 1024) | ~np.isfinite(x)
                 size = np.maximum(np.abs(rounded), self.inner.pop((op.id, rank), 0.0))
                 rounded = np.where(exact, rounded, rounded + size * step)
@@ -156,7 +158,7 @@ def judge(
     scale = max((EPSILON.get(x.dtype, 0.0) for op in ops for x in (*op.operands, *op.results)), default=0.0)
     scale = max([scale, *(EPSILON["f32"] for name in result.called if name.startswith(SINGLE))])
     scale = max([scale, *(EPSILON.get(port.tensor.dtype, 0.0) for graph in graphs for port in graph.inputs)])
-    runs = Runs(graphs, inputs)
+    runs = Runs(graphs, inputs, scale)
     for graph in graphs:
         known = _known(graph)
         for rank in graph.ranks or (0,):
@@ -215,8 +217,9 @@ def array(x: Any) -> Array:
 class Runs:
     """The runs of graphs by the oracle, each made when it is first asked for: as it is, rounded, moved."""
 
-    def __init__(self, graphs: Sequence[Graph], inputs: Sequence[Sequence[Any]]) -> None:
-        """`inputs` of every rank."""
+    def __init__(self, graphs: Sequence[Graph], inputs: Sequence[Sequence[Any]], coarse: float) -> None:
+        """`inputs` of every rank; `coarse`: the coarsest rounding of all types that there are."""
+        self.coarse = coarse
         writer = TableWriter(Mesh((("x", len(inputs)),)))
         writer.facts.add("meta", "schema", "1")
         self.role = "base" if len(inputs) == 1 else "dist"
@@ -239,10 +242,12 @@ class Runs:
 
     def run(self, number: int) -> dict[str, dict[int, Array]]:
         """The outputs in one run."""
-        of = Machine if number == 0 else Rounded
         noise = np.random.default_rng(number) if number > 1 else None
         keep = frozenset(self.outputs.values())
-        machine = of(self.program, _zeros(self.program), keep=keep, rounding=True, jitter=noise)
+        machine = Machine(self.program, _zeros(self.program), keep=keep, rounding=True)
+        if number:  # of operands of two types some kernels give a result in the coarser one
+            coarse = self.coarse if number >= RUNS[1] else 0.0
+            machine = Rounded(self.program, machine.random, keep=keep, rounding=True, jitter=noise, coarse=coarse)
         with np.errstate(all="ignore"):
             return machine.run(self.program.top(self.role), self.inputs)
 

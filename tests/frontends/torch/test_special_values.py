@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch", reason="needs torch")
 
 from scalify_dl.audit.torch_reader.calls import overloads  # noqa: E402
 from scalify_dl.audit.torch_reader.captures import written  # noqa: E402
-from scalify_dl.audit.torch_reader.compare import Runs, array  # noqa: E402
+from scalify_dl.audit.torch_reader.compare import Runs, array, outcome  # noqa: E402
 from scalify_dl.audit.torch_reader.world import Program, Step, Var  # noqa: E402
 from scalify_dl.errors import InputError  # noqa: E402
 from scalify_dl.readers.fx import read_text  # noqa: E402
@@ -80,7 +80,7 @@ def differences(program: Program, want: np.ndarray[Any, Any]) -> list[str]:
         return []
     if any(op.kind.startswith(("unknown:", "custom:")) or op.kind == "empty" for op in graph.ops):
         return []
-    got = Runs([graph], [program.fresh()]).output(0, (graph.outputs[0].tensor, 0))
+    got = Runs([graph], [program.fresh()], 0.0).output(0, (graph.outputs[0].tensor, 0))
     with np.errstate(all="ignore"):
         near = np.abs(got - want) <= 1e-4 * np.maximum(1, np.abs(want)) if want.dtype.kind == "f" else False
         bad = ~((got == want) | (np.isnan(got) & np.isnan(want)) | near)
@@ -126,3 +126,18 @@ ALONG = [
 def test_reductions_are_read_as_torch_computes_them_at_special_values(op: Any, args: list[Any]) -> None:
     program = Program([ROWS], [Step(op, (Var(-1), *args), {}, ((0, ()),))])
     assert differences(program, array(program.play(program.fresh())[0]))[:3] == []
+
+
+def test_that_a_kernel_rounds_operands_of_two_types_to_the_coarser_one_is_no_misreading() -> None:
+    """Many elements of f32 and bf16 at once: 0.99922 v is v, and where it is floored the difference is 1."""
+    grad, x = torch.full((4, 6, 6), 0.5), torch.full((4, 6, 6), 0.75).bfloat16()
+    out = torch.ops.aten.gelu_backward.grad_input(grad, x, grad_input=torch.empty(4, 6, 6))
+    text = """
+class GraphModule(torch.nn.Module):
+    def forward(self, grad: "f32[4, 6, 6]", x: "bf16[4, 6, 6]", out: "f32[4, 6, 6]"):
+        made: "f32[4, 6, 6]" = torch.ops.aten.gelu_backward.grad_input(grad, x, grad_input = out)
+        floored: "f32[4, 6, 6]" = torch.ops.aten.floor_divide.default(out, grad)
+        return [floored]
+"""
+    inputs = [grad, x, torch.zeros(4, 6, 6)]
+    assert outcome(text, inputs, [torch.floor_divide(out, grad), out]).failure is None
