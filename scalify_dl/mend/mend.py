@@ -24,7 +24,7 @@ from scalify_dl.prove.pipeline import Analysis
 
 from .below import proved_below
 from .guess import guess
-from .propose import STOPS, Proposal, Proposals, Said, cone, propose
+from .propose import BY_PROOF, STOPS, Proposal, Proposals, Said, cone, propose
 from .state import Output, Progress, State, Tried, is_right, proved
 from .verbs import apply
 from .window import windows
@@ -73,34 +73,40 @@ def mend(
     tables = written_out(facts.tables)  # edits are of single ranks
     if tables is not facts.tables:
         facts = Facts({name: [tuple(row) for row in rows] for name, rows in tables.items()}, facts.directory)
-    state = State(facts, search, [])
-    if search.readings is None or not state.wrong:
+    start = State(facts, search, [])
+    if search.readings is None or not start.wrong:
         return None
     deadline = time.process_time() + SECONDS
-    first = propose(facts, search.readings, state.wrong, said)
-    found = Mending(state.wrong, first, faults=dict(first.faults), outputs=len(facts["expect"]))
+    first = propose(facts, search.readings, start.wrong, said)
+    found = Mending(start.wrong, first, faults=dict(first.faults), outputs=len(facts["expect"]))
     found.right = {
-        t for t in cone(facts, [d for d, _ in state.wrong])
+        t for t in cone(facts, [d for d, _ in start.wrong])
         if any(map(is_right, search.readings.of(t)))
     }  # fmt: skip
-    proposals = first
-    for number in range(ROUNDS):
-        what = f"trying edits, round {number + 1}"
-        best = _round(state, proposals.proposals, deadline, options, progress, what)
-        if best is None:
-            break
-        state, found.proved = best, best.proved
-        if not state.wrong:
-            break
-        if state.search.readings is None or time.process_time() > deadline:
-            break
-        proposals = propose(state.facts, state.search.readings, state.wrong, said)
-        for op, texts in proposals.faults.items():
-            found.faults.setdefault(op, texts)
+
+    def rounds(*, by_proof: bool) -> State:
+        """Edits one after the other; `by_proof`: only those that the proof speaks for."""
+        state, proposals = start, first
+        for number in range(ROUNDS):
+            what = f"trying edits, round {number + 1}"
+            some = [p for p in proposals.proposals if p.why == BY_PROOF] if by_proof else proposals.proposals
+            best = _round(state, some, deadline, options, progress, what)
+            if best is None:
+                break
+            state = best
+            if not state.wrong or state.search.readings is None or time.process_time() > deadline:
+                break
+            proposals = propose(state.facts, state.search.readings, state.wrong, said)
+            for op, texts in proposals.faults.items():
+                found.faults.setdefault(op, texts)
+        return state
+
+    state = rounds(by_proof=False)
+    if state.wrong or (len(state.tried) > 1 and state.proved < found.outputs):
+        state = min(state, rounds(by_proof=True), key=lambda way: (len(way.wrong), -way.proved))
     if state.wrong:
-        state = guess(State(facts, search, []), state, options, progress)
-        found.proved = state.proved
-    found.tried = state.tried
+        state = guess(start, state, options, progress)
+    found.tried, found.proved = state.tried, state.proved
     if found.complete:
         found.sent = _sent(facts, state.facts, search.readings)
     return found
@@ -165,8 +171,8 @@ def _round(
     best, least = None, state.score()
     wrong = {base for _, base in state.wrong}
     for number, proposal in enumerate(proposals):
-        if proposal.why == "stops" and (best or complete):
-            break  # the proof's word, for what an execution reads nothing in
+        if proposal.why == BY_PROOF and any(w.tried[-1].proposal.why != BY_PROOF for w in (best, *complete) if w):
+            break
         if number >= TRIED or len(complete) >= COMPLETE or time.process_time() > deadline:
             break
         progress(f"{what}: {number + 1}, {proposal.advice[0] if proposal.advice else proposal.why}")

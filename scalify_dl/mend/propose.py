@@ -44,8 +44,10 @@ COPIES = 6
 """Of edits at one line that may belong together, so many are tried by themselves."""
 NEAR = 3
 """So many ops from a sum, or from an output, values are siblings of what is wrong."""
-STOPS = ("right_slice", "right_operand", "pends_at", "right_constant")
+STOPS = ("frontier", "right_slice", "right_operand", "pends_at", "right_constant")
 """What a proof says of ops at which it stops: relations of both programs of rules."""
+BY_PROOF = "stops"
+"""The kind of edits that the proof alone speaks for: for what an execution reads nothing in."""
 Said = Mapping[str, Sequence[Row]]
 VAGUE = ("operand", "parts")
 """Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not."""

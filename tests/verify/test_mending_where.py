@@ -281,6 +281,20 @@ def angles_by_another_number() -> Facts:
     return facts_of(pair)
 
 
+def ranks_in_another_order_for_a_mask() -> Facts:
+    """Of truth values no reading is made: the proof stops at their gather."""
+    pair = Pair({"tp": 2})
+    (x, dx), (y, dy) = pair.input((4, 6), {0: "tp"}), pair.input((4, 6))
+    results = []
+    for g, t, other in ((pair.base, x, y), (pair.dist, dx, dy)):
+        kept = g.emit("compare", [t, spread(g, g.constant(0, "f32"), t.shape, ())], direction="GT")
+        if g is pair.dist:
+            kept = g.emit("all-gather", [kept], groups=[[1, 0]], dimension=0)
+        results.append(g.emit("select", [kept, other, g.emit("negate", [other])]))
+    pair.outputs(*results)
+    return facts_of(pair)
+
+
 FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_norm_of_gradients_that_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
     a_norm_of_gradients_one_of_which_nobody_divides: ("reduce-scatter", "a factor 2 enters here"),
@@ -292,6 +306,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_part_for_the_parts_of_all: ("concatenate", "it repeats this rank's own part"),
     halves_of_which_one_is_taken_twice: ("slice", "it takes another piece of this value"),
     angles_by_another_number: ("constant", "the constant 12"),
+    ranks_in_another_order_for_a_mask: ("all-gather", ""),
     heads_of_another_rank: ("dynamic-slice", "is not this rank's own part"),
     two_readers_without_the_sum_in_their_backward: ("add", "what these lines read lacks a reduction in its backward"),
 }
