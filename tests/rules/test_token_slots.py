@@ -7,6 +7,7 @@ import pytest
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.trials import TRIALS
+from scalify_dl.audit.trials.expert_gates import gates
 from scalify_dl.audit.trials.expert_layer import right, right_by_table, right_in_blocks, right_sum
 from scalify_dl.oracle import find_counterexample, load_program
 
@@ -16,11 +17,14 @@ RIGHT = {
     "blocks of experts that are exchanged; experts and slots in one dim": right_in_blocks,
     "ones that become reals before they are multiplied": lambda: right_in_blocks(reals=True),
     "a sum over slots": right_sum,
+    "what is read, times a gate": gates,
+    "what is dealt and read, times a gate": lambda: gates(gated_in=True),
+    "gradients of gates": lambda: gates(gradient=True),
     "a table of places counted for every expert": lambda: right_by_table("all"),
     "a table of places where tokens go": lambda: right_by_table("own"),
     "a table of places, or -1": lambda: right_by_table("none"),
 }
-THEMES = ("trials.expert_places", "trials.expert_slots")
+THEMES = ("trials.expert_places", "trials.expert_slots", "trials.expert_gates")
 WRONG = {name: build for name, build in TRIALS.items() if build.__module__.endswith(THEMES)}
 INFINITE = {name for name in WRONG if name.startswith("infinite")}
 

@@ -142,6 +142,18 @@ def fill_merged(g: Graph, dispatched: Tensor, rows: Tensor, order: tuple[int, in
     return slots if order == (1, 2) else g.emit("transpose", [slots], dimensions=[1, 0, 2])
 
 
+def gated(g: Graph, dispatched: Tensor, gates: Tensor, dim: int) -> Tensor:
+    """Dispatch times a number for each token; or, along another dim, for each slot."""
+    return g.emit("multiply", [dispatched, spread(g, gates, dispatched.shape, [dim])])
+
+
+def gradient_of_gates(g: Graph, dispatched: Tensor, rows: Tensor, slots: Tensor, odd: bool = False) -> Tensor:
+    """For each token the sum of its row times what is read for it; `odd`: for each slot."""
+    products = g.emit("dot", [rows, slots], lhs_contracting_dims=[1], rhs_contracting_dims=[2])
+    masked = g.emit("multiply", [products, dispatched])
+    return g.emit("reduce", [masked], dimensions=[0, 1] if odd else [1, 2], reducer="sum")
+
+
 def weigh(g: Graph, slots: Tensor, weight: Tensor) -> Tensor:
     """slots[e,c,d] times weight[e,d,h]."""
     return g.emit(
@@ -243,13 +255,19 @@ def experts(w: World) -> None:
                       itself=w.rng.choice(["", "", "before", "after"]),
                       table=w.rng.choice(["", "", "all", "own", "none"]))  # fmt: skip
     found, turned, odd = [], w.chance(0.3), w.slip()
+    gates = w.input("f32", shape=[tokens], layout=layout) if w.chance(0.4) else None
+    along, gated_in = 2 if w.chance(0.2) and not routing.slots else 0, w.chance(0.5)
+    other = w.chance(0.2)
     routing = replace(routing, reals=turned)
     filling, reading = w.rng.choice([fill, fill_last, fill_merged]), w.rng.choice([read, read_merged])
     sending = w.rng.choice([sent, sent_in_blocks, sent_by_rank])
     for g, numbers, rows, one in ((w.base, ids[0], x.base, weight.base), (w.dist, ids[1], x.dist, weight.dist)):
         moves = exchanged and g is w.dist
         deal = routed(g, numbers, routing)
-        into = filling(g, deal, rows)
+        weighed = deal
+        if gates is not None:
+            weighed = gated(g, deal, gates.base if g is w.base else gates.dist, along)
+        into = filling(g, weighed if gated_in else deal, rows)
         there = sending(w.pair, into, axis) if moves else into
         hidden = w.emit(g, "tanh", [weigh(g, there, one)])
         if turned:
@@ -259,6 +277,9 @@ def experts(w: World) -> None:
             hidden = w.emit(g, "add", [hidden, w.emit(g, "convert", [
                 g.emit("iota", [], dimension=1, shape=hidden.shape, dtype="s32")], dtype="f32")])  # fmt: skip
         back = sending(w.pair, hidden, axis, True) if moves else hidden
-        found.append((reading(g, deal, back), added(g, there, hidden)))
+        values = [reading(g, weighed, back), added(g, there, hidden)]
+        if gates is not None:
+            values.append(gradient_of_gates(g, deal, rows, back, other))
+        found.append(values)
     for base, dist in zip(*found, strict=True):
         w.add(base, dist)

@@ -11,6 +11,7 @@ from . import (  # noqa: F401  (they register their trials)
     counted,
     crossed,
     expert_by_rank,
+    expert_gates,
     expert_places,
     expert_slots,
     glued,
