@@ -124,7 +124,7 @@ class Port:
     `alias` is what the dump calls it, where the tensor bears the name of what it was copied from. `holds` is the input
     whose memory holds it when the program ends (an input that the program writes: a cache, a parameter).
     `argument` says that `path` is no more than the name of an argument: a call gives arguments by position, whatever
-    their names.
+    their names; `parameter` that it is the name of a parameter or buffer of a module: these have no order.
     """
 
     tensor: Tensor
@@ -134,6 +134,7 @@ class Port:
     alias: str | None = None
     holds: Port | None = None
     argument: bool = False
+    parameter: bool = False
     seen: tuple[int, int] | None = None
 
 

@@ -144,16 +144,14 @@ def by_order_alone(
         ours, theirs = dist[d].path, base[b].path
         if by_path or d in told or ours is None or theirs is None or ours == theirs:
             continue
-        fields = not (dist[d].argument or base[b].argument) and _NAME.fullmatch(ours) and _NAME.fullmatch(theirs)
-        if d != b or fields or any(sort.search(ours) and sort.search(theirs) for sort in (_KEYED, _PLACED)):
+        parameters = dist[d].parameter and base[b].parameter
+        if d != b or parameters or any(sort.search(ours) and sort.search(theirs) for sort in (_KEYED, _PLACED)):
             found.append(d)
     return found
 
 
 _KEYED = re.compile(r"\[['\"]|\.[A-Za-z_]|^(grad|written) |^output \D")
 """Paths of a dict's item, an attribute, a parameter of a module."""
-_NAME = re.compile(r"[A-Za-z_]\w*")
-"""Paths of parameters of the outermost module, where they are no arguments."""
 _PLACED = re.compile(r"^output \d")
 """Paths of values that a live program returns, by their place."""
 

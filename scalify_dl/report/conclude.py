@@ -278,15 +278,18 @@ def conclude(
 
     causes = root_causes(view) if open_outputs else []
     parts: list[Parts] = []
+    pairs: dict[str, str] = {}
     if open_outputs and options.mend and not analysis.stopped:
-        from scalify_dl.mend.fused import fused  # proofs start without
+        from scalify_dl.mend.exchanged import exchanged  # proofs start without
+        from scalify_dl.mend.fused import fused
 
         with suppress(OutOfTime), until(analysis.deadline):
             parts = fused(analysis)
-    if parts:
-        from .fused import fused_cause
+            pairs = {} if parts else exchanged(analysis)
+    if parts or pairs:
+        from .fused import exchanged_cause, fused_cause
 
-        causes = [fused_cause(view, parts, causes)]
+        causes = [fused_cause(view, parts, causes) if parts else exchanged_cause(view, pairs)]
     elif numbers is not None and numbers.search is not None and options.mend:
         from scalify_dl.mend.mend import mend, stops  # with numpy: proofs start without
 

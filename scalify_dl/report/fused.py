@@ -1,4 +1,5 @@
-"""Inputs that are several values side by side and were taken for one block, as a cause."""
+"""Inputs that were placed or paired as they are not, as a cause: several values side by side that were taken for one
+block, parameters in another order."""
 
 from __future__ import annotations
 
@@ -33,3 +34,15 @@ def fused_cause(view: View, parts: list[Parts], causes: list[RootCause]) -> Root
         lemma_missing=None,
         inputs=(),
     )
+
+
+def exchanged_cause(view: View, pairs: dict[str, str]) -> RootCause:
+    """The one cause where inputs of other names stand in another order than the baseline's."""
+    first = next(iter(pairs))
+    names = [f'"{view.input_name(dist)}": {{base: "{view.input_name(base)}"}}' for dist, base in pairs.items()]
+    return RootCause(
+        op="", name=view.name(first), kind="input", source=(), operands=(), expected=(), lemma_missing=None,
+        found=("it was paired by its order, as the baseline has no input of this name",),
+        suggestion=(f"in the relations file: inputs: {{{', '.join(names)}}}",),
+        tried=("with this, all outputs are PROVED",), results=(first,), called=view.input_name(first),
+    )  # fmt: skip

@@ -323,8 +323,21 @@ def test_outputs_about_inputs_of_another_name_pair_as_these_do() -> None:
     base, dist = programs([(4, 8), (4, 8)], [(4, 8), (4, 8)])
     for graph, names in ((base, ("gate", "up")), (dist, ("wu", "wg"))):
         for port, out, name in zip(graph.inputs, graph.outputs, names, strict=True):
-            port.path, out.path = name, f"written {name}"
+            port.path, port.parameter, out.path = name, True, f"written {name}"
     assert {row[2] for row in facts_of((base, dist))["assume"]} == {"position"}
     facts = facts_of((base, dist), relations="inputs: {wu: {base: up, dims: {}}, wg: {base: gate, dims: {}}}")
     assert [row[:2] for row in facts["expect"]] == [("out0", "base/out1"), ("out1", "base/out0")]
     assert not facts["assume"]
+
+
+def test_parameters_in_another_order_are_one_cause_with_the_pairs_that_prove() -> None:
+    pair = Graph("base"), Graph("dist")
+    for graph, names in zip(pair, (("['up']", "['gate']"), ("['w1']", "['w3']")), strict=True):
+        x, y = (graph.input(f"{graph.name}{n}", "f32", (4,), path=name) for n, name in enumerate(names))
+        x, y = (x, y) if graph is pair[0] else (y, x)
+        graph.output(graph.emit("multiply", [graph.emit("tanh", [x], name="t"), y], name="z"))
+    found = conclude(analyse(facts_of(pair), Options()))
+    assert found.verdict == "UNKNOWN"
+    (cause,) = found.frontier
+    assert """["['w1']": {base: "['gate']"}, "['w3']": {base: "['up']"}]""".strip("[]") in cause.suggestion[0]
+    assert cause.tried == ("with this, all outputs are PROVED",)

@@ -97,6 +97,7 @@ def _read_text(
             port.path = descriptor_path(known.inputs[name])
         elif name in signature:
             port.path = signature[name][1] or None
+        port.parameter = port.path is not None and not port.path.startswith("input ")
         port.seen = known.seen.get(port.path or "")
         if port.path is not None and mesh is not None:
             port.placement = known.placement(port.path, port.tensor.shape)
