@@ -224,7 +224,7 @@ def _statement(text: str, proof: Proof) -> Statement:
 
 
 def _nearest(proof: Proof) -> Iterator[Proof]:
-    """The nearest sub-proofs that are told, each once."""
+    """The nearest sub-proofs that are told, each once; that a layout is somewhere is none of a value that has it."""
     seen: set[int] = set()
     stack = list(reversed(proof.premises))
     while stack:
@@ -234,7 +234,7 @@ def _nearest(proof: Proof) -> Iterator[Proof]:
         seen.add(id(node))
         if node.relation == _TOLD:
             yield node
-        elif not node.relation.startswith(_DEMAND):
+        elif not node.relation.startswith(_DEMAND) and any(isinstance(value, str) for value in node.row):
             stack += reversed(node.premises)
 
 

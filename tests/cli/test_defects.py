@@ -229,6 +229,14 @@ def test_a_report_may_go_through_a_pipe(tmp_path: Path) -> None:
     assert pipe.is_fifo()
 
 
+def test_a_value_is_explained_by_what_it_reads_alone(dlverify: Run, tmp_path: Path) -> None:
+    relate = ("--relate", HLO / "relations.yaml")
+    dlverify("export", HLO / "base.hlo", HLO / "dist.hlo", "--mesh", "tp=2", *relate, "-o", tmp_path / "f")
+    told = dlverify("explain", tmp_path / "f", "sigmoid").out
+    assert "both (dim 1 from 0 to 32)" in told
+    assert "both (dim 1 from 32 to 64)" not in told
+
+
 def test_an_output_is_explained_by_its_place(dlverify: Run) -> None:
     status, out, _ = dlverify("explain", PROVED, "output 0")
     assert status == 0
