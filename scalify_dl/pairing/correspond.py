@@ -57,6 +57,11 @@ class Correspondence:
     used: set[str] = field(default_factory=set)
     loud: list[str] = field(default_factory=list)
 
+    def sure(self, dist: Graph) -> dict[int, tuple[int, bool]]:
+        """The pairs, and whether each is no guess."""
+        guessed = {tensor for tensor, _, why in self.assumptions if why == "position"}
+        return {d: (b, dist.inputs[d].tensor not in guessed) for d, b in self.pairs.items()}
+
 
 def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Correspondence:
     """Correspondences of the inputs of `dist`; InputError where a relation or an annotation does not fit."""

@@ -13,9 +13,12 @@ from scalify_dl.readers.relations import OutputRelation, Relations
 
 from .pairing import Finder, by_order_alone, find_value, listing, pair_rest
 
+Inputs = Mapping[int, tuple[int, bool]]
+"""Which input of the baseline an input of the distributed program is, by position, and whether that is no guess."""
+
 
 def expectations(
-    base: Graph, dist: Graph, mesh: Mesh, relations: Relations, inputs: Mapping[int, int] | None = None
+    base: Graph, dist: Graph, mesh: Mesh, relations: Relations, inputs: Inputs | None = None
 ) -> tuple[dict[tuple[Tensor, Tensor], str], list[Assumption]]:
     """Layout text (empty: the default) for every pair of a distributed output and a baseline value that is checked;
     and what was guessed in pairing them. `inputs` says which input is which. InputError where outputs cannot be
@@ -53,22 +56,23 @@ def given_by_some(dists: Sequence[Graph]) -> list[str]:
     return sorted({path for paths in given for path in paths if any(path not in other for other in given)})
 
 
-def _following(base: Graph, dist: Graph, inputs: Mapping[int, int]) -> dict[int, int]:
+def _following(base: Graph, dist: Graph, inputs: Inputs) -> dict[int, tuple[int, bool]]:
     """Outputs about inputs of another name than in the baseline (their gradients, what they hold in the end): they
     pair as these do."""
-    names = {dist.inputs[d].path: base.inputs[b].path for d, b in inputs.items()}
+    names = {dist.inputs[d].path: (base.inputs[b].path, sure) for d, (b, sure) in inputs.items()}
     theirs = {port.path: n for n, port in enumerate(base.outputs) if port.path}
     found = {}
     for n, port in enumerate(dist.outputs):
         about, _, name = (port.path or "").rpartition(" ")
-        partner = theirs.get(f"{about} {names.get(name) or name}")
-        if about and partner is not None and names.get(name, name) != name:
-            found[n] = partner
+        other, sure = names.get(name, (name, True))
+        partner = theirs.get(f"{about} {other}")
+        if about and partner is not None and other != name:
+            found[n] = (partner, sure)
     return found
 
 
 def put_together(
-    base: Graph, dist: Graph, mesh: Mesh, relations: Relations, inputs: Mapping[int, int] | None = None
+    base: Graph, dist: Graph, mesh: Mesh, relations: Relations, inputs: Inputs | None = None
 ) -> None:
     """Outputs whose annotation makes something of the ranks' values that no layout says (in another order, added up).
 
@@ -90,14 +94,14 @@ def put_together(
 Row = tuple[Tensor, Tensor, str]
 
 
-def _pairs(base: Graph, dist: Graph, inputs: Mapping[int, int]) -> dict[int, tuple[int, bool]]:
+def _pairs(base: Graph, dist: Graph, inputs: Inputs) -> dict[int, tuple[int, bool]]:
     given = _following(base, dist, inputs)
-    rest = pair_rest(base.outputs, dist.outputs, given, (), "output", dist.file or dist.name or "outputs")
-    return rest | {d: (b, True) for d, b in given.items()}
+    pairs = {d: b for d, (b, _) in given.items()}
+    return pair_rest(base.outputs, dist.outputs, pairs, (), "output", dist.file or dist.name or "outputs") | given
 
 
 def _paired(
-    base: Graph, dist: Graph, mesh: Mesh, inputs: Mapping[int, int]
+    base: Graph, dist: Graph, mesh: Mesh, inputs: Inputs
 ) -> tuple[list[Row], list[Assumption]]:
     """All outputs, paired by path or position."""
     pairs = _pairs(base, dist, inputs or {})

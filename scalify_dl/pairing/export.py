@@ -166,12 +166,13 @@ def _paired(base: Graph, dists: Sequence[Graph], parties: Sequence[Graph], mesh:
     names = [text for graph in parties for port in graph.inputs for text in (port.tensor.name, port.path or "")]
     _all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations, names)
     elided = [_pair_elided(base, graph, mesh) for graph in parties]
-    inputs = {id(graph.inputs): f.pairs for graph, f in zip(parties, found, strict=True)}
+    pairs = [f.sure(graph) for graph, f in zip(parties, found, strict=True)]
+    inputs = {id(graph.inputs): some for graph, some in zip(parties, pairs, strict=True)}
     for graph in dists:
         put_together(given_by(base, graph, dists), graph, mesh, relations, inputs.get(id(graph.inputs)))
     expected = [
-        expectations(given_by(base, graph, parties), graph, mesh, relations, f.pairs)
-        for graph, f in zip(parties, found, strict=True)
+        expectations(given_by(base, graph, parties), graph, mesh, relations, some)
+        for graph, some in zip(parties, pairs, strict=True)
     ]
     bounds = dict(ranges(base, parties, found, relations))
     return Paired(found, elided, [rows for rows, _ in expected], [guessed for _, guessed in expected], bounds)

@@ -65,6 +65,8 @@ def _of_other_names(
     found: dict[str, tuple[str, list[Any]]] = {}
     for what in sorted(everywhere):
         held = {r: values[what] for r, values in enumerate(parts)}
+        if held[0].unique().numel() < 2:  # one number is no sign of anything
+            continue
         entries = [(of, layout_entry(whole[of], held, mesh)) for of in free]
         fits = [(of, entry) for of, entry in entries if entry is not None and not entry[0].startswith(UNPLACED)]
         if len(fits) == 1:
