@@ -168,28 +168,59 @@ def _round(
 ) -> State | None:
     """The best way to make more right than now: of those that mend all, the one of which the rules prove most."""
     complete: list[State] = []
-    best, least = None, state.score()
+    partial: list[tuple[Proposal, Facts]] = []
     wrong = {base for _, base in state.wrong}
     for number, proposal in enumerate(proposals):
-        if proposal.why == BY_PROOF and any(w.tried[-1].proposal.why != BY_PROOF for w in (best, *complete) if w):
-            break
         if number >= TRIED or len(complete) >= COMPLETE or time.process_time() > deadline:
+            break
+        if complete and proposal.why == BY_PROOF:
             break
         progress(f"{what}: {number + 1}, {proposal.advice[0] if proposal.advice else proposal.why}")
         try:
             facts = apply(state.facts, proposal.edits)
             check_meaning(facts)
-            program = load_program(facts.tables)
-            outputs = {dist for dist, base, *_ in facts["expect"] if base in wrong}
+            program, outputs = load_program(facts.tables), _outputs(facts, wrong)
             search = find_counterexample(program, outputs=outputs, rounding=False, localise=False, once=True)
-            by_rules = 0
-            if not search.counterexamples and not search.problems:
-                progress(f"{what}: proving the program with edit {number + 1}")
-                by_rules = proved(facts, options)
-                if by_rules == len(facts["expect"]):  # no run says more than that
-                    return State(facts, search, [*state.tried, Tried(proposal, 0)], by_rules)
-            if search.sizes == "own" or not search.counterexamples:
-                search = find_counterexample(program, outputs=outputs, trials=2, rounding=False, localise=False)
+            if search.counterexamples and not search.problems:
+                partial.append((proposal, facts))
+            if search.counterexamples or search.problems:
+                continue
+            progress(f"{what}: proving the program with edit {number + 1}")
+            by_rules = proved(facts, options)
+            if by_rules == len(facts["expect"]):  # no run says more than that
+                return State(facts, search, [*state.tried, Tried(proposal, 0)], by_rules)
+            search = find_counterexample(program, outputs=outputs, trials=2, rounding=False, localise=False)
+        except (InputError, MemoryError):
+            continue
+        if search.problems or search.status == "interrupted":
+            continue
+        after = State(facts, search, [*state.tried, Tried(proposal, 0)], by_rules)
+        if after.wrong:
+            partial.append((proposal, facts))
+        else:
+            complete.append(after)
+    return max(complete, key=lambda way: way.proved) if complete else _nearer(state, partial, wrong, deadline)
+
+
+def _outputs(facts: Facts, wrong: set[str]) -> set[str]:
+    """The outputs that came out wrong, of an edited program."""
+    return {dist for dist, base, *_ in facts["expect"] if base in wrong}
+
+
+def _nearer(
+    state: State, partial: Iterable[tuple[Proposal, Facts]], wrong: set[str], deadline: float
+) -> State | None:
+    """Of ways that do not mend everything, the one that makes most right; None where none makes more right than now.
+    The proof's own word is taken where no other way does."""
+    best, least = None, state.score()
+    for proposal, facts in partial:
+        if time.process_time() > deadline:
+            break
+        if proposal.why == BY_PROOF and best is not None and best.tried[-1].proposal.why != BY_PROOF:
+            break
+        try:
+            program, outputs = load_program(facts.tables), _outputs(facts, wrong)
+            search = find_counterexample(program, outputs=outputs, trials=2, rounding=False, localise=False)
             if search.sizes == "own":
                 search.readings = readings(program, search)
             elif search.counterexamples:
@@ -200,9 +231,6 @@ def _round(
             continue
         after = State(facts, search, [])
         after.tried = [*state.tried, Tried(proposal, len(after.wrong))]
-        if not after.wrong:
-            after.proved = by_rules
-            complete.append(after)
-        elif not complete and after.score() < least:
+        if after.wrong and after.score() < least:
             best, least = after, after.score()
-    return max(complete, key=lambda way: way.proved, default=best)
+    return best
