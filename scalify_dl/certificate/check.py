@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.facts import Facts
 
@@ -29,6 +29,9 @@ from .plans import Check, Functions, Row, Rows, derive, instance
 from .rules import read_rules
 from .structure import CLAIMED, DECIDED, DEMAND, OPEN, Structure
 from .terms import Clause, Const, RuleError, RuleSet, Value, cell
+
+if TYPE_CHECKING:
+    from .formulas.claims import Part
 
 
 @dataclass(frozen=True)
@@ -77,7 +80,12 @@ class Checker:
             _same("rules", header.get("rules"), self.hashes)
             _same("facts", header.get("facts"), hashes)
             _equalities(header, rows, tables)
+            parts = _parts(header, rows)
             replay = _Replay(self, rows, header)
+            if parts:
+                from .formulas.claims import decide_parts  # where there are any
+
+                decide_parts(tables, parts, replay.real_numbers())
             for number, line in enumerate(lines, 3):
                 replay.line(number, line)
             return replay.conclude()
@@ -145,6 +153,27 @@ def _equalities(header: dict[str, Any], rows: dict[str, Rows], tables: Mapping[s
         rows["assumed_equality"] = dict.fromkeys(map(tuple, assumed))
     elif assumed:
         raise CertificateError("it assumes something for equal formulas, and states none")
+
+
+def _parts(header: dict[str, Any], rows: dict[str, Rows]) -> list[Part]:
+    """The stated parts that are equal on condition, which are to be decided; their rows are entered."""
+    stated = header.get("parts", [])
+    if not stated:
+        return []
+    from .formulas.claims import Part
+
+    parts = [Part(*part) for part in stated]
+    for part in parts:
+        if not (type(part.number) is int and _rows([[*part[1:4]]]) and _rows(part.given) and _rows(part.needs)) or any(
+            len(row) != 3 for row in (*part.given, *part.needs)
+        ):
+            raise CertificateError("its list of parts with equal formulas is malformed")
+    if len({part.number for part in parts}) != len(parts):
+        raise CertificateError("it gives two parts one number")
+    for part in parts:
+        for relation, found in part.tables().items():
+            rows[relation] = {**rows.get(relation, {}), **dict.fromkeys(found)}
+    return parts
 
 
 class _Header:
@@ -236,6 +265,11 @@ class _Replay:
                         numbers.append(number)
         for number, check in zip(numbers, functions.compiled(), strict=True):
             self.checks[number].append(check)
+
+    def real_numbers(self) -> set[str]:
+        """Values that are never infinite or NaN, by the rules."""
+        endless = {value for value, sort in self.closed.rows("may_be") if sort in ("inf", "-inf", "nan")}
+        return {str(value) for (value,) in self.closed.rows("needed_tensor") if value not in endless}
 
     def line(self, number: int, line: Any) -> None:
         """Accept one line, or raise."""

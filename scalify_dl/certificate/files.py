@@ -10,6 +10,8 @@ the second one says what is proved, from what:
      "assumptions": [[tensor, text, why]], "clauses": [[relation, file, line, text, variables]],
      "equalities": [[dist, base, layout]], "equality_assumptions": [[tensor, text, why]]       where outputs rest on
                                                                equal formulas: claims, and what they assume
+     "parts": [[number, dist, base, layout, [[dist, base, layout], …], [[tensor, text, why], …]]]
+                                                               parts that are equal if these hold those; their needs
      "order": {text: number}, "choices": {relation: rows}}     the numbers that `ord` gave to texts, and the rows of
                                                                relations with a choice domain
 

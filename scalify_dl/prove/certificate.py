@@ -6,10 +6,11 @@ the recursion of `holds` and what is concluded from it, as far as outputs need i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.certificate.files import CertificateError, own_rules, rule_names, table_hash, write_lines
 from scalify_dl.certificate.rules import read_rules
@@ -18,8 +19,12 @@ from scalify_dl.certificate.terms import Apply, RuleError, RuleSet, atoms, parts
 from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import Derivation, Program, rules_dir
 
+from .normal_forms import real_numbers
 from .pipeline import Analysis, fact_relations, rule_files
 from .verdict import Report
+
+if TYPE_CHECKING:
+    from scalify_dl.certificate.formulas.claims import Part
 
 _MANY = 1000
 """Values a line."""
@@ -44,9 +49,14 @@ def write(analysis: Analysis, report: Report, path: Path, more: Mapping[str, Any
 
 def not_replayed(analysis: Analysis) -> str:
     """Why the checker would not accept what was found by formulas; empty where it would."""
-    if list(analysis.rows("equal_if")):
-        return "outputs rest on equal formulas of parts, which the checker does not follow"
-    claims = list(analysis.rows("proved_equal"))
+    claims, on_condition = list(analysis.rows("proved_equal")), _on_condition(analysis.rows)
+    if on_condition:
+        from scalify_dl.certificate.formulas.claims import decide_parts
+
+        try:
+            decide_parts(analysis.facts.tables, on_condition, real_numbers(analysis.rows))
+        except (CertificateError, RecursionError) as error:
+            return f"outputs rest on equal formulas of parts, which the checker cannot follow ({error})"
     if claims:
         from scalify_dl.certificate.formulas.claims import decide_claims, finite_inputs  # where there are any
 
@@ -91,7 +101,25 @@ def lines_of(
         assumed = sorted({*program.relation("assumed_equality"), *finite})
         listed = sorted({*header["assumptions"], *finite})
         header |= {"equalities": claims, "equality_assumptions": assumed, "assumptions": listed}
+    if found := _on_condition(lambda name: program.relation(name) if name in program.relations else []):
+        header["parts"] = found
     yield from _lines(header, derived, numbers, structure.late)
+
+
+def _on_condition(rows: Callable[[str], Iterable[Any]]) -> list[Part]:
+    """Parts whose formulas are equal, with what each rests on."""
+    claims = sorted(rows("equal_if"))
+    if not claims:
+        return []
+    from scalify_dl.certificate.formulas.claims import Part  # where there are any
+
+    given: dict[int, list[Any]] = defaultdict(list)
+    needs: dict[int, list[Any]] = defaultdict(list)
+    for number, _, *row in sorted(rows("equal_given")):
+        given[number].append(row)
+    for number, *row in sorted(rows("equal_needs")):
+        needs[number].append(row)
+    return [Part(number, dist, base, layout, given[number], needs[number]) for number, dist, base, layout in claims]
 
 
 def _clauses(derived: Derivation, rules: RuleSet, names: dict[Path, str]) -> tuple[list[list[Any]], dict[int, int]]:

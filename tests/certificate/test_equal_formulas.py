@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,9 @@ from scalify_dl.certificate.formulas.elementwise import Elementwise
 from scalify_dl.certificate.formulas.forms import Atoms, Form
 from scalify_dl.facts import Facts
 from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.prove import ahead
 
+from ..algebra.programs import matmul
 from ..algebra.test_written_differently import RIGHT, WRONG
 from .test_certificate import certified, checker
 
@@ -96,6 +99,43 @@ def test_whole_numbers_that_a_cast_rounds_are_no_numbers_there(dtype: str, most:
     claimed(alone(plain(most), cast(most)))
     with pytest.raises(CertificateError, match="rounds"):
         claimed(alone(plain(most + 1), cast(most + 1)))
+
+
+def divided_twice() -> Pair:
+    """x W / u / u, behind a product over ranks: the baseline divides by u²."""
+    pair = Pair({"tp": 2})
+    (x, dx), (w, dw), (u, du) = pair.input((2, 4), {1: "tp"}), pair.input((4, 3), {0: "tp"}), pair.input((2, 3))
+    y = pair.base.emit("divide", [matmul(pair.base, x, w), pair.base.emit("multiply", [u, u])])
+    summed = pair.dist.emit("all-reduce", [matmul(pair.dist, dx, dw)], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(y, pair.dist.emit("divide", [pair.dist.emit("divide", [summed, du]), du]))
+    return pair
+
+
+def spoilt(part: list[Any], how: str) -> list[Any]:
+    number, dist, base, layout, given, needs = part
+    if how == "a need":
+        return [number, dist, base, layout, given, needs[:-1]]
+    if how == "an unknown":
+        return [number, dist, base, layout, given[:-1], needs]
+    if how == "what an unknown holds":
+        return [number, dist, base, layout, [[given[0][0], given[1][1], given[0][2]], *given[1:]], needs]
+    return [number, dist, given[0][1], layout, given, needs]
+
+
+def test_a_certificate_of_equal_parts_is_accepted_and_decided_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ahead, "ELEMENTS", 0)
+    facts = facts_of(divided_twice())
+    header, *lines = read_lines(certified(facts, tmp_path / "proof"))
+    (part,) = header["parts"]
+    accepted = checker().accept([header, *lines], facts.tables)
+    assert {why for _, _, why in accepted.assumptions} >= {"finite", "nonzero"}
+    for how in ("a need", "an unknown", "what an unknown holds", "what it is"):
+        with pytest.raises(CertificateError):
+            checker().accept([{**header, "parts": [spoilt(part, how)]}, *lines], facts.tables)
+    with pytest.raises(CertificateError):
+        checker().accept([{**header, "parts": [part, part]}, *lines], facts.tables)
 
 
 def test_at_zero_above_and_at_least_differ() -> None:

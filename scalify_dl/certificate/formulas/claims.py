@@ -4,12 +4,15 @@ A claim is a row of `proved_equal`. Each element of the baseline's inputs is an 
 inputs must be assumed to be finite; what the ranks hold of them is said by the facts. Of what steps need (divisors
 other than zero and the like), all that is not derived must be assumed, too: rows of `assumed_equality`, which are
 assumptions of the certificate.
+
+Parts (rows of `equal_if`) are decided in the same way, with the values of `equal_given` for unknowns, which must be
+numbers by the rules on infinities, or assumed to be.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,15 +36,50 @@ WORDS = {
 
 def decide_claims(tables: Tables, claims: Rows, assumed: Rows) -> None:
     """CertificateError where a claim does not follow by the laws that are known here."""
-    for tensor, text, what in assumed:
-        if not str(text).endswith(WORDS.get(what, "")):
-            raise CertificateError(f"it says of {tensor} `{text}`, where it assumes `{WORDS[what]}`")
+    _worded(assumed)
     try:
         program = Program(tables)
         for dist, base, layout in claims:
             _Claim(program, dist, base, layout).test([(row[0], row[2]) for row in assumed])
     except Unknown as error:
         raise CertificateError(f"the formulas of an output cannot be followed: {error}") from None
+
+
+class Part(NamedTuple):
+    """A claim on condition: what holds what, if each of `given` does, and what its steps need."""
+
+    number: int
+    dist: str
+    base: str
+    layout: str
+    given: Sequence[Sequence[str]]
+    needs: Rows
+
+    def tables(self) -> dict[str, list[tuple[Any, ...]]]:
+        """Its rows, as rules read them."""
+        return {
+            "equal_if": [(self.number, self.dist, self.base, self.layout)],
+            "equal_given": [(self.number, place, *row) for place, row in enumerate(self.given)],
+            "equal_needs": [(self.number, *row) for row in self.needs],
+        }
+
+
+def decide_parts(tables: Tables, parts: Iterable[Part], numbers: Collection[str]) -> None:
+    """CertificateError where a part does not follow by the laws that are known here; `numbers` are the values of the
+    baseline that are no infinities."""
+    try:
+        program = Program(tables)
+        for part in parts:
+            _worded(part.needs)
+            claim = _Claim(program, part.dist, part.base, part.layout, part.given)
+            assumed = [(row[0], row[2]) for row in part.needs]
+            sure = {dist for dist, what in assumed if what == "finite"}
+            endless = [base for dist, base, _ in part.given if dist not in sure and base not in numbers]
+            if endless:
+                raise CertificateError(f"{endless[0]} is not known to be finite")
+            claim.decide(assumed)
+    except Unknown as error:
+        raise CertificateError(f"the formulas of a part cannot be followed: {error}") from None
 
 
 def finite_inputs(tables: Tables, claims: Rows) -> list[tuple[str, str, str]]:
@@ -54,23 +92,45 @@ def finite_inputs(tables: Tables, claims: Rows) -> list[tuple[str, str, str]]:
         return []
 
 
+def _worded(assumed: Rows) -> None:
+    for tensor, text, what in assumed:
+        if not str(text).endswith(WORDS.get(what, "")):
+            raise CertificateError(f"it says of {tensor} `{text}`, where it assumes `{WORDS[what]}`")
+
+
 class _Claim:
-    def __init__(self, program: Program, dist: str, base: str, layout: str) -> None:
+    def __init__(
+        self, program: Program, dist: str, base: str, layout: str, given: Iterable[Sequence[str]] | None = None
+    ) -> None:
+        """`given`: what the unknowns are and hold; without, they are the inputs."""
         self.program, self.dist, self.base, self.layout = program, dist, base, Layout(layout)
+        self.given = None if given is None else [(t, b, text) for t, b, text in given]
         self.atoms = Atoms()
         self.machine = Machine(program, self.atoms)
         self.unknowns: dict[str, np.ndarray[Any, Any]] = {}
 
     def test(self, assumed: list[tuple[str, str]]) -> None:
-        program, ranks = self.program, sorted(self.program.coords)
-        (base_graph,), (dist_graph,) = program.top["base"], program.top["dist"]
-        if program.graph_of.get(self.base) != base_graph or program.graph_of.get(self.dist) != dist_graph:
-            raise Unknown("an output of no program")
         endless = sorted(self.inputs() - {t for t, what in assumed if what == "finite"})
         if endless:
             raise CertificateError(f"{endless[0]} is not assumed to be finite")
-        base_known = {t: {0: self.unknown(t)} for t in self._reached(self.base)}
-        dist_known = {t: self._held(t, ranks) for t in self._reached(self.dist)}
+        self.decide(assumed)
+
+    def decide(self, assumed: list[tuple[str, str]]) -> None:
+        program, ranks = self.program, sorted(self.program.coords)
+        (base_graph,), (dist_graph,) = program.top["base"], program.top["dist"]
+        ours, theirs = [self.dist], [self.base]
+        if self.given is not None:
+            ours, theirs = ours + [t for t, _, _ in self.given], theirs + [b for _, b, _ in self.given]
+        if any(program.graph_of.get(b) != base_graph for b in theirs) or any(
+            program.graph_of.get(t) != dist_graph for t in ours
+        ):
+            raise Unknown("a value of no program")
+        if self.given is None:
+            base_known = {t: {0: self.unknown(t)} for t in self._reached(self.base)}
+            dist_known = {t: self._held(t, ranks) for t in self._reached(self.dist)}
+        else:
+            base_known = {b: {0: self.unknown(b)} for _, b, _ in self.given}
+            dist_known = {t: self._placed(t, b, text, ranks) for t, b, text in self.given}
         expected = self.machine.value(self.base, base_known, [0])[0]
         found = self.machine.value(self.dist, dist_known, ranks)
         needs = dict(self.atoms.needs)
@@ -128,17 +188,20 @@ class _Claim:
         for dist, dist_piece, base, base_piece, text in self.program.shards:
             if dist != tensor or dist_piece or base_piece or base in self.program.makers:
                 continue
-            layout, whole = Layout(text), self.unknown(base)
-            if self.program.types[tensor] != self.program.types[base]:
-                raise Unknown("an input of another type")
-            found = {}
-            for rank in ranks:
-                out = np.empty(self.program.shapes[tensor], dtype=object)
-                for at, place in layout.places(rank, out.shape, whole.shape, self.program):
-                    out[at] = whole[place]
-                found[rank] = out
-            return found
+            return self._placed(tensor, base, text, ranks)
         raise Unknown(f"nothing is known of the input {tensor}")
+
+    def _placed(self, tensor: str, base: str, text: str, ranks: list[int]) -> PerRank:
+        layout, whole = Layout(text), self.unknown(base)
+        if self.program.types[tensor] != self.program.types[base]:
+            raise Unknown("an unknown of another type")
+        found = {}
+        for rank in ranks:
+            out = np.empty(self.program.shapes[tensor], dtype=object)
+            for at, place in layout.places(rank, out.shape, whole.shape, self.program):
+                out[at] = whole[place]
+            found[rank] = out
+        return found
 
     def _allowed(self, assumed: list[tuple[str, str]], known: dict[str, PerRank]) -> set[tuple[str, Any]]:
         found = set()
