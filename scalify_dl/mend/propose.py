@@ -49,6 +49,8 @@ STOPS = ("frontier", "right_slice", "right_operand", "pends_at", "right_constant
 BY_PROOF = "stops"
 """The kind of edits that the proof alone speaks for: for what an execution reads nothing in."""
 Said = Mapping[str, Sequence[Row]]
+TELLING = ("untaken", "counts for nothing")
+"""Kinds of faults that lead where no edit mends: what follows from them is found at other ops, too."""
 VAGUE = ("operand", "parts")
 """Kinds of faults that an op of a right program may seem to have, where it computes what the baseline does not."""
 
@@ -163,7 +165,8 @@ def propose(
         faults[str(op)].append((str(why), str(text)))
     order = {row[0]: n for n, row in enumerate(facts["op"])}
     blamed = [str(op) for (op,) in program.relation("blamed")]
-    blamed.sort(key=lambda op: (all(why in VAGUE for why, _ in faults.get(op, ())), order.get(op, 0)))
+    kinds = {op: {why for why, _ in faults.get(op, ())} for op in blamed}
+    blamed.sort(key=lambda op: (kinds[op].isdisjoint(TELLING), kinds[op].issubset(VAGUE), order.get(op, 0)))
     return Proposals(_bundles(program, facts, order), dict(faults), blamed,
                      {str(op): str(base) for op, base in program.relation("implements")},
                      _guesses(program, facts, order, dict(lines)))  # fmt: skip
