@@ -43,7 +43,7 @@ def test_both_graphs_are_given_to_the_scripts(wrong: scalify_dl.Report) -> None:
     facts = wrong.analysis.facts
     assert len(data["ops"]) == len(facts["op"])
     assert len(data["tensors"]) == len(facts["tensor"])
-    op, base = data["marked"][0]
+    op, base, _ = data["marked"][0]
     assert data["texts"][data["ops"][op][0]] == "add"
     assert data["ops"][op][4] == 1
     assert data["ops"][base][4] == 0

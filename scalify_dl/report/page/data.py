@@ -78,7 +78,10 @@ def _graphs(report: Report, view: View) -> dict[str, Any]:
         "layouts": layouts,
         "outputs": sorted(ends),
         "mesh": [[axis, size] for axis, _, size in sorted(view.facts("mesh_axis"), key=lambda row: row[1])],
-        "marked": [[op_numbers.get(c.op, -1), op_numbers.get(c.base_op, -1)] for c in report.frontier],
+        "marked": [
+            [op_numbers.get(c.op, -1), op_numbers.get(c.base_op, -1), numbers.get(next(iter(c.results), ""), -1)]
+            for c in report.frontier
+        ],
         "checked": [
             [numbers.get(o.tensor, -1), numbers.get(o.base_tensor, -1), o.layout, layout,
              pattern(layout, view.ranks.get(o.base_tensor, 0)) if layout else ""]

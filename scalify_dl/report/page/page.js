@@ -146,10 +146,14 @@
   }
 
   // --- causes and outputs
+  const keyOfCause = (n) => { // its op, or the input that it is
+    const [op, , tensor] = data.marked[n] || [-1, -1, -1];
+    return op >= 0 ? `o${op}` : tensor >= 0 ? `t${tensor}` : "";
+  };
   causes.forEach((card, n) => {
-    const op = data.marked[n] ? data.marked[n][0] : -1;
-    if (op >= 0) card.querySelector("h3").append(" ", el("button", { class: "show", onclick: () => { mark(n);
-      pick(`o${op}`); } }, "graphs"));
+    const key = keyOfCause(n);
+    if (key) card.querySelector("h3").append(" ", el("button", { class: "show", onclick: () => { mark(n);
+      pick(key); } }, "graphs"));
     card.addEventListener("click", () => mark(n));
   });
   document.querySelectorAll("tr[data-output]").forEach((row) => {
@@ -199,7 +203,7 @@
   keys();
   const asked = /^#([ot]\d+)$/.exec(location.hash);
   if (asked) pick(asked[1]);
-  else if (data.marked.length && data.marked[0][0] >= 0) { mark(0); pick(`o${data.marked[0][0]}`, false); }
+  else if (keyOfCause(0)) { mark(0); pick(keyOfCause(0), false); }
 
   function keys() {
     addEventListener("keydown", (e) => {
@@ -209,7 +213,7 @@
       const step = { j: 1, k: -1 }[e.key];
       if (step && causes.length) { mark(at < 0 && step > 0 ? 0 : at + step);
         causes[at].scrollIntoView({ block: "nearest" }); }
-      else if (e.key === "g" && G && at >= 0 && data.marked[at][0] >= 0) pick(`o${data.marked[at][0]}`);
+      else if (e.key === "g" && G && at >= 0 && keyOfCause(at)) pick(keyOfCause(at));
       else if (e.key === "/") { e.preventDefault(); search.focus(); }
       else if (e.key === "t") turn();
       else if (e.key === "f") fold();
