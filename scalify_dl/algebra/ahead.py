@@ -60,11 +60,11 @@ def claims(decider: Decider, outputs: Collection[tuple[str, str]]) -> list[Claim
     if trial is None or len(graphs) != 1 or graphs[0].ranks != decider.program.ranks:
         return []
     outputs = [(dist, base) for dist, base in outputs if any(alike(decider, trial, [dist], [base]))]
-    kept, _ = decider.by_dist, decider.near
+    kept = decider.by_dist, decider.near
     try:
         return [*_Ahead(decider, trial).claims(outputs)]
     finally:
-        decider.by_dist = kept
+        decider.by_dist, decider.near = kept
 
 
 @dataclass
@@ -84,8 +84,13 @@ class _Ahead:
         self.known = {t: {shard.base for shard in found} for t, found in decider.by_dist.items()}
         self.known.update({t: {shard.base for shard in found} for t, found in decider.unsure.items()})
         more = {t: found for t, found in decider.unsure.items() if self._is_number(found[0])}
-        decider.by_dist = {t: [self._plainest(found)] for t, found in {**more, **decider.by_dist}.items()
-                           if not found[0].base_piece and t not in decider.fixed and not self._repeats(t)}  # fmt: skip
+        cuts = {t: [s for s in found if not s.base_piece and all(d.stride for dim in s.layout.dims for d in dim)]
+                for t, found in {**more, **decider.by_dist}.items()}  # fmt: skip
+        decider.by_dist = {
+            t: [self._plainest(found)] for t, found in cuts.items()
+            if found and t not in decider.fixed and not self._repeats(t)
+        }  # fmt: skip
+        decider.near = {}
         self.supposed: dict[str, str] = {}
         self.patterns: dict[Hashable, _Pattern] = {}
 
@@ -147,12 +152,12 @@ class _Ahead:
             key, names = self._pattern(t, b, ends, layout, part)
             pattern = self.patterns.get(key)
             if pattern is None:
-                pattern = self.patterns[key] = _Pattern(names, self._decided(t, b, ends, layout))
+                pattern = self.patterns[key] = _Pattern(names, self._decided(t, b, ends, layout, part))
             if pattern.claim is not None:
                 return _renamed(pattern.claim, dict(zip(pattern.names, names, strict=True)))
         return None
 
-    def _decided(self, t: str, b: str, ends: str, layout: Layout) -> Claim | None:
+    def _decided(self, t: str, b: str, ends: str, layout: Layout, part: Part) -> Claim | None:
         decider = self.decider
         decider.until = min(time.process_time() + SECONDS, decider.deadline)
         try:
@@ -162,9 +167,8 @@ class _Ahead:
             return None
         finally:
             decider.until = None
-        if answer is None:
-            return None
-        return Claim(answer, tuple(pair.shards.values()))
+        cut_alike = {*pair.shards.values()} == {*part.given}  # else the pattern is of something else
+        return Claim(answer, part.given) if answer is not None and cut_alike else None
 
     def _part(self, t: str, b: str, ends: str) -> Part | None:
         """The ops of a pair, as `Pair` cuts them; None where they are many, or of other kinds."""
