@@ -19,6 +19,13 @@ from .lift import Lifted, Stopped
 if TYPE_CHECKING:
     from .numbers import Run
 
+LINE = frozenset(
+    """add all-reduce broadcast concatenate convert divide dot multiply negate reduce reshape slice subtract
+    transpose""".split()  # noqa: SIM905
+)
+"""Kinds of ops that a sum may come through."""
+FAR = 64
+"""So many of them are looked at."""
 Alike = Callable[[Tensor], frozenset[int]]
 """The dims along which a value is the same."""
 
@@ -28,9 +35,12 @@ def alike_by(run: Callable[[], Run], ids: Mapping[Tensor, str]) -> Alike:
     return lambda tensor: run().alike(ids[tensor])
 
 
-def lies_anywhere(stop: Stopped, lifted: Lifted, alike: Alike) -> bool:
-    """Whether an op stopped at no more than where values lie along dims along which they are the same."""
+def lies_anywhere(stop: Stopped, lifted: Lifted, makers: Mapping[Tensor, Op], alike: Alike) -> bool:
+    """Whether an op stopped at no more than where values lie, or how many there are, along dims along which they are
+    the same."""
     op = stop.op
+    if stop.kind == "multiple":
+        return any(counts_more(t, lifted, makers, alike) for t in op.operands)
     if stop.kind == "gathers-replicated":
         (dim,) = op.numbers.get("concat_dimension") or op.numbers["dimension"]
         return dim in alike(op.operands[0])
@@ -57,6 +67,37 @@ def _along(held: Held, dim: int) -> tuple[object, ...]:
     """How a value lies along a dim."""
     cut = tuple((p, held.mesh[p]) for p in held.cut(dim))
     return held.base.shape[dim], cut, tidy(held.local[dim])
+
+
+def counts_more(tensor: Tensor, lifted: Lifted, makers: Mapping[Tensor, Op], alike: Alike) -> bool:
+    """Whether what was counted several times is a sum of values that are the same, or a number: as many of them on
+    every rank may be the rank's block of so many times as many."""
+    counted, summed = set[Op](), set[Op]()
+    _above(tensor, makers, counted, lambda op: op in lifted.counted)
+    for one in counted & lifted.counted.keys():
+        if lifted.fixed.issuperset(one.operands):
+            return True
+        for t in one.operands:
+            _above(t, makers, summed, lambda op: False)
+    return any(_sums_alike(op, alike) for op in summed)
+
+
+def _above(tensor: Tensor, makers: Mapping[Tensor, Op], found: set[Op], last: Callable[[Op], bool]) -> None:
+    """The ops that a value came through that are linear, up to those that are the last."""
+    stack = [tensor]
+    while stack and len(found) < FAR:
+        op = makers.get(stack.pop())
+        if op is not None and op not in found and (op.kind in LINE or last(op)):
+            found.add(op)
+            stack += op.operands if not last(op) else ()
+
+
+def _sums_alike(op: Op, alike: Alike) -> bool:
+    """Whether an op adds up what is the same."""
+    if op.kind == "reduce" and op.symbols.get("reducer") == ["sum"]:
+        return not alike(op.operands[0]).isdisjoint(op.numbers["dimensions"])
+    pairs = zip(*(op.numbers.get(f"{side}_contracting_dims", ()) for side in ("lhs", "rhs")), strict=True)
+    return any(a in alike(op.operands[0]) and b in alike(op.operands[1]) for a, b in pairs)
 
 
 def fits_anywhere(end: Boundary, alike: Alike) -> bool:

@@ -17,7 +17,7 @@ from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import Program
 
-from .anywhere import alike_by, fits_anywhere, lies_anywhere
+from .anywhere import alike_by, counts_more, fits_anywhere, lies_anywhere
 from .collectives import exchanged
 from .costs import cost_rows, read_costs
 from .cuts import cut_rows, read_cuts
@@ -117,9 +117,9 @@ def judged(
     rows |= cut_rows(alive, stops, lifted, ids, op_ids)
     rows["stopped"] = [(op_ids[stop.op], stop.kind) for stop in stops]
     named = [stop for stop in stops if stop.kind != "lemma"]
-    alike = alike_by(run, ids)
+    alike, makers = alike_by(run, ids), {t: op for op in dist.ops for t in op.results}
     for stop in named:
-        if _contradicted(stop, lifted, run, ids, op_ids[stop.op]) and not lies_anywhere(stop, lifted, alike):
+        if _contradicted(stop, lifted, run, ids, op_ids[stop.op]) and not lies_anywhere(stop, lifted, makers, alike):
             rows["contradicted"].append((op_ids[stop.op],))
     rows["other_blocks"] = [(op_ids[op],) for op in misdealt]
     rows["contradicted"] += [
@@ -137,7 +137,9 @@ def judged(
         ids[e.port.tensor] for e in open_ends
         if e.held is not None and not e.fits and not e.held.free and not fits_anywhere(e, alike)
     }  # fmt: skip
+    several = {ids[e.port.tensor]: e.port.tensor for e in open_ends if e.held is not None and e.held.scale != 1}
     other = run().different(asked) if asked else []
+    other = [d for d in other if d not in several or not counts_more(several[d], lifted, makers, alike)]
     rows["differs"] = [(d,) for d in (*other, *shapes)]  # by its shape alone it is not as asked
     drawn = _drawn(dist)
     rows["disagree"] = [

@@ -88,3 +88,20 @@ def test_what_is_made_of_rows_that_are_all_alike_lies_anywhere(
     else:
         p.result(p.add(y, p.place("x", (8, 8), {0: "tp"})) if end == "sum" else y, {0: "tp"})
     assert lint_graph(p.graph, p.mesh).verdict is verdict
+
+
+@pytest.mark.parametrize(
+    ("of", "verdict"), [("alike", Verdict.UNKNOWN), ("ones", Verdict.UNKNOWN), ("others", Verdict.REFUTED)]
+)
+@pytest.mark.parametrize("read", [True, False])
+def test_a_sum_of_rows_that_are_all_alike_counts_those_of_all_ranks(read: bool, of: str, verdict: Verdict) -> None:
+    """Of ones: how many rows there are."""
+    p = Alone("tp=2")
+    rows = {
+        "alike": lambda: p.reverse(p.broadcast(p.place("v", (8,)), (4, 8), [1]), 1),
+        "ones": lambda: p.full(1.0, (4, 8)),
+        "others": lambda: p.place("u", (4, 8)),
+    }[of]()
+    total = p.divide(p.place("x", (8,)), p.all_reduce(p.reduce(rows, 0), "tp"))
+    p.result(p.tanh(total) if read else total)
+    assert lint_graph(p.graph, p.mesh).verdict is verdict
