@@ -169,7 +169,9 @@ class Lowering:
     def _annotate_outputs(self, root: Instruction) -> None:
         if self.is_base or "sharding=" not in root.attribute_text:
             return
-        shardings = parse_shardings(root, len(self.graph.outputs), self.module)
+        arrays = flatten(root.type)
+        said = zip(arrays, parse_shardings(root, len(arrays), self.module), strict=True)
+        shardings = [sharding for array, sharding in said if array.dtype not in ("token", "opaque")]
         for port, sharding in zip(self.graph.outputs, shardings, strict=True):
             port.placement = sharding
 

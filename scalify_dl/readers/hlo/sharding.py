@@ -149,10 +149,10 @@ def parse_shardings(i: Instruction, count: int, module: Module) -> list[Annotati
     text = i.attributes.get("sharding")
     if text is None:
         found = _shardy(i, module)
-        return [found] * count if count == 1 else [None] * count
+        return [found if found is None or count == 1 else Unread(str(found))] * count
     parts = _TUPLE.findall(text[1:-1]) if text.startswith("{{") else [text[1:-1]]
     if text.startswith("{{") and len(parts) != count:
-        return [None] * count
+        return [Unread(text)] * count
     if len(parts) == 1:
         parts = parts * count
     try:

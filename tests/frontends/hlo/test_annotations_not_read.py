@@ -35,6 +35,7 @@ def facts_of(body: str, shape: str, sharding: str, relations: Relations | None =
         "maximal device=0",  # the others hold nothing
         "mesh['a'=2,'b'=4], [{}, {}], unreduced={'a'}",  # a spelling that is not known
         "replicated, unreduced={'a'}",
+        "{devices=[1,1,8]<=[8] last_tile_dim_replicate}, {replicated}",  # of another number of arrays
         "devices=[1,1,8]<=[8] last_tile_dim_replicate half",
     ],
 )
