@@ -44,6 +44,8 @@ from .edits import Broken, ways
 from .placements import Said, said_wrongly
 
 SORTS = "dropped,doubled,reducer,group,slice,own,placement"
+SLOW = 5.0
+"""CPU seconds that a mutant of one layer should not take."""
 MOVES = frozenset(("reshape", "transpose", "broadcast", "convert", "slice", "concatenate"))
 
 
@@ -215,6 +217,10 @@ def summary(rows: list[Any]) -> str:
         noted = sum(row["noted"] for row in mine)
         text.append(f"{sort or 'all':<10}{len(mine):>7}{said['REFUTED']:>9}{noted:>7}{line:>6}{said['UNKNOWN']:>9}"
                     f"{said['PROVED']:>8}{mended:>8}")  # fmt: skip
+    found = [row for row in rows if row["said"] == "REFUTED" or row["noted"]]
+    right, slow = sum(row["line"] is True for row in found), [row["seconds"] for row in rows if row["seconds"] > SLOW]
+    text.append(f"found (REFUTED or noted) {len(found)} of {len(rows)}, at the line {right} of these")
+    text.append(f"over {SLOW:g} CPU-s: {len(slow)}, at most {max((row['seconds'] for row in rows), default=0)}")
     return "\n".join(text)
 
 
