@@ -27,6 +27,9 @@ def own_block(lifter: Lifter, op: Op, x: Held, dim: int, starts: Sequence[int], 
         order = lifter.choose((x.base.shape, dim, *starts), orders)
         text = f"ranks take blocks of {size} of dim {dim} of `{name}` from {', '.join(map(str, starts))} on"
         lifter.out.other_blocks[op] = f"{text}, not in the order of {', '.join(lifter.grid.axes_of(order))}"
+        own = [lifter.grid.number(at, order) for at in lifter.grid.coordinates]
+        if len({(at // size - n) % (whole // size) for at, n in zip(starts, own, strict=True)}) == 1:
+            lifter.out.rolled.add(op)
     lifter.out.dealt.add(op)
     for p in order:
         if not isinstance(x.mesh[p], Repl):

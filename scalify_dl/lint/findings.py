@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -122,6 +123,7 @@ def judged(
         if _contradicted(stop, lifted, run, ids, op_ids[stop.op]) and not lies_anywhere(stop, lifted, makers, alike):
             rows["contradicted"].append((op_ids[stop.op],))
     rows["other_blocks"] = [(op_ids[op],) for op in misdealt]
+    rows["rolled"] = [(op_ids[op],) for op in misdealt if op in lifted.rolled]
     rows["contradicted"] += [
         (op_ids[op],) for op in misdealt
         if op.result in lifted.held and run().contradicts(ids[op.result], ids[lifted.held[op.result].base], [])
@@ -284,9 +286,9 @@ def _result(
     for name, kind, level in sorted(program.relation("finding"), key=lambda r: (position[by_op[str(r[0])]], r[1])):
         op, stop = by_op[str(name)], reason.get(str(name))
         text = stop.text if stop is not None else "the rules do not prove what it was lifted to"
-        if level == "error" and op in lifted.other_blocks:
-            text = f"{words[str(kind)]}: {lifted.other_blocks[op]}"
-            findings.append(_finding(op, str(kind), text, lifted, grid, origins))
+        if kind == "other-blocks":
+            text = f"{words[str(kind)]}: {lifted.other_blocks[op]}" + ("; or a roll is meant" * (level == "note"))
+            findings.append(replace(_finding(op, str(kind), text, lifted, grid, origins), level=str(level)))
         elif level == "error" and stop is not None:
             findings.append(_finding(op, str(kind), f"{words[str(kind)]}: {text}", lifted, grid, origins))
         elif level == "error":

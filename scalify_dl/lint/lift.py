@@ -108,6 +108,8 @@ class Lifted:
     """Slices by which every rank takes a block of its own of what all have alike."""
     other_blocks: dict[Op, str] = field(default_factory=dict)
     """Those of them by which ranks take blocks of each other, and which these are."""
+    rolled: set[Op] = field(default_factory=set)
+    """Those by which every rank takes the block as many places on as the others do."""
     kept: dict[Tensor, Held] = field(default_factory=dict)
     """Values that are masked by the rank's numbers, and what they are where the mask keeps them; zero elsewhere."""
     single: dict[Tensor, Tensor] = field(default_factory=dict)
