@@ -105,3 +105,15 @@ def test_a_sum_of_rows_that_are_all_alike_counts_those_of_all_ranks(read: bool, 
     total = p.divide(p.place("x", (8,)), p.all_reduce(p.reduce(rows, 0), "tp"))
     p.result(p.tanh(total) if read else total)
     assert lint_graph(p.graph, p.mesh).verdict is verdict
+
+
+@pytest.mark.parametrize(("also", "verdict"), [(False, Verdict.UNKNOWN), (True, Verdict.REFUTED)])
+def test_a_root_of_parts_that_is_squared_before_they_are_summed_is_no_violation(also: bool, verdict: Verdict) -> None:
+    """Unless something else reads the root."""
+    p = Alone("tp=2")
+    x = p.place("x", (8, 16), {1: "tp"})
+    norm = p.sqrt(p.reduce(p.multiply(x, x), [0, 1]))
+    p.result(p.sqrt(p.all_reduce(p.multiply(norm, norm), "tp")))
+    if also:
+        p.result(p.tanh(p.all_reduce(norm, "tp")))
+    assert lint_graph(p.graph, p.mesh).verdict is verdict
