@@ -262,6 +262,20 @@ def halves_of_which_one_is_taken_twice() -> Facts:
     return facts_of(pair)
 
 
+def a_gate_that_is_the_other_half() -> Facts:
+    """Of a fused projection one half is taken twice, in front of a sum over ranks."""
+    pair = Pair({"tp": 2})
+    (one, done), (other, dother) = pair.input((3, 4), {1: "tp"}), pair.input((3, 4), {1: "tp"})
+    (w, dw), results = pair.input((4, 5), {0: "tp"}), []
+    for g, halves, weight, wrong in ((pair.base, (one, other), w, 0), (pair.dist, (done, dother), dw, 1)):
+        fused, n = g.emit("tanh", [g.emit("concatenate", list(halves), dimension=1)]), halves[0].shape[1]
+        gate, up = (g.emit("slice", [fused], start=[0, at], limit=[3, at + n], stride=[1, 1]) for at in (n * wrong, n))
+        results.append(matmul(g, g.emit("multiply", [g.emit("logistic", [gate]), up]), weight))
+    results[1] = pair.dist.emit("all-reduce", [results[1]], reducer="sum", groups=pair.groups("tp"))
+    pair.outputs(*results)
+    return facts_of(pair)
+
+
 def a_part_for_the_parts_of_all() -> Facts:
     """Rows are repeated in place of a gather."""
     pair = Pair({"tp": 2})
@@ -304,6 +318,7 @@ FAULTS: dict[Callable[[], Facts], tuple[str, str]] = {
     a_local_norm_whose_terms_are_added_in_another_order: ("add", "is added to parts of a sum over tp"),
     a_maximum_that_is_never_taken_of_all: ("subtract", "is still to be reduced, by max over tp"),
     a_part_for_the_parts_of_all: ("concatenate", "it repeats this rank's own part"),
+    a_gate_that_is_the_other_half: ("slice", "it takes another piece"),
     halves_of_which_one_is_taken_twice: ("slice", "it takes another piece of this value"),
     angles_by_another_number: ("constant", "the constant 12"),
     ranks_in_another_order_for_a_mask: ("all-gather", ""),
