@@ -22,6 +22,11 @@ from .tables import Tables
 
 STRUCTURE = "structure"
 """Why outputs of a plan that cannot run are refuted."""
+CROSSED = (
+    "a message is taken for another op's than the one whose value comes next on its channel: which of the two a rank "
+    "gets rests on the transport (by order, or by tag), so nothing is said to be proved"
+)
+"""Why a plan whose messages go by other names than they come by is not proved, whatever its values are."""
 
 
 def judge_plan(directory: Path, options: Options, say: Callable[[str], None] = lambda text: None) -> Report:
@@ -78,13 +83,14 @@ def report_on(prepared: Prepared, options: Options, say: Callable[[str], None] =
         write_results(analysis, options.out)
     outputs = [replace(o, name=prepared.names.get((o.tensor, o.base_tensor), o.name)) for o in report.outputs]
     outputs += [OutputVerdict("", "", name, "", Verdict.UNKNOWN, reason=why) for name, why in prepared.missing]
-    verdict = overall([report.verdict, *(o.verdict for o in outputs)])
+    crossed = [CROSSED] if any(finding.kind == "message" for finding in prepared.findings) else []
+    verdict = overall([report.verdict, *(o.verdict for o in outputs), *(Verdict.UNKNOWN for _ in crossed)])
     found = prepared.findings + [_missing(prepared, name, why) for name, why in prepared.missing]
     found += report.findings
     found += value_findings(report.frontier, prepared.origins, prepared.plan, found, report.downstream)
     report = replace(
         report, verdict=verdict, outputs=outputs, findings=found, picture=picture(prepared),
-        notes=report.notes + prepared.notes,
+        notes=report.notes + prepared.notes + crossed,
     )  # fmt: skip
     if options.certificate and verdict is Verdict.PROVED:
         from scalify_dl.certificate.premises import KEY
