@@ -123,6 +123,8 @@ CASES: list[Case] = [
     case("select_scatter", lambda x, y: aten.select_scatter(x, y, 0, -1), lambda: [real(3, 5), real(5)]),
     case("slice_backward", lambda g: aten.slice_backward(g, [2, 9], 1, 1, 8, 3), lambda: [real(2, 3)]),
     case("slice_backward_end", lambda g: aten.slice_backward(g, [2, 9], 1, 0, -1, 1), lambda: [real(2, 8)]),
+    case("slice_backward_of_nothing", lambda g: aten.slice_backward(g, [4, 3], 0, -1, 0, 1), lambda: [real(1, 3)]),
+    case("slice_backward_stretched", lambda g: aten.slice_backward(g, [2, 9], 1, 1, 8, 3), lambda: [real(2, 1)]),
     case("select_backward", lambda g: aten.select_backward(g, [3, 4], 1, 2), lambda: [real(3)]),
     case("pad", lambda x: aten.constant_pad_nd(x, [1, 2, 0, 1], 7.0), lambda: [real(3, 4)]),
     case("flip_roll", lambda x: (x.flip(0, -1), x.roll(1, 0), x.roll((2, -1), (0, 1)), x.roll(3)), lambda: [real(4, 5)]),

@@ -185,12 +185,17 @@ def select_scatter(c: Context, x: Tensor, src: Tensor, dim: int, index: int) -> 
 def slice_backward(
     c: Context, grad: Tensor, sizes: Sequence[int], dim: int, start: int | None, end: int | None, step: int
 ) -> Tensor:
-    """Zeros of the whole size, with the gradient where the slice was."""
+    """Zeros of the whole size, with the gradient copied (and so broadcast) to where the slice was: `narrow_copy` at -1
+    has the empty slice [-1:0] for its own, as torch does."""
     d = axis(dim, len(sizes))
     lo, hi = bounds(start, end, sizes[d])
-    covered = max(grad.shape[d] - 1, 0) * step + min(grad.shape[d], 1)
-    if -(-(hi - lo) // step) != grad.shape[d]:
+    count = len(range(lo, hi, step))
+    if grad.shape[d] not in (1, count):
         raise InputError(f"the gradient {grad.type} is no slice [{lo}:{hi}:{step}] of dim {d} of {list(sizes)}")
+    if not count:
+        return c.splat(0, grad.dtype, tuple(sizes))
+    grad = c.broadcast(grad, (*sizes[:d], count, *sizes[d + 1 :]))
+    covered = (count - 1) * step + 1
     along = [0] * len(sizes)
     low, high, interior = list(along), list(along), list(along)
     low[d], high[d], interior[d] = lo, sizes[d] - lo - covered, step - 1
