@@ -11,15 +11,19 @@ import math
 import random
 import sys
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 from scalify_dl.algebra.worth import FUNCTIONS, Undefined
 from scalify_dl.certificate.formulas.elementwise import Element, Elementwise
 from scalify_dl.certificate.formulas.equal import equal
 from scalify_dl.certificate.formulas.forms import Atoms, Form, Unknown
+from scalify_dl.certificate.formulas.integers import Table, place_of_greatest, unknown_integer
 
-from .algebra import POINTS, Tree, draw, rewritten, value
+from .algebra import POINTS, VARIABLES, Tree, draw, rewritten, value
 
+VALUES = 3
+"""How many values the unknown integer has."""
 NOWHERE = (Undefined, OverflowError, ZeroDivisionError, ValueError)
 
 
@@ -36,22 +40,40 @@ def formula(of: Elementwise, tree: Tree) -> Element:
         direction, left, right = parts[0]
         truth = of.compare(direction, formula(of, left), formula(of, right))
         return of.select(truth, formula(of, parts[1]), formula(of, parts[2]))
+    if kind == "read":  # of a row, at a place that an unknown integer says
+        return _chosen(of, of_integer(of), parts[0])
+    if kind == "picked" and parts[1] == 0:  # where the greatest of another row is
+        return _chosen(of, place_of_greatest(of, [formula(of, part) for part in parts[0]], least=False), parts[2])
     if kind in ("softmax", "guarded", "ranked", "picked"):
         raise Unknown(kind)
     return of.real(kind, [formula(of, part) for part in parts])
 
 
-class Worth:
-    """What forms are worth at a point; `scale` bounds what was added up."""
+def of_integer(of: Elementwise) -> Table:
+    """The unknown integer."""
+    found = unknown_integer(of.atoms, "integer", 0, VALUES - 1)
+    assert isinstance(found, Table)
+    return found
 
-    def __init__(self, atoms: Atoms, at: tuple[float, ...]) -> None:
-        self.atoms, self.at, self.scale = atoms, at, 1.0
+
+def _chosen(of: Elementwise, at: Table, row: Tree) -> Form:
+    total = of.atoms.number(0)
+    for place, where in at.cases.items():
+        total = total + where * of.form(formula(of, row[place]))
+    return total
+
+
+class Worth:
+    """What forms are worth at a point, and for a value of the integer; `scale` bounds what was added up."""
+
+    def __init__(self, atoms: Atoms, at: tuple[float, ...], integer: int = 0) -> None:
+        self.atoms, self.at, self.integer, self.scale = atoms, at, integer, 1.0
 
     def form(self, form: Form) -> float:
         total = 0.0
-        for product, factor in form.terms.items():
+        for factors, factor in form.terms.items():
             part = float(factor)
-            for atom, exponent in product:
+            for atom, exponent in factors:
                 base = self.atom(*self.atoms.kinds[atom])
                 part *= base ** (int(exponent) if exponent.denominator == 1 else float(exponent))
             if isinstance(part, complex) or not math.isfinite(part) or abs(part) > 1e60:
@@ -65,6 +87,8 @@ class Worth:
             return float(self.at[data])
         if kind == "root":
             return float(data)
+        if kind == "chosen":
+            return float(self.integer == data[1])
         if kind == "exp":
             return math.exp(self.form(Form(self.atoms, {data: Fraction(1)})))
         if kind == "log":
@@ -90,24 +114,43 @@ class Worth:
         return not any(abs(v) <= small or (what != "nonzero" and v < 0) for what, v in worth)
 
 
+def put(tree: Any, part: Tree) -> Any:
+    """An expression with another in the place of the last variable."""
+    if tree == ("x", VARIABLES - 1):
+        return part
+    return type(tree)(put(inner, part) for inner in tree) if isinstance(tree, tuple | list) else tree
+
+
+def resolved(tree: Any, integer: int) -> Any:
+    """An expression where the unknown integer has a value."""
+    if isinstance(tree, tuple) and tree and tree[0] == "read":
+        return resolved(tree[1][integer], integer)
+    return type(tree)(resolved(inner, integer) for inner in tree) if isinstance(tree, tuple | list) else tree
+
+
 def wrong(rng: random.Random) -> tuple[bool, str | None]:
     """Whether an expression and another way to write it are called equal; where a form or that is false."""
     tree = draw(rng, rng.randint(2, 4))
     other = rewritten(rng, tree)
+    if rng.random() < 0.3:
+        row = tuple(draw(rng, rng.randint(0, 1)) for _ in range(VALUES))
+        tree = put(tree, ("read", row))
+        row = row[1:] + row[:1] if rng.random() < 0.3 else row
+        other = ("read", tuple(put(other, part) for part in row)) if rng.random() < 0.8 else put(other, ("read", row))
     of = Elementwise(Atoms())
     left, right = (of.form(formula(of, t)) for t in (tree, other))
     called = equal(of.atoms, left, right)
-    for at in POINTS:
-        worth = Worth(of.atoms, at)
+    for at, integer in product(POINTS, range(VALUES)):
+        worth = Worth(of.atoms, at, integer)
         try:
             if not worth.allows():
                 continue
             claimed = worth.form(left)
             try:
-                actual = value(tree, at)
+                actual = value(resolved(tree, integer), at)
             except (ValueError, ZeroDivisionError):
                 return called, f"{tree} has no value at {at}, its form {claimed}"
-            written = value(other, at)
+            written = value(resolved(other, integer), at)
         except NOWHERE:
             continue
         near = 1e-6 * max(worth.scale, abs(actual))

@@ -17,9 +17,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..files import CertificateError
+from .elementwise import NAN
 from .equal import equal
 from .forms import Atoms, Form, Unknown
-from .machine import REALS, Machine, PerRank
+from .integers import Table, Whole, table, unknown_integer
+from .machine import REALS, WIDTHS, Machine, PerRank
 from .programs import Layout, Program, Tables
 
 Rows = Iterable[Sequence[Any]]
@@ -151,9 +153,20 @@ class _Claim:
     def inputs(self) -> set[str]:
         """The inputs of the baseline that both values are made of."""
         held = {dist: base for dist, _, base, _, _ in self.program.shards}
-        return {*self._reached(self.base), *(held.get(t, t) for t in self._reached(self.dist))}
+        found = {*self._reached(self.base), *(held.get(t, t) for t in self._reached(self.dist))}
+        return {t for t in found if self.program.types.get(t) not in WIDTHS}
 
     def _compare(self, left: Any, right: Any) -> None:
+        if isinstance(left, Table) or isinstance(right, Table):
+            sides = [table(self.atoms, x).cases for x in (left, right)]
+            nothing = self.atoms.number(0)
+            for value in sides[0].keys() | sides[1].keys():
+                self._compare(*(cases.get(value, nothing) for cases in sides))
+            return
+        if isinstance(left, Whole) or isinstance(right, Whole):
+            raise Unknown("integers of which nothing is known")
+        if left is NAN or right is NAN:
+            raise Unknown("what is no number")
         forms = isinstance(left, Form) or isinstance(right, Form)
         same = equal(self.atoms, self.machine.of.form(left), self.machine.of.form(right)) if forms else left == right
         if not same:
@@ -175,11 +188,17 @@ class _Claim:
     def unknown(self, tensor: str) -> np.ndarray[Any, Any]:
         """The elements of an input of the baseline."""
         if tensor not in self.unknowns:
-            if self.program.types[tensor] not in REALS:
-                raise Unknown("inputs that are no real numbers")
+            dtype = self.program.types[tensor]
+            if dtype not in REALS and dtype not in WIDTHS:
+                raise Unknown("inputs that are no numbers")
             out = np.empty(self.program.shapes[tensor], dtype=object)
             for at in np.ndindex(*out.shape):
-                out[at] = self.atoms.atom("input", (tensor, at))
+                if dtype in WIDTHS:
+                    below, above = WIDTHS[dtype]
+                    low, limit = self.program.ranges.get(tensor, (-(1 << below) if below else 0, 1 << above))
+                    out[at] = unknown_integer(self.atoms, (tensor, at), low, limit - 1)
+                else:
+                    out[at] = self.atoms.atom("input", (tensor, at))
             self.unknowns[tensor] = out
         return self.unknowns[tensor]
 

@@ -13,9 +13,13 @@ class Low:
     """−∞."""
 
 
-LOW = Low()
+class NotANumber:
+    """What no form is made of: it may stand where it is never chosen."""
+
+
+LOW, NAN = Low(), NotANumber()
 Element = Any
-"""A Form, LOW, or a whole number (truths are 0 and 1)."""
+"""A Form, LOW, NAN, or a whole number (truths are 0 and 1); a `Table` or `Whole` of integers that depend on inputs."""
 
 
 class Elementwise:
@@ -53,9 +57,11 @@ class Elementwise:
         return -self.atoms.function(name, turned) if turned.key > x.key else self.atoms.function(name, x)
 
     def form(self, x: Element) -> Form:
-        if isinstance(x, Low):
-            raise Unknown("infinity")
-        return x if isinstance(x, Form) else self.atoms.number(x)
+        if isinstance(x, Form):
+            return x
+        if not isinstance(x, int):
+            raise Unknown("infinity" if isinstance(x, Low) else "what is no number")
+        return self.atoms.number(x)
 
     def add(self, x: Element, y: Element) -> Element:
         return LOW if x is LOW or y is LOW else self.form(x) + self.form(y)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -18,18 +19,33 @@ or not above zero."""
 def equal(atoms: Atoms, left: Form, right: Form) -> bool:
     """Whether they are worth the same for all inputs for which what was needed is so."""
     needs = dict(atoms.needs)
+    atoms.settled = frozenset(_not_zero(atoms))
     try:
         return _zero(atoms, left - right, {}, SPLITS)
     except (Unknown, RecursionError):
         return False
     finally:
-        atoms.needs = needs
+        atoms.needs, atoms.settled = needs, frozenset()
+
+
+def _not_zero(atoms: Atoms) -> Iterator[Sum]:
+    """Sums that are needed to be other than zero."""
+    for what, key in atoms.needs:
+        if what != "nonnegative":
+            yield key
+            if len(key) == 1:  # nor are the factors of a product
+                yield from (data for kind, data in (atoms.kinds[atom] for atom, _ in key[0][0]) if kind == "sum")
 
 
 def _zero(atoms: Atoms, form: Form, known: Signs, splits: int) -> bool:
     form = numerator(_simpler(atoms, form, known))
     if not form.terms:
         return True
+    for kind, data in atoms.inside(form, set()):
+        if kind == "chosen":
+            values = atoms.choices[data[0]]
+            left = splits - (values - 1).bit_length()
+            return left >= 0 and all(_zero(atoms, _with(atoms, form, data[0], n), known, left) for n in range(values))
     asked = _asked(atoms, form, known)
     if asked is None or splits == 0:
         return False
@@ -38,6 +54,15 @@ def _zero(atoms: Atoms, form: Form, known: Signs, splits: int) -> bool:
     if flagged and not _zero(atoms, *_where_zero(atoms, form, p, known), splits - 1):
         return False
     return all(_zero(atoms, form, {**known, p.key: sign, (-p).key: -sign}, splits - 1) for sign in cases)
+
+
+def _with(atoms: Atoms, form: Form, unknown: Any, value: int) -> Form:
+    """The form where an unknown integer has its n-th value."""
+
+    def put(kind: str, data: Any) -> Form | None:
+        return atoms.number(int(data[1] == value)) if kind == "chosen" and data[0] == unknown else None
+
+    return atoms.rebuilt(form, put)
 
 
 def _asked(atoms: Atoms, form: Form, known: Signs) -> tuple[Form, bool] | None:

@@ -1,7 +1,8 @@
 """Real numbers as sums of products of atoms with rational exponents.
 
-Atoms are unknowns, exp of a product, sums below a fraction line or a root, logarithms, greatest ones, truths (p > 0)
-and functions of which nothing is known but that equal arguments give equal values.
+Atoms are unknowns, exp of a product, sums below a fraction line or a root, logarithms, greatest ones, truths (p > 0),
+truths that an unknown integer has its n-th value (n > 0) and functions of which nothing is known but that equal
+arguments give equal values.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ Product = tuple[tuple[int, Fraction], ...]
 Sum = tuple[tuple[Product, Fraction], ...]
 """Products with coefficients, ascending: as a key."""
 
+TRUTHS = ("truth", "chosen")
+"""Kinds of atoms that are 0 or 1."""
 MOST = 4000
 """Most terms of a sum."""
 
@@ -130,6 +133,10 @@ class Atoms:
         self.kinds: list[tuple[str, Any]] = []
         self.numbers: dict[tuple[str, Any], int] = {}
         self.needs: dict[tuple[str, Sum], Form] = {}
+        self.settled: frozenset[Sum] = frozenset()
+        """What is needed to be other than zero, while forms are compared: that it is so is looked up in the end."""
+        self.choices: dict[Any, int] = {}
+        """How many values unknown integers have."""
 
     def atom(self, kind: str, data: Any, exponent: Fraction | int = 1) -> Form:
         number = self.numbers.setdefault((kind, data), len(self.kinds))
@@ -146,10 +153,13 @@ class Atoms:
     def reduced(self, merged: dict[int, Fraction]) -> tuple[Product, Fraction, list[tuple[Form, int]]]:
         """A product of atoms: a product, a number, and sums that are to be multiplied out."""
         factor, out, kept = Fraction(1), [], {}
+        values: dict[Any, int] = {}
         for atom, exponent in merged.items():
             kind, data = self.kinds[atom]
-            if kind == "truth" and exponent:
+            if kind in TRUTHS and exponent:
                 exponent = Fraction(1)
+                if kind == "chosen" and values.setdefault(data[0], atom) != atom:
+                    factor = Fraction(0)  # an integer has one value
             elif kind in ("sum", "root") and (exponent >= 1 or (kind == "root" and exponent < 0)):
                 whole = exponent.__floor__()
                 exponent -= whole
@@ -167,7 +177,8 @@ class Atoms:
         if kind in ("exp", "root"):
             return True
         if kind == "sum":
-            return self.of(data).positive()
+            form = self.of(data)
+            return form.positive() or (form.nonnegative() and data in self.settled)
         return kind == "most" and any(self.of(key).positive() for key in data)
 
     def signs(self, product: Product) -> tuple[bool, bool]:
@@ -178,14 +189,14 @@ class Atoms:
                 continue
             above = False
             kind, data = self.kinds[atom]
-            least = kind == "truth" or (kind == "most" and any(self.of(key).nonnegative() for key in data))
+            least = kind in TRUTHS or (kind == "most" and any(self.of(key).nonnegative() for key in data))
             least = least or (kind == "sum" and (exponent.denominator % 2 == 0 or self.of(data).nonnegative()))
             at_least = at_least and (least or (exponent.denominator == 1 and exponent % 2 == 0))
         return above, at_least
 
     def divides(self, atom: int) -> bool:
         """Whether it may stand below a fraction line by itself: truths may be zero."""
-        return self.kinds[atom][0] != "truth"
+        return self.kinds[atom][0] not in TRUTHS
 
     def need(self, what: str, form: Form) -> None:
         """Something must be so for a step to be right."""

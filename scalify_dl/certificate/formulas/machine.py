@@ -5,12 +5,14 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 from math import frexp, prod, sqrt
+from operator import add
 from typing import Any
 
 import numpy as np
 
-from .elementwise import LOW, Element, Elementwise
+from .elementwise import LOW, NAN, Element, Elementwise
 from .forms import Atoms, Unknown
+from .integers import Table, Whole, as_real, combined, compared, gathered, place_of_greatest, where
 from .programs import Op, Program
 
 Array = np.ndarray[Any, Any]
@@ -160,6 +162,8 @@ class Machine:
             out = np.array(xs[0])
             out[window] = xs[1]
             return [out]
+        if kind == "gather":
+            return [gathered(self.of, op, rank, xs[0], xs[1], shape)]
         if kind == "reduce" and len(xs) == 1:
             return [self._reduced(op, xs[0], tuple(op.numbers("dimensions", rank, [])))]
         if kind == "dot":
@@ -177,8 +181,14 @@ class Machine:
             if op.text("order") == "total" or (before not in REALS and before not in WIDTHS and before != "pred"):
                 raise Unknown("a comparison by total order")
             direction = op.text("direction")
+            if before in WIDTHS:
+                return self._over(lambda x, y: compared(of, direction, x, y), xs)
             return self._over(lambda x, y: of.compare(direction, x, y), xs)
+        if kind != "select" and any(x is NAN for array in xs for x in array.reshape(-1)):
+            raise Unknown("what is no number")
         if kind == "select":
+            if dtype in WIDTHS:
+                return self._over(lambda *ys: where(self.atoms, *ys), xs)
             return self._over(of.select, xs)
         if kind == "is-finite":
             return self._over(lambda x: int(x is not LOW), xs)
@@ -187,7 +197,8 @@ class Machine:
         if dtype in REALS:
             return self._over(lambda *ys: of.real(kind, list(ys)), xs)
         if dtype in WIDTHS:
-            return self._typed(self._over(lambda *ys: self._integer(kind, [self._whole(y) for y in ys]), xs), dtype)
+            whole = self._over(lambda *ys: combined(self.atoms, lambda *n: self._integer(kind, [*n]), ys), xs)
+            return self._typed(whole, dtype)
         raise Unknown(f"{kind} of {dtype}")
 
     @staticmethod
@@ -228,16 +239,23 @@ class Machine:
         if low is None or high is None:
             raise Unknown(f"numbers of type {dtype}")
         bottom = -(1 << low) if low else 0
-        out = self._over(lambda y: int(y), [x])
-        if any(not bottom <= y < 1 << high for y in out.reshape(-1)):
-            raise Unknown("integers that wrap round")
+        out = self._over(lambda y: y if isinstance(y, Table | Whole) else self._whole(y), [x])
+        for y in out.reshape(-1):
+            ends = [y.low, y.high] if isinstance(y, Whole) else [*y.cases] if isinstance(y, Table) else [y]
+            if not (bottom <= min(ends) and max(ends) < 1 << high):
+                raise Unknown("integers that wrap round")
         return out
 
     def _counted(self, x: Array, dtype: str) -> Array:
         """Whole numbers, or truths, as real numbers of a type; Unknown where it rounds them."""
-        if any(isinstance(y, int) and abs(y) > 1 << REALS[dtype] for y in x.reshape(-1)):
+        most = 1 << REALS[dtype]
+        if any(isinstance(y, int) and abs(y) > most for y in x.reshape(-1)):
             raise Unknown(f"integers that {dtype} rounds")
-        return self._over(self.of.form, [x])
+
+        def real(y: Element) -> Element:
+            return as_real(self.atoms, y, most) if isinstance(y, Table | Whole) else self.of.form(y)
+
+        return self._over(real, [x])
 
     def _constant(self, op: Op, rank: int, shape: tuple[int, ...], dtype: str) -> Array:
         result = op.results[0]
@@ -263,7 +281,9 @@ class Machine:
             return int(word)
         if word == "-inf":
             return LOW
-        if word in ("inf", "nan"):
+        if word == "nan":
+            return NAN
+        if word == "inf":
             raise Unknown(word)
         if "x" in word:
             raise Unknown("a number in hexadecimal digits")
@@ -286,7 +306,8 @@ class Machine:
         if before in (*WIDTHS, "pred") and (after in REALS or after in WIDTHS):
             if after in REALS:
                 return self._counted(x, after)
-            return self._typed(self._over(self._whole, [x]), after)
+            whole = self._over(lambda y: where(self.atoms, y, 1, 0), [x]) if before == "pred" else x
+            return self._typed(whole, after)
         raise Unknown(f"a cast of {before} to {after}")
 
     def _padded(self, op: Op, xs: list[Array], rank: int, shape: tuple[int, ...]) -> Array:
@@ -304,15 +325,21 @@ class Machine:
         rows = x.transpose([*kept, *dims]).reshape([*(x.shape[d] for d in kept), -1])
         out = np.empty(rows.shape[:-1], dtype=object)
         for at in np.ndindex(*out.shape):
-            out[at] = self._row(reducer, list(rows[at]), dtype)
+            if reducer in ("argmax", "argmin") and len(dims) == 1:
+                out[at] = place_of_greatest(self.of, list(rows[at]), least=reducer == "argmin")
+            else:
+                out[at] = self._row(reducer, list(rows[at]), dtype)
         return self._typed(out, dtype) if dtype in WIDTHS else out
 
     def _row(self, reducer: str, row: list[Element], dtype: str) -> Element:
         if dtype in WIDTHS:
-            whole = [self._whole(x) for x in row]
-            if whole and reducer in ("sum", "max", "min"):
-                return {"sum": sum(whole), "max": max(whole), "min": min(whole)}[reducer]
-        elif dtype in REALS and row:
+            if row and reducer in ("sum", "max", "min"):
+                function: Any = {"sum": add, "max": max, "min": min}[reducer]
+                whole: Element = row[0]
+                for x in row[1:]:
+                    whole = combined(self.atoms, function, [whole, x])
+                return whole
+        elif dtype in REALS and row and not any(x is NAN for x in row):
             if reducer == "sum":
                 total: Element = self.atoms.number(0)
                 for x in row:

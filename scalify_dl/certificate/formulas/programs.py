@@ -79,6 +79,8 @@ class Program:
         self.items: dict[str, dict[int, int]] = defaultdict(dict)
         for tensor, index, value in rows.get("literal_item", ()):
             self.items[tensor][index] = value
+        self.ranges = {tensor: (low, limit) for tensor, low, limit, *_ in rows.get("range", ())}
+        """That elements of inputs are at least the first number and below the second, where it is said."""
         self.makers = {t: op for op in self.ops.values() for t in op.results.values()}
         self.shards = [row[:5] for row in rows.get("shard", ())]
         regions = {graph for op in self.ops.values() for graph in op.regions.values()}
