@@ -171,7 +171,7 @@ def verify(
     for graph in dists:
         graph.file = _title(fn_dist)
         _called_alike(base, graph)
-    facts = tables(base, dists, found.mesh, load_relations(relate) if relate else None)
+    facts = tables(base, dists, found.mesh, load_relations(relate) if relate else None, joined=True)
     return conclude(analyse(facts, options or Options()))
 
 

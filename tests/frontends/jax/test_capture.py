@@ -167,3 +167,25 @@ def test_results_of_another_structure_are_bad_input(mesh):
     """XLA's partitioner forgets what results are called."""
     with pytest.raises(InputError, match="results"):
         verify(lambda x: {"a": x + 1, "b": x - 1}, lambda x: (x - 1, x + 1), (X,), mesh, in_shardings=(P("dp"),))
+
+
+def test_gradients_through_loops_that_gather_are_written_out_live_too():
+    """A recurrence whose state is split: its gradient is proved by its turns, as it is from dumps."""
+    mesh = AbstractMesh((2,), ("tp",))
+    xs, w, h0 = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((5, 3, 6), (6, 8), (3, 8)))
+
+    def base(xs, w, h0):
+        def loss(w):
+            return (lax.scan(lambda h, x: (jnp.tanh(x @ w) * h + h.sum(1, keepdims=True), None), h0, xs)[0] ** 2).sum()
+
+        return jax.value_and_grad(loss)(w)
+
+    def body(xs, w, h0):
+        def step(h, x):
+            return jnp.tanh(x @ w) * h + lax.all_gather(h, "tp", axis=1, tiled=True).sum(1, keepdims=True), None
+
+        return jax.value_and_grad(lambda w: lax.psum((lax.scan(step, h0, xs)[0] ** 2).sum(), "tp"))(w)
+
+    split = P(None, "tp")
+    dist = jax.shard_map(body, mesh=mesh, in_specs=(P(), split, split), out_specs=(P(), split))
+    assert verify(base, dist, (xs, w, h0), mesh).verdict is Verdict.PROVED
