@@ -170,22 +170,27 @@ def test_results_of_another_structure_are_bad_input(mesh):
 
 
 def test_gradients_through_loops_that_gather_are_written_out_live_too():
-    """A recurrence whose state is split: its gradient is proved by its turns, as it is from dumps."""
-    mesh = AbstractMesh((2,), ("tp",))
-    xs, w, h0 = (jax.ShapeDtypeStruct(shape, jnp.float32) for shape in ((5, 3, 6), (6, 8), (3, 8)))
+    """Fully sharded weights that each turn of a loop gathers: the gradient is proved by its turns, as from dumps."""
+    mesh = AbstractMesh((2,), ("dp",))
+    w, x = jax.ShapeDtypeStruct((3, 8, 8), jnp.float32), jax.ShapeDtypeStruct((4, 8), jnp.float32)
 
-    def base(xs, w, h0):
+    def base(w, x):
         def loss(w):
-            return (lax.scan(lambda h, x: (jnp.tanh(x @ w) * h + h.sum(1, keepdims=True), None), h0, xs)[0] ** 2).sum()
+            return (lax.scan(lambda h, one: (h + jnp.tanh(h @ one), None), x, w)[0] ** 2).mean()
 
         return jax.value_and_grad(loss)(w)
 
-    def body(xs, w, h0):
-        def step(h, x):
-            return jnp.tanh(x @ w) * h + lax.all_gather(h, "tp", axis=1, tiled=True).sum(1, keepdims=True), None
+    def body(w, x):
+        @jax.checkpoint
+        def turn(h, one):
+            return h + jnp.tanh(h @ lax.all_gather(one, "dp", tiled=True))
 
-        return jax.value_and_grad(lambda w: lax.psum((lax.scan(step, h0, xs)[0] ** 2).sum(), "tp"))(w)
+        def loss(w):
+            return (lax.scan(lambda h, one: (turn(h, one), None), x, w)[0] ** 2).mean() / 2
 
-    split = P(None, "tp")
-    dist = jax.shard_map(body, mesh=mesh, in_specs=(P(), split, split), out_specs=(P(), split))
-    assert verify(base, dist, (xs, w, h0), mesh).verdict is Verdict.PROVED
+        mine, gradient = jax.value_and_grad(loss)(w)
+        return lax.psum(mine, "dp"), gradient
+
+    specs = (P(None, "dp"), P("dp"))
+    dist = jax.shard_map(body, mesh=mesh, in_specs=specs, out_specs=(P(), specs[0]))
+    assert verify(base, dist, (w, x), mesh).verdict is Verdict.PROVED
