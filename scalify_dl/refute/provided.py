@@ -12,11 +12,15 @@ from math import prod
 
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.facts import Facts
+from scalify_dl.facts.model import Row
 from scalify_dl.ir.dtypes import is_integer
+from scalify_dl.ir.vocabulary import words
 from scalify_dl.prove.normal_forms import WORDS
 
 ASKING = frozenset({"compare", "is-finite"})
 """Kinds of ops by which a program tells some real numbers from others."""
+TOLD = ASKING | words("constant broadcast reshape transpose convert negate slice maximum minimum select")
+"""Kinds of ops by which it is known that a program looks for infinities, or that it does not."""
 MOST_OPS = 20_000
 """Ops on all ranks up to which programs are run that do not visibly ask."""
 Output = tuple[str, str]
@@ -50,9 +54,9 @@ def left_out(
     claimed = claimed and not whys.isdisjoint(CONDITIONS)
     if whys.isdisjoint({"finite", *CONDITIONS}) or not (claimed or _may_ask(facts)):
         return set()
-    program = load_program(facts.tables)
-    if large and not (claimed or asks(program)):
+    if large and not (claimed or asks(load_program(_what_asks(facts)))):
         return set()
+    program = load_program(facts.tables)
     limits = Limits(program, program.shards)
     try:
         with until(deadline):
@@ -89,6 +93,22 @@ def _looks_for_infinities(facts: Facts) -> bool:
     """Whether an op may say of numbers that they are infinite, or no numbers, by its kind or a constant."""
     extreme = any("inf" in text or "nan" in text for _, text in facts["literal"])
     return extreme or any(kind == "is-finite" for _, _, kind in facts["op"]) or _compares_with_itself(facts)
+
+
+def _what_asks(facts: Facts) -> dict[str, list[Row]]:
+    """The tables, less the ops of which `asks` sees nothing but that they are there."""
+    told = {op: kind for op, _, kind in facts["op"] if kind in TOLD}
+    truths = {tensor for op, _, tensor in facts["result"] if told.get(op) == "compare"}
+    kept = told.keys() | {op for op, _, tensor in facts["operand"] if tensor in truths}
+    by_op = {name: [row for row in facts[name] if row[0] in kept] for name in ("op", "operand", "result", "region")}
+    tensors = {tensor for name in ("operand", "result") for _, _, tensor in by_op[name]}
+    compares = {op for op, kind in told.items() if kind == "compare"}
+    return by_op | {
+        "graph": facts["graph"], "region": facts["region"], "output": facts["output"],
+        "attr_symbol": [row for row in facts["attr_symbol"] if row[0] in compares],
+        "tensor": [row for row in facts["tensor"] if row[0] in tensors],
+        "literal": [row for row in facts["literal"] if row[0] in tensors],
+    }  # fmt: skip
 
 
 def _compares_with_itself(facts: Facts) -> bool:

@@ -10,8 +10,11 @@ import pytest
 
 import scalify_dl
 from scalify_dl.audit.pair import Pair
+from scalify_dl.facts import Facts
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.oracle.finiteness import asks
+from scalify_dl.refute.provided import _what_asks
 
 from .programs import Make, alone, decided, iota, number, over, report, scaled, two, verdict, wide
 
@@ -344,3 +347,44 @@ def test_that_a_value_between_is_a_number_rests_on_the_inputs_that_it_is_made_of
     found = report(pair)
     assert found.verdict == "PROVED"
     assert {a.tensor for a in found.assumptions if a.why == "finite"} == {"x0", "x1"}
+
+
+def moved_infinity(g: Graph, x: Tensor) -> Tensor:
+    """A comparison with an infinity that was negated and cast on the way."""
+    bound = g.emit("convert", [g.emit("negate", [number(g, -inf, x)])], dtype="f64")
+    return g.emit("compare", [g.emit("convert", [x], dtype="f64"), bound], direction="LT")
+
+
+def chosen_by_a_tie(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("select", [tie(g, x), number(g, 1, x), number(g, 0, x)])
+
+
+def tie(g: Graph, x: Tensor) -> Tensor:
+    bound = number(g, -inf, x)
+    return g.emit("compare", [bound, two(g, "maximum", over_all(g, x), bound)], direction="EQ")
+
+
+def over_all(g: Graph, x: Tensor) -> Tensor:
+    return whole(g, x, "max")
+
+
+def added_by_a_tie(g: Graph, x: Tensor) -> Tensor:
+    """A tie that says more than which of two numbers is chosen."""
+    return two(g, "add", x, g.emit("convert", [tie(g, x)], dtype="f32"))
+
+
+LOOKED_FOR: dict[str, tuple[Make, bool]] = {
+    "is-finite": (is_finite, True), "itself": (is_not_a_number, True), "an infinity": (is_infinite, True),
+    "a moved infinity": (moved_infinity, True), "a number": (lambda g, x: compared(g, x, "LT", 3), False),
+    "a tie": (chosen_by_a_tie, False), "a tie that is given": (tie, True),
+    "a tie that is added": (added_by_a_tie, True),
+    "an infinity that nothing compares": (masked_softmax, False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", LOOKED_FOR)
+def test_of_long_programs_only_ops_are_looked_at_that_may_tell_infinities_apart(what: str) -> None:
+    make, looked_for = LOOKED_FOR[what]
+    facts = Facts(alone(make, make, 4, 3).tables())
+    asked = _what_asks(facts)
+    assert asks(load_program(asked)) == asks(load_program(facts.tables)) == looked_for

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Frame
 
+from .other_ranks import Earlier
 from .syntax import (
     MAX_NESTING,
     RESERVED,
@@ -103,8 +104,8 @@ def looks_like_fx(text: str) -> bool:
 class _Reader:
     """Walks over the lines of a file; knows file and line for messages."""
 
-    def __init__(self, text: str, file: str | None) -> None:
-        self.lines = text.split("\n")
+    def __init__(self, lines: Sequence[str], file: str | None) -> None:
+        self.lines = lines
         self.file = file
         self.at = 0  # index of the line being read
 
@@ -308,4 +309,14 @@ def parse(text: str, file: str | None = None) -> tuple[Module, dict[str, tuple[s
     The signature maps parameter name → (kind, target), as in `p_fc_weight: PARAMETER target='fc.weight'`.
     Raises InputError with file, line and column where the text is no FX graph.
     """
-    return _Reader(text, file).read()
+    global _earlier
+    lines = text.split("\n")
+    if _earlier is not None and (module := _earlier.of(lines)) is not None:
+        return module, _earlier.signature
+    read = _Reader(lines, file).read()
+    _earlier = Earlier(lines, *read)
+    return read
+
+
+_earlier: Earlier | None = None
+"""What was read last."""
