@@ -33,9 +33,9 @@ def relations(copies: dict[int, int]) -> str:
 
 def measure(arguments: list[str]) -> tuple[dict, float, float]:
     """The JSON report of a run of `dlverify`, its CPU seconds and its peak memory in MB."""
-    code = f"import sys; sys.path.insert(0, {str(ROOT)!r}); from scalify_dl.cli import main; main()"
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=out)
+        process = subprocess.Popen([sys.executable, "-m", "scalify_dl", *arguments], stdout=out, env=os.environ | path)
         _, _, usage = os.wait4(process.pid, 0)
         out.seek(0)
         return json.loads(out.read()), usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
