@@ -26,7 +26,7 @@ from .extended import Cell, Masked
 from .finite import Table, together
 from .form import Field, Form, Undecided
 from .numbers import literal
-from .permuted import truth_of
+from .permuted import by_places, truth_of
 from .sized import is_size, size_of
 
 Formula = Callable[[Field, Call, list[Array]], list[Array]]
@@ -91,7 +91,8 @@ def elementwise_cells(field: Field, call: Call, xs: list[Array]) -> list[Array]:
         return [_tabled(field, call, xs, lambda *cells: _whole(kind, dtype, cells))]
     xs = [reals(field, x) for x in xs]
     if kind in elementwise.UNARY and len(xs) == 1:
-        return [mapped(elementwise.UNARY[kind], *xs)]
+        function = elementwise.UNARY[kind]
+        return [mapped(function if kind == "negate" else by_places(function), *xs)]
     if kind in elementwise.BINARY and len(xs) == 2:
         return [mapped(elementwise.BINARY[kind], *xs)]
     if kind == "clamp":

@@ -21,7 +21,7 @@ from .extended import Masked
 from .finite import FEW, Leaf, Table, cases, together
 from .form import Field, Form, Undecided
 from .formulas import formula
-from .permuted import different, values_of
+from .permuted import different, turned_back, values_of
 
 MOST_OPTIONS = 600
 """Most places of all windows of a scatter."""
@@ -171,6 +171,10 @@ def scatter(field: Field, call: Call, xs: list[Array]) -> list[Array]:
     reducer = call.symbol("reducer", "replace")
     if reducer not in ("sum", "replace") or (reducer == "sum" and call.results[0].dtype == "pred"):
         raise Undecided(f"a scatter of {call.results[0].dtype} by `{reducer}`")
+    if reducer == "replace" and (back := _written_back(call, xs)):
+        out = np.empty(x.shape, dtype=object)
+        out[:] = [Table((leaf,), updates) for leaf in back]
+        return [out]
     x, updates = np.array(reals(field, x)), reals(field, updates)
     if not is_symbolic(indices):
         ones = [np.zeros(x.shape), indices, np.ones(updates.shape)]
@@ -190,6 +194,16 @@ def scatter(field: Field, call: Call, xs: list[Array]) -> list[Array]:
             cell = extended.multiply(cell, field.one - sum(flags, field.zero))
         out[i] = total(field, [cell, *parts])
     return [out.reshape(x.shape)]
+
+
+def _written_back(call: Call, xs: list[Array]) -> list[Leaf] | None:
+    """Of numbers that are written to all places of a row: which one comes to each element."""
+    x, indices, updates = xs
+    if x.ndim != 1 or updates.shape != x.shape or indices.size != x.size or is_symbolic(updates):
+        return None
+    if not is_symbolic(indices) or updates.dtype.kind != "i" or call.numbers("update_window_dims", []):
+        return None
+    return turned_back(list(indices.reshape(-1)))
 
 
 def _tells(access: _Access) -> bool:

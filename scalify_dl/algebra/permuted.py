@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
+from .extended import finite
 from .finite import Leaf, Table, indicator
 from .form import Field, Form, Undecided
 from .known import elements_of, is_place
 
 MOST_VALUES = 64
 """Most values of an integer that are told apart by formulas."""
+MOST_READ = 40
+"""Most elements that a place may read, if a function of what it reads is told for each."""
 MOST_CASES = 400
 """Most cases of other integers in which it has these."""
 
@@ -85,6 +89,49 @@ def turned_back(keys: Sequence[Any]) -> list[Leaf] | None:
     return [Leaf(("turned", row, value), 0, len(keys)) for value in range(len(keys))]
 
 
+def by_places(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """The function of what is read at places of rows: f(Σ [place = u]·x_u) is Σ [place = u]·f(x_u). As it is where the
+    places are many, or where f is not known of all that might be read."""
+
+    def applied(x: Any) -> Any:
+        if not isinstance(x, Form) or not any(_is_place(x.field, n) for m in x.terms for n, _ in m):
+            return function(x)
+        try:
+            parts = [*islice(_read(x, x.field.one), MOST_READ + 1)]
+            if len(parts) <= MOST_READ:
+                made = [(finite(function(part), "what is read"), flag) for part, flag in parts]
+                return sum((part * flag for part, flag in made), x.field.zero)
+        except Undecided:
+            pass
+        return function(x)
+
+    return applied
+
+
+def _is_place(field: Field, number: int) -> bool:
+    kind, data = field.elements[number][:2]
+    return kind == "equals" and is_place(data[0])  # type: ignore[index]
+
+
+def _read(form: Form, beside: Form) -> Iterator[tuple[Form, Form]]:
+    """What a form is for each value of the places that its products have for factors, with the indicator of that."""
+    field = form.field
+    field.tick()
+    count: dict[Leaf, int] = defaultdict(int)
+    for monomial in form.terms:
+        for number, _ in monomial:
+            if _is_place(field, number):
+                count[field.elements[number].data[0]] += 1  # type: ignore[index]
+    if not count:
+        yield form, beside
+        return
+    leaf = max(count, key=lambda leaf: (count[leaf], repr(leaf.name)[:80]))
+    for value in range(leaf.lo, leaf.hi):
+        flag = beside * indicator(field, leaf, value)
+        if flag.terms:
+            yield from _read(_where(field, form, leaf, value), flag)
+
+
 def values_of(form: Form) -> dict[int, Form]:
     """When an integer of few values is each of them: indicators that add up to 1. Undecided where it has others."""
     found: dict[int, Form] = {}
@@ -135,7 +182,7 @@ def _where(field: Field, form: Form, leaf: Leaf, value: int) -> Form:
     """The form where a leaf has a value."""
     terms: dict[Any, Any] = {}
     for monomial, coefficient in form.terms.items():
-        mine = [n for n, _ in monomial if field.elements[n].data[0] == leaf]  # type: ignore[index]
+        mine = [n for n, _ in monomial if field.elements[n].kind == "equals" and field.elements[n].data[0] == leaf]  # type: ignore[index]
         if any(field.elements[n].data[1] != value for n in mine):  # type: ignore[index]
             continue
         left = tuple(factor for factor in monomial if factor[0] not in mine)

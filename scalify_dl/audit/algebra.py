@@ -21,6 +21,7 @@ from scalify_dl.algebra import elementwise, extended, laws, order
 from scalify_dl.algebra.extended import Cell, Masked
 from scalify_dl.algebra.finite import indicator
 from scalify_dl.algebra.form import Field, Form, Undecided
+from scalify_dl.algebra.permuted import by_places
 from scalify_dl.algebra.same import same
 from scalify_dl.algebra.worth import FUNCTIONS, Undefined, Worth, place
 
@@ -122,7 +123,8 @@ def formula(basis: Field, tree: Tree) -> Cell:
             result = result + indicator(basis, leaf, n) * extended.finite(formula(basis, part), kind)
         return result
     if kind in UNARY:
-        return elementwise.UNARY[kind](formula(basis, tree[1]))
+        function = elementwise.UNARY[kind]
+        return (by_places(function) if len(repr(tree)) % 2 else function)(formula(basis, tree[1]))
     return elementwise.BINARY[kind](formula(basis, tree[1]), formula(basis, tree[2]))
 
 
