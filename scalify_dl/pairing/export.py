@@ -37,6 +37,7 @@ from scalify_dl.readers.sizes import Sizes
 
 from .correspond import Correspondence, Shard, correspond
 from .expectations import expectations, given_by, given_by_some, put_together
+from .folded import fold_alike
 from .in_a_row import taken_apart
 from .paired import Paired
 from .ranges import ranges
@@ -117,6 +118,7 @@ def tables(
         check(graph)
         normalise(graph)
         positions(graph)
+    fold_alike(base, dists)
     one_name(dists, mesh, relations)
     named = [name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
     if len(dists) > 1:  # merging saw groups only that the dumps name

@@ -1,0 +1,64 @@
+"""Numbers computed of constants on one side, and written as a constant on the other, as compilers fold them."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.ir.graph import Graph
+from scalify_dl.ir.literals import Literal
+from scalify_dl.ir.mesh import Mesh
+from scalify_dl.pairing.export import tables
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Report, Verdict
+from scalify_dl.report.conclude import conclude
+
+MESH = Mesh((("tp", 2),))
+
+
+def verdict(number: str, kind: str, written: str, dtype: str, *, discrete: bool = False) -> Report:
+    """x divided by a function of a number, against x divided by a written constant."""
+    graphs = Graph("base"), Graph("dist")
+    for graph in graphs:
+        x = graph.input("x", dtype, (4, 8), path="x")
+        if graph.name == "base":
+            by = graph.emit(kind, [graph.constant(Literal.scalar(number, "f32"), "f32")])
+            by = by if dtype == "f32" else graph.emit("convert", [by], dtype=dtype)
+        else:
+            by = graph.constant(Literal.scalar(written, dtype), dtype)
+        y = graph.emit("divide", [x, graph.emit("broadcast", [by], dimensions=[], shape=(4, 8))])
+        y = graph.emit("convert", [y], dtype="s32") if discrete else y
+        graph.output(y, path="y")
+    return conclude(analyse(tables(graphs[0], [graphs[1]], MESH), Options()))
+
+
+def precision(report: Report) -> list[str]:
+    return [a.text for a in report.assumptions if a.why == "precision"]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "written", "dtype"),
+    [("128", "sqrt", "11.31", "bf16"), ("128", "rsqrt", "0.0884", "f16"), ("2", "log", "0.693147182", "f32"),
+     ("0.5", "exponential", "1.64872122", "f32")],
+)  # fmt: skip
+def test_a_folded_number_is_what_it_was_computed_from_and_that_is_listed(
+    number: str, kind: str, written: str, dtype: str
+) -> None:
+    report = verdict(number, kind, written, dtype, discrete=True)
+    assert report.verdict is Verdict.PROVED
+    assert len(precision(report)) == 1
+
+
+def test_another_number_of_the_type_is_no_folding() -> None:
+    assert verdict("128", "sqrt", "11.375", "bf16", discrete=True).verdict is not Verdict.PROVED
+    assert verdict("2", "log", "0.6931475", "f32", discrete=True).verdict is not Verdict.PROVED
+
+
+def test_a_root_that_is_a_number_is_no_rounding() -> None:
+    report = verdict("64", "sqrt", "8", "bf16", discrete=True)
+    assert (report.verdict, precision(report)) == (Verdict.PROVED, [])
+
+
+def test_roots_in_f32_stay_roots() -> None:
+    report = verdict("128", "sqrt", "11.313708", "f32")
+    assert (report.verdict, precision(report)) == (Verdict.PROVED, [])
