@@ -323,9 +323,11 @@ class Decider:
 
     @cached_property
     def small_trial(self) -> Trial | None:
-        """An execution at small sizes, of programs that are too large to keep all values of."""
+        """An execution at small sizes, of programs that are too large to keep all values of; None where no sizes are
+        small enough."""
         try:
-            return self._run("reals", shrink(self.program).program)
+            program = shrink(self.program).program
+            return self._run("reals", program) if elements(program) <= KEPT_SMALL else None
         except (Conflict, InputError, MemoryError):
             return None
 
@@ -355,8 +357,7 @@ class Decider:
     def _run(self, how: str, small: Program | None = None) -> Trial | None:
         program = small or self.program
         values = {role: [t for g in program.top(role) for op in g.ops for t in op.results] for role in ROLES}
-        most = KEPT_SMALL if small else KEPT_ELEMENTS
-        keep = values if elements(program) <= most else {role: [] for role in ROLES}
+        keep = values if small or self.elements <= KEPT_ELEMENTS else {role: [] for role in ROLES}
         expected = [dist for dist, _, _ in program.expects]
         try:
             return run_trial(program, 1, how, keep_base=keep["base"], keep_dist=[*keep["dist"], *expected])

@@ -15,9 +15,8 @@ from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.literals import PRECISION, Literal, rounded
 
 WHY = "precision"
-ROOTS = {"sqrt": lambda x: math.sqrt(x), "rsqrt": lambda x: 1 / math.sqrt(x)}
 FUNCTIONS: dict[str, Callable[..., float]] = {
-    **ROOTS, "cbrt": math.cbrt, "log": math.log, "log-plus-one": math.log1p, "exponential": math.exp,
+    "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "cbrt": math.cbrt, "log": math.log, "log-plus-one": math.log1p, "exponential": math.exp,
     "exponential-minus-one": math.expm1, "power": math.pow, "tanh": math.tanh, "sine": math.sin, "cosine": math.cos,
     "convert": float, "negate": float.__neg__, "add": float.__add__, "subtract": float.__sub__,
     "multiply": float.__mul__, "divide": float.__truediv__, "reshape": float,
@@ -25,7 +24,6 @@ FUNCTIONS: dict[str, Callable[..., float]] = {
 """What ops of one element compute; each result is rounded to its type."""
 RATIONAL = frozenset({"negate", "add", "subtract", "multiply", "divide", "reshape"})
 """Ops whose results rules know exactly (`datalog/graph/constants.dl`)."""
-NARROW = frozenset({"bf16", "f16"})
 FEW = 2.0**24
 """Squares up to which nothing is rounded."""
 SLACK = 2.0**-23
@@ -35,7 +33,7 @@ SLACK = 2.0**-23
 def fold_alike(base: Graph, dists: Sequence[Graph]) -> None:
     """Replaces, in place, what either side computes of constants alone by the constant that the other side has for it.
 
-    Numbers of one element of a real type. Roots in f32 and f64 stay: their constants are known to be roots."""
+    Numbers of one element of a real type that are no fractions, as far as is known."""
     theirs, ours = _constants([base]), _constants(dists)
     _fold(base, ours)
     for graph in dists:
@@ -69,7 +67,6 @@ def _number(tensor: Tensor) -> float | None:
 def _fold(graph: Graph, others: dict[str, dict[float, Literal]]) -> None:
     known: dict[Tensor, float] = {}
     exact: set[Tensor] = set()
-    rooted: set[Tensor] = set()
     irrational: set[Tensor] = set()
     for op in graph.ops:
         for region in op.regions:
@@ -96,11 +93,7 @@ def _fold(graph: Graph, others: dict[str, dict[float, Literal]]) -> None:
             exact.add(result)
         if op.kind not in RATIONAL or any(x in irrational for x in op.operands):
             irrational.add(result)
-        if op.kind in ROOTS or (op.kind in (*RATIONAL, "convert") and any(x in rooted for x in op.operands)):
-            rooted.add(result)
-        if result not in irrational or (result in rooted and result.dtype not in NARROW):
-            continue
-        literal = _like(value, result.dtype, others)
+        literal = _like(value, result.dtype, others) if result in irrational else None
         if literal is not None:
             if result not in exact:
                 graph.assume(result, f"is {value:.9g}, to which what is computed of constants is rounded", WHY)

@@ -83,3 +83,40 @@ def test_halves_exchanged_wrongly_are_not_the_shard(name: str) -> None:
     derived = derive(tables)
     assert not derived.proved
     assert audit(tables, derived.corr).false == []
+
+
+def middle(starts: tuple[int, int], *, size: int = 2, first: int = 6, last: int = 10) -> Pair:
+    """[q | k | v] of 6, 4 and 6 over tp=2: each rank cuts its half of k from its own shard."""
+    pair = Pair({"tp": 2, "dp": 2})
+    x, dx = pair.input((16, 4), {0: "tp", 1: "dp"})
+    g = pair.dist
+    offset = g.add("constant", [], [("s32", ())])
+    offset.rank_numbers["value", 0] = {r: starts[tp] for r, (tp, _) in enumerate(pair.mesh.coordinates)}
+    y = g.emit("dynamic-slice", [dx, offset.result, g.constant(0, "s32")], sizes=[size, 2])
+    pair.outputs(part(pair.base, x, 0, first, last), y)
+    return pair
+
+
+def test_a_part_across_blocks_that_ranks_cut_from_their_own_shards() -> None:
+    tables = middle((6, 0)).tables()
+    derived = derive(tables)
+    assert derived.proved
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+WRONG_CUTS = {
+    "each the other's": middle((0, 6)),
+    "the same on both ranks": middle((6, 6)),
+    "one element off on a rank": middle((6, 1)),
+    "another part": middle((6, 0), first=7, last=11),
+    "more than the part": middle((5, 0), size=3),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_CUTS)
+def test_other_cuts_are_not(name: str) -> None:
+    tables = WRONG_CUTS[name].tables()
+    derived = derive(tables)
+    assert not derived.proved
+    assert audit(tables, derived.corr).false == []
