@@ -2,28 +2,43 @@
 
 `scores / jnp.sqrt(128).astype(bf16)` is a root and a cast in the program as it is traced, and the constant 11.31 where
 XLA has folded it. What is computed of constants alone becomes the constant that the machine makes of it, if the other
-side has that constant. That is listed: over the reals it is a root, and no decimal.
+side has that constant. For reals that is listed: a root is no decimal. Integers are exact, modulo what their type holds
+(the seeds that `jax.random.fold_in` takes apart).
 """
 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
+from scalify_dl.ir.dtypes import integers_of, is_integer
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.literals import PRECISION, Literal, rounded
 
+Number = float | int
+Numbers = dict[str, dict[Number, Literal]]
+"""Constants of one element, by type and number."""
+
 WHY = "precision"
-FUNCTIONS: dict[str, Callable[..., float]] = {
-    "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "cbrt": math.cbrt, "log": math.log, "log-plus-one": math.log1p, "exponential": math.exp,
-    "exponential-minus-one": math.expm1, "power": math.pow, "tanh": math.tanh, "sine": math.sin, "cosine": math.cos,
-    "convert": float, "negate": float.__neg__, "add": float.__add__, "subtract": float.__sub__,
-    "multiply": float.__mul__, "divide": float.__truediv__, "reshape": float,
+KNOWN = frozenset(("convert", "negate", "add", "subtract", "multiply", "divide", "reshape"))
+"""Ops of fractions whose results rules know exactly (`datalog/graph/constants.dl`)."""
+REALS: dict[str, Callable[..., float]] = {
+    "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "cbrt": math.cbrt, "log": math.log,
+    "log-plus-one": math.log1p, "exponential": math.exp, "exponential-minus-one": math.expm1, "power": math.pow,
+    "tanh": math.tanh, "sine": math.sin, "cosine": math.cos, "convert": float, "negate": operator.neg,
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+    "reshape": float,
 }  # fmt: skip
 """What ops of one element compute; each result is rounded to its type."""
-RATIONAL = frozenset({"negate", "add", "subtract", "multiply", "divide", "reshape"})
-"""Ops whose results rules know exactly (`datalog/graph/constants.dl`)."""
+INTEGERS: dict[str, Callable[..., int]] = {
+    "and": operator.and_, "or": operator.or_, "xor": operator.xor, "not": operator.invert, "negate": operator.neg,
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "convert": int, "reshape": int,
+    "shift-left": lambda x, by: x << by if 0 <= by < 64 else 0,
+    "shift-right-logical": lambda x, by: x >> by if 0 <= by < 64 else 0,
+}  # fmt: skip
+"""The same of integers, each modulo what its type holds; what is shifted right is not negative."""
 FEW = 2.0**24
 """Squares up to which nothing is rounded."""
 SLACK = 2.0**-23
@@ -33,16 +48,15 @@ SLACK = 2.0**-23
 def fold_alike(base: Graph, dists: Sequence[Graph]) -> None:
     """Replaces, in place, what either side computes of constants alone by the constant that the other side has for it.
 
-    Numbers of one element of a real type that are no fractions, as far as is known."""
+    Numbers of one element: reals that are no fractions, as far as is known, and integers."""
     theirs, ours = _constants([base]), _constants(dists)
     _fold(base, ours)
     for graph in dists:
         _fold(graph, theirs)
 
 
-def _constants(graphs: Sequence[Graph]) -> dict[str, dict[float, Literal]]:
-    """The numbers that graphs have as constants of one element, by type."""
-    found: dict[str, dict[float, Literal]] = {}
+def _constants(graphs: Sequence[Graph]) -> Numbers:
+    found: Numbers = {}
     for op in chain.from_iterable(map(_all_ops, graphs)):
         if op.kind == "constant" and (value := _number(op.result)) is not None and op.result.literal is not None:
             found.setdefault(op.result.dtype, {})[value] = op.result.literal
@@ -56,18 +70,20 @@ def _all_ops(graph: Graph) -> Iterator[Op]:
             yield from _all_ops(region)
 
 
-def _number(tensor: Tensor) -> float | None:
-    """The number of a constant of one element, as its type has it if that is a real one."""
+def _number(tensor: Tensor) -> Number | None:
+    """The number of a constant of one element, as its type has it."""
     if tensor.literal is None or tensor.literal.rational is None or math.prod(tensor.shape) != 1:
         return None
-    value = float(tensor.literal.rational)
-    return rounded(value, tensor.dtype) if tensor.dtype in PRECISION else value
+    value = tensor.literal.rational
+    if tensor.dtype in PRECISION:
+        return rounded(float(value), tensor.dtype)
+    return int(value) if is_integer(tensor.dtype) and value.denominator == 1 else None
 
 
-def _fold(graph: Graph, others: dict[str, dict[float, Literal]]) -> None:
-    known: dict[Tensor, float] = {}
+def _fold(graph: Graph, others: Numbers) -> None:
+    known: dict[Tensor, Number] = {}
     exact: set[Tensor] = set()
-    irrational: set[Tensor] = set()
+    new: set[Tensor] = set()  # that rules do not know
     for op in graph.ops:
         for region in op.regions:
             _fold(region, others)
@@ -76,40 +92,63 @@ def _fold(graph: Graph, others: dict[str, dict[float, Literal]]) -> None:
                 known[op.result] = value
                 exact.add(op.result)
             continue
-        if op.kind not in FUNCTIONS or not op.operands or any(x not in known for x in op.operands):
+        computed = _computed(op, known)
+        if computed is None:
             continue
         result = op.result
-        if math.prod(result.shape) != 1 or result.dtype not in PRECISION:
-            continue
-        try:
-            computed = FUNCTIONS[op.kind](*(known[x] for x in op.operands))
-            value = rounded(computed, result.dtype)
-        except (ArithmeticError, ValueError, TypeError):
-            continue
-        if not math.isfinite(value):
-            continue
-        known[result] = value
-        if exact.issuperset(op.operands) and value == computed and _is_exact(op, value, known):
+        known[result], is_exact = computed
+        if is_exact and exact.issuperset(op.operands):
             exact.add(result)
-        if op.kind not in RATIONAL or any(x in irrational for x in op.operands):
-            irrational.add(result)
-        literal = _like(value, result.dtype, others) if result in irrational else None
+        if op.kind not in KNOWN or not new.isdisjoint(op.operands) or _narrows(op):
+            new.add(result)
+        literal = _like(known[result], result.dtype, others) if result in new else None
         if literal is not None:
             if result not in exact:
-                graph.assume(result, f"is {value:.9g}, to which what is computed of constants is rounded", WHY)
+                graph.assume(result, f"is {known[result]:.9g}, to which what is computed of constants is rounded", WHY)
             op.kind, op.operands, op.numbers, op.symbols = "constant", [], {}, {}
             result.literal = literal
 
 
-def _is_exact(op: Op, value: float, known: dict[Tensor, float]) -> bool:
-    """Whether a number of few digits is what an op computes of small numbers over the reals, too."""
-    if op.kind == "sqrt":
-        return value * value == known[op.operands[0]] < FEW
-    return op.kind == "convert"
+def _narrows(op: Op) -> bool:
+    return op.kind == "convert" and op.result.dtype in PRECISION
 
 
-def _like(value: float, dtype: str, others: dict[str, dict[float, Literal]]) -> Literal | None:
+def _computed(op: Op, known: dict[Tensor, Number]) -> tuple[Number, bool] | None:
+    """What an op of one element makes of known numbers, and whether that is exact."""
+    if not op.operands or len(op.results) != 1 or any(x not in known for x in op.operands):
+        return None
+    dtype, values = op.result.dtype, [known[x] for x in op.operands]
+    if math.prod(op.result.shape) != 1:
+        return None
+    if is_integer(dtype):
+        if op.kind not in INTEGERS or any(not isinstance(x, int) for x in values):
+            return None
+        if op.kind == "shift-right-logical" and values[0] < 0:
+            return None
+        return _wrapped(INTEGERS[op.kind](*values), dtype), True
+    if dtype not in PRECISION or op.kind not in REALS:
+        return None
+    try:
+        computed = REALS[op.kind](*map(float, values))
+        value = rounded(computed, dtype)
+    except (ArithmeticError, ValueError):
+        return None
+    if not math.isfinite(value):
+        return None
+    small = op.kind in ("convert", "reshape") or (op.kind == "sqrt" and value * value == values[0] < FEW)
+    return value, small and value == computed
+
+
+def _wrapped(value: int, dtype: str) -> int:
+    """The number of an integer type that is equal modulo how many it has."""
+    numbers = integers_of(dtype)
+    return (value - numbers.start) % len(numbers) + numbers.start
+
+
+def _like(value: Number, dtype: str, others: Numbers) -> Literal | None:
     """The constant of the other side to which a number is rounded, as far as functions of compilers are exact."""
     numbers = others.get(dtype, {})
+    if isinstance(value, int):
+        return numbers.get(value)
     found = (numbers.get(rounded(value * (1 + slack), dtype)) for slack in (0.0, SLACK, -SLACK))
     return next((literal for literal in found if literal is not None), None)

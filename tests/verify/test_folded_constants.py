@@ -58,3 +58,26 @@ def test_another_number_of_the_type_is_no_folding() -> None:
 def test_a_root_that_is_a_number_is_no_rounding() -> None:
     report = verdict("64", "sqrt", "8", "bf16", discrete=True)
     assert (report.verdict, precision(report)) == (Verdict.PROVED, [])
+
+
+def seeded(kind: str, numbers: tuple[int, int], written: int) -> Report:
+    """x plus what is computed of two integers, against x plus a written one."""
+    base, dist = Graph("base"), Graph("dist")
+    pair = [base.constant(number, "u32") for number in numbers]
+    for graph, number in ((base, base.emit(kind, pair)), (dist, dist.constant(written, "u32"))):
+        x = graph.input("x", "u32", (4,), path="x")
+        graph.output(graph.emit("add", [x, graph.emit("broadcast", [number], dimensions=[], shape=(4,))]), path="y")
+    return conclude(analyse(tables(base, [dist], MESH), Options()))
+
+
+SEEDS = [
+    ("and", (3, 4294967295), 3), ("shift-right-logical", (7, 32), 0), ("xor", (4294967295, 1), 4294967294),
+    ("add", (4294967295, 2), 1), ("shift-left", (3, 31), 2147483648),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "numbers", "written"), SEEDS)
+def test_integers_are_folded_exactly_modulo_their_type(kind: str, numbers: tuple[int, int], written: int) -> None:
+    report = seeded(kind, numbers, written)
+    assert (report.verdict, precision(report)) == (Verdict.PROVED, [])
+    assert seeded(kind, numbers, written ^ 1).verdict is Verdict.REFUTED
