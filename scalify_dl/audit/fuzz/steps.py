@@ -266,6 +266,15 @@ def own_slice(w: World) -> None:
     offset = w.dist.add("constant", [], [("s32", ())])
     offset.rank_numbers["value", 0] = starts
     at = [offset.result if d == dim else w.dist.constant(0, "s32") for d in range(len(shape))]
+    along = [(d, p, n) for d in range(len(shape)) for p, (name, n) in enumerate(w.pair.mesh.axes)
+             if d != dim and name != axis and 1 < n and shape[d] % n == 0]  # fmt: skip
+    if along and w.chance(0.5):  # and along another dim, by another axis (or by the same, which is wrong)
+        d, p, n = w.rng.choice(along)
+        shape[d] //= n
+        by = position if w.slip() else p
+        other = w.dist.add("constant", [], [("s32", ())])
+        other.rank_numbers["value", 0] = {rank: c[by] * shape[d] for rank, c in enumerate(w.pair.mesh.coordinates)}
+        at[d] = other.result
     w.add(t.base, w.emit(w.dist, "dynamic-slice", [t.dist, *at], sizes=shape))
 
 
