@@ -120,3 +120,34 @@ def test_other_cuts_are_not(name: str) -> None:
     derived = derive(tables)
     assert not derived.proved
     assert audit(tables, derived.corr).false == []
+
+
+def picked(pairs: tuple[list[tuple[int, int]], list[tuple[int, int]]], *, kept: int = 2) -> Pair:
+    """Thirds [a | b | c] of 12 over tp=2: ranks hold c[0:2], c[2:4] of c = x[8:12], chosen by the rank's number."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((12, 4), {0: "tp"})
+    g = pair.dist
+    low, high = part(g, dx, 0, 2, 4), part(g, dx, 0, 4, 6)
+    rank = g.emit("convert", [g.emit("partition-id", [], shape=(), dtype="u32")], dtype="s32")
+    mask = g.emit("compare", [rank, g.constant(1, "s32")], direction="EQ")
+    mask = g.emit("broadcast", [mask], shape=(2, 4), dimensions=[])
+    sent = g.emit("collective-permute", [low], pairs=pairs[0])
+    back = g.emit("collective-permute", [sent], pairs=pairs[1])
+    y = g.emit("select", [mask, high if kept == 2 else low, back if pairs[1] else sent])
+    pair.outputs(part(pair.base, x, 0, 8, 12), y)
+    return pair
+
+
+def test_blocks_that_ranks_choose_between_what_they_got_and_what_they_have() -> None:
+    tables = picked(([(1, 0)], [])).tables()
+    derived = derive(tables)
+    assert derived.proved
+    assert audit(tables, derived.corr).false == []
+
+
+@pytest.mark.parametrize("pair", [picked(([(0, 1)], [])), picked(([(1, 0)], []), kept=1), picked(([(1, 0)], [(0, 1)]))])
+def test_other_choices_are_not(pair: Pair) -> None:
+    tables = pair.tables()
+    derived = derive(tables)
+    assert not derived.proved
+    assert audit(tables, derived.corr).false == []
