@@ -267,7 +267,7 @@ def own_slice(w: World) -> None:
     offset.rank_numbers["value", 0] = starts
     at = [offset.result if d == dim else w.dist.constant(0, "s32") for d in range(len(shape))]
     along = [(d, p, n) for d in range(len(shape)) for p, (name, n) in enumerate(w.pair.mesh.axes)
-             if d != dim and name != axis and 1 < n and shape[d] % n == 0]  # fmt: skip
+             if d != dim and name != axis and n > 1 and shape[d] % n == 0]  # fmt: skip
     if along and w.chance(0.5):  # and along another dim, by another axis (or by the same, which is wrong)
         d, p, n = w.rng.choice(along)
         shape[d] //= n
