@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from . import (  # noqa: F401  (they register their trials)
     counted,
+    counted_parts,
     crossed,
     expert_by_rank,
     expert_gates,
