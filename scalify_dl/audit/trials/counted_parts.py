@@ -52,6 +52,10 @@ def some(g: Graph, number: int, like: Tensor, columns: int) -> Tensor:
     return g.splat(number, like.dtype, (like.shape[0], columns))
 
 
+def narrow(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("convert", [x], dtype="u8")
+
+
 @trial
 def labels_with_an_ignored_column_are_not_all_counted() -> Pair:
     return kept(lambda g, x: padded(g, x, [0, 0], [0, 1]), 8)
@@ -90,22 +94,23 @@ def what_a_negative_padding_takes_away_behind() -> Pair:
 @trial
 def every_other_label() -> Pair:
     """Of label, label, ignored, ignored one of each."""
-    wide = lambda g, x: beside(g, x, some(g, IGNORED, x, 2))  # noqa: E731
-    return kept(lambda g, x: cut(g, wide(g, x), [0, 0], [2, 4], [1, 2]), 4, shape=(2, 2))
+
+    def labels(g: Graph, x: Tensor) -> Tensor:
+        return cut(g, beside(g, x, some(g, IGNORED, x, 2)), [0, 0], [2, 4], [1, 2])
+
+    return kept(labels, 4, shape=(2, 2))
 
 
 @trial
 def labels_that_a_cast_wraps_above() -> Pair:
     """Of 250 … 259, as u8, some are 0 … 3."""
-    wide = lambda g, x: g.emit("convert", [beside(g, x, some(g, 0, x, 1))], dtype="u8")  # noqa: E731
-    return kept(wide, 6, range=(250, 260), bound=250, way="GE")
+    return kept(lambda g, x: narrow(g, beside(g, x, some(g, 0, x, 1))), 6, range=(250, 260), bound=250, way="GE")
 
 
 @trial
 def labels_that_a_cast_wraps_below() -> Pair:
     """-3 … -1 as u8 are 253 … 255."""
-    wide = lambda g, x: g.emit("convert", [beside(g, x, some(g, 9, x, 1))], dtype="u8")  # noqa: E731
-    return kept(wide, 6, range=(-3, 0), bound=5, way="LE")
+    return kept(lambda g, x: narrow(g, beside(g, x, some(g, 9, x, 1))), 6, range=(-3, 0), bound=5, way="LE")
 
 
 @trial
