@@ -60,8 +60,10 @@ def draw(
             lo, hi = bounds or (0, min(4, most + 1))
             numbers = rng.integers(lo, max(hi, lo + 1), tensor.shape).astype(dtype)
         tried = [int(v) for v in special if least <= v <= most and (bounds is None or lo <= v < hi)]
-        if tried:  # every other element: each rank gets some
+        if tried and not seed % 2:  # every other element: each rank gets some
             numbers.flat[::2] = np.resize(tried, numbers.flat[::2].size)
+        elif tried:  # … and not equally many
+            numbers = np.where(rng.random(tensor.shape) < 0.5, rng.choice(tried, tensor.shape), numbers).astype(dtype)
         return numbers
     if how == "integers":
         value = rng.integers(-3, 4, tensor.shape).astype(np.float64)

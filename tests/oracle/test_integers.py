@@ -120,6 +120,14 @@ def test_counterexamples_are_looked_for_among_numbers_that_a_captured_run_had() 
     assert find_counterexample(load_program(other)).status == "refuted"
 
 
+def test_integers_that_every_run_should_try_are_not_tried_equally_often_by_all_ranks() -> None:
+    program = load_program(_labels(-100, 12).tables())
+    program.special["base/x1"] = [7]
+    grids = [baseline_inputs(program, "reals", n)["base/x1"][0].reshape(2, 6) == 7 for n in range(4)]
+    assert all(grid.any() for grid in grids)
+    assert any(len(set(grid.sum(1))) > 1 for grid in grids)
+
+
 @pytest.mark.parametrize(
     ("dtype", "expected"), [("u4", [0, 0, 15, 15]), ("s4", [-8, 0, 7, 7]), ("s8", [-100, 0, 27, 127])]
 )

@@ -106,6 +106,27 @@ def sum_of_sides(w: World) -> None:
     w.add(total(w.base, [t.base for t in twins]), w.emit(w.dist, "add", [mine[0], shared]))
 
 
+@step("magnitude", 0.2)
+def magnitude(w: World) -> None:
+    """What may be below zero, or may not, and its magnitude in its place on one side or both."""
+    x = w.twin()
+    way, last = w.rng.choice(["exponential", "square", "abs", "sum", "log", "kept"]), w.rng.choice(["log", "none"])
+    where, made = w.rng.choice(["base", "dist", "both"]), []
+    for name, g, value in (("base", w.base, x.base), ("dist", w.dist, x.dist)):
+        if way in ("exponential", "abs", "log"):
+            value = w.emit(g, way, [value])
+        elif way == "square":
+            value = w.emit(g, "multiply", [value, value])
+        elif way == "kept":
+            large = w.emit(g, "compare", [value, g.splat(0.25, "f32", value.shape)], direction="GT")
+            other = g.splat(w.rng.choice([0.0, float("-inf")]), "f32", value.shape)
+            value = w.emit(g, "select", [large, w.emit(g, "abs", [value]), other])
+        if where in (name, "both"):
+            value = w.emit(g, "abs", [value])
+        made.append(w.emit(g, "log", [value]) if last == "log" else value)
+    w.add(*made)
+
+
 def _raised(w: World, g: Graph, x: Tensor, sort: str) -> Tensor:
     """A square, as a product or as a power; or a magnitude."""
     if sort == "abs":

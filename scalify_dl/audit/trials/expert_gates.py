@@ -27,7 +27,7 @@ def turned_round(g: Graph, x: Tensor) -> Tensor:
 
 def gates(
     gate: Change = same, own_gate: Change = same, own_rows: Change = same, inside: Change = same, along: int = 0,
-    gradient: bool = False, gated_in: bool = False,
+    gradient: bool = False, gated_in: bool = False, all_at_once: bool = False,
 ) -> Pair:  # fmt: skip
     """`own_…` is what the ranks do beside the baseline."""
     pair, made = Pair({"ep": 2}), []
@@ -41,7 +41,12 @@ def gates(
         deal = routed(g, ids[side])
         weighed = gated(g, deal, numbers, along)
         slots = inside(g, fill(g, weighed if gated_in else deal, x[side]))
-        made.append(gradient_of_gates(g, deal, rows, slots) if gradient else read(g, weighed, slots))
+        if all_at_once:
+            products = g.emit("dot", [rows, slots], lhs_contracting_dims=[1], rhs_contracting_dims=[2])
+            masked = g.emit("multiply", [products, deal])
+            made.append(g.emit("reduce", [masked], dimensions=[0, 1, 2], reducer="sum"))
+        else:
+            made.append(gradient_of_gates(g, deal, rows, slots) if gradient else read(g, weighed, slots))
     pair.outputs(*made)
     return pair
 
@@ -69,6 +74,12 @@ def infinite_gates() -> Pair:
 @trial
 def gradients_of_gates_by_rows_of_other_tokens() -> Pair:
     return gates(own_rows=turned_round, gradient=True)
+
+
+@trial
+def gradients_of_all_gates_of_a_rank_added_up() -> Pair:
+    """One number for all tokens of a rank: a part of the baseline's."""
+    return gates(all_at_once=True)
 
 
 @trial

@@ -367,3 +367,23 @@ def times_attention(result: int, mask: Callable[[Graph, tuple[int, ...]], Tensor
 @trial
 def logarithms_of_attention_that_sees_nothing() -> Pair:
     return times_attention(1, strictly_causal)
+
+
+@trial
+def a_magnitude_of_what_may_be_negative() -> Pair:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((4,), {0: "tp"})
+    pair.outputs(pair.base.emit("abs", [x]), dx)
+    return pair
+
+
+@trial
+def a_magnitude_of_what_may_be_minus_infinity() -> Pair:
+    """What is masked by -inf, where all else is no less than 0."""
+    pair, made = Pair({"tp": 2}), []
+    x, dx = pair.input((4,), {0: "tp"})
+    for g, y in ((pair.base, x), (pair.dist, dx)):
+        large = g.emit("compare", [y, g.splat(0.25, "f32", y.shape)], direction="GT")
+        made.append(g.emit("select", [large, g.emit("abs", [y]), g.splat(float("-inf"), "f32", y.shape)]))
+    pair.outputs(pair.base.emit("abs", [made[0]]), made[1])
+    return pair
