@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -143,6 +144,7 @@ def _dumps(
         raise InputError(missing, expected='verify("base.hlo", "dist.hlo", mesh="tp=2")')
     files = arguments.files(dist)
     axes = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh_text(mesh))
+    begun = time.monotonic()
     origins: list[Origin] = []
     follow = None
     if kernels:
@@ -163,7 +165,7 @@ def _dumps(
         from scalify_dl.schedule.programs import in_time
 
         timed = in_time(origins, axes.size)
-    return _concluded(facts, options, timed)
+    return _concluded(facts, options, timed, begun)
 
 
 def _called(
@@ -185,8 +187,8 @@ def _called(
     return tables(graph, dists, mesh, load_relations(relate) if relate else None, joined=True)
 
 
-def _concluded(facts: Facts, options: Options, timed: InTime | None = None) -> Report:
-    analysis = analyse(facts, options)
+def _concluded(facts: Facts, options: Options, timed: InTime | None = None, begun: float | None = None) -> Report:
+    analysis = analyse(facts, options, begun=begun)
     return Report(conclude(analysis, in_time=timed), analysis)
 
 

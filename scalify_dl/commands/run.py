@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ def verify(pair: Capture, options: Options) -> int:
 def conclude_pair(pair: Capture, options: Options) -> Report:
     """Read two programs; the report."""
     _last.clear()
+    begun = time.monotonic()
     with progress("reading the programs"):
         origins: list[Origin] = []
         facts = pair.load(origins)
@@ -45,7 +47,13 @@ def conclude_pair(pair: Capture, options: Options) -> Report:
             from scalify_dl.schedule.programs import in_time  # where there is an order to be checked
 
             timed = in_time(origins, len(facts.ranks))
-    return conclude_facts(facts, options, timed)
+    return conclude_facts(facts, options, timed, begun)
+
+
+def conclude_directory(directory: Path, options: Options) -> Report:
+    """Read a directory of facts; the report."""
+    begun = time.monotonic()
+    return conclude_facts(load(directory), options, begun=begun)
 
 
 def run(directory: Path, options: Options) -> int:
@@ -53,7 +61,7 @@ def run(directory: Path, options: Options) -> int:
     check_outputs(options, directory.glob("*.facts"))
     sets = fact_sets(directory)
     if not sets:
-        return print_report(conclude_facts(load(directory), options), options)
+        return print_report(conclude_directory(directory, options), options)
     from .several import run_sets
 
     return run_sets(directory, sets, options)
@@ -96,10 +104,12 @@ def expected_verdict(directory: Path) -> Verdict | None:
         ) from error
 
 
-def conclude_facts(facts: Facts, options: Options, timed: InTime | None = None) -> Report:
-    """Run the rules; the report, and what is to be kept of the run."""
+def conclude_facts(
+    facts: Facts, options: Options, timed: InTime | None = None, begun: float | None = None
+) -> Report:
+    """Run the rules; the report, and what is to be kept of the run. `begun`: when reading did."""
     with progress("running the rules") as say:
-        analysis = analyse(facts, options, interruptible=True, numbers_first=len(facts["op"]) > LARGE)
+        analysis = analyse(facts, options, interruptible=True, numbers_first=len(facts["op"]) > LARGE, begun=begun)
         report = conclude(analysis, say, timed)
         if options.out:
             from scalify_dl.prove.results import write_results

@@ -18,7 +18,7 @@ from scalify_dl.prove.options import Options
 from scalify_dl.prove.verdict import Report, Verdict, overall
 
 from .progress import counted
-from .run import check_outputs, conclude_facts, conclude_pair, expected_verdict, load, told
+from .run import check_outputs, conclude_directory, conclude_pair, expected_verdict, told
 
 Row = tuple[str, Report, Verdict]
 """A name, what was found, and the verdict that is right."""
@@ -36,7 +36,7 @@ def run_sets(directory: Path, sets: Sequence[Path], options: Options) -> int:
         one = replace(options, out=options.out / path.name) if options.out else options
         try:
             expected = expected_verdict(path) or Verdict.PROVED
-            rows.append((path.name, conclude_facts(load(path), one), expected))
+            rows.append((path.name, conclude_directory(path, one), expected))
             said = rows[-1][1].verdict.value
         except InputError as error:
             bad[path.name] = error
@@ -81,7 +81,7 @@ def verify_named(names: Sequence[str], options: Options) -> int:
         )
         try:
             if pair.facts is not None:
-                report = conclude_facts(load(pair.facts), own)
+                report = conclude_directory(pair.facts, own)
             else:
                 capture = Capture(pair.base, pair.dist, pair.mesh, pair.relate, sizes=Sizes.parse(pair.sizes))
                 report = conclude_pair(capture, own)

@@ -137,14 +137,16 @@ def analyse(
     *,
     interruptible: bool = False,
     numbers_first: bool = False,
+    begun: float | None = None,
 ) -> Analysis:
     """Run the rules (and `more` rule text) on facts; `numbers_first`: where runs of both sides are compared, too,
-    formulas are left to `compare_formulas`.
+    formulas are left to `compare_formulas`. `begun`: when the facts began to be read, which `timeout` counts from.
 
     A guard that stops them is no error, nor is Ctrl-C where they are `interruptible`: the verdict then is UNKNOWN and
     says why.
     """
-    deadline = None if options.timeout is None else time.monotonic() + options.timeout
+    begun = time.monotonic() if begun is None else begun
+    deadline = None if options.timeout is None else begun + options.timeout
     analysis = _by_rules(facts, options, solver, more, deadline, interruptible)
     left = analysis.outputs_left
     if facts.again is not None and left and not analysis.stopped and (other := facts.again()) is not None:
@@ -186,7 +188,10 @@ def _run(analysis: Analysis, rounds: Iterator[None], interruptible: bool) -> Non
     except EvaluationError as error:
         if not error.message.startswith(_GUARDS):
             raise
-        analysis.stopped = f"the rules were stopped ({error.message.splitlines()[0]})"
+        why = error.message.splitlines()[0]
+        if why.startswith("timeout:"):  # what is said of the rules is what was left to them
+            why = f"timeout: reading and rules took more than {analysis.options.timeout:g} s"
+        analysis.stopped = f"the rules were stopped ({why})"
     except KeyboardInterrupt:
         if not interruptible:
             raise

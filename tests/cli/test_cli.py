@@ -264,6 +264,7 @@ def test_a_stopped_run_is_unknown(dlverify: Run) -> None:
     status, out, _ = dlverify("run", PROVED, "--timeout", "0.000001", "--no-refute")
     assert status == 3
     assert "the rules were stopped (timeout" in out
+    assert "took more than 1e-06 s" in out
     last = ROOT / "facts" / "gqa_fused_qkv"  # stopped behind the proof of its output
     assert dlverify("run", last, "--max-memory", "1", "--no-refute")[0] == 3
 

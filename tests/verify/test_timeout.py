@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from scalify_dl.commands import run
 from scalify_dl.deadline import OutOfTime, cpu_limit, until
 from scalify_dl.facts.files import load
+from scalify_dl.families.capture import Capture
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
+from scalify_dl.prove.verdict import Verdict
 from scalify_dl.report.conclude import conclude
 
 FACTS = Path(__file__).parents[2] / "facts"
@@ -84,8 +87,22 @@ def test_without_time_nothing_is_refuted() -> None:
     assert "the search for a counterexample was stopped (--timeout)" in report.notes
 
 
+@pytest.mark.parametrize("program", ["pair", "facts"])
+def test_time_is_over_while_programs_are_read(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    right = FACTS / "megatron_mlp"
+
+    def slowly(*given: Any) -> Any:
+        time.sleep(0.3)
+        return load(right)
+
+    monkeypatch.setattr(Capture, "load", slowly) if program == "pair" else monkeypatch.setattr(run, "load", slowly)
+    options = Options(timeout=0.25)
+    report = run.conclude_pair(Capture(), options) if program == "pair" else run.conclude_directory(right, options)
+    assert report.verdict is Verdict.UNKNOWN
+    assert "the rules were stopped (timeout: reading and rules took more than 0.25 s)" in report.notes
+
+
 def test_what_is_refuted_stays_so_where_no_time_is_left_to_say_where(monkeypatch: pytest.MonkeyPatch) -> None:
-    from scalify_dl.prove.verdict import Verdict
     from scalify_dl.refute import refute as module
 
     look = module.refute
