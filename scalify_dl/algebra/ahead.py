@@ -18,6 +18,7 @@ import numpy as np
 from scalify_dl.ir.layout import Layout
 from scalify_dl.ir.vocabulary import ELEMENTWISE
 from scalify_dl.oracle.dtypes import is_float
+from scalify_dl.oracle.erased import CONDITIONS
 from scalify_dl.oracle.execute import Deadlock
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.oracle.program import Op, Shard
@@ -154,8 +155,20 @@ class _Ahead:
             if pattern is None:
                 pattern = self.patterns[key] = _Pattern(names, self._decided(t, b, ends, layout, part))
             if pattern.claim is not None:
-                return _renamed(pattern.claim, dict(zip(pattern.names, names, strict=True)))
+                return self._here(_renamed(pattern.claim, dict(zip(pattern.names, names, strict=True))))
         return None
+
+    def _here(self, claim: Claim) -> Claim | None:
+        """A claim with what executions say of this very pair: others of its pattern are of other values."""
+        decider, answer = self.decider, claim.answer
+        ends = answer.dist, answer.base
+        limited = any(what in CONDITIONS or what == "finite" for _, what in answer.needs)
+        if (limited and decider.erased(*ends)) or decider.erased_infinities(*ends):
+            return None
+        if decider.overflows(*ends):
+            needs = tuple(sorted({*answer.needs, (answer.dist, "range")}))
+            return claim._replace(answer=replace(answer, needs=needs))
+        return claim
 
     def _decided(self, t: str, b: str, ends: str, layout: Layout, part: Part) -> Claim | None:
         decider = self.decider

@@ -10,6 +10,7 @@ from scalify_dl.algebra import ahead
 from scalify_dl.audit.pair import Pair
 from scalify_dl.facts import Facts
 from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.prove import ahead as prove_ahead
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
 
@@ -89,6 +90,49 @@ def test_what_parts_rest_on_is_listed_for_each() -> None:
 
 def test_one_wrong_layer_of_many_is_not_proved() -> None:
     assert verdict(analysed(layers(2, wrong=3))) != "PROVED"
+
+
+Side = Callable[[Graph, Tensor, Tensor], Tensor]
+
+
+def outputs_alike(base: Side, dist: Side, *operands: Norm) -> Pair:
+    """One function of several values, each of which is an output."""
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((4, 6))
+    for of in operands:
+        w, dw = pair.input((6, 6))
+        pair.outputs(
+            base(pair.base, x, of(pair.base, matmul(pair.base, x, w))),
+            dist(pair.dist, dx, of(pair.dist, matmul(pair.dist, dx, dw))),
+        )
+    return pair
+
+
+def shares(g: Graph, _: Tensor, scores: Tensor) -> Tensor:
+    weights = g.emit("exponential", [scores])
+    return two(g, "divide", weights, wide(g, over(g, weights, "sum", 1), weights, 0))
+
+
+def shifted_shares(g: Graph, x: Tensor, scores: Tensor) -> Tensor:
+    return shares(g, x, two(g, "subtract", scores, wide(g, over(g, scores, "max", 1), scores, 0)))
+
+
+def test_what_may_leave_its_range_is_asked_of_each_output_of_a_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exponentials of tanh do not, those of scores do."""
+    monkeypatch.setattr(prove_ahead, "ELEMENTS", 0)
+    for operands in ((bounded, plain), (plain, bounded)):
+        found = analysed(outputs_alike(shifted_shares, shares, *operands))
+        last = [dist for dist, _, _ in found.facts["expect"]][operands.index(plain)]
+        assert len([*found.rows("equal_if")]) == 2
+        assert (last, "precision") in {(t, why) for t, _, why in found.rows("assumption")}
+
+
+def bounded(g: Graph, x: Tensor) -> Tensor:
+    return g.emit("tanh", [x])
+
+
+def plain(g: Graph, x: Tensor) -> Tensor:
+    return two(g, "multiply", x, number(g, 1, x))
 
 
 def square_root_of(other: bool) -> Analysis:
