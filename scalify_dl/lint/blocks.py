@@ -145,6 +145,7 @@ def _gathered(lifter: Lifter, op: Op, x: Held, dim: int, lo: int, hi: int) -> He
     others = [g for digits in x.local for g in digits if g.dim == first.dim and g != first]
     if any(g.stride >= first.stride for g in others) or first.stride * first.size != x.base.shape[first.dim]:
         return None
+    lifter.out.block_of[op.result] = op.operands[0], lo // size
     start[first.dim] = lo // size * first.stride
     limit[first.dim] = start[first.dim] + first.stride
     (made,) = lifter.emit(op, [x.base], start=start, limit=limit, stride=[1] * len(start))

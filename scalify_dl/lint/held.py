@@ -5,7 +5,7 @@ Nothing here is believed: the rules prove what is supposed, or the verdict says 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import prod
@@ -206,3 +206,27 @@ def readdressed(digit: Digit, sizes: Sequence[int], first: int) -> list[Digit] |
         size //= part
         stride *= part
     return found
+
+
+def groups(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[range, range]]:
+    """The smallest runs of dims of a reshape that have as many elements on both sides."""
+    i = j = 0
+    while i < len(before) or j < len(after):
+        first_i, first_j = i, j
+        left = right = 1
+        if i < len(before):
+            left, i = before[i], i + 1
+        if j < len(after):
+            right, j = after[j], j + 1
+        while left != right:
+            if left < right and i < len(before):
+                left, i = left * before[i], i + 1
+            elif j < len(after):
+                right, j = right * after[j], j + 1
+            else:
+                break
+        if i == len(before) or j == len(after):  # what is left are dims of size 1
+            rest_i, rest_j = prod(before[i:]), prod(after[j:])
+            if rest_i == rest_j == 1:
+                i, j = len(before), len(after)
+        yield range(first_i, i), range(first_j, j)

@@ -104,6 +104,8 @@ class Lifted:
     """Reads of blocks of a table before they are masked; and the parts of a sum that they are once they are."""
     masks: dict[Op, Tensor] = field(default_factory=dict)
     """Ops that mask such reads, and what they mask."""
+    block_of: dict[Tensor, tuple[Tensor, int]] = field(default_factory=dict)
+    """Slices that are one of the blocks that a gather has put one after the other: of which value, which."""
     dealt: set[Op] = field(default_factory=set)
     """Slices by which every rank takes a block of its own of what all have alike."""
     other_blocks: dict[Op, str] = field(default_factory=dict)

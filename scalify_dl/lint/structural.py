@@ -11,10 +11,11 @@ from math import prod
 from scalify_dl.ir.graph import Op, Tensor
 from scalify_dl.ir.layout import Digit, Entry, Repl
 
-from .held import Held, Local, readdressed, renumbered, split_digits, tidy, whole_dims
-from .lift import Lifter, Stop, lifting
+from .held import Held, Local, groups, readdressed, renumbered, split_digits, tidy, whole_dims
+from .lift import Lifter, Noted, Stop, lifting
 from .one_each import dropped, summed
 from .refit import splat_of
+from .straight import straightened
 
 
 @lifting("constant", "empty")
@@ -71,30 +72,6 @@ def transpose(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     return [x.moved(to, made, local, free=frozenset(order.index(d) for d in x.free), along=along)]
 
 
-def groups(before: Sequence[int], after: Sequence[int]) -> Iterator[tuple[range, range]]:
-    """The smallest runs of dims of a reshape that have as many elements on both sides."""
-    i = j = 0
-    while i < len(before) or j < len(after):
-        first_i, first_j = i, j
-        left = right = 1
-        if i < len(before):
-            left, i = before[i], i + 1
-        if j < len(after):
-            right, j = after[j], j + 1
-        while left != right:
-            if left < right and i < len(before):
-                left, i = left * before[i], i + 1
-            elif j < len(after):
-                right, j = right * after[j], j + 1
-            else:
-                break
-        if i == len(before) or j == len(after):  # what is left are dims of size 1
-            rest_i, rest_j = prod(before[i:]), prod(after[j:])
-            if rest_i == rest_j == 1:
-                i, j = len(before), len(after)
-        yield range(first_i, i), range(first_j, j)
-
-
 @lifting("reshape")
 def reshape(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     """Dims regrouped; where ranks split some, one of the new dims of the group takes that over."""
@@ -107,7 +84,7 @@ def reshape(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         local = split_digits([d for digits in x.local for d in digits], result.shape)
         if local is None:
             raise Stop("lemma", f"`{op.operands[0].name}` lies in another order than its dims")
-        return [replace(x, local=tuple(local), free=frozenset())]
+        return [straightened(lifter, op, replace(x, local=tuple(local), free=frozenset()))]
     ways = _regroupings(x.local, x.mesh, x.base.shape, op.operands[0].shape, result.shape)
     if not ways:
         raise Stop("lemma", "nothing is known of how its dims are regrouped")
@@ -275,10 +252,21 @@ def concatenate(lifter: Lifter, op: Op) -> Sequence[Held | None]:
         helds = [f for f in fitted if f is not None]
     if len({(h.mesh, h.scale) for h in helds}) > 1:
         raise Stop("placed-differently", "its operands lie differently, or are not reduced alike")
+    _note_order(lifter, op)
     (made,) = lifter.emit(op, [h.base for h in helds])
     local = list(helds[0].local)
     local[along] = tidy([Digit(along, 1, made.shape[along])])
     return [replace(helds[0], base=made, local=tuple(local), free=frozenset.intersection(*(h.free for h in helds)))]
+
+
+def _note_order(lifter: Lifter, op: Op) -> None:
+    """Says where blocks that were gathered are put together in another order than ranks have them."""
+    blocks = [lifter.out.block_of.get(t) for t in op.operands]
+    order = [block[1] for block in blocks if block is not None]
+    if len(order) == len(blocks) > 1 and len({t for t, _ in filter(None, blocks)}) == 1 and order != sorted(order):
+        (source, _), *_ = filter(None, blocks)
+        text = f"blocks of `{source.name}` are put together in the order {', '.join(map(str, order))} of the ranks"
+        lifter.out.notes.append(Noted(op, "reordered", text))
 
 
 def _own(other: Held, mine: Held, dim: int) -> tuple[tuple[Digit, ...], ...]:

@@ -25,7 +25,7 @@ from scalify_dl.prove.pipeline import Analysis
 from .below import proved_below
 from .guess import guess
 from .propose import BY_PROOF, STOPS, Proposal, Proposals, Said, cone, propose
-from .state import Output, Progress, State, Tried, is_right, proved
+from .state import Output, Progress, State, Tried, is_right, proved, refuted_at_once
 from .verbs import apply
 from .window import windows
 
@@ -180,6 +180,9 @@ def _round(
             facts = apply(state.facts, proposal.edits)
             check_meaning(facts)
             program, outputs = load_program(facts.tables), _outputs(facts, wrong)
+            if refuted_at_once(program, outputs):
+                partial.append((proposal, facts))
+                continue
             search = find_counterexample(program, outputs=outputs, rounding=False, localise=False, once=True)
             if search.counterexamples and not search.problems:
                 partial.append((proposal, facts))

@@ -26,17 +26,21 @@ SECONDS = 10.0
 """Time for the rules on one execution."""
 ORDER = (
     "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before",
-    "axis", "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "scaled",
+    "axis", "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "far", "scaled",
     "rescaled", "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns",
-    "block", "pieces", "numbers", "stale", "in step", "other block", "turned", "along", "function", "repeated", "stops",
+    "block", "pieces", "resent", "numbers", "stale", "in step", "other block", "turned", "along", "function",
+    "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
-    "compare", "sign", "to the next", "other ranks", "combined", "own block", "shifted", "swapped", "not rescaled",
-    "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign", "its part alone",
+    "compare", "sign", "parts of all", "to the next", "other ranks", "combined", "own block", "shifted", "swapped",
+    "not rescaled", "offset", "to others", "lacking", "counted otherwise", "superfluous", "another", "real sign",
+    "its part alone",
 )  # fmt: skip
 """Kinds of guesses, in the order in which they are tried."""
-ALONG = ("reduce", "reduce for", "regroup", "reducer", "own block", "plus rank", "combine", "exchange", "gather")
+ALONG = (
+    "reduce", "reduce for", "regroup", "reducer", "own block", "plus rank", "combine", "exchange", "gather", "send",
+)  # fmt: skip
 """Verbs that speak of mesh axes, or of the turns of some op: others are another proposal."""
 PLACES = ("own block", "shift")
 """Verbs that are meant of cuts and of their gradients alike."""
@@ -147,7 +151,10 @@ def propose(
                 size *= extent
             named += [(",".join(a for a, _ in some), axis, size) for axis, _ in some]
     lines = [(op, line) for op, line in _lines(facts, {row[0] for row in facts["op"]}).items() if line != op]
-    told: Said = {"shows": seen, "lost": lost, "wrong_output": wrong, "axes": named, "written_at": lines}
+    sent = [(t, *_sending(sources)) for t in _handed(facts, readings) for sources in readings.resent(t)]
+    told: Said = {
+        "shows": seen, "lost": lost, "wrong_output": wrong, "axes": named, "written_at": lines, "could_send": sent
+    }  # fmt: skip
     for relation, rows in chain(told.items(), (said or {}).items()):
         program.insert(relation, rows)
     program.insert("varying", [(tensor,) for tensor in readings.varying])
@@ -170,6 +177,24 @@ def propose(
     return Proposals(_bundles(program, facts, order), dict(faults), blamed,
                      {str(op): str(base) for op, base in program.relation("implements")},
                      _guesses(program, facts, order, dict(lines)))  # fmt: skip
+
+
+def _handed(facts: Facts, readings: Readings) -> list[str]:
+    """Values of ops that are something of the baseline's, where an op makes something of them that is not."""
+    makers = {tensor: op for op, _, tensor in facts["result"]}
+    reads: dict[str, list[str]] = defaultdict(list)
+    for op, _, tensor in facts["operand"]:
+        reads[op].append(tensor)
+    part = [op for tensor, op in makers.items() if readings.lost(tensor) and not any(map(readings.lost, reads[op]))]
+    odd = [tensor for tensor in makers if any(not reading.placed for reading in readings.of(tensor))]
+    return list(dict.fromkeys([*(t for op in part for t in reads[op] if t in makers), *odd]))
+
+
+def _sending(sources: Mapping[int, int]) -> tuple[str, str]:
+    """Pairs of a permute (a rank to its source) as a text, and the first part that moves in words."""
+    to, source = next((to, source) for to, source in sorted(sources.items()) if to != source)
+    pairs = ",".join(f"{source}>{to}" for to, source in sorted(sources.items()))
+    return pairs, f"rank {source}'s part to rank {to}" + (", …" if len(sources) > 1 else "")
 
 
 def _siblings(facts: Facts, wrong: Iterable[str]) -> list[str]:
@@ -233,6 +258,7 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
     bundles: dict[tuple[object, ...], dict[object, Edit]] = defaultdict(dict)
     for edit in edits:
         how = edit.how.split(";")[0] if edit.verb in ALONG else ""
+        how += edit.target if edit.verb == "send" else ""
         key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
         bundles[key if edit.why not in ("late", "before") else (edit.why, lines[edit.cause])].setdefault(
             (edit.verb, edit.target, edit.how if edit.verb == "reduce for" else ""), edit

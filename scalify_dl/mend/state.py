@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
-from scalify_dl.oracle import Search
+from scalify_dl.oracle import Search, find_counterexample
+from scalify_dl.oracle.program import Program
 from scalify_dl.oracle.readings import Reading
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
@@ -56,6 +57,16 @@ class State:
         read = [found for found in map(readings.of, values) if found and not any(map(is_right, found))]
         odd = sum(2 if all(reading.axes for reading in found) else 1 for found in read)
         return len(self.wrong), sum(map(readings.lost, values)), odd
+
+
+def refuted_at_once(program: Program, outputs: set[str] | None = None) -> int:
+    """How many outputs one run at small sizes refutes, whatever constants count there: most edits mend nothing, and
+    this is seen so, at a fraction of what it takes to be sure of one that does; 0 where it is not seen."""
+    try:
+        search = find_counterexample(program, outputs=outputs, rounding=False, localise=False, once=True, enough=True)
+    except (InputError, MemoryError):
+        return 0
+    return 0 if search.problems else len(search.counterexamples)
 
 
 PATIENCE = 300.0

@@ -155,6 +155,13 @@ def _reverse(draft: Draft, edit: Edit) -> None:
     draft.rows("permute_pair").extend((op, target, source) for op, source, target in pairs)
 
 
+def _send(draft: Draft, edit: Edit) -> None:
+    """Every rank's part to another one, before anybody reads it."""
+    op = draft.emit("collective-permute", [draft.raw(edit.target)], edit.target, edit.cause)
+    pairs = [pair.split(">") for pair in edit.how.split(",")]
+    draft.rows("permute_pair").extend((op, int(source), int(to)) for source, to in pairs)
+
+
 def _in_order(draft: Draft, edit: Edit) -> None:
     members: dict[int, list[int]] = {}
     for _, group, _, rank in draft.keep("group", lambda row: row[0] != edit.target):
@@ -227,6 +234,7 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "reducer": _reducer,
     "reverse": _reverse,
     "in order": _in_order,
+    "send": _send,
     "turn": _turn,
     "turn behind": _turn_behind,
     "read": _read,

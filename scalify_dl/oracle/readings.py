@@ -19,8 +19,9 @@ import numpy as np
 from scalify_dl.errors import InputError
 from scalify_dl.ir.layout import Layout, Pending
 
+from .addressing import local_part
 from .blocks import Blocks
-from .compare import check, default_layouts, interleaved, stands
+from .compare import check, default_layouts, interleaved, stands, wrong
 from .meaning import COLLECTIVES
 from .program import Shard
 from .trial import Trial
@@ -111,6 +112,23 @@ def _same_numbers(base: Array, arrays: Iterable[Array], scale: Fraction) -> bool
     return bool(np.isclose(held, wanted[:, None], rtol=MATCH, atol=MATCH * size, equal_nan=True).all())
 
 
+def _sources(
+    base: Array, value: Mapping[int, Array], layout: Layout, coords: Mapping[int, Mapping[str, int]]
+) -> dict[int, int]:
+    """The rank that holds what each rank should in a placement, each of them once; empty where there is none."""
+    senders = sorted(value)
+    found: dict[int, int] = {}
+    for rank in sorted(value, key=lambda r: wrong(value[r], local_part(base, layout, coords[r]), MATCH).any()):
+        wanted = local_part(base, layout, coords[rank])
+        own = sorted(senders, key=lambda sender: sender != rank)
+        source = next((s for s in own if not wrong(value[s], wanted, MATCH).any()), None)
+        if source is None:
+            return {}
+        senders.remove(source)
+        found[rank] = source
+    return found
+
+
 class Readings:
     """Readings of the values of a trial that kept all of them; `relations` are correspondences that rules derived."""
 
@@ -177,6 +195,22 @@ class Readings:
             value = self._value(tensor)
             self._memo[tensor] = [] if value is None else self._found(tensor, value)
         return self._memo[tensor]
+
+    def resent(self, tensor: str, most: int = 8) -> list[dict[int, int]]:
+        """Who would have to send its part to whom (a rank to its source) for a value to stand in contiguous blocks;
+        every rank sends one part. None of what stands so already."""
+        value = self._value(tensor) or {}
+        found: list[dict[int, int]] = []
+        shapes = {part.shape for part in value.values()}
+        for reading in self.of(tensor):
+            if reading.scale != 1 or reading.axes or len(shapes) != 1:
+                continue
+            base = self._baseline[reading.base]
+            for layout in self._placements(base.shape, next(iter(shapes)))[:most]:
+                sources = _sources(base, value, layout, self.program.coords)
+                if sources and sources not in found and any(to != source for to, source in sources.items()):
+                    found.append(sources)
+        return found
 
     def _value(self, tensor: str) -> dict[int, Array] | None:
         value = self.trial.distributed.get(tensor)

@@ -113,23 +113,29 @@ def conditional(s: Shapes, op: Op) -> None:
 @rule("custom:AwsNeuronTransferWithStaticRing")
 def transfer(s: Shapes, op: Op) -> None:
     """The identity."""
-    s.same_dims([op.operands[0], op.results[0]])
+    x, result = op.operands[0], op.results[0]
+    if len(s.dims(x)) != len(s.dims(result)):
+        return s.keep_all(op)
+    s.same_dims([x, result])
 
 
 @rule("custom:AwsNeuronRmsNorm")
 def rms_norm(s: Shapes, op: Op) -> None:
     """x's shape; the weight has the normalised dim."""
-    s.same_dims([op.operands[0], op.results[0]])
     dim = op.symbol("config", "0").strip('"')
-    x = s.dims(op.operands[0])
-    if dim.isdigit() and int(dim) < len(x):
-        s.extents.same(x[int(dim)], s.dims(op.operands[1])[0])
+    x, weight, result = (s.dims(t) for t in (*op.operands[:2], op.results[0]))
+    if not dim.isdigit() or int(dim) >= len(x) or len(weight) != 1 or len(result) != len(x):
+        return s.keep_all(op)  # no such call: nobody checks what opaque calls are given
+    s.same_dims([op.operands[0], op.results[0]])
+    s.extents.same(x[int(dim)], weight[0])
 
 
 @rule("custom:vllm.unified_attention")
 def unified_attention(s: Shapes, op: Op) -> None:
     """Tokens; heads are kv heads times group; head dim."""
     q, k, v = (s.dims(t) for t in op.operands[:3])
+    if not len(q) == len(k) == len(v) == 3:
+        return s.keep_all(op)
     for a, b in [*zip(k, v, strict=True), (q[0], k[0]), (q[2], k[2])]:
         s.extents.same(a, b)
     s.extents.link(q[1], s.extents.size(q[1]) // s.extents.size(k[1]), k[1], 1, s.extents.size(k[1]))
