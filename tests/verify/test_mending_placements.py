@@ -83,3 +83,16 @@ def test_a_repeated_part_of_a_mask_is_gathered(axis: str) -> None:
     cause = first_cause(pair)
     assert cause.suggestion == (f"all-gather over {axis}",)
     assert cause.tried == ("with this edit the output is PROVED",)
+
+
+def test_a_repeated_part_whose_numbers_are_those_of_the_whole_is_gathered_where_the_proof_stops() -> None:
+    """Blocks of columns, put one below the other and then side by side: every number is there, as often as others."""
+    pair = Pair("tp=2")
+    b, d = pair.base, pair.dist
+    b.output(b.exponential(b.matmul(b.input("x", (4, 6)), b.input("w", (6, 8)))))
+    y = d.matmul(d.shard("x"), d.shard("w", {1: "tp"}))
+    rows = d.concatenate([y, y], 0)
+    d.output(d.exponential(d.reshape(d.transpose(d.reshape(rows, (2, 4, 4)), 1, 0, 2), (4, 8))))
+    cause = first_cause(pair)
+    assert cause.suggestion == ("all-gather over tp",)
+    assert cause.tried == ("with this edit the output is PROVED",)
