@@ -12,6 +12,7 @@ from math import prod
 import numpy as np
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
+from scalify_dl.ir.vocabulary import COLLECTIVES
 
 from .numbers import Numbers, clamped, computed
 from .signs import Sign, Signs
@@ -20,7 +21,8 @@ from .values import Cells, Own, Value
 
 __all__ = ["Emitter"]
 
-KEEP_ZERO = frozenset(("broadcast", "reshape", "transpose", "slice", "negate", "reverse", "copy"))
+KEEP_ZERO = COLLECTIVES | {"broadcast", "reshape", "transpose", "slice", "negate", "reverse", "copy"}
+"""Kinds that make zeros of zeros: all ranks have the same program, and what a permute does not bring is zero, too."""
 
 
 class Emitter:
@@ -204,7 +206,7 @@ class Emitter:
         if op.kind == "constant":
             literal = op.result.literal
             return literal is not None and literal.rational == 0
-        return op.kind in KEEP_ZERO and self.is_zero(op.operands[0])
+        return op.kind in KEEP_ZERO and not op.regions and all(map(self.is_zero, op.operands))
 
     # --- what is there already ---------------------------------------------------------------------------------------
 
@@ -286,9 +288,9 @@ class Emitter:
             if not self.is_zero(other):
                 self._numbers.append(other)
             return self.zeros(op.result)
-        if op.kind in KEEP_ZERO or (op.kind == "select" and zero[1] and zero[2]) or (op.kind == "convert" and zero[0]):
+        if op.kind in KEEP_ZERO | {"convert", "concatenate", "pad"} and all(zero) and not op.regions:
             return self.zeros(op.result)
-        if op.kind in ("concatenate", "pad") and all(zero):
+        if op.kind == "select" and zero[1] and zero[2]:
             return self.zeros(op.result)
         if op.kind == "reduce" and zero[0] and op.symbols.get("reducer") == ["sum"] and not op.regions:
             return self.zeros(op.result)
