@@ -54,7 +54,7 @@ def _verify(captures: Sequence[Capture], symbols: Mapping[str, str | None], opti
 
     with progress("reading the captures") as say:
         found = members(captures, symbols)
-        facts = [capture.load() for capture in found.captures]
+        facts = [capture.load(member=True) for capture in found.captures]
         report = verify_family(facts, found.symbols, options, say, keep, found.dims(facts[0]), found.told)
     if compared:
         text = f"the formulas are those of the text at {'; at '.join(compared)} as well"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
 from scalify_dl.ir.origin import Origin
 from scalify_dl.readers.sizes import Sizes
@@ -23,13 +24,19 @@ class Capture:
     kernels: tuple[str, ...] = ()
     """Kernels that opaque calls run, as `--kernel` says them."""
 
-    def load(self, origins: list[Origin] | None = None) -> Facts:
-        """The facts; the distributed programs are added to `origins`."""
+    def load(self, origins: list[Origin] | None = None, *, member: bool = False) -> Facts:
+        """The facts; the distributed programs are added to `origins`. As a `member` of a family, whose numbers may be
+        made of its sizes, no number is folded; InputError for facts in which some were."""
         if self.facts is not None:
             from scalify_dl.facts.files import load
             from scalify_dl.facts.ranks import written_out
 
             facts = load(self.facts)
+            if member and "folded" in facts.meta:
+                raise InputError(
+                    f"{self.facts}: numbers computed of constants were folded, which other sizes may change",
+                    hint="give the dumps themselves (base, dist, mesh)",
+                )
             tables = {name: [tuple(row) for row in rows] for name, rows in written_out(facts.tables).items()}
             return Facts(tables, facts.directory)
         from scalify_dl.pairing.export import export
@@ -40,4 +47,4 @@ class Capture:
             from scalify_dl.kernels.inside import following
 
             follow = following(self.kernels)
-        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins, follow)
+        return export(self.base, self.dist, self.mesh, self.relate, self.sizes, origins, follow, fold=not member)

@@ -62,7 +62,7 @@ class Members:
         sizes = {name: place for name, place in self.symbols.items() if place is not None}
         if not self.more or not sizes:
             return []
-        captures = [first, *(capture.load() for capture in self.more)]
+        captures = [first, *(capture.load(member=True) for capture in self.more)]
         symbols, points = resolve(captures, sizes)
         dims = lift(captures, points, symbols).tables["dim"]
         return [(str(size), ("dim", tensor, n)) for tensor, n, size in dims if str(size) in sizes]
@@ -233,7 +233,7 @@ def _at(one: _Open, point: Mapping[str, int], places: Places) -> Capture:
 def _compare(family: Family, capture: Capture, point: Mapping[str, int]) -> None:
     """InputError where the text has other numbers at some sizes than the formulas."""
     number = Expression.number
-    read = Lifting([capture.load()], [point], family.symbols, lambda _, values: number(values[0]))
+    read = Lifting([capture.load(member=True)], [point], family.symbols, lambda _, values: number(values[0]))
 
     def same(cell: Cell, values: Sequence[int | Fraction]) -> Expression:
         if len(set(values)) > 1:

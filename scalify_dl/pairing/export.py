@@ -62,13 +62,15 @@ def export(
     sizes: Sizes | None = None,
     origins: list[Origin] | None = None,
     follow: Callable[[Sequence[Graph]], None] | None = None,
+    *,
+    fold: bool = True,
 ) -> Facts:
     """The facts of a baseline and a distributed program.
 
     `base` and `dist` are dumps (HLO text, StableHLO, FX text); one `dist` file is an SPMD program, several are ranks
     0 … n-1 in row-major order of the mesh. `mesh` is `dp=2,tp=4` text or a `Mesh`; `relate` a relations file; `sizes`
-    are those that the dumps leave open. The distributed programs are added to `origins`. `follow` may change the
-    programs as they are read (opaque calls become what they are known to compute).
+    are those that the dumps leave open; `fold` as for `tables`. The distributed programs are added to `origins`.
+    `follow` may change the programs as they are read (opaque calls become what they are known to compute).
     Raises InputError for bad input.
     """
     mesh = mesh if isinstance(mesh, Mesh) else Mesh.parse(mesh)
@@ -76,7 +78,9 @@ def export(
     relations = relate if isinstance(relate, Relations) else load_relations(relate) if relate else Relations()
     with paused():
         base_graph, dist_graphs = read_pair(base, files, mesh, relations, sizes, follow)
-        facts = tables(base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None)
+        facts = tables(
+            base_graph, dist_graphs, mesh, relations, joined=True, timed=origins is not None, fold=fold
+        )  # fmt: skip
         if origins is not None:
             origins += map(Origin.of, dist_graphs)
         same = mesh.size > 1 and _same_text(Path(base), files)
@@ -108,17 +112,18 @@ def _same_text(base: Path, files: Sequence[str | Path]) -> bool:
 
 def tables(
     base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations | None = None, *, joined: bool = False,
-    timed: bool = False,
+    timed: bool = False, fold: bool = True,
 ) -> Facts:  # fmt: skip
     """The facts of graphs: what every front end, and programs built by hand, end in. `joined`: several programs become
     one, and loops in which ranks do different things are written out, where they can. `timed`: the order of programs
-    is judged, too, so that what waits for ever is no bad input."""
+    is judged, too, so that what waits for ever is no bad input. `fold`: numbers computed of constants on one side are
+    the constants that the other has (`folded`)."""
     relations = taken_apart(base, dists, mesh, relations or Relations())
     for graph in (base, *dists):
         check(graph)
         normalise(graph)
         positions(graph)
-    fold_alike(base, dists)
+    folded = fold_alike(base, dists) if fold else 0
     one_name(dists, mesh, relations)
     named = [name_groups(graph, mesh, relations, is_base=graph is base) for graph in (base, *dists)]
     if len(dists) > 1:  # merging saw groups only that the dumps name
@@ -132,6 +137,15 @@ def tables(
              for graph in dists]  # fmt: skip
     _all_used("reductions", [r.pattern for r in relations.reductions], asked, relations,
               [name for graph in dists for name in graph.reductions])  # fmt: skip
+    facts = _in_some_form(base, dists, mesh, relations, joined=joined, timed=timed)
+    if folded:
+        facts.add("meta", "folded", str(folded))
+    return facts
+
+
+def _in_some_form(
+    base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Relations, *, joined: bool, timed: bool
+) -> Facts:
     if joined and (len(dists) > 1 or any(op.kind in ("send", "recv") for op in dists[0].ops)):
         facts = _joined(base, dists, mesh, relations, timed)
         if facts is not None:

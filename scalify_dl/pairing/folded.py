@@ -45,14 +45,13 @@ SLACK = 2.0**-23
 """By how much functions of compilers may differ, relative to the result."""
 
 
-def fold_alike(base: Graph, dists: Sequence[Graph]) -> None:
+def fold_alike(base: Graph, dists: Sequence[Graph]) -> int:
     """Replaces, in place, what either side computes of constants alone by the constant that the other side has for it.
 
-    Numbers of one element: reals that are no fractions, as far as is known, and integers."""
+    Numbers of one element: reals that are no fractions, as far as is known, and integers. Returns how many. Not for
+    programs that stand for others of other sizes: their constants may be made of these."""
     theirs, ours = _constants([base]), _constants(dists)
-    _fold(base, ours)
-    for graph in dists:
-        _fold(graph, theirs)
+    return _fold(base, base, ours) + sum(_fold(graph, graph, theirs) for graph in dists)
 
 
 def _constants(graphs: Sequence[Graph]) -> Numbers:
@@ -80,13 +79,14 @@ def _number(tensor: Tensor) -> Number | None:
     return int(value) if is_integer(tensor.dtype) and value.denominator == 1 else None
 
 
-def _fold(graph: Graph, others: Numbers) -> None:
+def _fold(graph: Graph, top: Graph, others: Numbers) -> int:
+    folded = 0
     known: dict[Tensor, Number] = {}
     exact: set[Tensor] = set()
     new: set[Tensor] = set()  # that rules do not know
     for op in graph.ops:
         for region in op.regions:
-            _fold(region, others)
+            folded += _fold(region, top, others)
         if op.kind == "constant":
             if (value := _number(op.result)) is not None:
                 known[op.result] = value
@@ -104,9 +104,11 @@ def _fold(graph: Graph, others: Numbers) -> None:
         literal = _like(known[result], result.dtype, others) if result in new else None
         if literal is not None:
             if result not in exact:
-                graph.assume(result, f"is {known[result]:.9g}, to which what is computed of constants is rounded", WHY)
+                top.assume(result, f"is {known[result]:.9g}, to which what is computed of constants is rounded", WHY)
             op.kind, op.operands, op.numbers, op.symbols = "constant", [], {}, {}
             result.literal = literal
+            folded += 1
+    return folded
 
 
 def _narrows(op: Op) -> bool:

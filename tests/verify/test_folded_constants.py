@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from scalify_dl.errors import InputError
+from scalify_dl.facts.files import write
+from scalify_dl.families.capture import Capture
 from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.mesh import Mesh
@@ -81,3 +86,45 @@ def test_integers_are_folded_exactly_modulo_their_type(kind: str, numbers: tuple
     report = seeded(kind, numbers, written)
     assert (report.verdict, precision(report)) == (Verdict.PROVED, [])
     assert seeded(kind, numbers, written ^ 1).verdict is Verdict.REFUTED
+
+
+HLO = """HloModule m
+ENTRY e {{
+  x = f32[4]{{0}} parameter(0)
+  {number}
+  b = f32[4]{{0}} broadcast(n), dimensions={{}}
+  ROOT y = f32[4]{{0}} multiply(x, b)
+}}
+"""
+
+
+def test_members_of_families_keep_what_they_compute_of_their_sizes(tmp_path: Path) -> None:
+    """A root of a size is no number, though it is one at the size that was captured."""
+    base, dist = tmp_path / "base.hlo", tmp_path / "dist.hlo"
+    base.write_text(HLO.format(number="c = f32[] constant(16)\n  n = f32[] rsqrt(c)"), "utf-8")
+    dist.write_text(HLO.format(number="n = f32[] constant(0.25)"), "utf-8")
+    capture = Capture(base, (dist,), "tp=2")
+    assert "rsqrt" in {row[2] for row in capture.load(member=True)["op"]}
+    facts = capture.load()
+    assert "rsqrt" not in {row[2] for row in facts["op"]}
+    write(facts, tmp_path / "facts")
+    with pytest.raises(InputError, match="folded"):
+        Capture(facts=tmp_path / "facts").load(member=True)
+
+
+def test_what_is_folded_within_a_loop_is_listed_too() -> None:
+    base, dist = Graph("base"), Graph("dist")
+    for graph in (base, dist):
+        x = graph.input("x", "f32", (4,), path="x")
+        body, cond = Graph(f"{graph.name} body"), Graph(f"{graph.name} cond")
+        y, n = body.input("y", "f32", (4,)), body.input("n", "s32", ())
+        factor = body.constant(0.5, "f32") if graph is base else body.constant(Literal.scalar("1.6487213"), "f32")
+        factor = body.emit("exponential", [factor]) if graph is base else factor
+        body.output(body.emit("multiply", [y, body.emit("broadcast", [factor], dimensions=[], shape=(4,))]))
+        body.output(body.emit("add", [n, body.constant(1, "s32")]))
+        cond.input("y", "f32", (4,))
+        cond.output(cond.emit("compare", [cond.input("n", "s32", ()), cond.constant(3, "s32")], direction="LT"))
+        loop = graph.add("while", [x, graph.constant(0, "s32")], [("f32", (4,)), ("s32", ())])
+        loop.regions = [cond, body]
+        graph.output(loop.results[0], path="y")
+    assert [row[2] for row in tables(base, [dist], MESH)["assume"]] == ["precision"]
