@@ -41,8 +41,8 @@ INTEGERS: dict[str, Callable[..., int]] = {
 """The same of integers, each modulo what its type holds; what is shifted right is not negative."""
 FEW = 2.0**24
 """Squares up to which nothing is rounded."""
-SLACK = 2.0**-23
-"""By how much functions of compilers may differ, relative to the result."""
+DIGITS = 24
+"""Binary digits of f32, in the last of which functions of compilers may differ."""
 
 
 def fold_alike(base: Graph, dists: Sequence[Graph]) -> int:
@@ -152,5 +152,6 @@ def _like(value: Number, dtype: str, others: Numbers) -> Literal | None:
     numbers = others.get(dtype, {})
     if isinstance(value, int):
         return numbers.get(value)
-    found = (numbers.get(rounded(value * (1 + slack), dtype)) for slack in (0.0, SLACK, -SLACK))
+    last = math.ldexp(1.0, math.frexp(value)[1] - DIGITS)
+    found = (numbers.get(rounded(value + slack, dtype)) for slack in (0.0, last, -last))
     return next((literal for literal in found if literal is not None), None)
