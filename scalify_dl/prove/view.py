@@ -136,7 +136,8 @@ class View:
             called = self.input_name(source)
             return f"{called} ({name})" if called != name else called
         if _NUMBER.fullmatch(name):
-            return f"{name} ({self._places[tensor]})" if tensor in self._places else name
+            place = self._place(tensor)
+            return f"{name} ({place})" if place else name
         if source != tensor and tensor in self._alike:
             return f"{self.name(source)} ({name})"
         return name  # an op may be called so, too
@@ -155,19 +156,29 @@ class View:
         return {tensor for graph, name, tensor in named if many[graph, name] > 1}
 
     @cached_property
-    def _places(self) -> dict[str, str]:
-        """Tensor → the kind and the line of what makes it, where they are known."""
-        kinds = {op: kind for op, _, kind in self.facts("op")}
-        frames: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
-        for op, pos, *frame in self.facts("source"):
-            frames[op].append((pos, Frame(*frame)))
-        lines = {op: user_frames(f for _, f in sorted(found, key=lambda p: p[0]))[0] for op, found in frames.items()}
-        below = f"{Path.cwd()}/"
-        return {
-            t: f"{kinds.get(op, op)}, {str(lines[op]).removeprefix(below)}"
-            for op, _, t in self.facts("result")
-            if op in lines
-        }
+    def _makers(self) -> dict[str, str]:
+        """Tensor → the op that makes it."""
+        return {tensor: op for op, _, tensor in self.facts("result")}
+
+    @cached_property
+    def _kinds(self) -> dict[str, str]:
+        return {op: kind for op, _, kind in self.facts("op")}
+
+    @cached_property
+    def _stacks(self) -> dict[str, list[Row]]:
+        """Op → the rows of its frames."""
+        stacks: dict[str, list[Row]] = defaultdict(list)
+        for row in self.facts("source"):
+            stacks[row[0]].append(row)
+        return stacks
+
+    def _place(self, tensor: str) -> str:
+        """The kind and the line of what makes a tensor, where they are known."""
+        op = self._makers.get(tensor)
+        if op is None or op not in self._stacks:
+            return ""
+        frames = user_frames(Frame(*frame) for _, _, *frame in sorted(self._stacks[op], key=lambda row: row[1]))
+        return f"{self._kinds.get(op, op)}, {str(frames[0]).removeprefix(f'{Path.cwd()}/')}"
 
     def source(self, tensor: str) -> str:
         """What a tensor only repeats, turns or casts; itself, where it is computed or given."""
