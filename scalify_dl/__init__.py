@@ -4,7 +4,11 @@ __version__ = "0.1.0"
 
 from typing import TYPE_CHECKING, Any
 
-from .earlier import install as _install
+from .unbuilt import prefer_installed as _prefer_installed
+
+_prefer_installed(__path__[0], __path__)  # before any other module of ours
+
+from .earlier import install as _install  # noqa: E402
 
 if TYPE_CHECKING:
     from .api import NotEquivalent, Report, assert_equivalent, verify

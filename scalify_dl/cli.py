@@ -108,8 +108,8 @@ def main() -> None:
         if error.errno not in (errno.ENOSPC, errno.EPIPE):
             _fault()
         _discard(1)
-        if error.errno == errno.EPIPE:  # `| head`: the reader has seen enough
-            sys.exit(2)
+        if error.errno == errno.EPIPE:  # `| head`: the reader has seen enough; as if SIGPIPE had ended us
+            sys.exit(141)
         _fail(2, f"dlverify: the output cannot be written: {error.strerror}")
     except InputError as error:
         _fail(2, f"dlverify: {error}")

@@ -55,6 +55,13 @@ class Pair:
     timeout: float | None = None
     max_memory: int | None = None
     expect: str = "PROVED"
+    missing: InputError | None = None
+    """Files that are not there: this pair is bad input, others are none the less what they are."""
+
+    def there(self) -> None:
+        """InputError where files are missing."""
+        if self.missing is not None:
+            raise self.missing
 
 
 @dataclass(frozen=True)
@@ -176,21 +183,21 @@ def _pair(name: str, own: dict[str, Any], shared: Mapping[str, Any], file: Path,
             raise error(f"no `{key}`", "base, dist and mesh; or facts, a directory")
     mesh = said["mesh"]
     text = mesh if isinstance(mesh, str) else ",".join(f"{axis}={size}" for axis, size in mesh.items())
-    dist = [file for one in _list(said["dist"]) for file in _files(path(one), error)]
-    return replace(pair, base=path(said["base"]), dist=tuple(dist), mesh=text)
+    dist = [(path(one), _files(path(one))) for one in _list(said["dist"])]
+    none = next((pattern for pattern, files in dist if not files), None)
+    missing = error(f"`{none}` matches no file", "the dumps of the distributed program") if none is not None else None
+    files = tuple(file for _, found in dist for file in found)
+    return replace(pair, base=path(said["base"]), dist=files, mesh=text, missing=missing)
 
 
 def _list(value: Any) -> list[Any]:
     return list(value) if isinstance(value, list) else [value]
 
 
-def _files(path: Path, error: Any) -> list[Path]:
+def _files(path: Path) -> list[Path]:
     """A file, or those that a glob matches, numbers in order."""
     if not any(mark in path.name for mark in "*?["):
         return [path]
-    found = sorted(
+    return sorted(
         path.parent.glob(path.name), key=lambda p: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", p.name)]
     )
-    if not found:
-        raise error(f"`{path}` matches no file", "the dumps of the distributed program")
-    return found

@@ -76,7 +76,7 @@ class Checker:
             header = next(lines, None)
             if not isinstance(header, dict):
                 raise CertificateError("it does not say what it proves")
-            rows, hashes = _facts(self.rules, tables)
+            rows, hashes = _facts(self.structure.deciding, tables)
             _same("rules", header.get("rules"), self.hashes)
             _same("facts", header.get("facts"), hashes)
             _equalities(header, rows, tables)
@@ -129,11 +129,13 @@ def _same(what: str, stated: Any, found: dict[str, str]) -> None:
         raise CertificateError(f"it is about other {what}: {', '.join(wrong[:5])}{hint}")
 
 
-def _facts(rules: RuleSet, tables: Mapping[str, Iterable[Row]]) -> tuple[dict[str, Rows], dict[str, str]]:
-    """The rows of every relation that is read from the facts, and the hash of its table: of these very rows."""
+def _facts(
+    deciding: Mapping[str, str], tables: Mapping[str, Iterable[Row]]
+) -> tuple[dict[str, Rows], dict[str, str]]:
+    """The rows of every relation that rules read from the facts, and the hash of its table: of these very rows."""
     rows: dict[str, Rows] = {}
     hashes: dict[str, str] = {}
-    for relation, name in rules.inputs.items():
+    for relation, name in deciding.items():
         table = [*tables.get(Path(name).stem, ())]
         rows[relation] = dict.fromkeys(table if relation != DECIDED else ())
         hashes[name] = table_hash(table)

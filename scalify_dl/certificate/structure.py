@@ -26,6 +26,8 @@ a judgement."""
 class Structure:
     """The correspondences are one big recursion without negation, the component of `holds` (`recursion`). It is shown,
     and so is what rules conclude from it (`late`). All below it is computed (`computed`): no step shows it.
+    `deciding` are the relations that are read from the facts, and their files, without those that no rule reads, as how
+    the dumps are called: a certificate does not depend on them.
     """
 
     def __init__(self, rules: RuleSet) -> None:
@@ -41,6 +43,8 @@ class Structure:
         if not self.recursion.issuperset(rules.choices):  # else a choice could support itself
             raise RuleError("only relations of the recursion of `holds` may have a choice domain")
         self.late = frozenset(above - self.recursion)
+        read = {relation for others in self.reads.values() for relation in others}
+        self.deciding = {relation: file for relation, file in rules.inputs.items() if relation in read}
         self.computed = frozenset(self.reads.keys() - above - {DECIDED})
 
 

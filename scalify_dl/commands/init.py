@@ -159,7 +159,8 @@ def _relations(pair: Found) -> Path | None:
 
     with progress("reading the programs"):
         text = relations_template(pair.base, pair.dist, pair.mesh).removeprefix(HEAD)
-    if "guessed" not in text and "ambiguous" not in text and "no partner" not in text and "\n# " not in text:
+    worth = ("guessed", "ambiguous", "a partner", "no partner", "by position", "\n# ")
+    if not any(word in text for word in worth):
         return None
     drafted = "".join(line if line.startswith("#") else f"# {line}" for line in text.splitlines(keepends=True))
     write_whole(target, _HEAD.format(name=pair.name) + drafted)

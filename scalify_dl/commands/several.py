@@ -80,6 +80,7 @@ def verify_named(names: Sequence[str], options: Options) -> int:
             out=options.out / pair.name if options.out and len(pairs) > 1 else options.out,
         )
         try:
+            pair.there()
             if pair.facts is not None:
                 report = conclude_directory(pair.facts, own)
             else:

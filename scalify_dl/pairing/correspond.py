@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from textwrap import indent
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.names import BY_VALUES
@@ -21,6 +22,7 @@ from scalify_dl.readers.relations import ConcatRelation, Dims, InputRelation, Re
 
 from .crossing import in_another_order
 from .pairing import Finder, by_order_alone, find_one, pair_rest
+from .suggest import fitting
 
 
 @dataclass(frozen=True)
@@ -79,15 +81,18 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
             given[position] = relation
             if relation.base is not None:
                 partner[position] = find_one(base.inputs, relation.base, relation.place, "baseline input")
-    paths = {port.path: n for n, port in enumerate(base.inputs) if port.path}
-    for position, port in enumerate(dist.inputs):  # … and what values of a run tell
-        theirs = paths.get(getattr(port.placement, "of", None) or "")
-        if theirs is not None and theirs not in partner.values():
-            partner.setdefault(position, theirs)
+    for position, at in told_by_values(base, dist).items():
+        if at not in partner.values():
+            partner.setdefault(position, at)
     joined = _concatenations(base, dist, mesh, relations, given, found)
-    rest = pair_rest(
-        _without(base.inputs, joined[1]), dist.inputs, partner, joined[0], "input", dist.file or dist.name or "inputs"
-    )
+    theirs = _without(base.inputs, joined[1])
+    try:
+        rest = pair_rest(theirs, dist.inputs, partner, joined[0], "input", dist.file or dist.name or "inputs")
+    except InputError as error:
+        if not joined[0] and (lines := fitting(theirs, dist.inputs, partner, mesh)):
+            say = f"relations that say which; by their sizes\n{indent(lines, '    ')}"
+            raise InputError(error.message, expected=say, hint=error.hint) from None
+        raise
     loud = in_another_order(base, dist, mesh, rest)
     found.loud += [loud] if loud else []
     for position in by_order_alone(base.inputs, dist.inputs, rest):
@@ -103,6 +108,17 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
     _swapped(base, dist, found)
     if not relations.outputs:
         _written(base, dist, found)
+    return found
+
+
+def told_by_values(base: Graph, dist: Graph) -> dict[int, int]:
+    """Pairs of inputs that the values of a run tell: distributed position → baseline position."""
+    paths = {port.path: n for n, port in enumerate(base.inputs) if port.path}
+    found: dict[int, int] = {}
+    for position, port in enumerate(dist.inputs):
+        theirs = paths.get(getattr(port.placement, "of", None) or "")
+        if theirs is not None and theirs not in found.values():
+            found[position] = theirs
     return found
 
 

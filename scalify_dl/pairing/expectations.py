@@ -56,7 +56,7 @@ def given_by_some(dists: Sequence[Graph]) -> list[str]:
     return sorted({path for paths in given for path in paths if any(path not in other for other in given)})
 
 
-def _following(base: Graph, dist: Graph, inputs: Inputs) -> dict[int, tuple[int, bool]]:
+def following(base: Graph, dist: Graph, inputs: Inputs) -> dict[int, tuple[int, bool]]:
     """Outputs about inputs of another name than in the baseline (their gradients, what they hold in the end): they
     pair as these do."""
     names = {dist.inputs[d].path: (base.inputs[b].path, sure) for d, (b, sure) in inputs.items()}
@@ -95,7 +95,7 @@ Row = tuple[Tensor, Tensor, str]
 
 
 def _pairs(base: Graph, dist: Graph, inputs: Inputs) -> dict[int, tuple[int, bool]]:
-    given = _following(base, dist, inputs)
+    given = following(base, dist, inputs)
     pairs = {d: b for d, (b, _) in given.items()}
     return pair_rest(base.outputs, dist.outputs, pairs, (), "output", dist.file or dist.name or "outputs") | given
 

@@ -76,6 +76,20 @@ def find_value(graph: Graph, key: str, place: Place) -> Tensor:
     return named[0]
 
 
+def by_name(
+    base: Sequence[Port], dist: Sequence[Port], given: Mapping[int, int], done: Iterable[int]
+) -> dict[int, int]:
+    """Pairs of the ports that have one path on both sides, or the same one within one module more, without those that
+    are given or need no partner: distributed position → baseline position."""
+    base_paths = _by_path(base, given.values())
+    dist_paths = _by_path(dist, {*done, *given})
+    pairs = {position: base_paths[path] for path, position in dist_paths.items() if path in base_paths}
+    taken = set(pairs.values())
+    left = {path: n for path, n in base_paths.items() if n not in taken}
+    ours = {path: n for path, n in dist_paths.items() if n not in pairs}
+    return pairs | {ours[path]: left[name] for path, name in _under_another(ours, left).items()}
+
+
 def pair_rest(
     base: Sequence[Port], dist: Sequence[Port], given: Mapping[int, int], done: Iterable[int], what: str, place: str
 ) -> dict[int, tuple[int, bool]]:
@@ -84,19 +98,9 @@ def pair_rest(
     `given` are pairs that relations state; `done` are distributed positions that need no partner. InputError that lists
     both sides where something stays alone.
     """
-    pairs: dict[int, tuple[int, bool]] = {}
-    used = set(given.values())
+    pairs = {d: (b, True) for d, b in by_name(base, dist, given, done).items()}
     done = set(done) | set(given)
-    base_paths = _by_path(base, used)
-    dist_paths = _by_path(dist, done)
-    for path, position in dist_paths.items():
-        if path in base_paths:
-            pairs[position] = (base_paths[path], True)
-    taken = {position for position, _ in pairs.values()}
-    left = {path: n for path, n in base_paths.items() if n not in taken}
-    ours = {path: n for path, n in dist_paths.items() if n not in pairs}
-    pairs |= {ours[path]: (left[name], True) for path, name in _under_another(ours, left).items()}
-    used |= {position for position, _ in pairs.values()}
+    used = set(given.values()) | {position for position, _ in pairs.values()}
     rest_dist = [n for n in range(len(dist)) if n not in done and n not in pairs]
     rest_base = [n for n in range(len(base)) if n not in used and base[n].tensor.dtype != "token"]  # tokens: settled
     if what == "input" and not rest_dist:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from math import gcd
 from pathlib import Path
@@ -15,10 +14,12 @@ from scalify_dl.ir.placement import Placement, inferred
 from scalify_dl.ir.vocabulary import GROUPED
 from scalify_dl.readers.sizes import Sizes
 
-from .correspond import Correspondence, place
+from .correspond import Correspondence, place, told_by_values
 from .embedding import id_ranges
-from .pairing import pair_rest
+from .expectations import following
+from .pairing import listing
 from .read_pair import read_pair
+from .suggest import Pairs, alone, dims_of, entry, in_order, key, pairs_of, quoted
 
 HEAD = """\
 # Relations between the inputs and outputs of two programs. What is right as it stands can be deleted: it would be
@@ -44,8 +45,10 @@ def relations_template(
 def template(base: Graph, dist: Graph, mesh: Mesh) -> str:
     """The template of two graphs."""
     lines = [HEAD.rstrip()]
-    lines += ["inputs:", *(_inputs(base, dist, mesh) or ["  {}"])]
-    lines += _outputs(base, dist)
+    pairs = pairs_of(base.inputs, dist.inputs, told_by_values(base, dist), "values", "input")
+    given = _inputs(base, dist, mesh, pairs)
+    lines += ["inputs:" if pairs.found else "inputs: {}", *given]
+    lines += _outputs(base, dist, pairs)
     lines += _constants(base, dist)
     lines += _groups(dist, mesh)
     lines += [f"# reductions: {{{quoted(name)}: …}}   # the dump does not say" for name in sorted(dist.reductions)]
@@ -53,41 +56,51 @@ def template(base: Graph, dist: Graph, mesh: Mesh) -> str:
     return "\n".join(lines) + "\n"
 
 
-def quoted(text: str) -> str:
-    """A YAML string."""
-    return json.dumps(text, ensure_ascii=False)
+def _about(port: Port) -> str:
+    return f"{port.path or port.tensor.name} {port.tensor.type}"
 
 
-def _pairs(base: Sequence[Port], dist: Sequence[Port], what: str) -> tuple[dict[int, int], list[str]]:
-    """Pairs by path or position, as far as there are partners, and what to say about it."""
-    try:
-        found = pair_rest(base, dist, {}, (), what, "")
-        return {d: b for d, (b, _) in found.items()}, []
-    except InputError:
-        pairs = {n: n for n in range(min(len(base), len(dist)))}
-        counts = f"{len(base)} baseline and {len(dist)} distributed {what}s"
-        return pairs, [f"  # {counts}: paired by position as far as it goes; check"]
-
-
-def _inputs(base: Graph, dist: Graph, mesh: Mesh) -> list[str]:
-    pairs, lines = _pairs(base.inputs, dist.inputs, "input")
+def _inputs(base: Graph, dist: Graph, mesh: Mesh, pairs: Pairs) -> list[str]:
+    lines = []
     for position, port in enumerate(dist.inputs):
-        name = port.path or port.tensor.name
-        lines.append(f'  "#{position}":  # {name} {port.tensor.type}')
-        if position not in pairs:
-            lines.append("    base: ''  # no partner: name a baseline input")
+        if position not in pairs.found:
             continue
-        partner = base.inputs[pairs[position]]
-        lines.append(f'    base: "#{pairs[position]}"  # {partner.path or partner.tensor.name} {partner.tensor.type}')
-        lines += _placement(partner, port, mesh)
-    return lines
+        at, why = pairs.found[position]
+        partner = base.inputs[at]
+        lines.append(f"  {key(dist.inputs, position)}:  # {_about(port)}")
+        named = port.path is not None and partner.path is not None and port.path != partner.path
+        told = ", by its values" if why == "values" else ", by position: check" if why == "position" and named else ""
+        lines.append(f"    base: {key(base.inputs, at)}  # {_about(partner)}{told}")
+        lines += _placement(partner, port, position, mesh)
+    return [*lines, *_left(base.inputs, dist.inputs, pairs, mesh)]
 
 
-def _placement(base: Port, dist: Port, mesh: Mesh) -> list[str]:
+def _left(base: Sequence[Port], dist: Sequence[Port], pairs: Pairs, mesh: Mesh) -> list[str]:
+    """Comments about inputs that have no partner: what their sizes let them be."""
+    if not pairs.dist:
+        return []
+    ours, theirs = [dist[n] for n in pairs.dist], [base[n] for n in pairs.base]
+    lines = [f"without a partner: {listing(theirs) or 'none'} of the baseline; what fits by its size:"]
+    held, only = in_order(theirs, ours, mesh)
+    for n, port in enumerate(ours):
+        name, about = key(dist, pairs.dist[n]), port.tensor.type
+        if held:
+            lines.append(f"{name}: {entry(held[n], base, pairs.base)}  # {about}{'' if only else MORE}")
+        else:
+            fit = [key(base, pairs.base[b]) for b in alone(theirs, port, mesh)]
+            told = f"fits {' or '.join(fit[:8])}" if fit else "no partner of its size"
+            lines.append(f"{name}: {{base: …}}  # {about}: {told}")
+    return [f"  # {line}" for line in lines]
+
+
+MORE = ", not the only way that sizes fit: check"
+
+
+def _placement(base: Port, dist: Port, position: int, mesh: Mesh) -> list[str]:
     """The `dims:` lines of one pair."""
     found = Correspondence()
     try:
-        place(base, dist, 0, False, mesh, None, found)
+        place(base, dist, position, False, mesh, None, found)
     except InputError as error:
         return [f"    # {error.message}"]
     if dist.placement is not None and found.shards:
@@ -99,11 +112,7 @@ def _placement(base: Port, dist: Port, mesh: Mesh) -> list[str]:
         return [*_candidates(base, dist, mesh), "    dims: {}  # ambiguous: choose"]
     if not placement.dims:
         return ["    dims: {}  # replicated: the shapes agree"]
-    return [f"    dims: {_dims(placement)}  # guessed from the shapes", *_fused(base, placement)]
-
-
-def _dims(placement: Placement) -> str:
-    return "{" + ", ".join(f"{d}: [{', '.join(map(str, parts))}]" for d, parts in placement.dims.items()) + "}"
+    return [f"    dims: {dims_of(placement)}  # guessed from the shapes", *_fused(base, placement)]
 
 
 def _fused(base: Port, placement: Placement) -> list[str]:
@@ -138,18 +147,27 @@ def _candidates(base: Port, dist: Port, mesh: Mesh) -> list[str]:
     return lines
 
 
-def _outputs(base: Graph, dist: Graph) -> list[str]:
-    pairs, notes = _pairs(base.outputs, dist.outputs, "output")
-    lines = ["outputs:  # checked at the default placement where no dims are given", *notes]
+def _outputs(base: Graph, dist: Graph, inputs: Pairs) -> list[str]:
+    """The `outputs:` lines; comments where some are left over, for only what is given there is checked."""
+    ways = {d: (b, True) for d, (b, _) in inputs.found.items()}
+    given = {d: b for d, (b, _) in following(base, dist, ways).items()}
+    pairs = pairs_of(base.outputs, dist.outputs, given, "its input", "output")
+    lines = ["outputs:  # checked at the default placement where no dims are given"]
     for position, port in enumerate(dist.outputs):
-        name = port.path or port.tensor.name
-        if position in pairs:
-            partner = base.outputs[pairs[position]]
-            about = f"{name} {port.tensor.type} against {partner.path or partner.tensor.name} {partner.tensor.type}"
-            lines.append(f'  "#{position}": {{base: "#{pairs[position]}"}}  # {about}')
+        name = key(dist.outputs, position)
+        if position in pairs.found:
+            at = pairs.found[position][0]
+            about = f"{_about(port)} against {_about(base.outputs[at])}"
+            lines.append(f"  {name}: {{base: {key(base.outputs, at)}}}  # {about}")
         else:
-            lines.append(f"  # {quoted(f'#{position}')}: {{base: …}}  # {name} {port.tensor.type}: no partner")
-    return lines if pairs else []
+            lines.append(f"  # {name}: {{base: …}}  # {_about(port)}: no partner")
+    if not pairs.dist and not pairs.base:
+        return lines if pairs.found else []
+    return [
+        f"# {len(pairs.dist)} have no partner, and {len(pairs.base)} of the baseline. What inputs hold in the end, and",
+        "# their gradients, pair as the inputs do where nothing is given here; else only what is given is checked.",
+        *(f"# {line}" for line in lines),
+    ]
 
 
 def _unprinted(graph: Graph) -> Iterator[str]:

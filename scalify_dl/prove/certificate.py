@@ -85,7 +85,7 @@ def lines_of(
     derived = program.derivation(shown, structure.computed & program.relations.keys())
     clauses, numbers = _clauses(derived, rules, names)
     header: dict[str, Any] = {
-        "facts": {name: table_hash(tables.get(Path(name).stem, ())) for name in rules.inputs.values()},
+        "facts": {name: table_hash(tables.get(Path(name).stem, ())) for name in structure.deciding.values()},
         "rules": {names[file]: digest for file, digest in rules.files.items()},
         "outputs": outputs,
         "assumptions": sorted([*program.relation("assumption"), *own_rules(rules.files, shipped)]),

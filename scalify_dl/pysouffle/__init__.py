@@ -17,6 +17,15 @@ Relations stay in C++; `relation` copies rows out as tuples, `array` and `column
 
 from typing import TYPE_CHECKING, Any
 
+try:
+    from scalify_dl.pysouffle import _engine as _engine
+except ImportError as error:
+    if error.name not in ("scalify_dl.pysouffle", "scalify_dl.pysouffle._engine"):
+        raise
+    from scalify_dl.unbuilt import HOW
+
+    raise ImportError(HOW.format(package=__path__[0]), name="scalify_dl.pysouffle._engine") from None
+
 from scalify_dl.pysouffle.errors import Diagnostic, EvaluationError, SourceError
 from scalify_dl.pysouffle.program import Program
 from scalify_dl.pysouffle.rules import rules_dir

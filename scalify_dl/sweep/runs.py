@@ -102,6 +102,7 @@ def package_hash() -> str:
 
 def _files(pair: Pair) -> Iterator[Path]:
     """All files that a run may read: those named, what front ends wrote beside them, what rules include."""
+    pair.there()
     if pair.facts is not None:
         if not pair.facts.is_dir():
             raise InputError("no such directory", file=pair.facts, expected="a directory of fact tables")

@@ -108,6 +108,7 @@ class PairItem(pytest.Item):
         from scalify_dl.api import NotEquivalent, verify
 
         p = self.pair
+        p.there()
         options: dict[str, Any] = {
             "rules": p.rules, "strict": p.strict, "accept": p.accept, "timeout": p.timeout, "max_memory": p.max_memory,
         }  # fmt: skip

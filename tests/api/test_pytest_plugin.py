@@ -88,6 +88,15 @@ def test_pairs_of_the_configuration_are_tests(tmp_path: Path) -> None:
     assert "1 failed, 1 passed, 5 deselected" in out
 
 
+def test_a_pair_without_dumps_fails_alone(tmp_path: Path) -> None:
+    (tmp_path / "dlverify.toml").write_text(TOML + '\n[pairs.none]\nbase = "b"\ndist = "none*.hlo"\nmesh = "tp=2"\n')
+    status, out = run(tmp_path, "--dlverify", "--deselect", "test_mine.py", "-v")
+    assert status == 1
+    assert "dlverify::good PASSED" in out
+    assert "dlverify::none FAILED" in out
+    assert "matches no file" in out
+
+
 @pytest.mark.parametrize("text", [None, "[pairs.x]\nbse = 1\n"])
 def test_a_missing_or_wrong_configuration_is_an_error_of_usage(tmp_path: Path, text: str | None) -> None:
     if text is not None:

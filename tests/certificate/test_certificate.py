@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import json
 import random
+import re
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
@@ -263,6 +264,21 @@ def test_other_facts_are_noticed(certificate: Path, tmp_path: Path) -> None:
     (facts / "dim.facts").write_text(dims.replace("16\n", "32\n", 1))
     with pytest.raises(CertificateError, match=r"dim\.facts"):
         checker().replay(certificate, load(facts, validate=False))
+
+
+def test_what_the_dumps_are_called_decides_nothing(certificate: Path, tmp_path: Path) -> None:
+    facts = copied(tmp_path)
+    rows = (facts / "meta.facts").read_text()
+    (facts / "meta.facts").write_text(re.sub("(?m)^(base_file|dist_file)\t.*$", "\\1\t/else/where.hlo", rows))
+    assert (facts / "meta.facts").read_text() != rows
+    assert checker().replay(certificate, load(facts)).outputs
+
+
+def test_a_table_that_a_rule_of_the_users_own_reads_decides(certificate: Path, tmp_path: Path) -> None:
+    more = tmp_path / "more.dl"
+    more.write_text('.decl named(file: symbol)\nnamed(f) :- meta("base_file", f).\n')
+    own = Checker(rule_files([more]), rules_dir())
+    assert own.structure.deciding.keys() - checker().structure.deciding.keys() == {"meta"}
 
 
 def test_other_facts_are_rejected_even_if_their_hash_is_stated(certificate: Path, tmp_path: Path) -> None:

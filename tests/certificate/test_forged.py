@@ -49,7 +49,7 @@ def proof(small: Small, tables: Tables) -> tuple[dict[str, Any], list[Any]]:
 
 
 def stated(small: Small, tables: Tables) -> dict[str, str]:
-    return {name: table_hash(tables.get(r, ())) for r, name in small.rules.inputs.items()}
+    return {name: table_hash(tables.get(r, ())) for r, name in small.checker.structure.deciding.items()}
 
 
 def test_a_step_may_not_bind_what_an_aggregate_has_for_itself(small: Small) -> None:

@@ -254,7 +254,7 @@ def test_a_report_that_nobody_reads_is_no_refutation() -> None:
         command, stdout=write, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, cwd=ROOT, timeout=60, text=True
     )
     os.close(write)
-    assert done.returncode == 2
+    assert done.returncode == 141, "as where SIGPIPE ends a program: no verdict, and no bad input"
     assert done.stderr == ""
 
 

@@ -128,6 +128,19 @@ def test_a_wrong_file_is_bad_input_with_its_name(dlverify: Run, here: Path, chan
     assert said in err
 
 
+def test_a_pair_without_dumps_is_bad_input_among_others(dlverify: Run, here: Path) -> None:
+    (here / "dlverify.toml").write_text(TOML.replace('"dist.hlo"', '"none*.hlo"'))
+    status, out, err = dlverify("verify", "--sarif", "s.sarif", "--junit", "j.xml")
+    assert status == 2
+    assert "bad input" in err
+    assert "matches no file" in err
+    assert "1 as expected" in out
+    assert ET.parse(here / "j.xml").getroot().get("errors") == "1"
+    (told,) = json.loads((here / "s.sarif").read_text())["runs"][0]["invocations"][0]["toolExecutionNotifications"]
+    assert "none*.hlo" in told["message"]["text"]
+    assert dlverify("verify", "wrong").status == 0
+
+
 def test_an_unknown_pair_and_no_file_at_all(dlverify: Run, here: Path) -> None:
     status, _, err = dlverify("verify", "mpl")
     assert status == 2

@@ -15,6 +15,7 @@ from scalify_dl.pairing.export import tables
 from scalify_dl.pairing.relate import template
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
+from scalify_dl.readers.fx.annotation import DTensorPlacement
 from scalify_dl.readers.relations import parse_relations
 from scalify_dl.report.conclude import conclude
 
@@ -287,6 +288,57 @@ def test_templates_are_relations_files() -> None:
     text = template(base, dist, Mesh.parse(TP2))
     assert "no partner" in text
     parse_relations(text)
+
+
+def named(graph: Graph, *paths: str) -> None:
+    for port, path in zip(graph.inputs, paths, strict=True):
+        port.path = path
+
+
+def fused() -> tuple[Graph, Graph]:
+    """q, k, v in one weight; gate and up in one; a bias that both sides call the same."""
+    base, dist = programs([(16, 6), (8, 6), (8, 6), (5,), (12, 6), (12, 6)], [(16, 6), (5,), (12, 6)])
+    named(base, "q", "k", "v", "b", "gate", "up")
+    named(dist, "qkv", "b", "gate_up")
+    return base, dist
+
+
+def test_templates_keep_what_is_sure_and_suggest_by_sizes_what_is_not() -> None:
+    text = template(*fused(), Mesh.parse(TP2))
+    assert [relation.key for relation in parse_relations(text).inputs] == ["b"]
+    assert "# qkv: {of: [q, k, v], dim: 0, dims: {0: [tp]}}  # f32[16,6]" in text
+    assert "# gate_up: {of: [gate, up], dim: 0, dims: {0: [tp]}}" in text
+    assert not parse_relations(text).outputs
+
+
+def test_inputs_that_cannot_be_paired_are_told_with_the_relations_that_their_sizes_suggest() -> None:
+    with pytest.raises(InputError) as caught:
+        facts_of(fused())
+    said = (caught.value.expected or "").split("\n", 1)[1]
+    outputs = "\noutputs: {out1: {base: out3}}"
+    facts = facts_of(fused(), relations="\n".join(line[4:] for line in said.splitlines()) + outputs)
+    assert sorted(row[2] for row in facts["shard"]) == [f"base/base{n}" for n in range(6)]
+
+
+def test_templates_name_what_values_of_a_run_tell() -> None:
+    base, dist = programs([(8,), (8,)], [(8,), (8,)])
+    named(base, "a", "b")
+    named(dist, "c", "d")
+    for port, of in zip(dist.inputs, ("b", "a"), strict=True):
+        port.placement = DTensorPlacement("(Replicate(),)", (8,), (8,), ("tp",), of=of)
+    relations = parse_relations(template(base, dist, Mesh.parse(TP2)))
+    assert [(relation.key, relation.base) for relation in relations.inputs] == [("c", "b"), ("d", "a")]
+
+
+def test_templates_pair_nothing_of_another_number_of_dims() -> None:
+    text = template(*programs([(8,), (8, 4)], [(8, 4), (8,)]), Mesh.parse(TP2))
+    assert not parse_relations(text).inputs
+    assert '# "#0": {base: …}  # f32[8,4]: fits "#1"' in text
+
+
+def test_templates_say_of_which_input_a_placement_does_not_fit() -> None:
+    base, dist = programs([(8,), (8, 8)], [(8,), (16, 8)])
+    assert "# input #1: baseline `base1` f32[8,8]" in template(base, dist, Mesh.parse(TP2))
 
 
 def test_contradicting_shapes_are_bad_input_with_their_place() -> None:

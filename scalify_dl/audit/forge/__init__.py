@@ -84,7 +84,8 @@ def _pool(chance: random.Random, rules: Small) -> list[tuple[Case, Case]]:
 
 
 def _hashes(rules: Small, case: Case) -> dict[str, str]:
-    return {name: table_hash(case.tables.get(relation, ())) for relation, name in rules.rules.inputs.items()}
+    deciding = rules.checker.structure.deciding
+    return {name: table_hash(case.tables.get(relation, ())) for relation, name in deciding.items()}
 
 
 def _try(found: Campaign, lines: Lines, case: Case, rules: Small) -> int:
