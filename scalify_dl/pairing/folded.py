@@ -152,6 +152,8 @@ def _like(value: Number, dtype: str, others: Numbers) -> Literal | None:
     numbers = others.get(dtype, {})
     if isinstance(value, int):
         return numbers.get(value)
+    if value == 0:  # of either sign
+        return None
     last = math.ldexp(1.0, math.frexp(value)[1] - DIGITS)
     found = (numbers.get(rounded(value + slack, dtype)) for slack in (0.0, last, -last))
     return next((literal for literal in found if literal is not None), None)
