@@ -34,6 +34,7 @@ from scalify_dl.ir.mesh import Mesh
 from ..family import write_family
 from ..raised import told
 from . import lines
+from .expanded import expanded
 from .lines import own_lines
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def capture(
     folder = Path(directory)
     folder.mkdir(parents=True, exist_ok=True)
     base, dist = folder / f"{name}.base.mlir", folder / f"{name}.dist.{suffix}"
-    base.write_text(baseline.as_text(debug_info=True), "utf-8")
+    one = baseline.as_text(debug_info=True)
+    base.write_text(expanded(one, text) if suffix == "hlo" else one, "utf-8")
     dist.write_text(text, "utf-8")
     return Capture(base, dist, axes)
 
