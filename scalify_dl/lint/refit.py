@@ -61,19 +61,23 @@ def same_place(have: Held, want: Held) -> bool:
 
 
 def splat_of(lifter: Lifter, tensor: Tensor) -> Literal | None:
-    """The number that all elements are on every rank, where they are one."""
+    """The number that all elements are on every rank, where they are one; of ones that are summed, the ranks."""
+    times = 1
     while True:
         op = lifter.maker.get(tensor)
         if op is None:
             return None
         if op.kind == "constant":
             literal = tensor.literal
-            one = literal is not None and (literal.rational is not None or not literal.text.startswith("{"))
-            return literal if one else None
+            if literal is None or (literal.rational is None and (times > 1 or literal.text.startswith("{"))):
+                return None
+            return literal if times == 1 else Literal.scalar(literal.rational * times, tensor.dtype)
         if op.kind == "select" and op.operands[1] is op.operands[2]:
             tensor = op.operands[1]
         elif op.kind in ("broadcast", "reshape", "transpose"):
             tensor = op.operands[0]
+        elif op.kind == "all-reduce" and op.symbols["reducer"] == ["sum"] and len(op.operands) == 1 and op.groups:
+            tensor, times = op.operands[0], times * len(op.groups[0])
         else:
             return None
 

@@ -289,3 +289,12 @@ def masked_scores_reduced_behind(p: Pair, ok: bool) -> None:
     s = d.dot(d.shard("q", {1: "tp"}), d.shard("k", {1: "tp"}), ([1], [1]))
     seen = d.compare(d.iota((8, 8), 0), d.iota((8, 8), 1), direction="GE")
     d.output(d.softmax(d.all_reduce(d.select(seen, s, d.full(-1e38, (8, 8))), "tp"), 1))
+
+
+@program("tp=2")
+def mean_of_alike_by_a_count_of_ranks(p: Pair, ok: bool) -> None:
+    """The sum of ones over ranks is how many they are."""
+    b, d = p.base, p.dist
+    b.output(b.exponential(b.tanh(b.input("x", (4,)))))
+    total = d.all_reduce(d.tanh(d.shard("x")), "tp")
+    d.output(d.exponential(d.divide(total, d.all_reduce(d.full(1.0, (4,)), "tp")) if ok else total))

@@ -119,3 +119,37 @@ def own_means_weighted_by_own_counts(p: Pair, ok: bool) -> None:
     count = d.reduce(mask, 0)
     own = d.divide(d.reduce(d.multiply(x, mask), 0), count)
     d.output(d.all_reduce(d.multiply(own, d.divide(count, d.all_reduce(count, "cp"))), "cp"))
+
+
+@program("tp=2", wrong=False, into=MERGED)
+def norms_of_all_ranks_gathered(p: Pair, ok: bool) -> None:
+    """The norm of the norms."""
+    b, d = p.base, p.dist
+    g = b.input("g", (8, 4))
+    b.output(b.divide(g, b.broadcast(b.sqrt(b.reduce(b.multiply(g, g), [0, 1])), (8, 4), [])))
+    g = d.shard("g", {0: "tp"})
+    own = d.sqrt(d.reduce(d.multiply(g, g), [0, 1]))
+    each = d.all_gather(d.reshape(own, (1,)), "tp", 0)
+    d.output(d.divide(g, d.broadcast(d.sqrt(d.reduce(d.multiply(each, each), 0)), (4, 4), [])))
+
+
+@program("tp=2", wrong=False, into=MERGED)
+def rows_whose_rank_is_a_quotient(p: Pair, ok: bool) -> None:
+    """Row i is the rank's where i / rows is the rank, and its row i % rows there."""
+    b, d = p.base, p.dist
+    ids = b.input("ids", (6,), "s32", range=(0, 8))
+    b.output(b.tanh(b.embedding(b.input("t", (8, 4)), ids)))
+    ids, rows = d.shard("ids"), d.full(4, (6,), "s32")
+    mine = d.compare(d.divide(ids, rows), d.broadcast(offset(d, "tp", 1), (6,), []), direction="EQ")
+    found = d.embedding(d.shard("t", {0: "tp"}), d.remainder(ids, rows))
+    found = d.select(d.broadcast(mine, (6, 4), [0]), found, d.full(0.0, (6, 4)))
+    d.output(d.tanh(d.all_reduce(found, "tp")))
+
+
+@program("tp=2", wrong=False, into=MERGED)
+def taken_off_once_too_often_and_added_again(p: Pair, ok: bool) -> None:
+    b, d = p.base, p.dist
+    y = b.matmul(b.input("x", (8, 16)), b.input("w", (16, 4)))
+    b.output(b.tanh(b.subtract(y, b.input("r", (8, 4)))))
+    y, r = d.matmul(d.shard("x", {1: "tp"}), d.shard("w", {0: "tp"})), d.shard("r")
+    d.output(d.tanh(d.add(d.all_reduce(d.subtract(y, r), "tp"), r)))

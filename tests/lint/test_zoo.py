@@ -15,6 +15,7 @@ from scalify_dl.readers.relations import Relations
 from . import (
     programs_cancelled,
     programs_data,
+    programs_fresh,
     programs_joint,
     programs_layers,
     programs_means,
@@ -28,8 +29,8 @@ from . import (
 from .zoo import MERGED, RIGHT, WRONG
 
 MADE = (
-    programs_cancelled, programs_data, programs_joint, programs_layers, programs_means, programs_merged, programs_odd,
-    programs_one_each, programs_parts, programs_steps, programs_tensor,
+    programs_cancelled, programs_data, programs_fresh, programs_joint, programs_layers, programs_means,
+    programs_merged, programs_odd, programs_one_each, programs_parts, programs_steps, programs_tensor,
 )  # fmt: skip
 """Importing them enters their programs."""
 MAYBE_A_MEAN = "a division by the number of ranks may be for the sum over them, or for something else"
