@@ -69,9 +69,10 @@ def splat_of(lifter: Lifter, tensor: Tensor) -> Literal | None:
             return None
         if op.kind == "constant":
             literal = tensor.literal
-            if literal is None or (literal.rational is None and (times > 1 or literal.text.startswith("{"))):
-                return None
-            return literal if times == 1 else Literal.scalar(literal.rational * times, tensor.dtype)
+            if literal is not None and literal.rational is not None and times > 1:
+                return Literal.scalar(literal.rational * times, tensor.dtype)
+            one = literal is not None and (literal.rational is not None or not literal.text.startswith("{"))
+            return literal if one and times == 1 else None
         if op.kind == "select" and op.operands[1] is op.operands[2]:
             tensor = op.operands[1]
         elif op.kind in ("broadcast", "reshape", "transpose"):
