@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
 from itertools import chain
 
 from scalify_dl.ir.dtypes import integers_of, is_integer
@@ -19,26 +20,31 @@ from scalify_dl.ir.literals import PRECISION, Literal, rounded
 
 Number = float | int
 Numbers = dict[str, dict[Number, Literal]]
-"""Constants of one element, by type and number."""
+"""Constants that are one number everywhere, by type and number."""
 
 WHY = "precision"
-KNOWN = frozenset(("convert", "negate", "add", "subtract", "multiply", "divide", "reshape"))
+KNOWN: dict[str, Callable[..., Fraction]] = {
+    "convert": Fraction, "reshape": Fraction, "broadcast": Fraction, "negate": operator.neg, "add": operator.add,
+    "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
+}  # fmt: skip
 """Ops of fractions whose results rules know exactly (`datalog/graph/constants.dl`)."""
 REALS: dict[str, Callable[..., float]] = {
     "sqrt": math.sqrt, "rsqrt": lambda x: 1 / math.sqrt(x), "cbrt": math.cbrt, "log": math.log,
     "log-plus-one": math.log1p, "exponential": math.exp, "exponential-minus-one": math.expm1, "power": math.pow,
     "tanh": math.tanh, "sine": math.sin, "cosine": math.cos, "convert": float, "negate": operator.neg,
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "divide": operator.truediv,
-    "reshape": float,
+    "reshape": float, "broadcast": float,
 }  # fmt: skip
-"""What ops of one element compute; each result is rounded to its type."""
+"""What ops compute of numbers that are everywhere; each result is rounded to its type."""
 INTEGERS: dict[str, Callable[..., int]] = {
     "and": operator.and_, "or": operator.or_, "xor": operator.xor, "not": operator.invert, "negate": operator.neg,
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul, "convert": int, "reshape": int,
+    "broadcast": int,
     "shift-left": lambda x, by: x << by if 0 <= by < 64 else 0,
     "shift-right-logical": lambda x, by: x >> by if 0 <= by < 64 else 0,
 }  # fmt: skip
 """The same of integers, each modulo what its type holds; what is shifted right is not negative."""
+MOVES = frozenset(("reshape", "broadcast"))
 FEW = 2.0**24
 """Squares up to which nothing is rounded."""
 DIGITS = 24
@@ -48,8 +54,8 @@ DIGITS = 24
 def fold_alike(base: Graph, dists: Sequence[Graph]) -> int:
     """Replaces, in place, what either side computes of constants alone by the constant that the other side has for it.
 
-    Numbers of one element: reals that are no fractions, as far as is known, and integers. Returns how many. Not for
-    programs that stand for others of other sizes: their constants may be made of these."""
+    Numbers that are everywhere: reals that are no fractions, or are rounded on the way to one, and integers. Returns
+    how many. Not for programs that stand for others of other sizes: their constants may be made of these."""
     theirs, ours = _constants([base]), _constants(dists)
     return _fold(base, base, ours) + sum(_fold(graph, graph, theirs) for graph in dists)
 
@@ -82,6 +88,7 @@ def _number(tensor: Tensor) -> Number | None:
 def _fold(graph: Graph, top: Graph, others: Numbers) -> int:
     folded = 0
     known: dict[Tensor, Number] = {}
+    fractions: dict[Tensor, Fraction] = {}  # what rules know numbers to be
     exact: set[Tensor] = set()
     new: set[Tensor] = set()  # that rules do not know
     for op in graph.ops:
@@ -91,6 +98,8 @@ def _fold(graph: Graph, top: Graph, others: Numbers) -> int:
             if (value := _number(op.result)) is not None:
                 known[op.result] = value
                 exact.add(op.result)
+                assert op.result.literal is not None and op.result.literal.rational is not None
+                fractions[op.result] = op.result.literal.rational
             continue
         computed = _computed(op, known)
         if computed is None:
@@ -99,9 +108,11 @@ def _fold(graph: Graph, top: Graph, others: Numbers) -> int:
         known[result], is_exact = computed
         if is_exact and exact.issuperset(op.operands):
             exact.add(result)
-        if op.kind not in KNOWN or not new.isdisjoint(op.operands) or _narrows(op):
+        if (fraction := _fraction(op, fractions)) is not None:
+            fractions[result] = fraction
+        if fraction is None or _rounds(op, known[result], fraction):
             new.add(result)
-        literal = _like(known[result], result.dtype, others) if result in new else None
+        literal = _like(known[result], result.dtype, others) if result in new and op.kind not in MOVES else None
         if literal is not None:
             if result not in exact:
                 top.assume(result, f"is {known[result]:.9g}, to which what is computed of constants is rounded", WHY)
@@ -111,17 +122,26 @@ def _fold(graph: Graph, top: Graph, others: Numbers) -> int:
     return folded
 
 
-def _narrows(op: Op) -> bool:
-    return op.kind == "convert" and op.result.dtype in PRECISION
+def _fraction(op: Op, fractions: dict[Tensor, Fraction]) -> Fraction | None:
+    """What rules know an op to make of numbers; None where it is no fraction."""
+    if op.kind not in KNOWN or any(x not in fractions for x in op.operands):
+        return None
+    values = [fractions[x] for x in op.operands]
+    return None if op.kind == "divide" and values[1] == 0 else KNOWN[op.kind](*values)
+
+
+def _rounds(op: Op, value: Number, fraction: Fraction) -> bool:
+    """Whether the machine makes another number of it than the one nearest to the fraction."""
+    if op.result.dtype not in PRECISION:
+        return value != fraction
+    return op.kind == "convert" or rounded(float(fraction), op.result.dtype) != value
 
 
 def _computed(op: Op, known: dict[Tensor, Number]) -> tuple[Number, bool] | None:
-    """What an op of one element makes of known numbers, and whether that is exact."""
+    """What an op makes of known numbers, and whether that is exact."""
     if not op.operands or len(op.results) != 1 or any(x not in known for x in op.operands):
         return None
     dtype, values = op.result.dtype, [known[x] for x in op.operands]
-    if math.prod(op.result.shape) != 1:
-        return None
     if is_integer(dtype):
         if op.kind not in INTEGERS or any(not isinstance(x, int) for x in values):
             return None
@@ -137,7 +157,7 @@ def _computed(op: Op, known: dict[Tensor, Number]) -> tuple[Number, bool] | None
         return None
     if not math.isfinite(value):
         return None
-    small = op.kind in ("convert", "reshape") or (op.kind == "sqrt" and value * value == values[0] < FEW)
+    small = op.kind in ("convert", *MOVES) or (op.kind == "sqrt" and value * value == values[0] < FEW)
     return value, small and value == computed
 
 

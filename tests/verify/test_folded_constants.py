@@ -132,3 +132,19 @@ def test_what_is_folded_within_a_loop_is_listed_too() -> None:
         loop.regions = [cond, body]
         graph.output(loop.results[0], path="y")
     assert [row[2] for row in tables(base, [dist], MESH)["assume"]] == ["precision"]
+
+
+def test_a_fraction_that_is_rounded_on_the_way_and_repeated_before_its_sign_is_changed() -> None:
+    """-0.01 / 80 in f32 is not the number nearest to -1/8000."""
+    base, dist = Graph("base"), Graph("dist")
+    for graph in (base, dist):
+        x = graph.input("x", "f32", (4,), path="x")
+        if graph is base:
+            tenth = graph.emit("divide", [graph.constant(-0.01, "f32"), graph.constant(80, "f32")])
+            by = graph.emit("negate", [graph.emit("broadcast", [tenth], dimensions=[], shape=(4,))])
+        else:
+            number = graph.constant(Literal.scalar("0.000124999991", "f32"), "f32")
+            by = graph.emit("broadcast", [number], dimensions=[], shape=(4,))
+        graph.output(graph.emit("convert", [graph.emit("multiply", [x, by])], dtype="s32"), path="y")
+    report = conclude(analyse(tables(base, [dist], MESH), Options()))
+    assert (report.verdict, len(precision(report))) == (Verdict.PROVED, 1)
