@@ -77,7 +77,7 @@ def _all_ops(graph: Graph) -> Iterator[Op]:
 
 def _number(tensor: Tensor) -> Number | None:
     """The number of a constant of one element, as its type has it."""
-    if tensor.literal is None or tensor.literal.rational is None or math.prod(tensor.shape) != 1:
+    if tensor.literal is None or tensor.literal.rational is None:
         return None
     value = tensor.literal.rational
     if tensor.dtype in PRECISION:
@@ -95,11 +95,10 @@ def _fold(graph: Graph, top: Graph, others: Numbers) -> int:
         for region in op.regions:
             folded += _fold(region, top, others)
         if op.kind == "constant":
-            if (value := _number(op.result)) is not None:
-                known[op.result] = value
+            literal, value = op.result.literal, _number(op.result)
+            if value is not None and literal is not None and literal.rational is not None:
+                known[op.result], fractions[op.result] = value, literal.rational
                 exact.add(op.result)
-                assert op.result.literal is not None and op.result.literal.rational is not None
-                fractions[op.result] = op.result.literal.rational
             continue
         computed = _computed(op, known)
         if computed is None:
@@ -164,7 +163,7 @@ def _computed(op: Op, known: dict[Tensor, Number]) -> tuple[Number, bool] | None
 def _wrapped(value: int, dtype: str) -> int:
     """The number of an integer type that is equal modulo how many it has."""
     numbers = integers_of(dtype)
-    return (value - numbers.start) % len(numbers) + numbers.start
+    return (value - numbers.start) % (numbers.stop - numbers.start) + numbers.start
 
 
 def _like(value: Number, dtype: str, others: Numbers) -> Literal | None:

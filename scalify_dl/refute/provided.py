@@ -100,11 +100,12 @@ def _what_asks(facts: Facts) -> dict[str, list[Row]]:
     told = {op: kind for op, _, kind in facts["op"] if kind in TOLD}
     truths = {tensor for op, _, tensor in facts["result"] if told.get(op) == "compare"}
     kept = told.keys() | {op for op, _, tensor in facts["operand"] if tensor in truths}
+    kept |= {row[0] for row in facts["region"]}
     by_op = {name: [row for row in facts[name] if row[0] in kept] for name in ("op", "operand", "result", "region")}
     tensors = {tensor for name in ("operand", "result") for _, _, tensor in by_op[name]}
     compares = {op for op, kind in told.items() if kind == "compare"}
     return by_op | {
-        "graph": facts["graph"], "region": facts["region"], "output": facts["output"],
+        "graph": facts["graph"], "output": facts["output"],
         "attr_symbol": [row for row in facts["attr_symbol"] if row[0] in compares],
         "tensor": [row for row in facts["tensor"] if row[0] in tensors],
         "literal": [row for row in facts["literal"] if row[0] in tensors],

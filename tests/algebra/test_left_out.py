@@ -388,3 +388,19 @@ def test_of_long_programs_only_ops_are_looked_at_that_may_tell_infinities_apart(
     facts = Facts(alone(make, make, 4, 3).tables())
     asked = _what_asks(facts)
     assert asks(load_program(asked)) == asks(load_program(facts.tables)) == looked_for
+
+
+def test_what_a_program_with_loops_asks_is_seen_without_its_other_ops() -> None:
+    """The ops that have regions are kept with them (a long program with loops could not be loaded)."""
+    pair = Pair({"tp": 2})
+    x, shard = pair.input((4,), {0: "tp"})
+    for graph, value in ((pair.base, x), (pair.dist, shard)):
+        body, cond = Graph(f"{graph.name} body"), Graph(f"{graph.name} cond")
+        y = body.input("y", "f32", value.shape)
+        body.output(body.emit("select", [body.emit("is-finite", [y]), y, number(body, 0, y)]))
+        z = cond.input("z", "f32", value.shape)
+        cond.output(cond.emit("reduce", [compared(cond, z, "LT", 4)], dimensions=[0], reducer="and"))
+        loop = graph.add("while", [two(graph, "add", value, value)], [("f32", value.shape)])
+        loop.regions = [cond, body]
+    pair.outputs(pair.base.ops[-1].result, pair.dist.ops[-1].result)
+    assert asks(load_program(_what_asks(Facts({name: list(rows) for name, rows in pair.tables().items()}))))
