@@ -32,6 +32,7 @@ from . import (  # noqa: F401  (they register their trials)
     programs,
     ring,
     row,
+    row_orders,
     several,
     still,
     variance,
