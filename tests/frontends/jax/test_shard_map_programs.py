@@ -13,7 +13,12 @@ from scalify_dl.prove.verdict import Report, Verdict
 from scalify_dl.readers.stablehlo import read_baseline, read_program
 from scalify_dl.report.conclude import conclude
 
-from . import shard_map_collectives, shard_map_models, shard_map_rings  # noqa: F401  (they register their programs)
+from . import (  # noqa: F401  (they register their programs)
+    shard_map_collectives,
+    shard_map_models,
+    shard_map_orders,
+    shard_map_rings,
+)
 from .shard_map_pairs import PROGRAMS, Program
 
 RIGHT = [program for program in PROGRAMS if program.right]
