@@ -74,7 +74,7 @@ Attempt = Callable[[Tables], Seen]
 
 def smallest(name: str, tables: Tables, seen: Seen, attempt: Attempt) -> Unsound:
     """A false finding with a graph from which no op can be taken away, and in which no value that is held as is derived
-    truly can be made an input that is held so."""
+    truly can be made an input that is held so, and none that nothing is derived of a mere input."""
     best = Unsound(_earliest(tables, seen[0]), name, tables, seen[1] or ("?",))
     ways = _smaller(best, seen[0])
     while (small := next(ways, None)) is not None:
@@ -95,7 +95,7 @@ def _earliest(tables: Tables, findings: Iterable[Finding]) -> Finding:
 
 def _smaller(best: Unsound, findings: Sequence[Finding]) -> Iterator[Tables]:
     """The tables without something, in every way: without all that the false tuple does not need; with values as inputs
-    that are held truly, those nearest to the end first; without an op that nothing uses."""
+    that are held truly, or related to nothing, those nearest to the end first; without an op that nothing uses."""
     tables, (dist, _, base, _, _) = best.tables, best.finding.row
     yield cut(tables, {dist, base})
     sinks = _sinks(tables)
@@ -105,6 +105,13 @@ def _smaller(best: Unsound, findings: Sequence[Finding]) -> Iterator[Tables]:
     yield cut(opened(tables, [row for d, row in true.items() if d in operands]), {dist, base})
     for made in reversed([t for _, _, t in tables["result"] if t in true]):
         yield cut(opened(tables, [true[made]]), {dist, base, *sinks})
+    related = {f.row[0] for f in findings}
+    of_others = {op for op, *_ in tables["operand"]}  # constants are what they are
+    strange = [t for op, _, t in tables["result"] if t not in related and t not in (dist, base) and op in of_others]
+    yield cut(unrelated(tables, {t for t in strange if t in operands}), {dist, base})
+    yield cut(unrelated(tables, set(strange)), {dist, base})
+    for made in reversed(strange):
+        yield cut(unrelated(tables, {made}), {dist, base, *sinks})
     for sink in sinks:
         rest = set(sinks) - {sink}
         yield cut(tables, {sink} if sink == dist else _behind(tables, sink) | rest)
@@ -120,6 +127,17 @@ def opened(tables: Tables, rows: Iterable[Sequence[str]]) -> Tables:
     small["result"] = [row for row in tables["result"] if row[2] not in made]
     small["input"] = [*tables["input"], *((graphs[t], -1, t) for t in sorted(made))]
     small["shard"] = [*tables["shard"], *((*row, "given") for row in rows if row[0] in made)]
+    return small
+
+
+def unrelated(tables: Tables, values: set[str]) -> Tables:
+    """The tables in which values are inputs of which nothing is known; those of sub-graphs stay as they are."""
+    graphs = {t: graph for t, graph, *_ in tables["tensor"]}
+    inner = {graph for _, _, graph in tables["region"]}
+    made = {t for t in values if graphs[t] not in inner}
+    small = dict(tables)
+    small["result"] = [row for row in tables["result"] if row[2] not in made]
+    small["input"] = [*tables["input"], *((graphs[t], -1, t) for t in sorted(made))]
     return small
 
 
