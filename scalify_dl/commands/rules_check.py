@@ -154,13 +154,27 @@ def _write(out: Path, report: Report, files: Sequence[Path]) -> None:
     write_whole(out, json.dumps(_content(report, files), indent=2, ensure_ascii=False) + "\n")
 
 
+MOST = 8
+"""Names of pairs that are listed."""
+
+
+def _by_fault(found: Sequence[Unsound]) -> list[list[Unsound]]:
+    """What was found, the smallest graphs first, each with those in which all of its lemmas take part: they are likely
+    false for the same reason, and to be looked at when that one is mended."""
+    groups: list[list[Unsound]] = []
+    for unsound in sorted(found, key=lambda u: (len(u.tables["op"]), len(u.rules))):
+        of = next((group for group in groups if set(group[0].rules) <= set(unsound.rules)), None)
+        if of is None:
+            groups.append([unsound])
+        else:
+            of.append(unsound)
+    return groups
+
+
 def _table(report: Report, files: Sequence[Path]) -> str:
     coverage, missing = report.coverage, set(_missing(report, files))
     lines = []
-    alike: dict[object, list[Unsound]] = {}
-    for unsound in report.unsound:
-        alike.setdefault(unsound.sort, []).append(unsound)
-    for unsound, *more in alike.values():
+    for unsound, *more in _by_fault(report.unsound):
         lines.append(f"UNSOUND ({unsound.name}): {', '.join(unsound.rules)}")
         listing = unsound.listing()
         lines += [f"  {line}" for line in listing.splitlines()]
@@ -169,7 +183,8 @@ def _table(report: Report, files: Sequence[Path]) -> str:
             where = ", ".join(map(str, files))
             lines.append(f"  these lemmas rest on what {where} says of {', '.join(own)}: look there")
         if more:
-            lines.append(f"  so in {len(more)} more: {', '.join(u.name for u in more)}")
+            some = ", ".join(u.name for u in more[:MOST]) + ", …" * (len(more) > MOST)
+            lines.append(f"  these lemmas take part in {len(more)} more, whose graphs are larger: {some} (--out has all)")
     for text, false in report.rewrites.items():
         lines.append(f"rewrite {text}" + (f"\n  FALSE: {false}" if false else ": true for all numbers that were tried"))
     lemmas = _lemmas(report, files)

@@ -10,14 +10,14 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
 from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding
-from scalify_dl.prove.verdict import Frame, Report, RootCause, Verdict
+from scalify_dl.prove.verdict import Frame, OutputVerdict, Report, RootCause, Verdict
 
 FINGERPRINT = "dlverify/v1"
 RULES = {
@@ -28,6 +28,10 @@ RULES = {
     "assumption": "An assumption that nobody agreed to, which a strict verdict asks for",
     "unrelated-input": "An input of the distributed program that is related to no baseline input",
 }
+
+
+MOST = 20
+"""Outputs that are told at the root cause that leads to them."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,10 @@ class Annotation:
     related: tuple[str, Frame] | None = None
     """The baseline's place, in the same way."""
     related_text: str = ""
+    led_to: tuple[tuple[str, str, int], ...] = ()
+    """What it leads to, each with its place: outputs that come out wrong because of it."""
+    consequence: str = ""
+    """A sentence of them, no part of the fingerprint."""
     fingerprint: str = ""
 
 
@@ -109,14 +117,14 @@ def annotate(
     several pairs."""
     given = [reports] if isinstance(reports, Report) else list(reports)
     top = root or repository()
-    found: dict[Annotation, None] = {}
+    found: dict[Annotation, str] = {}
     for number, report in enumerate(given):
         of = f"{names[number]}: " if names else ""
-        found |= dict.fromkeys(replace(a, title=of + a.title) for a in _all(report, Places(top, report.file)))
+        found |= {replace(a, title=of + a.title): a.title for a in _all(report, Places(top, report.file))}
     seen: Counter[str] = Counter()
     out = []
-    for one in found:
-        what = "|".join((one.rule, one.file, one.function, re.sub(r"\d+", "#", one.title + one.text)))
+    for one, title in found.items():  # a pair's name is no part of it: it is known whether one pair is verified or all
+        what = "|".join((one.rule, one.file, one.function, re.sub(r"\d+", "#", title + one.text)))
         digest = hashlib.sha256(what.encode()).hexdigest()[:32]
         seen[digest] += 1
         out.append(replace(one, fingerprint=f"{digest}:{seen[digest]}"))
@@ -127,8 +135,10 @@ def _all(report: Report, places: Places) -> Iterator[Annotation]:
     level = "error" if report.verdict is Verdict.REFUTED else "warning"
     for finding in report.findings:
         yield _finding(finding, places)
-    for cause in report.frontier:
-        yield _cause(cause, places, level)
+    behind = _behind(report)
+    for number, cause in enumerate(report.frontier):
+        led = [o for o in report.outputs if behind.get(o.tensor) == number and o.verdict is not Verdict.PROVED]
+        yield _cause(cause, places, level, led)
     for name, text in report.unrelated_inputs:
         title = f"{name} is related to nothing"
         yield Annotation("unrelated-input", "warning", title, text, places.dump, places.line(name))
@@ -137,13 +147,36 @@ def _all(report: Report, places: Places) -> Iterator[Annotation]:
         yield Annotation("assumption", level, title, f"{a.said} ({a.why})", places.dump, places.line(a.tensor))
     told = {finding.name for finding in report.findings if finding.level == "error"}
     for o in report.outputs:
-        if o.verdict is not Verdict.PROVED and (o.reason or not report.frontier) and o.name not in told:
+        if o.tensor in behind or o.name in told:
+            continue
+        if o.verdict is not Verdict.PROVED and (o.reason or not report.frontier):
             reason = o.reason or "nothing was derived about it"
             line = places.line(o.tensor, o.name)
             yield Annotation("output", level, f"{o.name} is {o.verdict.value}", reason, places.dump, line)
 
 
-def _cause(cause: RootCause, places: Places, level: str) -> Annotation:
+def _behind(report: Report) -> dict[str, int]:
+    """Values that root causes lead to, and which of them does: where there are several, the first."""
+    if report.view is None or not report.frontier:
+        return {}
+    made: dict[str, list[str]] = defaultdict(list)
+    used: dict[str, list[str]] = defaultdict(list)
+    for op, _, tensor in report.view.facts("result"):
+        made[op].append(tensor)
+    for op, _, tensor in report.view.facts("operand"):
+        used[tensor].append(op)
+    behind: dict[str, int] = {}
+    for number, cause in enumerate(report.frontier):
+        stack = [*(cause.results or made[cause.op])]
+        while stack:
+            tensor = stack.pop()
+            if tensor not in behind:
+                behind[tensor] = number
+                stack += [t for op in used[tensor] for t in made[op]]
+    return behind
+
+
+def _cause(cause: RootCause, places: Places, level: str, led: Sequence[OutputVerdict]) -> Annotation:
     named = (("In module", cause.module), ("Its result is", cause.called), ("It leads to", cause.feeds))
     text = [f"{label} {name}." for label, name in named if name]
     for label, lines in (
@@ -156,6 +189,8 @@ def _cause(cause: RootCause, places: Places, level: str) -> Annotation:
         text += [f"{label}: {line}." for line in lines]
     if cause.lemma_missing:
         text.append(f"No lemma: {cause.lemma_missing}.")
+    told = [(f"{o.name} is {o.verdict.value}{f': {o.reason}' * bool(o.reason)}", o) for o in led[:MOST]]
+    names = ", ".join([o.name for o in led[:3]] + ["…"] * (len(led) > 3))
     stack = places.stack(cause.source)
     base = places.stack(cause.base_source)
     file, frame = stack[0] if stack else (places.dump, Frame("", places.line(cause.name, cause.op)))
@@ -171,6 +206,8 @@ def _cause(cause: RootCause, places: Places, level: str) -> Annotation:
         stack,
         base[0] if base else None,
         f"the baseline's {cause.base_name}",
+        tuple((text, places.dump, places.line(o.tensor, o.name)) for text, o in told),
+        f" It leads to {len(led)} outputs that are not proved: {names}." if len(led) > 1 else "",
     )
 
 

@@ -22,7 +22,7 @@ from scalify_dl.prove.view import View
 from scalify_dl.refute.provided import left_out
 
 from .localisation import misheld_inputs, root_causes, with_patterns
-from .pattern import holds, pattern, piece_words
+from .pattern import due, holds, pattern, piece_words
 
 if TYPE_CHECKING:
     from scalify_dl.mend.fused import Parts
@@ -67,7 +67,7 @@ def _outputs(view: View, stopped: str) -> list[OutputVerdict]:
             rows = sorted(layout for b, layout in whole if b == base)
             if rows:
                 layout = rows[0]
-                words = f"placed as {pattern(wanted, rank)}" if wanted else "each dim whole or cut in contiguous blocks"
+                words = f"placed as {pattern(wanted, rank)}" if wanted else due(layout)
                 reason = f"it holds {holds(layout, view.label(base), '', rank)}; expected: {words}"
             elif any(b == base for _, b, *_ in held.get(dist, ())):
                 reason = f"it holds {view.label(base)} part by part; expected: dims whole or cut in contiguous blocks"

@@ -26,7 +26,7 @@ def lines(found: Sequence[Annotation], known: frozenset[str] = frozenset()) -> l
         shown = fresh if len(fresh) <= MOST else fresh[: MOST - 1]
         for a in shown:
             where = f"file={_property(a.file)},line={a.line},title={_property('dlverify: ' + a.title)}"
-            out.append(f"::{command} {where}::{_data(a.text or a.title)}")
+            out.append(f"::{command} {where}::{_data(a.text + a.consequence or a.title)}")
         if len(shown) < len(fresh):
             out.append(f"::{command} title=dlverify::{len(fresh) - len(shown)} more, in the log and in --sarif")
     old = sum(a.fingerprint in known for a in found)

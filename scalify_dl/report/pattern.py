@@ -119,6 +119,20 @@ def holds(text: str, base: str, base_piece: str = "", base_rank: int = 0) -> str
     return f"{what}: {', '.join(parts)}" if parts else what
 
 
+def due(text: str) -> str:
+    """What an output should be that is held so, and is not proved: as whole dims or blocks, reduced, times 1; without
+    what it is already."""
+    layout = Layout.parse(text)
+    open_on = [axis for axis, entries in layout.axes if any(isinstance(entry, Pending) for entry in entries)]
+    words = [f"reduced over {' and '.join(open_on)}"] if open_on else []
+    words += ["times 1"] if layout.scale != 1 else []
+    plain = all(len(entries) <= 1 and all(e.stride == 1 and e.dim == d for e in entries)
+                for d, entries in enumerate(layout.dims))  # fmt: skip
+    if not words or not plain:
+        words.insert(0, "each dim whole or cut in contiguous blocks")
+    return ", ".join(words)
+
+
 def piece_words(piece: str) -> str:
     """`1:0:256,2:4:8` as `dim 1 from 0 to 256, dim 2 from 4 to 8`."""
     return ", ".join(f"dim {w.dim} from {w.lo} to {w.hi}" for w in parse_piece(piece))

@@ -63,15 +63,18 @@ def _result(found: Annotation, known: frozenset[str] | None, places: _Places) ->
         "ruleId": found.rule,
         "ruleIndex": list(RULES).index(found.rule),
         "level": found.level,
-        "message": {"text": f"{found.title}. {found.text}".strip()},
+        "message": {"text": f"{found.title}. {found.text}{found.consequence}".strip()},
         "locations": [places.location(found.file, found.line, found.function)],
         "partialFingerprints": {GITHUB: found.fingerprint, FINGERPRINT: found.fingerprint},
     }
     if len(found.stack) > 1:
         result["stacks"] = [{"frames": [{"location": places.of_frame(at)} for at in found.stack]}]
-    if found.related:
-        told = {"id": 0, "message": {"text": found.related_text}}
-        result["relatedLocations"] = [places.of_frame(found.related) | told]
+    related = [(places.of_frame(found.related), found.related_text)] if found.related else []
+    related += [(places.location(file, line), text) for text, file, line in found.led_to]
+    if related:
+        result["relatedLocations"] = [
+            place | {"id": n, "message": {"text": text}} for n, (place, text) in enumerate(related)
+        ]
     if known is not None:
         result["baselineState"] = "unchanged" if found.fingerprint in known else "new"
     return result

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -126,6 +127,15 @@ def test_a_wrong_file_is_bad_input_with_its_name(dlverify: Run, here: Path, chan
     assert (status, out) == (2, "")
     assert "dlverify.toml" in err
     assert said in err
+
+
+def test_times_of_several_pairs_are_their_own(dlverify: Run, here: Path) -> None:
+    spent = time.process_time()
+    dlverify("verify", "--junit", "j.xml")
+    spent = time.process_time() - spent
+    times = [float(suite.get("time", "")) for suite in ET.parse(here / "j.xml").getroot()]
+    assert len(times) == 2
+    assert 0 < sum(times) <= spent
 
 
 def test_a_pair_without_dumps_is_bad_input_among_others(dlverify: Run, here: Path) -> None:

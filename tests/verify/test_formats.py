@@ -13,7 +13,8 @@ import pytest
 
 from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding
-from scalify_dl.prove.verdict import Frame, Report, Verdict
+from scalify_dl.prove.verdict import Frame, OutputVerdict, Report, Verdict
+from scalify_dl.prove.view import View
 from scalify_dl.report import github, junit, sarif
 from scalify_dl.report.annotations import FINGERPRINT, Places, annotate, known, repository
 
@@ -107,6 +108,44 @@ def test_reports_together_have_no_fingerprint_twice(root: Path) -> None:
     third = replace(first, frontier=[replace(first.frontier[0], name="dot.78", found=("9",))])
     results = sarif.as_object([first, second, third])["runs"][0]["results"]
     assert len({r["partialFingerprints"]["primaryLocationLineHash"] for r in results}) == len(results) == 6
+
+
+def with_consequences(root: Path) -> Report:
+    """A root cause that leads to two outputs over another op, and an output that it does not lead to."""
+    cause = replace(SAMPLE.frontier[0], op="cause", results=("d",))
+    facts = {
+        "result": [("cause", 0, "d"), ("next", 0, "y"), ("last", 0, "z"), ("other", 0, "v")],
+        "operand": [("next", 0, "d"), ("last", 0, "y"), ("other", 0, "x")],
+    }
+    outputs = [
+        OutputVerdict(t, f"base/{t}", t, t, Verdict.REFUTED, "", "", f"{t} holds too much") for t in ("y", "z", "v")
+    ]
+    view = View(lambda name: facts.get(name, []), lambda name: [])
+    return replace(
+        SAMPLE, file="/elsewhere/d.hlo", frontier=[cause], outputs=outputs, unrelated_inputs=[], view=view,
+        verdict=Verdict.REFUTED,
+    )  # fmt: skip
+
+
+def test_one_bug_is_one_result_that_its_consequences_are_told_at(root: Path) -> None:
+    cause, other = sarif.as_object(with_consequences(root))["runs"][0]["results"]
+    assert "It leads to 2 outputs that are not proved: y, z." in cause["message"]["text"]
+    places = cause["relatedLocations"]
+    assert [p["message"]["text"] for p in places][-2:] == ["y is REFUTED: y holds too much", "z is REFUTED: z holds too much"]
+    assert [p["id"] for p in places] == list(range(len(places)))
+    assert other["message"]["text"] == "v is REFUTED. v holds too much"
+    assert "y, z" in github.lines(annotate(with_consequences(root)))[0]
+
+
+def test_how_many_outputs_a_cause_leads_to_is_no_part_of_its_fingerprint(root: Path) -> None:
+    found = with_consequences(root)
+    fewer = replace(found, outputs=found.outputs[1:])
+    assert [a.fingerprint for a in annotate(found)] == [a.fingerprint for a in annotate(fewer)]
+
+
+def test_a_finding_is_known_by_one_pair_and_by_all(root: Path) -> None:
+    one = {a.fingerprint for a in annotate(report(root))}
+    assert one == {a.fingerprint for a in annotate([report(root)], names=["attention"])}
 
 
 def test_fingerprints_stay_as_lines_move(root: Path) -> None:

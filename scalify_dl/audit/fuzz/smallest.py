@@ -32,11 +32,6 @@ class Unsound:
     rules: tuple[str, ...]
     """`file:line` of the rules that derive it in the small graph (those of `holds`)."""
 
-    @property
-    def sort(self) -> tuple[object, ...]:
-        """What all findings have in common of which one tells what the others do."""
-        return self.rules, tuple(sorted(kind for _, _, kind in self.tables["op"]))
-
     def listing(self) -> str:
         """The small graph, an op a line."""
         operands: dict[str, list[str]] = {}
