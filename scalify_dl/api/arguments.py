@@ -2,15 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from scalify_dl.errors import InputError
 from scalify_dl.prove.options import Options
 
-__all__ = ["files", "of_live_programs", "options", "path", "sizes_of_axes", "texts"]
+__all__ = ["a", "files", "of_live_programs", "options", "path", "sizes_of_axes", "texts", "with_hints"]
+
+
+def a(value: Any) -> str:
+    """The type of a value, with its article: `an int`."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'aeioAEIO' else 'a'} {name}"
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def with_hints(function: Callable[P, R], allowed: Callable[..., Any]) -> Callable[P, R]:
+    """The function, which says of a misspelt argument which one is meant: one of those of `allowed`."""
+    names = inspect.signature(allowed).parameters.keys() | inspect.signature(function).parameters.keys()
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        __tracebackhide__ = True
+        for key in kwargs.keys() - names:
+            near = get_close_matches(key, names, 1, 0.5)
+            meant = f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(sorted(names - {'options'}))}"
+            raise TypeError(f"{function.__name__}() has no argument `{key}`{meant}")
+        return function(*args, **kwargs)
+
+    return called
 
 
 def path(name: str, value: Any) -> Path | None:
@@ -18,7 +47,7 @@ def path(name: str, value: Any) -> Path | None:
     if value is None:
         return None
     if not isinstance(value, str | PathLike):
-        raise InputError(f"`{name}` is a {type(value).__name__}", expected="the path of a file")
+        raise InputError(f"`{name}` is {a(value)}", expected="the path of a file")
     return Path(value)
 
 
@@ -28,10 +57,10 @@ def texts(name: str, value: Any) -> tuple[str, ...]:
         return ()
     several = [value] if isinstance(value, str | PathLike) else value
     if isinstance(several, Mapping) or not isinstance(several, Sequence):
-        raise InputError(f"`{name}` is a {type(value).__name__}", expected="a list of texts")
+        raise InputError(f"`{name}` is {a(value)}", expected="a list of texts")
     for item in several:
         if not isinstance(item, str | PathLike):
-            raise InputError(f"`{name}` has a {type(item).__name__} in it", expected="a list of texts")
+            raise InputError(f"`{name}` has {a(item)} in it", expected="a list of texts")
     return tuple(map(str, several))
 
 

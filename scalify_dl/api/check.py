@@ -20,6 +20,7 @@ from scalify_dl.readers.sizes import Sizes
 from scalify_dl.report.conclude import conclude
 
 from . import arguments
+from .arguments import a
 from .report import Report
 
 MeshLike = str | Mapping[str, int] | Mesh | Any
@@ -94,7 +95,7 @@ def verify(
             return _dumps(base, dist, mesh, relate, options, sizes=sizes, kernels=kernels)
         if not callable(base):
             raise InputError(
-                f"`base` is a {type(base).__name__}",
+                f"`base` is {a(base)}",
                 expected="a file, a module, a function, a directory of facts, or what a capture function gave",
             )
         from .live import captured
@@ -210,6 +211,4 @@ def mesh_text(mesh: MeshLike) -> str:
     names = getattr(mesh, "mesh_dim_names", None)
     if names and shape is not None:  # a device mesh of torch
         return ",".join(f"{axis}={size}" for axis, size in zip(names, shape, strict=True))
-    raise InputError(
-        f"`mesh` is a {type(mesh).__name__}", expected='text ("dp=2,tp=4") or a mapping ({"dp": 2, "tp": 4})'
-    )
+    raise InputError(f"`mesh` is {a(mesh)}", expected='text ("dp=2,tp=4") or a mapping ({"dp": 2, "tp": 4})')

@@ -12,7 +12,7 @@ from typing import Any
 from scalify_dl.capture.raised import told
 from scalify_dl.errors import InputError
 
-from .arguments import sizes_of_axes
+from .arguments import a, sizes_of_axes
 
 Files = tuple[Path, list[Path]]
 Found = tuple[Files, Any, Callable[[Any, Sequence[Any]], None] | None]
@@ -55,7 +55,7 @@ def captured(
                 raise InputError("`kwargs` are of torch programs", hint="JAX: functools.partial(f, key=value)")
             yield _jax_functions(base, dist, args, mesh, in_shardings, out_shardings, folder)
         elif not isinstance(mesh, Mapping):
-            raise InputError(f"`mesh` is a {type(mesh).__name__}", expected='a mapping ({"tp": 2}), or a mesh of JAX')
+            raise InputError(f"`mesh` is {a(mesh)}", expected='a mapping ({"tp": 2}), or a mesh of JAX')
         elif args is None and _is_jax(base):
             from scalify_dl.capture.jax import capture_step as capture_jax
 
@@ -93,7 +93,7 @@ def _jax_functions(
     if args is None:
         raise InputError("no arguments are given", expected="args=(…): arrays, or jax.ShapeDtypeStruct")
     if not isinstance(args, list | tuple):
-        raise InputError(f"`args` is a {type(args).__name__}", expected="a tuple: args=(x,)")
+        raise InputError(f"`args` is {a(args)}", expected="a tuple: args=(x,)")
     dist = base if dist is None else dist
     found = capture(base, dist, args, mesh, ins, out_shardings=outs, directory=folder)
 
@@ -128,17 +128,17 @@ def _torch(
     if args is not None:
         if not isinstance(args, list | tuple):
             raise InputError(
-                f"`args` is a {type(args).__name__}", expected="a tuple: args=(x,); keywords go into kwargs={…}"
+                f"`args` is {a(args)}", expected="a tuple: args=(x,); keywords go into kwargs={…}"
             )
         if not isinstance(kwargs, Mapping):
-            raise InputError(f"`kwargs` is a {type(kwargs).__name__}", expected='a mapping: kwargs={"mask": mask}')
+            raise InputError(f"`kwargs` is {a(kwargs)}", expected='a mapping: kwargs={"mask": mask}')
         whole = base
         base = _program(lambda: whole, args, kwargs, gradients, asks=False)
         if dist is None:
             raise InputError("no distributed program is given", expected="dist=…: a function of the device mesh")
         if not callable(dist) or _of(dist, "torch"):
             raise InputError(
-                f"`dist` is a {type(dist).__name__}",
+                f"`dist` is {a(dist)}",
                 expected="a function of the device mesh that gives the distributed module, or function",
                 hint="lambda mesh: parallelize_module(copy.deepcopy(model), mesh, plan)",
             )

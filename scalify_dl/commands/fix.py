@@ -15,6 +15,7 @@ from scalify_dl.lint.annotated import annotate
 from scalify_dl.lint.fix import Fixed, fix
 from scalify_dl.lint.judge import Several, load
 from scalify_dl.lint.patch import patch, place
+from scalify_dl.lint.reported import MISSING
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.readers.relations import Relations, load_relations
 
@@ -48,6 +49,7 @@ def as_object(found: Fixed, graph: Graph) -> dict[str, Any]:
     return {
         "verdict": found.before.verdict.value,
         "findings": [f.as_object() for f in found.before.findings],
+        "missing": found.before.missing,
         "tried": found.tried,
         "fixes": [
             {"bytes": sum(e.cost for e in way), "edits": [{"text": e.text, "line": e.line} for e in way],
@@ -61,7 +63,11 @@ def _print(found: Fixed, graph: Graph) -> None:
     verdict = found.before.verdict
     print(verdict.value)
     if verdict is not Verdict.REFUTED:
-        print("  nothing to mend" if verdict is Verdict.PROVED else "  what is not decided is not mended")
+        print("  nothing to mend" if verdict is Verdict.PROVED else "  what is not decided is not mended; open are:")
+        for reason in found.before.missing[:MISSING]:
+            print(f"  {reason}")
+        if (left := len(found.before.missing) - MISSING) > 0:
+            print(f"  and {left} more")
         return
     for finding in found.before.findings:
         if finding.level == "error":

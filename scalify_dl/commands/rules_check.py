@@ -184,7 +184,7 @@ def _table(report: Report, files: Sequence[Path]) -> str:
             lines.append(f"  these lemmas rest on what {where} says of {', '.join(own)}: look there")
         if more:
             some = ", ".join(u.name for u in more[:MOST]) + ", …" * (len(more) > MOST)
-            lines.append(f"  these lemmas take part in {len(more)} more, whose graphs are larger: {some} (--out has all)")
+            lines.append(f"  these lemmas take part in {len(more)} more, of larger graphs: {some} (--out has all)")
     for text, false in report.rewrites.items():
         lines.append(f"rewrite {text}" + (f"\n  FALSE: {false}" if false else ": true for all numbers that were tried"))
     lemmas = _lemmas(report, files)

@@ -142,3 +142,26 @@ def rules_assumed(files: Iterable[Path]) -> list[tuple[str, str, str]]:
 
     drafts = {file.name for file in files if file.read_text("utf-8").startswith(PROPOSED)}
     return [(name, text, "proposed" if name in drafts else why) for name, text, why in own_rules(files, rules_dir())]
+
+
+_CALL = re.compile(r"(//[^\n]*|/\*.*?\*/)|\"((?:custom|unknown):[\w.:-]+)\"", re.DOTALL)
+
+
+def misspelt_kinds(files: Iterable[Path], kinds: Iterable[str]) -> list[str]:
+    """Calls that these files speak about and a program has none of, where it has one of almost that name, about which
+    no file says anything, in sentences."""
+    texts = [file.read_text("utf-8") for file in read_own(files, rules_dir())]
+    said = dict.fromkeys(m[2] for text in texts for m in _CALL.finditer(text) if m[2])
+    there = set(kinds)
+    calls = [kind for kind in sorted(there - said.keys()) if kind.startswith(("custom:", "unknown:"))]
+    open_kinds = {kind.casefold(): kind for kind in calls}
+    if not open_kinds:
+        return []
+    from difflib import get_close_matches
+
+    found = []
+    for kind in said:
+        near = get_close_matches(kind.casefold(), open_kinds, 1, 0.8) if kind not in there else []
+        if near:
+            found.append(f"the rules speak of `{kind}`, which neither program has; is `{open_kinds[near[0]]}` meant?")
+    return found

@@ -15,7 +15,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
 from scalify_dl.ir.origin import SCHEDULE
 from scalify_dl.prove.assumptions import Accepted, matching_nothing, not_accepted
-from scalify_dl.prove.own_rules import rules_assumed
+from scalify_dl.prove.own_rules import misspelt_kinds, rules_assumed
 from scalify_dl.prove.pipeline import INTERRUPTED, LARGE, Analysis, compare_formulas
 from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, Verdict, overall
 from scalify_dl.prove.view import View
@@ -310,6 +310,8 @@ def conclude(
     fresh = [a for a in assumptions if not a.accepted] if options.strict and verdict is Verdict.PROVED else []
     if fresh:
         verdict = Verdict.UNKNOWN
+    if options.rules:
+        notes += misspelt_kinds(options.rules, (kind for _, _, kind in view.facts("op")))
     if options.accept and not options.strict:
         notes.append("--accept only marks what is agreed: with --strict, other assumptions make the verdict UNKNOWN")
     if options.accept and (idle := accepted.idle(assumptions)):

@@ -17,16 +17,16 @@ BASE, DIST = str(HLO / "base.hlo"), str(HLO / "dist.hlo")
 @pytest.mark.parametrize(
     ("dist", "more", "said"),
     [
-        (3, {}, "`dist` is a int"),
+        (3, {}, "`dist` is an int"),
         ([None], {}, "`dist` has a NoneType in it"),
         ([], {}, "`dist` is an empty list"),
-        (DIST, {"relate": 7}, "`relate` is a int"),
+        (DIST, {"relate": 7}, "`relate` is an int"),
         (DIST, {"relate": {"inputs": {}}}, "`relate` is a dict"),
         (DIST, {"accept": [{"why": "given"}]}, "`accept` is a list"),
-        (DIST, {"rules": 3}, "`rules` is a int"),
+        (DIST, {"rules": 3}, "`rules` is an int"),
         (DIST, {"rules": "nowhere.dl"}, r"nowhere\.dl: no such rules file"),
         (DIST, {"sizes": {"x": 1}}, "`sizes` is a dict"),
-        (DIST, {"kernels": [3]}, "`kernels` has a int in it"),
+        (DIST, {"kernels": [3]}, "`kernels` has an int in it"),
         (DIST, {"timeout": 0}, "`timeout` is 0"),
         (DIST, {"timeout": "1"}, "`timeout` is '1'"),
         (DIST, {"timeout": float("nan")}, "`timeout` is nan"),
@@ -60,7 +60,7 @@ def test_one_rules_file_need_not_be_in_a_list(tmp_path: Path) -> None:
         ({"mesh": {"tp": 0}}, "`mesh` has 'tp': 0"),
         ({"mesh": {}}, "the mesh has no axes"),
         ({"args": None}, "no arguments are given"),
-        ({"args": 3}, "`args` is a int"),
+        ({"args": 3}, "`args` is an int"),
         ({"kwargs": [1]}, "`kwargs` is a list"),
         ({"keep": "/dev/null/x"}, "/dev/null/x: cannot make the directory"),
         ({"args": ("x",)}, "the baseline raises TypeError"),
@@ -85,3 +85,20 @@ def test_of_builders_of_torch(built: Any, said: str) -> None:
 
     with pytest.raises(InputError, match=f"`build` {said}"):
         scalify_dl.verify(build, mesh={"tp": 2})
+
+
+@pytest.mark.parametrize("call", [scalify_dl.verify, scalify_dl.assert_equivalent])
+def test_a_misspelt_keyword_is_told_which_one_is_meant(call: Any) -> None:
+    with pytest.raises(TypeError, match="no argument `mehs`; did you mean `mesh`"):
+        call("base.hlo", "dist.hlo", mehs="tp=2")
+    with pytest.raises(TypeError, match=r"no argument `qqqq`; it has .*timeout"):
+        call("base.hlo", "dist.hlo", qqqq=1)
+
+
+def test_what_can_be_imported_is_listed() -> None:
+    assert set(scalify_dl.__all__) <= set(dir(scalify_dl))
+
+
+def test_types_have_their_article() -> None:
+    with pytest.raises(InputError, match="`mesh` is an int"):
+        scalify_dl.verify("base.hlo", "dist.hlo", mesh=2)

@@ -5,12 +5,17 @@ from __future__ import annotations
 import random
 import shutil
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scalify_dl.audit.check import Finding
 from scalify_dl.audit.fuzz import Report, check_rules, random_pair
+from scalify_dl.audit.fuzz.smallest import BY_OP, BY_TENSOR, Unsound, smallest
 from scalify_dl.audit.trials import ROUNDED, TRIALS
+from scalify_dl.commands.rules_check import _by_fault
 from scalify_dl.oracle import load_program, run_trial
 from scalify_dl.oracle.meaning import Unsupported
 from scalify_dl.pysouffle import rules_dir
@@ -56,6 +61,31 @@ def test_an_unsound_lemma_is_found_with_a_small_graph(tmp_path: Path, file: str,
     assert len(found.tables["op"]) <= 8
     assert "derived, but false" in found.listing()
     assert found.rules
+
+
+def test_values_of_which_nothing_is_derived_become_inputs() -> None:
+    """A false result of a chain of calls, about none of which anything is derived."""
+    x, w = ("x", "dist", "f32", 0), ("w", "dist", "f32", 0)
+    chain = [f"c{n}" for n in range(9)]
+    tables: dict[str, list[tuple[Any, ...]]] = {name: [] for name in (*BY_OP, *BY_TENSOR, "shard", "input", "output")}
+    tables["tensor"] = [x, w, ("t", "base", "f32", 0), *((c, "dist", "f32", 0) for c in chain)]
+    tables["input"] = [("dist", 0, "x"), ("base", 0, "t")]
+    tables["op"] = [(f"op{c}", "dist", "custom:any") for c in chain]
+    tables["result"] = [(f"op{c}", 0, c) for c in chain]
+    tables["operand"] = [(f"op{c}", 0, before) for before, c in pairwise(["x", *chain])]
+    false = Finding(("c8", "", "t", "", ""), "false", "")
+    small = smallest("one", tables, ([false], ("own",)), lambda tables: ([false], ("own",)))
+    assert [op for op, *_ in small.tables["op"]] == ["opc8"]
+    assert ("dist", 0, "c7") in small.tables["input"]
+
+
+def test_findings_of_the_same_lemmas_are_counted_under_the_smallest() -> None:
+    def unsound(name: str, ops: int, *rules: str) -> Unsound:
+        return Unsound(Finding(("d",), "false", ""), name, {"op": [("o", "dist", "add")] * ops}, rules)
+
+    found = [unsound("big", 9, "a", "b"), unsound("small", 2, "b"), unsound("other", 5, "c")]
+    found.append(unsound("more", 7, "b", "c"))
+    assert [[u.name for u in group] for group in _by_fault(found)] == [["small", "more", "big"], ["other"]]
 
 
 def test_a_pair_is_the_same_for_the_same_seed() -> None:

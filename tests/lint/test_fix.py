@@ -96,6 +96,18 @@ def test_the_command_prints_edits_and_the_status_of_the_program_as_it_is(tmp_pat
     assert "take the sum" in said["fixes"][0]["edits"][0]["text"]
 
 
+def test_what_is_not_decided_is_told(tmp_path: Path) -> None:
+    dump = tmp_path / "open.hlo"
+    dump.write_text(
+        "HloModule m\n\nENTRY main {\n  x = f32[4,8] parameter(0), sharding={devices=[2,1]<=[2]}\n"
+        '  ROOT y = f32[4,8] custom-call(x), custom_call_target="mine"\n}\n'
+    )
+    argv = [sys.executable, "-m", "scalify_dl", "fix", str(dump), "--mesh", "tp=2"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == Verdict.UNKNOWN.exit_code
+    assert "mine" in done.stdout.split("open are:")[1]
+
+
 def test_what_was_repeated_is_gathered_and_a_slice_begins_where_a_part_does() -> None:
     p = Alone("tp=2")
     x, w = p.place("x", (8, 4), {0: "tp"}), p.place("w", (4, 8), {1: "tp"})

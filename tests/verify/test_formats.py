@@ -131,7 +131,8 @@ def test_one_bug_is_one_result_that_its_consequences_are_told_at(root: Path) -> 
     cause, other = sarif.as_object(with_consequences(root))["runs"][0]["results"]
     assert "It leads to 2 outputs that are not proved: y, z." in cause["message"]["text"]
     places = cause["relatedLocations"]
-    assert [p["message"]["text"] for p in places][-2:] == ["y is REFUTED: y holds too much", "z is REFUTED: z holds too much"]
+    told = [p["message"]["text"] for p in places]
+    assert told[-2:] == ["y is REFUTED: y holds too much", "z is REFUTED: z holds too much"]
     assert [p["id"] for p in places] == list(range(len(places)))
     assert other["message"]["text"] == "v is REFUTED. v holds too much"
     assert "y, z" in github.lines(annotate(with_consequences(root)))[0]

@@ -14,6 +14,7 @@ from scalify_dl.certificate.files import CertificateError
 from scalify_dl.certificate.rules import read_rules
 from scalify_dl.errors import InputError
 from scalify_dl.facts.files import load
+from scalify_dl.pairing.export import export
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.own_rules import read_own
 from scalify_dl.prove.pipeline import analyse, rules_program
@@ -170,3 +171,32 @@ def test_a_certificate_that_the_checker_would_not_read_is_not_written(tmp_path: 
     with pytest.raises(InputError, match="does not understand the rules"):
         write(analysis, conclude(analysis), tmp_path / "c.gz")
     assert not (tmp_path / "c.gz").exists()
+
+
+CALL = """\
+HloModule m
+
+ENTRY %main (x: f32[8]) -> f32[8] {
+  %x = f32[8] parameter(0)
+  ROOT %y = f32[8] custom-call(%x), custom_call_target="RowGate"
+}
+"""
+
+
+ABSENT = "neither program has"
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("custom:Rowgate", f"the rules speak of `custom:Rowgate`, which {ABSENT}; is `custom:RowGate` meant?"),
+        ("custom:RowGate", ""),
+        ("custom:Attention", ""),
+    ],
+)
+def test_a_call_that_is_misspelt_is_told(tmp_path: Path, kind: str, told: str) -> None:
+    (tmp_path / "a.hlo").write_text(CALL)
+    own = written(tmp_path, f'// custom:RowGate, or "custom:RowGate"\nelementwise("{kind}").\n')
+    facts = export(tmp_path / "a.hlo", tmp_path / "a.hlo", "tp=2")
+    report = conclude(analyse(facts, Options(rules=(own,), refute=False)))
+    assert [note for note in report.notes if "meant?" in note] == ([told] if told else [])

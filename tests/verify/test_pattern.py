@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalify_dl.ir.layout import Digit, Layout, Repl
-from scalify_dl.report.pattern import holds, pattern
+from scalify_dl.report.pattern import due, holds, pattern
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,17 @@ def test_both_sides_of_a_pattern_have_the_same_factors(sizes: list[int], data: s
         side.replace("(", " ").replace(")", " ").split() for side in pattern(str(layout)).split("  ")[0].split("->")
     )
     assert sorted(left) == sorted([*right, "tp"])
+
+
+@pytest.mark.parametrize(
+    ("layout", "words"),
+    [
+        ("[0:1x8]|tp=r2 *2/1", "times 1"),
+        ("[0:1x8]|dp=sum2|tp=sum2", "reduced over dp and tp"),
+        ("[0:1x8]|dp=sum2|tp=r2 *1/2", "reduced over dp, times 1"),
+        ("[0:2x4]|tp=0:1x2", "each dim whole or cut in contiguous blocks"),
+        ("[1:1x4][0:1x8]|tp=r2 *2/1", "each dim whole or cut in contiguous blocks, times 1"),
+    ],
+)
+def test_what_is_due_is_what_is_wrong(layout: str, words: str) -> None:
+    assert due(layout) == words
