@@ -390,7 +390,7 @@ def _localise(program: Program, rows: list[Shard], search: Search) -> None:
     alike = [c.output for c in search.counterexamples if (c.seed, c.draw, c.kind) == (best.seed, best.draw, best.kind)]
     places = locate(trial, alike, search.readings)
     placed = [replace(c, place=places.get(c.output)) for c in search.counterexamples]
-    search.counterexamples = sorted(placed, key=lambda c: order[c.place.op] if c.place else len(order))
+    search.counterexamples = sorted(placed, key=lambda c: (order[c.place.op] if c.place else len(order), -c.telling))
 
 
 def readings(program: Program, search: Search, rows: Iterable[Shard] = ()) -> Readings | None:

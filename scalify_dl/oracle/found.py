@@ -41,6 +41,17 @@ class Counterexample:
     base_shape: tuple[int, ...]
     place: Place | None = None
 
+    @property
+    def telling(self) -> float:
+        """How much there is to see: the difference relative to what is expected, at most 1, in tenths; then, the
+        difference itself."""
+        expected, actual = self.mismatch.expected, self.mismatch.actual
+        difference = abs(complex(actual) - complex(expected))
+        if not np.isfinite(difference):
+            return 2.0
+        relative = min(difference / (abs(complex(expected)) or 1.0), 1.0)
+        return float(round(relative, 1) + difference / (1 + difference) / 10)
+
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports."""
         m, p = self.mismatch, self.place

@@ -4,13 +4,13 @@ does not; where its operands read as multiples of baseline values only, the op a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from .compare import Mismatch, check, default_layouts
 from .meaning import COLLECTIVES
-from .program import Op
+from .program import Op, Program
 from .readings import MATCH, Readings
 from .trial import Trial
 
@@ -105,20 +105,29 @@ def _multiples(readings: Readings, tensor: str) -> set[Fraction]:
     return set() if any(r.scale == 1 or r.axes for r in found) else {r.scale for r in found}
 
 
+def _partner(program: Program, op: Op, held: Sequence[set[str]]) -> Op | None:
+    """The op of the baseline of this kind that has most of the operands, as they read; where several have as many, the
+    one that comes as this one does among those with its operands, if there are as many of them; else none is named."""
+    scores: dict[int, list[Op]] = {}
+    for graph in program.top("base"):
+        for candidate in graph.ops:
+            if candidate.kind == op.kind and len(candidate.operands) == len(op.operands):
+                score = sum(t in h for t, h in zip(candidate.operands, held, strict=True))
+                scores.setdefault(score, []).append(candidate)
+    best = max(scores, default=0)
+    if not best or len(scores[best]) == 1:
+        return scores[best][0] if best else None
+    alike = [o for g in program.top("dist") for o in g.ops if o.kind == op.kind and o.operands == op.operands]
+    return scores[best][alike.index(op)] if len(alike) == len(scores[best]) else None
+
+
 def _place(trial: Trial, readings: Readings, op: Op, tensor: str) -> Place:
     program = trial.program
     held = [{r.base for r in readings.of(t)} for t in op.operands]
-    best: tuple[int, Op] | None = None
-    for graph in program.top("base"):
-        for candidate in graph.ops:
-            if candidate.kind != op.kind or len(candidate.operands) != len(op.operands):
-                continue
-            score = sum(t in h for t, h in zip(candidate.operands, held, strict=True))
-            if score and (best is None or score > best[0]):
-                best = (score, candidate)
-    if best is not None:
-        base_op: str | None = best[1].id
-        counterpart = best[1].results[op.results.index(tensor)]
+    partner = _partner(program, op, held)
+    if partner is not None:
+        base_op: str | None = partner.id
+        counterpart = partner.results[op.results.index(tensor)]
     elif op.kind in COLLECTIVES and held[0]:  # it should give the whole of what its operand is part of
         counterpart = readings.of(op.operands[0])[0].base
         base_op = next((o.id for g in program.top("base") for o in g.ops if counterpart in o.results), None)

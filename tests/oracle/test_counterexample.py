@@ -12,6 +12,7 @@ from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample
 from scalify_dl.oracle.counterexample import elements
+from scalify_dl.oracle.localise import _partner
 
 from .small import program, row_parallel
 
@@ -204,3 +205,39 @@ def test_a_place_too_few_is_found_where_all_tokens_choose_alike() -> None:
     best = find_counterexample(program(pair)).best
     assert best is not None
     assert (best.kind, best.draw) == ("refutation", "crowded")
+
+
+def test_the_partner_of_one_of_several_alike_is_the_one_in_its_place_or_none() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 4))
+    a, da = pair.input((8, 4))
+    for n in range(2):
+        bounds = {"start": [4 * n, 0], "limit": [4 * n + 4, 4], "stride": [1, 1]}
+        pair.outputs(*(g.emit("slice", [v], shape=(4, 4), **bounds) for g, v in ((pair.base, x), (pair.dist, dx))))
+    for b, d in ((a, da), (x, dx)):
+        pair.outputs(pair.base.emit("multiply", [x, b]), pair.dist.emit("multiply", [dx, d]))
+    p = program(pair)
+    ops = {op.id: op for g in p.top("dist") for op in g.ops}
+    base = {x.name: f"base/{x.name}", a.name: f"base/{a.name}"}
+    for name, held, partner in (
+        ("slice", [{base[x.name]}], "base/slice"),
+        ("slice~2", [{base[x.name]}], "base/slice~2"),
+        ("multiply", [{base[x.name]}, {base[a.name]}], "base/multiply"),
+        ("multiply", [{base[x.name]}, set[str]()], None),
+        ("multiply", [set[str](), set[str]()], None),
+    ):
+        found = _partner(p, ops[name], held)
+        assert (found.id if found else None) == partner
+
+
+def test_of_outputs_from_one_place_the_one_that_differs_most_is_shown() -> None:
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((8, 4), {0: "tp"})
+    y = pair.base.emit("reduce", [x], shape=(4,), reducer="sum", dimensions=[0])
+    dy = pair.dist.emit("reduce", [dx], shape=(4,), reducer="sum", dimensions=[0])
+    million = [g.emit("broadcast", [g.constant(10**6, "f32")], shape=(4,)) for g in (pair.base, pair.dist)]
+    pair.outputs(pair.base.emit("add", [y, million[0]]), pair.dist.emit("add", [dy, million[1]]))
+    pair.outputs(y, dy)
+    best = find_counterexample(program(pair)).best
+    assert best is not None
+    assert best.output == dy.name
