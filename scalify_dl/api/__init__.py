@@ -8,12 +8,7 @@ report.verdict                                                                  
 scalify_dl.assert_equivalent(model, parallelise, mesh={"tp": 2}, args=(x,))       # in a test
 """
 
-from . import check
-from .arguments import with_hints
-from .check import NotEquivalent
+from .check import NotEquivalent, assert_equivalent, verify
 from .report import Report
-
-verify = with_hints(check.verify, check.verify)
-assert_equivalent = with_hints(check.assert_equivalent, check.verify)
 
 __all__ = ["NotEquivalent", "Report", "assert_equivalent", "verify"]

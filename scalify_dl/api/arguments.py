@@ -26,20 +26,25 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def with_hints(function: Callable[P, R], allowed: Callable[..., Any]) -> Callable[P, R]:
-    """The function, which says of a misspelt argument which one is meant: one of those of `allowed`."""
-    names = inspect.signature(allowed).parameters.keys() | inspect.signature(function).parameters.keys()
+def with_hints(also: Callable[..., Any] | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorates a function that says of a misspelt argument which one is meant: one of its own, or of `also`, which it
+    hands the others to."""
 
-    @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
-        __tracebackhide__ = True
-        for key in kwargs.keys() - names:
-            near = get_close_matches(key, names, 1, 0.5)
-            meant = f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(sorted(names - {'options'}))}"
-            raise TypeError(f"{function.__name__}() has no argument `{key}`{meant}")
-        return function(*args, **kwargs)
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        names = {name for of in (function, also) if of is not None for name in inspect.signature(of).parameters}
 
-    return called
+        @functools.wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            __tracebackhide__ = True
+            for key in kwargs.keys() - names:
+                near = get_close_matches(key, names, 1, 0.5)
+                meant = f"; did you mean `{near[0]}`?" if near else f"; it has {', '.join(sorted(names - {'options'}))}"
+                raise TypeError(f"{function.__name__}() has no argument `{key}`{meant}")
+            return function(*args, **kwargs)
+
+        return called
+
+    return decorated
 
 
 def path(name: str, value: Any) -> Path | None:

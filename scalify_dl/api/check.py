@@ -20,7 +20,7 @@ from scalify_dl.readers.sizes import Sizes
 from scalify_dl.report.conclude import conclude
 
 from . import arguments
-from .arguments import a
+from .arguments import a, with_hints
 from .report import Report
 
 MeshLike = str | Mapping[str, int] | Mesh | Any
@@ -35,6 +35,7 @@ class NotEquivalent(AssertionError):
         super().__init__(report.text())
 
 
+@with_hints()
 def verify(
     base: Any,
     dist: Any = None,
@@ -111,6 +112,7 @@ def verify(
         raise error.with_traceback(None) from None  # its text says where; not through which of our functions it came
 
 
+@with_hints(verify)
 def assert_equivalent(
     base: Any, dist: Any = None, *, mesh: MeshLike = None, allow_unknown: bool = False, **options: Any
 ) -> Report:  # fmt: skip
