@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +32,11 @@ from .terms import Clause, Const, RuleError, RuleSet, Value, cell
 
 if TYPE_CHECKING:
     from .formulas.claims import Part
+
+
+Told = Callable[[str, Row, tuple[str, int] | None, Sequence[int]], None]
+"""Told a step: its relation and row, file and line of its rule (None: a fact), and the numbers, from 0 on, of the steps
+that it follows from."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +67,15 @@ class Checker:
             self.own = own_rules(self.rules.files, shipped)
             _only_add(self.rules, shipped.resolve())
 
-    def replay(self, certificate: Path, facts: Facts) -> Checked:
+    def replay(self, certificate: Path, facts: Facts, told: Told | None = None) -> Checked:
         """Accept a certificate over facts, which were loaded from a directory and are valid; CertificateError says
-        which line is not accepted and why."""
+        which line is not accepted and why. `told` is told each step that holds."""
         with _refusing():
-            return self.accept(read_lines(certificate), facts.tables)
+            return self.accept(read_lines(certificate), facts.tables, told)
 
-    def accept(self, lines: Iterable[Any], tables: Mapping[str, Iterable[Row]]) -> Checked:
+    def accept(
+        self, lines: Iterable[Any], tables: Mapping[str, Iterable[Row]], told: Told | None = None
+    ) -> Checked:
         """Accept the lines of a certificate after the first, over fact tables; CertificateError where they do not
         hold."""
         with _refusing():
@@ -82,6 +89,7 @@ class Checker:
             _equalities(header, rows, tables)
             parts = _parts(header, rows)
             replay = _Replay(self, rows, header)
+            replay.told = told
             if parts:
                 from .formulas.claims import decide_parts  # where there are any
 
@@ -251,6 +259,7 @@ class _Replay:
         """The rows that are shown, and their relations."""
         self.given: dict[str, Rows] = {}
         self.concluding = False
+        self.told: Told | None = None
         self.checks: dict[int, list[Check]] = {}
         """By number of the clause; several where its text has alternatives."""
         self.compile(late=False)
@@ -290,6 +299,9 @@ class _Replay:
             raise CertificateError(f"line {number} does not hold: {what}")
         if self.concluding and relation not in self.structure.late:  # conclusions rest on what is not shown, too
             raise CertificateError(f"line {number}: a row of {relation} comes after conclusions")
+        if self.told is not None:
+            by, premises = (self.header.clauses[line[0]], line[1]) if len(line) == 3 else (None, [])
+            self.told(relation, row, (str(by[1]), int(by[2])) if by else None, premises)
         self.relations.append(relation)
         self.rows.append(row)
 

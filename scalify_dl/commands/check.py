@@ -11,9 +11,11 @@ from typing import Any
 from scalify_dl.certificate import premises, schedules
 from scalify_dl.certificate.check import Checked, Checker
 from scalify_dl.certificate.files import CertificateError
+from scalify_dl.certificate.terms import Cell
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
+from scalify_dl.lemmas import rule_name
 from scalify_dl.prove.pipeline import rule_files
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import rules_dir
@@ -23,14 +25,27 @@ from .progress import progress
 from .run import load
 
 
-def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *, as_json: bool) -> int:
-    """Status 0 for an accepted certificate, 3 for one that is rejected; bad input where there is none."""
+def check(
+    certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *, as_json: bool, steps: bool = False
+) -> int:
+    """Status 0 for an accepted certificate, 3 for one that is rejected; bad input where there is none. `steps` prints
+    every step behind that."""
+    if steps and as_json:
+        raise InputError("--steps and --json together", expected="one of them")
+    lines: list[str] = []
+
+    def told(relation: str, row: Sequence[Any], by: tuple[str, int] | None, premises: Sequence[int]) -> None:
+        lines.append(_step(len(lines) + 1, relation, row, by, premises))
+
     if not certificate.is_file():
         raise InputError(
             "no such certificate", file=certificate, hint="`dlverify run FACTS --certificate F` writes one"
         )
     try:
-        if (said := schedules.settings(certificate)) is not None:
+        said, plan = schedules.settings(certificate), premises.stated(certificate)
+        if steps and (said is not None or plan is not None):
+            raise InputError("--steps shows proofs about values", file=certificate, expected="a certificate of a pair")
+        if said is not None:
             return _schedule(certificate, inputs, said, as_json)
         if len(inputs) != 1 or not inputs[0].is_dir():
             raise InputError(
@@ -40,18 +55,41 @@ def check(certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *,
                 hint="`dlverify export BASE DIST … --mesh … -o FACTS` writes them, as does --out FACTS of the run",
             )
         (directory,) = inputs
-        if (plan := premises.stated(certificate)) is not None:
+        if plan is not None:
             return _plan(certificate, directory, plan, rules, as_json)
         facts = load(directory)  # facts that contradict each other are bad input, whatever is proved from them
         with paused(), progress("replaying the proof"):
-            found = Checker(rule_files(rules), rules_dir()).replay(certificate, facts)
+            found = Checker(rule_files(rules), rules_dir()).replay(certificate, facts, told if steps else None)
         _provided(facts, found)
     except CertificateError as error:
         if as_json:
             print(json.dumps({"accepted": False, "reason": str(error)}, indent=2))
         print(f"dlverify: the certificate is rejected: {error}", file=sys.stderr)
         return 3
-    return _accepted(found, as_json)
+    status = _accepted(found, as_json)
+    print("".join(f"{line}\n" for line in lines), end="")
+    return status
+
+
+def _step(number: int, relation: str, row: Sequence[Any], by: tuple[str, int] | None, premises: Sequence[int]) -> str:
+    """A step as a line: what holds, by which lemma or rule, from which steps."""
+    rule = "a fact" if by is None else f"by {_rule(*by)}"
+    origin = f" from {', '.join(str(n + 1) for n in premises)}" if premises else ""
+    return f"{number:>6}  {relation}({', '.join(map(_text, row))})  {rule}{origin}"
+
+
+def _rule(file: str, line: int) -> str:
+    """The lemma that a rule belongs to and its place; of a rule of somebody's own, the place alone."""
+    place, there = f"{file}:{line}", rules_dir() / file
+    name = rule_name(str(there), line) if there.is_file() else place
+    return place if name.endswith(place) or name == f"{there.name}:{line}" else f"{name} ({place})"
+
+
+def _text(value: Any) -> str:
+    """A value as rules write it."""
+    if isinstance(value, Cell):
+        return f"[{', '.join(map(_text, value.items))}]"
+    return "nil" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 def _provided(facts: Facts, found: Checked) -> None:

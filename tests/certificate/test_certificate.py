@@ -281,6 +281,17 @@ def test_a_table_that_a_rule_of_the_users_own_reads_decides(certificate: Path, t
     assert own.structure.deciding.keys() - checker().structure.deciding.keys() == {"meta"}
 
 
+def test_every_step_is_told_with_its_rule_and_what_it_follows_from(certificate: Path) -> None:
+    told: list[tuple[str, Any, tuple[str, int] | None, Any]] = []
+    steps = checker().replay(certificate, loaded(FACTS), lambda *step: told.append(step)).steps
+    assert len(told) == steps
+    assert all(n < number for number, (*_, premises) in enumerate(told) for n in premises)
+    relation, row, by, _ = told[-1]
+    assert (relation, row[2]) == ("output_verdict", "PROVED")
+    assert by is not None
+    assert (rules_dir() / by[0]).is_file()
+
+
 def test_other_facts_are_rejected_even_if_their_hash_is_stated(certificate: Path, tmp_path: Path) -> None:
     """An input that every rank holds whole, where the proof has a block of it."""
     facts = copied(tmp_path)
