@@ -184,7 +184,6 @@ def test_a_sweep_that_is_killed_goes_on_where_it_stopped(folder: Path) -> None:
         ("", "no runs"),
         ("runs: [a]\n", "runs"),
         ("runs:\n  a: {base: base.hlo}\n", "dist"),
-        ("runs:\n  a: {base: base.hlo, dist: d*.txt, mesh: tp=2}\n", "matches no file"),
         ("runs:\n  a: {facts: x}\n  a: {facts: y}\n", "twice"),
         ("runs:\n  a: {over: {tp: [2, 4]}, facts: x}\n", "two runs"),
         ("runs:\n  a: {over: {tp: 2}, facts: x}\n", "over"),

@@ -6,9 +6,12 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
+
+from scalify_dl.pysouffle import _engine
 
 ROOT = Path(__file__).parents[1]
 ASK = "import scalify_dl.pysouffle as p; print(p.__file__); print(p.Program.from_source('.decl a(x:symbol)'))"
@@ -22,16 +25,26 @@ def sources(tmp_path: Path) -> Path:
     return tmp_path / "clone"
 
 
+@pytest.fixture
+def installed(sources: Path, tmp_path: Path) -> Path:
+    """The same with the engine, as `pip install .` leaves it somewhere else."""
+    shutil.copytree(sources / "scalify_dl", tmp_path / "installed" / "scalify_dl")
+    shutil.copy(_engine.__file__, tmp_path / "installed" / "scalify_dl" / "pysouffle")
+    return tmp_path / "installed"
+
+
 def ask(folder: Path, *path: Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path)), "PYTHONDONTWRITEBYTECODE": "1"}
-    return subprocess.run([sys.executable, "-c", ASK], cwd=folder, env=env, capture_output=True, text=True)
+    """Without `site`, whose hooks find an editable installation before any folder."""
+    packages = [*map(str, path), sysconfig.get_paths()["purelib"]]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(packages), "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run([sys.executable, "-S", "-c", ASK], cwd=folder, env=env, capture_output=True, text=True)
 
 
-def test_the_installed_package_is_used_and_told(sources: Path) -> None:
-    done = ask(sources, ROOT)
+def test_the_installed_package_is_used_and_told(sources: Path, installed: Path) -> None:
+    done = ask(sources, installed)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == str(ROOT / "scalify_dl" / "pysouffle" / "__init__.py")
-    assert f"the installed {ROOT / 'scalify_dl'} is used, not these sources" in done.stderr
+    assert done.stdout.splitlines()[0] == str(installed / "scalify_dl" / "pysouffle" / "__init__.py")
+    assert f"the installed {installed / 'scalify_dl'} is used, not these sources" in done.stderr
 
 
 def test_without_one_it_is_said_what_to_do(sources: Path) -> None:
@@ -42,7 +55,7 @@ def test_without_one_it_is_said_what_to_do(sources: Path) -> None:
         assert way in done.stderr
 
 
-def test_sources_with_an_engine_are_used_as_they_are(sources: Path) -> None:
-    done = ask(ROOT, sources)
+def test_sources_with_an_engine_are_used_as_they_are(sources: Path, installed: Path) -> None:
+    done = ask(installed, sources)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith(str(ROOT))
+    assert done.stdout.startswith(str(installed))
