@@ -92,6 +92,8 @@ def multiply(left: Cell, right: Cell) -> Cell:
         if isinstance(right, Form):
             return left * right
         left, right = right, left
+    if not isinstance(left, Masked):  # an integer of a known range, at the scale of a layout
+        raise Undecided("the product of a table and a number")
     other = finite(right, "a product")
     if other.is_positive():
         return masked(left.flag, left.form * other, left.sign)
