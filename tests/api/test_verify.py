@@ -106,10 +106,10 @@ def test_without_pandas_a_data_frame_is_refused_in_words(monkeypatch: pytest.Mon
     [
         ({"base": HLO / "base.hlo", "mesh": "tp=2"}, "no distributed program"),
         ({"base": HLO / "base.hlo", "dist": HLO / "dist.hlo"}, "no mesh"),
-        ({"base": HLO / "base.hlo", "dist": HLO / "dist.hlo", "mesh": 2}, "`mesh` is a int"),
-        ({"base": 7, "dist": 8, "mesh": "tp=2"}, "`base` is a int"),
+        ({"base": HLO / "base.hlo", "dist": HLO / "dist.hlo", "mesh": 2}, "`mesh` is an int"),
+        ({"base": 7, "dist": 8, "mesh": "tp=2"}, "`base` is an int"),
         ({"base": len}, "no mesh"),
-        ({"base": len, "mesh": 3}, "`mesh` is a int"),
+        ({"base": len, "mesh": 3}, "`mesh` is an int"),
     ],
 )
 def test_what_is_no_pair_is_refused_in_words(given: dict[str, object], said: str) -> None:

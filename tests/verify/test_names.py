@@ -39,7 +39,7 @@ def test_assumptions_name_parameters_and_draw_layouts(proved: scalify_dl.Report)
 
 
 def test_a_counterexample_names_the_output(wrong: scalify_dl.Report) -> None:
-    assert "output      loss (mse_loss)" in wrong.text()
+    assert "output      prediction (view_17)" in wrong.text()
 
 
 def test_causes_say_what_operands_are_to_people(wrong: scalify_dl.Report) -> None:
