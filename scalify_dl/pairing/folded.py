@@ -111,7 +111,9 @@ def _fold(graph: Graph, top: Graph, others: Numbers) -> int:
             fractions[result] = fraction
         if fraction is None or _rounds(op, known[result], fraction):
             new.add(result)
-        literal = _like(known[result], result.dtype, others) if result in new and op.kind not in MOVES else None
+        literal = None
+        if result in new and op.kind not in MOVES:
+            literal = _like(known[result], result.dtype, others, sure=result in exact)
         if literal is not None:
             if result not in exact:
                 top.assume(result, f"is {known[result]:.9g}, to which what is computed of constants is rounded", WHY)
@@ -166,7 +168,7 @@ def _wrapped(value: int, dtype: str) -> int:
     return (value - numbers.start) % (numbers.stop - numbers.start) + numbers.start
 
 
-def _like(value: Number, dtype: str, others: Numbers) -> Literal | None:
+def _like(value: Number, dtype: str, others: Numbers, *, sure: bool) -> Literal | None:
     """The constant of the other side to which a number is rounded, as far as functions of compilers are exact."""
     numbers = others.get(dtype, {})
     if isinstance(value, int):
@@ -174,5 +176,5 @@ def _like(value: Number, dtype: str, others: Numbers) -> Literal | None:
     if value == 0:  # of either sign
         return None
     last = math.ldexp(1.0, math.frexp(value)[1] - DIGITS)
-    found = (numbers.get(rounded(value + slack, dtype)) for slack in (0.0, last, -last))
+    found = (numbers.get(rounded(value + slack, dtype)) for slack in ((0.0,) if sure else (0.0, last, -last)))
     return next((literal for literal in found if literal is not None), None)

@@ -60,6 +60,12 @@ def test_another_number_of_the_type_is_no_folding() -> None:
     assert verdict("2", "log", "0.6931475", "f32", discrete=True).verdict is not Verdict.PROVED
 
 
+def test_a_number_beside_one_that_is_exact_is_no_rounding_of_it() -> None:
+    """It was folded, and nothing was listed."""
+    report = verdict("64", "sqrt", "8.00000095", "f32", discrete=True)
+    assert report.verdict is not Verdict.PROVED
+
+
 def test_zeros_have_signs_and_are_not_folded() -> None:
     assert verdict("1", "log", "-0.0", "f32", discrete=True).verdict is not Verdict.PROVED
 
