@@ -205,3 +205,12 @@ def test_a_file_that_is_missing_is_an_error_of_its_run_alone(folder: Path, count
     assert row(missing, "PROVED")["verdict"] == "ERROR"
     assert "dist.hlo" in missing["error"]
     assert row(other, "PROVED")["verdict"] == "PROVED"
+
+
+def test_a_run_whose_dumps_are_not_there_is_told_and_ends_no_other(folder: Path) -> None:
+    gone = '  gone: {base: base.hlo, dist: "gone*.txt", mesh: tp=2}\n'
+    (folder / "sweep.yaml").write_text(GRID + gone, "utf-8")
+    done = dlverify("sweep", str(folder / "sweep.yaml"))
+    assert done.returncode == 2
+    assert "matches no file" in done.stdout + done.stderr
+    assert "dist tp=2" in done.stdout
