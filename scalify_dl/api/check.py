@@ -49,6 +49,7 @@ def verify(
     in_shardings: Any = None,
     out_shardings: Any = None,
     gradients: bool = False,
+    opaque: Sequence[str] | None = None,
     rules: Sequence[str | Path] | None = None,
     strict: bool = False,
     accept: str | Path | None = None,
@@ -73,7 +74,8 @@ def verify(
       `scalify_dl.capture.jax.capture_step`, with `mesh` a mapping.
 
     `relate` is a relations file; `sizes` are those that dumps leave open (`"tokens:0=8"`); `kernels` say which
-    kernels opaque calls run (`"mylib.gemm=gemm.py,as=matmul"`); `rules`, `strict`, `accept`,
+    kernels opaque calls run (`"mylib.gemm=gemm.py,as=matmul"`); `opaque` names ops of libraries that stay one call
+    though torch has them in Python (`"mylib.rope"`, `"mylib.*"`: docs/adding_an_op.md); `rules`, `strict`, `accept`,
     `timeout` (seconds), `max_memory` (MB) and `refute` are as on the command line; `keep` is a directory for the dumps
     of live programs. Raises InputError for what is no such pair.
     """
@@ -83,9 +85,10 @@ def verify(
         relate = arguments.path("relate", relate)
         keep = arguments.path("keep", keep)
         sizes, kernels = arguments.texts("sizes", sizes), arguments.texts("kernels", kernels)
+        opaque = arguments.texts("opaque", opaque)
         if isinstance(base, str | Path):
             calls = {"args": args, "kwargs": kwargs, "in_shardings": in_shardings, "out_shardings": out_shardings}
-            arguments.of_live_programs({**calls, "gradients": gradients, "keep": keep})
+            arguments.of_live_programs({**calls, "gradients": gradients, "keep": keep, "opaque": opaque or None})
         if isinstance(base, str | Path) and dist is None and Path(base).is_dir():
             from scalify_dl.facts.files import load
 
@@ -101,7 +104,7 @@ def verify(
             )
         from .live import captured
 
-        live = captured(base, dist, mesh, args, kwargs, in_shardings, out_shardings, gradients, keep)
+        live = captured(base, dist, mesh, args, kwargs, in_shardings, out_shardings, gradients, keep, opaque)
         with live as (files, axes, titles):
             gone = Path(files[0]).parent if keep is None else None
             report = _dumps(files[0], files[1], axes, relate, options, titles, kernels=kernels, gone=gone)

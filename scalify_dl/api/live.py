@@ -30,6 +30,7 @@ def captured(
     out_shardings: Any,
     gradients: bool,
     keep: str | Path | None,
+    opaque: Sequence[str] = (),
 ) -> Iterator[Found]:
     """The dumps of two live programs, for as long as they are asked for."""
     if mesh is None:
@@ -51,18 +52,25 @@ def captured(
             raise InputError(f"cannot make the directory: {error.strerror}", file=keep) from None
     with nullcontext(str(keep)) if keep is not None else tempfile.TemporaryDirectory(prefix="dlverify-") as folder:
         if hasattr(mesh, "axis_names"):
+            _of_torch(opaque)
             if kwargs:
                 raise InputError("`kwargs` are of torch programs", hint="JAX: functools.partial(f, key=value)")
             yield _jax_functions(base, dist, args, mesh, in_shardings, out_shardings, folder)
         elif not isinstance(mesh, Mapping):
             raise InputError(f"`mesh` is {a(mesh)}", expected='a mapping ({"tp": 2}), or a mesh of JAX')
         elif args is None and _is_jax(base):
+            _of_torch(opaque)
             from scalify_dl.capture.jax import capture_step as capture_jax
 
             found = capture_jax(dist or base, mesh, Path(folder) / "step", None if dist is None else base)
             yield (found.base, [found.dist]), found.mesh, None
         else:
-            yield _torch(base, dist, args, kwargs or {}, mesh, gradients, folder)
+            yield _torch(base, dist, args, kwargs or {}, mesh, gradients, folder, opaque)
+
+
+def _of_torch(opaque: Sequence[str]) -> None:
+    if opaque:
+        raise InputError("`opaque` is of torch programs", hint="a custom call of JAX stays one call")
 
 
 def _is_jax(build: Callable[..., Any]) -> bool:
@@ -114,6 +122,7 @@ def _torch(
     mesh: Mapping[str, int],
     gradients: bool,
     folder: str,
+    opaque: Sequence[str],
 ) -> Found:
     try:
         import torch
@@ -143,7 +152,7 @@ def _torch(
                 hint="lambda mesh: parallelize_module(copy.deepcopy(model), mesh, plan)",
             )
         dist = _program(dist, args, kwargs, gradients, asks=_takes_one(dist))
-    found = capture_step(dist or base, mesh, Path(folder) / "step", None if dist is None else base)
+    found = capture_step(dist or base, mesh, Path(folder) / "step", None if dist is None else base, opaque)
     return (found.base, found.dist), found.mesh, None
 
 

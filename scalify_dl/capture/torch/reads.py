@@ -53,7 +53,10 @@ class Reads(TorchFunctionMode):  # type: ignore[misc]
 
     def watch(self, name: str, tensor: Any) -> None:
         """InputError where a tensor that is read depends on inputs."""
-        if any(not self.recorder.names.free(part) for part in _plain(tensor)):
+        if self.recorder.kernel is not None:  # of a call that stays opaque: what it does with values is its own
+            for part in _plain(tensor):
+                self.recorder.kernel.reads(part)
+        elif any(not self.recorder.names.free(part) for part in _plain(tensor)):
             self.recorder.move()
             raise self.recorder.unread(name)
 

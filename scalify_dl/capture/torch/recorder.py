@@ -23,6 +23,7 @@ from scalify_dl.readers.fx.compute import EFFECTS, lowering_of, packet_of
 from .collectives import COLLECTIVES, Groups
 from .lines import Lines, Place, comments
 from .memory import Names, copied, typed
+from .opaque import Kernel, Opaque, kernel_of
 
 __all__ = ["Recorder"]
 
@@ -50,8 +51,12 @@ TORCH = frozenset({"aten", "prims", "_c10d_functional", "c10d_functional", "_dte
 class Recorder(TorchDispatchMode):  # type: ignore[misc]
     """Statements of what runs while it is active; `inputs` are the tensors that the text takes, by name."""
 
-    def __init__(self, inputs: Mapping[str, torch.Tensor], mesh: Mapping[str, int] | None = None) -> None:
+    def __init__(
+        self, inputs: Mapping[str, torch.Tensor], mesh: Mapping[str, int] | None = None, opaque: Sequence[str] = ()
+    ) -> None:
         super().__init__()
+        self.opaque = Opaque(opaque)
+        self.kernel: Kernel | None = None
         self.lines: list[str] = []
         self.names = Names(self.emit)
         self.groups = Groups(mesh or {})
@@ -136,6 +141,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
         if space == "c10d":
             return self.collective(func, args, kwargs)
         if space not in TORCH and lowering_of(name) is None:
+            if self.opaque.keeps(packet):
+                return self.kept(func, name, args, kwargs, tensors)
             return self.inside(func, name, args, kwargs)
         return self.op(func, name, args, kwargs, tensors)
 
@@ -164,7 +171,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
             self.names.overwritten(args[0])
         shown = [self.text(arg) for arg in self.named(func, args)]
         shown += [f"{key} = {self.text(value)}" for key, value in kwargs.items()]
-        out = func(*args, **kwargs)
+        out = func(*args, **kwargs) if self.kernel is None else self.kernel.run(func, args, kwargs)
         if any(isinstance(t, FakeTensor) or (isinstance(t, torch.Tensor) and t.is_meta) for t in tree_leaves(out)):
             return out
         random = torch.Tag.nondeterministic_seeded in func.tags
@@ -250,20 +257,29 @@ class Recorder(TorchDispatchMode):  # type: ignore[misc]
     def inside(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """An op of a library: what its kernel runs; the op as it is, where the kernel runs no ops."""
         mark = len(self.lines)
-        key = torch._C.DispatchKey
-        has = torch._C._dispatch_has_kernel_for_dispatch_key
-        backend = next((k for k in ("CPU", "CompositeExplicitAutograd") if has(func.name(), k)), None)
+        backend = kernel_of(func)
         if backend is not None:
             shown = {id(t): self.text(t) for t in tree_leaves((args, dict(kwargs))) if isinstance(t, torch.Tensor)}
             mark = len(self.lines)
             with self:
-                out = func._op_dk(getattr(key, backend), *args, **kwargs)
+                out = backend(*args, **kwargs)
             results = [t for t in tree_leaves(out) if isinstance(t, torch.Tensor)]
             known = all(id(t) in shown or self.names.storage(t) is not None for t in results)
             if known and (len(self.lines) > mark or not func._schema.is_mutable):
                 return out
             raise self.stop(f"the kernel of `{name}` computes outside of torch's dispatcher")
         return self.op(func, name, args, kwargs, [])
+
+    def kept(self, func: Any, name: str, args: Sequence[Any], kwargs: Mapping[str, Any], tensors: list[Any]) -> Any:
+        """An op of a library as one call, whose kernel may do nothing that the call does not say."""
+        packet = packet_of(name)
+        if func._schema.is_mutable:
+            raise self.stop(f"`{packet}`, which is to stay opaque, writes its arguments", "leave it out of `opaque`")
+        self.kernel = Kernel(packet, args, kwargs, self.stop)
+        try:
+            return self.op(func, name, args, kwargs, tensors)
+        finally:
+            self.kernel = None
 
     def rank_values(self) -> dict[str, Any]:
         """What the JSON beside the text says of its names."""

@@ -42,6 +42,7 @@ from scalify_dl.readers.fx.annotation import UNTIMED
 from .collectives import factors_noted, waits_apart
 from .dumps import placement_of, rank_of, write_dump
 from .given_away import GivenAway
+from .opaque import all_ran
 from .pipelines import note_of, stages_apart, write_plan
 from .placing import place_by_values
 from .ranks import NeedsRanks, apart, fake_rank, real_rank, together
@@ -95,6 +96,7 @@ def capture_step(
     mesh: Mapping[str, int],
     path: str | Path,
     baseline: Callable[..., Any] | None = None,
+    opaque: Sequence[str] = (),
 ) -> CapturedStep:
     """Records a step on one device and on every rank of a mesh, to `<path>.base` and `<path>.r0`, `<path>.r1`, …;
     that of a pipeline also as a plan, `<path>.plan.yaml`, which `dlverify plan` reads.
@@ -102,22 +104,25 @@ def capture_step(
     `build` gives model, arguments and step; if it takes an argument, that is the device mesh (None for the baseline,
     unless `baseline` builds that one). It must give the same values on all ranks and on the baseline, cut as the ranks
     need them: they tell how plain tensors are placed.
+
+    `opaque` names ops of libraries (`mylib.rope`, `mylib.*`) that stay one call though their kernel is Python; without
+    it such an op is recorded as what it calls. Rules say what it is (docs/adding_an_op.md).
     """
     ranks = range(prod(mesh.values()))
     with tempfile.TemporaryDirectory() as folder, passed_over():
 
         def play(rank: int) -> None:
             if rank < 0:
-                record_step(*_built(baseline or build, None), f"{path}.base", values=Path(folder) / "base")
+                record_step(*_built(baseline or build, None), f"{path}.base", None, Path(folder) / "base", opaque)
                 return
             with fake_rank(rank, mesh) as device_mesh:
                 with GivenAway(Path(folder)):
                     built = _built(build, device_mesh)
-                record_step(*built, f"{path}.r{rank}", mesh, Path(folder) / f"r{rank}")
+                record_step(*built, f"{path}.r{rank}", mesh, Path(folder) / f"r{rank}", opaque)
 
         def play_really(rank: int) -> None:
             with real_rank(rank, mesh, f"{folder}/meeting") as device_mesh:
-                record_step(*_built(build, device_mesh), f"{path}.r{rank}", mesh, Path(folder) / f"r{rank}")
+                record_step(*_built(build, device_mesh), f"{path}.r{rank}", mesh, Path(folder) / f"r{rank}", opaque)
 
         apart(play, -1)
         try:
@@ -127,6 +132,7 @@ def capture_step(
             together(play_really, ranks)
         place_by_values(Path(folder), str(path), Mesh(tuple(mesh.items())))
     files = [Path(f"{path}.r{rank}.fx.txt") for rank in ranks]
+    all_ran(opaque, [Path(f"{path}.base.json"), *(Path(f"{path}.r{rank}.json") for rank in ranks)])
     captured = CapturedStep(Path(f"{path}.base.fx.txt"), files, Mesh(tuple(mesh.items())))
     write_plan(path, captured.base, files, captured.mesh)
     return captured
@@ -170,7 +176,7 @@ def _apart_in_memory(args: Sequence[Any]) -> tuple[list[Any], list[tuple[torch.T
 
 def record_step(
     model: Any, args: Sequence[Any], step: Callable[..., Any], path: str | Path, mesh: Mapping[str, int] | None = None,
-    values: Path | None = None,
+    values: Path | None = None, opaque: Sequence[str] = (),
 ) -> Path:  # fmt: skip
     """Records one call of a step on the current rank (of `mesh`, if given); writes `<path>.fx.txt` and `<path>.json`,
     and the inputs' values to a file, if one is given. InputError where the step cannot be captured exactly."""
@@ -186,7 +192,7 @@ def record_step(
         inputs[name], paths[name] = local, path_
         if isinstance(value, DTensor):
             placements[path_] = placement_of(path_, value)
-    recorder = Recorder(inputs, mesh)
+    recorder = Recorder(inputs, mesh, opaque)
     recorder.names.older_than_the_step(living())
     with (
         state, torch.random.fork_rng(devices=[]), waits_apart(), stages_apart(recorder) as pipelines, recorder,
@@ -220,6 +226,7 @@ def record_step(
         **({"types": recorder.types} if recorder.types else {}),
         "seen": {paths[name]: span for name, value in recorder.values.items() if (span := _span(value)) is not None},
         **recorder.rank_values(),
+        **recorder.opaque.noted(),
         "outside": [*OUTSIDE, *plain],
         **rank_of(mesh),
         **note_of(pipelines),

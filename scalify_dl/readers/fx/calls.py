@@ -248,7 +248,10 @@ class Calls(Sharing):
             if packet not in self.assumed:
                 self.assumed.add(packet)
                 first = next(iter(_tensors(result)))
-                text = f"`{packet}` writes none of its arguments, and its results share no memory with them"
+                text = (
+                    f"`{packet}` writes none of its arguments,"
+                    " its results share no memory with them and follow from them alone"
+                )
                 self.c.graph.assume(first, text, "effects of a custom op")
             return self.fresh(result)
         found = self.fresh(result)
