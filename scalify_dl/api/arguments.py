@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from os import PathLike
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from scalify_dl.errors import InputError
 from scalify_dl.prove.options import Options
 
-__all__ = ["a", "files", "of_live_programs", "options", "path", "sizes_of_axes", "texts", "with_hints"]
+if TYPE_CHECKING:
+    from scalify_dl.readers.relations import Relations
+
+__all__ = ["a", "files", "of_live_programs", "options", "path", "relations", "sizes_of_axes", "texts", "with_hints"]
 
 
 def a(value: Any) -> str:
@@ -54,6 +58,18 @@ def path(name: str, value: Any) -> Path | None:
     if not isinstance(value, str | PathLike):
         raise InputError(f"`{name}` is {a(value)}", expected="the path of a file")
     return Path(value)
+
+
+def relations(value: Any) -> Path | Relations | None:
+    """A relations file, or what one would say as a mapping."""
+    if not isinstance(value, Mapping):
+        return path("relate", value)
+    from scalify_dl.readers.relations import parse_relations
+
+    try:
+        return parse_relations(json.dumps(value, ensure_ascii=False), file="`relate`")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"`relate` says what no file can: {error}", expected='relate={"inputs": {"w1": …}}') from None
 
 
 def texts(name: str, value: Any) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts
@@ -22,6 +22,9 @@ from scalify_dl.report.conclude import conclude
 from . import arguments
 from .arguments import a, with_hints
 from .report import Report
+
+if TYPE_CHECKING:
+    from scalify_dl.readers.relations import Relations
 
 MeshLike = str | Mapping[str, int] | Mesh | Any
 """`"dp=2,tp=4"`, `{"dp": 2, "tp": 4}`, or a mesh of JAX."""
@@ -43,7 +46,7 @@ def verify(
     mesh: MeshLike = None,
     args: Sequence[Any] | None = None,
     kwargs: Mapping[str, Any] | None = None,
-    relate: str | Path | None = None,
+    relate: str | Path | Mapping[str, Any] | None = None,
     sizes: Sequence[str] | None = None,
     kernels: Sequence[str] | None = None,
     in_shardings: Any = None,
@@ -73,16 +76,17 @@ def verify(
       `in_shardings` and `out_shardings` the partitioner's program is verified. Or builders, as for
       `scalify_dl.capture.jax.capture_step`, with `mesh` a mapping.
 
-    `relate` is a relations file; `sizes` are those that dumps leave open (`"tokens:0=8"`); `kernels` say which
-    kernels opaque calls run (`"mylib.gemm=gemm.py,as=matmul"`); `opaque` names ops of libraries that stay one call
-    though torch has them in Python (`"mylib.rope"`, `"mylib.*"`: docs/adding_an_op.md); `rules`, `strict`, `accept`,
+    `relate` is a relations file, or a mapping that says the same; `sizes` are those that dumps leave open
+    (`"tokens:0=8"`); `kernels` say which kernels opaque calls run (`"mylib.gemm=gemm.py,as=matmul"`); `opaque`
+    names ops of libraries that stay one call though torch has them in Python (`"mylib.rope"`, `"mylib.*"`:
+    docs/adding_an_op.md); `rules`, `strict`, `accept`,
     `timeout` (seconds), `max_memory` (MB) and `refute` are as on the command line; `keep` is a directory for the dumps
     of live programs. Raises InputError for what is no such pair.
     """
     __tracebackhide__ = True
     try:
         options = arguments.options(rules, strict, accept, timeout, max_memory, refute)
-        relate = arguments.path("relate", relate)
+        related = arguments.relations(relate)
         keep = arguments.path("keep", keep)
         sizes, kernels = arguments.texts("sizes", sizes), arguments.texts("kernels", kernels)
         opaque = arguments.texts("opaque", opaque)
@@ -96,7 +100,7 @@ def verify(
         if all(hasattr(base, name) for name in ("base", "dist", "mesh")) and not callable(base):
             base, dist, mesh = base.base, base.dist, base.mesh
         if isinstance(base, str | Path):
-            return _dumps(base, dist, mesh, relate, options, sizes=sizes, kernels=kernels)
+            return _dumps(base, dist, mesh, related, options, sizes=sizes, kernels=kernels)
         if not callable(base):
             raise InputError(
                 f"`base` is {a(base)}",
@@ -107,7 +111,7 @@ def verify(
         live = captured(base, dist, mesh, args, kwargs, in_shardings, out_shardings, gradients, keep, opaque)
         with live as (files, axes, titles):
             gone = Path(files[0]).parent if keep is None else None
-            report = _dumps(files[0], files[1], axes, relate, options, titles, kernels=kernels, gone=gone)
+            report = _dumps(files[0], files[1], axes, related, options, titles, kernels=kernels, gone=gone)
         where = f" (dumps in {keep})" if keep is not None else ""
         title = f"{_called_so(dist or base)} against {_called_so(base)} on mesh {axes}, live{where}"
         return Report(replace(report.found, title=title), report.analysis)
@@ -135,7 +139,7 @@ def _dumps(
     base: str | Path,
     dist: Any,
     mesh: MeshLike,
-    relate: str | Path | None,
+    relate: Path | Relations | None,
     options: Options,
     called_alike: Callable[[Any, Sequence[Any]], None] | None = None,
     sizes: Sequence[str] = (),
@@ -178,7 +182,7 @@ def _called(
     base: str | Path,
     files: Sequence[Any],
     mesh: Mesh,
-    relate: str | Path | None,
+    relate: Path | Relations | None,
     origins: list[Origin],
     called_alike: Callable[[Any, Sequence[Any]], None],
     follow: Callable[[Sequence[Graph]], None] | None,
@@ -187,10 +191,11 @@ def _called(
     from scalify_dl.pairing.read_pair import read_pair
     from scalify_dl.readers.relations import load_relations
 
+    said = load_relations(relate) if isinstance(relate, Path) else relate
     graph, dists = read_pair(base, files, mesh, follow=follow)
     called_alike(graph, dists)
     origins += map(Origin.of, dists)
-    return tables(graph, dists, mesh, load_relations(relate) if relate else None, joined=True)
+    return tables(graph, dists, mesh, said, joined=True)
 
 
 def _concluded(facts: Facts, options: Options, timed: InTime | None = None, begun: float | None = None) -> Report:

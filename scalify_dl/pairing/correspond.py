@@ -22,6 +22,7 @@ from scalify_dl.readers.relations import ConcatRelation, Dims, InputRelation, Re
 
 from .crossing import in_another_order
 from .pairing import Finder, by_order_alone, find_one, pair_rest
+from .patterns import each_concat, filled
 from .suggest import fitting
 
 
@@ -80,7 +81,8 @@ def correspond(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Co
                 raise relation.place.twice(f"inputs: `{_name(dist.inputs[position])}` is placed", given[position].place)
             given[position] = relation
             if relation.base is not None:
-                partner[position] = find_one(base.inputs, relation.base, relation.place, "baseline input")
+                called = filled(relation.base, relation.key, dist.inputs[position])
+                partner[position] = find_one(base.inputs, called, relation.place, "baseline input")
     for position, at in told_by_values(base, dist).items():
         if at not in partner.values():
             partner.setdefault(position, at)
@@ -170,7 +172,7 @@ def _concatenations(
     """`concat:` relations; returns the positions that they settle on both sides."""
     settled: dict[int, ConcatRelation] = {}
     bases: set[int] = set()
-    for relation in relations.concat:
+    for relation in each_concat(relations.concat, base.inputs):
         at = find_one(base.inputs, relation.base, relation.place, "baseline input")
         whole = base.inputs[at].tensor
         bases.add(at)

@@ -12,6 +12,7 @@ from scalify_dl.ir.placement import Inexpressible, Placement, Rearranged
 from scalify_dl.readers.relations import OutputRelation, Relations
 
 from .pairing import Finder, by_order_alone, find_value, listing, pair_rest
+from .patterns import filled
 
 Inputs = Mapping[int, tuple[int, bool]]
 """Which input of the baseline an input of the distributed program is, by position, and whether that is no guess."""
@@ -136,7 +137,8 @@ def _stated(base: Graph, dist: Graph, mesh: Mesh, relations: Relations) -> Itera
             said[position] = relation
             tensor = dist.outputs[position].tensor
             if relation.base is not None:
-                partner = find_value(base, relation.base, relation.place)
+                called = filled(relation.base, relation.key, dist.outputs[position])
+                partner = find_value(base, called, relation.place)
             elif position < len(base.outputs):
                 partner = base.outputs[position].tensor
             else:

@@ -16,6 +16,7 @@ from scalify_dl.ir.placement import Placement
 from scalify_dl.readers.relations import Dims, InputRelation, Relations
 
 from .pairing import find, find_one, listing
+from .patterns import filled
 
 __all__ = ["taken_apart"]
 
@@ -28,17 +29,18 @@ def taken_apart(base: Graph, dists: Sequence[Graph], mesh: Mesh, relations: Rela
         if not relation.of:
             said.append(relation)
             continue
-        wholes = [base.inputs[find_one(base.inputs, of, relation.place, "baseline input")] for of in relation.of]
-        names: list[str] = []
+        names: dict[str, str] = {}
         for graph in dists:
             for position in find(graph.inputs, relation.key):
-                names += _apart(graph, position, wholes, {port.path for port in base.outputs}, relation, mesh)
+                of = [filled(text, relation.key, graph.inputs[position]) for text in relation.of]
+                wholes = [base.inputs[find_one(base.inputs, text, relation.place, "baseline input")] for text in of]
+                apart = _apart(graph, position, wholes, {port.path for port in base.outputs}, relation, mesh)
+                names.update(zip(apart, of, strict=True))
         if not names:
             known = listing([port for graph in dists for port in graph.inputs])
             raise relation.place.error(f"inputs: no distributed input `{relation.key}`", expected=f"one of {known}")
-        for n, name in enumerate(dict.fromkeys(names)):
-            part = n % len(wholes)
-            said.append(InputRelation(name, relation.place, relation.of[part], _dims(relation, part)))
+        for n, (name, whole) in enumerate(names.items()):
+            said.append(InputRelation(name, relation.place, whole, _dims(relation, n % len(relation.of))))
     return replace(relations, inputs=tuple(said))
 
 

@@ -13,6 +13,7 @@ from scalify_dl.readers.relations import InputRelation, Relations
 from scalify_dl.readers.sizes import Formula, OpenInput, OpenSizes, Sizes
 
 from .pairing import find, find_one, pair_rest
+from .patterns import each_concat, filled
 
 
 def local_sizes(
@@ -32,12 +33,14 @@ def local_sizes(
     ours = [_port(port) for port in dump.inputs]
     placed: dict[int, InputRelation] = {}
     partner: dict[int, int] = {}
-    settled: set[int] = {n for relation in relations.concat for key in relation.of for n in find(ours, key)}
+    joined = [key for relation in each_concat(relations.concat, theirs) for key in relation.of]
+    settled: set[int] = {n for key in joined for n in find(ours, key)}
     for relation in relations.inputs:
         for position in find(ours, relation.key):
             placed[position] = relation
             if relation.base is not None:
-                partner[position] = find_one(theirs, relation.base, relation.place, "baseline input")
+                called = filled(relation.base, relation.key, ours[position])
+                partner[position] = find_one(theirs, called, relation.place, "baseline input")
     pairs = {d: b for d, (b, _) in pair_rest(theirs, ours, partner, settled, "input", dump.file or "inputs").items()}
     found: dict[tuple[str, int], Expression] = {}
     for position, at in (pairs | partner).items():

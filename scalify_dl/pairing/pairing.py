@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from scalify_dl.errors import InputError
@@ -54,7 +55,10 @@ def find_one(ports: Sequence[Port], key: str, place: Place, what: str) -> int:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise place.error(f"no {what} `{key}`", expected=f"one of {listing(ports)}")
+        names = [name for port in ports for name in (port.path, port.tensor.name) if name]
+        near = get_close_matches(key, names, 1, 0.8)
+        hint = f"did you mean `{near[0]}`?" if near else None
+        raise place.error(f"no {what} `{key}`", expected=f"one of {listing(ports)}", hint=hint)
     raise place.error(f"`{key}` names {len(found)} {what}s", expected=f"one of {listing(ports)}")
 
 
@@ -111,8 +115,8 @@ def pair_rest(
             f"  baseline: {listing([base[n] for n in rest_base]) or 'none'}\n"
             f"  distributed: {listing([dist[n] for n in rest_dist]) or 'none'}",
             hint=f"pair them in the relations file (`{what}s:` with `base:`"
-            f"{'; `of:` where one holds several in a row, `concat:` where several hold one' * (what == 'input')});"
-            " `dlverify relate` writes a template",
+            f"{'; `of:` where one holds several in a row, `concat:` where several hold one' * (what == 'input')}),"
+            " or by `relate={…}` in Python; `dlverify relate` writes a template of dumps (verify(keep=DIR) keeps them)",
         )
     pairs.update({d: (b, False) for d, b in zip(rest_dist, rest_base, strict=True)})
     return pairs

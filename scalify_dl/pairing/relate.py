@@ -18,14 +18,16 @@ from .correspond import Correspondence, place, told_by_values
 from .embedding import id_ranges
 from .expectations import following
 from .pairing import listing
+from .patterns import NAME, Entry, plain, starred
 from .read_pair import read_pair
-from .suggest import Pairs, alone, dims_of, entry, in_order, key, pairs_of, quoted
+from .suggest import Pairs, alone, called, dims_of, entry, in_order, key, pairs_of
 
 HEAD = """\
 # Relations between the inputs and outputs of two programs. What is right as it stands can be deleted: it would be
 # inferred again. Dims are those of the baseline; `tp:2` are the 2 major positions of axis tp, the others replicate.
 # A dim that is a concatenation (fused qkv, gate and up) needs `parts:`, for each of which `dims` holds.
 # An input that holds several of the baseline in a row has `of: [gate, up]` and `dim: 0` in place of `base:`.
+# Stars stand for the same text in a key and in what it names: `layers.*.w1: {base: layers.*.mlp.gate.weight}`.
 """
 
 
@@ -51,27 +53,29 @@ def template(base: Graph, dist: Graph, mesh: Mesh) -> str:
     lines += _outputs(base, dist, pairs)
     lines += _constants(base, dist)
     lines += _groups(dist, mesh)
-    lines += [f"# reductions: {{{quoted(name)}: …}}   # the dump does not say" for name in sorted(dist.reductions)]
-    lines += [f"# ranges: {{{quoted(t.name)}: [{lo}, {hi}]}}   # assumed" for t, (lo, hi) in id_ranges(base).items()]
+    lines += [f"# reductions: {{{plain(name)}: …}}   # the dump does not say" for name in sorted(dist.reductions)]
+    lines += [f"# ranges: {{{plain(t.name)}: [{lo}, {hi}]}}   # assumed" for t, (lo, hi) in id_ranges(base).items()]
     return "\n".join(lines) + "\n"
 
 
 def _about(port: Port) -> str:
-    return f"{port.path or port.tensor.name} {port.tensor.type}"
+    """Its type; its name, too, where nothing better names it than its place."""
+    return f"{port.tensor.type}" if port.path else f"{port.tensor.name} {port.tensor.type}"
 
 
 def _inputs(base: Graph, dist: Graph, mesh: Mesh, pairs: Pairs) -> list[str]:
-    lines = []
+    entries = []
     for position, port in enumerate(dist.inputs):
         if position not in pairs.found:
             continue
         at, why = pairs.found[position]
         partner = base.inputs[at]
-        lines.append(f"  {key(dist.inputs, position)}:  # {_about(port)}")
         named = port.path is not None and partner.path is not None and port.path != partner.path
         told = ", by its values" if why == "values" else ", by position: check" if why == "position" and named else ""
-        lines.append(f"    base: {key(base.inputs, at)}  # {_about(partner)}{told}")
-        lines += _placement(partner, port, position, mesh)
+        said = [f" # {_about(port)}", f"    base: {NAME}  # {_about(partner)}{told}"]
+        text = "\n".join([*said, *_placement(partner, port, position, mesh)])
+        entries.append(Entry(called(dist.inputs, position), (called(base.inputs, at),), text))
+    lines = [f"  {one.written()}" for one in starred(entries, dist.inputs)]
     return [*lines, *_left(base.inputs, dist.inputs, pairs, mesh)]
 
 
@@ -82,14 +86,17 @@ def _left(base: Sequence[Port], dist: Sequence[Port], pairs: Pairs, mesh: Mesh) 
     ours, theirs = [dist[n] for n in pairs.dist], [base[n] for n in pairs.base]
     lines = [f"without a partner: {listing(theirs) or 'none'} of the baseline; what fits by its size:"]
     held, only = in_order(theirs, ours, mesh)
+    if held:
+        more = "" if only else MORE
+        entries = [
+            entry(one, base, pairs.base, dist, d, f"  # {dist[d].tensor.type}{more}")
+            for d, one in zip(pairs.dist, held, strict=True)
+        ]
+        return [f"  # {line}" for line in [*lines, *(one.written() for one in starred(entries, dist))]]
     for n, port in enumerate(ours):
-        name, about = key(dist, pairs.dist[n]), port.tensor.type
-        if held:
-            lines.append(f"{name}: {entry(held[n], base, pairs.base)}  # {about}{'' if only else MORE}")
-        else:
-            fit = [key(base, pairs.base[b]) for b in alone(theirs, port, mesh)]
-            told = f"fits {' or '.join(fit[:8])}" if fit else "no partner of its size"
-            lines.append(f"{name}: {{base: …}}  # {about}: {told}")
+        fit = [key(base, pairs.base[b]) for b in alone(theirs, port, mesh)]
+        told = f"fits {' or '.join(fit[:8])}" if fit else "no partner of its size"
+        lines.append(f"{key(dist, pairs.dist[n])}: {{base: …}}  # {port.tensor.type}: {told}")
     return [f"  # {line}" for line in lines]
 
 
@@ -153,14 +160,17 @@ def _outputs(base: Graph, dist: Graph, inputs: Pairs) -> list[str]:
     given = {d: b for d, (b, _) in following(base, dist, ways).items()}
     pairs = pairs_of(base.outputs, dist.outputs, given, "its input", "output")
     lines = ["outputs:  # checked at the default placement where no dims are given"]
+    entries = []
     for position, port in enumerate(dist.outputs):
-        name = key(dist.outputs, position)
+        name = called(dist.outputs, position)
         if position in pairs.found:
             at = pairs.found[position][0]
             about = f"{_about(port)} against {_about(base.outputs[at])}"
-            lines.append(f"  {name}: {{base: {key(base.outputs, at)}}}  # {about}")
+            entries.append(Entry(name, (called(base.outputs, at),), f"{{base: {NAME}}}  # {about}"))
         else:
-            lines.append(f"  # {name}: {{base: …}}  # {_about(port)}: no partner")
+            entries.append(Entry(name, (), f"{{base: …}}  # {_about(port)}: no partner"))
+    for one in starred(entries, dist.outputs):
+        lines.append(f"  {'' if one.names else '# '}{one.written()}")
     if not pairs.dist and not pairs.base:
         return lines if pairs.found else []
     return [
@@ -189,4 +199,4 @@ def _constants(base: Graph, dist: Graph) -> list[str]:
 def _groups(dist: Graph, mesh: Mesh) -> list[str]:
     names = {op.group_name for op in dist.ops if op.kind in GROUPED and op.groups is None and op.group_name}
     ranks = ", ".join(map(str, range(mesh.size)))
-    return [f"# groups: {{{quoted(name)}: [{ranks}]}}   # members that the dump does not say" for name in sorted(names)]
+    return [f"# groups: {{{plain(name)}: [{ranks}]}}   # members that the dump does not say" for name in sorted(names)]

@@ -3,8 +3,6 @@ sizes alone, for people to confirm (`dlverify relate`); no verdict rests on it."
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +12,7 @@ from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import Placement, inferred
 
 from .pairing import Finder, by_name
+from .patterns import NAME, Entry, plain, starred
 
 LONGEST = 8
 """Inputs of the baseline that one distributed input may hold."""
@@ -97,22 +96,15 @@ def _divides(shape: Sequence[int], whole: Sequence[int], dim: int, placement: Pl
     return True
 
 
-def quoted(text: str) -> str:
-    """A YAML string."""
-    return json.dumps(text, ensure_ascii=False)
-
-
-_PLAIN = re.compile(r"[A-Za-z_][\w.]*")
-_WORDS = frozenset(("null", "true", "false", "yes", "no", "on", "off", "y", "n"))
-"""What YAML takes for something else than text."""
+def called(ports: Sequence[Port], position: int) -> str:
+    """What names a port in a relations file: its path, if nothing else is called so, else its position."""
+    path = ports[position].path
+    return f"#{position}" if path is None or Finder(ports).find(path) != [position] else path
 
 
 def key(ports: Sequence[Port], position: int) -> str:
-    """What names a port in a relations file: its path, if nothing else is called so, else its position."""
-    path = ports[position].path
-    if path is None or Finder(ports).find(path) != [position]:
-        return quoted(f"#{position}")
-    return path if _PLAIN.fullmatch(path) and path.lower() not in _WORDS else quoted(path)
+    """The same, as YAML has it."""
+    return plain(called(ports, position))
 
 
 def dims_of(placement: Placement) -> str:
@@ -146,17 +138,22 @@ def pairs_of(base: Sequence[Port], dist: Sequence[Port], given: Mapping[int, int
     return Pairs(found, *rest)
 
 
-def entry(held: Holds, base: Sequence[Port], positions: Sequence[int]) -> str:
+def entry(
+    held: Holds, base: Sequence[Port], positions: Sequence[int], dist: Sequence[Port], position: int, about: str = ""
+) -> Entry:
     """What a relations file says of an input that holds these of the baseline."""
-    names = [key(base, positions[b]) for b in held.base]
+    names = tuple(called(base, positions[b]) for b in held.base)
     if len(names) > 1:
-        return f"{{of: [{', '.join(names)}], dim: {held.dim}, dims: {dims_of(held.placement)}}}"
-    return f"{{base: {names[0]}{f', dims: {dims_of(held.placement)}' if held.placement.dims else ''}}}"
+        text = f"{{of: [{', '.join([NAME] * len(names))}], dim: {held.dim}, dims: {dims_of(held.placement)}}}"
+    else:
+        text = f"{{base: {NAME}{f', dims: {dims_of(held.placement)}' if held.placement.dims else ''}}}"
+    return Entry(called(dist, position), names, text + about)
 
 
 def fitting(base: Sequence[Port], dist: Sequence[Port], given: Mapping[int, int], mesh: Mesh) -> str:
     """Lines of a relations file for inputs that have no partner, as their sizes suggest; empty where they do not."""
     pairs = pairs_of(base, dist, given, "given", "input")
     held, only = in_order([base[n] for n in pairs.base], [dist[n] for n in pairs.dist], mesh)
-    lines = [f"  {key(dist, d)}: {entry(one, base, pairs.base)}" for d, one in zip(pairs.dist, held, strict=False)]
+    entries = [entry(one, base, pairs.base, dist, d) for d, one in zip(pairs.dist, held, strict=False)]
+    lines = [f"  {one.written()}" for one in starred(entries, dist)]
     return "\n".join(["inputs:" + ("" if only else "  # one way that sizes fit"), *lines]) if lines else ""
