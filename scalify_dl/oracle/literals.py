@@ -11,14 +11,20 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.errors import InputError
+from scalify_dl.ir.vocabulary import words
 
 from .dtypes import is_float, is_narrow, round_to, storage
-from .program import Op, Program, Tensor
+from .program import Program, Tensor
 
 Array = np.ndarray[Any, Any]
 ELIDED = "{...}"
 SMALL = 4096
 """Elements of a constant up to which it is looked at."""
+PASSED_ON = words(
+    "convert broadcast reshape transpose reverse slice dynamic-slice gather concatenate pad select maximum minimum "
+    "clamp dynamic-update-slice all-gather all-to-all collective-permute"
+)
+"""Kinds of ops whose elements are some of their operands', or cast."""
 
 
 def seeded(*key: object) -> np.random.Generator:
@@ -67,23 +73,35 @@ def literal_array(tensor: Tensor) -> Array:
 
 
 def rounds_constants(program: Program) -> bool:
-    """Whether a constant of a narrow real type, or one that is cast to a real type, is another number there."""
+    """Whether a constant of a narrow real type, or one that is cast to a real type, as it is or among other elements,
+    is another number there."""
+    tried: set[tuple[str, str]] = set()
     for graph in program.graphs.values():
-        made = {op.results[0]: op for op in graph.ops if op.kind in ("constant", "convert")}
-        for name, op in made.items():
-            dtype = program.tensors[name].dtype
-            source: Op | None = op
-            while source is not None and source.kind == "convert":
-                source = made.get(source.operands[0])
-            if source is None or not (is_narrow(dtype) or (op.kind == "convert" and is_float(dtype))):
+        among: dict[str, frozenset[str]] = {}
+        for op in graph.ops:
+            result = op.results[0] if op.results else ""
+            if op.kind == "constant":
+                among[result] = frozenset((result,)) if _is_known(program.tensors[result]) else frozenset()
+            elif op.kind in PASSED_ON:
+                among[result] = frozenset().union(*(among.get(operand, ()) for operand in op.operands))
+            dtype = program.tensors[result].dtype if among.get(result) else ""
+            if not dtype or not (is_narrow(dtype) or (op.kind == "convert" and is_float(dtype))):
                 continue
-            constant = program.tensors[source.results[0]]
-            if constant.literal in (None, ELIDED) or prod(constant.shape) > SMALL:
-                continue
-            value = np.asarray(literal_array(constant), np.float64)
-            if not np.array_equal(round_to(value, dtype), value, equal_nan=True):
+            new = {(name, dtype) for name in among[result]} - tried
+            if any(_is_rounded(program.tensors[name], dtype) for name, dtype in new):
                 return True
+            tried |= new
     return False
+
+
+def _is_known(constant: Tensor) -> bool:
+    return constant.literal not in (None, ELIDED) and prod(constant.shape) <= SMALL
+
+
+def _is_rounded(constant: Tensor, dtype: str) -> bool:
+    """Whether it is another number in that type."""
+    value = np.asarray(literal_array(constant), np.float64)
+    return not np.array_equal(round_to(value, dtype), value, equal_nan=True)
 
 
 def _whole(numbers: Sequence[int], dtype: np.dtype[Any]) -> Array:

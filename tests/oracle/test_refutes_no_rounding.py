@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scalify_dl.audit.pair import Pair
 from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.pairing import builder as by_hand
@@ -36,3 +38,27 @@ def test_a_root_that_one_side_computes_is_near_a_constant_that_both_have_elsewhe
     d.output(d.multiply(rooted, rooted))
     d.output(d.multiply(d.shard("w"), root))
     assert find_counterexample(load_program(pair.facts().tables)).status == "agrees"
+
+
+def masked(number: float) -> str:
+    """x where it is positive, else infinity, in a narrower type; on the other side a number in its place."""
+    pair, made = Pair({"tp": 2}), []
+    x, dx = pair.input((8,))
+    for g, v, other in ((pair.base, x, float("inf")), (pair.dist, dx, number)):
+        positive = g.emit("compare", [v, g.splat(0.0, "f32", v.shape)], direction="GT")
+        chosen = g.emit("select", [positive, v, g.splat(other, "f32", v.shape)])
+        made.append(g.emit("convert", [chosen], dtype="bf16"))
+    pair.outputs(*made)
+    return find_counterexample(load_program(pair.tables())).status
+
+
+LARGEST = 3.4028234663852886e38
+
+
+def test_a_constant_that_is_infinite_in_the_type_it_is_cast_to_with_others_refutes_nothing() -> None:
+    assert masked(LARGEST) != "refuted"
+
+
+@pytest.mark.parametrize("number", [1e30, -LARGEST])
+def test_one_that_is_another_number_there_does(number: float) -> None:
+    assert masked(number) == "refuted"
