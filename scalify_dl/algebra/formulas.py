@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from scalify_dl.oracle.dtypes import integer_limits, is_float, is_integer, precision
+from scalify_dl.oracle.dtypes import (
+    POWERS_ALONE,
+    WITHOUT_INFINITIES,
+    integer_limits,
+    is_float,
+    is_integer,
+    precision,
+)
 from scalify_dl.oracle.literals import ELIDED, literal_array
 from scalify_dl.oracle.meaning import MEANINGS, Call
 from scalify_dl.oracle.meaning.elementwise import COMPARISONS
@@ -298,7 +305,7 @@ def counted(x: Array, dtype: str) -> Array:
     def apply(cell: Cell) -> Cell:
         if isinstance(cell, Form):
             low, high = integer_bounds(cell)
-            if not above(low + most + 1) or not above(most - high + 1):
+            if dtype in POWERS_ALONE or not above(low + most + 1) or not above(most - high + 1):
                 return laws.function(cell.field, "round", (dtype, cell))
         return cell
 
@@ -324,9 +331,12 @@ def rounded(x: Array, dtype: str) -> Array:
     @extended.of_numbers
     def apply(cell: Cell) -> Cell:
         if isinstance(cell, Masked):
+            if dtype in WITHOUT_INFINITIES:
+                raise Undecided(f"an infinity that is cast to {dtype}")
             return extended.masked(cell.flag, extended.finite(apply(cell.form), ""), cell.sign)
         value = None if cell.value is None else Fraction(cell.value)
-        if value is not None and value.denominator == 1 and abs(value) <= 1 << min(precision(dtype), 8):
+        few = 1 << min(precision(dtype), 8)
+        if value is not None and value.denominator == 1 and abs(value) <= few and dtype not in POWERS_ALONE:
             return cell
         return laws.function(cell.field, "round", (dtype, cell))
 

@@ -11,7 +11,7 @@ from functools import reduce
 import numpy as np
 
 from scalify_dl.ir.vocabulary import ELEMENTWISE
-from scalify_dl.oracle.dtypes import holds_all, is_float, is_integer
+from scalify_dl.oracle.dtypes import WITHOUT_INFINITIES, holds_all, is_float, is_integer
 from scalify_dl.oracle.execute import Machine, PerRank
 from scalify_dl.oracle.meaning import GROUPED, MEANINGS, RANDOM, Call, Unsupported, collective_permute
 from scalify_dl.oracle.program import Op
@@ -93,7 +93,8 @@ class SymbolicMachine(Machine):
         if kind == "convert":
             before = self.program.tensors[call.op.operands[0]].dtype
             if is_float(before) and is_float(dtype):
-                return [widened(xs[0], before) if holds_all(dtype, before) else rounded(xs[0], dtype)]
+                all_kept = before == dtype or (holds_all(dtype, before) and dtype not in WITHOUT_INFINITIES)
+                return [widened(xs[0], before) if all_kept else rounded(xs[0], dtype)]
             if is_float(before):
                 return elementwise_cells(self.basis, call, [reals(self.basis, xs[0])])
         if kind == "attention" and len(xs) > 3 and self.program.tensors[call.op.operands[3]].dtype == "pred":

@@ -32,7 +32,11 @@ _FLOATS = {
     "f8e8m0fnu": (0, -127, 2.0**127),
     "f4e2m1fn": (1, 0, 6.0),
 }
-_SATURATE_TO_NAN = {"f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f4e2m1fn"}
+WITHOUT_INFINITIES = frozenset({"f8e4m3fn", "f8e4m3fnuz", "f8e4m3b11fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f4e2m1fn"})
+"""Real types in which an infinity, and what is beyond the largest number, is no number (or the largest, in four
+bits)."""
+POWERS_ALONE = frozenset({"f8e8m0fnu"})
+"""Real types of positive powers of two: what is not above 0 is no number."""
 
 
 def is_float(dtype: str) -> bool:
@@ -120,7 +124,7 @@ def round_to(x: Array, dtype: str) -> Array:
     normal = round_significand(x, bits)
     quantum = 2.0 ** (smallest - bits)
     rounded = np.where(np.abs(x) < 2.0**smallest, np.round(x / quantum) * quantum, normal)
-    overflow = np.nan if dtype in _SATURATE_TO_NAN else np.inf
+    overflow = np.nan if dtype in WITHOUT_INFINITIES else np.inf
     beyond = np.abs(rounded) > largest  # infinities too: some types have none
     return np.where(beyond | np.isinf(x), np.copysign(overflow, x), np.where(np.isnan(x), x, rounded))
 
@@ -138,4 +142,7 @@ def convert(x: Array, dtype: str, *, rounding: bool) -> Array:
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
     result = x.astype(target)
+    if dtype in WITHOUT_INFINITIES:
+        lacking = np.isinf(result) | (result <= 0 if dtype in POWERS_ALONE else False)
+        result = np.where(lacking, np.nan, result)
     return round_to(result, dtype) if rounding and dtype in _FLOATS else result

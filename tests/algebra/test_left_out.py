@@ -404,3 +404,15 @@ def test_what_a_program_with_loops_asks_is_seen_without_its_other_ops() -> None:
         loop.regions = [cond, body]
     pair.outputs(pair.base.ops[-1].result, pair.dist.ops[-1].result)
     assert asks(load_program(_what_asks(Facts({name: list(rows) for name, rows in pair.tables().items()}))))
+
+
+@pytest.mark.parametrize(("dtype", "same"), [("f8e4m3fn", False), ("f8e5m2fnuz", False), ("f8e5m2", True)])
+def test_an_infinity_is_no_number_in_a_type_without_one(dtype: str, same: bool) -> None:
+    def added(g: Graph, x: Tensor) -> Tensor:
+        return two(g, "add", x, number(g, inf, x))
+
+    def cast(g: Graph, x: Tensor) -> Tensor:
+        infinite = g.emit("convert", [number(g, inf, x)], dtype=dtype)
+        return two(g, "add", x, g.emit("convert", [infinite], dtype="f32"))
+
+    assert (verdict(alone(added, cast, 4)) == "PROVED") is same

@@ -25,6 +25,7 @@ from . import (  # noqa: F401  (they register their trials)
     mixed,
     models,
     moved,
+    narrow,
     number,
     padded,
     piece,
