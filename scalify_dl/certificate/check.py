@@ -64,6 +64,7 @@ class Checker:
             for clause in self.rules.clauses:
                 self.clauses[clause.head.relation, names[Path(clause.file)], clause.line, clause.text].append(clause)
             self.structure = Structure(self.rules)
+            _one_head(self.clauses, self.structure)
             self.own = own_rules(self.rules.files, shipped)
             _only_add(self.rules, shipped.resolve())
 
@@ -112,6 +113,14 @@ def _only_add(rules: RuleSet, shipped: Path) -> None:
     for relation in rules.inputs:
         if Path(rules.declared[relation]) not in ours:
             raise RuleError(f"`{relation}` is read from the facts, though no shipped rule reads it")
+
+
+def _one_head(clauses: Mapping[tuple[str, str, int, str], list[Clause]], structure: Structure) -> None:
+    """RuleError where a rule has two heads of one relation whose rows are shown: steps say which rule, not which
+    head."""
+    for (relation, file, line, _), alternatives in clauses.items():
+        if relation not in structure.computed and len({clause.head for clause in alternatives}) > 1:
+            raise RuleError(f"{file}:{line}: a rule with two heads of `{relation}`, which would be two rules")
 
 
 @contextmanager

@@ -102,7 +102,12 @@ def check_own(program: Program, own: Iterable[Path], shipped: Path) -> None:
         if (match := re.match(OPEN + r'\("(\w+)"\)', rule.text)) and Path(rule.file).resolve() not in files
     }
     for rule in rules:
-        if Path(rule.file).resolve() not in files or rule.relation not in theirs:
+        if Path(rule.file).resolve() not in files:
+            continue
+        if _heads(rule.text).count(rule.relation) > 1:
+            what = f"two heads of `{rule.relation}` in one rule"
+            raise _refused(what, Path(rule.file), rule.line, "steps of certificates say which rule, not which head")
+        if rule.relation not in theirs:
             continue
         if rule.relation not in opened and not DEMAND.fullmatch(rule.relation):
             raise _refused(
@@ -131,6 +136,18 @@ def _takes_away(text: str) -> bool:
         if depth == 0 and match[0] == ")":
             return text[match.end() :].lstrip().startswith("<=")
     return False
+
+
+def _heads(text: str) -> list[str]:
+    """The relations of a rule's heads, in order."""
+    found, depth = [], 0
+    for match in re.finditer(r'"(?:[^"\\]|\\.)*"|:-|<=|(?P<name>[\w?.]+)\s*(?=\()|[()]', text):
+        if match["name"] and depth == 0:
+            found.append(match["name"])
+        elif match[0] in (":-", "<=") and depth == 0:
+            break
+        depth += {"(": 1, ")": -1}.get(match[0], 0)
+    return found
 
 
 def rules_assumed(files: Iterable[Path]) -> list[tuple[str, str, str]]:

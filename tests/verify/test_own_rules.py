@@ -81,6 +81,7 @@ REFUSED = [
     ".comp C { accepted(d, t, l) :- expect(d, t, _), holds(_, _, l). }\n.init c = C",
     ".comp C { .decl p(x:number) overridable }\n.comp D : C { .override p }\n.init d = D",
     '.decl a(x:number)\na(1), assumption("a", "b", "c") :- a(_).',
+    ".decl own(x:symbol, y:symbol)\nown(d, t), own(t, d) :- holds(d, t, _).",
 ]
 
 
@@ -105,6 +106,7 @@ ACCEPTED = [
     'holds(d, t, l) :- holds(d, t, l), op(o, _, "sine"), result(o, 0, d).',
     "want_covers(l, s) :- holds(_, t, l), shape(t, s).",
     "wanted(d, t, l) :- holds(d, t, l).",
+    'want_covers(l, s), wanted(d, t, l) :- holds(d, t, l), shape(t, s), cat("wanted(", d) != "x".',
     ".decl own(x:number)\nown(1). own(x + 1) :- own(x), x < 5.\n.output own",
     ".decl own(x:number, y:number)\nown(1, 2).\nown(a, b) <= own(c, d) :- a = c, b < d.",
     '.comp C { .decl p(x:symbol) p(o) :- op(o, _, _). }\n.init c = C\nelementwise(k) :- c.p(o), op(o, _, k), k = "x".',
