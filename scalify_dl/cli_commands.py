@@ -268,14 +268,16 @@ def audit(
 def check(
     certificate: Annotated[Path, Argument("CERT", help="What --certificate wrote.")],
     inputs: Annotated[list[Path], Argument("FACTS...", help="The facts directory, or the inputs of a schedule.")],
-    steps: Annotated[bool, Option("--steps", help="Print every step: what holds, by which rule, from which.")] = False,
+    steps: Annotated[bool, Option("--steps", help="Print the steps about values, in words.")] = False,
+    all_steps: Annotated[bool, Option("--all-steps", help="Print every step, as rules have it.")] = False,
     rules: Rules = None,
     json: Json = False,
 ) -> int:
     """Replay a proof against the facts, or a verdict on a schedule against its files, with the independent checker."""
     from scalify_dl.commands import check as command
 
-    return command.check(certificate, inputs, tuple(rules or ()), as_json=json, steps=steps)
+    shown = "all" if all_steps else "values" if steps else ""
+    return command.check(certificate, inputs, tuple(rules or ()), as_json=json, steps=shown)
 
 
 @_command()

@@ -11,11 +11,9 @@ from typing import Any
 from scalify_dl.certificate import premises, schedules
 from scalify_dl.certificate.check import Checked, Checker
 from scalify_dl.certificate.files import CertificateError
-from scalify_dl.certificate.terms import Cell
 from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 from scalify_dl.garbage import paused
-from scalify_dl.lemmas import rule_name
 from scalify_dl.prove.pipeline import rule_files
 from scalify_dl.prove.verdict import Verdict
 from scalify_dl.pysouffle import rules_dir
@@ -23,19 +21,20 @@ from scalify_dl.refute.provided import hidden, left_out
 
 from .progress import progress
 from .run import load
+from .steps import Step, every, in_words
 
 
 def check(
-    certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *, as_json: bool, steps: bool = False
+    certificate: Path, inputs: Sequence[Path], rules: tuple[Path, ...], *, as_json: bool, steps: str = ""
 ) -> int:
     """Status 0 for an accepted certificate, 3 for one that is rejected; bad input where there is none. `steps` prints
-    every step behind that."""
+    those about values, in words, behind that (`values`), or all of them as rules have them (`all`)."""
     if steps and as_json:
-        raise InputError("--steps and --json together", expected="one of them")
-    lines: list[str] = []
+        raise InputError("steps and --json together", expected="one of them")
+    taken: list[Step] = []
 
     def told(relation: str, row: Sequence[Any], by: tuple[str, int] | None, premises: Sequence[int]) -> None:
-        lines.append(_step(len(lines) + 1, relation, row, by, premises))
+        taken.append(Step(relation, row, by, premises))
 
     if not certificate.is_file():
         raise InputError(
@@ -44,7 +43,8 @@ def check(
     try:
         said, plan = schedules.settings(certificate), premises.stated(certificate)
         if steps and (said is not None or plan is not None):
-            raise InputError("--steps shows proofs about values", file=certificate, expected="a certificate of a pair")
+            expected = "a certificate of a pair"
+            raise InputError("steps are shown of proofs about values", file=certificate, expected=expected)
         if said is not None:
             return _schedule(certificate, inputs, said, as_json)
         if len(inputs) != 1 or not inputs[0].is_dir():
@@ -67,29 +67,9 @@ def check(
         print(f"dlverify: the certificate is rejected: {error}", file=sys.stderr)
         return 3
     status = _accepted(found, as_json)
+    lines = every(taken) if steps == "all" else in_words(taken, facts)
     print("".join(f"{line}\n" for line in lines), end="")
     return status
-
-
-def _step(number: int, relation: str, row: Sequence[Any], by: tuple[str, int] | None, premises: Sequence[int]) -> str:
-    """A step as a line: what holds, by which lemma or rule, from which steps."""
-    rule = "a fact" if by is None else f"by {_rule(*by)}"
-    origin = f" from {', '.join(str(n + 1) for n in premises)}" if premises else ""
-    return f"{number:>6}  {relation}({', '.join(map(_text, row))})  {rule}{origin}"
-
-
-def _rule(file: str, line: int) -> str:
-    """The lemma that a rule belongs to and its place; of a rule of somebody's own, the place alone."""
-    place, there = f"{file}:{line}", rules_dir() / file
-    name = rule_name(str(there), line) if there.is_file() else place
-    return place if name.endswith(place) or name == f"{there.name}:{line}" else f"{name} ({place})"
-
-
-def _text(value: Any) -> str:
-    """A value as rules write it."""
-    if isinstance(value, Cell):
-        return f"[{', '.join(map(_text, value.items))}]"
-    return "nil" if value is None else json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 def _provided(facts: Facts, found: Checked) -> None:

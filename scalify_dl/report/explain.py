@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -93,22 +94,29 @@ def explain(analysis: Analysis, tensor: str, depth: int) -> Explanation:
 
 
 def as_text(found: Explanation) -> str:
-    """An explanation as lines of text."""
-    lines = []
+    """An explanation as lines of text: a line for each statement, and what its lemmas say once, behind them."""
+    lines: list[str] = []
     if not found.statements:
         lines = [f"{found.name} corresponds to nothing that is known:", *(f"  {line}" for line in found.obstacles)]
+    said: dict[str, str] = {}
     for statement in found.statements:
-        lines += _tree(statement, "")
-    return "".join(f"{line}\n" for line in lines)
+        lines += _tree(statement, "", said)
+    return "".join(f"{line}\n" for line in [*lines, *legend(said)])
 
 
-def _tree(statement: Statement, pad: str) -> Iterator[str]:
-    yield f"{pad}{statement.text}"
-    yield f"{pad}  by {statement.place}{f': {statement.why}' if statement.why else ''}"
-    if statement.again and not statement.premises:
-        yield f"{pad}  because of what is told above, or lies deeper (--depth)"
+def legend(said: Mapping[str, str]) -> list[str]:
+    """What lemmas say, by what steps call them."""
+    return ["", "Lemmas", *(f"  {name}: {why}" for name, why in sorted(said.items()))] if said else []
+
+
+def _tree(statement: Statement, pad: str, said: dict[str, str]) -> Iterator[str]:
+    lemma = statement.place.partition(" (")[0]
+    if statement.why:
+        said[statement.place] = statement.why
+    short = statement.again and not statement.premises
+    yield f"{pad}{statement.text}  [{lemma}{'; as above, or lies deeper (--depth)' if short else ''}]"
     for premise in statement.premises:
-        yield from _tree(premise, pad + "    ")
+        yield from _tree(premise, f"{pad}    ", said)
 
 
 class _Teller:
@@ -118,7 +126,7 @@ class _Teller:
         self.depth = depth
         self.told: set[tuple[Any, ...]] = set()
         self.pieces = {p: (t, dim, lo, hi) for p, t, dim, lo, hi in analysis.rows("piece")}
-        self.axes = [(a, size) for a, _, size in sorted(view.facts("mesh_axis"), key=lambda row: row[1])]
+        self.axes = axes_of(view.facts)
 
     def tell(self, proof: Proof, level: int) -> list[Statement]:
         """The statement of a proof, or of the nearest ones below it."""
@@ -150,22 +158,7 @@ class _Teller:
         return f"{self._name(tensor)} (dim {dim} from {lo} to {hi})"
 
     def _layout(self, term: Any, name: str, base: str) -> str:
-        """A layout as the rules hold it (one entry for every prime factor of the mesh), in words."""
-        local, mesh, num, den = term
-        entries = [_entry(e) for e in _items(mesh)]
-        axes, at = [], 0
-        for axis, size in self.axes:
-            mine, reach = [], 1
-            while reach < size and at < len(entries):
-                mine.append(entries[at])
-                reach *= entries[at].size
-                at += 1
-            axes.append((axis, mine))
-        dims = [[e for e in map(_entry, _items(d)) if isinstance(e, Digit)] for d in _items(local)]
-        from fractions import Fraction
-
-        text = str(Layout.of(dims, axes, Fraction(num, den)))
-        return holds(text, name, "", self.view.ranks.get(base, 0))
+        return holds(layout_text(term, self.axes), name, "", self.view.ranks.get(base, 0))
 
     def obstacles(self, tensor: str) -> list[str]:
         """Why nothing is known of a tensor: its op, and what its operands hold."""
@@ -236,6 +229,27 @@ def _nearest(proof: Proof) -> Iterator[Proof]:
             yield node
         elif not node.relation.startswith(_DEMAND) and any(isinstance(value, str) for value in node.row):
             stack += reversed(node.premises)
+
+
+def axes_of(facts: Callable[[str], Iterable[Sequence[Any]]]) -> list[tuple[str, int]]:
+    """Axes of the mesh and their sizes, in order."""
+    return [(axis, size) for axis, _, size in sorted(facts("mesh_axis"), key=lambda row: row[1])]
+
+
+def layout_text(term: Any, axes_of_mesh: Sequence[tuple[str, int]]) -> str:
+    """A layout as the rules hold it (one entry for every prime factor of the mesh), as tables have it."""
+    local, mesh, num, den = term
+    entries = [_entry(e) for e in _items(mesh)]
+    axes, at = [], 0
+    for axis, size in axes_of_mesh:
+        mine, reach = [], 1
+        while reach < size and at < len(entries):
+            mine.append(entries[at])
+            reach *= entries[at].size
+            at += 1
+        axes.append((axis, mine))
+    dims = [[e for e in map(_entry, _items(d)) if isinstance(e, Digit)] for d in _items(local)]
+    return str(Layout.of(dims, axes, Fraction(num, den)))
 
 
 def _items(term: Any) -> Iterator[Any]:

@@ -38,7 +38,8 @@ def _positions(layout: Layout) -> list[tuple[str, Digit | Repl | Pending]]:
 
 
 def _scale(layout: Layout) -> list[str]:
-    return [] if layout.scale == 1 else [f"times {layout.scale}"]
+    pending = any(isinstance(entry, Pending) for _, entries in layout.axes for entry in entries)
+    return [] if layout.scale == 1 else [f"times {layout.scale}{' once that is done' if pending else ''}"]
 
 
 def _arrow(layout: Layout, base_rank: int) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -181,6 +182,26 @@ def test_a_lemma_of_ones_own_is_shown(dlverify: Run, tmp_path: Path) -> None:
     assert "no such rules file" in missing.err
 
 
+def test_the_steps_of_a_certificate_are_told_in_words(dlverify: Run, tmp_path: Path) -> None:
+    proof = tmp_path / "proof.gz"
+    assert dlverify("run", PROVED, "--certificate", proof)[0] == 0
+    status, out, _ = dlverify("check", proof, PROVED, "--steps")
+    assert status == 0
+    told = re.findall(r"^ +(\d+)  (.*)  \[([\w/-]+)(?: from ([\d, ]+))?\]$", out, re.M)
+    number = {text: n for n, text, _, _ in told}
+    x, w = number["x holds x: dim 1 cut over tp into 2 blocks"], number["w holds w: dim 0 cut over tp into 2 blocks"]
+    dot, summed = number["dot holds dot: sum pending over tp"], number["all-reduce holds dot: whole over tp"]
+    steps = {n: (lemma, before) for n, _, lemma, before in told}
+    assert steps[dot] == ("sharding-rule", ", ".join(sorted((x, w), key=int)))
+    assert steps[summed] == ("all-reduce", dot)
+    assert re.search(r"output add is PROVED  \[conclude/verdict\.dl:\d+ from \d+\]\n", out)
+    assert "pending on the groups' sub-axes becomes replicated" in out.split("\nLemmas\n")[1]
+    _, every, _ = dlverify("check", proof, PROVED, "--all-steps")
+    assert f"{dot}  holds(" in every
+    assert f"of {every.count(chr(10)) - 2} steps" in out.splitlines()[-1]
+    assert dlverify("check", proof, PROVED, "--steps", "--json")[0] == 2
+
+
 def test_a_certificate_given_dumps_says_how_to_write_their_facts(dlverify: Run, tmp_path: Path) -> None:
     proof = tmp_path / "proof.jsonl.gz"
     assert dlverify("run", PROVED, "--certificate", proof).status == 0
@@ -240,7 +261,9 @@ def test_a_value_is_explained_by_what_it_reads_alone(dlverify: Run, tmp_path: Pa
 def test_an_output_is_explained_by_its_place(dlverify: Run) -> None:
     status, out, _ = dlverify("explain", PROVED, "output 0")
     assert status == 0
-    assert " by " in out
+    assert out.startswith("add holds add: whole over tp  [elementwise]")
+    assert out.count("[given-shard]") == 3
+    assert out.count("The distributed tensor (or piece) of a row of `shard` holds") == 1, "it stands once"
     status, _, err = dlverify("explain", PROVED, "output 1")
     assert status == 2
     assert "no tensor `output 1`" in err

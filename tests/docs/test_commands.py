@@ -58,7 +58,9 @@ FILLED: dict[str, Sequence[str]] = {
     "explain out TENSOR": ["verify base.hlo dist.hlo --mesh tp=2 --out out", "explain out 'output 0'"],
     "audit FACTS --relations DIR": ["run FACTS --out out", "audit FACTS --relations out"],
     "verify BASE DIST… --mesh tp=2": ["verify base.hlo dist.hlo --mesh tp=2"],
-    "check CERT FACTS|INPUT… [--steps]": [CERTIFIED, "check CERT CERTIFIED", "check CERT CERTIFIED --steps"],
+    "check CERT FACTS|INPUT… [--steps | --all-steps]": [
+        CERTIFIED, "check CERT CERTIFIED", "check CERT CERTIFIED --steps", "check CERT CERTIFIED --all-steps",
+    ],
     "rules check [FILES] [--meaning F.py] [--seconds S] [--seed N] [--out F.json]": [
         f"rules check my.dl --meaning my.py {FUZZ} --out F.json"
     ],
