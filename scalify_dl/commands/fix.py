@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from scalify_dl.finding import Finding
 from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.mesh import Mesh
@@ -59,19 +60,32 @@ def as_object(found: Fixed, graph: Graph) -> dict[str, Any]:
     }
 
 
+def _source(finding: Finding) -> str:
+    return f" ({finding.source[0]})" if finding.source else ""
+
+
 def _print(found: Fixed, graph: Graph) -> None:
     verdict = found.before.verdict
     print(verdict.value)
     if verdict is not Verdict.REFUTED:
-        print("  nothing to mend" if verdict is Verdict.PROVED else "  what is not decided is not mended; open are:")
-        for reason in found.before.missing[:MISSING]:
-            print(f"  {reason}")
-        if (left := len(found.before.missing) - MISSING) > 0:
-            print(f"  and {left} more")
+        if verdict is Verdict.PROVED:
+            print("  nothing to mend")
+            return
+        print("  nothing was mended: no violation is certain without the program of one device")
+        for finding in found.before.findings:
+            print(f"  look at {finding.kind} at {finding.name}{_source(finding)}: {finding.text}")
+        told = sorted(found.before.missing, key=lambda text: text.startswith("output `"))
+        print("  open:")
+        for reason in told[:MISSING]:
+            print(f"    {reason}")
+        if (left := len(told) - MISSING) > 0:
+            print(f"    and {left} more")
+        print("  next: `dlverify verify BASE DIST… --mesh …` compares with the program of one device, and tries edits;")
+        print("        or say in a relations file (--relate) how inputs are placed")
         return
     for finding in found.before.findings:
         if finding.level == "error":
-            print(f"  {finding.kind} at {finding.name}" + (f" ({finding.source[0]})" if finding.source else ""))
+            print(f"  {finding.kind} at {finding.name}{_source(finding)}")
     if not found.ways:
         print(f"\nnone of {found.tried} edits makes it PROVED")
     for n, way in enumerate(found.ways, 1):

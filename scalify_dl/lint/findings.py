@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding, Happening
 from scalify_dl.ir.graph import Graph, Op, Tensor
-from scalify_dl.ir.layout import Digit, Layout, Pending, Window
+from scalify_dl.ir.layout import Digit, Layout, Pending, Window, dims_written
 from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE, RANDOM
 from scalify_dl.prove.pipeline import Analysis
 from scalify_dl.prove.verdict import Verdict
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 Row = tuple[object, ...]
 OF_PLACES = frozenset(("placed-differently", "whole-dim", "reduces-blocks", "multiple", "added-per-rank"))
 """Kinds of violations that may be no more than a wrong word about an input."""
+NOTHING_KNOWN = "what it is of one device's values is not known"
+"""Why an output is open that was not lifted."""
 FOLLOWED = 200
 """So many values that are made of other ranks' blocks are looked at in a run."""
 _layout = lru_cache(4096)(Layout.parse)
@@ -370,9 +372,19 @@ def _name(end: Boundary) -> str:
 
 def _why_open(end: Boundary, grid: Grid) -> str:
     if end.held is None:
-        return "what it is of one device's values is not known"
-    asked = f", asked for is {end.wanted}" if end.stated else ""
+        return NOTHING_KNOWN
+    asked = f", asked for is {_asked(end)}" if end.stated else ""
     return f"it was lifted to {holds_words(end.held, grid)}, which is not proved{asked}"
+
+
+def _asked(end: Boundary) -> str:
+    """The layout that is asked of an output, in words."""
+    dims, open_on = dims_written(end.wanted), [
+        axis for axis, entries in Layout.parse(end.wanted).axes if any(isinstance(one, Pending) for one in entries)
+    ]  # fmt: skip
+    words = [f"cut as {dims}"] if dims != "{}" else []
+    words += [f"parts of a sum over {', '.join(open_on)}"] if open_on else []
+    return " and ".join(words) or "the whole on every rank"
 
 
 def _output(end: Boundary, kind: str, op: Op | None, grid: Grid, origins: Origins) -> Finding:
@@ -380,7 +392,7 @@ def _output(end: Boundary, kind: str, op: Op | None, grid: Grid, origins: Origin
     first = end.port.tensor.name, (places or ("",))[0]
     if kind == "disagreeing-output":
         text = f"an output of which ranks hold different numbers where they should hold the same: `{_name(end)}`"
-        return Finding(kind, "error", f"{text}; asked for is {end.wanted}", _happened(*first, origins.of([])),
+        return Finding(kind, "error", f"{text}; asked for is {_asked(end)}", _happened(*first, origins.of([])),
                        op=op.name if op is not None else None, name=_name(end), source=places)  # fmt: skip
     assert end.held is not None
     said = {
@@ -388,7 +400,7 @@ def _output(end: Boundary, kind: str, op: Op | None, grid: Grid, origins: Origin
         "multiple-output": "an output that was counted several times",
         "misplaced-output": "an output that lies otherwise than it should",
     }[kind]
-    asked = f"; asked for is {end.wanted}" if end.stated else ""
+    asked = f"; asked for is {_asked(end)}" if end.stated else ""
     text = f"{said}: `{_name(end)}` holds {holds_words(end.held, grid)}{asked}"
     events = _happened(*first, origins.of([end.port.tensor]))
     text = "; ".join(filter(None, [text, _from(events)]))

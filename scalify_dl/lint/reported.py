@@ -7,6 +7,7 @@ from pathlib import Path
 from scalify_dl.prove.verdict import Assumption, OutputVerdict, Report, Verdict
 
 from .expected import Boundary
+from .findings import NOTHING_KNOWN
 from .judge import Result
 from .spmd import types, with_gradient
 from .text import baseline, placements
@@ -27,11 +28,11 @@ def reported(
 ) -> Report:
     """The report of a program in a file."""
     sections = []
-    if result.missing:
+    if open_ := _open(result):
         known = result.verdict is Verdict.UNKNOWN
         title = "What keeps it from being decided" if known else "Not looked at further"
-        left = len(result.missing) - MISSING
-        sections.append((title, [*result.missing[:MISSING], *([f"and {left} more"] if left > 0 else [])]))
+        left = len(open_) - MISSING
+        sections.append((title, [*open_[:MISSING], *([f"and {left} more"] if left > 0 else [])]))
     if show_types:
         sections.append(("SPMD types", list(placements(result))))
     if show_costs:
@@ -69,6 +70,11 @@ def reported(
             },
         },
     )
+
+
+def _open(result: Result) -> list[str]:
+    """What is missing besides outputs of which nothing is known: these are told as outputs."""
+    return [text for text in result.missing if not text.startswith("output `") or NOTHING_KNOWN not in text]
 
 
 def _gradients(result: Result) -> list[str]:

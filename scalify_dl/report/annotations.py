@@ -133,12 +133,16 @@ def annotate(
 
 def _all(report: Report, places: Places) -> Iterator[Annotation]:
     level = "error" if report.verdict is Verdict.REFUTED else "warning"
-    for finding in report.findings:
-        yield _finding(finding, places)
-    behind = _behind(report)
-    for number, cause in enumerate(report.frontier):
-        led = [o for o in report.outputs if behind.get(o.tensor) == number and o.verdict is not Verdict.PROVED]
-        yield _cause(cause, places, level, led)
+    findings = sorted(report.findings, key=lambda finding: finding.level != "error")
+    behind = _behind(report, [*findings, *report.frontier])
+    led: dict[int, list[OutputVerdict]] = defaultdict(list)
+    for o in report.outputs:
+        if o.verdict is not Verdict.PROVED and o.tensor in behind:
+            led[behind[o.tensor]].append(o)
+    for number, finding in enumerate(findings):
+        yield _finding(finding, places, led[number])
+    for number, cause in enumerate(report.frontier, len(findings)):
+        yield _cause(cause, places, level, led[number])
     for name, text in report.unrelated_inputs:
         title = f"{name} is related to nothing"
         yield Annotation("unrelated-input", "warning", title, text, places.dump, places.line(name))
@@ -155,9 +159,9 @@ def _all(report: Report, places: Places) -> Iterator[Annotation]:
             yield Annotation("output", level, f"{o.name} is {o.verdict.value}", reason, places.dump, line)
 
 
-def _behind(report: Report) -> dict[str, int]:
-    """Values that root causes lead to, and which of them does: where there are several, the first."""
-    if report.view is None or not report.frontier:
+def _behind(report: Report, causes: Sequence[Finding | RootCause]) -> dict[str, int]:
+    """Values that causes lead to, and which of them does: where there are several, the first."""
+    if report.view is None or not causes:
         return {}
     made: dict[str, list[str]] = defaultdict(list)
     used: dict[str, list[str]] = defaultdict(list)
@@ -166,8 +170,8 @@ def _behind(report: Report) -> dict[str, int]:
     for op, _, tensor in report.view.facts("operand"):
         used[tensor].append(op)
     behind: dict[str, int] = {}
-    for number, cause in enumerate(report.frontier):
-        stack = [*(cause.results or made[cause.op])]
+    for number, cause in enumerate(causes):
+        stack = [*((cause.results if isinstance(cause, RootCause) else ()) or made[cause.op or ""])]
         while stack:
             tensor = stack.pop()
             if tensor not in behind:
@@ -189,8 +193,6 @@ def _cause(cause: RootCause, places: Places, level: str, led: Sequence[OutputVer
         text += [f"{label}: {line}." for line in lines]
     if cause.lemma_missing:
         text.append(f"No lemma: {cause.lemma_missing}.")
-    told = [(f"{o.name} is {o.verdict.value}{f': {o.reason}' * bool(o.reason)}", o) for o in led[:MOST]]
-    names = ", ".join([o.name for o in led[:3]] + ["…"] * (len(led) > 3))
     stack = places.stack(cause.source)
     base = places.stack(cause.base_source)
     file, frame = stack[0] if stack else (places.dump, Frame("", places.line(cause.name, cause.op)))
@@ -206,12 +208,21 @@ def _cause(cause: RootCause, places: Places, level: str, led: Sequence[OutputVer
         stack,
         base[0] if base else None,
         f"the baseline's {cause.base_name}",
+        *_led_to(led, places),
+    )
+
+
+def _led_to(led: Sequence[OutputVerdict], places: Places) -> tuple[tuple[tuple[str, str, int], ...], str]:
+    """Outputs that a cause leads to: each with its place, and all in a sentence."""
+    told = [(f"{o.name} is {o.verdict.value}{f': {o.reason}' * bool(o.reason)}", o) for o in led[:MOST]]
+    names = ", ".join([o.name for o in led[:3]] + ["…"] * (len(led) > 3))
+    return (
         tuple((text, places.dump, places.line(o.tensor, o.name)) for text, o in told),
         f" It leads to {len(led)} outputs that are not proved: {names}." if len(led) > 1 else "",
     )
 
 
-def _finding(finding: Finding, places: Places) -> Annotation:
+def _finding(finding: Finding, places: Places, led: Sequence[OutputVerdict] = ()) -> Annotation:
     level = finding.level if finding.level in ("error", "note") else "warning"
     file, line = places.dump, 1
     for source in finding.source[:1]:
@@ -220,7 +231,9 @@ def _finding(finding: Finding, places: Places) -> Annotation:
         file, line = places.inside(name) or file, int(number) if number.isdigit() and places.inside(name) else 1
     name = finding.name or finding.op or finding.kind
     advice = f" Try: {finding.suggestion}. Tried: {finding.outcome}." if finding.suggestion else ""
-    return Annotation("finding", level, f"{name} ({finding.kind})", finding.text + advice, file, max(line, 1))
+    led_to, consequence = _led_to(led, places)
+    title, text = f"{name} ({finding.kind})", finding.text + advice
+    return Annotation("finding", level, title, text, file, max(line, 1), led_to=led_to, consequence=consequence)
 
 
 def known(file: Path) -> frozenset[str]:

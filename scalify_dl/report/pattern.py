@@ -39,7 +39,7 @@ def _positions(layout: Layout) -> list[tuple[str, Digit | Repl | Pending]]:
 
 def _scale(layout: Layout) -> list[str]:
     pending = any(isinstance(entry, Pending) for _, entries in layout.axes for entry in entries)
-    return [] if layout.scale == 1 else [f"times {layout.scale}{' once that is done' if pending else ''}"]
+    return [] if layout.scale == 1 else [f"times {layout.scale}{' once reduced' if pending else ''}"]
 
 
 def _arrow(layout: Layout, base_rank: int) -> str:

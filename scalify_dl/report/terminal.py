@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from scalify_dl.prove.verdict import Assumption, Frame, Report, RootCause, Verdict
+from scalify_dl.prove.verdict import Assumption, Frame, OutputVerdict, Report, RootCause, Verdict
 
 from .numbers import counterexample_lines
 
@@ -95,17 +95,29 @@ def _outputs(page: _Page, report: Report) -> None:
     page.title("Outputs")
     for verdict in (Verdict.REFUTED, Verdict.UNKNOWN, Verdict.PROVED):
         rows = [o for o in report.outputs if o.verdict is verdict]
-        shown = rows[:_OUTPUTS] if page.at_terminal else rows
-        for o in shown:
-            names = o.name if o.name == o.base else f"{o.name} = {o.base}"
-            page.line((f"{o.verdict.value:<9}", STYLE[o.verdict]), names, indent=2, hang=9)
+        groups = _said_alike(rows)
+        shown = groups[:_OUTPUTS] if page.at_terminal else groups
+        for group in shown:
+            o = group[0]
+            names = ", ".join(o.name if o.name == o.base else f"{o.name} = {o.base}" for o in group)
+            counted = f"{_count(len(group), 'output')}: " if len(group) > 1 else ""
+            page.line((f"{o.verdict.value:<9}", STYLE[o.verdict]), f"{counted}{names}", indent=2, hang=9)
             if o.pattern:
                 page.line(o.pattern, indent=11, hang=2)
             if o.reason:
                 page.line(o.reason, indent=11, hang=2)
-        if len(shown) < len(rows):
-            more = f"and {len(rows) - len(shown):,} more (in JSON: all)"
+        if len(shown) < len(groups):
+            more = f"and {sum(map(len, groups[len(shown) :])):,} more (in JSON: all)"
             page.line((f"{verdict.value:<9}", STYLE[verdict]), more, indent=2, hang=9)
+
+
+def _said_alike(rows: list[OutputVerdict]) -> list[list[OutputVerdict]]:
+    """Outputs, those together that are not proved for one reason and of which nothing else is said."""
+    groups: dict[tuple[str, ...], list[OutputVerdict]] = {}
+    for o in rows:
+        alike = o.verdict is not Verdict.PROVED and o.reason
+        groups.setdefault((o.pattern, o.reason) if alike else (o.tensor, o.name, o.base, ""), []).append(o)
+    return list(groups.values())
 
 
 def _here(frame: Frame) -> str:

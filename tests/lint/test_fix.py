@@ -105,7 +105,24 @@ def test_what_is_not_decided_is_told(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "scalify_dl", "fix", str(dump), "--mesh", "tp=2"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
     assert done.returncode == Verdict.UNKNOWN.exit_code
-    assert "mine" in done.stdout.split("open are:")[1]
+    assert "mine" in done.stdout.split("open:")[1]
+    assert "next: `dlverify verify BASE DIST… --mesh …`" in done.stdout
+
+
+def test_what_may_be_amiss_is_shown_where_nothing_is_certain(tmp_path: Path) -> None:
+    """A value that all ranks have is reduced again, and what becomes of it is not known."""
+    dump = tmp_path / "open.hlo"
+    dump.write_text(
+        "HloModule m\n\n%max (a: f32[], b: f32[]) -> f32[] {\n  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n"
+        "  ROOT %m = f32[] maximum(%a, %b)\n}\n\nENTRY main {\n  x = f32[4,8] parameter(0), sharding={replicated}\n"
+        "  r = f32[4,8] all-reduce(x), replica_groups={{0,1}}, use_global_device_ids=true,"
+        " channel_id=1, to_apply=%max\n"
+        '  ROOT y = f32[4,8] custom-call(r), custom_call_target="mine"\n}\n'
+    )
+    argv = [sys.executable, "-m", "scalify_dl", "fix", str(dump), "--mesh", "tp=2"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == Verdict.UNKNOWN.exit_code, done.stdout
+    assert "look at reduces-replicated at r (" in done.stdout
 
 
 def test_what_was_repeated_is_gathered_and_a_slice_begins_where_a_part_does() -> None:

@@ -50,6 +50,24 @@ def test_a_violation_is_in_every_format_at_its_line(tmp_path: Path) -> None:
     assert suite.get("failures") == "1"
 
 
+def test_what_a_finding_leads_to_is_told_at_it_and_once(tmp_path: Path) -> None:
+    """A bias is added on every rank: what is made of it is not placed, for one reason."""
+    step = ROOT / "examples" / "steps" / "tensor_parallel_mlp"
+    sarif = tmp_path / "out.sarif"
+    argv = [*map(str, sorted(step.glob("wrong.r*.fx.txt"))), "--mesh", "tp=2", "--sarif", str(sarif)]
+    done = subprocess.run(
+        [sys.executable, "-m", "scalify_dl", "lint", *argv],
+        capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False, cwd=ROOT,
+    )  # fmt: skip
+    (result,) = json.loads(sarif.read_text())["runs"][0]["results"]
+    assert "added-per-rank" in result["message"]["text"]
+    assert "It leads to 16 outputs that are not proved: output loss, " in result["message"]["text"]
+    assert len(result["relatedLocations"]) == 16
+    assert done.stdout.count("its placement rests on what is not proved") == 1
+    assert "UNKNOWN  16 outputs: output loss, output prediction, written blocks.0.norm.weight, " in done.stdout
+    assert "what it is of one device's values is not known" not in done.stdout
+
+
 def test_a_right_program_fails_nothing(tmp_path: Path) -> None:
     sarif, junit = tmp_path / "out.sarif", tmp_path / "out.xml"
     done = command(tmp_path, HLO, "--sarif", str(sarif), "--junit", str(junit), "--output-format", "quiet")

@@ -15,7 +15,7 @@ from scalify_dl.report.pattern import due, holds, pattern
         ("[0:1x8][1:1x128][2:1x256]|dp=r2|tp=2:256x4", 3, "a b (tp c) -> a b c  (replicated over dp)"),
         ("[1:1x4][0:1x8]|tp=r2", 2, "a b -> b a  (replicated over tp)"),
         ("[0:1x8]|tp=sum2", 1, "a -> a  (sum pending over tp)"),
-        ("[0:1x8]|tp=max2 *1/4", 1, "a -> a  (maximum pending over tp; times 1/4 once that is done)"),
+        ("[0:1x8]|tp=max2 *1/4", 1, "a -> a  (maximum pending over tp; times 1/4 once reduced)"),
         ("[0:2x4]|tp=0:1x2", 1, "(a tp) -> a"),
         ("[0:4x2,1:1x3][0:1x2]|tp=0:2x2", 2, "(a1 tp a2) b -> (a1 b) a2"),
         ("[0:1x4]|tp=0:4x2,r2", 1, "(tp0 a) -> a  (replicated over tp1; where tp0 = 2, tp1 = 2)"),
