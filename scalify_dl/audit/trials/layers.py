@@ -126,6 +126,14 @@ def broadcast_of_a_partial_sum() -> Pair:
 
 
 @wrong
+def broadcast_of_blocks() -> Pair:
+    pair = Pair({"dp": 2, "tp": 2})
+    x, dx = pair.input((8, 16), {0: "dp"})
+    pair.outputs(x, pair.dist.emit("collective-broadcast", [dx], groups=pair.groups("dp")))
+    return pair
+
+
+@wrong
 def reduced_to_the_root_and_used_everywhere() -> Pair:
     pair, y, p, _, _ = row_parallel()
     pair.outputs(y, pair.dist.emit("add", [p, pair.dist.emit("collective-permute", [p], pairs=[(1, 0)])]))

@@ -43,6 +43,22 @@ def waits_apart() -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def shapes_compared_apart() -> Iterator[None]:
+    """DistributedDataParallel that is made in the step asks all ranks for their shapes: none of the program's ops."""
+    before = dist._verify_params_across_processes
+
+    def verify(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return before(*args, **kwargs)
+
+    dist._verify_params_across_processes = verify
+    try:
+        yield
+    finally:
+        dist._verify_params_across_processes = before
+
+
+@contextlib.contextmanager
 def factors_noted(groups: Groups) -> Iterator[None]:
     """The factor of a PREMUL_SUM is noted as a reduce-scatter is given it: the op that is dispatched does not say."""
     options = dist.distributed_c10d.ReduceScatterOptions

@@ -39,7 +39,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.fx.annotation import UNTIMED
 
-from .collectives import factors_noted, waits_apart
+from .collectives import factors_noted, shapes_compared_apart, waits_apart
 from .dumps import placement_of, rank_of, write_dump
 from .given_away import GivenAway
 from .opaque import all_ran
@@ -195,8 +195,9 @@ def record_step(
     recorder = Recorder(inputs, mesh, opaque)
     recorder.names.older_than_the_step(living())
     with (
-        state, torch.random.fork_rng(devices=[]), waits_apart(), stages_apart(recorder) as pipelines, recorder,
-        Reads(recorder), factors_noted(recorder.groups), types_noted(recorder),
+        state, torch.random.fork_rng(devices=[]), waits_apart(), shapes_compared_apart(),
+        stages_apart(recorder) as pipelines, recorder, Reads(recorder), factors_noted(recorder.groups),
+        types_noted(recorder),
     ):  # fmt: skip
         returned = step(model, *args)
     if not all(torch.equal(copy, value) for copy, value in copies):

@@ -379,6 +379,27 @@ def test_buckets_of_gradients(tmp_path: Path) -> None:
     assert capture_step(wrapped, {"dp": 2}, tmp_path / "x", baseline=build).verify().verdict == "PROVED"
 
 
+def test_wrapped_within_the_step(tmp_path: Path) -> None:
+    """DistributedDataParallel compares shapes of ranks as it is made, and sends the first rank's parameters to all."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    def cut(mesh: Any) -> Any:
+        model, (x, y), _ = base()
+        rank = mesh.get_local_rank("dp")
+        return model, (x.chunk(2)[rank], y.chunk(2)[rank]), wrapped
+
+    def wrapped(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        sgd(DistributedDataParallel(model), x, y)
+        return {}
+
+    def plain(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        sgd(model, x, y)
+        return {}
+
+    captured = capture_step(cut, {"dp": 2}, tmp_path / "x", baseline=lambda: (*base()[:2], plain))
+    assert captured.verify().verdict == "PROVED"
+
+
 def test_a_text_alone_does_not_race(tmp_path: Path) -> None:
     """Collectives of c10d work in place; the text waits for each where it is issued."""
     captured = capture_step(hooked, {"dp": 2}, tmp_path / "x", baseline=base)
