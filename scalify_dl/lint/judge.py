@@ -23,7 +23,8 @@ from scalify_dl.ir.layout import Layout
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.shapes import check
 from scalify_dl.ir.vocabulary import COLLECTIVES
-from scalify_dl.pairing.export import check_partners, name_constants, name_groups, one_name, positions, write_tables
+from scalify_dl.pairing.export import positions, write_tables
+from scalify_dl.pairing.named import check_partners, name_constants, name_groups, one_name
 from scalify_dl.pairing.paired import Paired
 from scalify_dl.pairing.ranges import ranges
 from scalify_dl.pairing.read_pair import rank_of

@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from scalify_dl import __version__
-from scalify_dl.errors import InputError, in_short
 from scalify_dl.facts.model import Facts
 from scalify_dl.facts.premises import check_premises
 from scalify_dl.facts.schema import VERSION
@@ -23,14 +21,10 @@ from scalify_dl.facts.validate import check_meaning
 from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
 from scalify_dl.ir.layout import Layout
-from scalify_dl.ir.literals import Literal
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.origin import IN_TIME, SCHEDULE, Origin
 from scalify_dl.ir.placement import Placement
 from scalify_dl.ir.shapes import check
-from scalify_dl.ir.vocabulary import GROUPED
-from scalify_dl.readers.group_names import GroupNames
-from scalify_dl.readers.meetings import check_meetings
 from scalify_dl.readers.normalise import normalise
 from scalify_dl.readers.relations import Relations, load_relations
 from scalify_dl.readers.sizes import Sizes
@@ -39,6 +33,7 @@ from .correspond import Correspondence, Shard, correspond
 from .expectations import expectations, given_by, given_by_some, put_together
 from .folded import fold_alike
 from .in_a_row import taken_apart
+from .named import all_used, check_partners, name_constants, name_groups, one_name
 from .paired import Paired
 from .ranges import ranges
 from .read_pair import read_pair
@@ -46,12 +41,6 @@ from .written_out import loops_written_out, written_out
 
 if TYPE_CHECKING:
     from .joining import Cells
-
-SECTIONS = {
-    "constants": "unprinted constant", "groups": "process group", "inputs": "distributed input",
-    "reductions": "reduction that a dump does not print",
-}  # fmt: skip
-"""What the entries of sections of a relations file are about."""
 
 
 def export(
@@ -131,11 +120,11 @@ def tables(
     values = [name_constants(graph, relations, "base" if graph is base else "dist") for graph in (base, *dists)]
     known = [op for graph in (base, *dists) for op in graph.ops]
     constants = [op.result.name for op in known if op.kind == "constant" and op.result.literal is not None]
-    _all_used("constants", [r.pattern for r in relations.constants], values, relations, constants)
-    _all_used("groups", list(relations.groups), named, relations, [op.group_name or "" for op in known])
+    all_used("constants", [r.pattern for r in relations.constants], values, relations, constants)
+    all_used("groups", list(relations.groups), named, relations, [op.group_name or "" for op in known])
     asked = [{r.pattern for r in relations.reductions for name in graph.reductions if fnmatchcase(name, r.pattern)}
              for graph in dists]  # fmt: skip
-    _all_used("reductions", [r.pattern for r in relations.reductions], asked, relations,
+    all_used("reductions", [r.pattern for r in relations.reductions], asked, relations,
               [name for graph in dists for name in graph.reductions])  # fmt: skip
     facts = _in_some_form(base, dists, mesh, relations, joined=joined, timed=timed)
     if folded:
@@ -180,7 +169,7 @@ def _paired(base: Graph, dists: Sequence[Graph], parties: Sequence[Graph], mesh:
     """`parties` are the programs, or several that run one of them."""
     found = [correspond(base, graph, mesh, relations) for graph in parties]
     names = [text for graph in parties for port in graph.inputs for text in (port.tensor.name, port.path or "")]
-    _all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations, names)
+    all_used("inputs", [r.key for r in relations.inputs], [f.used for f in found], relations, names)
     elided = [_pair_elided(base, graph, mesh) for graph in parties]
     pairs = [f.sure(graph) for graph, f in zip(parties, found, strict=True)]
     inputs = {id(graph.inputs): some for graph, some in zip(parties, pairs, strict=True)}
@@ -291,122 +280,6 @@ def positions(graph: Graph) -> None:
             op.source = [Frame(graph.file, op.at[0])]
         for region in op.regions:
             positions(region)
-
-
-def _all_ops(graph: Graph) -> Iterator[Op]:
-    for op in graph.ops:
-        yield op
-        for region in op.regions:
-            yield from _all_ops(region)
-
-
-def check_partners(dists: Sequence[Graph]) -> None:
-    """Refuses programs of ranks whose calls do not meet, or meet over groups of other names."""
-    check_meetings(dists)
-    names = GroupNames()
-    for graph in dists:
-        for rank in graph.ranks or ():
-            names.see(graph, rank)
-
-
-def one_name(dists: Sequence[Graph], mesh: Mesh, relations: Relations) -> None:
-    """Refuses programs that call groups by different names where nobody says who is in these."""
-    if sum(size > 1 for _, size in mesh.axes) > 1:
-        return  # else such a group is taken for all ranks
-    unknown = [
-        {op.group_name for op in _all_ops(graph) if op.kind in GROUPED and op.groups is None and op.group_name}
-        - relations.groups.keys()
-        for graph in dists
-    ]
-    for graph, names in zip(dists, unknown, strict=True):
-        if names - unknown[0] and unknown[0] - names:
-            ours, theirs = (", ".join(f"`{n}`" for n in sorted(some)) for some in (names, unknown[0]))
-            raise InputError(
-                f"its collectives are over the groups {ours}, those of {dists[0].file} over {theirs}, and the members"
-                " of these are not known",
-                file=graph.file, expected="one name for a group on all of its ranks",
-                hint="say who is in groups of different names: `groups: {name: [[0, …], …]}`",
-            )  # fmt: skip
-
-
-def name_groups(graph: Graph, mesh: Mesh, relations: Relations, *, is_base: bool) -> set[str]:
-    """Members of process groups that a dump only names; returns the names that the relations file settled."""
-    used: set[str] = set()
-    sized = {op.group_name for op in _all_ops(graph) if op.group_name and _ways(op) == mesh.size}
-    for op in _all_ops(graph):
-        name = op.group_name or ""
-        relation = relations.groups.get(name)
-        if relation:
-            used.add(name)
-        elif op.kind.startswith("unknown:"):  # its arguments may be groups
-            used |= relations.groups.keys() & {text for texts in op.symbols.values() for text in texts}
-        if relation and op.groups is not None and not is_base:
-            theirs = {frozenset(group) for group in relation.groups}
-            if not {frozenset(group) for group in op.groups} <= theirs:
-                said = in_short(op.groups)
-                raise relation.place.error(f"groups: {name}: the dump says {said}", expected="the same groups")
-        if op.kind not in GROUPED or op.groups is not None or op.along or op.replica_groups_all:
-            continue
-        if is_base:
-            op.groups = [[0]]
-        elif relation:
-            op.groups = [list(group) for group in relation.groups]
-            members = sorted(rank for group in op.groups for rank in group)
-            if members != list(range(mesh.size)):
-                raise relation.place.error(
-                    f"groups: {name}: {in_short(op.groups)} do not hold each of the {mesh.size} ranks of the mesh once",
-                    expected="lists of ranks that together are all ranks, such as [[0, 1], [2, 3]]",
-                )
-        elif sum(size > 1 for _, size in mesh.axes) <= 1:
-            op.groups = [list(range(mesh.size))]
-            text = f"process group `{name}` is all {mesh.size} ranks"
-            graph.assume(op.results[0], text, "group size" if name in sized else "group")
-        else:
-            op.kind, op.symbols["group_name"] = f"unknown:{op.kind}", [name]
-            op.symbols["reason"] = [
-                f'the members of process group "{name}" are not known: say them, `groups: {{"{name}": [[0, …], …]}}`'
-            ]
-    return used
-
-
-def _ways(op: Op) -> int:
-    """The size of the group of a collective, as far as its shapes tell; 0 where they do not."""
-    if op.kind not in ("all-gather", "reduce-scatter"):
-        return 0
-    here, there = prod(op.operands[0].shape), prod(op.results[0].shape)
-    small, large = sorted((here, there))
-    return large // small if small else 0
-
-
-def name_constants(graph: Graph, relations: Relations, side: str) -> set[str]:
-    """Values of unprinted constants that the relations file states; returns the patterns that matched."""
-    used: set[str] = set()
-    for op in graph.ops:
-        if op.kind != "constant" or op.result.literal is None or not op.result.literal.is_elided:
-            continue
-        said = [r for r in relations.constants if r.side in (None, side) and fnmatchcase(op.result.name, r.pattern)]
-        if len(said) > 1:
-            raise said[1].place.twice(f"constants: the value of `{op.result.name}` is stated", said[0].place)
-        for relation in said:
-            used.add(relation.pattern)
-            op.result.literal = Literal.scalar(relation.value, op.result.dtype)
-            graph.assume(op.result, f"is {op.result.literal.text} everywhere: the dump does not print it", "given")
-    return used
-
-
-def _all_used(
-    section: str, keys: Sequence[str], used: Sequence[set[str]], relations: Relations, known: Sequence[str]
-) -> None:
-    """InputError for a relation that matches nothing (a typo would otherwise change the question); `known` are the
-    names that there are."""
-    for n, key in enumerate(keys):
-        if not any(key in names for names in used):
-            place = relations.groups[key].place if section == "groups" else getattr(relations, section)[n].place
-            from difflib import get_close_matches
-
-            near = get_close_matches(key, {name for name in known if name}, 3)
-            hint = f"did you mean {' or '.join(f'`{name}`' for name in near)}?" if near else None
-            raise place.error(f"{section}: no {SECTIONS[section]} matches `{key}`", hint=hint)
 
 
 def _unprinted(graph: Graph) -> dict[tuple[str, tuple[int, ...]], list[Tensor]]:

@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from itertools import chain
 
 from scalify_dl.ir.dtypes import integers_of, is_integer
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.literals import PRECISION, Literal, rounded
+
+from .named import all_ops
 
 Number = float | int
 Numbers = dict[str, dict[Number, Literal]]
@@ -45,8 +47,12 @@ INTEGERS: dict[str, Callable[..., int]] = {
 }  # fmt: skip
 """The same of integers, each modulo what its type holds; what is shifted right is not negative."""
 MOVES = frozenset(("reshape", "broadcast"))
-FEW = 2.0**24
-"""Squares up to which nothing is rounded."""
+POWERS = {"power": Fraction(1), "sqrt": Fraction(1, 2), "rsqrt": Fraction(-1, 2), "cbrt": Fraction(1, 3)}
+"""Functions that are powers, and of what exponent, where that is no operand."""
+AT = {"exponential": 0, "exponential-minus-one": 0, "log": 1, "log-plus-one": 0, "tanh": 0, "sine": 0, "cosine": 0}
+"""Where others are whole numbers."""
+FEW, FEW_TIMES = 2.0**24, 64
+"""Numbers up to which nothing is rounded, and exponents that are looked at."""
 DIGITS = 24
 """Binary digits of f32, in the last of which functions of compilers may differ."""
 
@@ -62,17 +68,10 @@ def fold_alike(base: Graph, dists: Sequence[Graph]) -> int:
 
 def _constants(graphs: Sequence[Graph]) -> Numbers:
     found: Numbers = {}
-    for op in chain.from_iterable(map(_all_ops, graphs)):
+    for op in chain.from_iterable(map(all_ops, graphs)):
         if op.kind == "constant" and (value := _number(op.result)) is not None and op.result.literal is not None:
             found.setdefault(op.result.dtype, {})[value] = op.result.literal
     return found
-
-
-def _all_ops(graph: Graph) -> Iterator[Op]:
-    for op in graph.ops:
-        yield op
-        for region in op.regions:
-            yield from _all_ops(region)
 
 
 def _number(tensor: Tensor) -> Number | None:
@@ -158,8 +157,19 @@ def _computed(op: Op, known: dict[Tensor, Number]) -> tuple[Number, bool] | None
         return None
     if not math.isfinite(value):
         return None
-    small = op.kind in ("convert", *MOVES) or (op.kind == "sqrt" and value * value == values[0] < FEW)
-    return value, small and value == computed
+    kept = value == computed and op.kind in ("convert", *MOVES)
+    return value, kept or _is_exact(op.kind, [Fraction(x) for x in values], Fraction(value))
+
+
+def _is_exact(kind: str, values: Sequence[Fraction], result: Fraction) -> bool:
+    """Whether a function that is no fraction of its operands in general is exactly that number here."""
+    first = values[0]
+    if kind in POWERS:
+        power = values[1] if kind == "power" else POWERS[kind]
+        if first <= 0 or result <= 0 or max(abs(power.numerator), power.denominator) > FEW_TIMES:
+            return False
+        return first**power.numerator == result**power.denominator and max(first, result) < FEW
+    return kind in AT and first == AT[kind]
 
 
 def _wrapped(value: int, dtype: str) -> int:

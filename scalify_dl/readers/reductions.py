@@ -70,8 +70,9 @@ def reduce(
             kind, arguments, [(t.dtype, shape) for t in types], numbers=numbers, symbols={"reducer": [reducer]}, **about
         ).results
 
-    if len(operands) == 1 and (reducer := regions.reducer(region)) not in (None, "replace"):
+    if len(operands) == 1 and (reducer := regions.reducer_of_numbers(region)) not in (None, "replace"):
         assert reducer is not None
+        _numbers_only(graph, operands[0], region, reducer)
         (result,) = emit("reduce", operands, operands, reducer)
         return [
             result if is_identity(inits[0], reducer, made) else start_from(graph, result, inits[0], reducer, **about)
@@ -85,6 +86,7 @@ def reduce(
         and operands[0].shape[dimensions[0]] > 0
         and starts_from_a_place(inits[1], made)
     ):
+        _numbers_only(graph, operands[0], region, reducer)
         (value,) = emit("reduce", operands[:1], operands[:1], reducer.removeprefix("arg"))
         (position,) = emit("reduce", operands[:1], operands[1:], reducer)
         return [value, position]
@@ -93,6 +95,13 @@ def reduce(
     return graph.add(
         "reduce", [*operands, *inits], types, numbers=numbers, symbols=opaque, regions=[region], **about
     ).results
+
+
+def _numbers_only(graph: Graph, operand: Tensor, region: Graph, reducer: str) -> None:
+    """Lists that no element is NaN, where a function does not keep it as maxima do."""
+    if reducer in ("max", "min", "argmax", "argmin") and not regions.keeps_nan(region):
+        text = f"none of its elements is NaN (what is reduced by a comparison is taken for its {reducer})"
+        graph.assume(operand, text, "finite")
 
 
 def starts_from_a_place(init: Tensor, made: dict[Tensor, Op]) -> bool:

@@ -3,7 +3,7 @@
 Dumps give the function of a reduce, sort or scatter as a graph over scalars. Arithmetic reducers are told by their one
 op. Everything that only orders its arguments (compare, select, logic, constants) is told by evaluating it: its value
 depends on nothing but the order type of its arguments and constants, so checking one representative of every order
-type is a proof, however the compiler spelled it. NaN is left out: equality is over the reals.
+type is a proof, however the compiler spelled it. What becomes of NaN is asked beside it (`keeps_nan`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
-from math import inf, prod
+from math import inf, isnan, nan, prod
 from typing import Any
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
@@ -25,6 +25,7 @@ class MinusZero(Fraction):
 
 
 MINUS_ZERO = MinusZero(0)
+ZERO, ONE = Fraction(0), Fraction(1)
 
 
 def by_total_order(op: Op) -> bool:
@@ -64,9 +65,31 @@ def producers(ops: Iterable[Op]) -> dict[Tensor, Op]:
 
 
 def reducer(region: Graph) -> str | None:
-    """`sum max min prod and or xor` for a function of two scalars that is that reduction; `replace` for (old, new) →
-    new; None for anything else. Converts to a wider float, and of the result back, do not change what is reduced; those
-    to a narrower one do."""
+    """The reduction of numbers that a function of two scalars is, where it is that of NaN, too; else None."""
+    found = reducer_of_numbers(region)
+    return found if found not in ("max", "min") or keeps_nan(region) else None
+
+
+def keeps_nan(region: Graph) -> bool:
+    """Whether a function that keeps the greater (or lesser) of two elements keeps NaN rather than any number.
+
+    `select(a > b, a, b)` keeps b where a is NaN."""
+    inputs = [port.tensor for port in region.inputs]
+    if inputs[0].dtype[0] not in "fb":  # no real numbers
+        return True
+    places = len(region.outputs) > 1
+    for first, second, kept in ((nan, ZERO, 0), (ZERO, nan, 1), (nan, nan, 0)):
+        values = [first, ZERO, second, ONE] if places else [first, second]
+        found = _evaluate(region, dict(zip(inputs, values, strict=True)))
+        if found is None or not isnan(found[0]) or (places and found[1] != kept):
+            return False
+    return True
+
+
+def reducer_of_numbers(region: Graph) -> str | None:
+    """`sum max min prod and or xor` for a function of two scalars that is that reduction of numbers; `replace` for
+    (old, new) → new; None for anything else. Converts to a wider float, and of the result back, do not change what is
+    reduced; those to a narrower one do."""
     if len(region.inputs) != 2 or len(region.outputs) != 1:
         return None
     a, b = (port.tensor for port in region.inputs)
@@ -285,11 +308,13 @@ def _evaluate(region: Graph, values: dict[Tensor, Value]) -> tuple[Value, ...] |
         args = [values[t] for t in op.operands]
         boolean = op.operands[0].dtype == "pred" if op.operands else False
         if op.kind == "compare":
-            keys = [(value, value is not MINUS_ZERO) for value in args] if by_total_order(op) else args
+            keys = [_in_total_order(value) for value in args] if by_total_order(op) else args
             values[op.result] = COMPARE[op.symbols["direction"][0]](keys[0], keys[1])
         elif op.kind == "select":
             values[op.result] = args[1] if args[0] else args[2]
-        elif op.kind in ("maximum", "minimum") and MINUS_ZERO not in args:
+        elif op.kind in ("maximum", "minimum") and any(map(isnan, args)):
+            values[op.result] = nan
+        elif op.kind in ("maximum", "minimum") and not any(value is MINUS_ZERO for value in args):
             values[op.result] = max(args) if op.kind == "maximum" else min(args)
         elif boolean and op.kind in ("and", "or", "xor", "not"):
             a, b = bool(args[0]), bool(args[-1])
@@ -300,3 +325,8 @@ def _evaluate(region: Graph, values: dict[Tensor, Value]) -> tuple[Value, ...] |
             return None
     outputs = [port.tensor for port in region.outputs]
     return tuple(values[t] for t in outputs) if all(t in values for t in outputs) else None
+
+
+def _in_total_order(value: Value) -> tuple[Value, ...]:
+    """A key: NaN is above all, minus zero below zero."""
+    return (True, 0, True) if isnan(value) else (False, value, value is not MINUS_ZERO)

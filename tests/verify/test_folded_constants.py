@@ -60,9 +60,16 @@ def test_another_number_of_the_type_is_no_folding() -> None:
     assert verdict("2", "log", "0.6931475", "f32", discrete=True).verdict is not Verdict.PROVED
 
 
-def test_a_number_beside_one_that_is_exact_is_no_rounding_of_it() -> None:
-    """It was folded, and nothing was listed."""
-    report = verdict("64", "sqrt", "8.00000095", "f32", discrete=True)
+EXACT = {
+    ("64", "sqrt"): ("8", "8.00000095"), ("0", "exponential"): ("1", "1.00000012"), ("27", "cbrt"): ("3", "3.00000024"),
+    ("0.25", "rsqrt"): ("2", "1.99999988"), ("0", "cosine"): ("1", "0.99999994"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("number", EXACT)
+def test_a_number_beside_one_that_is_exact_is_no_rounding_of_it(number: tuple[str, str]) -> None:
+    """It was folded, and for roots nothing was listed."""
+    report = verdict(*number, EXACT[number][1], "f32", discrete=True)
     assert report.verdict is not Verdict.PROVED
 
 
@@ -70,8 +77,9 @@ def test_zeros_have_signs_and_are_not_folded() -> None:
     assert verdict("1", "log", "-0.0", "f32", discrete=True).verdict is not Verdict.PROVED
 
 
-def test_a_root_that_is_a_number_is_no_rounding() -> None:
-    report = verdict("64", "sqrt", "8", "bf16", discrete=True)
+@pytest.mark.parametrize("number", EXACT)
+def test_what_is_exactly_a_number_is_no_rounding(number: tuple[str, str]) -> None:
+    report = verdict(*number, EXACT[number][0], "bf16", discrete=True)
     assert (report.verdict, precision(report)) == (Verdict.PROVED, [])
 
 

@@ -18,7 +18,7 @@ KIND = "dlverify.kind"
 def expanded(base: str, dist: str) -> str:
     """The text of a StableHLO module whose functions that HLO text `dist` has no op for are expanded.
 
-    By StableHLO's own pass, which is XLA's; unchanged where jaxlib has it not."""
+    By StableHLO's own pass, which is XLA's; unchanged where jaxlib has it not, or it does not know an op."""
     names = set(re.findall(r"\bchlo\.(\w+)", base))
     kept = {name for name in names if re.search(rf" {name.replace('_', '[_-]?')}\(", dist)}
     if not names - kept:
@@ -30,6 +30,9 @@ def expanded(base: str, dist: str) -> str:
         from scalify_dl.readers.stablehlo.mlir import context
 
         stablehlo.register_stablehlo_passes()
+    except (ImportError, AttributeError):
+        return base
+    try:
         with context() as made:
             made.allow_unregistered_dialects = True
             module = ir.Module.parse(base)
@@ -40,7 +43,7 @@ def expanded(base: str, dist: str) -> str:
             for op in [op for op in _all(module.operation) if op.name == SET_ASIDE]:
                 _renamed(ir, op, ir.StringAttr(op.attributes[KIND]).value, {})
             return str(module.operation.get_asm(enable_debug_info=True))
-    except (ImportError, AttributeError, ValueError, RuntimeError):
+    except (ir.MLIRError, AttributeError, ValueError, RuntimeError):
         return base
 
 

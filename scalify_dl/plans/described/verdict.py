@@ -13,7 +13,8 @@ from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.origin import Origin
 from scalify_dl.ir.shapes import check
-from scalify_dl.pairing.export import export, name_groups, one_name, tables
+from scalify_dl.pairing.export import export, tables
+from scalify_dl.pairing.named import name_groups, one_name
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse, peak_mb
 from scalify_dl.prove.verdict import InTime, OutputVerdict, Report, Verdict, overall

@@ -10,6 +10,7 @@ from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import capture, verify
+from scalify_dl.capture.jax.expanded import expanded
 from scalify_dl.prove.verdict import Verdict
 
 FUNCTIONS = {
@@ -52,3 +53,17 @@ def test_what_the_partitioner_keeps_is_kept(mesh, arguments, tmp_path):
     assert "chlo.lgamma" not in text
     assert "chlo.erf " in text
     assert "chlo.top_k" in text
+
+
+OF_EIGHT_BITS = """module @m {
+  func.func public @main(%arg0: tensor<4xf8E8M0FNU>) -> tensor<4xf8E8M0FNU> {
+    %0 = chlo.erfc %arg0 : tensor<4xf8E8M0FNU> -> tensor<4xf8E8M0FNU>
+    return %0 : tensor<4xf8E8M0FNU>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("text", [OF_EIGHT_BITS, OF_EIGHT_BITS.replace("chlo.erfc", "chlo.of_a_later_version")])
+def test_what_cannot_be_expanded_stays_as_it_is(text):
+    assert expanded(text, "HloModule") == text
