@@ -114,11 +114,12 @@ class Pair:
         self.dist_part = self._slice(self.dist_graph, dist, stops)
         given = {*self.base_graph.inputs}
 
-        def later(shard: Shard) -> tuple[bool, bool, bool]:
-            """Of several that a value holds the plainest: not one that the baseline only moves about."""
+        def later(shard: Shard) -> tuple[bool, bool, bool, bool]:
+            """Of several that a value holds the plainest: an integer of known range, not one that is only moved."""
             made = decider.makers.get(shard.base)
             far = shard.base not in given and ends == "inputs"
-            return far, shard.layout.scale != 1, made is not None and made.kind in MOVES
+            open_ = is_integer(self.program.tensors[shard.base].dtype) and self._range(shard.base) is None
+            return far, shard.layout.scale != 1, open_, made is not None and made.kind in MOVES
 
         self.shards = {t: min(known[t], key=later) for t in self.dist_part.inputs if t in known}
         missing = [t for t in self.dist_part.inputs if t not in self.shards]

@@ -377,7 +377,9 @@ def _reduced(field: Field, meets: Iterable[frozenset[Form]]) -> Meets:
         top = max(best)
         kept = {meet for meet in reduced if not any(f.value is not None and f.value <= top for f in meet)}
         reduced = kept | {frozenset({field.constant(top)})}
-    return frozenset(meet for meet in reduced if not any(other < meet for other in reduced))
+    many = max(map(len, reduced), default=0)
+    few = [meet for meet in reduced if len(meet) < many]  # a part of another has fewer
+    return frozenset(meet for meet in reduced if not any(other < meet for other in few))
 
 
 def _outweighed(meets: Iterable[frozenset[Form]]) -> Iterable[frozenset[Form]]:
@@ -392,8 +394,10 @@ def _outweighed(meets: Iterable[frozenset[Form]]) -> Iterable[frozenset[Form]]:
 
 def _turned(field: Field, meets: Meets) -> Meets | None:
     """The sets whose maximum is minus that of these: max(−x, −y) for min(x, y). None where there are many."""
-    found: set[frozenset[Form]] = {frozenset()}
+    found: set[frozenset[Form]] = {frozenset(-form for meet in meets if len(meet) == 1 for form in meet)}
     for meet in meets:
+        if len(meet) == 1:
+            continue
         found = {picked | {-form} for picked in found for form in meet}
         if len(found) > FEW_MEETS:
             return None
@@ -436,3 +440,11 @@ def most(forms: list[Form]) -> Form:
     """The greatest of many."""
     field = forms[0].field
     return of_sets(field, reduce(frozenset.union, (sets_of(form) for form in forms)))
+
+
+def least(forms: list[Form]) -> Form:
+    """The least of many."""
+    sets = [sets_of(form) for form in forms]
+    if any(len(meets) > 1 for meets in sets):
+        return reduce(minimum, forms)
+    return of_sets(forms[0].field, frozenset({frozenset().union(*(meet for meets in sets for meet in meets))}))

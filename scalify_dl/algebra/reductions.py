@@ -171,12 +171,20 @@ def _reducer(field: Field, name: str, dtype: str) -> Callable[[list[Cell]], Cell
     if name == "prod":
         return folded(extended.multiply, field.one)
     if name in ("max", "min") and dtype != "pred":
-        sign = -1 if name == "max" else 1
-        return folded(extended.maximum if name == "max" else extended.minimum, extended.infinite(field, sign))
+        function = extended.maximum if name == "max" else extended.minimum
+        one_by_one = folded(function, extended.infinite(field, -1 if name == "max" else 1))
+        return lambda cells: _extreme(cells, name) if cells and all(isinstance(cell, Form) for cell in cells) else (
+            one_by_one(cells))  # fmt: skip
     if name in ("and", "or") and dtype == "pred":
         first = field.one if name == "and" else field.zero
         return folded(lambda x, y: elementwise.TRUTHS[name](x, y), first)
     raise Undecided(f"a reduction by `{name}` of {dtype}")
+
+
+def _extreme(cells: list[Cell], name: str) -> Form:
+    """The greatest (or least) of many numbers: all together, since each step of a fold looks at all before it."""
+    forms: list[Form] = [extended.finite(cell, name) for cell in cells]
+    return laws.most(forms) if name == "max" else laws.least(forms)
 
 
 @formula("reduce-window")

@@ -1,8 +1,9 @@
 """Sums of which a comparison selects one term: Σ_v [v = e]·f(v), v an index variable.
 
 Where e is another variable w of as many values it is f(w) (a diagonal, an access at an `iota`). Where nothing else
-depends on v it is 1, if e is known to be one of the values of v. Then functions go inside, too: exp(Σ_v [v = e]·f(v))
-is Σ_v [v = e]·exp(f(v)). Several variables may be the digits of one position: [16·u + v = e].
+depends on v it is 1, if e is known to be one of the values of v, and else whether it is (of blocks of a dim one has
+it). Then functions go inside, too: exp(Σ_v [v = e]·f(v)) is Σ_v [v = e]·exp(f(v)). Several variables may be the digits
+of one position: [16·u + v = e].
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from scalify_dl.sizes import above
 from .form import Field, Form, Monomial, Number, Undecided
 from .laws import within
 from .rebuilt import Rebuilt
-from .sized import size_of
+from .sized import size_of, worth
+from .truths import greater
 from .variables import AnySize, Renamed, Variable, free
 
 
@@ -38,13 +40,22 @@ class Selection:
 
     def in_range(self) -> bool:
         """Whether it is known that one of the values is the one that is wanted."""
+        found = self.among()
+        return found is not None and found.value == 1
+
+    def among(self) -> Form | None:
+        """Whether one of the values is the one that is wanted, 1 or 0; None where that need not be a whole number."""
         from .formulas import integer_bounds  # which reads this module, by way of sums
 
+        field, values = self.wanted.field, self.values
         try:
             low, high = integer_bounds(self.wanted)
-            return bool(above(low + 1) and above(self.values - high))
+            truth = field.one if above(low + 1) else greater(self.wanted + field.one, field.zero)
+            if not above(values - high):
+                truth = truth * (field.one - greater(self.wanted + field.one, worth(field, values)))
         except Undecided:
-            return False
+            return None
+        return decided(truth)
 
 
 def selections(field: Field, number: int, bound: frozenset[Variable]) -> list[Selection]:
@@ -84,8 +95,8 @@ def selected(field: Field, factors: Monomial, bound: frozenset[Variable]) -> tup
             same = _digits(field, selection)
             if same is not None:
                 return Renamed(field, dict(zip(selection.digits, same, strict=True))).form(rest), left
-            if free(field, rest).isdisjoint(selection.digits) and selection.in_range():
-                return rest, left
+            if free(field, rest).isdisjoint(selection.digits) and (truth := selection.among()) is not None:
+                return rest * truth, left
     return None
 
 

@@ -63,6 +63,27 @@ def test_one_value_is_selected_where_the_index_is_in_range(basis: Field, least: 
     assert (shown == basis.one) == one
 
 
+def in_block(basis: Field, start: int, index: Form) -> Form:
+    """How many places of a block of 64 are the index."""
+    return summed(basis, truths.equal(position(basis, FEW) + basis.constant(start), index), [FEW])
+
+
+def test_blocks_that_cover_a_range_have_an_index_of_it_once(basis: Field) -> None:
+    index = identity(basis, 0, 191)
+    for starts, whole in (((0, 64, 128), True), ((0, 65, 128), False), ((0, 63, 128), False), ((0, 64), False)):
+        found = basis.zero
+        for start in starts:
+            found = found + in_block(basis, start, index)
+        assert (found == basis.one) == whole
+    beyond = identity(basis, 0, 192)
+    assert in_block(basis, 0, beyond) + in_block(basis, 64, beyond) + in_block(basis, 128, beyond) != basis.one
+
+
+def test_an_index_need_not_be_a_multiple_of_a_stride(basis: Field) -> None:
+    found = summed(basis, truths.equal(position(basis, FEW).scaled(2), identity(basis, 0, 126)), [FEW])
+    assert found != basis.one  # odd ones are nowhere
+
+
 @pytest.mark.parametrize(("most", "inside"), [(4095, True), (4096, False)])
 def test_functions_go_inside_where_one_value_is_selected(basis: Field, most: int, inside: bool) -> None:
     flag = is_at(basis, V, identity(basis, 0, most))
@@ -155,12 +176,35 @@ def running(*, direction: str = "LE") -> Pair:
     return pair
 
 
-RIGHT: dict[str, Callable[[], Pair]] = {"lookup": lookup, "additions": added, "running sums": running}
+def centred(*, blocks: int = 2, gap: int = 0) -> Pair:
+    """Rows of a table less one row, looked up at ids; and products with one-hot rows of blocks of it, less that row."""
+    pair = Pair({"tp": 1})
+    (table, dtable), (m, dm) = pair.input((WORDS, SIZE)), pair.input((SIZE,))
+    ids, dids = pair.input((SIZE,), dtype="s32", range=(0, WORDS))
+    g, h, size = pair.base, pair.dist, WORDS // blocks
+    less = g.emit("subtract", [table, g.emit("broadcast", [m], shape=table.shape, dimensions=[1])])
+    found: Tensor | None = None
+    for n in range(blocks):
+        block = h.emit("slice", [dtable], start=[n * size, 0], limit=[(n + 1) * size, SIZE], stride=[1, 1])
+        places = h.emit("iota", [], shape=(SIZE, size), dtype="s32", dimension=1)
+        own = h.emit("subtract", [dids, h.splat(n * size + gap * n, "s32", dids.shape)])
+        same = compared(h, h.emit("broadcast", [own], shape=places.shape, dimensions=[0]), places, "EQ")
+        part = matmul(h, h.emit("convert", [same], dtype="f32"), block)
+        found = part if found is None else h.emit("add", [found, part])
+    assert found is not None
+    subtrahend = h.emit("broadcast", [dm], shape=found.shape, dimensions=[1])
+    pair.outputs(rows(g, less, ids), h.emit("subtract", [found, subtrahend]))
+    return pair
+
+
+RIGHT: dict[str, Callable[[], Pair]] = {"lookup": lookup, "additions": added, "running sums": running,
+    "blocks, less a row": centred, "four blocks, less a row": lambda: centred(blocks=4)}  # fmt: skip
 WRONG: dict[str, Callable[[], Pair]] = {
     "ids may be beyond the table": lambda: lookup(bound=WORDS + 1),
     "writes replace each other": lambda: added(replaced=True),
     "each position without its own": lambda: running(direction="LT"),
     "from the end": lambda: running(direction="GE"),
+    "a place between two blocks": lambda: centred(gap=1),
 }
 
 
