@@ -19,7 +19,7 @@ from scalify_dl.oracle.dtypes import integer_limits, is_float, storage
 from scalify_dl.oracle.erased import CONDITIONS
 from scalify_dl.oracle.program import Graph, Op, Shard
 
-from . import accesses, contracting  # noqa: F401  (they register their rules)
+from . import accesses, contracting, convolving  # noqa: F401  (they register their rules)
 from .cells import Array, mapped
 from .complexes import Complex, is_complex
 from .extended import multiply

@@ -11,6 +11,7 @@ from .extended import Masked, NotANumber
 from .form import Field, Form, Undecided
 from .known import Known
 from .permuted import each_once
+from .summands import summand
 from .together import zero_together
 
 
@@ -37,7 +38,10 @@ def differs_by_nothing(field: Field, left: Form, right: Form) -> bool:
     try:
         nonzero = tuple(need.form for need in needs if need.what in ("nonzero", "positive"))
         known, difference = Known(nonzero=nonzero), each_once(added(left - right))
-        return is_zero(difference, known) or zero_together(difference, lambda form: is_zero(form, known))
+        if is_zero(difference, known) or zero_together(difference, lambda form: is_zero(form, known)):
+            return True
+        summed = summand(difference)
+        return summed is not None and is_zero(summed, known)
     except Undecided:
         return False
     finally:

@@ -9,6 +9,7 @@ import pytest
 from scalify_dl.algebra import laws, truths
 from scalify_dl.algebra.extended import Masked
 from scalify_dl.algebra.form import Field, Form, Undecided
+from scalify_dl.algebra.same import same
 from scalify_dl.algebra.sums import greatest, greatest_cell, summed
 from scalify_dl.algebra.variables import Renamed, Variable, free
 from scalify_dl.algebra.worth import met_somewhere
@@ -88,3 +89,17 @@ def test_looking_for_inputs_that_meet_all_needs_adds_none(basis: Field) -> None:
     needs = dict(basis.needs)
     assert met_somewhere(basis)
     assert basis.needs == needs
+
+
+def test_what_is_summed_is_compared_by_cases(basis: Field) -> None:
+    """Huber losses: chosen by |x| < 1, and made of x that is clipped; the sum of either over all of a row."""
+    x, one, half = at(basis, "x", K), basis.one, basis.one.scaled(Fraction(1, 2))
+    size, clipped = laws.maximum(x, -x), laws.maximum(-one, laws.minimum(one, x))
+    chosen = truths.choose(truths.greater(one, size), x * x * half, size - half)
+    made, other = clipped * (x - clipped * half), clipped * (x - clipped)
+    assert same(basis, summed(basis, chosen, [K]), summed(basis, made, [K]))
+    assert not same(basis, summed(basis, chosen, [K]), summed(basis, other, [K]))
+    assert not same(basis, summed(basis, chosen, [K]), summed(basis, made + half, [K]))
+    whole = basis.constant(K.size)
+    assert same(basis, summed(basis, chosen, [K]) + whole, summed(basis, made + one, [K]))
+    assert not same(basis, summed(basis, chosen, [K]) + one, summed(basis, made + one, [K]))

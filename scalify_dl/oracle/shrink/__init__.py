@@ -12,6 +12,7 @@ from ..addressing import Piece, layout_of
 from ..program import Graph, Op, Program, Shard, Tensor
 from . import indexed  # noqa: F401  (registers its rules)
 from .constraints import RULES, Shapes
+from .convolutions import side_by_side, spatial
 from .counts import keep_counted
 from .extents import Conflict, Sizes
 from .mesh import Grid, short
@@ -20,7 +21,7 @@ from .rows import expected_rows, fits, relate
 __all__ = ["Shrunk", "shrink"]
 
 
-_SIZED = frozenset({"slice", "pad", "dynamic-slice", "gather", "constant"})
+_SIZED = frozenset({"slice", "pad", "dynamic-slice", "gather", "constant", "convolution"})
 """Kinds with attributes that are sizes or offsets."""
 
 
@@ -173,7 +174,7 @@ class Shrunk:
         if op.kind not in _SIZED:
             return op
         s, z = self._shapes, self._sizes
-        numbers, by_rank = dict(op.numbers), dict(op.by_rank)
+        numbers, by_rank = {key: list(values) for key, values in op.numbers.items()}, dict(op.by_rank)
 
         def each(key: str, extents: list[int]) -> None:
             if key in numbers:
@@ -209,6 +210,12 @@ class Shrunk:
             numbers["sizes"] = list(tensors[op.results[0]].shape)
         elif op.kind == "gather":
             each("slice_sizes", s.dims(op.operands[0]))
+        elif op.kind == "convolution" and "window_stride" in numbers:
+            shapes = [s.program.tensors[t].shape for t in (*op.operands, *op.results)]
+            window = tensors[op.operands[1]].shape
+            for n, ((_, b, _), beside) in enumerate(zip(spatial(op), side_by_side(op, shapes), strict=True)):
+                if beside:
+                    numbers["window_stride"][n] = window[b]
         elif op.kind == "constant" and "value" in by_rank:
             count = s.counts(op.results[0])
             if count is not None:

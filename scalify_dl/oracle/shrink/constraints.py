@@ -327,21 +327,6 @@ def dot(s: Shapes, op: Op) -> None:
     s.keep_counts([*op.operands, *op.results])
 
 
-@rule("convolution")
-def convolution(s: Shapes, op: Op) -> None:
-    """Batch and feature dims as labelled where nothing is grouped; spatial dims stay."""
-    if op.number("feature_group_count", 0, [1]) != [1] or op.number("batch_group_count", 0, [1]) != [1]:
-        s.keep_all(op)
-        return
-    x, w, z = s.dims(op.operands[0]), s.dims(op.operands[1]), s.dims(op.results[0])
-    s.alike(op)
-    for key, other, there in (("input_batch", z, "output_batch"), ("input_feature", w, "kernel_input_feature")):
-        s.extents.same(x[op.number(key, 0)[0]], other[op.number(there, 0)[0]])
-    for dims, key in ((x, "input_spatial"), (w, "kernel_spatial"), (z, "output_spatial")):
-        for dim in op.number(key, 0, []):
-            s.extents.keep(dims[dim])
-
-
 def _blocks(s: Shapes, whole: int, part: int, op: Op) -> None:
     """`whole` is several `part`s, one per rank of the collective's groups."""
     n = s.extents.size(part)
