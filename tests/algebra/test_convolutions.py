@@ -69,19 +69,19 @@ def depthwise(*, later: bool = False) -> Pair:
     return pair
 
 
-def patches(*, side: int = 14, window: int = 16, features: int = 3, turned: bool = False) -> Pair:
+def patches(*, side: int = 14, window: int = 16, features: int = 3, made: int = 768, turned: bool = False) -> Pair:
     """An image in patches, each a row of a product."""
     pair = Pair({"tp": 1})
     n, wide = side * side, window * window * features
     x, dx = pair.input((8, side * window, side * window, features))
-    w, dw = pair.input((window, window, features, 768))
+    w, dw = pair.input((window, window, features, made))
     h = pair.dist
     split = h.emit("reshape", [dx], shape=(8, side, window, side, window, features))
     order = [0, 1, 3, 4, 2, 5] if turned else [0, 1, 3, 2, 4, 5]
     rows = h.emit("transpose", [split], dimensions=order)
-    made = product(h, h.emit("reshape", [rows], shape=(8, n, wide)), h.emit("reshape", [dw], shape=(wide, 768)))
+    found = product(h, h.emit("reshape", [rows], shape=(8, n, wide)), h.emit("reshape", [dw], shape=(wide, made)))
     whole = convolved(pair.base, x, w, 2, window_stride=[window, window])
-    pair.outputs(pair.base.emit("reshape", [whole], shape=(8, n, 768)), made)
+    pair.outputs(pair.base.emit("reshape", [whole], shape=(8, n, made)), found)
     return pair
 
 

@@ -12,6 +12,7 @@ numbers by the rules on infinities, or assumed to be.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from .elementwise import NAN
 from .equal import equal
 from .forms import Atoms, Form, Unknown
 from .integers import Table, Whole, table, unknown_integer
-from .machine import REALS, WIDTHS, Machine, PerRank
+from .machine import MOST_ELEMENTS, REALS, WIDTHS, Machine, PerRank
 from .programs import Layout, Program, Tables
 
 Rows = Iterable[Sequence[Any]]
@@ -191,6 +192,8 @@ class _Claim:
             dtype = self.program.types[tensor]
             if dtype not in REALS and dtype not in WIDTHS:
                 raise Unknown("inputs that are no numbers")
+            if prod(self.program.shapes[tensor]) > MOST_ELEMENTS:
+                raise Unknown("a program of many elements")
             out = np.empty(self.program.shapes[tensor], dtype=object)
             for at in np.ndindex(*out.shape):
                 if dtype in WIDTHS:

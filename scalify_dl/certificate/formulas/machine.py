@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from itertools import product
 from math import frexp, prod, sqrt
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .convolutions import convolved
 from .elementwise import LOW, NAN, Element, Elementwise
 from .forms import Atoms, Unknown
 from .integers import Table, Whole, as_real, combined, compared, gathered, place_of_greatest, where
@@ -168,6 +170,8 @@ class Machine:
             return [self._reduced(op, xs[0], tuple(op.numbers("dimensions", rank, [])))]
         if kind == "dot":
             return [self._dot(op, xs, rank, dtype)]
+        if kind == "convolution" and dtype in REALS:
+            return [convolved(op, rank, xs[0], xs[1], lambda pairs: self._products(pairs, dtype))]
         if kind == "convert":
             return [self._converted(xs[0], self.program.types[op.operands[0]], dtype)]
         return [self._elementwise(op, xs, dtype)]
@@ -375,6 +379,10 @@ class Machine:
         (left, batch_sizes, rows), (right, _, columns) = sides
         out = np.empty((left.shape[0], left.shape[1], right.shape[1]), dtype=object)
         for b, i, j in product(*map(range, out.shape)):
-            terms = [self.of.multiply(x, y) for x, y in zip(left[b, i], right[b, j], strict=True)]
-            out[b, i, j] = self._row("sum", terms, dtype) if terms else self.atoms.number(0)
+            out[b, i, j] = self._products(zip(left[b, i], right[b, j], strict=True), dtype)
         return out.reshape([*batch_sizes, *rows, *columns])
+
+    def _products(self, pairs: Iterable[tuple[Any, Any]], dtype: str) -> Any:
+        """The sum of the products of pairs."""
+        terms = [self.of.multiply(x, y) for x, y in pairs]
+        return self._row("sum", terms, dtype) if terms else self.atoms.number(0)
