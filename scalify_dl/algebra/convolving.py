@@ -35,7 +35,7 @@ def convolution(site: Site) -> list[Array]:
         names_w |= dict(zip(of_dim(dw, into), over, strict=True))
         names_w |= dict(zip(of_dim(dw, out), of_dim(dz, out_feature), strict=True))
     dims, shapes = spatial(call.op), [[size(dim) for dim in dims] for dims in (dx, dw, dz)]
-    stride = call.numbers("window_stride", [1] * len(dims))
+    stride = [*call.numbers("window_stride", [1] * len(dims))]
     for n, ((a, b, c), beside) in enumerate(zip(dims, side_by_side(call.op, shapes), strict=True)):
         if not (of_dim(dx, a) or of_dim(dw, b) or of_dim(dz, c)):
             stride[n] = small(dw[b]) if beside else stride[n]

@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
+from scalify_dl.algebra.decide import Decider
 from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.oracle import load_program
 
 from .programs import decided, verdict
 
@@ -130,3 +132,11 @@ def test_windows_that_overlap_or_leave_gaps_are_no_patches(stride: int) -> None:
     whole = convolved(pair.base, x, w, 1, window_stride=[stride])
     pair.outputs(whole, cut(h, made, 1, 0, whole.shape[1]))
     assert not decided(pair)
+
+
+def test_programs_are_what_they_were_after_their_formulas() -> None:
+    program = load_program(patches(side=2, window=4).tables())
+    ops = [op for graph in program.graphs.values() for op in graph.ops]
+    before = [{key: list(values) for key, values in op.numbers.items()} for op in ops]
+    assert Decider(program, program.shards).decide(*program.expects[0]) is not None
+    assert [op.numbers for op in ops] == before
