@@ -11,7 +11,9 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import compress, count
 from math import prod
+from operator import is_not
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +45,11 @@ def sends(text: str) -> bool:
 
 
 def alike(texts: Mapping[str, str]) -> bool:
-    """Whether files of ranks are one program word for word, and so is what is said beside them. Then ranks cannot
-    hang: all do the same steps, each waits for earlier ones, and meets the same step of the others."""
+    """Whether files of ranks may be one program as far as its steps go: nothing is sent from one rank to another, and
+    what is said beside the files is the same. Where they are, ranks cannot hang: all do the same steps, each waits for
+    earlier ones, and meets the same step of the others."""
     notes = {_note(beside(Path(file))) for file in texts}
-    return len(set(texts.values())) == 1 and len(notes) == 1 and not any(map(sends, texts.values()))
+    return len(notes) == 1 and not any(map(sends, texts.values()))
 
 
 def _note(path: Path) -> str:
@@ -72,6 +75,35 @@ def read_fx(
         _Program(made, rank, path, modules[path])
     made.assume()
     return made.schedule
+
+
+def read_alike(paths: Sequence[Path], texts: Sequence[str]) -> Schedule | None:
+    """The steps that the programs of all ranks have, whatever the numbers in them; None where these differ. Of files
+    that are `alike`."""
+    found = [parse(text, str(path))[0] for path, text in zip(paths, texts, strict=True)]
+    first, *others = list({id(module): module for module in found}.values())
+    if any(module.modules for module in found) or not all(_same_frame(first, other) for other in others):
+        return None
+    made = _Ranks(False, False, {})
+    try:
+        _Program(made, 0, paths[0], first, others)
+    except _Unlike:
+        return None
+    made.assume()
+    return made.schedule
+
+
+class _Unlike(Exception):
+    """Ranks do different steps."""
+
+
+def _same_frame(one: Module, other: Module) -> bool:
+    """Whether programs take and return values of the same names, and have as many statements."""
+    return (
+        [parameter.name for parameter in one.parameters] == [parameter.name for parameter in other.parameters]
+        and len(one.statements) == len(other.statements)
+        and (one.returned is other.returned or one.returned == other.returned)
+    )
 
 
 class _Ranks:
@@ -154,7 +186,10 @@ def _some(names: Iterable[str]) -> str:
 class _Program:
     """One file; memory is followed as sets of buffers that a value may be in."""
 
-    def __init__(self, ranks: _Ranks, rank: int, path: Path, module: Module) -> None:
+    def __init__(
+        self, ranks: _Ranks, rank: int, path: Path, module: Module, others: Sequence[Module] = ()
+    ) -> None:
+        """`others` are programs of which each step must be the same: else `_Unlike`."""
         self.ranks, self.rank, self.path = ranks, rank, path
         self.schedule = schedule = ranks.schedule
         self.host = schedule.chain(rank, "compute")
@@ -176,7 +211,15 @@ class _Program:
             for item in _items(statement.value):
                 if isinstance(item.value, Ref):
                     self.indices[item.value.name].add(item.index)
-        for statement in module.statements:
+        differing: defaultdict[int, list[Statement]] = defaultdict(list)
+        for other in others:
+            for at in compress(count(), map(is_not, module.statements, other.statements)):
+                differing[at].append(other.statements[at])
+        for at, statement in enumerate(module.statements):
+            if at in differing:
+                told = self.told(statement)
+                if any(self.told(another) != told for another in differing[at]):
+                    raise _Unlike
             self.statement(statement)
         end = self.event(self.host, Named("return", "return", None, str(path), module.returned_line))
         self.touch("reads", end, self.memory(module.returned))
@@ -261,6 +304,18 @@ class _Program:
         self.distinct(reads | written, written)
         for e in issued if apart and not self.at_once else ():
             self.pending[e] = (reads | written | results, written | results)
+
+    def told(self, statement: Statement) -> tuple[Any, ...]:
+        """All that `statement` takes from one: what it names, what it calls, the memory of what it is given, and of
+        collectives every argument."""
+        value, items = statement.value, [(item.value, item.index) for item in _items(statement.value)]
+        if not isinstance(value, Call):
+            return statement.names, items, self.memory(value)
+        parts = [*enumerate(value.args), *value.kwargs.items()]
+        told = [(key, self.memory(part)) for key, part in parts]
+        space = value.function.removeprefix("torch.ops.").partition(".")[0]
+        exact = (value.args, value.kwargs, statement.type) if space in SPACES else None
+        return statement.names, items, value.function, told, exact
 
     def distinct(self, touched: frozenset[int], written: frozenset[int]) -> None:
         """Notes where it matters that two inputs are not in the same memory."""

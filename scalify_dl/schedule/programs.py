@@ -7,8 +7,9 @@ known, and that nothing races or hangs stays an assumption.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.origin import IN_TIME, Origin, has_order
@@ -31,10 +32,14 @@ def in_time(origins: Sequence[Origin], ranks: int) -> InTime | None:
     from .verdict import judge
 
     def judged(read: Read) -> Result:
-        """Where queues may be one or many, both; that they are many is assumed only where it matters."""
-        result = judge(read("pair"), settings("both"))
+        """Where queues may be one or many, both; that they are many is assumed only where it matters. Ranks that do
+        the same steps are one; what may be wrong with them is told of each."""
+        same = read.alike()
+        if same is not None and not (result := judge(same, settings("both"))).findings:
+            return result
+        result = judge(read.apart("pair"), settings("both"))
         if APART in result.assumptions:
-            other = judge(read("rank"), settings("both"))
+            other = judge(read.apart("rank"), settings("both"))
             if not any(finding.level == "error" for finding in other.findings):
                 result.assumptions = [text for text in result.assumptions if text != APART]
         return result
@@ -60,8 +65,11 @@ def concluded(result: Result) -> InTime:
     return InTime(result.verdict, tuple(result.findings), tuple(result.assumptions))
 
 
-Read = Callable[[str], "Schedule"]
-"""By the model of streams."""
+class Read(NamedTuple):
+    """How programs become a schedule: by the model of streams; as one, where all ranks do the same steps."""
+
+    apart: Callable[[str], Schedule]
+    alike: Callable[[], Schedule | None] = lambda: None
 
 
 def _files(origins: Sequence[Origin], ranks: int) -> list[str | None]:
@@ -79,17 +87,21 @@ def _reader(files: list[str], texts: dict[str, str], origins: Sequence[Origin], 
     if all(map(is_scheduled, texts.values())):
         from .hlo.ranks import read_hlo
 
-        return lambda streams: read_hlo(
-            [Path(file) for file in files], [texts[file] for file in files], streams, world=ranks, fold=True
+        return Read(
+            lambda streams: read_hlo(
+                [Path(file) for file in files], [texts[file] for file in files], streams, world=ranks, fold=True
+            )
         )
     if all(map(looks_like_fx, texts.values())):
-        from .fx_waits import alike, read_fx, sends
+        from .fx_waits import alike, read_alike, read_fx, sends
 
         groups = {name: members for origin in origins for name, members in origin.groups.items()}
-        if len(files) == 1 or alike(texts):
+        same = alike(texts)
+        if len(files) == 1 or (same and len(set(texts.values())) == 1):
             files = files[:1]
         if len(files) == 1 and sends(texts[files[0]]):
             files *= ranks
         paths, contents = [Path(file) for file in files], [texts[file] for file in files]
-        return lambda streams: read_fx(paths, contents, streams, groups)
+        apart = partial(read_fx, paths, contents, groups=groups)
+        return Read(apart, partial(read_alike, paths, contents)) if same and len(files) > 1 else Read(apart)
     return None

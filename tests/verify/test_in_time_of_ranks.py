@@ -64,6 +64,27 @@ def test_ranks_whose_text_differs_but_which_wait_alike_assume_nothing(tmp_path: 
     assert (report["verdict"], timed(report)) == ("PROVED", [])
 
 
+def test_ranks_that_do_the_same_steps_on_other_numbers_are_one_program(tmp_path: Path) -> None:
+    from scalify_dl.schedule.fx_waits import read_alike
+
+    texts = [AWAITED.replace("(x, 0)", f"(x, {n})") for n in range(4)]
+    paths = [tmp_path / f"{n}.fx.txt" for n in range(4)]
+    found = read_alike(paths, texts)
+    assert found is not None
+    assert len(found.ranks) == 1
+    edits = [("'sum'", "'max'"), ("(c,", "(x,"), ("add.Tensor(w", "mul.Tensor(w"), ("(w, y)", "(x, y)"),
+             ("return (a,)", "return (w,)"), ("(x, 0)", "(x, 0, alpha=1)")]  # fmt: skip
+    for part, other in edits:
+        assert read_alike(paths[:2], [AWAITED, AWAITED.replace(part, other)]) is None
+
+
+def test_a_rank_that_reads_what_is_in_flight_where_others_wait_is_refuted(tmp_path: Path) -> None:
+    base = BASE.replace("(x, 2)", "(x, 3)")
+    wrong = AWAITED.replace("(w, y)", "(r, y)").replace("wait_tensor.default(r)", "wait_tensor.default(x)")
+    report = verify(tmp_path, base, [AWAITED, wrong, AWAITED])
+    assert {f["rank"] for f in report["findings"] if f["kind"] == "race"} == {1}
+
+
 @pytest.mark.parametrize("rank", range(3))
 def test_a_missing_wait_on_any_rank_is_refuted(tmp_path: Path, rank: int) -> None:
     base = BASE.replace("(x, 2)", "(x, 3)")
