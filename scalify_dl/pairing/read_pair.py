@@ -10,7 +10,7 @@ from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.merge import merge
 from scalify_dl.readers.rank_files import RankOf, in_order
-from scalify_dl.readers.read import kind, read
+from scalify_dl.readers.read import kind, read, read_ranks
 from scalify_dl.readers.relations import Relations
 from scalify_dl.readers.sizes import OpenInput, OpenSizes, Sizes, resolved
 
@@ -64,7 +64,7 @@ def read_pair(
     if len(dist) == 1:
         graphs = [read(dist[0], mesh, of_rank, relations)]
     else:
-        graphs = merge(read(path, mesh, of_rank, relations) for path in dist)
+        graphs = merge(read_ranks(dist, mesh, of_rank, relations))
     odd = given.unused(seen)
     if odd is not None:
         names = ", ".join(dict.fromkeys(name for dump in seen for name in dump.symbols))

@@ -24,12 +24,12 @@ from .meetings import check_meetings
 from .rank_pads import WIDTHS, may_differ, write_out
 from .reordered import reordered
 
-__all__ = ["merge"]
+__all__ = ["Alike", "Difference", "merge", "same_op"]
 
 LIMIT = 2**31
 
 
-class _Difference(NamedTuple):
+class Difference(NamedTuple):
     """A number that the new rank has and the program has not."""
 
     op: Op
@@ -47,7 +47,15 @@ class _Program:
     groups: dict[int, dict[int, list[list[int]]]] = field(default_factory=dict)  # op index → rank → groups
 
 
-def merge(graphs: Iterable[Graph]) -> list[Graph]:
+class Alike(NamedTuple):
+    """The program of a rank that is an earlier rank's but for numbers; `file` is its dump."""
+
+    graph: Graph
+    differences: list[Difference]
+    file: str | None
+
+
+def merge(graphs: Iterable[Graph | Alike]) -> list[Graph]:
     """The programs of ranks 0, 1, … given each rank's graph, in rank order; `ranks` says who runs which.
 
     One graph alone is an SPMD program and comes back as it is. Graphs are consumed: those that fold into a program are
@@ -56,6 +64,11 @@ def merge(graphs: Iterable[Graph]) -> list[Graph]:
     programs: list[_Program] = []
     names = GroupNames()
     for rank, graph in enumerate(graphs):
+        if isinstance(graph, Alike):
+            names.see(graph.graph, rank)
+            program = next(each for each in programs if each.graph is graph.graph)
+            _add(program, rank, graph.graph, graph.differences, graph.file)
+            continue
         names.see(graph, rank)
         for program in programs:
             if _fold(program, graph, rank) or _fold_reordered(program, graph, rank):
@@ -89,9 +102,9 @@ def _fold(program: _Program, graph: Graph, rank: int) -> bool:
     ):
         return False
     known: dict[Tensor, Tensor] = {b.tensor: a.tensor for a, b in zip(base.inputs, graph.inputs, strict=True)}
-    differences: list[_Difference] = []
+    differences: list[Difference] = []
     for ours, theirs in zip(base.ops, graph.ops, strict=True):
-        if not _same_op(ours, theirs, known, differences):
+        if not same_op(ours, theirs, known, differences):
             return False
         for a, b in zip(ours.results, theirs.results, strict=True):
             known[b] = a
@@ -100,6 +113,13 @@ def _fold(program: _Program, graph: Graph, rank: int) -> bool:
             return False
     if {known[t]: types for t, types in graph.types.items() if t in known} != base.types:
         return False
+    _add(program, rank, graph, differences, graph.file)
+    return True
+
+
+def _add(program: _Program, rank: int, graph: Graph, differences: list[Difference], file: str | None) -> None:
+    """Adds a rank whose graph differs in these numbers."""
+    base = program.graph
     for op, key, pos, value in differences:
         values = op.rank_numbers.get((key, pos))
         if values is None:
@@ -114,12 +134,11 @@ def _fold(program: _Program, graph: Graph, rank: int) -> bool:
     for i, ranks in _groups(graph, rank).items():
         program.groups.setdefault(i, {}).update(ranks)
     program.ranks.append(rank)
-    base.files[rank], base.asynchronous = graph.file, base.asynchronous or graph.asynchronous
+    base.files[rank], base.asynchronous = file, base.asynchronous or graph.asynchronous
     for op in graph.ops:
         if op.group_name and op.groups is not None:
             named = base.names.setdefault(op.group_name, [])
             named += [group for group in op.groups if group not in named]
-    return True
 
 
 def _fold_reordered(program: _Program, graph: Graph, rank: int) -> bool:
@@ -141,7 +160,7 @@ def _same_ports(ours: Sequence[Port], theirs: Sequence[Port]) -> bool:
     )
 
 
-def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: list[_Difference]) -> bool:
+def same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: list[Difference]) -> bool:
     """Whether two ops agree but for numbers, which are added to `differences`."""
     if (
         ours.kind != theirs.kind
@@ -175,7 +194,7 @@ def _same_op(ours: Op, theirs: Op, known: dict[Tensor, Tensor], differences: lis
             if mine != yours and not moved and key not in RANKED.get(ours.kind, ()):
                 return False
             differences += [
-                _Difference(ours, key, pos, y) for pos, (x, y) in enumerate(zip(mine, yours, strict=True)) if x != y
+                Difference(ours, key, pos, y) for pos, (x, y) in enumerate(zip(mine, yours, strict=True)) if x != y
             ]
     return True
 
@@ -188,20 +207,20 @@ def _same_region(ours: Graph, theirs: Graph, outside: dict[Tensor, Tensor]) -> b
     if len(ours.ops) != len(theirs.ops):
         return False
     for a, b in zip(ours.ops, theirs.ops, strict=True):
-        differences: list[_Difference] = []
-        if not _same_op(a, b, known, differences) or differences or a.groups != b.groups:
+        differences: list[Difference] = []
+        if not same_op(a, b, known, differences) or differences or a.groups != b.groups:
             return False
         known.update(zip(b.results, a.results, strict=True))
     return all(known.get(b.tensor) is a.tensor for a, b in zip(ours.outputs, theirs.outputs, strict=True))
 
 
-def _same_literal(ours: Op, a: Tensor, theirs: Op, b: Tensor, differences: list[_Difference]) -> bool:
+def _same_literal(ours: Op, a: Tensor, theirs: Op, b: Tensor, differences: list[Difference]) -> bool:
     """Whether two scalar constants differ as numbers only."""
     mine, yours = _integer(a), _integer(b)
     if (mine is None and ("value", 0) not in ours.rank_numbers) or yours is None or a.shape or ours.kind != "constant":
         return False
     if mine != yours:
-        differences.append(_Difference(ours, "value", 0, yours))
+        differences.append(Difference(ours, "value", 0, yours))
     return True
 
 

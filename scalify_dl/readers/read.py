@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import codecs
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.graph import Graph
 from scalify_dl.ir.mesh import Mesh
 
+from .merge import Alike
 from .relations import Relations
 from .sizes import OpenSizes, Resolve, given_none
 
@@ -92,9 +93,27 @@ def read(
         return graph
     from .fx import read as read_fx
 
-    said = relations if relations is not None and mesh is not None else Relations()
+    return read_fx(path, mesh, resolve, *_said(relations if mesh is not None else None))
+
+
+def read_ranks(
+    paths: Sequence[str | Path], mesh: Mesh, resolve: Resolve = given_none, relations: Relations | None = None
+) -> Iterator[Graph | Alike]:
+    """The dumps of ranks 0, 1, … of a distributed program, as `read` reads each."""
+    if all(kind(path) == "fx" for path in paths):
+        from .fx import read_ranks as read_fx
+
+        yield from read_fx(paths, mesh, resolve, *_said(relations))
+    else:
+        for path in paths:
+            yield read(path, mesh, resolve, relations)
+
+
+def _said(relations: Relations | None) -> tuple[Mapping[str, Sequence[Sequence[int]]], Mapping[str, str]]:
+    """Process groups and reductions that a dump only names."""
+    said = relations or Relations()
     divisions = {name: relation.groups for name, relation in said.groups.items()}
-    return read_fx(path, mesh, resolve, divisions, {r.pattern: r.reducer for r in said.reductions})
+    return divisions, {r.pattern: r.reducer for r in said.reductions}
 
 
 def read_open_sizes(path: str | Path, mesh: Mesh | None) -> OpenSizes | None:

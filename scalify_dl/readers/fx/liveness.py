@@ -10,15 +10,15 @@ from .compute import EFFECTS, lowering_of, packet_of
 from .reader import Module
 from .syntax import Call, Infix, Item, Ref
 
-__all__ = ["live_names", "may_write"]
+__all__ = ["live_names", "may_write", "names_in"]
 
 
 def live_names(module: Module) -> set[str]:
     """Names that a returned value, or an op that may write, depends on."""
-    live = set(_names(module.returned))
+    live = set(names_in(module.returned))
     for statement in reversed(module.statements):
         if any(name in live for name in statement.names) or not _pure(statement.value):
-            live.update(_names(statement.value))
+            live.update(names_in(statement.value))
     return live
 
 
@@ -42,22 +42,22 @@ def _pure(value: Any) -> bool:
     return not effect.written
 
 
-def _names(value: Any) -> Iterator[str]:
+def names_in(value: Any) -> Iterator[str]:
     """Names in an expression."""
     if isinstance(value, Ref):
         yield value.name
     elif isinstance(value, Item):
-        yield from _names(value.value)
-        yield from _names(value.index)
+        yield from names_in(value.value)
+        yield from names_in(value.index)
     elif isinstance(value, Infix):
-        yield from _names(value.left)
-        yield from _names(value.right)
+        yield from names_in(value.left)
+        yield from names_in(value.right)
     elif isinstance(value, Call):
-        yield from _names(value.args)
-        yield from _names(value.kwargs)
+        yield from names_in(value.args)
+        yield from names_in(value.kwargs)
     elif type(value) in (list, tuple):
         for item in value:
-            yield from _names(item)
+            yield from names_in(item)
     elif type(value) is dict:
         for item in value.values():
-            yield from _names(item)
+            yield from names_in(item)

@@ -12,13 +12,17 @@ other is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from scalify_dl.ir.graph import Op, Tensor
 
 from .lowering import Context, Unsupported
 
-__all__ = ["Memory", "Step", "Variable"]
+__all__ = ["Memory", "Once", "Step", "Trial", "Variable"]
+
+
+class Trial(Exception):
+    """Something that is tried writes memory."""
 
 
 class Step(Protocol):
@@ -70,6 +74,33 @@ class Node:
         self.value = value
         self.version = storage.version
 
+    def restore(self, before: tuple[Any, int]) -> None:
+        """Takes back what was noted in a journal."""
+        self.value, self.version = before
+
+
+class Once:
+    """A value that is made at the first call, and kept."""
+
+    __slots__ = ("make", "memory", "value")
+
+    def __init__(self, memory: Memory, make: Callable[[], Any]) -> None:
+        self.memory, self.make, self.value = memory, make, _UNMADE
+
+    def __call__(self) -> Any:
+        self.memory.look(self)
+        if self.value is _UNMADE:
+            self.value = self.make()
+            self.memory.note(self, _UNMADE)
+        return self.value
+
+    def restore(self, before: Any) -> None:
+        """Takes back what was noted in a journal."""
+        self.value = before
+
+
+_UNMADE: Any = object()
+
 
 class Variable:
     """A tensor of the program: what it is a view of now (in-place changes of metadata make it another view)."""
@@ -92,10 +123,33 @@ class Variable:
 
 
 class Memory:
-    """Makes, reads and writes variables; emits into a context."""
+    """Makes, reads and writes variables; emits into a context.
+
+    While there is a `journal`, what is read for the first time is noted there with what was before; within a `trial`
+    nothing is written. What is `watched` is read otherwise on these ranks, which are `lost` once it is read again.
+    """
 
     def __init__(self, context: Context) -> None:
         self.c = context
+        self.journal: list[tuple[Node | Once, Any]] | None = None
+        self.trial = False
+        self.watched: dict[Node | Once, set[int]] = {}
+        self.lost: set[int] = set()
+
+    def note(self, each: Node | Once, before: Any) -> None:
+        """Into the journal."""
+        if self.journal is not None:
+            self.journal.append((each, before))
+
+    def look(self, each: Node | Once) -> None:
+        """Something is read."""
+        if self.watched and each in self.watched:
+            self.lost |= self.watched[each]
+
+    def changes(self) -> None:
+        """Memory is about to be written."""
+        if self.trial:
+            raise Trial
 
     def new(self, value: Tensor, dense: bool = False) -> Variable:
         """A tensor in memory of its own."""
@@ -108,6 +162,8 @@ class Memory:
     def link(self, storages: Iterable[Storage]) -> None:
         """These are perhaps one memory."""
         together = list(dict.fromkeys(storages))
+        if len(together) > 1:
+            self.changes()
         for storage in together:
             storage.perhaps.update(other for other in together if other is not storage)
 
@@ -117,6 +173,7 @@ class Memory:
 
     def write(self, variable: Variable, value: Tensor) -> None:
         """A tensor now holds a value of its shape; so does its storage, seen through it."""
+        self.changes()
         storage = variable.storage
         node, changed = variable.node, [(variable.node, value)]
         try:
@@ -140,6 +197,7 @@ class Memory:
         self.touch(storage)
 
     def _lose(self, storage: Storage, name: str, why: str) -> None:
+        self.changes()
         storage.version += 1
         storage.lost = name, why
 
@@ -157,19 +215,26 @@ class Memory:
 
     def _value(self, node: Node) -> Tensor:
         storage, chain = node.storage, [node]
+        self.look(node)
         while chain[-1].version != storage.version and chain[-1].parent is not None:
             chain.append(chain[-1].parent)
+            self.look(chain[-1])
         root = chain[-1]
         if root.version != storage.version:  # a root that nothing wrote: lost
             name, why = storage.lost or ("a write", "")
             op = self.c.op(f"unknown:{name}", (), (storage.type,), None, {"reason": [why]})
+            self.note(root, (root.value, root.version))
             root.value, root.version = op.result, storage.version
             if storage.turned:
                 self.c.untyped.add(op.result)
-        value = root.value = root.value() if callable(root.value) else root.value
+        if callable(root.value):
+            self.note(root, (root.value, root.version))
+            root.value = root.value()
+        value = root.value
         for view in reversed(chain[:-1]):
             assert view.step is not None
             assert value is not None
+            self.note(view, (view.value, view.version))
             value = view.value = view.step.read(value)
             view.version = storage.version
         assert value is not None

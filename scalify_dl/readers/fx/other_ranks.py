@@ -51,11 +51,22 @@ class Earlier:
         changed: dict[int, Statement] = {}
         for at in compress(count(), map(ne, lines, self.lines)):
             old = self._statements.get(at)
+            if old is None and _idle(self.lines[at]) and _idle(lines[at]):
+                continue
             new = None if old is None else _in_place(old, _line(self.lines[at]), _line(lines[at]))
             if new is None or len(changed) == MOST:
                 return None
             changed[at] = new
         return _changed(self.module, changed) if changed else self.module
+
+
+def _idle(text: str) -> bool:
+    """Whether a line is a comment that says nothing of the program."""
+    from .reader import CALLED, SOURCE
+
+    text = text.strip()
+    heads = text in ("# inputs", "# outputs")
+    return text.startswith("#") and not (heads or len(text) > LONGEST or CALLED.match(text) or SOURCE.match(text))
 
 
 def _line(text: str) -> Line | None:

@@ -26,8 +26,9 @@ from .open_sizes import symbolic_number
 from .reader import Module, Statement
 from .sizes import OPERATOR_NAMES, SIZE_FUNCTIONS, Hidden, arithmetic, size_function
 from .syntax import Call, Infix, Item, Ref, Symbol, TensorType, tensor_type
+from .variants import Variants
 
-__all__ = ["lower_module"]
+__all__ = ["Program", "lower_module"]
 
 INLINED = frozenset(
     """wrap wrap_with_set_grad_enabled wrap_with_autocast tag_activation_checkpoint wrap_activation_checkpoint
@@ -42,19 +43,22 @@ class Attribute(NamedTuple):
     name: str
 
 
-def lower_module(module: Module, context: Context, file: str | None = None) -> list[Port | None]:
-    """Lowers a module into `context.graph`; inputs and outputs become ports.
+def lower_module(
+    module: Module, context: Context, file: str | None = None, variants: Variants | None = None
+) -> list[Port | None]:
+    """Lowers a module into `context.graph`; inputs and outputs become ports. `variants` are those of other ranks.
 
     Returns the ports of the returned values, in order, None for those that are no tensors.
 
     Raises InputError, with the line, where the text contradicts itself.
     """
-    return _Program(module, context, file).run()
+    return Program(module, context, file, variants).run()
 
 
-class _Program:
-    def __init__(self, module: Module, context: Context, file: str | None) -> None:
+class Program:
+    def __init__(self, module: Module, context: Context, file: str | None, variants: Variants | None = None) -> None:
         self.module = self.whole = module
+        self.variants = variants
         self.c = context
         self.file = file
         self.calls = Calls(context)
@@ -89,6 +93,8 @@ class _Program:
                 self.env[parameter.name] = Hidden(parameter.name)
             else:
                 self.env[parameter.name] = self.input(parameter.name, type)
+        if self.variants is not None:
+            self.variants.check(self.module)
         values = self.body(self.module)
         self.c.at = (self.module.returned_line, 0)
         returned: list[Port | None] = []
@@ -106,6 +112,8 @@ class _Program:
                 graph.ignored_outputs += 1
                 returned.append(None)
         self.written_inputs()
+        if self.variants is not None:
+            self.variants.restore()
         graph.aliases = {name: value for name, value in self.named.items() if value.name != name}
         return returned
 
@@ -128,11 +136,15 @@ class _Program:
     def body(self, module: Module) -> list[Any]:
         """Lowers the statements of a module; what it returns, still as expressions."""
         self.live = live_names(module)
-        for statement in module.statements:
+        others = self.variants if self.variants is not None and module is self.whole else None
+        for at, statement in enumerate(module.statements):
             self.c.name, self.c.frames = statement.names[0], statement.frames
             self.c.at = (statement.line, 0)
             try:
-                self.statement(statement)
+                if others is not None and at in others.at:
+                    others.statement(self, at, statement)
+                else:
+                    self.statement(statement)
             except InputError as error:
                 raise error.located(self.file, statement.line) from None
             except RecursionError:
@@ -341,6 +353,8 @@ class _Program:
         def types() -> list[tuple[str, tuple[int, ...]]] | Items:
             if type is not None:
                 return [(type.dtype, self.shape_of(type))]
+            if self.variants is not None:
+                self.variants.types_of_items(name)
             if id(module) not in self.taken:
                 self.taken[id(module)] = items_taken(module, self.file)
             return self.taken[id(module)].get(name, {})

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from scalify_dl.ir.graph import Op, Tensor
 
 from .aliases import Effect, Share
 from .compute import Computing, Wanted, packet_of
-from .memory import Variable
+from .memory import Once, Variable
 from .overlap import repeats
 from .view import View, given, variables
 
@@ -35,7 +34,7 @@ class Sharing(Computing):
             return self.memory.new(value, value in self.c.dense and (dense or value not in operands))
         if type(value) in (list, tuple):
             return tuple([self.fresh(item, operands, dense) for item in value])
-        return _once(lambda: self.fresh(value(), operands, dense)) if callable(value) else value
+        return Once(self.memory, lambda: self.fresh(value(), operands, dense)) if callable(value) else value
 
     def share(
         self, name: str, result: Any, effect: Effect, args: list[Any], kwargs: dict[str, Any], wanted: Wanted
@@ -64,7 +63,7 @@ class Sharing(Computing):
                     return self.memory.view(of.node, step, value)
                 return self.fresh(value)
             if callable(value):
-                return _once(lambda: placed(value(), path, share))
+                return Once(self.memory, lambda: placed(value(), path, share))
             if not isinstance(value, Tensor):
                 return value
             return self.perhaps(name, value, path, share, args, kwargs, wanted)
@@ -138,8 +137,3 @@ def _splits_only(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
         if product != n:
             return False
     return next(sizes, None) is None and 0 not in before
-
-
-def _once(make: Callable[[], Any]) -> Callable[[], Any]:
-    """A function that makes its value at the first call and keeps it."""
-    return cache(make)
