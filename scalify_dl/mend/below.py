@@ -4,6 +4,9 @@ was, and so is what was proved of it.
 
 from __future__ import annotations
 
+from itertools import compress, count
+from operator import is_not
+
 from scalify_dl.facts import Facts
 from scalify_dl.facts.model import Row
 from scalify_dl.facts.schema import FREE_TEXT, TABLES
@@ -62,6 +65,10 @@ def _changed(facts: Facts, edited: Facts) -> set[str]:
 
 
 def _apart(rows: list[Row], others: list[Row]) -> set[Row]:
-    """Rows of one table alone: most are the same objects in both."""
+    """Rows of one table alone: most are the same objects in both, in one order."""
+    first = next(compress(count(), map(is_not, rows, others)), min(len(rows), len(others)))
+    most = min(len(rows), len(others)) - first
+    last = next(compress(count(), map(is_not, reversed(rows), reversed(others))), most)
+    rows, others = rows[first : len(rows) - min(last, most)], others[first : len(others) - min(last, most)]
     here, there = {*map(id, rows)}, {*map(id, others)}
     return {row for row in rows if id(row) not in there} ^ {row for row in others if id(row) not in here}

@@ -117,6 +117,18 @@ def check(
         reals = [np.abs(x[np.isfinite(x)]) for x in parts.values() if x.dtype.kind in "fc"]
         largest = max((float(x.max(initial=0.0)) for x in reals), default=0.0)
         scale = max(scale or 1.0, ROUNDING * len(parts) * largest / tolerance)  # zeros: as `wrong` has it
+    if not kind and (ranks := _small(parts, layout, here, dist)):
+        actual = np.stack([parts[rank] for rank in ranks])
+        actual, expected = _scaled(actual, np.stack([local_part(base, layout, here[r]) for r in ranks]), layout.scale)
+        actual, expected = wrapped(actual, dtype), wrapped(expected, dtype)
+        bad = wrong(actual, expected, tolerance, scale, extended=extended)
+        where = bad.any(axis=tuple(range(1, bad.ndim)))
+        if not where.any():
+            return None
+        n = int(np.argmax(where))
+        at = _worst(actual[n], expected[n], bad[n])
+        share = int(np.count_nonzero(bad)) / max(bad.size, 1)
+        return Mismatch(ranks[n], at, expected[n][at].item(), actual[n][at].item(), share)
     done: dict[tuple[Any, ...], bool] = {}
     worst: Mismatch | None = _unlike(parts, layout, here, tolerance, extended) if kind else None
     bad_count = total = 0
@@ -145,6 +157,21 @@ def check(
     if worst is None:
         return None
     return Mismatch(worst.rank, worst.index, worst.expected, worst.actual, max(bad_count / max(total, 1), worst.share))
+
+
+SMALL = 1 << 14
+"""Elements of a value on one rank up to which all ranks are compared at once."""
+
+
+def _small(parts: PerRank, layout: Layout, coords: Coords, dist: PerRank) -> list[int]:
+    """Ranks that hold different parts of a small value, of the shape that the layout says; none of any other value."""
+    kinds = {(value.shape, value.dtype) for value in parts.values()}
+    if len(kinds) != 1 or math.prod(layout.local_shape) > SMALL or next(iter(kinds))[0] != layout.local_shape:
+        return []
+    first: dict[tuple[Any, ...], int] = {}
+    for rank in parts:
+        first.setdefault((digit_coordinates(layout, coords[rank]), id(dist[rank])), rank)
+    return list(first.values())
 
 
 def stands(base: Array, value: PerRank, layout: Layout, coords: Coords, tolerance: float) -> bool:

@@ -96,10 +96,24 @@ def _looks_for_infinities(facts: Facts) -> bool:
 
 
 def _what_asks(facts: Facts) -> dict[str, list[Row]]:
-    """The tables, less the ops of which `asks` sees nothing but that they are there."""
+    """The tables, less the ops of which `asks` sees nothing but that they are there, or nothing at all: it looks at
+    what compares read, at who reads what they say, and at the constants of both."""
     told = {op: kind for op, _, kind in facts["op"] if kind in TOLD}
+    asking = {op for op, kind in told.items() if kind in ASKING}
     truths = {tensor for op, _, tensor in facts["result"] if told.get(op) == "compare"}
-    kept = told.keys() | {op for op, _, tensor in facts["operand"] if tensor in truths}
+    kept = asking | {op for op, _, tensor in facts["operand"] if tensor in truths}
+    reads: dict[str, list[str]] = {}
+    for op, _, tensor in facts["operand"]:
+        if op in told or op in kept:
+            reads.setdefault(op, []).append(tensor)
+    maker = {tensor: op for op, _, tensor in facts["result"] if op in told}
+    waiting = [*kept]
+    while waiting:  # what they ask of, as far as that is only arranged
+        for tensor in reads.get(waiting.pop(), ()):
+            made = maker.get(tensor)
+            if made is not None and made not in kept:
+                kept.add(made)
+                waiting.append(made)
     kept |= {row[0] for row in facts["region"]}
     by_op = {name: [row for row in facts[name] if row[0] in kept] for name in ("op", "operand", "result", "region")}
     tensors = {tensor for name in ("operand", "result") for _, _, tensor in by_op[name]}
