@@ -51,14 +51,25 @@ def literal(field: Field, text: str, dtype: str) -> Cell:
     if value.denominator < EXACT or "/" in text:
         return field.constant(value)
     if abs(value) in field.products:
-        found = reduce(mul, (laws.constant_power(field, *factor) for factor in field.products[abs(value)]))
+        factors = field.products[abs(value)]
+        found = reduce(mul, (laws.power(_worth(field, base, precision(dtype)), power) for base, power in factors))
         field.need("rounded", found)
     else:
-        named = _named(field, rounded_alike(abs(value), precision(dtype)), few=precision(dtype) < FEW_DIGITS)
-        if named is None:
-            return field.constant(value)
-        found = named
+        found = _worth(field, abs(value), precision(dtype))
     return found if value > 0 else -found
+
+
+def _worth(field: Field, value: Fraction, digits: int) -> Form:
+    """What a number above zero is, in a type with so many digits: the number that it has the name of, or itself."""
+    if value.denominator < EXACT:
+        return field.constant(value)
+    named = _named(field, rounded_alike(value, digits), few=digits < FEW_DIGITS)
+    return field.constant(value) if named is None else named
+
+
+def has_name(value: Fraction, digits: int) -> bool:
+    """Whether a number above zero is the rounding of one that has a name."""
+    return value.denominator >= EXACT and _worth(Field(), value, digits).value is None
 
 
 def _named(field: Field, interval: tuple[Fraction, Fraction], *, few: bool) -> Form | None:

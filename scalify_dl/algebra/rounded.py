@@ -2,7 +2,9 @@
 
 Which of them a constant is rounded from is not known, but where the correctly rounded product of powers of a few plain
 constants of either program is the very constant, it is taken for that product, and this is listed (`rounded`). What
-numbers it may change are changed by less than the rounding of that constant.
+numbers it may change are changed by less than the rounding of that constant. Two and three are constants of any program
+(a slope has the exponent in it), and those that have a name are what they are the name of: 0.1070322243 is
+3·0.044715·0.79788456, and the last is √(2/π).
 """
 
 from __future__ import annotations
@@ -16,13 +18,14 @@ from scalify_dl.ir.literals import ELIDED, rational
 from scalify_dl.oracle.dtypes import is_float, precision
 from scalify_dl.oracle.program import Program
 
-from .numbers import FEW_DIGITS, rounded_alike
+from .numbers import FEW_DIGITS, has_name, rounded_alike
 
 Factors = tuple[tuple[Fraction, Fraction], ...]
 """Constants with their exponents."""
 EXPONENTS = (Fraction(1), Fraction(-1), Fraction(1, 2), Fraction(-1, 2))
 PLAIN = 10**5
 """A decimal of fewer digits is what somebody wrote."""
+WHOLE = (Fraction(2), Fraction(3))
 MOST_FACTORS = 3
 MOST_WORDS = 8
 """Elements of a constant up to which they are looked at."""
@@ -62,7 +65,8 @@ def products(program: Program) -> dict[Fraction, Factors]:
 
 def explained(digits: dict[Fraction, int]) -> dict[Fraction, Factors]:
     """The same of constants with the digits of their types."""
-    known = [value for value in digits if is_plain(value)]
+    known = [value for value in digits if is_plain(value) or has_name(value, digits[value])]
+    known += [value for value in WHOLE if value not in digits]
     found: dict[Fraction, Factors] = {}
     for value in digits:
         if value in known:

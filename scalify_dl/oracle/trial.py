@@ -80,10 +80,13 @@ class Trial:
         return FLOOR if alike else SAFETY * 2.0**-24
 
     def _rounded(self, graph: Graph) -> Iterator[tuple[str, str]]:
-        """Texts and types of constants of a graph that are known but for their rounding."""
+        """Texts and types of constants of a graph that are known but for their rounding, or have numbers that are."""
         for op in graph.ops:
             tensor = self.program.tensors[op.results[0]] if op.kind == "constant" else None
-            if tensor is not None and tensor.literal and is_rounded(tensor.literal, tensor.dtype):
+            if tensor is None or not tensor.literal or tensor.dtype != "f32":
+                continue
+            words = tensor.literal.replace("{", "").replace("}", "").split(",")
+            if any(is_rounded(word, tensor.dtype) for word in words):
                 yield tensor.literal, tensor.dtype
 
 

@@ -5,7 +5,7 @@ There is none where the program itself provides for values beyond it (`own_range
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
@@ -50,6 +50,21 @@ def ranges_of_run(graph: Graph) -> dict[Tensor, tuple[int, int]]:
         return {}
     found = _classes(graph) | _tables(graph, CARRIERS)
     return {t: (0, found[t]) for t, (lo, hi) in seen.items() if t in found and lo >= 0 and hi <= found[t]}
+
+
+def looked_up_by_others(
+    base: Graph, dists: Sequence[Graph], pairs: Sequence[tuple[Tensor, Tensor, bool]]
+) -> dict[Tensor, tuple[int, int]]:
+    """The same of inputs that the baseline computes with and no more (positions whose angles it makes), where the other
+    side looks them up as they are in tables of its own: values beyond these are none that it runs on."""
+    theirs = _classes(base) | _tables(base, CARRIERS)
+    found: dict[Tensor, tuple[int, int]] = {}
+    for graph in dists:
+        sizes, seen = certain(graph), {port.tensor: port.seen for port in graph.inputs if port.seen is not None}
+        for b, d, whole in pairs:
+            if whole and b not in theirs and d in sizes and d in seen and seen[d][0] >= 0 and seen[d][1] <= sizes[d]:
+                found[b] = 0, min(sizes[d], found.get(b, (0, sizes[d]))[1])
+    return found
 
 
 def only_looked_up(graph: Graph) -> set[Tensor]:

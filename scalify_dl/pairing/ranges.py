@@ -9,7 +9,7 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.readers.relations import RangeRelation, Relations
 
 from .correspond import Correspondence
-from .embedding import certain, id_ranges, only_looked_up, ranges_of_run
+from .embedding import certain, id_ranges, looked_up_by_others, only_looked_up, ranges_of_run
 from .pairing import find, listing
 
 
@@ -45,7 +45,8 @@ def ranges(
     }
     _spread(known, pairs)
     bounds = known | bounds
-    of_run = {t: Bounds(lo, hi, "captured run") for t, (lo, hi) in ranges_of_run(base).items() if t not in bounds}
+    seen = looked_up_by_others(base, dists, pairs) | ranges_of_run(base)
+    of_run = {t: Bounds(lo, hi, "captured run") for t, (lo, hi) in seen.items() if t not in bounds}
     _spread(of_run, pairs)
     bounds = of_run | bounds
     defaults = id_ranges(base, bounds)

@@ -37,6 +37,33 @@ def test_the_number_next_to_it_is_what_it_is() -> None:
     assert explained(dict.fromkeys([*WRITTEN, CORRECTION, step(1)], 24)) == {}
 
 
+def test_multiples_and_numbers_with_a_name_are_factors_too() -> None:
+    """The slope of the gelu by tanh has 3·0.044715·√(2/π), which code has as two numbers."""
+    cubic, root, slope = (Fraction(text) for text in ("0.044715", "0.79788456", "0.1070322243"))
+    assert dict(explained(dict.fromkeys([slope, cubic, root], 24))[slope]) == {cubic: 1, root: 1, Fraction(3): 1}
+    beside = Fraction(str(np.nextafter(np.float32(slope), np.float32(1))))
+    assert explained(dict.fromkeys([beside, cubic, root], 24)) == {}
+
+
+@pytest.mark.parametrize(("slope", "expected"), [(0.1070322243, "PROVED"), (0.10703224, "UNKNOWN"), (0.11, "REFUTED")])
+def test_a_slope_that_is_written_in_numbers_is_the_librarys(slope: float, expected: str) -> None:
+    torch = pytest.importorskip("torch")
+    import scalify_dl
+
+    def build(mesh: Any = None) -> Any:
+        def whole(_: Any, x: Any, g: Any) -> Any:
+            x = x.detach().requires_grad_()
+            return {"gradient": torch.autograd.grad(torch.nn.functional.gelu(x, approximate="tanh"), x, g)[0]}
+
+        def written(_: Any, x: Any, g: Any) -> Any:
+            t = torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x))
+            return {"gradient": (0.5 * x * ((1 - t * t) * (0.79788456 + slope * x * x)) + 0.5 * (1 + t)) * g}
+
+        return torch.nn.Identity(), (torch.ones(3), torch.ones(3)), whole if mesh is None else written
+
+    assert scalify_dl.verify(build, mesh={"x": 1}).verdict == expected
+
+
 @pytest.mark.parametrize("text", ["0.001", "1e-8", "0.99999", "12000", "1/3", "0.044715"])
 def test_what_somebody_wrote_is_no_product(text: str) -> None:
     assert is_plain(Fraction(text))

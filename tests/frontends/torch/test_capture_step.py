@@ -16,6 +16,7 @@ pytest.importorskip("torch.distributed.tensor", reason="needs torch")
 import torch.distributed as dist  # noqa: E402
 from torch import nn  # noqa: E402
 
+import scalify_dl  # noqa: E402
 from scalify_dl import capture_step  # noqa: E402
 from scalify_dl.capture.torch.layouts import layout_entry  # noqa: E402
 from scalify_dl.errors import InputError  # noqa: E402
@@ -206,6 +207,38 @@ def test_labels_of_a_loss_that_nobody_returns_are_bounded_too(tmp_path: Path, ig
     report = capture_step(build, {"dp": 2}, tmp_path / "x").verify()
     assert (report.verdict == "PROVED") == bounded  # ranks of which one ignores a label average the wrong means
     assert any("captured run" in f"{a.why} {a}" for a in report.assumptions) == bounded
+
+
+@pytest.mark.parametrize(("rows", "first", "expected"), [(16, 0, "PROVED"), (16, 1, "REFUTED"), (8, 0, "PROVED")])
+def test_positions_are_bounded_by_a_table_that_only_ranks_have(rows: int, first: int, expected: str) -> None:
+    """The baseline makes angles of positions; ranks make a table of them, and look positions up."""
+    base = 10000 ** (-torch.arange(2) / 2)
+
+    def build(mesh: Any = None) -> Any:
+        def whole(_: Any, at: Any) -> dict[str, Any]:
+            return {"cosines": torch.outer(at.float(), base).cos()}
+
+        def from_a_table(_: Any, at: Any) -> dict[str, Any]:
+            return {"cosines": torch.outer(torch.arange(first, rows + first).float(), base).cos().index_select(0, at)}
+
+        return nn.Identity(), (torch.tensor([0, 7, 3]),), whole if mesh is None else from_a_table
+
+    report = scalify_dl.verify(build, mesh={"tp": 2})
+    assert report.verdict == expected
+    (listed,) = [str(a) for a in report.assumptions if a.why == "captured run"]
+    assert f"below {rows}" in listed
+
+
+def test_ids_that_the_baseline_looks_up_are_bounded_by_its_own_table() -> None:
+    """Ranks that take the ids for those of their block: the run had none beyond it, and that says nothing of others."""
+
+    def build(mesh: Any = None) -> Any:
+        table = torch.randn(8, 2, generator=torch.Generator().manual_seed(0))
+        if mesh is not None:
+            table = table.chunk(2)[mesh.get_local_rank()]
+        return nn.Identity(), (torch.tensor([0, 3]), table), lambda _, at, rows: {"rows": rows.index_select(0, at)}
+
+    assert scalify_dl.verify(build, mesh={"tp": 2}).verdict != "PROVED"
 
 
 def test_arguments_that_share_memory(tmp_path: Path) -> None:
