@@ -77,8 +77,12 @@ class Project:
         """A pair by name; InputError with those that there are."""
         if name in self.pairs:
             return self.pairs[name]
-        near = get_close_matches(name, self.pairs, 3) or sorted(self.pairs)[:8]
-        raise InputError(f"no pair `{name}`", file=self.file, expected=f"one of {', '.join(near)}" if near else None)
+        near, some = get_close_matches(name, self.pairs, 1), sorted(self.pairs)
+        named = ", ".join(some[:8]) + (f", … ({len(some)} in all)" if len(some) > 8 else "")
+        raise InputError(
+            f"no pair `{name}`", file=self.file, expected=f"one of {named}" if named else None,
+            hint=f"did you mean `{near[0]}`?" if near else None,
+        )  # fmt: skip
 
 
 def find(start: Path | None = None) -> Project | None:

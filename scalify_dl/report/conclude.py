@@ -21,7 +21,7 @@ from scalify_dl.prove.verdict import Assumption, InTime, OutputVerdict, Report, 
 from scalify_dl.prove.view import View
 from scalify_dl.refute.provided import left_out
 
-from .localisation import misheld_inputs, root_causes, with_patterns
+from .localisation import follows_from, misheld_inputs, once, root_causes, with_patterns
 from .pattern import due, holds, pattern, piece_words
 
 if TYPE_CHECKING:
@@ -304,7 +304,8 @@ def conclude(
             notes += stops_elsewhere(causes, mending)
             causes = mended_causes(view, mending, causes)
     if open_outputs:
-        causes = [*misheld_inputs(view, [dist for dist, _ in open_outputs]), *causes]
+        inputs = misheld_inputs(view, [dist for dist, _ in open_outputs])
+        causes = once([*inputs, *(cause for cause in causes if not follows_from(cause, inputs, view))])
 
     verdict = overall([*(o.verdict for o in outputs), *([in_time.verdict] if in_time else [])])
     fresh = [a for a in assumptions if not a.accepted] if options.strict and verdict is Verdict.PROVED else []

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from scalify_dl.facts.names import BY_VALUES, SEPARATOR, readable
 from scalify_dl.prove.verdict import RootCause
@@ -159,13 +160,46 @@ def misheld_inputs(view: View, outputs: Iterable[str]) -> list[RootCause]:
     """Inputs above these outputs of which ranks do not hold what would be theirs."""
     notes = {t: text.partition(BY_VALUES)[2] for t, text in view.facts("placement_note") if BY_VALUES in text}
     above = view.above(outputs) if notes else set()
-    return [
-        RootCause(
-            op="", name=view.name(tensor), kind="input", source=(), operands=(), expected=(), found=(text,),
-            suggestion=(), lemma_missing=None, results=(tensor,), called=view.input_name(tensor),
-        )
-        for tensor, text in notes.items() if tensor in above
-    ]  # fmt: skip
+    readers: dict[str, str] = {}
+    for op, _, tensor in view.facts("operand"):
+        if tensor in notes:
+            readers.setdefault(tensor, op)
+    ops = view.ops(set(readers.values()))
+    found = []
+    for tensor, text in notes.items():
+        if tensor in above:
+            reader = ops.get(readers.get(tensor, ""))
+            name, own = view.told(tensor), _OTHER_BLOCK.search(text)
+            found.append(
+                RootCause(
+                    op="", name=view.name(tensor), kind="input", source=reader.source if reader else (), operands=(),
+                    expected=(), found=(text,), suggestion=(_OWN.format(name=name),) if own else (),
+                    lemma_missing=None, results=(tensor,), called=view.input_name(tensor),
+                )
+            )  # fmt: skip
+    return found
+
+
+_OTHER_BLOCK = re.compile(r"rank \d+ holds block \d+ of \d+ of dim \d+, not block \d+")
+_OWN = "give every rank its own block of {name}: it is handed another one than its place on the mesh says"
+
+
+def once(causes: Iterable[RootCause]) -> list[RootCause]:
+    """Causes of which the same is said, as one (what a reader makes several ops of, say)."""
+    found: dict[RootCause, RootCause] = {}
+    for cause in causes:
+        said = replace(cause, op="", results=(), base_op="")
+        first = found.get(said)
+        found[said] = cause if first is None else replace(first, results=(*first.results, *cause.results))
+    return list(found.values())
+
+
+def follows_from(cause: RootCause, inputs: Sequence[RootCause], view: View) -> bool:
+    """Whether an op without an advice of its own reads an input that is misheld, or what turns it: it is no cause
+    besides."""
+    misheld = {tensor for one in inputs for tensor in one.results}
+    read = {view.source(tensor) for op, _, tensor in view.facts("operand") if op == cause.op} if misheld else set()
+    return not cause.suggestion and not cause.lemma_missing and bool(misheld & read)
 
 
 def _no_rule(op: OpView, kind: str) -> str:

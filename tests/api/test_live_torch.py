@@ -257,3 +257,37 @@ def test_errors_of_the_program_are_told_at_their_line() -> None:
 def test_arguments_that_are_none(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=said):
         scalify_dl.verify(MLP(), parallel(MLP()), mesh={"tp": 2}, **arguments)
+
+
+class Handed(nn.Module):
+    """The MLP by hand; every rank is handed the block of `down` that is said."""
+
+    def __init__(self, whole: MLP, mesh: Any, block: Any) -> None:
+        super().__init__()
+        n, rank = mesh.size(), mesh.get_local_rank("tp")
+        self.up, self.down = nn.Linear(4, 8 // n), nn.Linear(8 // n, 4, bias=False)
+        self.up.weight = nn.Parameter(whole.up.weight.detach().chunk(n, 0)[rank].clone())
+        self.up.bias = nn.Parameter(whole.up.bias.detach().chunk(n)[rank].clone())
+        self.down.weight = nn.Parameter(whole.down.weight.detach().chunk(n, 1)[block(rank)].clone())
+        self.bias = nn.Parameter(whole.down.bias.detach().clone())
+
+    def forward(self, x: Any) -> Any:
+        out = self.down(torch.relu(self.up(x)))
+        dist.all_reduce(out)
+        return out + self.bias
+
+
+def test_a_rank_that_is_handed_another_ranks_block_is_the_one_cause() -> None:
+    """At the line that reads it first, with what to do; what follows from it is no cause besides."""
+    torch.manual_seed(0)
+    whole, x = MLP(), torch.randn(2, 4)
+    report = scalify_dl.verify(whole, lambda mesh: Handed(whole, mesh, lambda _: 0), mesh={"tp": 2}, args=(x,))
+    assert report.verdict == "REFUTED"
+    (cause,) = report.frontier
+    assert cause.found == ("rank 1 holds block 0 of 2 of dim 1, not block 1",)
+    assert cause.called == "down.weight"
+    assert cause.source[0].file.endswith("test_live_torch.py")
+    assert cause.suggestion[0].startswith("give every rank its own block of down.weight")
+    assert cause.outcome == ("untested",)
+    right = scalify_dl.verify(whole, lambda mesh: Handed(whole, mesh, lambda rank: rank), mesh={"tp": 2}, args=(x,))
+    assert right.verdict == "PROVED"

@@ -94,3 +94,45 @@ def test_a_weight_that_holds_two_is_told_with_its_parts(in_a_dim: bool) -> None:
     (cause,) = conclude(analyse(tables(sides[0], [sides[1]], MESH, parse_relations("{}")), Options())).frontier
     assert "parts: {dim: 1, sizes: [8, 8]}" in cause.suggestion[0]
     assert cause.tried == ("with this, all outputs are PROVED",)
+
+
+def decayed(decay: float, other: float = 0.99, divides: bool = False) -> Report:
+    """A step of weights that decay, and of others that do: the distributed side scales the first by its own number."""
+    sides = []
+    for name, number in (("base", 0.99), ("dist", decay)):
+        p = Program(name, MESH)
+        x = p.input("x", (2, 4))
+        for n, by in ((0, number), (1, other if name == "dist" else 0.99)):
+            w = p.input(f"w{n}", (4, 4))
+            scaled = p.divide(w, by) if divides else p.multiply(w, by)
+            p.output(p.subtract(scaled, p.matmul(p.transpose(x, 1, 0), p.matmul(x, w))))
+        sides.append(p.graph)
+    given = "inputs:\n  x: {dims: {}}\n  w0: {dims: {}}\n  w1: {dims: {}}\n"
+    return conclude(analyse(tables(sides[0], [sides[1]], MESH, parse_relations(given)), Options()))
+
+
+@pytest.mark.parametrize("divides", [False, True])
+def test_a_value_that_both_scale_is_told_with_both_numbers(divides: bool) -> None:
+    found = decayed(0.999, divides=divides)
+    assert found.verdict == "REFUTED"
+    (cause,) = found.frontier
+    assert cause.found[0] == "it multiplies by 0.999, where the baseline has 0.99".replace(
+        "multiplies", "divides" if divides else "multiplies"
+    )
+    assert cause.suggestion == ("0.99 instead of 0.999",)
+    assert cause.tried == ("with this edit all outputs are PROVED",)
+    assert decayed(0.99, divides=divides).verdict == "PROVED"
+
+
+def test_a_factor_that_the_baseline_does_not_have_is_no_other_number() -> None:
+    sides = []
+    for name in ("base", "dist"):
+        p = Program(name, MESH)
+        w, x = p.input("w", (4, 4)), p.input("x", (2, 4))
+        y = p.matmul(x, w)
+        p.output(p.subtract(y if name == "base" else p.multiply(y, 0.5), p.tanh(x)))
+        sides.append(p.graph)
+    given = "inputs:\n  x: {dims: {}}\n  w: {dims: {}}\n"
+    found = conclude(analyse(tables(sides[0], [sides[1]], MESH, parse_relations(given)), Options()))
+    assert found.verdict == "REFUTED"
+    assert not any("where the baseline has" in text for cause in found.frontier for text in cause.found)
