@@ -164,8 +164,15 @@ def scope(view: View) -> list[str]:
 
 
 def _example(view: View, found: dict[str, Any] | None) -> dict[str, Any] | None:
-    """A counterexample with the name that people know of the output."""
-    return found and {**found, "called": view.label(found["output"])}
+    """A counterexample with the names that people know of the output and of the first op that differs."""
+    if not found:
+        return found
+    first = found["first_op"]
+    if first is not None:
+        ops = view.ops({first["op"], first["base_op"] or ""})
+        names = {f"{key}name": ops[op].name for key in ("", "base_") if (op := first[f"{key}op"]) in ops}
+        first = {**first, **names}
+    return {**found, "called": view.label(found["output"]), "first_op": first}
 
 
 def _title(view: View) -> str:

@@ -13,6 +13,7 @@ from scalify_dl.prove.verdict import Assumption, Frame, OutputVerdict, Report, R
 from scalify_dl.prove.view import user_frames
 from scalify_dl.report import html, sarif, terminal
 from scalify_dl.report import json as json_report
+from scalify_dl.report.numbers import counterexample_lines
 
 REPORT = Report(
     verdict=Verdict.UNKNOWN,
@@ -255,3 +256,30 @@ def test_places_below_this_folder_are_told_from_here(tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert _here(Frame(f"{tmp_path}/model.py", 3, "forward")) == "model.py:3"
     assert _here(Frame("/elsewhere/model.py", 3, "forward")) == "/elsewhere/model.py:3"
+
+
+@pytest.mark.parametrize(
+    ("expected", "actual", "shown"),
+    [
+        (0.41091631279431695, 3.1759654958212353, ("0.410916", "3.17597")),
+        (1.00000001, 1.00000002, ("1.00000001", "1.00000002")),
+        (1.0, 1.0 + 2**-50, ("1.0", "1.0000000000000009")),
+        (3, 4, ("3", "4")),
+        ("nan", 2.5, ("nan", "2.5")),
+        ([1.0, 2.0], [1.0, 3.0], ("[1.0, 2.0]", "[1.0, 3.0]")),
+    ],
+)
+def test_numbers_have_as_many_digits_as_tell_them_apart(
+    expected: object, actual: object, shown: tuple[str, str]
+) -> None:
+    found = {**REPORT.counterexample, "expected": expected, "actual": actual}  # type: ignore[dict-item]
+    _, lines = counterexample_lines(found)
+    assert (dict(lines)["expected"], dict(lines)["actual"]) == shown
+
+
+def test_the_first_op_that_differs_has_the_names_that_people_know() -> None:
+    import scalify_dl
+
+    report = scalify_dl.verify(Path(__file__).parents[2] / "facts" / "megatron_mlp_wrong_group")
+    assert "first op    all-reduce (all-reduce), where the baseline has dot.1\n" in report.text()
+    assert report.to_dict()["counterexample"]["first_op"]["base_op"] == "base/dot.1"
