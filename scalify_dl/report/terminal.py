@@ -158,16 +158,40 @@ def _frontier(page: _Page, report: Report) -> None:
     if not report.frontier:
         return
     more = f"; {_count(report.downstream, 'more op')} unproved only because of them" if report.downstream else ""
-    page.title(f"{_count(len(report.frontier), 'root cause')}{more}")
-    for number, cause in enumerate(report.frontier, 1):
+    groups = _alike(report.frontier)
+    ops = f" at {len(report.frontier):,} ops" if len(groups) < len(report.frontier) else ""
+    page.title(f"{_count(len(groups), 'root cause')}{ops}{more}")
+    for number, (cause, *others) in enumerate(groups, 1):
         _cause(page, number, cause)
+        if others:
+            page.field("likewise", _named([one.name for one in others]))
+
+
+def _alike(causes: Sequence[RootCause]) -> list[list[RootCause]]:
+    """Causes, those together of which the same is said at ops of one kind in one function."""
+    groups: dict[tuple[object, ...], list[RootCause]] = {}
+    for cause in causes:
+        place = (cause.source[0].file, cause.source[0].function) if cause.source else (cause.op, "")
+        said = (cause.kind, *place, cause.found, cause.inputs, cause.suggestion, cause.tried, cause.lemma_missing)
+        groups.setdefault(said, []).append(cause)
+    return list(groups.values())
+
+
+def _named(names: Sequence[str]) -> str:
+    names = list(dict.fromkeys(names))
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
 
 
 def _findings(page: _Page, findings: list[Finding]) -> None:
     if not findings:
         return
+    groups: dict[tuple[object, ...], list[Finding]] = {}
+    for finding in findings:
+        key = (finding.rank, finding.micro_batch, finding.source[:1], finding.suggestion, finding.explains)
+        said = (finding.level, finding.kind, finding.text, *key)
+        groups.setdefault(said, []).append(finding)
     page.title(_count(len(findings), "finding"))
-    for number, finding in enumerate(findings, 1):
+    for number, (finding, *others) in enumerate(groups.values(), 1):
         where = [] if finding.rank is None else [f"rank {finding.rank}"]
         where += [] if finding.micro_batch is None else [f"micro-batch {finding.micro_batch}"]
         place = f", {', '.join(where)}" if where else ""
@@ -181,6 +205,8 @@ def _findings(page: _Page, findings: list[Finding]) -> None:
             page.field("tried", finding.outcome or "")
         if finding.explains:
             page.field("explains", finding.explains)
+        if others:
+            page.field("likewise", _named([one.name or one.op or one.kind for one in others]))
 
 
 def _counterexample(page: _Page, found: dict[str, Any]) -> None:

@@ -283,3 +283,16 @@ def test_the_first_op_that_differs_has_the_names_that_people_know() -> None:
     report = scalify_dl.verify(Path(__file__).parents[2] / "facts" / "megatron_mlp_wrong_group")
     assert "first op    all-reduce (all-reduce), where the baseline has dot.1\n" in report.text()
     assert report.to_dict()["counterexample"]["first_op"]["base_op"] == "base/dot.1"
+
+
+def test_causes_of_which_the_same_is_said_are_told_once() -> None:
+    cause = replace(REPORT.frontier[0], source=(Frame("model.py", 7, "split"),))
+    frames = [Frame("model.py", n, "split") for n in range(1, 10)]
+    several = [replace(cause, op=f"d:{f.line}", name=f"slice.{f.line}", source=(f,)) for f in frames]
+    other = replace(cause, source=(Frame("model.py", 7, "joined"),))
+    report = replace(REPORT, frontier=[*several, other])
+    told = text(report)
+    assert "2 root causes at 10 ops; 14 more ops" in told
+    assert "likewise    slice.2, slice.3, slice.4, slice.5, slice.6 and 3 more" in told
+    assert told.count("source      model.py:") == 2
+    assert len(json.loads(json_report.render(report))["frontier"]) == 10
