@@ -104,6 +104,11 @@ def _numbers_only(graph: Graph, operand: Tensor, region: Graph, reducer: str) ->
         graph.assume(operand, text, "finite")
 
 
+def sorts_numbers(graph: Graph, operand: Tensor) -> None:
+    """Lists that no element of what is sorted is NaN, as the comparator does not say where that is put."""
+    graph.assume(operand, "none of its elements is NaN (what it is sorted by has no place for it)", "finite")
+
+
 def starts_from_a_place(init: Tensor, made: dict[Tensor, Op]) -> bool:
     """Whether a reduction to the lowest index starts from a constant that is none below 0: what is below would be the
     place of a row that is infinite everywhere."""

@@ -139,6 +139,15 @@ def comparator(region: Graph) -> str | None:
     return None
 
 
+def orders_nan(region: Graph, direction: str) -> bool:
+    """Whether a comparator puts NaN above all numbers; where it compares as floats do, NaN has no place."""
+    inputs = [port.tensor for port in region.inputs[:2]]
+    if inputs[0].dtype[0] not in "fb":
+        return True
+    found = [_evaluate(region, dict(zip(inputs, values, strict=True))) for values in ((nan, ZERO), (ZERO, nan))]
+    return found == [(direction == "DESC",), (direction == "ASC",)]
+
+
 def selector(region: Graph) -> str | None:
     """`max` or `min` for the selector of a select-and-scatter (the earlier of equal elements stays)."""
     if len(region.inputs) != 2 or len(region.outputs) != 1:

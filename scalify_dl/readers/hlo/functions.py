@@ -70,6 +70,13 @@ def ordering(function: Graph) -> str | None:
     return regions.comparator(without_sort_keys(function))
 
 
+def ordering_of_nan(function: Graph) -> str | None:
+    """The same of a comparator that puts NaN above all."""
+    simple = without_sort_keys(function)
+    direction = regions.comparator(simple)
+    return direction if direction and regions.orders_nan(simple, direction) else None
+
+
 def without_sort_keys(function: Graph) -> Graph:
     """A comparator with XLA's integer sort keys replaced by the floats that they stand for.
 
@@ -126,6 +133,8 @@ def sort(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     if i.attributes.get("is_stable") == "true":
         numbers["stable"] = [1]
     order = lo.recognised(ordering, i, "to_apply")
+    if order and lo.recognised(ordering_of_nan, i, "to_apply") is None:
+        reductions.sorts_numbers(lo.graph, x[0])
     kept = [] if order else [lo.region(i.attributes.get("to_apply"), i)]
     return results(lo.emit(i, "sort", x, numbers=numbers, symbols={"direction": [order or "region"]}, regions=kept))
 

@@ -331,6 +331,8 @@ def sort(site: Site) -> list[Value]:
     operands = site.operands
     function = function_of(site, [t for t in operands for _ in range(2)])
     direction = regions.comparator(function)
+    if direction and not regions.orders_nan(function, direction):
+        reductions.sorts_numbers(site.scope.body.graph, operands[0])
     numbers = {"dimension": [site.number("dimension", len(operands[0].shape) - 1)]}
     if site.number("is_stable", 0):
         numbers["stable"] = [1]

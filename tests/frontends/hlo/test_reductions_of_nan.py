@@ -1,4 +1,5 @@
-"""A maximum that is written as a comparison drops NaN, or not: what is read as a maximum says so."""
+"""A maximum that is written as a comparison drops NaN, or not, and a sort may have no place for it: what is read so says
+it."""
 
 from __future__ import annotations
 
@@ -81,3 +82,20 @@ def test_that_places_are_of_numbers_alone_is_listed(tmp_path: Path, also: str, n
     report = judged(tmp_path, (PLACES.replace("OR", "%nan"), FOUND), (function, FOUND))
     assert str(report.verdict) == "PROVED"
     assert ("finite" in {a.why for a in report.assumptions}) is numbers
+
+
+SORTED = "%x = f32[4,8] parameter(0); ROOT %o = f32[4,8] sort(%x), dimensions={1}, to_apply=%f"
+BY_NUMBERS = "ROOT %o = pred[] compare(%a, %b), direction=LT"
+NAN_LAST = (
+    "%z = f32[] constant(0); %x = pred[] compare(%a, %z), direction=EQ; %y = pred[] compare(%b, %z), direction=EQ; "
+    "%c = f32[] select(%x, %z, %a); %d = f32[] select(%y, %z, %b); "
+    "ROOT %o = pred[] compare(%c, %d), direction=LT, type=TOTALORDER"
+)
+
+
+def test_that_what_is_sorted_is_of_numbers_alone_is_listed(tmp_path: Path) -> None:
+    by_numbers, nan_last = (scalars(body).replace("-> f32[]", "-> pred[]") for body in (BY_NUMBERS, NAN_LAST))
+    same = judged(tmp_path, (nan_last, SORTED), (nan_last, SORTED))
+    other = judged(tmp_path, (nan_last, SORTED), (by_numbers, SORTED))
+    assert (str(same.verdict), "finite" in {a.why for a in same.assumptions}) == ("PROVED", False)
+    assert (str(other.verdict), "finite" in {a.why for a in other.assumptions}) == ("PROVED", True)
