@@ -1,5 +1,4 @@
-"""A maximum that is written as a comparison drops NaN, or not, and a sort may have no place for it: what is read so says
-it."""
+"""A maximum that is written as a comparison drops NaN, or not, and a sort may have no place for it: that is listed."""
 
 from __future__ import annotations
 
