@@ -139,6 +139,14 @@ def comparator(region: Graph) -> str | None:
     return None
 
 
+def total_comparator(region: Graph) -> str | None:
+    """The same by the total order, in which minus zero is below zero."""
+    for name, less in (("ASC", operator.lt), ("DESC", operator.gt)):
+        if _agrees(region, lambda a, b, *_, less=less: (less(*map(_in_total_order, (a, b))),), varying=2):
+            return name
+    return None
+
+
 def orders_nan(region: Graph, direction: str) -> bool:
     """Whether a comparator puts NaN above all numbers; where it compares as floats do, NaN has no place."""
     inputs = [port.tensor for port in region.inputs[:2]]

@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from scalify_dl.ir.graph import Tensor
 from scalify_dl.ir.texts import escaped
+from scalify_dl.readers import regions
 
 from .attributes import integers, unquote
-from .functions import ordering
+from .functions import without_sort_keys
 from .lower import Lowering, opcode, unknown
 from .module import Instruction
 from .types import flatten, parse_type
@@ -135,4 +136,7 @@ def _is_top_k(lo: Lowering, i: Instruction) -> bool:
     """Whether XLA's `TopK` call takes the largest values along the last dim, as its comparator says."""
     types = flatten(i.type)
     name = i.attributes.get("called_computations", "").strip("{}")
-    return len(types) == 2 and bool(types[0].shape) and ordering(lo.region(name, i)) == "DESC"
+    if len(types) != 2 or not types[0].shape:
+        return False
+    function = without_sort_keys(lo.region(name, i))
+    return "DESC" in (regions.comparator(function), regions.total_comparator(function))
