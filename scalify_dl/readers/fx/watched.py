@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from scalify_dl.ir.graph import Op, Tensor
@@ -33,25 +34,17 @@ class Layer(dict[Any, Any]):
         return dict.__contains__(self, key) or key in self.below
 
 
-class Watched(dict[Any, Any]):
-    """A table some of whose entries are others on other ranks: to look at one is noted."""
+class _Looked(dict[Any, Any]):
+    """A dict of which each way to read it is told to `look` (None: at all of it). A copy of it reads all."""
 
-    __slots__ = ("lost", "watched")
+    __slots__ = ("lost",)
 
-    def __init__(self, table: Any, lost: set[int]) -> None:
-        super().__init__(table if isinstance(table, dict) else dict.fromkeys(table, True))
-        self.watched: dict[Any, set[int]] = {}
+    def __init__(self, content: Any, lost: set[int]) -> None:
+        super().__init__(content)
         self.lost = lost
 
-    def watch(self, key: Any, rank: int) -> None:
-        self.watched.setdefault(key, set()).add(rank)
-
     def look(self, key: Any) -> None:
-        if key in self.watched:
-            self.lost |= self.watched[key]
-
-    def add(self, key: Tensor) -> None:
-        self[key] = True
+        raise NotImplementedError
 
     def get(self, key: Any, default: Any = None) -> Any:
         self.look(key)
@@ -61,28 +54,77 @@ class Watched(dict[Any, Any]):
         self.look(key)
         return dict.__getitem__(self, key)
 
+    def __iter__(self) -> Iterator[Any]:  # with it, dict(x), {**x} and x | y read item by item
+        self.look(None)
+        return dict.__iter__(self)
+
+    def keys(self) -> Any:
+        self.look(None)
+        return dict.keys(self)
+
+    def values(self) -> Any:
+        self.look(None)
+        return dict.values(self)
+
+    def items(self) -> Any:
+        self.look(None)
+        return dict.items(self)
+
+    def copy(self) -> Any:
+        return dict(self.items())
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        self.look(key)
+        return dict.pop(self, key, *default)
+
+    def setdefault(self, key: Any, default: Any = None) -> Any:
+        self.look(key)
+        return dict.setdefault(self, key, default)
+
+    def __eq__(self, other: object) -> bool:
+        self.look(None)
+        return dict.__eq__(self, other)
+
+    __hash__ = None
+
+
+class Watched(_Looked):
+    """A table some of whose entries are others on other ranks: to look at one is noted."""
+
+    __slots__ = ("watched",)
+
+    def __init__(self, table: Any, lost: set[int]) -> None:
+        super().__init__(table if isinstance(table, dict) else dict.fromkeys(table, True), lost)
+        self.watched: dict[Any, set[int]] = {}
+
+    def watch(self, key: Any, rank: int) -> None:
+        self.watched.setdefault(key, set()).add(rank)
+
+    def look(self, key: Any) -> None:
+        if key is None:
+            self.lost.update(*self.watched.values())
+        elif key in self.watched:
+            self.lost |= self.watched[key]
+
+    def add(self, key: Tensor) -> None:
+        self[key] = True
+
     def __contains__(self, key: object) -> bool:
         self.look(key)
         return dict.__contains__(self, key)
 
 
-class Numbers(dict[str, list[int]]):
+class Numbers(_Looked):
     """Numbers of an op that are others on other ranks: to look at them is noted."""
 
-    __slots__ = ("lost", "ranks")
+    __slots__ = ("ranks",)
 
     def __init__(self, numbers: dict[str, list[int]], lost: set[int]) -> None:
-        super().__init__(numbers)
+        super().__init__(numbers, lost)
         self.ranks: set[int] = set()
-        self.lost = lost
 
-    def __getitem__(self, key: str) -> list[int]:
+    def look(self, key: Any) -> None:
         self.lost |= self.ranks
-        return dict.__getitem__(self, key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        self.lost |= self.ranks
-        return dict.get(self, key, default)
 
 
 class WatchedStep:
