@@ -5,7 +5,7 @@ There is none where the program itself provides for values beyond it (`own_range
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
@@ -28,10 +28,13 @@ UNCHANGED = {kind: CARRIERS[kind] for kind in ("reshape", "broadcast", "transpos
 """Those whose result holds all of them."""
 
 
-def id_ranges(graph: Graph, bounded: Container[Tensor] = ()) -> dict[Tensor, tuple[int, int]]:
+def id_ranges(
+    graph: Graph, bounded: Container[Tensor] = (), dists: Sequence[Graph] = ()
+) -> dict[Tensor, tuple[int, int]]:
     """Integer inputs whose values reach the indices of a gather from one dim, with the narrowest such bounds; without
-    those that are `bounded` already, and those for whose other values the program provides."""
-    found = {t: size for t, size in _tables(graph, CARRIERS).items() if t not in bounded}
+    those that are `bounded` already, and those for whose other values the program provides. So are positions of writes
+    into a dim of which ranks have blocks."""
+    found = {t: size for t, size in (positions(graph, dists) | _tables(graph, CARRIERS)).items() if t not in bounded}
     sure = certain(graph)
     in_doubt = {t for t, size in found.items() if sure.get(t) != size} - only_looked_up(graph)
     if in_doubt:
@@ -97,6 +100,29 @@ def _tables(graph: Graph, carriers: Mapping[str, tuple[int, ...] | None]) -> dic
         for tensor in _origins(op.operands[1], made, carriers):
             if tensor in inputs:
                 found[tensor] = min(table, found.get(tensor, table))
+    return found
+
+
+def _writes(graph: Graph) -> Iterator[tuple[Tensor, int, int]]:
+    """Positions at which one element of a dim is written, how many there are, and how many dims what is written has."""
+    for op in graph.ops:
+        if op.kind == "dynamic-update-slice":
+            into, update, *starts = op.operands
+            for start, extent, part in zip(starts, into.shape, update.shape, strict=True):
+                if part == 1 < extent:
+                    yield start, extent, len(into.shape)
+
+
+def positions(graph: Graph, dists: Sequence[Graph]) -> dict[Tensor, int]:
+    """Scalar inputs that are positions in a dim, where distributed programs write into blocks of such a dim."""
+    blocks = {(dims, extent) for dist in dists for _, extent, dims in _writes(dist)}
+    made: dict[Tensor, Op] = {result: op for op in graph.ops for result in op.results} if blocks else {}
+    inputs = {port.tensor for port in graph.inputs if port.tensor.dtype[0] in "su" and not port.tensor.shape}
+    found: dict[Tensor, int] = {}
+    for start, extent, dims in _writes(graph) if blocks else ():
+        if any(n == dims and block < extent and extent % block == 0 for n, block in blocks):
+            for tensor in _origins(start, made, CARRIERS) & inputs:
+                found[tensor] = min(extent, found.get(tensor, extent))
     return found
 
 

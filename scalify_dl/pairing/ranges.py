@@ -1,4 +1,5 @@
-"""Bounds of integer inputs: given, known by the front end, or `[0, vocabulary)` of embeddings; on both sides."""
+"""Bounds of integer inputs: given, known by the front end, or `[0, size)` of what embeddings index and caches are
+written at; on both sides."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.readers.relations import RangeRelation, Relations
 
 from .correspond import Correspondence
-from .embedding import certain, id_ranges, looked_up_by_others, only_looked_up, ranges_of_run
+from .embedding import certain, id_ranges, looked_up_by_others, only_looked_up, positions, ranges_of_run
 from .pairing import find, listing
 
 
@@ -49,7 +50,7 @@ def ranges(
     of_run = {t: Bounds(lo, hi, "captured run") for t, (lo, hi) in seen.items() if t not in bounds}
     _spread(of_run, pairs)
     bounds = of_run | bounds
-    defaults = id_ranges(base, bounds)
+    defaults = id_ranges(base, bounds, dists)
     sure = certain(base)
     ends: dict[Tensor, list[set[str]]] = {}
     for graph in dists if defaults else ():
@@ -67,7 +68,8 @@ def ranges(
     for b, of_ranks in ends.items():
         if len(of_ranks) == len(dists) and set.intersection(*of_ranks):
             defaults.pop(b, None)
-    bounds |= {tensor: Bounds(lo, hi, "embedding ids") for tensor, (lo, hi) in defaults.items()}
+    placed = positions(base, dists)
+    bounds |= {t: Bounds(lo, hi, "positions" if t in placed else "embedding ids") for t, (lo, hi) in defaults.items()}
     _spread(bounds, pairs)
     order = [port.tensor for graph in (base, *dists) for port in graph.inputs]
     return ((tensor, bounds[tensor]) for tensor in order if tensor in bounds)

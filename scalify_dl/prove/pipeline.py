@@ -101,6 +101,9 @@ class Analysis:
     """What was not tried, and why."""
     waiting: bool = False
     """Whether formulas of outputs that are not proved are still to be compared (`compare_formulas`)."""
+    other: Analysis | None = None
+    """The run on another form of the pair, if rules follow it further, though they prove no more outputs: edits of a
+    wrong program may be proved there."""
 
     def rows(self, relation: str) -> Iterable[Row]:
         """Rows of a derived relation; none where the rules do not have it."""
@@ -110,6 +113,11 @@ class Analysis:
     def outputs_left(self) -> int:
         """How many outputs are not proved."""
         return sum(row[2] != "PROVED" for row in self.rows("output_verdict"))
+
+    @property
+    def waiting_ops(self) -> int:
+        """How many ops are not proved because of what they read."""
+        return len({op for (op,) in self.rows("blocked")})
 
     @property
     def view(self) -> View:
@@ -153,6 +161,8 @@ def analyse(
         second = _by_rules(other, options, solver, more, deadline, interruptible)
         if not second.stopped and second.outputs_left < left:
             analysis = second
+        elif not second.stopped and second.waiting_ops < analysis.waiting_ops:
+            analysis.other = second
     waits = numbers_first and options.refute and not options.rules  # own equalities are always read
     if not waits and not analysis.stopped:
         _run(analysis, _by_formulas(analysis, solver, None), interruptible)

@@ -256,6 +256,23 @@ def conclude(
 ) -> Report:
     """The report on a run; `in_time` takes the place of the assumption that nothing races or hangs. InputError where
     the premises contradict each other or nothing was checked."""
+    report, mending = _concluded(analysis, progress, in_time)
+    if analysis.other is not None and report.verdict is Verdict.REFUTED and not _all_proved(mending):
+        progress("looking at the other form of the pair")
+        second, edits = _concluded(analysis.other, progress, in_time)
+        if second.verdict is Verdict.REFUTED and _all_proved(edits):
+            return second
+    return report
+
+
+def _all_proved(mending: Mending | None) -> bool:
+    """Whether edits were found with which all outputs are proved."""
+    return mending is not None and mending.proved == mending.outputs
+
+
+def _concluded(
+    analysis: Analysis, progress: Callable[[str], None], in_time: InTime | None
+) -> tuple[Report, Mending | None]:
     view, options = analysis.view, analysis.options
     refuse_contradictions(view)
     outputs = _judged(analysis)
@@ -324,7 +341,7 @@ def conclude(
         notes.append("--accept only marks what is agreed: with --strict, other assumptions make the verdict UNKNOWN")
     if options.accept and (idle := accepted.idle(assumptions)):
         notes.append(matching_nothing(idle, options.accept))
-    return Report(
+    report = Report(
         verdict=verdict,
         title=_title(view),
         file=_file(view),
@@ -341,3 +358,4 @@ def conclude(
         stats=analysis.stats(),
         view=view,
     )
+    return report, mending

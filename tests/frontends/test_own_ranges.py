@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from scalify_dl.ir.graph import Tensor
+from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.mesh import Mesh
+from scalify_dl.ir.placement import AxisPart, Placement
 from scalify_dl.pairing.builder import Program
 from scalify_dl.pairing.embedding import id_ranges
 from scalify_dl.pairing.export import tables
@@ -166,3 +167,22 @@ def test_a_loop_that_compares_is_a_provision() -> None:
 
     p.output(*p.loop([count, ids], lambda q, n, i: q.compare(n, 2, direction="LT"), body))
     assert id_ranges(p.graph) == {}
+
+
+def written_cache(name: str, rows: int) -> Graph:
+    g = Graph(name)
+    cache, new = g.input("cache", "f32", (rows, 2), path="cache"), g.input("new", "f32", (1, 2), path="new")
+    at = g.input("at", "s32", (), path="at")
+    g.output(g.emit("dynamic-update-slice", [cache, new, at, g.constant(0, "s32")]), path="cache")
+    return g
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(4, {(0, 8, "positions")}), (8, set())])
+def test_a_position_has_a_range_where_ranks_have_blocks_of_what_is_written(
+    rows: int, expected: set[tuple[int, int, str]]
+) -> None:
+    dist = written_cache("dist", rows)
+    if rows < 8:
+        dist.inputs[0].placement = Placement({0: (AxisPart("sp"),)})
+    facts = tables(written_cache("base", 8), [dist], Mesh.parse("sp=2"))
+    assert {tuple(row[1:]) for row in facts["range"]} == expected

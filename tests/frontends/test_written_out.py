@@ -415,3 +415,33 @@ def test_borders_that_are_exchanged_again_and_again_are_no_turns() -> None:
         x = g.emit("add", [x, g.emit("select", [spread(g, first, x.shape), g.splat(0, "f32", x.shape), passed])])
     g.output(x)
     assert wanted.axes_of_turns(g, Mesh.parse("pp=2")) == ()
+
+
+def sums_of_parts(known: bool) -> Facts:
+    """A sum that no rank adds up, of values that the rules follow or not."""
+    base, dist = Graph("base"), Graph("dist")
+    for g, rows in ((base, 4), (dist, 2)):
+        x = g.input("x", "f32", (rows, DIM), path="x")
+        if g is dist:
+            g.inputs[-1].placement = Placement({0: (AxisPart("dp"),)})
+        y = g.emit("tanh", [x])
+        y = g.emit("exponential", [y if known or g is base else g.emit("reverse", [y], dimensions=[1])])
+        g.output(g.emit("reduce", [y], reducer="sum", dimensions=[0]), path="y")
+    return exporting.tables(base, [dist], Mesh.parse("dp=2"))
+
+
+def test_of_two_forms_that_are_not_proved_the_one_that_is_followed_further_is_kept() -> None:
+    for known in (True, False):
+        facts, other = sums_of_parts(known), sums_of_parts(not known)
+        facts.again = lambda other=other: other  # type: ignore[misc]
+        analysis = analyse(facts, Options(refute=False))
+        assert analysis.outputs_left == 1
+        assert (analysis.other and analysis.other.facts) is (None if known else other)
+
+
+def test_an_edit_that_is_proved_in_the_other_form_is_told() -> None:
+    facts, other = sums_of_parts(False), sums_of_parts(True)
+    facts.again = lambda: other
+    report = conclude(analyse(facts, Options()))
+    assert report.verdict is Verdict.REFUTED
+    assert report.frontier[0].tried == ("with this edit the output is PROVED",)

@@ -303,6 +303,39 @@ def masked_write(w: World) -> None:
     w.add(expected, add_rows(w, w.dist, size, near, kept, "max" if w.slip() else "sum"))
 
 
+@step("owner-write", 0.5)
+def owner_write(w: World) -> None:
+    """One place of a dim that ranks have blocks of (a cache), written by the rank that has it."""
+    dim = w.rng.choice([0, 1])
+    shape = [w.rng.choice([8, 12]), w.rng.choice([8, 12])]
+    table, first, size, axes = blocks(w, dim, shape)
+    bounds = w.rng.choice([(0, shape[dim]), (0, shape[dim]), (0, shape[dim] + 1), (-1, shape[dim])])
+    at, local = w.pair.input((), {}, dtype="s32", range=bounds)
+    free = [n for n, extent in w.pair.mesh.axes if n not in axes and extent > 1]
+    cut = {1 - dim: free[0]} if table.dist.shape[1 - dim] != shape[1 - dim] else {}
+    shape[dim] = 1
+    update = w.input("f32", shape=shape, layout=w.pair.layout(shape, {} if w.slip() else cut))
+    if update.dist.shape[1 - dim] != table.dist.shape[1 - dim]:
+        raise Retry
+    mask, near = local_ids(w, local, first, size)
+    new = doubled(w, update.dist)
+
+    def written(g: Graph, into: Tensor, part: Tensor, place: Tensor) -> Tensor:
+        starts = [place if d == dim else g.constant(0, "s32") for d in (0, 1)]
+        return w.emit(g, "dynamic-update-slice", [into, part, *starts])
+
+    into = table.dist
+    there = written(w.dist, into, new, near)
+    old = doubled(w, into)
+    if w.slip():
+        found = there
+    elif w.chance(0.3):
+        found = w.emit(w.dist, "select", [spread(w.dist, w.emit(w.dist, "not", [mask]), into.shape, []), old, there])
+    else:
+        found = w.emit(w.dist, "select", [spread(w.dist, mask, into.shape, []), there, old])
+    w.add(written(w.base, table.base, update.base, at), found)
+
+
 @step("block-write", 0.7)
 def block_write(w: World) -> None:
     """A scatter into one or two dims that are cut over axes: every rank drops what is not in its block."""

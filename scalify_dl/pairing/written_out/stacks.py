@@ -70,8 +70,14 @@ class Stacks:
         return whole
 
     def part_by_part(self, op: Op, xs: Sequence[Tensor]) -> Tensor | None:
-        """What an op makes of stacks along one dim, and of numbers that are everywhere; None where there are others."""
+        """What an op makes of stacks along one dim, and of numbers that are everywhere; None where there are others.
+
+        Only sums and factors are looked for part by part: a product of two stacks (the squares of a gradient, for an
+        optimiser) is one of whole values in the other program, too.
+        """
         stacks = [x for x in xs if x in self._known]
+        if len(stacks) > 1 and op.kind in ("multiply", "divide"):
+            return None
         dims = {self.emitter.parts[x][0] for x in stacks}
         if op.kind not in PART_BY_PART or len(dims) != 1 or not all(x in self._known or self._number(x) for x in xs):
             return None

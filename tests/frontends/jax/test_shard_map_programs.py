@@ -18,6 +18,7 @@ from . import (  # noqa: F401  (they register their programs)
     shard_map_models,
     shard_map_orders,
     shard_map_rings,
+    shard_map_steps,
 )
 from .shard_map_pairs import PROGRAMS, Program
 
@@ -78,7 +79,7 @@ def judged(program: Program) -> Report:
     )
     graph, mesh = read_program(dist, "dist.mlir")
     assert mesh == Mesh(tuple(program.mesh.items()))
-    facts = tables(read_baseline(base, "base.mlir"), [graph], mesh)
+    facts = tables(read_baseline(base, "base.mlir"), [graph], mesh, joined=True)
     return conclude(analyse(facts, Options()))
 
 
