@@ -192,7 +192,7 @@ def _round(
             by_rules = proved(facts, options)
             if by_rules == len(facts["expect"]):  # no run says more than that
                 return State(facts, search, [*state.tried, Tried(proposal, 0)], by_rules)
-            search = find_counterexample(program, outputs=outputs, trials=2, rounding=False, localise=False)
+            search = find_counterexample(program, trials=2, rounding=False, localise=False)  # none is made wrong
         except (InputError, MemoryError):
             continue
         if search.problems or search.status == "interrupted":
@@ -202,7 +202,7 @@ def _round(
             partial.append((proposal, facts))
         else:
             complete.append(after)
-    return max(complete, key=lambda way: way.proved) if complete else _nearer(state, partial, wrong, deadline)
+    return max(complete, key=lambda way: way.proved) if complete else _nearer(state, partial, deadline)
 
 
 def _outputs(facts: Facts, wrong: set[str]) -> set[str]:
@@ -210,10 +210,9 @@ def _outputs(facts: Facts, wrong: set[str]) -> set[str]:
     return {dist for dist, base, *_ in facts["expect"] if base in wrong}
 
 
-def _nearer(
-    state: State, partial: Iterable[tuple[Proposal, Facts]], wrong: set[str], deadline: float
-) -> State | None:
-    """Of ways that do not mend everything, the one that makes most right; None where none makes more right than now.
+def _nearer(state: State, partial: Iterable[tuple[Proposal, Facts]], deadline: float) -> State | None:
+    """Of ways that do not mend everything, the one that makes most right, other outputs counted that it makes wrong;
+    None where none makes more right than now.
     The proof's own word is taken where no other way does."""
     best, least = None, state.score()
     for proposal, facts in partial:
@@ -222,12 +221,12 @@ def _nearer(
         if proposal.why == BY_PROOF and best is not None and best.tried[-1].proposal.why != BY_PROOF:
             break
         try:
-            program, outputs = load_program(facts.tables), _outputs(facts, wrong)
-            search = find_counterexample(program, outputs=outputs, trials=2, rounding=False, localise=False)
+            program = load_program(facts.tables)
+            search = find_counterexample(program, trials=2, rounding=False, localise=False)
             if search.sizes == "own":
                 search.readings = readings(program, search)
             elif search.counterexamples:
-                search = find_counterexample(program, outputs=outputs, trials=2, rounding=False)
+                search = find_counterexample(program, trials=2, rounding=False)
         except (InputError, MemoryError):
             continue
         if search.problems or search.status == "interrupted":

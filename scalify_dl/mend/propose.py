@@ -26,8 +26,8 @@ SECONDS = 10.0
 """Time for the rules on one execution."""
 ORDER = (
     "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before",
-    "axis", "reducer", "every rank", "piece", "kind", "constant", "attributes", "operand", "unreduced", "far", "scaled",
-    "rescaled", "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns",
+    "axis", "reducer", "every rank", "piece", "kind", "constant", "attributes", "term", "operand", "unreduced", "far",
+    "scaled", "rescaled", "scaled beside", "common line", "factor", "accumulated", "enters", "direction", "order", "turns",
     "block", "pieces", "resent", "numbers", "stale", "in step", "other block", "turned", "along", "function",
     "repeated", "stops",
 )  # fmt: skip
@@ -127,6 +127,7 @@ def propose(
     program = _rules().fresh()
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
+    readings.derive({dist for dist, _ in wrong})
     seen, lost = [], []
     reals = {tensor for tensor, _, dtype, _ in facts["tensor"] if dtype.startswith(("f", "bf", "c"))}
     given = [tensor for graph in readings.program.top("dist") for tensor in graph.inputs]

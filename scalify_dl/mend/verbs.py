@@ -141,6 +141,16 @@ def _behind(draft: Draft, edit: Edit) -> None:
     draft.emit(kind, operands, result, adding)
 
 
+def _term(draft: Draft, edit: Edit) -> None:
+    """A term added to what all readers get; two values may each be the other's term."""
+    readers = [(op, pos) for op, pos, tensor in draft.facts["operand"] if tensor == edit.target]
+    made = draft.like(edit.target)
+    for op, pos in readers:
+        if edit.how not in draft.operands(op):
+            draft.read(op, pos, made)
+    draft.emit("add", [edit.target, edit.how], made, edit.cause)
+
+
 def _regroup(draft: Draft, edit: Edit) -> None:
     draft.groups(edit.target, edit.how.split(","))
 
@@ -230,6 +240,7 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "gather": _gather,
     "reduce for": _reduce_for,
     "behind": _behind,
+    "term": _term,
     "regroup": _regroup,
     "reducer": _reducer,
     "reverse": _reverse,

@@ -22,6 +22,7 @@ from scalify_dl.ir.layout import Layout, Pending
 from .addressing import local_part
 from .blocks import Blocks
 from .compare import check, default_layouts, interleaved, stands, wrong
+from .derived import derived
 from .meaning import COLLECTIVES
 from .program import Shard
 from .trial import Trial
@@ -195,6 +196,41 @@ class Readings:
             value = self._value(tensor)
             self._memo[tensor] = [] if value is None else self._found(tensor, value)
         return self._memo[tensor]
+
+    def derive(self, wrong: Collection[str]) -> None:
+        """Also reads values as what the program makes of the baseline's and the baseline does not make itself, all but
+        the wrong outputs."""
+        self._memo = {tensor: found for tensor, found in self._memo.items() if found}
+        self._lost.clear()
+        for op in (op for graph in self.program.top("dist") for op in graph.ops):
+            if len(op.results) != 1 or op.results[0] not in self.varying or op.results[0] in wrong:
+                continue
+            tensor = op.results[0]
+            value = self._value(tensor)
+            if value is None or next(iter(value.values())).dtype.kind != "f" or not self.lost(tensor):
+                self._lost.pop(tensor, None)
+                continue
+            made = derived(op, self)
+            found = None if made is None else _key([made])
+            if made is None or found is None:
+                continue
+            name, group = f"values at {op.id}", self._base.setdefault(found[0], [])
+            self._baseline[name] = _as_seen(made)
+            group.append((name, found[1]))
+            self._memo[tensor] = self._found(tensor, value)
+            self._lost.pop(tensor)
+            if not self._memo[tensor]:
+                group.pop()
+                del self._baseline[name]
+        self.__dict__.pop("_blocks", None)
+
+    def held(self, tensor: str) -> dict[int, Array]:
+        """What each rank holds of it; nothing where nobody kept it."""
+        return self._value(tensor) or {}
+
+    def values_of(self, base: str) -> Array:
+        """The numbers of a baseline value, or of one that was derived."""
+        return self._baseline[base]
 
     def resent(self, tensor: str, most: int = 8) -> list[dict[int, int]]:
         """Who would have to send its part to whom (a rank to its source) for a value to stand in contiguous blocks;
