@@ -58,10 +58,11 @@ def _operands(op: Op, readings: Readings, whole: bool) -> list[Array] | None:
     read = [readings.of(tensor) if value is None else [] for tensor, value in zip(op.operands, settled, strict=True)]
     if whole or not all(value is not None or found for value, found in zip(settled, read, strict=True)):
         return None
-    blocks = [readings.values_of(found[0].base) if found else None for found in read]
-    shape = next(block.shape for block in blocks if block is not None)
-    return _spread([b if v is None else v for v, b in zip(settled, blocks, strict=True) if v is not None or b is not None],
-                   shape)  # fmt: skip
+    blocks = [
+        readings.values_of(found[0].base) if value is None else value
+        for value, found in zip(settled, read, strict=True)
+    ]
+    return _spread(blocks, next(b.shape for b, value in zip(blocks, settled, strict=True) if value is None))
 
 
 def _settled(tensor: str, readings: Readings) -> Array | None:

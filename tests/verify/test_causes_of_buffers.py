@@ -109,18 +109,17 @@ def a_shared_weight(summed: bool) -> Pair:
     """A weight that two products read steps by half of what both give, added up; `summed`: or by the first one's."""
     pair = Pair({"dp": 2})
     (x, dx), (y, dy), (w, dw) = pair.input((4, 6), {0: "dp"}), pair.input((4, 6), {0: "dp"}), pair.input((6,))
+    found = []
     for side, a, b, weight in ((pair.base, x, y, w), (pair.dist, dx, dy, dw)):
         terms = [side.emit("reduce", [v], dimensions=[0], reducer="sum") for v in (a, b)]
         if side is pair.dist:
             terms = [side.emit("all-reduce", [t], reducer="sum", groups=pair.groups("dp")) for t in terms]
         total = side.emit("add", terms) if summed or side is pair.base else terms[0]
         half = spread(side, side.constant(0.5, "f32"), (6,), ())
-        if side is pair.base:
-            wanted = [side.emit("subtract", [weight, side.emit("multiply", [total, half])]), side.emit("sine", terms[1:])]
-            continue
         step = side.emit("subtract", [weight, side.emit("multiply", [total, half])])
-        pair.outputs(wanted[0], step)
-        pair.outputs(wanted[1], side.emit("sine", terms[1:]))
+        found += [step, side.emit("sine", terms[1:])]
+    pair.outputs(found[0], found[2])
+    pair.outputs(found[1], found[3])
     return pair
 
 
