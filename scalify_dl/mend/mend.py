@@ -84,8 +84,9 @@ def mend(
         if any(map(is_right, search.readings.of(t)))
     }  # fmt: skip
 
-    def rounds(*, by_proof: bool) -> State:
-        """Edits one after the other; `by_proof`: only those that the proof speaks for."""
+    def rounds(first: Proposals, *, by_proof: bool = False, deeper: bool = False) -> State:
+        """Edits one after the other; `by_proof`: only those that the proof speaks for; `deeper`: values are read that
+        the baseline does not make itself."""
         state, proposals = start, first
         for number in range(ROUNDS):
             what = f"trying edits, round {number + 1}"
@@ -96,20 +97,31 @@ def mend(
             state = best
             if not state.wrong or state.search.readings is None or time.process_time() > deadline:
                 break
-            proposals = propose(state.facts, state.search.readings, state.wrong, said)
+            proposals = propose(state.facts, _read(state, deeper=deeper), state.wrong, said)
             for op, texts in proposals.faults.items():
                 found.faults.setdefault(op, texts)
         return state
 
-    state = rounds(by_proof=False)
+    state = rounds(first)
     if state.wrong or (len(state.tried) > 1 and state.proved < found.outputs):
-        state = min(state, rounds(by_proof=True), key=lambda way: (len(way.wrong), -way.proved))
+        state = min(state, rounds(first, by_proof=True), key=lambda way: (len(way.wrong), -way.proved))
+    if state.wrong and time.process_time() < deadline:
+        further = propose(facts, _read(start, deeper=True), start.wrong, said)
+        way = rounds(further, deeper=True)
+        if not way.wrong:
+            state, found.first, found.faults = way, further, {**found.faults, **further.faults}
     if state.wrong:
         state = guess(start, state, options, progress)
     found.tried, found.proved = state.tried, state.proved
     if found.complete:
         found.sent = _sent(facts, state.facts, search.readings)
     return found
+
+
+def _read(state: State, *, deeper: bool) -> Readings:
+    readings = state.search.readings
+    assert readings is not None
+    return readings.deeper({dist for dist, _ in state.wrong}) if deeper else readings
 
 
 def _sent(before: Facts, after: Facts, readings: Readings) -> dict[str, str]:

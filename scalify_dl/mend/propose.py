@@ -127,7 +127,6 @@ def propose(
     program = _rules().fresh()
     for relation, table in fact_relations(program).items():
         program.insert(relation, facts[table])
-    readings.derive({dist for dist, _ in wrong})
     seen, lost = [], []
     reals = {tensor for tensor, _, dtype, _ in facts["tensor"] if dtype.startswith(("f", "bf", "c"))}
     given = [tensor for graph in readings.program.top("dist") for tensor in graph.inputs]

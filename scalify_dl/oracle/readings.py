@@ -24,7 +24,7 @@ from .blocks import Blocks
 from .compare import check, default_layouts, interleaved, stands, wrong
 from .derived import derived
 from .meaning import COLLECTIVES
-from .program import Shard
+from .program import Op, Shard
 from .trial import Trial
 
 Array = np.ndarray[Any, Any]
@@ -197,32 +197,34 @@ class Readings:
             self._memo[tensor] = [] if value is None else self._found(tensor, value)
         return self._memo[tensor]
 
-    def derive(self, wrong: Collection[str]) -> None:
-        """Also reads values as what the program makes of the baseline's and the baseline does not make itself, all but
-        the wrong outputs."""
-        self._memo = {tensor: found for tensor, found in self._memo.items() if found}
-        self._lost.clear()
+    def deeper(self, wrong: Collection[str]) -> Readings:
+        """Readings that also know what the program makes of the baseline's values and the baseline does not make
+        itself; none of that for the wrong outputs."""
+        found = Readings(self.trial, chain.from_iterable(self._related.values()))
         for op in (op for graph in self.program.top("dist") for op in graph.ops):
-            if len(op.results) != 1 or op.results[0] not in self.varying or op.results[0] in wrong:
-                continue
-            tensor = op.results[0]
-            value = self._value(tensor)
-            if value is None or next(iter(value.values())).dtype.kind != "f" or not self.lost(tensor):
-                self._lost.pop(tensor, None)
-                continue
-            made = derived(op, self)
-            found = None if made is None else _key([made])
-            if made is None or found is None:
-                continue
-            name, group = f"values at {op.id}", self._base.setdefault(found[0], [])
-            self._baseline[name] = _as_seen(made)
-            group.append((name, found[1]))
-            self._memo[tensor] = self._found(tensor, value)
-            self._lost.pop(tensor)
-            if not self._memo[tensor]:
-                group.pop()
-                del self._baseline[name]
-        self.__dict__.pop("_blocks", None)
+            if len(op.results) == 1 and op.results[0] not in wrong:
+                found._derive(op)
+        found.__dict__.pop("_blocks", None)
+        return found
+
+    def _derive(self, op: Op) -> None:
+        tensor = op.results[0]
+        value = self._value(tensor)
+        if value is None or next(iter(value.values())).dtype.kind != "f" or not self.lost(tensor):
+            self._lost.pop(tensor, None)
+            return
+        made = derived(op, self)
+        key = None if made is None else _key([made])
+        if made is None or key is None:
+            return
+        name, group = f"values at {op.id}", self._base.setdefault(key[0], [])
+        self._baseline[name] = _as_seen(made)
+        group.append((name, key[1]))
+        self._memo[tensor] = self._found(tensor, value)
+        self._lost.pop(tensor)
+        if not self._memo[tensor]:
+            group.pop()
+            del self._baseline[name]
 
     def held(self, tensor: str) -> dict[int, Array]:
         """What each rank holds of it; nothing where nobody kept it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scalify_dl.errors import InputError
 from scalify_dl.facts import Facts
 
 if TYPE_CHECKING:
@@ -18,6 +19,10 @@ SECONDS = 6.0
 """CPU time for all outputs of a run, at first."""
 AGAIN = 12.0
 """CPU time for all that is asked later, when the rules have gone on from values between."""
+BRIEFLY = 1.0
+"""CPU time for outputs of which a run says that they differ: at most they are equal for numbers of some kind."""
+MANY = 100
+"""Ops of both programs above which a run is made before formulas are compared."""
 DEEPEST = 600
 """Ops in a row, from what is proved to an output, up to which its formula is looked for."""
 WORDS = {
@@ -168,6 +173,24 @@ def unproved(
     """Outputs that are not proved (of some, if these are given)."""
     wanted = {row[:2] for row in rows("output_verdict") if row[2] != "PROVED"}
     return wanted if outputs is None else wanted & set(outputs)
+
+
+def different_in_numbers(
+    facts: Facts, rows: Callable[[str], Iterable[Row]], outputs: Collection[tuple[str, str]] | None
+) -> set[tuple[str, str]]:
+    """Of outputs that are not proved (of some, if these are given), those that one run of a longer program refutes."""
+    wanted = unproved(rows, outputs)
+    if not wanted or len(facts["op"]) < MANY:
+        return set()
+    from scalify_dl.oracle import find_counterexample, load_program
+
+    try:
+        search = find_counterexample(
+            load_program(facts.tables), outputs={dist for dist, _ in wanted}, rounding=False, localise=False, once=True
+        )
+    except (InputError, MemoryError):
+        return set()
+    return {(dist, base) for dist, base in wanted if dist in {c.output for c in search.counterexamples}}
 
 
 def real_numbers(rows: Callable[[str], Iterable[Row]]) -> frozenset[str]:

@@ -23,7 +23,7 @@ from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
 
 from .ahead import claims_of_parts
-from .normal_forms import AGAIN, SECONDS, equalities
+from .normal_forms import AGAIN, BRIEFLY, SECONDS, different_in_numbers, equalities, unproved
 from .options import Options
 from .own_rules import check_own, read_own
 from .view import Row, View
@@ -213,7 +213,6 @@ def _by_formulas(
 ) -> Iterator[None]:
     """One run more whenever formulas of outputs (None: of all that are not proved), or of parts of them, are equal."""
     late = "no time was left (--timeout) to compare what is written differently by its formulas"
-    seconds, left, before = SECONDS, AGAIN, None
     try:
         with until(analysis.deadline):
             parts = claims_of_parts(analysis.facts, analysis.rows, outputs)
@@ -224,6 +223,27 @@ def _by_formulas(
         for relation, rows in parts.items():
             analysis.program.insert(relation, rows)
         yield from _solved(analysis, solver)
+    try:
+        with until(analysis.deadline):
+            differ = different_in_numbers(analysis.facts, analysis.rows, outputs)
+    except OutOfTime:
+        analysis.notes.append(late)
+        return
+    if differ:  # equal at most for some numbers: a while is enough
+        outputs = unproved(analysis.rows, outputs)
+        if outputs - differ:
+            yield from _compared(analysis, solver, outputs - differ, SECONDS, AGAIN, late)
+        yield from _compared(analysis, solver, differ, BRIEFLY, BRIEFLY, late)
+    else:
+        yield from _compared(analysis, solver, outputs, SECONDS, AGAIN, late)
+
+
+def _compared(
+    analysis: Analysis, solver: Solver | None, outputs: Collection[tuple[str, str]] | None, seconds: float, left: float,
+    late: str,
+) -> Iterator[None]:  # fmt: skip
+    """The same for some outputs, in some CPU seconds at first and others when the rules have gone on."""
+    before = None
     while True:
         begun = time.process_time()
         try:
