@@ -8,6 +8,7 @@ from functools import partial
 
 from scalify_dl.audit.fuzz.block_order_steps import (
     Search,
+    in_row,
     least_place,
     place,
     place_of_greatest,
@@ -16,11 +17,12 @@ from scalify_dl.audit.fuzz.block_order_steps import (
 )
 from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.ir.literals import Literal
 
 from .registry import trial
 
 Way = Callable[[Pair, Tensor, int, str, Search], Tensor]
-ROWS, LENGTH, WAYS = 3, 8, 2
+ROWS, LENGTH, WAYS = 12, 8, 2
 BLOCK = LENGTH // WAYS
 
 
@@ -68,6 +70,8 @@ TABLE: dict[str, Search] = {
 """Offsets, of whatever way."""
 LEAST: dict[str, Search] = {
     "a_far_number_in_the_row": Search(far=LENGTH - 2),
+    "a_far_number_among_the_places": Search(far=BLOCK),
+    "a_far_number_below_all_places": Search(far=-(2**31)),
     "the_greatest_of_the_own_block": Search(combined=""),
     "the_least_of_the_greatest": Search(combined="min"),
     "the_last_of_the_places": Search(least="max", far=-1),
@@ -130,3 +134,32 @@ def pieces_in_the_place_of_rows() -> Pair:
     flat = pair.base.emit("reshape", [x], shape=(2, 2 * LENGTH))
     pair.outputs(place(pair.base, flat, 1, "argmax", "s32"), place_of_greatest(pair, dx, 1, "tp", how))
     return pair
+
+
+def least_of(*, doubled: bool = False, far: str = str(1 << 20)) -> Pair:
+    """The least of the places. `doubled`: ranks have twice their greatest and its place."""
+    pair, how = Pair({"tp": WAYS}), Search()
+    x, dx = pair.input((ROWS, LENGTH), {1: "tp"}, dtype="f32")
+    g = pair.dist
+    own = g.emit("reduce", [dx], dimensions=[1], reducer="max")
+    whole = g.emit("all-reduce", [own], reducer="max", groups=pair.groups("tp"))
+    mine = in_row(pair, place(g, dx, 1, "argmax", "s32"), "tp", BLOCK, how)
+    if doubled:
+        own, mine = (g.emit("add", [v, v]) for v in (own, mine))
+    truth = g.emit("compare", [own, whole], direction="EQ")
+    constant = g.add("constant", [], [("s32", mine.shape)])
+    constant.result.literal = Literal(far)
+    chosen = g.emit("select", [truth, mine, constant.result])
+    least = g.emit("all-reduce", [chosen], reducer="min", groups=pair.groups("tp"))
+    pair.outputs(place(pair.base, x, 1, "argmax", "s32"), least)
+    return pair
+
+
+@trial
+def ranks_that_have_twice_their_greatest_and_its_place() -> Pair:
+    return least_of(doubled=True)
+
+
+@trial
+def far_numbers_that_are_not_all_far() -> Pair:
+    return least_of(far="{" + ",".join(["1048576", *"1" * (ROWS - 1)]) + "}")
