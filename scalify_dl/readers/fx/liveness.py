@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from .aliases import effect_of
@@ -10,7 +10,7 @@ from .compute import EFFECTS, lowering_of, packet_of
 from .reader import Module
 from .syntax import Call, Infix, Item, Ref
 
-__all__ = ["live_names", "may_write", "names_in"]
+__all__ = ["live_names", "may_write", "names_in", "sources"]
 
 
 def live_names(module: Module) -> set[str]:
@@ -20,6 +20,19 @@ def live_names(module: Module) -> set[str]:
         if any(name in live for name in statement.names) or not _pure(statement.value):
             live.update(names_in(statement.value))
     return live
+
+
+def sources(value: Any, plain: Mapping[str, Any]) -> set[str]:
+    """The names that a value depends on, those of what only rearranges (`plain`) by what it rearranges."""
+    found, waiting, seen = set[str](), [*names_in(value)], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name not in plain:
+            found.add(name)
+        elif name not in seen:
+            seen.add(name)
+            waiting += names_in(plain[name])
+    return found
 
 
 def may_write(module: Module) -> bool:

@@ -23,7 +23,7 @@ from scalify_dl.ir.graph import Graph, Op, Tensor
 from ..merge import Difference, same_op
 from .aliases import effect_of
 from .compute import lowering_of, packet_of
-from .liveness import live_names, names_in
+from .liveness import live_names, names_in, sources
 from .lowering import KERNELS
 from .memory import Node, Once, Step, Trial, Variable
 from .reader import Module, Statement
@@ -115,15 +115,18 @@ class Variants:
 
     def check(self, module: Module) -> None:
         """What reads names must be alive in all of them, or in none: it depends on that what some calls do."""
-        calls = {name for s in module.statements if isinstance(s.value, Call) for name in s.names}
+        plain = {name: s.value for s in module.statements if not isinstance(s.value, Call) for name in s.names}
         live: set[str] | None = None
         for rank, statements in self.by_rank.items():
-            if all({*names_in(s.value)} == {*names_in(module.statements[at].value)} for at, s in statements.items()):
+            own = {name: s.value for s in statements.values() if not isinstance(s.value, Call) for name in s.names}
+            others = {**plain, **own} if own else plain
+            pairs = [(module.statements[at].value, s.value) for at, s in statements.items()]
+            if all(sources(one, plain) == sources(other, others) for one, other in pairs):
                 continue
+            calls = {name for s in module.statements if isinstance(s.value, Call) for name in s.names}
             live = live_names(module) & calls if live is None else live
-            others = [statements.get(at, s) for at, s in enumerate(module.statements)]
-            mine = Module(module.name, module.line, statements=others, returned=module.returned)
-            if live_names(mine) & calls != live:
+            mine = [statements.get(at, s) for at, s in enumerate(module.statements)]
+            if live_names(Module(module.name, module.line, statements=mine, returned=module.returned)) & calls != live:
                 self.lost.add(rank)
 
     def types_of_items(self, name: str) -> None:
