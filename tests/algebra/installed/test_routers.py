@@ -25,6 +25,7 @@ MEGATRON, SERVED = "megatron.core.transformer.moe.moe_utils", "vllm.model_execut
 
 
 def megatron() -> Any:
+    """Asked for before anything is captured: a test is skipped outside of a capture."""
     return library(MEGATRON, "megatron-core is not installed (pip install megatron-core)")
 
 
@@ -45,6 +46,7 @@ def plain(logits: Any, chosen: int = 2, *, normal: bool = True) -> Any:
 
 @pytest.mark.parametrize(("before", "normal"), [(False, True), (True, False), (True, True), (False, False)])
 def test_shares_of_the_experts_in_megatron(before: bool, normal: bool) -> None:
+    megatron()
     own = lambda x: megatron().topk_routing_with_score_function(x, 2, use_pre_softmax=before)[0]  # noqa: E731
     found = verdict(named("y", lambda x: plain(x, normal=normal)), named("y", own), lambda: [random(3, 4)])
     assert found == ("PROVED" if before != normal else "REFUTED")
@@ -52,6 +54,7 @@ def test_shares_of_the_experts_in_megatron(before: bool, normal: bool) -> None:
 
 @pytest.mark.parametrize(("renormalize", "normal"), [(True, True), (False, False), (True, False), (False, True)])
 def test_shares_of_the_experts_in_vllm(renormalize: bool, normal: bool) -> None:
+    served()
     def chosen(logits: Any) -> Any:
         shares = torch.topk(torch.softmax(logits, -1), 2, -1)[0]
         return shares / shares.sum(-1, keepdim=True) if normal else shares
@@ -81,6 +84,7 @@ def grouped(epsilon: float, as_table: bool = True) -> Function:
 
 @pytest.mark.parametrize(("biased", "expected"), [(1, "PROVED"), (0, "REFUTED")])
 def test_groups_of_experts_in_megatron(biased: int, expected: str) -> None:
+    megatron()
     def own(logits: Any, bias: Any) -> Any:
         options = {"num_groups": 2, "group_topk": 1, "score_function": "sigmoid", "scaling_factor": 2.5}
         return megatron().topk_routing_with_score_function(logits, 2, expert_bias=bias * biased, **options)[0]
@@ -91,6 +95,7 @@ def test_groups_of_experts_in_megatron(biased: int, expected: str) -> None:
 
 @pytest.mark.parametrize(("scale", "expected"), [(2.5, "PROVED"), (1.0, "REFUTED")])
 def test_groups_of_experts_in_vllm(scale: float, expected: str) -> None:
+    served()
     def own(logits: Any, bias: Any) -> Any:
         return served()._grouped_topk(logits, 2, True, 2, 1, "sigmoid", scale, bias)
 
@@ -101,6 +106,7 @@ def test_groups_of_experts_in_vllm(scale: float, expected: str) -> None:
 
 @pytest.mark.parametrize(("coefficient", "expected"), [(0.1, "PROVED"), (0.2, "REFUTED")])
 def test_a_loss_of_large_logits(coefficient: float, expected: str) -> None:
+    megatron()
     own = named("loss", lambda x: megatron().z_loss_func(x, coefficient))
     by_hand = named("loss", lambda x: 0.1 * (torch.exp(x).sum(-1).log() ** 2).mean())
     assert verdict(by_hand, own, lambda: [random(3, 4)]) == expected
@@ -129,12 +135,14 @@ def dispatched(x: Any, logits: Any, up: Any, down: Any, *, factor: float = 2.0, 
 @pytest.mark.parametrize("factor", [2.0, 3.0])
 def test_tokens_sent_to_experts_and_back(factor: float, right: bool, expected: str) -> None:
     """What one expert does not get is a row of nothing there; whether tokens may be dropped is asked with factor 2."""
+    megatron()
     values = lambda: [random(3, 2), random(3, 2), random(2, 2, 3), random(2, 3, 2)]  # noqa: E731
     own = named("y", lambda *a: dispatched(*a, factor=factor, right=right))
     assert verdict(named("y", by_all_experts), own, values) == expected
 
 
 def test_tokens_chosen_by_a_mask_are_not_captured() -> None:
+    megatron()
     def own(x: Any, logits: Any) -> Any:
         shares, chosen = megatron().topk_routing_with_score_function(logits, 1)
         return megatron().permute(x, chosen, shares, num_out_tokens=3)[0]
