@@ -19,6 +19,7 @@ Cut = int | Callable[[Any, int, int], Any] | None
 
 def library(name: str, why: str) -> Any:
     """The module of a library, or the tests that ask for it are skipped."""
+    os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")  # read once, by whatever library imports vLLM first
     folders = [x for x in os.environ.get("SCALIFY_LIBRARIES", "").split(os.pathsep) if x and x not in sys.path]
     sys.path[:0] = folders
     return pytest.importorskip(name, reason=why, exc_type=ImportError)

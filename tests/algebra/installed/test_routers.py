@@ -6,7 +6,6 @@ not captured; what is sent with a capacity is.
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from scalify_dl.errors import InputError  # noqa: E402
 
 from .pairs import Function, library, named, verdict  # noqa: E402
 
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 random = torch.randn
 MEGATRON, SERVED = "megatron.core.transformer.moe.moe_utils", "vllm.model_executor.layers.fused_moe.router.cpu_router"
 

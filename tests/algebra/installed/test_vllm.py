@@ -7,7 +7,6 @@ be captured: kernels are read by `dlverify kernel`, and calls of them by name (d
 
 from __future__ import annotations
 
-import os
 from typing import Any
 from unittest import mock
 
@@ -23,7 +22,6 @@ from transformers.models.gptj import modeling_gptj as gptj  # noqa: E402
 
 from .pairs import Function, library, named, verdict  # noqa: E402
 
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 library("vllm.model_executor.layers.layernorm", "vLLM is not installed")
 
 from vllm.config import VllmConfig, set_current_vllm_config  # noqa: E402
