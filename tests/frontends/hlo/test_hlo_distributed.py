@@ -119,14 +119,20 @@ def test_all_reduce(attributes: str) -> None:
     [
         ("ROOT %s = f32[] maximum(%a, %b)", "max"),
         ("ROOT %s = f32[] multiply(%b, %a)", "prod"),
-        ("%g = pred[] compare(%a, %b), direction=GE\n  ROOT %s = f32[] select(%g, %a, %b)", "max"),
-        ("%g = pred[] compare(%a, %b), direction=LT\n  ROOT %s = f32[] select(%g, %a, %b)", "min"),
     ],
 )
 def test_reducers_are_recognised_from_their_computation(computation: str, reducer: str) -> None:
     before = f"%f {{\n  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n  {computation}\n}}\n"
     op = collective("replica_groups={{0,1,2,3,4,5,6,7}}, to_apply=%f", before=before)
     assert op.symbols == {"reducer": [reducer]}
+
+
+@pytest.mark.parametrize("direction", ["GE", "LT"])
+def test_a_reducer_that_compares_drops_nan_and_stays_unknown(direction: str) -> None:
+    body = f"%g = pred[] compare(%a, %b), direction={direction}\n  ROOT %s = f32[] select(%g, %a, %b)"
+    before = f"%f {{\n  %a = f32[] parameter(0)\n  %b = f32[] parameter(1)\n  {body}\n}}\n"
+    op = collective("replica_groups={{0,1,2,3,4,5,6,7}}, to_apply=%f", before=before)
+    assert op.kind == "unknown:all-reduce"
 
 
 def test_other_reducers_stay_unknown() -> None:
