@@ -34,6 +34,7 @@ ELSEWHERE = {
     ("17_jax_pipeline", "wrong1"): "in the body of a scan: what goes into the loop, or all of it",
     ("17_jax_pipeline", "wrong2"): "in the body of a scan: what goes into the loop, or all of it",
     ("15_jax_pmean_grads", "wrong2"): "clipped before it is reduced: where the sum is made, as the edit says",
+    ("19_jax_moe_all_to_all", "wrong2"): "means of ranks are multiplied: where one is made that is not reduced",
 }
 """Wrong programs whose first cause is at another line, and at which."""
 
