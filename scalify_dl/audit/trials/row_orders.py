@@ -8,14 +8,18 @@ from functools import partial
 
 from scalify_dl.audit.fuzz.block_order_steps import (
     Search,
+    gathered,
     in_row,
     least_place,
     place,
     place_of_greatest,
+    read,
     top,
     top_of_blocks,
 )
-from scalify_dl.audit.pair import Pair
+from scalify_dl.audit.fuzz.padding_steps import first
+from scalify_dl.audit.fuzz.partitioner_steps import rank_scalar
+from scalify_dl.audit.pair import Pair, spread
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.literals import Literal
 
@@ -163,3 +167,55 @@ def ranks_that_have_twice_their_greatest_and_its_place() -> Pair:
 @trial
 def far_numbers_that_are_not_all_far() -> Pair:
     return least_of(far="{" + ",".join(["1048576", *"1" * (ROWS - 1)]) + "}")
+
+
+@trial
+def rows_along_the_first_dim_of_a_cube() -> Pair:
+    """Two dims of one length are left, the other one first."""
+    pair, how = Pair({"tp": WAYS}), Search()
+    x, dx = pair.input((LENGTH, 3, 3), {0: "tp"}, dtype="s32", range=(0, 4))
+    turned = pair.base.emit("transpose", [place(pair.base, x, 0, "argmax", "s32")], dimensions=[1, 0])
+    pair.outputs(turned, place_of_greatest(pair, dx, 0, "tp", how))
+    return pair
+
+
+def on_rank(pair: Pair, x: Tensor, chosen: int) -> Tensor:
+    """The value at one coordinate of dp, zeros at the others."""
+    g = pair.dist
+    own = rank_scalar(pair, first(pair, "dp", 1))
+    here = g.emit("compare", [own, g.constant(chosen, "s32")], direction="EQ")
+    return g.emit("select", [spread(g, here, x.shape, []), x, g.splat(0, x.dtype, x.shape)])
+
+
+@trial
+def the_greatest_of_a_row_compared_on_another_rank() -> Pair:
+    """One rank has the greatest of its block and its place, another one that of the row: zeros beside them."""
+    pair, how = Pair({"dp": 2, "tp": WAYS}), Search()
+    x, dx = pair.input((ROWS, LENGTH), {1: "tp"}, dtype="s32", range=(0, 4))
+    g = pair.dist
+    own = g.emit("reduce", [dx], dimensions=[1], reducer="max")
+    whole = g.emit("all-reduce", [own], reducer="max", groups=pair.groups("tp"))
+    mine = in_row(pair, place(g, dx, 1, "argmax", "s32"), "tp", BLOCK, how)
+    truth = g.emit("compare", [on_rank(pair, own, 0), on_rank(pair, whole, 1)], direction="EQ")
+    chosen = g.emit("select", [truth, on_rank(pair, mine, 0), g.splat(how.far, "s32", mine.shape)])
+    least = g.emit("all-reduce", [chosen], reducer="min", groups=pair.groups("tp"))
+    total = g.emit("all-reduce", [least], reducer="sum", groups=pair.groups("dp"))
+    pair.outputs(place(pair.base, x, 1, "argmax", "s32"), total)
+    return pair
+
+
+@trial
+def places_that_one_rank_finds_and_all_add_to() -> Pair:
+    """Every rank adds the number of the elements before the block, and all of that is summed."""
+    pair, how = Pair({"dp": 2, "tp": WAYS}), Search()
+    x, dx = pair.input((ROWS, LENGTH), {1: "tp"}, dtype="f32")
+    g = pair.dist
+    found = on_rank(pair, place(g, dx, 1, "argmax", "s32"), 0)
+    added = in_row(pair, found, "tp", BLOCK, how)
+    mine = g.emit("all-reduce", [added], reducer="sum", groups=pair.groups("dp"))
+    own = g.emit("reduce", [dx], dimensions=[1], reducer="max")
+    values, places = (
+        gathered(pair, g.emit("reshape", [v], shape=(1, *v.shape)), 0, "tp", None) for v in (own, mine)
+    )
+    pair.outputs(place(pair.base, x, 1, "argmax", "s32"), read(g, places, 0, place(g, values, 0, "argmax", "s32")))
+    return pair
