@@ -15,15 +15,17 @@ from itertools import compress, count
 from math import prod
 from operator import is_not
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from scalify_dl.errors import InputError
 from scalify_dl.readers.fx.aliases import Argument, Effect, effect_of
-from scalify_dl.readers.fx.annotation import UNTIMED, Annotations, beside, load_annotations
+from scalify_dl.readers.fx.annotation import UNTIMED, beside
 from scalify_dl.readers.fx.reader import Module, Statement, parse
 from scalify_dl.readers.fx.syntax import Call, Item, Ref
 
-from .tables import APART, Named, Schedule
+from .fx_ranks import Groups, Ranks
+from .fx_rows import ALL, Rows, Splits, root, view
+from .tables import Named, Schedule
 
 SPACES = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 """Namespaces of operators that are issued and not waited for."""
@@ -35,10 +37,8 @@ AT_ONCE = ("wait_tensor", "_wrap_tensor_autograd")
 _ARRAY = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
-Groups = Mapping[str, Sequence[Sequence[int]]]
-"""All groups that a name stands for."""
-
-
+Place = tuple[int, int, int]
+"""A buffer, and rows of it."""
 def sends(text: str) -> bool:
     """Whether a program has messages: what one rank sends another one receives, perhaps in another step."""
     return any(f"c10d_functional.{word}" in text for word in MESSAGES)
@@ -62,7 +62,7 @@ def read_fx(
 ) -> Schedule:
     """One program for all ranks, or one a rank. Of several, those collectives meet whose groups are known: from
     `groups`, or from the annotation beside a file."""
-    made = _Ranks(streams == "rank", len(paths) > 1, groups or {})
+    made = Ranks(streams == "rank", len(paths) > 1, groups or {})
     modules: dict[Path, Module] = {}
     for rank, (path, text) in enumerate(zip(paths, texts, strict=True)):
         if path not in modules:
@@ -84,7 +84,7 @@ def read_alike(paths: Sequence[Path], texts: Sequence[str]) -> Schedule | None:
     first, *others = list({id(module): module for module in found}.values())
     if any(module.modules for module in found) or not all(_same_frame(first, other) for other in others):
         return None
-    made = _Ranks(False, False, {})
+    made = Ranks(False, False, {})
     try:
         _Program(made, 0, paths[0], first, others)
     except _Unlike:
@@ -106,88 +106,21 @@ def _same_frame(one: Module, other: Module) -> bool:
     )
 
 
-class _Ranks:
-    """What the programs of all ranks share: communicators, and what is assumed."""
+class _Flight(NamedTuple):
+    """A collective that nobody has waited for yet: the memory that it touches, what of it it writes, and the memory of
+    each tensor that it writes, one of several buffers where these are several."""
 
-    def __init__(self, one_queue: bool, several: bool, groups: Groups) -> None:
-        self.schedule = Schedule()
-        self.one_queue, self.several, self.groups = one_queue, several, groups
-        self.beside: dict[Path, Annotations] = {}
-        self.comms: dict[tuple[tuple[int, ...], str], int] = {}
-        self.channels: dict[tuple[object, ...], int] = {}
-        self.counts: defaultdict[tuple[object, ...], int] = defaultdict(int)
-        self.unknown: dict[str, None] = {}
-        """Operators without a schema that ran while something was in flight."""
-        self.unmet: dict[str, None] = {}
-        """Groups of which nobody says who is in them."""
-        self.inputs_apart = False
-        """Whether it matters that inputs share no memory."""
-
-    def members(self, rank: int, path: Path, group: object) -> tuple[int, ...]:
-        """Ranks of a group; only the rank itself where programs are alike, or nobody knows."""
-        if not self.several:
-            return (rank,)
-        if isinstance(group, list | tuple) and all(isinstance(r, int) for r in group):
-            return tuple(group)
-        said = self.annotations(path).groups.get(str(group), ())
-        known = {tuple(said)} if rank in said else {tuple(g) for g in self.groups.get(str(group), ()) if rank in g}
-        if len(known) != 1:
-            self.unmet[str(group)] = None
-        return next(iter(known)) if len(known) == 1 else (rank,)
-
-    def annotations(self, path: Path) -> Annotations:
-        """What is said beside a file."""
-        if path not in self.beside:
-            self.beside[path] = load_annotations(beside(path))
-        return self.beside[path]
-
-    def comm(self, members: tuple[int, ...], name: object) -> int:
-        """The communicator of some ranks."""
-        key = (members, "" if len(members) > 1 else str(name))
-        if key not in self.comms:
-            self.comms[key] = len(self.comms)
-            for m, rank in enumerate(members):
-                self.schedule.add("member", self.comms[key], m, rank)
-        return self.comms[key]
-
-    def channel(self, key: tuple[object, ...]) -> int:
-        """The channel of a group and tag between two ranks, which come last."""
-        if key not in self.channels:
-            self.channels[key] = len(self.channels)
-            source, target = key[-2:]
-            assert isinstance(source, int)
-            assert isinstance(target, int)
-            self.schedule.add("channel", self.channels[key], source, target)
-        return self.channels[key]
-
-    def next(self, key: tuple[object, ...]) -> int:
-        """Counts from 0."""
-        self.counts[key] += 1
-        return self.counts[key] - 1
-
-    def assume(self) -> None:
-        """Listed in the report."""
-        add = self.schedule.assumptions.append
-        if self.unmet:
-            add(f"all members of a group call its collectives alike: {_some(self.unmet)}")
-        if self.several and sum(len(members) > 1 for members, _ in self.comms) > 1 and not self.one_queue:
-            add(APART)
-        if self.inputs_apart:
-            add("inputs share no memory")
-        if self.unknown:
-            add(f"operators of which no schema is known write nothing: {_some(self.unknown)}")
-
-
-def _some(names: Iterable[str]) -> str:
-    found = sorted(names)
-    return ", ".join(found[:8]) + (" …" if len(found) > 8 else "")
+    touched: frozenset[int]
+    written: frozenset[int]
+    tensors: frozenset[frozenset[int]]
+    name: str
 
 
 class _Program:
     """One file; memory is followed as sets of buffers that a value may be in."""
 
     def __init__(
-        self, ranks: _Ranks, rank: int, path: Path, module: Module, others: Sequence[Module] = ()
+        self, ranks: Ranks, rank: int, path: Path, module: Module, others: Sequence[Module] = ()
     ) -> None:
         """`others` are programs of which each step must be the same: else `_Unlike`."""
         self.ranks, self.rank, self.path = ranks, rank, path
@@ -203,10 +136,13 @@ class _Program:
         self.parts: defaultdict[str, dict[Any, frozenset[int]]] = defaultdict(dict)
         """Of tuples, by index."""
         self.indices: defaultdict[str, set[Any]] = defaultdict(set)
-        self.pending: dict[int, tuple[frozenset[int], frozenset[int]]] = {}
-        """Collectives not waited for yet: what they touch, and what of it they write."""
+        self.rows: dict[str, Rows | Splits] = {}
+        """Of values that lie in one buffer, where more is known than that."""
+        self.pending: dict[int, _Flight] = {}
+        """Collectives not waited for yet."""
         for parameter in module.parameters:
             self.held[parameter.name] = self.fresh(given=True)
+            self.rows[parameter.name] = root(parameter.type)
         for statement in module.statements:
             for item in _items(statement.value):
                 if isinstance(item.value, Ref):
@@ -220,16 +156,16 @@ class _Program:
                 told = self.told(statement)
                 if any(self.told(another) != told for another in differing[at]):
                     raise _Unlike
-            self.statement(statement)
+            self.statement(statement, alike=at not in differing)
         end = self.event(self.host, Named("return", "return", None, str(path), module.returned_line))
-        self.touch("reads", end, self.memory(module.returned))
+        self.touch("reads", end, self.places(module.returned))
         schedule.add("last", rank, end)
 
     def fresh(self, given: bool = False) -> frozenset[int]:
         """Memory that nothing else is in."""
         buffer = self.schedule.buffer()
         if given:
-            self.schedule.add("initial", buffer, 0, 1)
+            self.schedule.add("initial", buffer, *ALL.region)
             self.given.add(buffer)
         return frozenset([buffer])
 
@@ -246,6 +182,24 @@ class _Program:
             return self.parts[value.value.name][value.index]
         return frozenset().union(*(self.memory(part) for part in _inside(value)))
 
+    def places(self, value: Any) -> frozenset[Place]:
+        """All rows of buffers that a value may be in."""
+        if isinstance(value, Ref) or (isinstance(value, Item) and isinstance(value.value, Ref)):
+            buffers, found = self.memory(value), self.rows_of(value)
+            return frozenset((b, *(found.region if len(buffers) == 1 else ALL.region)) for b in buffers)
+        return frozenset().union(*(self.places(part) for part in _inside(value)))
+
+    def rows_of(self, value: Any) -> Rows:
+        """The rows of a value that lies in one buffer."""
+        found: Rows | Splits = ALL
+        if isinstance(value, Ref):
+            found = self.rows.get(value.name, ALL)
+        elif isinstance(value, Item) and isinstance(value.value, Ref) and isinstance(value.index, int):
+            several = self.rows.get(value.value.name, ALL)
+            if not isinstance(several, Rows) and 0 <= value.index < len(several):
+                found = several[value.index]
+        return found if isinstance(found, Rows) else ALL
+
     def event(self, chain: int, named: Named) -> int:
         """An event on the host, or one that starts when the host has come so far."""
         e = self.schedule.event(chain, named)
@@ -255,17 +209,20 @@ class _Program:
             self.schedule.waits(e, self.last)
         return e
 
-    def touch(self, table: str, e: int, buffers: Iterable[int]) -> None:
-        """One row for each buffer."""
-        for b in sorted(buffers):
-            self.schedule.add(table, e, b, 0, 1)
+    def touch(self, table: str, e: int, places: Iterable[Place]) -> None:
+        """One row for each place."""
+        for b, lo, hi in sorted(places):
+            if lo < hi:
+                self.schedule.add(table, e, b, lo, hi)
 
-    def statement(self, statement: Statement) -> None:
-        """A call is an event; all else only names values."""
+    def statement(self, statement: Statement, alike: bool = True) -> None:
+        """A call is an event; all else only names values. Where it is not `alike` on all ranks, its numbers are those
+        of one."""
         value = statement.value
         if not isinstance(value, Call):
             for name in statement.names:
                 self.held[name] = self.memory(value) or self.fresh(given=True)
+                self.rows[name] = self.rows_of(value) if alike else ALL
             return
         function = value.function.removeprefix("torch.ops.")
         space, _, rest = function.partition(".")
@@ -281,16 +238,20 @@ class _Program:
             if self.pending:
                 self.ranks.unknown[function] = None
             effect = Effect()
-        written = frozenset().union(*(self.memory(self.operand(value, a)) for a in effect.written))
+        changed = [self.operand(value, a) for a in effect.written]
+        written = frozenset().union(*map(self.memory, changed))
         if effect.metadata:
-            written = frozenset()
+            self.rows = {name: rows for name, rows in self.rows.items() if not self.held[name] & written}
+            changed, written = [], frozenset()
         shared = [self.memory(self.operand(value, s.argument) if s.argument else list(value.args)) if s else None
                   for s in effect.results]  # fmt: skip
-        view = bool(shared) and not written and all(s is not None and s.sure for s in effect.results)
+        is_view = bool(shared) and not written and all(s is not None and s.sure for s in effect.results)
         results = self.results(statement, shared, [s is None or not s.sure for s in effect.results])
-        if view and not results:
+        self.found(statement, function, value, is_view, results, alike)
+        if is_view and not results:
             return
-        reads = frozenset().union(*(self.memory(part) for part in (*value.args, *value.kwargs.values())))
+        given = (*value.args, *value.kwargs.values())
+        reads = frozenset().union(*map(self.memory, given))
         apart = space in SPACES and packet not in AT_ONCE
         if not apart:
             issued = [self.event(self.host, named)]
@@ -299,29 +260,34 @@ class _Program:
         else:
             issued = [self.collective(value, packet, named)]
         for e in issued:
-            self.touch("reads", e, reads)
-            self.touch("writes", e, written | results)
+            self.touch("reads", e, frozenset().union(*map(self.places, given)))
+            made = frozenset((b, *ALL.region) for b in results)
+            self.touch("writes", e, frozenset().union(made, *map(self.places, changed)))
         self.distinct(reads | written, written)
         for e in issued if apart and not self.at_once else ():
-            self.pending[e] = (reads | written | results, written | results)
+            self.pending[e] = _Flight(
+                reads | written | results, written | results,
+                frozenset([*map(self.memory, _each(changed)), *(frozenset([b]) for b in results)]), named.name,
+            )  # fmt: skip
 
     def told(self, statement: Statement) -> tuple[Any, ...]:
         """All that `statement` takes from one: what it names, what it calls, the memory of what it is given, and of
         collectives every argument."""
         value, items = statement.value, [(item.value, item.index) for item in _items(statement.value)]
         if not isinstance(value, Call):
-            return statement.names, items, self.memory(value)
+            return statement.names, items, self.places(value)
         parts = [*enumerate(value.args), *value.kwargs.items()]
-        told = [(key, self.memory(part)) for key, part in parts]
+        told = [(key, self.places(part)) for key, part in parts]
         space = value.function.removeprefix("torch.ops.").partition(".")[0]
         exact = (value.args, value.kwargs, statement.type) if space in SPACES else None
         return statement.names, items, value.function, told, exact
 
     def distinct(self, touched: frozenset[int], written: frozenset[int]) -> None:
         """Notes where it matters that two inputs are not in the same memory."""
-        for others, changed in self.pending.values() if touched & self.given else ():
-            inputs = (touched | others) & self.given
-            if len(inputs) > 1 and ((written & self.given and others & self.given) or changed & self.given):
+        for flight in self.pending.values() if touched & self.given else ():
+            others = flight.touched & self.given
+            inputs = (touched & self.given) | others
+            if len(inputs) > 1 and ((written & self.given and others) or flight.written & self.given):
                 self.ranks.inputs_apart = True
 
     def collective(self, call: Call, packet: str, named: Named) -> int:
@@ -379,12 +345,30 @@ class _Program:
         """The host goes on when all collectives that write this memory have ended."""
         memory = self.memory(list(call.args))
         e = self.event(self.host, named)
-        ended = [c for c, (_, changed) in self.pending.items() if changed & memory]
+        ended = [c for c, flight in self.pending.items() if flight.written & memory]
         self.schedule.waits(e, *ended)
+        for flight in (self.pending[c] for c in ended):
+            if memory not in flight.tensors:
+                self.ranks.unclear[f"{named.name} waits for {flight.name}"] = None
         for c in ended:
             del self.pending[c]
         for name in statement.names:
             self.held[name] = memory
+            self.rows[name] = self.rows_of(call.args[0]) if len(call.args) == 1 else ALL
+
+    def found(
+        self, statement: Statement, function: str, call: Call, is_view: bool, new: frozenset[int], alike: bool
+    ) -> None:
+        """The rows of what a call makes."""
+        for name in statement.names:
+            self.rows.pop(name, None)
+        if len(statement.names) != 1 or not alike:
+            return
+        (name,) = statement.names
+        if is_view and call.args:
+            self.rows[name] = view(function, call, self.rows_of(call.args[0]))
+        elif new and self.held[name] == new and not self.parts[name]:
+            self.rows[name] = root(statement.type)
 
     def results(self, statement: Statement, shared: list[frozenset[int] | None], made: list[bool]) -> frozenset[int]:
         """Binds names; what is new memory."""
@@ -420,6 +404,12 @@ class _Program:
             return call.kwargs[argument.name]
         at = argument.position
         return call.args[at] if at is not None and at < len(call.args) else None
+
+
+def _each(values: Iterable[Any]) -> Iterator[Any]:
+    """Tensors, those of lists one by one."""
+    for value in values:
+        yield from value if isinstance(value, list | tuple) and not isinstance(value, Ref) else (value,)
 
 
 def _inside(value: Any) -> Iterator[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scalify_dl.readers.fx.annotation import UNTIMED
-from scalify_dl.schedule.fx_waits import AT_ISSUE
+from scalify_dl.schedule.fx_waits import AT_ISSUE, read_alike
 from scalify_dl.schedule.read import read_schedule
 from scalify_dl.schedule.run import settings
 from scalify_dl.schedule.verdict import Result, judge
@@ -146,3 +146,72 @@ def test_inputs_in_one_memory_matter_only_where_one_is_written(tmp_path: Path) -
     found = result(tmp_path, REDUCE.format("x"), write, WAIT.format("r"), "return (w,)")
     assert (found.verdict, found.assumptions) == ("PROVED", ["inputs share no memory"])
     assert result(tmp_path, write, REDUCE.format("x"), WAIT.format("r"), "return (w,)").assumptions == []
+
+
+SLICE = '{}: "f32[4]" = torch.ops.aten.slice.Tensor({}, 0, {}, {})'
+HALVES = (SLICE.format("p", "x", 0, 4), SLICE.format("q", "x", 4, 8))
+REDUCE_P = 'r: "f32[4]" = torch.ops._c10d_functional.all_reduce_.default(p, "sum", "0")'
+WAIT_R = 'w: "f32[4]" = torch.ops._c10d_functional.wait_tensor.default(r)'
+
+
+def test_other_rows_may_be_touched_while_some_are_in_flight(tmp_path: Path) -> None:
+    zero = 'z: "f32[4]" = torch.ops.aten.zero_.default(q)'
+    read = 'z: "f32[4]" = torch.ops.aten.neg.default(q)'
+    for use in (zero, read):
+        assert result(tmp_path, *HALVES, REDUCE_P, use, WAIT_R, "return (x, z)").verdict == "PROVED"
+    overlapping = (HALVES[0], SLICE.format("q", "x", 3, 8).replace("[4]", "[5]"))
+    assert result(tmp_path, *overlapping, REDUCE_P, zero, WAIT_R, "return (x, z)").verdict == "REFUTED"
+
+
+@pytest.mark.parametrize(
+    "q",
+    [
+        'q: "f32[4]" = torch.ops.aten.as_strided.default(s, [4], [1], 0)',
+        'q: "f32[4]" = torch.ops.aten.slice.Tensor(x, 0, -8, -4)',
+        'q: "f32[2, 2]" = torch.ops.aten.slice.Tensor(v, 1, 0, 2)',
+        'q: "f32[4]" = torch.ops.aten.select.int(v, 0, 0)',
+        'q: "f32[1]" = torch.ops.aten.slice.Tensor(x, 0, 3, 4, 2)',
+        'q: "f32[6]" = torch.ops.aten.narrow.default(x, 0, 2, 6)',
+        'q: "f32[3]" = torch.ops.aten.slice.Tensor(i, 0, 1, 4)',
+    ],
+)
+def test_views_that_reach_rows_in_flight_race(tmp_path: Path, q: str) -> None:
+    s = SLICE.format("s", "x", 4, 8)
+    v = 'v: "f32[2, 4]" = torch.ops.aten.view.default(x, [2, 4])'
+    i = 'i: "f32[8]" = torch.ops.aten.add_.Tensor(x, y)'
+    use = 'z: "f32[4]" = torch.ops.aten.zero_.default(q)'
+    lines = (HALVES[0], s, v, i, q, REDUCE_P, use, WAIT_R, "return (x,)")
+    assert "race" in [f.kind for f in result(tmp_path, *lines).findings]
+
+
+def test_rows_that_split_and_narrow_take_are_those_of_their_ranks(tmp_path: Path) -> None:
+    """Ranks do the same steps, of which one touches rows in flight on one of them only."""
+    use = 'z: "f32[4]" = torch.ops.aten.zero_.default(q)'
+    split = ("t = torch.ops.aten.split.Tensor(x, 4)", 'p: "f32[4]" = t[0]', 'q: "f32[4]" = t[1]')
+    assert result(tmp_path, *split, REDUCE_P, use, WAIT_R, "return (x,)").verdict == "PROVED"
+    ranks = [
+        (HALVES[0], SLICE.format("q", "x", at, 8), REDUCE_P, use, WAIT_R, "return (x,)") for at in (4, 3)
+    ]
+    files = [tmp_path / f"r{n}.fx.txt" for n in range(2)]
+    texts = [HEAD + "".join(f"        {line}\n" for line in lines) for lines in ranks]
+    alike = read_alike(files, texts)
+    assert alike is None or judge(alike, settings("both")).findings
+
+
+def test_turned_in_place_a_tensor_has_other_rows(tmp_path: Path) -> None:
+    lines = (
+        'v: "f32[4, 2]" = torch.ops.aten.view.default(y, [4, 2])', 'n: "f32[4, 2]" = torch.ops.aten.neg.default(v)',
+        'o: "f32[2, 4]" = torch.ops.aten.t_.default(n)', 'p: "f32[1, 4]" = torch.ops.aten.slice.Tensor(n, 0, 0, 1)',
+        'q: "f32[2, 3]" = torch.ops.aten.slice.Tensor(o, 1, 1, 4)', REDUCE_P,
+        'z: "f32[2, 3]" = torch.ops.aten.zero_.default(q)', WAIT_R, "return (o,)",
+    )  # fmt: skip
+    assert "race" in [f.kind for f in result(tmp_path, *lines).findings]
+
+
+def test_a_wait_for_what_is_perhaps_a_copy_is_assumed_to_be_for_the_collective(tmp_path: Path) -> None:
+    reduce = 'r: "f32[8]" = torch.ops._c10d_functional.all_reduce_.default(x, "sum", "0")'
+    lines = (reduce, WAIT.format("c"), 'a: "f32[8]" = torch.ops.aten.add.Tensor(x, y)', "return (a,)")
+    for make in ("contiguous.default(x)", "reshape.default(x, [8])"):
+        found = result(tmp_path, f'c: "f32[8]" = torch.ops.aten.{make}', *lines)
+        assumed = ["where it is not clear whether memory is shared, it is: w waits for r"]
+        assert (found.verdict, found.assumptions) == ("PROVED", assumed)
