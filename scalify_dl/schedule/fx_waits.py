@@ -106,6 +106,9 @@ def _same_frame(one: Module, other: Module) -> bool:
     )
 
 
+_NOWHERE: frozenset[Place] = frozenset()
+
+
 class _Flight(NamedTuple):
     """A collective that nobody has waited for yet: the memory that it touches, what of it it writes, and the memory of
     each tensor that it writes, one of several buffers where these are several."""
@@ -184,6 +187,8 @@ class _Program:
 
     def places(self, value: Any) -> frozenset[Place]:
         """All rows of buffers that a value may be in."""
+        if isinstance(value, int | float | str) or value is None:
+            return _NOWHERE
         if isinstance(value, Ref) or (isinstance(value, Item) and isinstance(value.value, Ref)):
             buffers, found = self.memory(value), self.rows_of(value)
             return frozenset((b, *(found.region if len(buffers) == 1 else ALL.region)) for b in buffers)
@@ -250,8 +255,8 @@ class _Program:
         self.found(statement, function, value, is_view, results, alike)
         if is_view and not results:
             return
-        given = (*value.args, *value.kwargs.values())
-        reads = frozenset().union(*map(self.memory, given))
+        places = frozenset().union(*map(self.places, (*value.args, *value.kwargs.values())))
+        reads = frozenset(b for b, _, _ in places)
         apart = space in SPACES and packet not in AT_ONCE
         if not apart:
             issued = [self.event(self.host, named)]
@@ -260,7 +265,7 @@ class _Program:
         else:
             issued = [self.collective(value, packet, named)]
         for e in issued:
-            self.touch("reads", e, frozenset().union(*map(self.places, given)))
+            self.touch("reads", e, places)
             made = frozenset((b, *ALL.region) for b in results)
             self.touch("writes", e, frozenset().union(made, *map(self.places, changed)))
         self.distinct(reads | written, written)
