@@ -9,8 +9,11 @@ import pytest
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
 from scalify_dl.audit.pair import Pair, spread
+from scalify_dl.facts import Facts
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import find_counterexample, load_program
+from scalify_dl.prove.options import Options
+from scalify_dl.prove.pipeline import analyse
 
 
 def counted(g: Graph, labels: Tensor, dtype: str) -> tuple[Tensor, Tensor]:
@@ -146,4 +149,75 @@ def test_collectives_within_micro_batches_are_of_one_micro_batch() -> None:
 def test_micro_batches_that_meet_otherwise_are_not_joined(odd: str) -> None:
     tables = tensor_parallel(odd=odd).tables()
     assert derive(tables).unproved
+    assert find_counterexample(load_program(tables)).best is not None
+def gradient(g: Graph, x: Tensor, ids: Tensor, w: Tensor, bias: Tensor, number: Tensor, wrong: str) -> list[Tensor]:
+    """Of a block of rows: its weight's gradient, that of a table and the loss, over a number."""
+    h = g.emit("dot", [x, w], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+    h = g.emit("tanh", [g.emit("add", [spread(g, bias, h.shape, [1]), h])])
+    if wrong == "positions of the block":
+        h = g.emit("multiply", [h, g.emit("iota", [], dtype="f32", shape=h.shape, dimension=0)])
+    hot = g.emit("compare", [spread(g, ids, h.shape, [0]), g.emit("iota", [], dtype="s32", shape=h.shape, dimension=1)],
+                 direction="EQ")  # fmt: skip
+    h = g.emit("select", [hot, g.emit("negate", [h]), h])
+    product = g.emit("dot", [x, h], lhs_contracting_dims=[0], rhs_contracting_dims=[0])
+    table = g.emit("scatter", [g.splat(0.0, "f32", (3, h.shape[1])), ids, h], update_window_dims=[1],
+                   inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], index_vector_dim=1,
+                   reducer="sum")  # fmt: skip
+    loss = g.emit("reduce", [h], dimensions=[0, 1], reducer="sum")
+    if wrong == "a number for each block":
+        loss = g.emit("add", [loss, g.splat(1.0, "f32", ())])
+    if wrong == "not linear":
+        product = g.emit("abs", [product])
+    each = [g.emit("transpose", [product], dimensions=[1, 0]), table, loss]
+    return [g.emit("divide", [y, spread(g, number, y.shape, [])]) for y in each]
+
+
+def both(base_blocks: int = 3, dist_blocks: int = 2, wrong: str = "") -> Pair:
+    """The baseline accumulates over its blocks, each of two ranks over others."""
+    pair = Pair({"dp": 2})
+    x, dx = pair.input((12, 4), {0: "dp"})
+    ids, dids = pair.input((12,), {0: "dp"}, dtype="s32", range=(0, 3))
+    pair.dist.inputs[-1].range = (0, 3)
+    held = [pair.input(shape) for shape in ((4, 3), (3,), ())]
+    made = []
+    for g, k, rows, labels, no in ((pair.base, base_blocks, x, ids, 0), (pair.dist, dist_blocks, dx, dids, 1)):
+        size, totals = rows.shape[0] // k, list[Tensor]()
+        for n in range(k):
+            if wrong == "a block left out" and g is pair.base and n == 1:
+                continue
+            at = 0 if wrong == "a block taken twice" and g is pair.base and n == 2 else n
+            apart = g.emit("reshape", [rows], shape=[k, size, 4])  # (as torch's split is read)
+            apart = g.emit("slice", [apart], start=[at, 0, 0], limit=[at + 1, size, 4], stride=[1, 1, 1])
+            block = g.emit("reshape", [apart], shape=[size, 4])
+            own = g.emit("slice", [labels], start=[at * size], limit=[at * size + size], stride=[1])
+            found = gradient(g, block, own, *(one[no] for one in held), wrong)
+            totals = [g.emit("add", list(two)) for two in zip(totals, found, strict=True)] if totals else found
+        made.append(totals)
+    for base, dist in zip(*made, strict=True):
+        pair.outputs(base, pair.dist.emit("all-reduce", [dist], reducer="sum", groups=pair.groups("dp")))
+    return pair
+
+
+@pytest.mark.parametrize(("base_blocks", "dist_blocks"), [(3, 2), (2, 2), (2, 1), (4, 3)])
+def test_both_sides_accumulate_over_blocks_of_their_own(base_blocks: int, dist_blocks: int) -> None:
+    tables = both(base_blocks, dist_blocks).tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.claims, trials=2).false == []
+
+
+def test_that_the_number_is_not_zero_is_listed() -> None:
+    analysis = analyse(Facts(both().tables()), Options(refute=False))
+    assert {row[0] for row in analysis.rows("assumption") if row[2] == "nonzero"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "outputs"),
+    [("positions of the block", 3), ("a number for each block", 1), ("not linear", 1), ("a block left out", 3),
+     ("a block taken twice", 3)],
+)  # fmt: skip
+def test_blocks_that_do_not_make_a_batch_are_not_proved(wrong: str, outputs: int) -> None:
+    tables = both(wrong=wrong).tables()
+    derived = derive(tables)
+    assert len(derived.unproved) == outputs
     assert find_counterexample(load_program(tables)).best is not None

@@ -9,6 +9,7 @@ from scalify_dl.errors import InputError
 
 from ..pair import Pair
 from . import (  # noqa: F401  (they register their steps)
+    batch_steps,
     block_order_steps,
     counted_steps,
     distributed_steps,
