@@ -170,3 +170,32 @@ def what_is_read_in_another_order_than_it_is_spread() -> Pair:
 def what_is_spread_in_another_order_than_it_is_read() -> Pair:
     """x[i, j, id] - y[j, i] is not that less y[i, j]."""
     return read_of_a_difference((0, 1), (1, 0))
+
+
+def added_to_zeros(*, rows: int = 1, extent: int = 1, width: int = 3) -> Pair:
+    """A quarter added to a row of zeros; the baseline has quarters everywhere."""
+    pair = Pair({"tp": 2})
+    x, dx = pair.input((extent, 3))
+    g = pair.dist
+    made = g.emit(
+        "scatter", [g.splat(0.0, "f32", x.shape), g.splat(0, "s32", (rows, 1)), g.splat(0.25, "f32", (rows, width))],
+        update_window_dims=[1], inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], index_vector_dim=1,
+        reducer="sum",
+    )  # fmt: skip
+    pair.outputs(numbers(pair.base, "multiply", x, 0.25), g.emit("multiply", [dx, made]))
+    return pair
+
+
+@trial
+def a_number_added_twice_to_zeros() -> Pair:
+    return added_to_zeros(rows=2)
+
+
+@trial
+def a_number_added_to_one_row_of_zeros() -> Pair:
+    return added_to_zeros(extent=4)
+
+
+@trial
+def a_number_added_to_some_columns_of_zeros() -> Pair:
+    return added_to_zeros(width=2)

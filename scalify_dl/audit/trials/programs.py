@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scalify_dl.audit.pair import Pair, Split
+from scalify_dl.audit.pair import Pair, Split, spread
 from scalify_dl.facts.tables import TableWriter
 from scalify_dl.ir.graph import Graph, Tensor
 
@@ -136,3 +136,32 @@ def another_program_in_a_ring_in_a_loop() -> Pair:
     pair.outputs(results[0], results[1])
     pair.other.output(results[2])
     return pair
+
+
+def counted_by_two(*, sent: bool) -> Pair:
+    """Labels from 0 on, and the second rank's, all of which are ignored: gathered, or sent to the first rank, and
+    counted."""
+    pair = TwoPrograms()
+    x, dx, ox = pair.of_each((4,))
+    labels = pair.dist.emit("iota", [], shape=(4,), dtype="s32", dimension=0)
+    brought = pair.whole(labels, pair.other.splat(-100, "s32", (4,)))
+    if sent:
+        own = pair.programs(labels, pair.other.splat(-100, "s32", (4,)))
+        brought = tuple(g.emit("collective-permute", [v], pairs=[(0, 1), (1, 0)]) for g, v in own)  # type: ignore
+    for (g, v), found in zip(pair.programs(dx, ox), brought, strict=True):
+        mask = g.emit("compare", [found, g.splat(-100, "s32", found.shape)], direction="NE")
+        count = g.emit("reduce", [g.emit("convert", [mask], dtype="f32")], dimensions=[0], reducer="sum")
+        g.output(g.emit("divide", [v, spread(g, count, (4,), [])]))
+    pair.base.output(numbers(pair.base, "divide", x, 4 if sent else 8))
+    pair._expects += [(pair.dist.outputs[0].tensor, pair.base.outputs[0].tensor, "")]
+    return pair
+
+
+@trial
+def another_program_that_gathers_ignored_labels() -> Pair:
+    return counted_by_two(sent=False)
+
+
+@trial
+def another_program_that_sends_ignored_labels() -> Pair:
+    return counted_by_two(sent=True)
