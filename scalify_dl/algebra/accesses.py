@@ -22,10 +22,10 @@ from .contracting import reduced
 from .extended import Cell
 from .finite import Table
 from .form import Form, Undecided
-from .formulas import integer_bounds
 from .indexing import Dims, Site, alike, compared_integers, compared_values, demand, positions, rule
 from .spread import of_dim, size, small
 from .variables import Variable
+from .whole import integer_bounds
 
 Places = dict[int, tuple[list[Form], list[Variable]]]
 """By dim, the values of an index at the elements that are followed, and its variables."""

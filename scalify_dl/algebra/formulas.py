@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from fractions import Fraction
-from functools import reduce
-from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -25,7 +22,7 @@ from scalify_dl.oracle.meaning.elementwise import COMPARISONS
 from scalify_dl.oracle.program import Op
 from scalify_dl.oracle.rewrites import OF_REALS
 from scalify_dl.registry import registering
-from scalify_dl.sizes import Size, Untold, above, greatest, least, symbol
+from scalify_dl.sizes import Size, above
 
 from . import elementwise, extended, laws, truths
 from .cells import Array, as_cell, mapped, reals
@@ -34,7 +31,7 @@ from .finite import Table, together
 from .form import Field, Form, Undecided
 from .numbers import literal
 from .permuted import by_places, truth_of
-from .sized import is_size, size_of
+from .whole import integer_bounds
 
 Formula = Callable[[Field, Call, list[Array]], list[Array]]
 FORMULAS: dict[str, Formula] = {}
@@ -111,6 +108,9 @@ def elementwise_cells(field: Field, call: Call, xs: list[Array]) -> list[Array]:
 
 def _whole(kind: str, dtype: str, cells: tuple[Cell, ...]) -> Form:
     """Integer arithmetic on formulas: as of real numbers, wrapped round."""
+    if kind == "clamp":
+        low, x, high = (extended.finite(cell, "integers") for cell in cells)
+        return laws.minimum(laws.maximum(x, low), high)
     if kind not in ("add", "subtract", "multiply", "negate", "maximum", "minimum"):
         raise Undecided(f"`{kind}` of integers that depend on inputs")
     function = elementwise.UNARY.get(kind) or elementwise.BINARY[kind]
@@ -119,8 +119,6 @@ def _whole(kind: str, dtype: str, cells: tuple[Cell, ...]) -> Form:
 
 FAR = 2**31 - 1
 """The greatest number of integer types whose numbers no size is beyond."""
-WHOLE = ("flag", "equals", "integer", "position", "sum")
-"""Kinds of elements that are whole numbers, sums where what they are of is."""
 
 
 def bounded(form: Form, dtype: str) -> Form:
@@ -166,56 +164,6 @@ def _open(form: Form, count: int) -> Form:
                 term = term * (inner if inner is not None else field.of(at))
         result = result + term
     return result
-
-
-def integer_bounds(form: Form) -> tuple[int, int]:
-    """The least and the greatest value of a sum of products of integers, truths and sizes."""
-    try:
-        return _integer_bounds(form)
-    except Untold as error:
-        raise Undecided(str(error)) from error
-
-
-def _span(ends: Iterable[int], within: Iterable[int]) -> list[int]:
-    """The least and the greatest product."""
-    products = [a * b for a, b in product(ends, within)]
-    return [reduce(least, products), reduce(greatest, products)]
-
-
-def _integer_bounds(form: Form) -> tuple[int, int]:
-    low = high = 0
-    for monomial, coefficient in form.terms.items():
-        ends = [int(coefficient), int(coefficient)]
-        if coefficient != ends[0]:
-            raise Undecided("a formula that need not be a whole number")
-        for at, exponent in monomial:
-            kind, data = form.field.elements[at][:2]
-            if kind == "maximum" and exponent == 1:
-                members = [integer_bounds(member) for meet in data for member in meet]  # type: ignore[attr-defined]
-                within = reduce(least, (lo for lo, _ in members)), reduce(greatest, (hi for _, hi in members))
-                ends = _span(ends, within)
-                continue
-            known = is_size(kind, data)
-            held = kind == "function" and data[0] == "wrapped"  # type: ignore[index]
-            if (kind not in WHOLE and not known and not held) or exponent != int(exponent) or exponent < 0:
-                raise Undecided("a formula that need not be a whole number")
-            within = (0, 1)
-            if known:
-                within = (symbol(data[1]),) * 2  # type: ignore[index]
-            elif held:
-                within = integer_limits(data[1])  # type: ignore[index]
-            elif kind == "sum":
-                count = prod(map(size_of, data[0]))  # type: ignore[index, arg-type]
-                lo, hi = integer_bounds(data[1])  # type: ignore[index]
-                within = (lo * count, hi * count)
-            elif kind == "integer":
-                within = data[2:]  # type: ignore[index]
-            elif kind == "position":
-                within = (0, size_of(data[0]) - 1)  # type: ignore[index]
-            for _ in range(int(exponent)):
-                ends = _span(ends, within)
-        low, high = low + ends[0], high + ends[1]
-    return low, high
 
 
 def _tabled(field: Field, call: Call, xs: list[Array], otherwise: Callable[..., Form]) -> Array:

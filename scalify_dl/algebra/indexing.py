@@ -27,11 +27,12 @@ from .elementwise import compared
 from .extended import Cell
 from .finite import Table
 from .form import Field, Form, Undecided
-from .formulas import bounded, constants, counted, integer_bounds, over_tables
+from .formulas import bounded, constants, counted, over_tables
 from .machine import SymbolicMachine
 from .sized import size_in, worth
 from .spread import Parts, Spread, merged, of_dim, size, small, tail, variables
 from .variables import Renamed, Variable
+from .whole import integer_bounds
 
 COMPARED = {
     "EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,

@@ -7,10 +7,13 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
+from scalify_dl.sizes import above
+
 from . import laws
 from .finite import Leaf
 from .form import Element, Field, Form, Number
 from .rebuilt import BOUND, Rebuilt
+from .whole import integer_bounds, is_whole
 
 DEEP = 4
 """How often a form is looked at again."""
@@ -18,6 +21,8 @@ FEW_FACTS = 12
 """Facts that are added up to find a sign."""
 COMPARED = ("above", "at")
 """Flags of a form: above zero, or zero; others are inputs."""
+UNKNOWN = ("input", "integer")
+"""Elements that may be put in for others, where a form that they are in is zero."""
 PLUS, ZERO, MINUS = 1, 0, -1
 ANY = frozenset({PLUS, ZERO, MINUS})
 AT_LEAST, AT_MOST = frozenset({PLUS, ZERO}), frozenset({MINUS, ZERO})
@@ -51,7 +56,7 @@ class Known:
         """Also: a form is zero, so that an unknown in it is known, where it has one by itself."""
         field = p.field
         for monomial, coefficient in p.terms.items():
-            if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind == "input":
+            if len(monomial) == 1 and monomial[0][1] == 1 and field.elements[monomial[0][0]].kind in UNKNOWN:
                 number = monomial[0][0]
                 rest = (p - Form(field, {monomial: coefficient})).scaled(-1 / Fraction(coefficient))
                 if number in elements_of(rest, set()):
@@ -73,7 +78,7 @@ class Known:
             return frozenset({(value > 0) - (value < 0)})
         form.field.tick()  # signs in signs in signs: many, where a case is long
         form = self._bare(laws.comparable(form))
-        found = _signs_alone(form) & self._of_members(form, depth)
+        found = _signs_alone(form) & _signs_of_whole(form) & self._of_members(form, depth)
         if depth == 0 or len(found) == 1:
             return found
         for fact in self.facts[:FEW_FACTS]:
@@ -135,7 +140,7 @@ class Known:
 
         def changed(element: Element) -> Form | None:
             data: Any = element.data
-            if element.kind == "input":
+            if element.kind in UNKNOWN:
                 return values.get(element)
             if element.kind == "flag":
                 if data[0] not in COMPARED:
@@ -195,6 +200,17 @@ def _signs_alone(form: Form) -> Signs:
     if form.is_nonnegative():
         return frozenset({PLUS, ZERO})
     return frozenset({MINUS, ZERO}) if (-form).is_nonnegative() else ANY
+
+
+def _signs_of_whole(form: Form) -> Signs:
+    """The signs of a whole number, by what its places and integers may be."""
+    if not is_whole(form):
+        return ANY
+    low, high = integer_bounds(form)
+    if above(low) or above(-high):
+        return frozenset({PLUS if above(low) else MINUS})
+    ends = {PLUS: above(high), MINUS: above(-low)}
+    return frozenset({ZERO, *(sign for sign, told in ends.items() if told is not False)})
 
 
 def _ratios(form: Form, other: Form) -> list[Number]:

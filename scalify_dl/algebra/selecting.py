@@ -22,6 +22,7 @@ from .rebuilt import Rebuilt
 from .sized import size_of, worth
 from .truths import greater
 from .variables import AnySize, Renamed, Variable, free
+from .whole import integer_bounds
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,6 @@ class Selection:
 
     def among(self) -> Form | None:
         """Whether one of the values is the one that is wanted, 1 or 0; None where that need not be a whole number."""
-        from .formulas import integer_bounds  # which reads this module, by way of sums
-
         field, values = self.wanted.field, self.values
         try:
             low, high = integer_bounds(self.wanted)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from scalify_dl.sizes import above
+
 from .form import Field, Form, Number
 from .laws import Meets, comparable, maximum_and_rest
+from .whole import integer_bounds, is_whole
 
 
 def greater(left: Form, right: Form) -> Form:
@@ -42,12 +45,53 @@ def _flag(name: str, form: Form, holds: Callable[[Number], bool]) -> Form:
     parts = maximum_and_rest(form)
     if parts is not None and sum(map(len, parts[0])) <= FEW_MEMBERS:
         if name == "at":
-            return field.one - greater(form, field.zero) - greater(field.zero, form)
+            found = _of_clamped(*parts)
+            return found if found is not None else field.one - greater(form, field.zero) - greater(field.zero, form)
         return _of_members(*parts)
     _, _, rest = form.content(positive=True)
     if name == "at" and rest.key > (-rest).key:
         rest = -rest
+    if name == "above" and _is_of_ids(rest) and (other := field.one - rest).key < rest.key:
+        return field.one - field.of(field.element("flag", (name, other), nonnegative=True))
     return field.of(field.element("flag", (name, rest), nonnegative=True))
+
+
+def _is_of_ids(form: Form) -> bool:
+    """Whether it is a whole number with an unknown integer in it: i > 0 and 1 - i > 0 are then each other's opposite,
+    and one of them is a flag."""
+    return "integer" in {form.field.elements[n].kind for m in form.terms for n, _ in m} and is_whole(form)
+
+
+def _of_clamped(meets: Meets, rest: Form, factor: Number) -> Form | None:
+    """Whether max(min(id, high), low) is a whole number: the id is, or that is an end and the id beyond it; None for
+    other maxima."""
+    field = rest.field
+    unknown = {member for meet in meets for member in meet if member.value is None}
+    if len(unknown) != 1 or abs(factor) != 1:
+        return None
+    (index,), wanted = unknown, rest.scaled(-factor)
+    lows = [member.value for meet in meets if len(meet) == 1 for member in meet if member.value is not None]
+    clipped = [meet for meet in meets if index in meet]
+    highs = [member.value for meet in clipped for member in meet if member.value is not None]
+    ends = [*lows, *highs]
+    if len(clipped) != 1 or len(lows) + 1 != len(meets) or len(lows) > 1 or len(highs) > 1:
+        return None
+    if not (is_whole(index) and is_whole(wanted)) or any(end != int(end) for end in ends) or ends != sorted(ends):
+        return None
+    found, past = equal(index, wanted), field.zero
+    for sign, end in [*((1, low) for low in lows), *((-1, high) for high in highs)]:
+        at = field.constant(end)
+        found = found * (field.one - _beyond((at - wanted).scaled(sign)))
+        past = past + equal(wanted, at) * _beyond((at - index).scaled(sign))
+    return found + past
+
+
+def _beyond(form: Form) -> Form:
+    """Whether a whole number is above zero, decided where the values that it may have decide it."""
+    low, high = integer_bounds(form)
+    if above(low) or above(1 - high):
+        return form.field.one if above(low) else form.field.zero
+    return greater(form, form.field.zero)
 
 
 def _by_truth(name: str, form: Form, holds: Callable[[Number], bool], number: int) -> Form:
