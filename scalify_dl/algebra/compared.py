@@ -114,12 +114,16 @@ class Pair:
         self.dist_part = self._slice(self.dist_graph, dist, stops)
         given = {*self.base_graph.inputs}
 
-        def later(shard: Shard) -> tuple[bool, bool, bool, bool]:
-            """Of several that a value holds the plainest: an integer of known range, not one that is only moved."""
+        read = {t for op in self._slice(self.base_graph, base, ()).ops for t in op.operands}
+
+        def later(shard: Shard) -> tuple[bool, bool, bool, bool, bool]:
+            """Of several that a value holds one that the baseline's side reads, and the plainest: an integer of known
+            range, not one that is only moved."""
             made = decider.makers.get(shard.base)
             far = shard.base not in given and ends == "inputs"
             open_ = is_integer(self.program.tensors[shard.base].dtype) and self._range(shard.base) is None
-            return far, shard.layout.scale != 1, open_, made is not None and made.kind in MOVES
+            moved = made is not None and made.kind in MOVES
+            return far, shard.base not in read, shard.layout.scale != 1, open_, moved
 
         self.shards = {t: min(known[t], key=later) for t in self.dist_part.inputs if t in known}
         missing = [t for t in self.dist_part.inputs if t not in self.shards]

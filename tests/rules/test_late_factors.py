@@ -74,3 +74,45 @@ def test_that_a_divisor_is_not_zero_is_listed() -> None:
     assert {row[0] for row in analysis.rows("assumption") if row[2] == "nonzero"}
     analysis = analyse(Facts(step("base", "at least 1").tables()), Options(refute=False))
     assert not {row[0] for row in analysis.rows("assumption") if row[2] == "nonzero"}
+
+
+def contrastive(wrong: str = "") -> Pair:
+    """The gradient of features of which one side's scores are rows, the other's columns: each rank has rows of both."""
+    pair = Pair({"dp": 2})
+    (g, dg), (h, dh) = pair.input((4, 4), {0: "dp"}), pair.input((4, 4), {0: "dp"})
+    y, dy = pair.input((4, 3), {0: "dp"})
+    scale, own = pair.input(())
+    b, d, groups = pair.base, pair.dist, pair.groups("dp")
+    sides = ((b, g, scale), (d, dg, own))
+    hangs = [graph.emit("add", [x, spread(graph, number, x.shape, [])]) for graph, x, number in sides]
+    g, dg = (graph.emit("sine", [x]) for graph, x in zip((b, d), hangs, strict=True))  # hang on it, and do not bear it
+    total = b.emit("add", [b.emit("transpose", [g], dimensions=[1, 0]), h])
+    if wrong == "not linear":
+        total = b.emit("tanh", [total])
+    y = b.emit("multiply", [spread(b, b.emit("exponential", [scale]), y.shape, []), y])
+    product = b.emit("dot", [total, y], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+    factor = d.emit("exponential", [own])
+    scaled = d.emit("multiply", [spread(d, factor, dy.shape, []), dy])
+    rows = d.emit("dot", [dg, dy if wrong == "no factor" else scaled], lhs_contracting_dims=[0],
+                  rhs_contracting_dims=[0])  # fmt: skip
+    rows = d.emit("reduce-scatter", [rows], dimension=0, reducer="sum", groups=groups)
+    whole = d.emit("all-gather", [dy], dimension=0, groups=groups)
+    columns = d.emit("dot", [dh, whole], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+    columns = d.emit("multiply", [columns, spread(d, factor, columns.shape, [])])
+    pair.outputs(product, d.emit("add", [rows, columns]))
+    return pair
+
+
+def test_a_product_with_a_sum_of_rows_and_columns_is_a_sum_of_products() -> None:
+    tables = contrastive().tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.claims, trials=2).false == []
+    analysis = analyse(Facts(tables), Options(refute=False))
+    finite = {row[0] for row in analysis.rows("assumption") if row[2] == "finite"}
+    assert finite >= {"base/x2", "base/x3"}
+
+
+@pytest.mark.parametrize("wrong", ["not linear", "no factor"])
+def test_a_wrong_product_with_a_sum_of_rows_and_columns_is_not_proved(wrong: str) -> None:
+    assert derive(contrastive(wrong).tables()).unproved

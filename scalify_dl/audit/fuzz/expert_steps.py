@@ -21,6 +21,8 @@ class Routing:
     """Integers, as torch has them: ones written into zeros, counts less one at the end."""
     reals: bool = False
     """Such ones become reals before they are multiplied."""
+    early: bool = False
+    """Those of who is chosen become reals before they are counted."""
     way: str = "EQ"
     less: float = 1.0
     reducer: str = "sum"
@@ -58,6 +60,8 @@ def written_places(g: Graph, chosen: Tensor, routing: Routing) -> Tensor:
     """The same, less one at the end."""
     counted = g.emit("cumulative", [chosen], dimension=routing.along, reducer=routing.reducer)
     own = g.emit("reduce", [g.emit("multiply", [counted, chosen])], dimensions=[1], reducer="sum")
+    if routing.early:
+        own = g.emit("convert", [own], dtype="s64")
     return g.emit("subtract", [own, g.splat(int(routing.less), "s64", own.shape)])
 
 
@@ -105,12 +109,16 @@ def routed(g: Graph, ids: Tensor, routing: Routing = Routing()) -> Tensor:
     """What deals tokens with these numbers of experts."""
     if routing.written:
         chosen = written_one_hot(g, ids, EXPERTS)
+        if routing.early:
+            chosen = g.emit("convert", [chosen], dtype="f32")
         flags = written_one_hot(g, written_places(g, chosen, routing), ids.shape[0] + routing.slots)
-        if routing.reals:
+        if routing.early:
+            flags = g.emit("convert", [flags], dtype="f32")
+        elif routing.reals:
             chosen, flags = (g.emit("convert", [ones], dtype="f32") for ones in (chosen, flags))
         shape = (ids.shape[0], EXPERTS, flags.shape[1])
         dealt = g.emit("multiply", [spread(g, chosen, shape, [0, 1]), spread(g, flags, shape, [0, 2])])
-        return dealt if routing.reals else g.emit("convert", [dealt], dtype="f32")
+        return dealt if routing.reals or routing.early else g.emit("convert", [dealt], dtype="f32")
     chosen = one_hot(g, ids, EXPERTS, routing.way)
     if routing.table:
         return dispatch_by_table(g, chosen, routing)
@@ -150,6 +158,24 @@ def gated(g: Graph, dispatched: Tensor, gates: Tensor, dim: int) -> Tensor:
 def gradient_of_gates(g: Graph, dispatched: Tensor, rows: Tensor, slots: Tensor, odd: bool = False) -> Tensor:
     """For each token the sum of its row times what is read for it; `odd`: for each slot."""
     products = g.emit("dot", [rows, slots], lhs_contracting_dims=[1], rhs_contracting_dims=[2])
+    masked = g.emit("multiply", [products, dispatched])
+    return g.emit("reduce", [masked], dimensions=[0, 1] if odd else [1, 2], reducer="sum")
+
+
+def gradient_of_gates_merged(
+    g: Graph, dispatched: Tensor, rows: Tensor, slots: Tensor, odd: bool = False, order: tuple[int, int] = (0, 1)
+) -> Tensor:
+    """The same as torch's einsum: experts and slots in one dim; `order` of slots and experts there."""
+    (tokens, width), sizes = rows.shape, [slots.shape[dim] for dim in order]
+    flat = g.emit("transpose", [slots], dimensions=[2, *order])
+    flat = g.emit("reshape", [flat], shape=(1, width, sizes[0] * sizes[1]))
+    products = g.emit(
+        "dot", [g.emit("reshape", [rows], shape=(1, tokens, width)), flat], lhs_batch_dims=[0], rhs_batch_dims=[0],
+        lhs_contracting_dims=[2], rhs_contracting_dims=[1],
+    )  # fmt: skip
+    products = g.emit("reshape", [products], shape=(tokens, *sizes))
+    if order == (1, 0):
+        products = g.emit("transpose", [products], dimensions=[0, 2, 1])
     masked = g.emit("multiply", [products, dispatched])
     return g.emit("reduce", [masked], dimensions=[0, 1] if odd else [1, 2], reducer="sum")
 
@@ -258,7 +284,8 @@ def experts(w: World) -> None:
     gates = w.input("f32", shape=[tokens], layout=layout) if w.chance(0.4) else None
     along, gated_in = 2 if w.chance(0.2) and not routing.slots else 0, w.chance(0.5)
     other = w.chance(0.2)
-    routing = replace(routing, reals=turned)
+    routing = replace(routing, reals=turned, early=w.chance(0.4))
+    slope = w.rng.choice([gradient_of_gates, gradient_of_gates_merged])
     filling, reading = w.rng.choice([fill, fill_last, fill_merged]), w.rng.choice([read, read_merged])
     sending = w.rng.choice([sent, sent_in_blocks, sent_by_rank])
     for g, numbers, rows, one in ((w.base, ids[0], x.base, weight.base), (w.dist, ids[1], x.dist, weight.dist)):
@@ -279,7 +306,7 @@ def experts(w: World) -> None:
         back = sending(w.pair, hidden, axis, True) if moves else hidden
         values = [reading(g, weighed, back), added(g, there, hidden)]
         if gates is not None:
-            values.append(gradient_of_gates(g, deal, rows, back, other))
+            values.append(slope(g, deal, rows, back, other))
         found.append(values)
     for base, dist in zip(*found, strict=True):
         w.add(base, dist)

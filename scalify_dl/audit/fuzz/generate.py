@@ -12,6 +12,7 @@ from . import (  # noqa: F401  (they register their steps)
     batch_steps,
     block_order_steps,
     counted_steps,
+    crossed_steps,
     distributed_steps,
     expert_steps,
     flat_steps,

@@ -5,9 +5,17 @@ Eight tokens over ep=2, four experts; ranks count their own four tokens, the bas
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from scalify_dl.audit.fuzz.expert_steps import EXPERTS, fill, gated, gradient_of_gates, read, routed
+from scalify_dl.audit.fuzz.expert_steps import (
+    EXPERTS,
+    fill,
+    gated,
+    gradient_of_gates,
+    gradient_of_gates_merged,
+    read,
+    routed,
+)
 from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
 
@@ -27,9 +35,10 @@ def turned_round(g: Graph, x: Tensor) -> Tensor:
 
 def gates(
     gate: Change = same, own_gate: Change = same, own_rows: Change = same, inside: Change = same, along: int = 0,
-    gradient: bool = False, gated_in: bool = False, all_at_once: bool = False,
+    gradient: bool = False, gated_in: bool = False, all_at_once: bool = False, merged: Sequence[tuple[int, int]] = (),
 ) -> Pair:  # fmt: skip
-    """`own_…` is what the ranks do beside the baseline."""
+    """`own_…` is what the ranks do beside the baseline; `merged`: experts and slots in one dim, in an order for each
+    side."""
     pair, made = Pair({"ep": 2}), []
     ids = pair.input((8,), {0: "ep"}, dtype="s32", range=(0, EXPERTS))
     pair.dist.inputs[-1].range = (0, EXPERTS)
@@ -45,6 +54,8 @@ def gates(
             products = g.emit("dot", [rows, slots], lhs_contracting_dims=[1], rhs_contracting_dims=[2])
             masked = g.emit("multiply", [products, deal])
             made.append(g.emit("reduce", [masked], dimensions=[0, 1, 2], reducer="sum"))
+        elif merged:
+            made.append(gradient_of_gates_merged(g, deal, rows, slots, order=merged[side]))
         else:
             made.append(gradient_of_gates(g, deal, rows, slots) if gradient else read(g, weighed, slots))
     pair.outputs(*made)
@@ -90,3 +101,13 @@ def infinite_slots_in_gradients_of_gates() -> Pair:
 @trial
 def gates_on_one_side() -> Pair:
     return gates(own_gate=lambda g, m: g.splat(1.0, "f32", m.shape))
+
+
+@trial
+def gradients_of_gates_by_rows_of_other_tokens_in_one_dim() -> Pair:
+    return gates(own_rows=turned_round, merged=[(0, 1), (1, 0)])
+
+
+@trial
+def infinite_slots_in_gradients_of_gates_in_one_dim() -> Pair:
+    return gates(inside=logarithm, merged=[(0, 1), (0, 1)])

@@ -82,10 +82,11 @@ def with_routing(routing: Routing) -> Deal:
     return lambda g, ids, other: routed(g, ids, routing)
 
 
-def in_blocks(mixed: bool = False, mixed_back: bool = False, *, reals: bool = False) -> Layer:
+def in_blocks(mixed: bool = False, mixed_back: bool = False, *, reals: bool = False, early: bool = False) -> Layer:
     """As torch has it: blocks of experts are exchanged, experts and slots stand in one dim of products."""
     return Layer(
-        with_routing(Routing(written=True, reals=reals)), fill=fill_merged, read=read_merged, exchanged=True,
+        with_routing(Routing(written=True, reals=reals, early=early)), fill=fill_merged, read=read_merged,
+        exchanged=True,
         send=lambda pair, slots, axis: sent_in_blocks(pair, slots, axis, mixed=mixed),
         send_back=lambda pair, slots, axis: sent_in_blocks(pair, slots, axis, True, mixed=mixed_back),
     )  # fmt: skip
@@ -105,9 +106,9 @@ def right_by_table(table: str) -> Pair:
     return pair_of(Layer(deal, exchanged=True))
 
 
-def right_in_blocks(*, reals: bool = False) -> Pair:
+def right_in_blocks(*, reals: bool = False, early: bool = False) -> Pair:
     """The right twin as torch has it, for tests."""
-    return pair_of(in_blocks(reals=reals))
+    return pair_of(in_blocks(reals=reals, early=early))
 
 
 def right_sum() -> Pair:
