@@ -18,8 +18,8 @@ from .one_each import REDUCERS, elements, reduced
 from .refit import splat_of
 
 
-def _positions(lifter: Lifter, op: Op) -> tuple[int, ...]:
-    """Positions of the mesh along which it runs."""
+def _positions(lifter: Lifter, op: Op, *, ordered: bool = True) -> tuple[int, ...]:
+    """Positions of the mesh along which it runs; `ordered`: what it makes depends on the order of its ranks."""
     grid = lifter.grid
     if op.along:
         names = [axis for axis, _ in op.along]
@@ -29,6 +29,13 @@ def _positions(lifter: Lifter, op: Op) -> tuple[int, ...]:
     if groups is None:
         raise Stop("lemma", f"the members of its process group `{op.group_name}` are not known")
     found = grid.along(groups)
+    turned = grid.along([sorted(group) for group in groups]) if found is None else None
+    if turned is not None and not ordered:
+        return turned
+    if turned is not None:  # which may be put right behind, or make no difference there
+        axes = ", ".join(grid.axes_of(turned))
+        kind = "gather-order" if op.kind == "all-gather" else "lemma"
+        raise Stop(kind, f"the ranks of its groups come in another order than along {axes}")
     if found is None:
         shown = ", ".join(str(list(group)) for group in groups[:4]) + (", …" if len(groups) > 4 else "")
         raise Stop("group", f"its groups {shown} run along no axis of the mesh {grid.mesh}")
@@ -42,7 +49,7 @@ def _words(lifter: Lifter, positions: Sequence[int]) -> str:
 @lifting("all-reduce")
 def all_reduce(lifter: Lifter, op: Op) -> Sequence[Held | None]:
     """What is pending along its axes is reduced."""
-    positions = _positions(lifter, op)
+    positions = _positions(lifter, op, ordered=False)
     return [_reduced(lifter, op, n, positions) for n in range(len(op.operands))]
 
 

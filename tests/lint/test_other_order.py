@@ -64,3 +64,68 @@ def test_chunks_of_a_gather_in_another_order_are_noted(order: tuple[int, ...]) -
     result = linted(p, p.concatenate([p.slice(x, 0, 4 * n, 4 * n + 4) for n in order], 1))
     assert result.verdict is Verdict.PROVED  # one device may do so, too
     assert [f.kind for f in result.findings] == ["reordered"] * (order != (0, 1, 2, 3))
+
+
+def turned(p: Alone, x: Tensor, axes: str | tuple[str, str], groups: list[list[int]], dim: int = 0) -> Tensor:
+    """A gather over ranks in another order."""
+    y = p.all_gather(x, axes, dim)
+    p.graph.ops[-1].groups = groups
+    return y
+
+
+Ranks = tuple[str, str | tuple[str, str], tuple[int, ...]]
+ORDERS: list[Ranks] = [("tp=4", "tp", (3, 2, 1, 0)), ("dp=2,tp=2", ("dp", "tp"), (0, 2, 1, 3))]
+"""A mesh, axes, and an order of the ranks that is its own inverse."""
+
+
+def rows(p: Alone, ranks: Ranks, name: str = "x", shape: tuple[int, ...] = (8, 4), dim: int = 0) -> Tensor:
+    return turned(p, p.place(name, shape, {dim: ranks[1]}), ranks[1], [list(ranks[2])], dim)
+
+
+def in_order(p: Alone, y: Tensor, order: tuple[int, ...]) -> Tensor:
+    return p.concatenate([p.slice(y, 0, 2 * n, 2 * n + 2) for n in order], 0)
+
+
+def attention(p: Alone, ranks: Ranks, *, values: bool) -> Tensor:
+    weights = p.softmax(p.matmul(p.place("q", (3, 4)), p.transpose(rows(p, ranks, "k"), 1, 0)), 1)
+    v = rows(p, ranks, "v", (8, 5)) if values else p.all_gather(p.place("v", (8, 5), {0: ranks[1]}), ranks[1], 0)
+    return p.matmul(weights, v)
+
+
+RIGHT: dict[str, Callable[[Alone, Ranks], Tensor]] = {
+    "put in order": lambda p, ranks: in_order(p, rows(p, ranks), ranks[2]),
+    "put in order later": lambda p, ranks: in_order(p, p.exponential(rows(p, ranks)), ranks[2]),
+    "all added up": lambda p, ranks: p.reduce(p.exponential(rows(p, ranks)), 0),
+    "the largest": lambda p, ranks: p.reduce(rows(p, ranks), 0, "max"),
+    "both operands": lambda p, ranks: p.matmul(p.transpose(rows(p, ranks), 1, 0), rows(p, ranks, "y", (8, 5))),
+    "keys and values": lambda p, ranks: attention(p, ranks, values=True),
+}
+WRONG: dict[str, Callable[[Alone, Ranks], Tensor]] = {
+    "as they come": lambda p, ranks: rows(p, ranks),
+    "times a weight": lambda p, ranks: p.matmul(rows(p, ranks, "x", (4, 8), 1), p.place("w", (8, 5))),
+    "keys alone": lambda p, ranks: attention(p, ranks, values=False),
+}
+
+
+@pytest.mark.parametrize("ranks", ORDERS)
+@pytest.mark.parametrize("name", RIGHT)
+def test_what_is_gathered_in_another_order_may_be_right_behind(name: str, ranks: Ranks) -> None:
+    p = Alone(ranks[0])
+    y = RIGHT[name](p, ranks)
+    assert linted(p, y).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("ranks", ORDERS)
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_gathered_in_another_order_and_never_put_right_is_a_violation(name: str, ranks: Ranks) -> None:
+    p = Alone(ranks[0])
+    result = linted(p, WRONG[name](p, ranks))
+    assert result.verdict is Verdict.REFUTED
+    assert [f.kind for f in result.findings] == ["gather-order"]
+
+
+def test_a_sum_over_ranks_is_the_same_in_any_order() -> None:
+    p = Alone("tp=4")
+    y = p.all_reduce(p.reduce(p.place("x", (4, 8), {1: "tp"}), 1), "tp")
+    p.graph.ops[-1].groups = [[3, 1, 2, 0]]
+    assert linted(p, y).verdict is Verdict.PROVED
