@@ -33,7 +33,7 @@ def test_a_gather_in_reverse_is_refuted() -> None:
     x = p.place("x", (8, 16), {0: "tp"})
     p.result(p.tanh(p.all_gather(x, "tp", 0)))
     (row,) = [r for r in rows(p) if "reverse" in str(r["mutant"])]
-    assert (row["said"], row["kinds"]) == ("REFUTED", "group")
+    assert (row["said"], row["kinds"]) == ("REFUTED", "gather-order")
 
 
 def test_an_edit_leaves_the_program_itself_alone() -> None:

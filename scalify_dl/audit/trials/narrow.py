@@ -23,10 +23,10 @@ def large(g: Graph, x: Tensor) -> Tensor:
     return g.emit("select", [kept, x, g.splat(float("-inf"), x.dtype, x.shape)])
 
 
-def reduced_cast(reducer: str) -> Pair:
+def reduced_cast(reducer: str, dtype: str = "f32") -> Pair:
     """Parts of a reduction, some of which are not above 0, cast before they are reduced."""
     pair = Pair({"tp": 2})
-    x, dx = pair.input((4, 2), pending={"tp": reducer})
+    x, dx = pair.input((4, 2), dtype=dtype, pending={"tp": reducer})
     pair.outputs(cast(pair.base, x, "f8e8m0fnu"), all_reduced(pair, cast(pair.dist, dx, "f8e8m0fnu"), reducer))
     return pair
 
@@ -34,6 +34,11 @@ def reduced_cast(reducer: str) -> Pair:
 @trial
 def the_greatest_of_what_has_no_sign() -> Pair:
     return reduced_cast("max")
+
+
+@trial
+def the_greatest_of_integers_that_have_no_sign() -> Pair:
+    return reduced_cast("max", "s32")
 
 
 @trial

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from scalify_dl.audit.fuzz.partitioner_steps import exchanged, part, rank_scalar
-from scalify_dl.audit.pair import Pair
+from scalify_dl.audit.pair import Pair, spread
 
+from .number import numbers
 from .registry import trial
 
 
@@ -61,3 +62,23 @@ def elements_cut_away_in_front_by_a_padding() -> Pair:
 @trial
 def elements_cut_away_behind_by_a_padding() -> Pair:
     return cut_by_padding(front=False)
+
+
+@trial
+def a_place_written_into_twice_the_numbers() -> Pair:
+    """The rank that has the place writes it as it is, into a block that is doubled."""
+    pair = Pair({"tp": 2})
+    (x, dx), (u, du) = pair.input((8, 2), {0: "tp"}), pair.input((1, 2))
+    at, own = pair.input((), dtype="s32", range=(0, 8))
+    g = pair.dist
+    into = numbers(g, "multiply", dx, 2.0)
+    near = g.emit("subtract", [own, rank_scalar(pair, [0, 4])])
+    inside = [g.emit("compare", [near, g.constant(n, "s32")], direction=way) for n, way in ((0, "GE"), (4, "LT"))]
+    kept = g.emit("clamp", [g.constant(0, "s32"), near, g.constant(3, "s32")])
+    written = g.emit("dynamic-update-slice", [into, du, kept, g.constant(0, "s32")])
+    found = g.emit("select", [spread(g, g.emit("and", inside), into.shape, []), written, into])
+    pair.outputs(
+        pair.base.emit("dynamic-update-slice", [x, u, at, pair.base.constant(0, "s32")]),
+        numbers(g, "multiply", found, 0.5),
+    )
+    return pair
