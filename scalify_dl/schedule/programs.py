@@ -6,6 +6,7 @@ known, and that nothing races or hangs stays an assumption.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -21,6 +22,9 @@ from .tables import APART
 if TYPE_CHECKING:
     from .tables import Schedule
     from .verdict import Result
+
+
+ROOM = "messages find room, which this needs"
 
 
 def in_time(origins: Sequence[Origin], ranks: int) -> InTime | None:
@@ -52,15 +56,39 @@ def in_time(origins: Sequence[Origin], ranks: int) -> InTime | None:
     if read is None:
         return InTime(Verdict.PROVED, assumptions=(f"{IN_TIME} (the dump is in no order of time)",))
     try:
-        return concluded(judged(read))
+        return _with_messages(concluded(judged(read)), [str(file) for file in files], ranks)
     except InputError as error:
         return InTime(Verdict.PROVED, assumptions=(f"{IN_TIME} (not checked: {error.message})",))
+
+
+def _with_messages(found: InTime, files: Sequence[str], ranks: int) -> InTime:
+    """What is wrong with the order in which ranks post messages and wait for them, too, where each rank's dump has that
+    beside its text."""
+    from scalify_dl.readers.fx.annotation import beside, load_annotations
+
+    from .recorded import read_runs
+    from .run import settings
+    from .verdict import judge
+
+    if len({*files}) != ranks:
+        return found
+    paths = [beside(Path(file)) for file in files]
+    said = [load_annotations(path).posted for path in paths]
+    if not any(said):
+        return found
+    said = [run or {"rank": n, "world": ranks, "groups": {}, "events": []} for n, run in enumerate(said)]
+    texts = [json.dumps({"version": 1, "given": [], **run}) for run in said]
+    order = concluded(judge(read_runs(paths, texts, "direction"), settings("both"), check="deadlock"))
+    if order.verdict is Verdict.REFUTED:
+        return InTime(order.verdict, order.findings, found.assumptions)
+    needs = tuple(text for text in order.assumptions if text.startswith(ROOM))
+    return InTime(found.verdict, found.findings, (*found.assumptions, *needs))
 
 
 def concluded(result: Result) -> InTime:
     """What a verdict on values takes over: what depends on buffering is assumed, by name."""
     if result.findings and all(finding.level == "depends" for finding in result.findings):
-        text = f"messages find room, which this needs: {result.findings[0].text}"
+        text = f"{ROOM}: {result.findings[0].text}"
         return InTime(Verdict.PROVED, assumptions=(*result.assumptions, text))
     return InTime(result.verdict, tuple(result.findings), tuple(result.assumptions))
 

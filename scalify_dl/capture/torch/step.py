@@ -45,6 +45,7 @@ from .given_away import GivenAway
 from .opaque import all_ran
 from .pipelines import note_of, stages_apart, write_plan
 from .placing import place_by_values
+from .posted import posted
 from .ranks import NeedsRanks, apart, fake_rank, real_rank, together
 from .reads import Reads, living, passed_over
 from .recorder import Recorder
@@ -196,8 +197,8 @@ def record_step(
     recorder.names.older_than_the_step(living())
     with (
         state, torch.random.fork_rng(devices=[]), waits_apart(), shapes_compared_apart(),
-        stages_apart(recorder) as pipelines, recorder, Reads(recorder), factors_noted(recorder.groups),
-        types_noted(recorder),
+        stages_apart(recorder) as pipelines, posted() as messages, recorder, Reads(recorder),
+        factors_noted(recorder.groups), types_noted(recorder),
     ):  # fmt: skip
         returned = step(model, *args)
     if not all(torch.equal(copy, value) for copy, value in copies):
@@ -228,6 +229,7 @@ def record_step(
         "seen": {paths[name]: span for name, value in recorder.values.items() if (span := _span(value)) is not None},
         **recorder.rank_values(),
         **recorder.opaque.noted(),
+        **messages.noted(),
         "outside": [*OUTSIDE, *plain],
         **rank_of(mesh),
         **note_of(pipelines),

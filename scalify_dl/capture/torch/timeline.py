@@ -97,7 +97,7 @@ class Run:
     def add(self, do: str, **what: Any) -> int:
         """One more event; its number."""
         frame = sys._getframe(1)
-        own = (__file__, torch.__path__[0])
+        own = (str(Path(__file__).parent), torch.__path__[0])
         while frame.f_back is not None and frame.f_code.co_filename.startswith(own):
             frame = frame.f_back
         at = f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -213,6 +213,17 @@ def recording(rank: int, world: int) -> Iterator[Run]:
         dist.init_process_group("fake", rank=rank, world_size=world, store=FakeStore())
     elif (dist.get_rank(), dist.get_world_size()) != (rank, world):
         raise InputError(f"this process is rank {dist.get_rank()} of {dist.get_world_size()}, not {rank} of {world}")
+    with contextlib.ExitStack() as undo:
+        if started:
+            undo.callback(dist.destroy_process_group)
+        undo.enter_context(watched(run))
+        with _Computations(run):
+            yield run
+
+
+@contextlib.contextmanager
+def watched(run: Run) -> Iterator[None]:
+    """Methods of process groups, and waits, are told to the record."""
     group = dist.ProcessGroup
     methods = [m for m in (*IN_PLACE, *OUT_IN, "send", "recv", "recv_anysource", "barrier") if hasattr(group, m)]
     works = {kind for kind in (dist.Work, getattr(distributed_c10d, "FakeWork", None),
@@ -225,8 +236,6 @@ def recording(rank: int, world: int) -> Iterator[Run]:
             setattr(where, name, what)
             undo.callback(partial(setattr, where, name, before) if own else partial(delattr, where, name))
 
-        if started:
-            undo.callback(dist.destroy_process_group)
         for method in methods:
             before = getattr(group, method)
             put(group, method, lambda pg, *a, _m=method, _b=before, **k: run.call(_m, _b, pg, *a, **k))
@@ -237,5 +246,4 @@ def recording(rank: int, world: int) -> Iterator[Run]:
         batch = distributed_c10d.batch_isend_irecv
         for module in (dist, distributed_c10d):
             put(module, "batch_isend_irecv", partial(run.batched, batch))
-        with _Computations(run):
-            yield run
+        yield

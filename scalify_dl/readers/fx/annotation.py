@@ -10,6 +10,7 @@
      "seen": {"input 1": [0, 32000]},                                       lo ≤ x < hi of integer inputs in that run
      "types": {"mm_1": {"tp": "P"}},                                        SPMD types that the program says of values
      "outside": ["the optimiser"],                                          what the program does and the dump does not
+     "posted": {"rank": 0, "world": 2, "groups": {…}, "events": […]},       messages and waits for them, in order
      "rank": 3, "mesh": {"dp": 2, "tp": 2}}                                 or "world": 4, the number of ranks
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
@@ -206,6 +207,7 @@ class Annotations:
     seen: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     outside: Sequence[str] = ()
+    posted: Mapping[str, Any] = field(default_factory=dict)
 
     def placement(self, path: str, local_shape: Sequence[int]) -> DTensorPlacement | None:
         """The placement of a parameter, or of a gradient (`grad fc.weight`) of that shape on every rank.
@@ -267,6 +269,7 @@ class _Reader:
             seen={name: self.span(name, value) for name, value in self.object(root, "seen").items()},
             types={name: self.types(name, value) for name, value in self.object(root, "types").items()},
             outside=self.texts(root, "outside"),
+            posted=self.object(root, "posted"),
         )
 
     def texts(self, root: dict[str, Any], key: str) -> list[str]:
