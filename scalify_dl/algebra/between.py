@@ -105,10 +105,11 @@ def _proved(decider: Decider, t: str, b: str, layout: Layout, *, local: bool) ->
     """One pair of values, and whether they are equal numbers."""
     pair = None
     readings = ("", "masks") if decider.has_masks else ("",)
-    for reading, ends in product(readings, BETWEEN):
+    spreads = (None,) if local or not decider.has_many_ids else [parts for parts in decider.spreads if parts]
+    for spread, reading, ends in product(spreads, readings, BETWEEN):
         decider.until = min(time.process_time() + SECONDS, decider.deadline)
         try:
-            pair = Pair(decider, t, b, ends, reading=reading, local=layout if local else None)
+            pair = Pair(decider, t, b, ends, reading=reading, local=layout if local else None, spread=spread)
             answer = pair.answer([layout], numbers=True)
             if answer is not None:
                 return pair, answer

@@ -103,9 +103,9 @@ class Pair:
             known = {**decider.near, **known}
         if spread or local:  # a variable stands for all of a dim, not for a piece of it
             known = {t: [s for s in known[t] if not s.base_piece] for t in known.keys() - decider.fixed}
-            if local:  # nor one element for all of them: what is repeated is followed to what it repeats
-                known = {t: [s for s in found if all(digit.stride for dim in s.layout.dims for digit in dim)]
-                         for t, found in known.items()}  # fmt: skip
+            # nor one element for all of them: what is repeated is followed to what it repeats
+            known = {t: [s for s in found if all(digit.stride for dim in s.layout.dims for digit in dim)]
+                     for t, found in known.items()}  # fmt: skip
             known = {t: found for t, found in known.items() if found}
         if reading == "masks":  # what stands beside a mask is small
             known = {t: [s for s in found if decider.heavy.isdisjoint((t, s.base))] for t, found in known.items()}

@@ -33,7 +33,7 @@ from scalify_dl.oracle.shrink.extents import Conflict
 from scalify_dl.oracle.trial import Trial, run_trial
 
 from .between import BETWEEN, find_cuts
-from .compared import ROUGHLY, Answer, Pair
+from .compared import MOST_VALUES, ROUGHLY, Answer, Pair
 from .complexes import is_complex
 from .form import Undecided
 from .formulas import MOVES, is_outer
@@ -127,6 +127,11 @@ class Decider:
     def has_masks(self) -> bool:
         """Whether there are constants that may be masks, below zero and large."""
         return any(map(_is_mask, self.program.tensors.values()))
+
+    @cached_property
+    def has_many_ids(self) -> bool:
+        """Whether there are ids of more values than a table has: then variables stand for rows."""
+        return any(hi - lo > MOST_VALUES for lo, hi in self.program.ranges.values())
 
     @cached_property
     def heavy(self) -> set[str]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -22,7 +23,7 @@ from .rebuilt import Rebuilt
 from .sized import size_of, worth
 from .truths import greater
 from .variables import AnySize, Renamed, Variable, free
-from .whole import integer_bounds
+from .whole import integer_bounds, is_whole
 
 
 @dataclass(frozen=True)
@@ -141,15 +142,25 @@ def inside(field: Field, number: int, function: Callable[[Form], Form]) -> Form 
 
 def absorbed(field: Field, factors: Monomial) -> Monomial | None:
     """A product without comparisons that others of it decide: [p > 0] where [p − c > 0] is a factor, c above zero, or
-    one that `implies` it. None where two exclude each other: [p > 0] and [c − p > 0], c not above zero."""
-    above: list[tuple[int, Form]] = []
+    one that `implies` it, or of an id that is equal to a place. None where two exclude each other: [p > 0] and
+    [c − p > 0], c not above zero."""
+    compared: list[tuple[int, Form]] = []
+    places: list[tuple[int, Form]] = []
     for number, _ in factors:
         kind, data = field.elements[number][:2]
-        if kind == "flag" and data[0] == "above":  # type: ignore[index]
-            above.append((number, data[1]))  # type: ignore[index]
+        if kind == "flag" and data[0] in ("above", "at"):  # type: ignore[index]
+            (compared if data[0] == "above" else places).append((number, data[1]))  # type: ignore[index]
     gone: set[int] = set()
-    for number, form in above:
-        for other, stricter in above:
+    for index, place in chain.from_iterable(_told(field, form) for _, form in places) if compared else ():
+        for number, form in compared:
+            truth = _at_place(form, index, place) if number not in gone else None
+            if truth is False:
+                return None
+            if truth:
+                gone.add(number)
+    compared = [(number, form) for number, form in compared if number not in gone]
+    for number, form in compared:
+        for other, stricter in compared:
             difference, total = (form - stricter).value, (form + stricter).value
             if total is not None and total <= 0:
                 return None
@@ -158,6 +169,30 @@ def absorbed(field: Field, factors: Monomial) -> Monomial | None:
             if (difference is not None and difference > 0) or implies(field, stricter, form):
                 gone.add(number)
     return tuple(factor for factor in factors if factor[0] not in gone)
+
+
+def _told(field: Field, form: Form) -> Iterator[tuple[int, Form]]:
+    """Integers that a comparison with a place tells, where it is so, and what they are then."""
+    if not is_whole(form):
+        return
+    for monomial, c in form.terms.items():
+        if len(monomial) == 1 and monomial[0][1] == 1 == abs(c) and field.elements[monomial[0][0]].kind == "integer":
+            yield monomial[0][0], (Form(field, {monomial: c}) - form).scaled(c)
+
+
+def _at_place(form: Form, index: int, place: Form) -> bool | None:
+    """Whether a whole number in which an integer is this place is above zero; None where that is not known."""
+    if not is_whole(form) or not any(index == number for monomial in form.terms for number, _ in monomial):
+        return None
+    found = form.field.zero
+    for monomial, c in form.terms.items():
+        term = form.field.constant(c)
+        for number, exponent in monomial:
+            for _ in range(int(exponent)):
+                term = term * (place if number == index else form.field.of(number))
+        found = found + term
+    low, high = integer_bounds(found)
+    return True if above(low) else False if above(1 - high) else None
 
 
 def implies(field: Field, one: Form, other: Form) -> bool:

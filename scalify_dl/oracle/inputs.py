@@ -156,15 +156,18 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
         bounds = program.ranges.get(tensor)
         drawn = "reals" if bounds is None and tensor in positions else how
         special = numbers if is_float(program.tensors[tensor].dtype) else program.special.get(tensor, ())
-        ignored = None
+        ignored = bounds if bounds is not None and bounds[0] < 0 < bounds[1] else None
         if tensor in program.seen:
             lo, hi = program.seen[tensor]
-            ignored = lo if lo < 0 < hi else None
-            bounds, special = bounds or (lo if ignored is None else 0, hi), ()
-        value = draw(program.tensors[tensor], bounds, drawn, seed, special, program.limits.get(tensor))
+            bounds, special = bounds or (lo, hi), ()
+            ignored = (lo, lo + 1) if lo < 0 < min(hi, bounds[1]) else None
+        within = bounds if bounds is None or ignored is None else (0, bounds[1])
+        value = draw(program.tensors[tensor], within, drawn, seed, special, program.limits.get(tensor))
         if ignored is not None and value.size:
             some = 1 if how == "singular" and seed % 2 else 1 / 3  # of ranks' parts not equally many
-            value[seeded("ignored", tensor, seed).random(value.shape) < some] = ignored
+            chosen, below = seeded("ignored", tensor, seed), (ignored[0], min(ignored[1], 0))
+            mask = chosen.random(value.shape) < some
+            value[mask] = draw(program.tensors[tensor], below, drawn, seed, special)[mask]
         if how == "infinite" and _may_be_infinite(program, tensor):
             value = _with_infinities(value, tensor, seed)
         elif how == "not finite" and is_float(program.tensors[tensor].dtype):

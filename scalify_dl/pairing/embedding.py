@@ -9,6 +9,8 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
+IGNORED = -(2**15)
+"""The least label that is ignored by default: -1, -100 and the like are above it, and sums with sizes do not wrap."""
 CARRIERS = {
     "reshape": (0,),
     "broadcast": (0,),
@@ -43,6 +45,36 @@ def id_ranges(
         program = Provisions(graph)
         found = {t: size for t, size in found.items() if t not in in_doubt or not program.beyond(t, size)}
     return {tensor: (0, size) for tensor, size in found.items()}
+
+
+def ids_with_ignored(
+    graph: Graph, dists: Sequence[Graph], pairs: Sequence[tuple[Tensor, Tensor, bool]], bounded: Container[Tensor]
+) -> dict[Tensor, tuple[int, int]]:
+    """Integer inputs that are looked up, and of which the program does something else with all that are negative
+    (labels that are ignored: `id >= 0`; not with -100 alone), and tells none beyond the table from others: at least
+    `IGNORED`, and below its size."""
+    signed = {t: size for t, size in _tables(graph, CARRIERS).items() if t not in bounded and t.dtype[0] == "s"}
+    if not signed:
+        return {}
+    from .own_ranges import Provisions  # where there are such inputs
+
+    program, others = Provisions(graph), [Provisions(dist) for dist in dists]
+    found = {
+        t: (IGNORED, size)
+        for t, size in signed.items()
+        if program.ends(t, size) == {"below"}
+        and not program.beyond(t, size, strictly=True)
+        and program.looks_up_negative(t, size)
+    }
+    theirs: dict[Tensor, list[set[str]]] = {}
+    for b, d, _ in pairs if found else ():
+        for other in others if b in found else ():
+            if d in other.users and other.beyond(d, found[b][1], strictly=True):
+                del found[b]
+                break
+            if d in other.users:
+                theirs.setdefault(b, []).append(other.ends(d, found[b][1]))
+    return {t: span for t, span in found.items() if t in theirs and "above" not in set.intersection(*theirs[t])}
 
 
 def ranges_of_run(graph: Graph) -> dict[Tensor, tuple[int, int]]:

@@ -104,6 +104,20 @@ class Provisions:
         return {end for end in _ENDS if _Walk(self, size, False, end).through(self.graph.ops, {tensor})}
 
 
+    def looks_up_negative(self, tensor: Tensor, size: int) -> bool:
+        """Whether negative values of an input are looked up as they are, counted from the end of the table, or others
+        of it in their place: not counted from another place than its end."""
+        walk = _Walk(self, size, strictly=False, end="no")
+        walk.through(self.graph.ops, {tensor})
+        for op in self.graph.ops:
+            index = op.operands[1] if op.kind == "gather" else None
+            if index in walk.known:
+                below = zip(walk.known[index].of[: walk.first], walk.values.of, strict=False)
+                if not all(x in (given, given + size) or 0 <= x < size for x, given in below):
+                    return False
+        return True
+
+
 class _Walk:
     def __init__(self, program: Provisions, size: int, strictly: bool, end: str = "") -> None:
         self.program, self.size, self.strictly, self.end = program, size, strictly, end
@@ -201,6 +215,8 @@ class _Walk:
 
     def _decides(self, op: Op, made: Values, xs: Sequence[Values]) -> bool:
         """Whether an op does nothing within the range, and something beyond."""
+        if self.end == "no":
+            return False
         first, last = self.first, self.last
         within, beyond = made.of[first:last], self._beyond(made)
         if op.kind == "compare" or (op.kind == "convert" and made.sort == "b"):

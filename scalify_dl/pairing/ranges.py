@@ -10,7 +10,15 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.readers.relations import RangeRelation, Relations
 
 from .correspond import Correspondence
-from .embedding import certain, id_ranges, looked_up_by_others, only_looked_up, positions, ranges_of_run
+from .embedding import (
+    certain,
+    id_ranges,
+    ids_with_ignored,
+    looked_up_by_others,
+    only_looked_up,
+    positions,
+    ranges_of_run,
+)
 from .pairing import find, listing
 
 
@@ -68,6 +76,8 @@ def ranges(
     for b, of_ranks in ends.items():
         if len(of_ranks) == len(dists) and set.intersection(*of_ranks):
             defaults.pop(b, None)
+    some_ignored = ids_with_ignored(base, dists, pairs, {*bounds, *defaults})
+    bounds |= {t: Bounds(lo, hi, "labels") for t, (lo, hi) in some_ignored.items()}
     placed = positions(base, dists)
     bounds |= {t: Bounds(lo, hi, "positions" if t in placed else "embedding ids") for t, (lo, hi) in defaults.items()}
     _spread(bounds, pairs)

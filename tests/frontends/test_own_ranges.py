@@ -10,7 +10,7 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.placement import AxisPart, Placement
 from scalify_dl.pairing.builder import Program
-from scalify_dl.pairing.embedding import id_ranges
+from scalify_dl.pairing.embedding import IGNORED, id_ranges
 from scalify_dl.pairing.export import tables
 from scalify_dl.pairing.own_ranges import Provisions
 from scalify_dl.prove.options import Options
@@ -118,6 +118,27 @@ def test_an_ignored_id_is_not_erased(base: Body, dist: Body) -> None:
     assert conclude(analyse(facts, Options())).verdict != "PROVED"
     facts = tables(program("base", base).graph, [program("dist", base).graph], TP2)
     assert conclude(analyse(facts, Options())).verdict == "PROVED"
+
+
+@pytest.mark.parametrize("name", ["not negative", "clamped at one end"])
+def test_ids_of_which_all_negative_ones_are_alike_have_a_least_one(name: str) -> None:
+    facts = tables(program("base", OWN[name]).graph, [program("dist", OWN[name]).graph], TP2)
+    assert {row[1:] for row in facts["range"]} == {(IGNORED, 16, "labels")}
+    assert conclude(analyse(facts, Options())).verdict == "PROVED"
+
+
+@pytest.mark.parametrize("name", ["ignored", "above", "filled with zero", "from another end"])
+def test_ids_of_which_one_is_ignored_or_others_are_told_have_none(name: str) -> None:
+    """-1 alone is no range: what is looked up at -5 is another thing, and no program means it."""
+    facts = tables(program("base", OWN[name]).graph, [program("dist", OWN[name]).graph], TP2)
+    assert facts["range"] == []
+    facts = tables(program("base", OWN["not negative"]).graph, [program("dist", OWN[name]).graph], TP2)
+    assert facts["range"] == [] or name == "from another end"
+
+
+def test_an_ignored_label_that_is_looked_up_refutes() -> None:
+    base, dist = program("base", OWN["not negative"]).graph, program("dist", OWN["clamped at one end"]).graph
+    assert conclude(analyse(tables(base, [dist], TP2), Options())).verdict == "REFUTED"
 
 
 def test_what_a_lookup_would_fail_on_is_no_input() -> None:

@@ -103,3 +103,44 @@ PROGRAMS += [
         ("decoding_by_maxima_of_parts", False, partial(decoded_in_parts, rescaled=False)),
     )
 ]  # fmt: skip
+
+# --- a loss over a cut vocabulary, some of whose labels are ignored, and its gradient by hand -------------------------
+
+WORDS, ROWS, FEATURES = 32, 8, 4
+HIDDEN, HEAD, LABELS = ((ROWS, FEATURES), jnp.float32), ((WORDS, FEATURES), jnp.float32), ((ROWS,), (-5, WORDS))
+
+
+def loss_of_labels(h, w, labels):
+    kept = labels >= 0
+    logs = jax.nn.log_softmax(h @ w.T, -1)
+    picked = jnp.take_along_axis(logs, jnp.where(kept, labels, 0)[:, None], -1)[:, 0]
+    return -jnp.sum(jnp.where(kept, picked, 0.0)) / jnp.maximum(kept.sum(), 1)
+
+
+def labels_in_blocks(h, w, labels, masked=True):
+    logits = h @ w.T
+    size, kept = logits.shape[-1], labels >= 0
+    first = lax.axis_index("tp") * size
+    top = lax.pmax(logits.max(-1), "tp")
+    e = jnp.exp(logits - top[:, None])
+    total = lax.psum(e.sum(-1), "tp")
+    mine = (labels >= first) & (labels < first + size)
+    at = jnp.clip(labels - first, 0, size - 1)
+    picked = jnp.where(mine, jnp.take_along_axis(logits, at[:, None], -1)[:, 0], 0.0)
+    losses = jnp.where(kept, jnp.log(total) + top - lax.psum(picked, "tp"), 0.0)
+    count = jnp.maximum(lax.psum(kept.sum(), "dp"), 1)
+    hot = jax.nn.one_hot(at, size)
+    slope = (e / total[:, None] - (hot * mine[:, None] if masked else hot)) * jnp.where(kept, 1 / count, 0.0)[:, None]
+    return lax.psum(losses.sum() / count, "dp"), (lax.psum(slope @ w, "tp"), lax.psum(slope.T @ h, "dp"))
+
+
+PROGRAMS += [
+    Program(
+        name, right, jax.value_and_grad(loss_of_labels, (0, 1)), dist, (P("dp"), P("tp"), P("dp")),
+        (P(), (P("dp"), P("tp"))), (HIDDEN, HEAD, LABELS),
+    )
+    for name, right, dist in (
+        ("ignored_labels_of_a_cut_vocabulary", True, labels_in_blocks),
+        ("labels_of_other_blocks_at_their_ends", False, partial(labels_in_blocks, masked=False)),
+    )
+]  # fmt: skip
