@@ -16,7 +16,7 @@ from .addressing import pending_kind
 from .execute import Deadlock
 from .finiteness import noticed
 from .found import Counterexample, Search
-from .inputs import crowded, ends
+from .inputs import crowded, ends, thresholds
 from .literals import rounds_constants
 from .localise import locate
 from .meaning import Unsupported
@@ -286,6 +286,7 @@ def _try_all(
         plan[-1] = (plan[-1][0], "reals", False)
     plan += [(seed + trials + i, "ends", False) for i in range(ends(program))]
     plan += [(seed + trials + i, "crowded", False) for i in range(crowded(program))]
+    plan += [(seed + trials, "thresholds", False)] if any(thresholds(program)) else []
     if effort.rounding and _rounds(program):
         plan.append((seed, "reals", True))
     plan = plan[:1] if effort.once else plan

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,10 @@ from .literals import scalar, seeded
 from .program import Program, Shard, Tensor
 
 Array = np.ndarray[Any, Any]
-DRAWS = ("reals", "integers", "positive", "ends", "infinite", "crowded", "singular", "wide", "large", "not finite")
+DRAWS = (
+    "reals", "integers", "positive", "ends", "infinite", "crowded", "singular", "wide", "large", "not finite",
+    "thresholds",
+)  # fmt: skip
 """How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
 of their range, and anywhere between. `infinite`: as `reals`, with an infinity here and there in inputs that no proof
@@ -26,9 +30,16 @@ took for finite (`Program.finite`). `crowded`: as `reals`, but rows are nearly a
 among them the program's constants and their quotients: divisors, roots and logarithms are at their limits. `wide`: as
 `reals`, all of a tensor times a power of ten; `large`: times a number whose exponential, or square, is infinite. `not
 finite`: as `reals` of the same seed, with infinities and what is no number in some inputs, be they taken for finite or
-not: for programs that ask."""
+not: for programs that ask. `thresholds`: half of the numbers are on either side of those that the program compares
+with; integers are these, too."""
 SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
 FEW_CONSTANTS = 6
+COMPARING = frozenset({"compare", "clamp", "maximum", "minimum", "remainder"})
+"""Kinds of ops that do something else on either side of a number."""
+SAME_NUMBER = frozenset({"broadcast", "reshape", "convert"})
+"""Kinds of ops by which a number reaches them."""
+FAR = 1 << 20
+"""What is compared with greater numbers is not drawn near them: masks, ends of types."""
 LARGE = (1e4, 1e200)
 
 TRIALS_AT_ENDS = 4
@@ -43,7 +54,7 @@ def draw(
     limits: tuple[int, int] | None = None,
 ) -> Array:
     """A random value of the tensor's type. Integer inputs lie in `bounds`, else in [0, 4), or anywhere in their type
-    (or its `limits`) if drawn at the `ends`; `special` are among them, or among `singular` reals."""
+    (or its `limits`) if drawn at the `ends`; `special` are among them, or among `singular` and `thresholds` reals."""
     rng = seeded("input", tensor.id, seed)
     dtype = storage(tensor.dtype)
     if how == "singular" and dtype.kind in "biu" and rng.integers(0, 2):
@@ -77,6 +88,8 @@ def draw(
             value = np.zeros(tensor.shape)
     else:
         value = rng.uniform(-1, 1, tensor.shape)
+    if how == "thresholds" and len(special):
+        value = np.where(rng.random(tensor.shape) < 0.5, rng.choice(special, tensor.shape), value)
     if how == "wide":
         value = value * 10.0 ** rng.integers(-6, 7)
     if how == "large":
@@ -100,6 +113,32 @@ def constants(program: Program) -> list[float]:
     few = list(found)[:FEW_CONSTANTS]
     quotients = [a / b for a in few for b in few if a != b]
     return [sign * value for value in dict.fromkeys([*few, *quotients]) for sign in (1, -1)]
+
+
+def thresholds(program: Program) -> tuple[list[int], list[float]]:
+    """Integers near those that the program compares with, and reals between and beyond the reals that it does."""
+    whole: dict[int, None] = {}
+    real: dict[float, None] = {}
+    for graph in program.graphs.values():
+        numbers: dict[str, float] = {}
+        for op in graph.ops:
+            tensor = program.tensors[op.results[0]] if op.results else None
+            if tensor is None:
+                continue
+            if op.kind == "constant" and tensor.literal is not None and tensor.literal[0] not in "({":
+                numbers[tensor.id] = scalar(tensor.literal).real
+            elif op.kind in SAME_NUMBER and op.operands[0] in numbers:
+                numbers[tensor.id] = numbers[op.operands[0]]
+            elif op.kind in COMPARING:
+                for operand in (t for t in op.operands if t in numbers and abs(numbers[t]) < FAR):
+                    if is_integer(program.tensors[operand].dtype):
+                        whole[int(numbers[operand])] = None
+                    elif is_float(program.tensors[operand].dtype) and numbers[operand]:
+                        real[numbers[operand]] = None
+    few = sorted({0.0, *list(real)[:FEW_CONSTANTS]}) if real else []
+    between = [(a + b) / 2 for a, b in itertools.pairwise(few)]
+    near = [number + step for number in list(whole)[:FEW_CONSTANTS] for step in (0, 1, -1)]
+    return list(dict.fromkeys(near)), [few[0] - 1, *between, few[-1] + 1] if few else []
 
 
 def ends(program: Program) -> int:
@@ -149,13 +188,16 @@ def _at_ends(rng: np.random.Generator, lo: int, hi: int, shape: Sequence[int], d
 
 def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int, Array]]:
     """A random value for every input of the baseline; one without bounds that becomes a position is always small."""
-    positions = position_inputs(program) if how == "ends" else frozenset()
-    numbers = constants(program) if how == "singular" else []
+    positions = position_inputs(program) if how in ("ends", "thresholds") else frozenset()
+    integers, numbers = thresholds(program) if how == "thresholds" else ([], [])
+    numbers = constants(program) if how == "singular" else numbers
     values: dict[str, dict[int, Array]] = {}
     for tensor in (tensor for graph in program.top("base") for tensor in graph.inputs):
         bounds = program.ranges.get(tensor)
-        drawn = "reals" if bounds is None and tensor in positions else how
-        special = numbers if is_float(program.tensors[tensor].dtype) else program.special.get(tensor, ())
+        small = bounds is None and tensor in positions
+        drawn = "reals" if small else how
+        whole = [*program.special.get(tensor, ()), *(() if small else integers)]
+        special = numbers if is_float(program.tensors[tensor].dtype) else whole
         ignored = bounds if bounds is not None and bounds[0] < 0 < bounds[1] else None
         if tensor in program.seen:
             lo, hi = program.seen[tensor]

@@ -1,0 +1,52 @@
+"""Numbers that a program compares with have inputs on either side of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from scalify_dl.audit.pair import Pair
+from scalify_dl.ir.graph import Graph, Tensor
+from scalify_dl.oracle import find_counterexample
+from scalify_dl.oracle.inputs import baseline_inputs
+
+from .small import program
+
+
+def _where_greater(graph: Graph, x: Tensor, number: int, dtype: str) -> Tensor:
+    return graph.emit("compare", [x, graph.splat(number, dtype, (8,))], dtype="pred", direction="GT")
+
+
+@pytest.mark.parametrize("dtype", ["s32", "f32"])
+@pytest.mark.parametrize("theirs", [31, 32])
+def test_another_threshold_far_from_small_numbers_is_refuted(dtype: str, theirs: int) -> None:
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((8,), dtype=dtype)
+    pair.outputs(_where_greater(pair.base, x, 31, dtype), _where_greater(pair.dist, dx, theirs, dtype))
+    assert find_counterexample(program(pair)).status == ("agrees" if theirs == 31 else "refuted")
+
+
+def test_other_limits_of_a_clamp_are_refuted() -> None:
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((8,))
+    kept = [
+        graph.emit("clamp", [graph.splat(-3, "f32", (8,)), value, graph.splat(most, "f32", (8,))])
+        for graph, value, most in ((pair.base, x, 3), (pair.dist, dx, 4))
+    ]
+    pair.outputs(*kept)
+    assert find_counterexample(program(pair)).status == "refuted"
+
+
+def test_what_becomes_a_position_is_not_drawn_near_numbers() -> None:
+    pair = Pair({"tp": 1})
+    (table, dtable), (ids, dids) = pair.input((4, 3)), pair.input((8, 1), dtype="s32")
+    rows = []
+    for graph, held, at in ((pair.base, table, ids), (pair.dist, dtable, dids)):
+        graph.emit("compare", [at, graph.splat(100, "s32", (8, 1))], dtype="pred", direction="GT")
+        rows.append(graph.emit(
+            "gather", [held, at], shape=(8, 3), offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0],
+            index_vector_dim=1, slice_sizes=[1, 3],
+        ))  # fmt: skip
+    pair.outputs(*rows)
+    with_rows = program(pair)
+    drawn = baseline_inputs(with_rows, "thresholds", 0)
+    assert max(int(value.max()) for by in drawn.values() for value in by.values() if value.dtype.kind == "i") < 4
