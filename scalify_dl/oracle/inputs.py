@@ -201,7 +201,7 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
         ignored = bounds if bounds is not None and bounds[0] < 0 < bounds[1] else None
         if tensor in program.seen:
             lo, hi = program.seen[tensor]
-            bounds, special = bounds or (lo, hi), ()
+            bounds, special = bounds or (lo, hi), []
             ignored = (lo, lo + 1) if lo < 0 < min(hi, bounds[1]) else None
         within = bounds if bounds is None or ignored is None else (0, bounds[1])
         value = draw(program.tensors[tensor], within, drawn, seed, special, program.limits.get(tensor))
