@@ -9,7 +9,7 @@ type is a proof, however the compiler spelled it. What becomes of NaN is asked b
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
 from math import inf, isnan, nan, prod
@@ -62,6 +62,14 @@ WIDER = {"f16": ("f32", "f64"), "bf16": ("f32", "f64"), "f32": ("f64",)}
 def producers(ops: Iterable[Op]) -> dict[Tensor, Op]:
     """The op of every result."""
     return {result: op for op in ops for result in op.results}
+
+
+def everywhere(tensor: Tensor, made: Mapping[Tensor, Op]) -> Fraction | None:
+    """The number that every element is, where it is a constant, repeated."""
+    op = made.get(tensor)
+    while op is not None and op.kind in ("broadcast", "reshape"):
+        op = made.get(op.operands[0])
+    return op.result.literal.rational if op is not None and op.kind == "constant" and op.result.literal else None
 
 
 def reducer(region: Graph) -> str | None:
