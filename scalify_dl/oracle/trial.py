@@ -66,9 +66,12 @@ class Trial:
     @cached_property
     def floor(self) -> float:
         """The least tolerance: more where one side alone has constants that are known but for their rounding, or one
-        has roots among them more often (elsewhere the other one computes the root)."""
+        has roots among them more often (elsewhere the other one computes the root); and near thresholds, beyond which
+        libraries leave out what rounding would (softplus(x) is x above 20)."""
         if self.how == "integers":
             return 0.0
+        if self.how == "thresholds":
+            return SAFETY * 2.0**-24
         found: dict[str, Counter[tuple[str, str]]] = {"base": Counter(), "dist": Counter()}
         for graph in self.program.graphs.values():
             if graph.role in found:

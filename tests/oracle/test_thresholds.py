@@ -50,3 +50,14 @@ def test_what_becomes_a_position_is_not_drawn_near_numbers() -> None:
     with_rows = program(pair)
     drawn = baseline_inputs(with_rows, "thresholds", 0)
     assert max(int(value.max()) for by in drawn.values() for value in by.values() if value.dtype.kind == "i") < 4
+
+
+def test_what_libraries_leave_out_beyond_a_threshold_refutes_nothing() -> None:
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((8,))
+    limit = pair.base.splat(20, "f32", (8,))
+    far = pair.base.emit("compare", [x, limit], dtype="pred", direction="GT")
+    pair.outputs(
+        pair.base.emit("select", [far, x, pair.base.emit("softplus", [x])]), pair.dist.emit("softplus", [dx])
+    )
+    assert find_counterexample(program(pair)).status == "agrees"
