@@ -20,14 +20,13 @@ import numpy as np
 from ..files import CertificateError
 from .elementwise import NAN
 from .equal import equal
-from .forms import Atoms, Form, Unknown
+from .forms import Atoms, Form, Many, Unknown
 from .integers import Table, Whole, table, unknown_integer
+from .large.claims import NEEDS, decide_large
 from .machine import MOST_ELEMENTS, REALS, WIDTHS, Machine, PerRank
 from .programs import Layout, Program, Tables
 
 Rows = Iterable[Sequence[Any]]
-NEEDS = {"nonzero": ("nonzero", "positive"), "positive": ("positive",), "nonnegative": ("nonnegative", "positive")}
-"""For what steps need, the assumptions that will do."""
 WORDS = {
     "finite": "its values are finite",
     "nonzero": "it is not zero where it is divided by",
@@ -119,7 +118,24 @@ class _Claim:
         self.decide(assumed)
 
     def decide(self, assumed: list[tuple[str, str]]) -> None:
-        program, ranks = self.program, sorted(self.program.coords)
+        """Element by element; with variables where there are many."""
+        self._asked_of_programs()
+        if self._elements() <= MOST_ELEMENTS:
+            try:
+                self._decide_elements(assumed)
+                return
+            except Many:
+                pass
+        decide_large(self, assumed)
+
+    def _elements(self) -> int:
+        """How many there are in what is read and what comes out, at least."""
+        ours, theirs = ([t for t, _, _ in self.given], [b for _, b, _ in self.given]) if self.given else ([], [])
+        dist = {*self.reached(self.dist), *ours, self.dist}
+        return sum(prod(self.program.shapes[t]) for t in {*theirs, self.base, *dist} if t in self.program.shapes)
+
+    def _asked_of_programs(self) -> None:
+        program = self.program
         (base_graph,), (dist_graph,) = program.top["base"], program.top["dist"]
         ours, theirs = [self.dist], [self.base]
         if self.given is not None:
@@ -128,9 +144,12 @@ class _Claim:
             program.graph_of.get(t) != dist_graph for t in ours
         ):
             raise Unknown("a value of no program")
+
+    def _decide_elements(self, assumed: list[tuple[str, str]]) -> None:
+        program, ranks = self.program, sorted(self.program.coords)
         if self.given is None:
-            base_known = {t: {0: self.unknown(t)} for t in self._reached(self.base)}
-            dist_known = {t: self._held(t, ranks) for t in self._reached(self.dist)}
+            base_known = {t: {0: self.unknown(t)} for t in self.reached(self.base)}
+            dist_known = {t: self._held(t, ranks) for t in self.reached(self.dist)}
         else:
             base_known = {b: {0: self.unknown(b)} for _, b, _ in self.given}
             dist_known = {t: self._placed(t, b, text, ranks) for t, b, text in self.given}
@@ -154,7 +173,7 @@ class _Claim:
     def inputs(self) -> set[str]:
         """The inputs of the baseline that both values are made of."""
         held = {dist: base for dist, _, base, _, _ in self.program.shards}
-        found = {*self._reached(self.base), *(held.get(t, t) for t in self._reached(self.dist))}
+        found = {*self.reached(self.base), *(held.get(t, t) for t in self.reached(self.dist))}
         return {t for t in found if self.program.types.get(t) not in WIDTHS}
 
     def _compare(self, left: Any, right: Any) -> None:
@@ -173,7 +192,7 @@ class _Claim:
         if not same:
             raise CertificateError(f"no law is known by which {self.dist} holds {self.base}")
 
-    def _reached(self, tensor: str) -> list[str]:
+    def reached(self, tensor: str) -> list[str]:
         """The inputs that a value is made of."""
         found, seen, stack = [], {tensor}, [tensor]
         while stack:
@@ -193,7 +212,7 @@ class _Claim:
             if dtype not in REALS and dtype not in WIDTHS:
                 raise Unknown("inputs that are no numbers")
             if prod(self.program.shapes[tensor]) > MOST_ELEMENTS:
-                raise Unknown("a program of many elements")
+                raise Many("a program of many elements")
             out = np.empty(self.program.shapes[tensor], dtype=object)
             for at in np.ndindex(*out.shape):
                 if dtype in WIDTHS:

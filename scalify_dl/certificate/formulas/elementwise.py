@@ -13,13 +13,18 @@ class Low:
     """−∞."""
 
 
+class High:
+    """∞: of a number less it, −∞ is left."""
+
+
 class NotANumber:
     """What no form is made of: it may stand where it is never chosen."""
 
 
-LOW, NAN = Low(), NotANumber()
+LOW, HIGH, NAN = Low(), High(), NotANumber()
 Element = Any
-"""A Form, LOW, NAN, or a whole number (truths are 0 and 1); a `Table` or `Whole` of integers that depend on inputs."""
+"""A Form, LOW, HIGH, NAN, or a whole number (truths are 0 and 1); a `Table` or `Whole` of integers that depend on
+inputs."""
 
 
 class Elementwise:
@@ -60,7 +65,7 @@ class Elementwise:
         if isinstance(x, Form):
             return x
         if not isinstance(x, int):
-            raise Unknown("infinity" if isinstance(x, Low) else "what is no number")
+            raise Unknown("infinity" if isinstance(x, Low | High) else "what is no number")
         return self.atoms.number(x)
 
     def add(self, x: Element, y: Element) -> Element:
@@ -85,8 +90,13 @@ class Elementwise:
         """An op on real numbers that makes one."""
         if kind == "add":
             return self.add(*xs)
+        if kind == "negate" and xs[0] is HIGH:
+            return LOW
         if kind == "subtract":
-            return LOW if xs[0] is LOW and xs[1] is not LOW else self.form(xs[0]) - self.form(xs[1])
+            if xs[1] is HIGH and xs[0] is not LOW:
+                self.form(xs[0])  # a number
+                return LOW
+            return LOW if xs[0] is LOW and xs[1] not in (LOW, HIGH) else self.form(xs[0]) - self.form(xs[1])
         if kind == "multiply":
             return self.multiply(*xs)
         if kind == "divide":

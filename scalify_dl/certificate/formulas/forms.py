@@ -17,7 +17,7 @@ Product = tuple[tuple[int, Fraction], ...]
 Sum = tuple[tuple[Product, Fraction], ...]
 """Products with coefficients, ascending: as a key."""
 
-TRUTHS = ("truth", "chosen")
+TRUTHS = ("truth", "chosen", "order")
 """Kinds of atoms that are 0 or 1."""
 MOST = 4000
 """Most terms of a sum."""
@@ -25,6 +25,10 @@ MOST = 4000
 
 class Unknown(Exception):
     """There is no law for this."""
+
+
+class Many(Unknown):
+    """There is too much to follow each element."""
 
 
 class Form:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from .convolutions import convolved
-from .elementwise import LOW, NAN, Element, Elementwise
-from .forms import Atoms, Unknown
+from .elementwise import HIGH, LOW, NAN, Element, Elementwise
+from .forms import Atoms, Many, Unknown
 from .integers import Table, Whole, as_real, combined, compared, gathered, place_of_greatest, where
 from .programs import Op, Program
 
@@ -59,7 +59,7 @@ class Machine:
                 known[result] = found
                 self.left -= sum(array.size for array in found.values())
             if self.left < 0:
-                raise Unknown("a program of many elements")
+                raise Many("a program of many elements")
         return known[tensor]
 
     def _op(self, op: Op, operands: list[PerRank], ranks: list[int]) -> list[PerRank]:
@@ -195,7 +195,7 @@ class Machine:
                 return self._over(lambda *ys: where(self.atoms, *ys), xs)
             return self._over(of.select, xs)
         if kind == "is-finite":
-            return self._over(lambda x: int(x is not LOW), xs)
+            return self._over(lambda x: int(x is not LOW and x is not HIGH), xs)
         if dtype == "pred" and kind in TRUTHS:
             return self._over(lambda *ys: of.truth(kind, list(ys)), xs)
         if dtype in REALS:
@@ -288,7 +288,7 @@ class Machine:
         if word == "nan":
             return NAN
         if word == "inf":
-            raise Unknown(word)
+            return HIGH
         if "x" in word:
             raise Unknown("a number in hexadecimal digits")
         number, double = Fraction(word), float(Fraction(word))
