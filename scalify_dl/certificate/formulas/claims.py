@@ -27,6 +27,8 @@ from .machine import MOST_ELEMENTS, REALS, WIDTHS, Machine, PerRank
 from .programs import Layout, Program, Tables
 
 Rows = Iterable[Sequence[Any]]
+FEW_ELEMENTS = 500
+"""So many are followed one by one at once."""
 WORDS = {
     "finite": "its values are finite",
     "nonzero": "it is not zero where it is divided by",
@@ -118,15 +120,22 @@ class _Claim:
         self.decide(assumed)
 
     def decide(self, assumed: list[tuple[str, str]]) -> None:
-        """Element by element; with variables where there are many."""
+        """With variables where there are many elements; where that does not do, or they are few, element by element."""
         self._asked_of_programs()
-        if self._elements() <= MOST_ELEMENTS:
+        count = self._elements()
+        if count > FEW_ELEMENTS:
             try:
-                self._decide_elements(assumed)
+                decide_large(self, assumed)
                 return
-            except Many:
-                pass
-        decide_large(self, assumed)
+            except (CertificateError, Unknown):
+                if count > MOST_ELEMENTS:
+                    raise
+        try:
+            self._decide_elements(assumed)
+        except Many:
+            if count > FEW_ELEMENTS:
+                raise
+            decide_large(self, assumed)
 
     def _elements(self) -> int:
         """How many there are in what is read and what comes out, at least."""
