@@ -286,7 +286,9 @@ def _try_all(
         plan[-1] = (plan[-1][0], "reals", False)
     plan += [(seed + trials + i, "ends", False) for i in range(ends(program))]
     plan += [(seed + trials + i, "crowded", False) for i in range(crowded(program))]
-    plan += [(seed + trials, "thresholds", False)] if any(thresholds(program)) else []
+    whole, real = thresholds(program)
+    plan += [(seed + trials, "thresholds", False)] if whole or real else []
+    plan += [(seed + trials, "small", False)] if real else []
     if effort.rounding and _rounds(program):
         plan.append((seed, "reals", True))
     plan = plan[:1] if effort.once else plan

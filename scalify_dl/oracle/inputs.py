@@ -20,7 +20,7 @@ from .program import Program, Shard, Tensor
 Array = np.ndarray[Any, Any]
 DRAWS = (
     "reals", "integers", "positive", "ends", "infinite", "crowded", "singular", "wide", "large", "not finite",
-    "thresholds",
+    "thresholds", "small",
 )  # fmt: skip
 """How inputs are drawn. Reals: `reals` in [-1, 1], `integers` -3 … 3 (sums of products are exact), `positive` in [0.1,
 1.1]. Integers are small, but in `ends` (whose reals are those of `reals`): there they are at the ends of their type, or
@@ -31,7 +31,8 @@ among them the program's constants and their quotients: divisors, roots and loga
 `reals`, all of a tensor times a power of ten; `large`: times a number whose exponential, or square, is infinite. `not
 finite`: as `reals` of the same seed, with infinities and what is no number in some inputs, be they taken for finite or
 not: for programs that ask. `thresholds`: half of the numbers are on either side of those that the program compares
-with; integers are these, too."""
+with; integers are these, too. `small`: as `positive`, a thousandth: sums of many are below what they are compared
+with (norms that are clipped)."""
 SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
 FEW_CONSTANTS = 6
 COMPARING = frozenset({"compare", "clamp", "maximum", "minimum", "remainder"})
@@ -78,8 +79,8 @@ def draw(
         return numbers
     if how == "integers":
         value = rng.integers(-3, 4, tensor.shape).astype(np.float64)
-    elif how == "positive":
-        value = rng.uniform(0.1, 1.1, tensor.shape)
+    elif how in ("positive", "small"):
+        value = rng.uniform(0.1, 1.1, tensor.shape) * (1e-3 if how == "small" else 1)
     elif how == "singular":
         value = rng.choice(SINGULAR, tensor.shape)
         if len(special):

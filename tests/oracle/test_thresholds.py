@@ -61,3 +61,20 @@ def test_what_libraries_leave_out_beyond_a_threshold_refutes_nothing() -> None:
         pair.base.emit("select", [far, x, pair.base.emit("softplus", [x])]), pair.dist.emit("softplus", [dx])
     )
     assert find_counterexample(program(pair)).status == "agrees"
+
+
+def _clipped(graph: Graph, x: Tensor, scale: float) -> Tensor:
+    """The vector, scaled, and then shortened to length 1 where it is longer."""
+    y = graph.emit("multiply", [x, graph.splat(scale, "f32", x.shape)])
+    square = graph.emit("reduce", [graph.emit("multiply", [y, y])], dimensions=[0], reducer="sum")
+    share = graph.emit("divide", [graph.splat(1.0, "f32", ()), graph.emit("sqrt", [square])])
+    share = graph.emit("minimum", [share, graph.splat(1.0, "f32", ())])
+    return graph.emit("multiply", [y, graph.emit("broadcast", [share], shape=x.shape, dimensions=[])])
+
+
+@pytest.mark.parametrize(("scale", "status"), [(1.0, "agrees"), (4.0, "refuted")])
+def test_a_factor_that_clipping_takes_away_from_long_vectors_is_refuted(scale: float, status: str) -> None:
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((64,))
+    pair.outputs(_clipped(pair.base, x, 1.0), _clipped(pair.dist, dx, scale))
+    assert find_counterexample(program(pair)).status == status
