@@ -157,3 +157,33 @@ def test_a_value_that_is_summed_again_leads_even_where_the_program_multiplies_by
     assert cause.op == "all-reduce~2"
     assert any("reducing it again" in text for text in cause.found)
     assert cause.tried[0].endswith("PROVED")
+
+
+def accumulated(divided: bool) -> Pair:
+    """The gradients of two micro-batches are added up, and half of that goes into a running mean of gradients."""
+    pair = Pair({"dp": 2})
+    (x, dx), (y, dy) = pair.input((4, 6), {0: "dp"}), pair.input((4, 6), {0: "dp"})
+    m, dm = pair.input((6,))
+    made = []
+    for g, first, second, before in ((pair.base, x, y, m), (pair.dist, dx, dy, dm)):
+        parts = [g.emit("reduce", [g.emit("sine", [t])], dimensions=[0], reducer="sum") for t in (first, second)]
+        if g is pair.dist:
+            parts = [g.emit("all-reduce", [t], reducer="sum", groups=pair.groups("dp")) for t in parts]
+        total = g.emit("add", parts)
+        if divided or g is pair.base:
+            total = g.emit("divide", [total, spread(g, g.constant(2.0, "f32"), (6,), ())])
+        kept = g.emit("multiply", [before, spread(g, g.constant(0.9, "f32"), (6,), ())])
+        made.append(g.emit("add", [total, kept]))
+    pair.outputs(*made)
+    return pair
+
+
+def test_a_number_that_nobody_divides_by_is_named_where_the_sum_is_made() -> None:
+    assert conclude(analyse(facts_of(accumulated(True)), Options())).verdict is Verdict.PROVED
+    found = conclude(analyse(facts_of(accumulated(False)), Options()))
+    assert found.verdict is Verdict.REFUTED
+    cause = found.frontier[0]
+    assert cause.op == "add"
+    assert cause.found[-1].startswith("the baseline goes on with 1/2 of this, ")
+    assert cause.found[-1].endswith(": no value here is that")
+    assert cause.tried[0].endswith("PROVED")
