@@ -38,21 +38,21 @@ from .regions import Types, check_regions, ordered
 def check_ops(facts: Facts, types: Types) -> None:
     """InputError for the first op whose operands, results, attributes, groups or regions do not fit its kind."""
     numbered: dict[Type, int] = {}
-    number = {tensor: numbered.setdefault(kind, len(numbered)) for tensor, kind in types.items()}
+    number_of = {tensor: numbered.setdefault(kind, len(numbered)) for tensor, kind in types.items()}.__getitem__
     operands, results = ordered(facts["operand"]), ordered(facts["result"])
     regions = ordered(facts["region"])
-    attributes = [_rows_of(facts[table]) for table in ("attr_number", "attr_symbol", "rank_number")]
+    numbers, symbols, ranked = (_rows_of(facts[table]) for table in ("attr_number", "attr_symbol", "rank_number"))
     groups = _groups(facts) | _along(facts)
     ends = corners(facts)
     seen: set[tuple[object, ...]] = set()
     for n, (op, _, kind) in enumerate(facts["op"]):
         has, made = operands.get(op, ()), results.get(op, ())
-        given = [tuple(rows.get(op, ())) for rows in attributes]
-        key = (kind, tuple([number[t] for t in has]), tuple([number[t] for t in made]), *given, groups.get(op))
-        if op not in regions and op not in ends and key in seen:
+        given = tuple(numbers.get(op, ())), tuple(symbols.get(op, ())), tuple(ranked.get(op, ()))
+        key = kind, tuple(map(number_of, has)), tuple(map(number_of, made)), given, groups.get(op)
+        if key in seen and op not in regions and op not in ends:
             continue
         try:
-            for checked in _by_rank(op, kind, given[0], given[1], given[2], ends.get(op, ())):
+            for checked in _by_rank(op, kind, *given, ends.get(op, ())):
                 checked.operands = [Tensor(*types[t]) for t in has]
                 checked.results = [Tensor(*types[t]) for t in made]
                 checked.groups = [[0] * groups[op]] if op in groups else None

@@ -15,13 +15,15 @@ class Facts:
     """The tables of `docs/facts.md`: `facts["op"]` is a list of rows in file order; a missing table is empty.
 
     `directory` is where they were loaded from, None for facts made in memory. `again`, where there is one, makes facts
-    of the same pair in another form, for where these do not suffice.
+    of the same pair in another form, for where these do not suffice. `types`, where they were made of graphs: element
+    type and shape of every tensor, as the rows said when they were written.
     """
 
     def __init__(self, tables: dict[str, list[Row]] | None = None, directory: Path | None = None) -> None:
         self.tables: dict[str, list[Row]] = {name: [] for name in TABLES}
         self.directory = directory
         self.again: Callable[[], Facts | None] | None = None
+        self.types: dict[str, tuple[str, tuple[int, ...]]] = {}
         for name, rows in (tables or {}).items():
             self.tables[name] = rows
 

@@ -92,6 +92,7 @@ class TableWriter:
         tensor_id = self._unique("tensor", prefix + clean(name))
         self.ids[tensor] = tensor_id
         facts.tables["tensor"].append((tensor_id, graph_id, tensor.dtype, len(tensor.shape)))
+        facts.types[tensor_id] = tensor.dtype, tuple(tensor.shape)
         facts.tables["dim"] += [(tensor_id, position, size) for position, size in enumerate(tensor.shape)]
         if tensor.name:
             facts.tables["tensor_name"].append((tensor_id, clean(tensor.name)))

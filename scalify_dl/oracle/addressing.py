@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,7 @@ def piece_index(piece: Piece, rank: int) -> tuple[slice, ...]:
     return tuple(bounds.get(dim, slice(None)) for dim in range(rank))
 
 
+@lru_cache(maxsize=1 << 12)
 def pending_kind(layout: Layout) -> str | None:
     """The pending reduction, None where there is none; InputError where two kinds are mixed."""
     kinds = {e.reducer for _, entries in layout.axes for e in entries if isinstance(e, Pending) and e.size > 1}
@@ -120,8 +122,35 @@ def _addresses(layout: Layout, base_rank: int, at: tuple[int, ...]) -> tuple[Arr
 def local_part(base: Array, layout: Layout, at: Mapping[str, int]) -> Array:
     """What the rank holds of a baseline value, pending reductions and scale aside. IndexError if it addresses
     outside."""
+    shape = local_shape(layout)
     part = base[addresses(layout, base.ndim, at)] if base.ndim else base
-    return np.broadcast_to(part, layout.local_shape)
+    return part if part.shape == shape else np.broadcast_to(part, shape)
+
+
+FEW = 1 << 12
+"""Elements of all ranks up to which their places in a baseline value are kept."""
+
+
+def local_parts(base: Array, layout: Layout, places: Sequence[Mapping[str, int]]) -> Array:
+    """`local_part` of some ranks, along a first dim."""
+    if prod(local_shape(layout)) * len(places) > FEW:
+        return np.stack([local_part(base, layout, at) for at in places])
+    ats = tuple(tuple(at.get(axis, 0) for axis, _ in layout.axes) for at in places)
+    return np.asarray(base.reshape(-1)[_flat_addresses(layout, base.shape, ats)])
+
+
+@lru_cache(maxsize=1 << 10)
+def _flat_addresses(layout: Layout, shape: tuple[int, ...], ats: tuple[tuple[int, ...], ...]) -> Array:
+    """Where the elements of some ranks are among those of a baseline value."""
+    whole = np.arange(prod(shape)).reshape(shape)
+    axes = [axis for axis, _ in layout.axes]
+    return np.stack([local_part(whole, layout, dict(zip(axes, at, strict=True))) for at in ats])
+
+
+@lru_cache(maxsize=1 << 12)
+def local_shape(layout: Layout) -> tuple[int, ...]:
+    """The shape that a layout says ranks hold."""
+    return layout.local_shape
 
 
 def pending_coordinates(layout: Layout, at: Mapping[str, int]) -> tuple[int, ...]:

@@ -19,6 +19,8 @@ from .addressing import (
     Piece,
     digit_coordinates,
     local_part,
+    local_parts,
+    local_shape,
     pending_coordinates,
     pending_groups,
     pending_kind,
@@ -119,7 +121,7 @@ def check(
         scale = max(scale or 1.0, ROUNDING * len(parts) * largest / tolerance)  # zeros: as `wrong` has it
     if not kind and (ranks := _small(parts, layout, here, dist)):
         actual = np.stack([parts[rank] for rank in ranks])
-        actual, expected = _scaled(actual, np.stack([local_part(base, layout, here[r]) for r in ranks]), layout.scale)
+        actual, expected = _scaled(actual, local_parts(base, layout, [here[r] for r in ranks]), layout.scale)
         actual, expected = wrapped(actual, dtype), wrapped(expected, dtype)
         bad = wrong(actual, expected, tolerance, scale, extended=extended)
         where = bad.any(axis=tuple(range(1, bad.ndim)))
@@ -144,7 +146,7 @@ def check(
                 actual = np.asarray(reducer(kind or "sum")(actual, parts[other]))
         actual, expected = _scaled(actual, local_part(base, layout, here[rank]), layout.scale)
         actual, expected = wrapped(actual, dtype), wrapped(expected, dtype)
-        if actual.shape != layout.local_shape:
+        if actual.shape != local_shape(layout):
             raise ValueError(f"the layout describes local shape {layout.local_shape}, the value has {actual.shape}")
         if kind == "sum" and expected.dtype.kind in "fc" and not extended:  # parts of an infinity need not add up
             expected = np.where(np.isfinite(expected), expected, np.nan)
@@ -166,7 +168,8 @@ SMALL = 1 << 14
 def _small(parts: PerRank, layout: Layout, coords: Coords, dist: PerRank) -> list[int]:
     """Ranks that hold different parts of a small value, of the shape that the layout says; none of any other value."""
     kinds = {(value.shape, value.dtype) for value in parts.values()}
-    if len(kinds) != 1 or math.prod(layout.local_shape) > SMALL or next(iter(kinds))[0] != layout.local_shape:
+    shape = local_shape(layout)
+    if len(kinds) != 1 or math.prod(shape) > SMALL or next(iter(kinds))[0] != shape:
         return []
     first: dict[tuple[Any, ...], int] = {}
     for rank in parts:
@@ -184,7 +187,7 @@ def stands(base: Array, value: PerRank, layout: Layout, coords: Coords, toleranc
         key = (digit_coordinates(layout, coords[rank]), id(actual))
         if key not in done:
             done.add(key)
-            if actual.shape != layout.local_shape:
+            if actual.shape != local_shape(layout):
                 return False
             if wrong(actual, local_part(base, layout, coords[rank]), tolerance, scale).any():
                 return False

@@ -106,9 +106,11 @@ def only_looked_up(graph: Graph) -> set[Tensor]:
     """Inputs that are carried as they are to the indices of gathers, and used for nothing else."""
     decided = {port.tensor for port in graph.outputs}
     for op in reversed(graph.ops):
-        if any(result in decided for result in op.results) or op.kind not in UNCHANGED:
-            looked_up = op.operands[1:2] if op.kind == "gather" else []
+        if op.kind == "gather":
+            looked_up = op.operands[1:2]
             decided.update(operand for operand in op.operands if operand not in looked_up)
+        elif op.kind not in UNCHANGED or not decided.isdisjoint(op.results):
+            decided.update(op.operands)
     return {port.tensor for port in graph.inputs} - decided
 
 
@@ -120,12 +122,11 @@ def certain(graph: Graph) -> dict[Tensor, int]:
 
 def _tables(graph: Graph, carriers: Mapping[str, tuple[int, ...] | None]) -> dict[Tensor, int]:
     """Inputs whose values reach indices, and the size of the smallest table."""
-    made: dict[Tensor, Op] = {result: op for op in graph.ops for result in op.results}
+    lookups = [op for op in graph.ops if op.kind == "gather" and len(op.numbers.get("start_index_map", ())) == 1]
+    made = _made(graph) if lookups else {}
     inputs = {port.tensor for port in graph.inputs if port.tensor.dtype[0] in "su"}
     found: dict[Tensor, int] = {}
-    for op in graph.ops:
-        if op.kind != "gather" or len(op.numbers.get("start_index_map", ())) != 1:
-            continue
+    for op in lookups:
         if carriers is UNCHANGED and "wrap" in op.symbols.get("mode", ()):
             continue
         table = op.operands[0].shape[op.numbers["start_index_map"][0]]
@@ -148,7 +149,7 @@ def _writes(graph: Graph) -> Iterator[tuple[Tensor, int, int]]:
 def positions(graph: Graph, dists: Sequence[Graph]) -> dict[Tensor, int]:
     """Scalar inputs that are positions in a dim, where distributed programs write into blocks of such a dim."""
     blocks = {(dims, extent) for dist in dists for _, extent, dims in _writes(dist)}
-    made: dict[Tensor, Op] = {result: op for op in graph.ops for result in op.results} if blocks else {}
+    made = _made(graph) if blocks else {}
     inputs = {port.tensor for port in graph.inputs if port.tensor.dtype[0] in "su" and not port.tensor.shape}
     found: dict[Tensor, int] = {}
     for start, extent, dims in _writes(graph) if blocks else ():
@@ -160,12 +161,11 @@ def positions(graph: Graph, dists: Sequence[Graph]) -> dict[Tensor, int]:
 
 def _classes(graph: Graph) -> dict[Tensor, int]:
     """Inputs whose values are compared with all of `[0, size)` (as one-hots are made), and the size."""
-    made: dict[Tensor, Op] = {result: op for op in graph.ops for result in op.results}
+    equalities = [op for op in graph.ops if op.kind == "compare" and "EQ" in op.symbols.get("direction", ())]
+    made = _made(graph) if equalities else {}
     inputs = {port.tensor for port in graph.inputs if port.tensor.dtype[0] in "su"}
     found: dict[Tensor, int] = {}
-    for op in graph.ops:
-        if op.kind != "compare" or "EQ" not in op.symbols.get("direction", ()):
-            continue
+    for op in equalities:
         for values, classes in (op.operands, op.operands[::-1]):
             count = made.get(classes)
             while count is not None and count.kind in ("broadcast", "convert"):
@@ -176,6 +176,11 @@ def _classes(graph: Graph) -> dict[Tensor, int]:
             for tensor in _origins(values, made, CARRIERS) & inputs:
                 found[tensor] = min(size, found.get(tensor, size))
     return found
+
+
+def _made(graph: Graph) -> dict[Tensor, Op]:
+    """The op that makes each tensor."""
+    return {result: op for op in graph.ops for result in op.results}
 
 
 def _origins(tensor: Tensor, made: Mapping[Tensor, Op], carriers: Mapping[str, tuple[int, ...] | None]) -> set[Tensor]:

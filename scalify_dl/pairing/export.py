@@ -17,7 +17,7 @@ from scalify_dl.facts.model import Facts
 from scalify_dl.facts.premises import check_premises
 from scalify_dl.facts.schema import VERSION
 from scalify_dl.facts.tables import TableWriter, clean
-from scalify_dl.facts.validate import check_meaning
+from scalify_dl.facts.validate import check_written
 from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
 from scalify_dl.ir.layout import Layout
@@ -76,7 +76,7 @@ def export(
         _say(facts, relations, same)
         if (again := facts.again) is not None:
             facts.again = lambda: (other := again()) and _say(other, relations, same)
-        check_meaning(facts)  # what describes no program is told here as it is of facts that are read
+        check_written(facts)  # what describes no program is told here as it is of facts that are read
         return facts
 
 

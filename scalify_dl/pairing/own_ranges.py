@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import operator
 from bisect import bisect_left
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fmod
 from typing import Any, NamedTuple
@@ -70,12 +71,15 @@ class Provisions:
         self.graph = graph
         self.fixed: dict[Tensor, int | float] = {}
         self.makers: dict[Tensor, Op] = {}
-        self.users: dict[Tensor, list[Op]] = {}
+        users: dict[Tensor, list[Op]] = defaultdict(list)
         for op in graph.ops:
-            self.makers.update(dict.fromkeys(op.results, op))
+            for result in op.results:
+                self.makers[result] = op
             for operand in op.operands:
-                self.users.setdefault(operand, []).append(op)
-            self._fix(op)
+                users[operand].append(op)
+            if op.kind == "constant" or op.kind in _POSITIONAL:
+                self._fix(op)
+        self.users = dict(users)
 
     def _fix(self, op: Op) -> None:
         """Remembers the number that a result holds everywhere."""

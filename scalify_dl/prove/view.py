@@ -150,8 +150,10 @@ class View:
     @cached_property
     def _alike(self) -> set[str]:
         """Tensors of which a graph has others of the same name."""
-        graphs = {tensor: graph for tensor, graph, _, _ in self.facts("tensor")}
-        named = [(graphs.get(tensor), name, tensor) for tensor, name in self.names.items()]
+        anywhere = Counter(self.names.values())
+        several = {tensor: name for tensor, name in self.names.items() if anywhere[name] > 1}
+        graphs = {tensor: graph for tensor, graph, _, _ in self.facts("tensor") if tensor in several}
+        named = [(graphs.get(tensor), name, tensor) for tensor, name in several.items()]
         many = Counter((graph, name) for graph, name, _ in named)
         return {tensor for graph, name, tensor in named if many[graph, name] > 1}
 

@@ -42,7 +42,8 @@ def left_out(
     not, and have to hold of some inputs.
     """
     whys = {*whys}
-    if not proved or not (claimed or _may_ask(facts)):
+    asking = bool(proved) and _may_ask(facts)
+    if not proved or not (claimed or asking):
         return set()
     large = len(facts["op"]) * prod(size for _, _, size in facts["mesh_axis"]) > MOST_OPS
     if large and not (claimed or _looks_for_infinities(facts)):
@@ -52,7 +53,7 @@ def left_out(
     from scalify_dl.oracle.finiteness import asks
 
     claimed = claimed and not whys.isdisjoint(CONDITIONS)
-    if whys.isdisjoint({"finite", *CONDITIONS}) or not (claimed or _may_ask(facts)):
+    if whys.isdisjoint({"finite", *CONDITIONS}) or not (claimed or asking):
         return set()
     if large and not (claimed or asks(load_program(_what_asks(facts)))):
         return set()

@@ -21,6 +21,8 @@ PATIENCE = 300
 _DIAGNOSTIC = re.compile(r'error: (?:"-":(?P<line>\d+):(?P<column>\d+)|[^:]*): (?P<message>.*?)(?:\n|\Z)')
 _ESCAPES = re.compile(rb"(?:\\[0-9A-Fa-f]{2})+")
 _BRACKETS = re.compile(rb"[(\[{]|[)\]}]")
+_ONE_KIND = bytes.maketrans(b"[{]}", b"(())")
+_NO_BRACKETS = bytes(c for c in range(256) if c not in b"()[]{}")
 
 
 def is_mlir(data: bytes) -> bool:
@@ -89,6 +91,13 @@ def _try_out(data: bytes, file: str | None) -> None:
 
 def _check_nesting(data: bytes, file: str | None) -> None:
     """The parser recurses: text that nests without end must not reach it."""
+    left = data.translate(_ONE_KIND, _NO_BRACKETS)
+    for _ in range(NESTING_LIMIT):  # each time the pairs that hold none
+        before, left = len(left), left.replace(b"()", b"")
+        if not left:
+            return
+        if len(left) == before:
+            break
     depth = 0
     for match in _BRACKETS.finditer(data):
         depth += 1 if match[0] in b"([{" else -1

@@ -73,6 +73,14 @@ class Module:
     """Ops that do something besides giving results."""
     sized: bool = False
     """Whether it left sizes open, which now are given."""
+    places: dict[ir.Attribute, tuple[tuple[int, int], locations.Stack]] = field(default_factory=dict)
+
+    def place(self, location: ir.Location) -> tuple[tuple[int, int], locations.Stack]:
+        """Where an op is in the dump, and its source stack; ops of layers share theirs."""
+        found = self.places.get(location.attr)
+        if found is None:
+            found = self.places[location.attr] = locations.position(location), locations.stack(location)
+        return found
 
     @property
     def ranks(self) -> int:
@@ -216,9 +224,8 @@ class Site:
         self.scope = scope
         self.op = op
         self.module = scope.module
-        location = op.location
-        self.at = locations.position(location)
-        self.stack = locations.under_call(locations.stack(location), scope.stack)
+        self.at, inner = self.module.place(op.location)
+        self.stack = locations.under_call(inner, scope.stack)
         self.name = op.results[0].get_name(self.module.names) if len(op.results) else op.name
         self._attributes = op.attributes
         self._read: set[str] = set()

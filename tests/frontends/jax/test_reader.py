@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import random
 import subprocess
 import sys
 
@@ -328,3 +329,18 @@ def test_reading_does_not_import_jax():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+def test_text_nests_as_deep_as_its_innermost_bracket_whatever_its_kind(monkeypatch):
+    from scalify_dl.readers.stablehlo import parse
+
+    monkeypatch.setattr(parse, "NESTING_LIMIT", 3)
+    draw = random.Random(24)
+    for _ in range(2000):
+        text = "".join(draw.choices("()[]{}ab(", k=draw.randrange(24)))
+        depth = deepest = 0
+        for letter in text:
+            depth += (letter in "([{") - (letter in ")]}")
+            deepest = max(deepest, depth)
+        with contextlib.nullcontext() if deepest <= 3 else pytest.raises(InputError, match="brackets are open"):
+            parse._check_nesting(text.encode(), None)
