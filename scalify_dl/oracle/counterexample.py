@@ -358,9 +358,11 @@ def _at_infinities(program: Program, pending: list[Output], search: Search, seed
     left = list(pending)
     try:
         ends = [output.dist for output in pending]
-        for trial in noticed(program, range(seed, seed + TRIALS_AT_INFINITIES), ends, sure=True):
+        for odd in noticed(program, range(seed, seed + TRIALS_AT_INFINITIES), ends, sure=True):
             search.trials += 1
-            for output in [o for o in left if np.isfinite(trial.baseline[o.base]).all()]:
+            trial = odd.trial
+            concerned = [o for o in left if odd.concerns(o.dist, o.base)]
+            for output in [o for o in concerned if np.isfinite(trial.baseline[o.base]).all()]:
                 found = compared(trial, output, ())
                 if found is not None:
                     left.remove(output)

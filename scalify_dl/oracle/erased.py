@@ -120,14 +120,16 @@ class Limits:
         if self.program is None:
             return outputs if asks(self.whole) else frozenset()
         keep = [dist for dist, _, _ in self.whole.expects]
-        trials = list(noticed_silently(self.program, range(TRIALS_AT_INFINITIES), keep))
+        found = list(noticed_silently(self.program, range(TRIALS_AT_INFINITIES), keep))
         try:
-            trials += noticed(self.program, _while_there_is_time(TRIALS_AT_INFINITIES), keep)
-            if trials:
-                trials.insert(0, run_trial(self.program, 0, "positive", keep_dist=keep))
+            found += noticed(self.program, _while_there_is_time(TRIALS_AT_INFINITIES), keep)
+            first = [run_trial(self.program, 0, "positive", keep_dist=keep)] if found else []
         except (Unsupported, Deadlock, InputError):
             return outputs if asks(self.program) else frozenset()
-        return frozenset(pair[:2] for pair in self._expects if self._differs(*pair, trials))
+        concerned = {pair: [odd.trial for odd in found if odd.concerns(*pair[:2])] for pair in self._expects}
+        return frozenset(
+            pair[:2] for pair, trials in concerned.items() if trials and self._differs(*pair, [*first, *trials])
+        )
 
     def _is_erased(self, dist: str, base: str, text: str) -> bool:
         return self._differs(dist, base, text, self.trials, ordinary=2)

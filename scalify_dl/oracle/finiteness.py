@@ -12,7 +12,9 @@ then.
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,45 @@ SECONDS = 2.0
 """CPU seconds for what does not look like a test."""
 
 
+@dataclass(frozen=True)
+class Noticed:
+    """An execution on inputs that are not finite, and the values that say another thing there, by role; None where that
+    is not seen (in loops)."""
+
+    program: Program
+    trial: Trial
+    tests: Mapping[str, Collection[str]] | None
+
+    def concerns(self, dist: str, base: str) -> bool:
+        """Whether an output hangs on such a value: what is said elsewhere decides nothing of it."""
+        return self.tests is None or dist in self._behind["dist"] or base in self._behind["base"]
+
+    @cached_property
+    def _behind(self) -> dict[str, set[str]]:
+        return {role: _behind(self.program, role, names) for role, names in (self.tests or {}).items()}
+
+
+def _behind(program: Program, role: str, tests: Collection[str]) -> set[str]:
+    """Values that hang on some; all where programs of ranks hand values to each other."""
+    graphs, found = program.top(role), set(tests)
+    if found and len(graphs) > 1:
+        return {*program.tensors}
+    for graph in graphs:
+        for op in graph.ops:
+            if not found.isdisjoint(_read_by(program, op)):
+                found.update(op.results)
+    return found
+
+
+def _read_by(program: Program, op: Op) -> Iterator[str]:
+    """What an op reads, and all that is in its bodies."""
+    yield from op.operands
+    for region in op.regions:
+        for inner in program.graphs[region].ops:
+            yield from _read_by(program, inner)
+            yield from inner.results
+
+
 def asks(program: Program) -> bool:
     """Whether a program has an op that says whether numbers are finite."""
     return _tests_within(program) or any(_tests(program).values())
@@ -48,7 +89,7 @@ def asks(program: Program) -> bool:
 
 def noticed(
     program: Program, seeds: Iterable[int], keep_dist: Collection[str], *, sure: bool = False
-) -> Iterator[Trial]:
+) -> Iterator[Noticed]:
     """Executions on inputs that are not finite, in which the program saw another thing than without infinities; or may
     have (in loops) unless they are to be `sure`.
 
@@ -58,11 +99,12 @@ def noticed(
         return
     for seed in seeds:
         plain, odd = (_run(program, seed, how, asked, keep_dist) for how in ("reals", "not finite"))
-        if within or any(not np.array_equal(a, b) for a, b in _beside(plain, odd, asked)):
-            yield odd
+        told = _told(plain, odd, asked, lambda a, b: not np.array_equal(a, b))
+        if within or any(told.values()):
+            yield Noticed(program, odd, None if within else told)
 
 
-def noticed_silently(program: Program, seeds: Sequence[int], keep_dist: Collection[str]) -> Iterator[Trial]:
+def noticed_silently(program: Program, seeds: Sequence[int], keep_dist: Collection[str]) -> Iterator[Noticed]:
     """Executions on inputs that are not finite, in which something else is said by what says one thing of all finite
     numbers that were tried. Executions that are not possible are left out, and those for which no time is left."""
     asked = _truths(program)
@@ -82,8 +124,9 @@ def noticed_silently(program: Program, seeds: Sequence[int], keep_dist: Collecti
         if time.process_time() > end:
             return
         odd = _tried(program, seed, "not finite", asked, keep_dist)
-        if odd and any((a.flat[0] != b).any() for a, b in _beside(said, odd, asked)):
-            yield odd
+        told = _told(said, odd, asked, lambda a, b: bool((a.flat[0] != b).any())) if odd else {}
+        if odd and any(told.values()):
+            yield Noticed(program, odd, told)
 
 
 def _run(program: Program, seed: int, how: str, asked: Kept, keep_dist: Collection[str]) -> Trial:
@@ -105,6 +148,17 @@ def _beside(one: Trial, other: Trial, asked: Kept) -> Iterator[tuple[Array, Arra
     for t in asked["dist"]:
         there = other.distributed.get(t, {})
         yield from ((value, there[rank]) for rank, value in one.distributed.get(t, {}).items() if rank in there)
+
+
+def _told(one: Trial, other: Trial, asked: Kept, differ: Callable[[Array, Array], bool]) -> dict[str, list[str]]:
+    """By role, tensors that differ in two executions."""
+    return {
+        role: [t for t in names if any(differ(a, b) for a, b in _beside(one, other, {**NOBODY, role: [t]}))]
+        for role, names in asked.items()
+    }
+
+
+NOBODY: Kept = {"base": [], "dist": []}
 
 
 def _says_one(said: Trial, trial: Trial, tensor: str, role: str) -> bool:

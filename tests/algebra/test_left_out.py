@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf
+from typing import Any
 
 import pytest
 
@@ -249,6 +250,27 @@ def told_by_one_rank(made: Make) -> Pair:
 )  # fmt: skip
 def test_lemmas_assume_no_finite_numbers_where_a_program_asks(made: Make, verdict: str) -> None:
     assert report(told_by_one_rank(made)).verdict == verdict
+
+
+@pytest.mark.parametrize("beside", [False, True])
+def test_what_a_program_asks_elsewhere_decides_nothing_of_an_output(beside: bool) -> None:
+    """A logsumexp asks whether the greatest of a row is finite (places beside one were REFUTED)."""
+    jax = pytest.importorskip("jax")
+    everywhere = jax.sharding.PartitionSpec()
+    mesh = jax.sharding.AbstractMesh((2,), ("tp",))
+
+    def found(made: Callable[..., object]) -> Callable[..., object]:
+        def f(x: Any) -> object:
+            rest = jax.numpy.exp(x - jax.nn.logsumexp(x, -1, keepdims=True)) if beside else x
+            return jax.lax.top_k(made(x), 2)[1], rest
+
+        return f
+
+    dist = jax.shard_map(found(lambda x: x), mesh=mesh, in_specs=everywhere, out_specs=everywhere, check_vma=False)
+    args = [jax.ShapeDtypeStruct((4, 8), "float32")]
+    report = scalify_dl.verify(found(jax.nn.softmax), dist, mesh=mesh, args=args)
+    assert report.verdict.value == "PROVED"
+    assert "finite" in {assumed.why for assumed in report.assumptions}
 
 
 def test_a_guard_is_provided_for_in_large_programs_whose_outputs_have_layouts() -> None:
