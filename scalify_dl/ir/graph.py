@@ -157,7 +157,8 @@ class Graph:
     of collectives that the dump does not print. `outside` says what the program does and the dump does not say.
     `asynchronous` says that the program issues operations for which it waits later. `files` are the dumps of the ranks
     whose programs were merged into it, which may wait elsewhere; `names` the groups that those name. `transitions` are
-    changes of SPMD types that somebody said, `types` those of values, by axis.
+    changes of SPMD types that somebody said, `types` those of values, by axis. `for_all` says that the dump says that
+    every rank runs it.
     """
 
     name: str = ""
@@ -178,6 +179,7 @@ class Graph:
     names: dict[str, list[list[int]]] = field(default_factory=dict)
     transitions: list[Transition] = field(default_factory=list)
     types: dict[Tensor, dict[str, str]] = field(default_factory=dict)
+    for_all: bool = False
 
     def input(
         self,

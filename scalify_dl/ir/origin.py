@@ -45,3 +45,6 @@ IN_TIME = (
 )
 """What a proof assumes of the order of things; why: `schedule`."""
 SCHEDULE = "schedule"
+ONE_FILE = "every rank runs the one file that is given, which does not say whose it is"
+"""What a proof assumes of a dump that may be one rank's; why: `spmd`."""
+SPMD = "spmd"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from scalify_dl import __version__
 from scalify_dl.facts.model import Facts
@@ -22,7 +22,7 @@ from scalify_dl.garbage import paused
 from scalify_dl.ir.graph import Frame, Graph, Op, Tensor
 from scalify_dl.ir.layout import Layout
 from scalify_dl.ir.mesh import Mesh
-from scalify_dl.ir.origin import IN_TIME, SCHEDULE, Origin
+from scalify_dl.ir.origin import IN_TIME, ONE_FILE, SCHEDULE, SPMD, Origin
 from scalify_dl.ir.placement import Placement
 from scalify_dl.ir.shapes import check
 from scalify_dl.readers.normalise import normalise
@@ -73,20 +73,36 @@ def export(
         if origins is not None:
             origins += map(Origin.of, dist_graphs)
         same = mesh.size > 1 and _same_text(Path(base), files)
-        _say(facts, relations, same)
+        given = _Given(files, same, mesh.size > 1 and len(files) == 1 and not dist_graphs[0].for_all)
+        _say(facts, relations, given)
         if (again := facts.again) is not None:
-            facts.again = lambda: (other := again()) and _say(other, relations, same)
+            facts.again = lambda: (other := again()) and _say(other, relations, given)
         check_written(facts)  # what describes no program is told here as it is of facts that are read
         return facts
 
 
-def _say(facts: Facts, relations: Relations, same: bool) -> Facts:
+class _Given(NamedTuple):
+    """The files of the distributed side: whether each is the baseline's text; whether it is one that may be of one
+    rank of several."""
+
+    files: Sequence[str | Path]
+    same: bool
+    alone: bool
+
+
+def _say(facts: Facts, relations: Relations, given: _Given) -> Facts:
     """Adds what somebody said of the pair, and what its files are."""
     if relations.why != "given":
         for table in ("shard", "range", "assume"):
             rows = facts.tables[table]
             rows[:] = [(*row[:-1], relations.why) if row[-1] == "given" else row for row in rows]
-    if same:
+    if len(given.files) > 1:
+        facts.add("meta", "dist_files", clean(f"{given.files[0]} … {given.files[-1]} ({len(given.files)} files)"))
+    if given.alone:
+        facts.add("meta", "alone", ONE_FILE)
+        if facts["expect"]:
+            facts.add("assume", facts["expect"][0][0], ONE_FILE, SPMD)
+    if given.same:
         facts.add("meta", "same_text", "every distributed file is the baseline's text, word for word")
     return facts
 

@@ -80,7 +80,7 @@ def _no_number(text: str) -> NoReturn:
 class _Program:
     def __init__(self, mesh: Mesh | None, file: str | None) -> None:
         self.mesh = mesh
-        self.made = Graph("program", file)
+        self.made = Graph("program", file, for_all=True)
         self.known: dict[str, Tensor] = {}
 
     def graph(self, said: Any) -> Graph:

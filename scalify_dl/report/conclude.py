@@ -7,13 +7,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.errors import InputError
 from scalify_dl.garbage import paused
-from scalify_dl.ir.origin import SCHEDULE
+from scalify_dl.ir.origin import SCHEDULE, SPMD
 from scalify_dl.prove.assumptions import Accepted, matching_nothing, not_accepted
 from scalify_dl.prove.own_rules import misspelt_kinds, rules_assumed
 from scalify_dl.prove.pipeline import INTERRUPTED, LARGE, Analysis, compare_formulas
@@ -179,7 +180,10 @@ def _title(view: View) -> str:
     meta = view.meta
     axes = sorted(view.facts("mesh_axis"), key=lambda row: row[1])
     mesh = ", ".join(f"{axis}={size}" for axis, _, size in axes)
-    named = meta.get("title") or " against ".join(meta[k] for k in ("dist_file", "base_file") if meta.get(k))
+    dist = meta.get("dist_files") or meta.get("dist_file")
+    if dist and "alone" in meta:
+        dist += f", run by all {prod(size for _, _, size in axes)} ranks,"
+    named = meta.get("title") or " against ".join(text for text in (dist, meta.get("base_file")) if text)
     return f"{named} on mesh {mesh}" if named else f"mesh {mesh}"
 
 
@@ -214,6 +218,7 @@ def _assumptions(view: View, accepted: Accepted, rules: Iterable[Path], in_time:
         Assumption(view.name(tensor), text, why, label=view.label(tensor), words=_for_people(tensor, text, view))
         for tensor, text, why in view.results("assumption")
     }
+    found = {replace(a, tensor="", label="") if a.why == SPMD else a for a in found}
     if in_time is not None:
         found = {a for a in found if a.why != SCHEDULE}
         found |= {Assumption("", text, SCHEDULE) for text in in_time.assumptions}

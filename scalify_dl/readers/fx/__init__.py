@@ -147,7 +147,7 @@ def _read_text(
     returned = lower_module(module, context, file, variants)
     graph = context.graph
     graph.asynchronous = "c10d_functional" in text
-    graph.outside = list(known.outside)
+    graph.outside, graph.for_all = list(known.outside), known.for_all
     for port in graph.inputs:
         name = port.tensor.name
         if name in known.inputs:

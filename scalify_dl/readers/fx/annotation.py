@@ -11,7 +11,8 @@
      "types": {"mm_1": {"tp": "P"}},                                        SPMD types that the program says of values
      "outside": ["the optimiser"],                                          what the program does and the dump does not
      "posted": {"rank": 0, "world": 2, "groups": {…}, "events": […]},       messages and waits for them, in order
-     "rank": 3, "mesh": {"dp": 2, "tp": 2}}                                 or "world": 4, the number of ranks
+     "rank": 3, "mesh": {"dp": 2, "tp": 2}}                                 or "world": 4, the number of ranks;
+                                                                            "rank": "all": every rank runs it
 
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
 stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor, `["unplaced", global
@@ -204,6 +205,8 @@ class Annotations:
     reductions: Mapping[str, str] = field(default_factory=dict)
     constants: Mapping[str, Any] = field(default_factory=dict)
     rank: RankOf | None = None
+    for_all: bool = False
+    """Whether every rank runs it."""
     seen: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     types: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     outside: Sequence[str] = ()
@@ -266,6 +269,7 @@ class _Reader:
             groups={name: self.ints(value, f"groups: {name}") for name, value in self.object(root, "groups").items()},
             reductions={name: self.reduction(value) for name, value in self.object(root, "reductions").items()},
             rank=self.rank(root),
+            for_all=root.get("rank") == "all",
             seen={name: self.span(name, value) for name, value in self.object(root, "seen").items()},
             types={name: self.types(name, value) for name, value in self.object(root, "types").items()},
             outside=self.texts(root, "outside"),
@@ -298,7 +302,7 @@ class _Reader:
         return str(value)
 
     def rank(self, root: dict[str, Any]) -> RankOf | None:
-        if "rank" not in root:
+        if root.get("rank", "all") == "all":
             return None
         axes = self.object(root, "mesh")
         sizes = self.ints(list(axes.values()), "mesh")

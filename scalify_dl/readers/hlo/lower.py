@@ -115,6 +115,7 @@ class Lowering:
                 self.graph.output(tensor)
         self._annotate_outputs(entry.root)
         self.graph.asynchronous = self.starts
+        self.graph.for_all = self.module.for_all
         self.graph.leave_out(self.effects)
         return self.graph
 

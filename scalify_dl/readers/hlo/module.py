@@ -141,6 +141,14 @@ class Module:
         """`replica_count` of the header (1 where it is not said)."""
         return self._count("replica_count")
 
+    @property
+    def for_all(self) -> bool:
+        """Whether it says that several ranks run it: how many, or by asking which of them it is."""
+        asks = ("partition-id", "replica-id")
+        return self.replicas * self.partitions > 1 or any(
+            i.opcode in asks for computation in self.computations.values() for i in computation.instructions
+        )
+
     def _count(self, key: str) -> int:
         text = self.header.get(key, "1")
         if not re.fullmatch(r"[1-9]\d{0,8}", text):

@@ -166,7 +166,7 @@ def _has_shardings(main: ir.Operation) -> bool:
 
 def _lower(module: Module, main: ir.Operation, resolve: Resolve, *, distributed: bool) -> Graph:
     """The graph of the public function."""
-    graph = Graph(str(main.attributes["sym_name"].value), module.file)
+    graph = Graph(str(main.attributes["sym_name"].value), module.file, for_all=distributed)
     scope = Scope(module, Body(graph))
     block = main.regions[0].blocks[0]
     sizes = open_sizes(module, main, scope, distributed=distributed)
