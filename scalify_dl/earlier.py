@@ -23,6 +23,7 @@ MOVED = {
     "verify.options": "prove.options",
     "verify.pipeline": "prove.pipeline",
     "facts.layout": "ir.layout",
+    "api.report": "report.of_pair",
 }
 """Earlier name → name, both below `scalify_dl`."""
 _ROOT = __package__ or "scalify_dl"

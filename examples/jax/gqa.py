@@ -18,7 +18,6 @@ from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import verify
-from scalify_dl.report.terminal import render
 
 BUGS = ("none", "missing-psum", "keys-as-values", "neighbour-kv-head", "scale-by-local-heads")
 BATCH, SEQUENCE, WIDTH, HEADS, KV_HEADS, HEAD = 4, 32, 128, 16, 8, 16
@@ -83,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     mesh = AbstractMesh((2, 4), ("dp", "tp"))
     report = verify(*pair(mesh, options.bug, options.gradient), mesh)
-    render(report)
+    report.print()
     return report.verdict.exit_code
 
 

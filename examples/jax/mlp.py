@@ -19,7 +19,6 @@ from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import verify
-from scalify_dl.report.terminal import render
 
 BUGS = ("none", "missing-psum", "psum-over-dp", "bias-on-every-rank", "activation-of-partial", "mean-not-sum")
 
@@ -65,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     mesh = AbstractMesh(tuple(int(n) for n in options.mesh.split(",")), ("dp", "tp"))
     report = verify(*pair(mesh, options.bug), mesh)
-    render(report)
+    report.print()
     return report.verdict.exit_code
 
 

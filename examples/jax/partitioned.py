@@ -24,7 +24,6 @@ from jax.sharding import AxisType
 from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import capture, verify
-from scalify_dl.report.terminal import render
 
 BUGS = ("none", "summed-loss", "gate-as-up")
 BATCH, WIDTH, HIDDEN = 16, 64, 256
@@ -68,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(capture(*pair(mesh, options.bug), directory=options.write, name="step").command)
         return 0
     report = verify(*pair(mesh, options.bug))
-    render(report)
+    report.print()
     return report.verdict.exit_code
 
 

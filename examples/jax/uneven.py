@@ -21,7 +21,6 @@ from jax.sharding import AbstractMesh
 from jax.sharding import PartitionSpec as P
 
 from scalify_dl.capture.jax import verify
-from scalify_dl.report.terminal import render
 
 BUGS = ("none", "next-neighbour", "border-too-short", "no-mask", "mask-off-by-one")
 BATCH, LENGTH, WIDTH, TAPS, VOCABULARY = 4, 32, 16, 4, 50
@@ -76,7 +75,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     mesh = AbstractMesh(tuple(int(n) for n in options.mesh.split(",")), ("sp", "tp"))
     report = verify(*pair(mesh, options.bug), mesh)
-    render(report)
+    report.print()
     return report.verdict.exit_code
 
 

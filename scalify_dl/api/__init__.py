@@ -8,7 +8,8 @@ report.verdict                                                                  
 scalify_dl.assert_equivalent(model, parallelise, mesh={"tp": 2}, args=(x,))       # in a test
 """
 
+from scalify_dl.report.of_pair import Report
+
 from .check import NotEquivalent, assert_equivalent, verify
-from .report import Report
 
 __all__ = ["NotEquivalent", "Report", "assert_equivalent", "verify"]

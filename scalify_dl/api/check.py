@@ -18,10 +18,10 @@ from scalify_dl.prove.pipeline import analyse
 from scalify_dl.prove.verdict import InTime, Verdict
 from scalify_dl.readers.sizes import Sizes
 from scalify_dl.report.conclude import conclude
+from scalify_dl.report.of_pair import Report
 
 from . import arguments
 from .arguments import a, with_hints
-from .report import Report
 
 if TYPE_CHECKING:
     from scalify_dl.readers.relations import Relations

@@ -30,7 +30,7 @@ from .trace import BASELINE, DISTRIBUTED, Capture, _abstract, _jax, capture
 
 if TYPE_CHECKING:
     from scalify_dl.prove.options import Options
-    from scalify_dl.prove.verdict import Report
+    from scalify_dl.report.of_pair import Report
 
 __all__ = ["CapturedStep", "capture_step"]
 
@@ -52,8 +52,10 @@ class CapturedStep(Capture):
         from scalify_dl.prove.options import Options
         from scalify_dl.prove.pipeline import analyse
         from scalify_dl.report.conclude import conclude
+        from scalify_dl.report.of_pair import Report
 
-        return conclude(analyse(export(self.base, [self.dist], str(self.mesh), relate), options or Options()))
+        analysis = analyse(export(self.base, [self.dist], str(self.mesh), relate), options or Options())
+        return Report(conclude(analysis), analysis)
 
 
 @own_lines()

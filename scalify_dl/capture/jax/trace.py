@@ -40,7 +40,7 @@ from .lines import own_lines
 if TYPE_CHECKING:
     from scalify_dl.ir.graph import Graph
     from scalify_dl.prove.options import Options
-    from scalify_dl.prove.verdict import Report
+    from scalify_dl.report.of_pair import Report
 
 __all__ = ["Capture", "Program", "capture", "capture_family", "partitioned", "verify"]
 
@@ -165,6 +165,7 @@ def verify(
     from scalify_dl.prove.pipeline import analyse
     from scalify_dl.readers.relations import load_relations
     from scalify_dl.report.conclude import conclude
+    from scalify_dl.report.of_pair import Report
 
     with tempfile.TemporaryDirectory(prefix="dlverify-") as directory:
         found = capture(fn_base, fn_dist, args, mesh, in_shardings, out_shardings=out_shardings, directory=directory)
@@ -174,7 +175,8 @@ def verify(
         graph.file = _title(fn_dist)
         _called_alike(base, graph)
     facts = tables(base, dists, found.mesh, load_relations(relate) if relate else None, joined=True)
-    return conclude(analyse(facts, options or Options()))
+    analysis = analyse(facts, options or Options())
+    return Report(conclude(analysis), analysis)
 
 
 def _called_alike(base: Graph, dist: Graph) -> None:

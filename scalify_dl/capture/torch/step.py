@@ -55,7 +55,7 @@ from .types import types_noted
 if TYPE_CHECKING:
     from scalify_dl.ir.origin import Origin
     from scalify_dl.prove.options import Options
-    from scalify_dl.prove.verdict import Report
+    from scalify_dl.report.of_pair import Report
 
 __all__ = ["CapturedStep", "capture_step", "record_step"]
 
@@ -85,11 +85,13 @@ class CapturedStep:
         from scalify_dl.prove.options import Options
         from scalify_dl.prove.pipeline import analyse
         from scalify_dl.report.conclude import conclude
+        from scalify_dl.report.of_pair import Report
         from scalify_dl.schedule.programs import in_time
 
         origins: list[Origin] = []
         facts = export(self.base, self.dist, str(self.mesh), relate, origins=origins)
-        return conclude(analyse(facts, options or Options()), in_time=in_time(origins, self.mesh.size))
+        analysis = analyse(facts, options or Options())
+        return Report(conclude(analysis, in_time=in_time(origins, self.mesh.size)), analysis)
 
 
 def capture_step(

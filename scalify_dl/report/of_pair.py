@@ -1,8 +1,9 @@
-"""What `verify` gives: the report as data, in every format, and tables of what was derived."""
+"""What `verify` gives, here and of captures: the report as data, in every format, and tables of what was derived."""
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 from io import StringIO
 from pathlib import Path
@@ -15,6 +16,8 @@ from scalify_dl.prove.verdict import Report as Found
 
 if TYPE_CHECKING:
     import pandas
+
+    from scalify_dl.finding import Finding
 
 
 class Report:
@@ -53,6 +56,16 @@ class Report:
         """What else is to be said."""
         return self.found.notes
 
+    @property
+    def scope(self) -> list[str]:
+        """What the verdict leaves out, or rests on in an unusual way."""
+        return self.found.scope
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Races, deadlocks and what else is said of the program itself."""
+        return self.found.findings
+
     def text(self) -> str:
         """The report in words, as `dlverify verify` prints it."""
         from scalify_dl.report.terminal import render
@@ -62,10 +75,19 @@ class Report:
         return out.getvalue()
 
     def print(self, file: IO[str] | None = None) -> None:
-        """Print the report, on standard output or elsewhere."""
+        """Print the report, on standard output or elsewhere; a reader that stops early (`| head`) is no error."""
         from scalify_dl.report.terminal import render
 
-        render(self.found, file or sys.stdout)
+        try:
+            render(self.found, file or sys.stdout)
+            if file is None:
+                sys.stdout.flush()
+        except BrokenPipeError:
+            if file is not None:
+                raise
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, sys.stdout.fileno())  # what is still to be flushed when the process ends
+            os.close(nowhere)
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values; the keys are those of `--json` (docs/cli.md)."""
