@@ -31,7 +31,8 @@ def step(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> dict[str, torch.
 
 
 def test_the_captured_step_of_the_page_is_proved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = next(b for b in re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL) if "capture_step(" in b)
+    blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    code = next(block for block in blocks if "capture_step(" in block)
     monkeypatch.chdir(tmp_path)
     known: dict[str, Any] = {"Net": net, "batch": batch, "step": step}
     exec(code, known)

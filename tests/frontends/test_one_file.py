@@ -64,7 +64,7 @@ def test_a_text_whose_annotation_says_all_ranks_needs_none(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "header, assumed", [("", True), (", num_partitions=2", False), (", replica_count=2", False)]
+    ("header", "assumed"), [("", True), (", num_partitions=2", False), (", replica_count=2", False)]
 )  # fmt: skip
 def test_a_module_that_says_how_many_ranks_run_it_needs_none(tmp_path: Path, header: str, assumed: bool) -> None:
     (tmp_path / "base.hlo").write_text(HLO_BASE)
