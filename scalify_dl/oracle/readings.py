@@ -113,6 +113,11 @@ def _same_numbers(base: Array, arrays: Iterable[Array], scale: Fraction) -> bool
     return bool(np.isclose(held, wanted[:, None], rtol=MATCH, atol=MATCH * size, equal_nan=True).all())
 
 
+def _is_plain(layout: Layout) -> bool:
+    """Whether no axis is taken in pieces."""
+    return all(len(entries) == 1 for _, entries in layout.axes)
+
+
 def _sources(
     base: Array, value: Mapping[int, Array], layout: Layout, coords: Mapping[int, Mapping[str, int]]
 ) -> dict[int, int]:
@@ -244,9 +249,12 @@ class Readings:
             if reading.scale != 1 or reading.axes or len(shapes) != 1:
                 continue
             base = self._baseline[reading.base]
-            for layout in self._placements(base.shape, next(iter(shapes)))[:most]:
-                sources = _sources(base, value, layout, self.program.coords)
-                if sources and sources not in found and any(to != source for to, source in sources.items()):
+            placements = self._placements(base.shape, next(iter(shapes)))[:most]
+            ways = [(layout, _sources(base, value, layout, self.program.coords)) for layout in placements]
+            stands = [layout for layout, sources in ways if sources and all(a == b for a, b in sources.items())]
+            plainly = any(map(_is_plain, stands))  # an axis in pieces is no likelier
+            for layout, sources in ways:
+                if layout not in stands and sources and sources not in found and (_is_plain(layout) or not plainly):
                     found.append(sources)
         return found
 

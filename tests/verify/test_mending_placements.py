@@ -96,3 +96,15 @@ def test_a_repeated_part_whose_numbers_are_those_of_the_whole_is_gathered_where_
     cause = first_cause(pair)
     assert cause.suggestion == ("all-gather over tp",)
     assert cause.tried == ("with this edit the output is PROVED",)
+
+
+def test_a_value_in_blocks_of_whole_axes_is_not_said_to_be_with_other_ranks() -> None:
+    """Of four blocks over one axis, another order (of the axis in two pieces) is no likelier than the one that is."""
+    pair = Pair("tp=4")
+    b, d = pair.base, pair.dist
+    b.output(b.matmul(b.sine(b.tanh(b.input("x", (8, 8)))), b.input("w", (8, 8))))
+    d.shard("w", {})
+    d.output(d.cumulative(d.tanh(d.shard("x", {0: "tp"})), 1))
+    found = conclude(analyse(pair.facts(), Options()))
+    assert found.verdict is Verdict.REFUTED
+    assert [cause.op for cause in found.frontier] == ["cumulative"]
