@@ -15,6 +15,7 @@ from scalify_dl.algebra.form import Element, Field, Form, Undecided
 from scalify_dl.algebra.indexing import compared_integers
 from scalify_dl.algebra.rebuilt import Rebuilt
 from scalify_dl.algebra.same import same
+from scalify_dl.algebra.sums import summed
 from scalify_dl.algebra.variables import Variable
 from scalify_dl.algebra.whole import integer_bounds
 from scalify_dl.audit.pair import Pair, spread
@@ -80,7 +81,7 @@ def worth(tree: Tree, at: dict[str, int]) -> int:
 def put_in(basis: Field, form: Form, at: dict[str, int]) -> Form:
     def changed(element: Element) -> Form | None:
         name = {"integer": "id", "position": "place"}.get(element.kind)
-        return None if name is None else basis.constant(at[name])
+        return basis.constant(at[name]) if name in at else None
 
     return Rebuilt(basis, changed).form(form)
 
@@ -124,6 +125,24 @@ def test_what_an_id_is_not_below_it_is_at_least() -> None:
     beyond = form_of(basis, ("compare", "GT", ("id",), ("number", 0)))
     assert below == basis.one - least
     assert least == beyond
+
+
+def test_what_a_place_says_of_an_id_is_not_asked_again() -> None:
+    """Σ_v [v = id − c]·[id compared with a number]·…: worth what is counted, for each id."""
+    rng, told, asked_of = random.Random(0), 0, 0
+    for _ in range(150):
+        basis = Field()
+        c, asked = rng.randint(-2, 3), [truth(rng, 0) for _ in range(rng.randint(1, 2))]
+        selected = truths.equal(form_of(basis, ("place",)), form_of(basis, ("add", ("id",), ("number", -c))))
+        for tree in asked:
+            selected = selected * form_of(basis, tree)
+        total = summed(basis, selected, [V])
+        for i in range(LEAST, MOST + 1):
+            held = [v for v in range(V.size) if v == i - c and all(worth(t, {"id": i, "place": v}) for t in asked)]
+            found = put_in(basis, total, {"id": i}).value
+            assert found in (None, len(held)), (c, asked, i)
+            told, asked_of = told + (found is not None), asked_of + 1
+    assert told > asked_of / 2
 
 
 # ---- labels of which some are ignored, of a vocabulary that is cut over ranks ----
