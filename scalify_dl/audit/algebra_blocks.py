@@ -34,6 +34,8 @@ from .block_programs import RANKS, drawn
 from .block_worth import Undefined, Worth, array
 
 CLOSE = 1e-7
+PARTS = 3_000
+"""What is looked at of formulas: each of their products is worth something at each place."""
 
 
 def wrong(rng: random.Random) -> tuple[int, int, str | None]:
@@ -49,6 +51,7 @@ def wrong(rng: random.Random) -> tuple[int, int, str | None]:
     inputs = [row[2] for row in tables["shard"]]
     trial = run_trial(executed, rng.randrange(10**6), "reals", keep_base=inputs, keep_dist=targets)
     program, atoms = Program(tables), Spread()
+    atoms.left = PARTS
     machine, ranks = Large(program, atoms), [*range(RANKS)]
     known: dict[str, Any] = {}
     for dist, _, source, _, text in program.shards:

@@ -133,7 +133,13 @@ class Draw:
     def one(self, x: Tensor, y: Tensor) -> Tensor:
         """A value by one op."""
         rng, g = self.rng, self.g
-        kind = rng.randrange(9)
+        kind = rng.randrange(10)
+        if kind == 9:  # what is nothing, beside a maximum
+            nothing = self.number(-math.inf, x)
+            y = self.causal(y) if len(y.shape) >= 2 and rng.random() < 0.7 else y
+            most = self.two("maximum", *rng.choice(((nothing, y), (x, y), (y, nothing))))
+            old = nothing if rng.random() < 0.6 else x
+            return g.emit("exponential", [self.two("subtract", old, most)])
         if kind < 4:
             return self.two(rng.choice(("add", "subtract", "multiply", "maximum", "minimum")), x, y)
         if kind == 4:

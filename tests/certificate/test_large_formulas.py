@@ -15,13 +15,16 @@ from scalify_dl.audit.block_worth import Worth
 from scalify_dl.audit.pair import Pair
 from scalify_dl.certificate.files import CertificateError, read_lines, table_hash
 from scalify_dl.certificate.formulas.claims import decide_claims, finite_inputs
-from scalify_dl.certificate.formulas.forms import Form
+from scalify_dl.certificate.formulas.elementwise import HIGH, LOW, NAN
+from scalify_dl.certificate.formulas.forms import Form, Unknown
 from scalify_dl.certificate.formulas.large import blocks, places
 from scalify_dl.certificate.formulas.large.atoms import Spread
+from scalify_dl.certificate.formulas.large.elementwise import Wide
 from scalify_dl.certificate.formulas.large.places import Place, variable
 from scalify_dl.certificate.formulas.large.places import alone as alone_at
+from scalify_dl.ir.graph import Graph, Tensor
 
-from ..algebra.programs import SIZE, alone
+from ..algebra.programs import SIZE, alone, compared, iota, number, over, two, where
 from ..algebra.test_large import RIGHT, WRONG, attention, low_rank
 from ..algebra.test_right_when_small import SMALL_ONLY
 from .test_certificate import certified, checker
@@ -191,3 +194,32 @@ def test_of_two_bounds_both_hold_where_the_stricter_one_does() -> None:
             for at in ({i: a, j: b} for a in range(4) for b in range(5)):
                 gap = at[i] - at[j]
                 assert Worth(atoms, {}).form(both, at) == (gap + more >= 0 and sign * gap + less >= 0)
+
+
+def online(direction: str) -> Pair:
+    """What is left of an empty start beside a row of which some is hidden: exp(−∞ − max), which is 0 where the maximum
+    is a number."""
+
+    def kept(g: Graph, x: Tensor) -> Tensor:
+        shown = where(g, compared(g, iota(g, x, 1), iota(g, x, 0), direction), x, float("-inf"))
+        top = over(g, shown, "max", 1)
+        rest = g.emit("exponential", [two(g, "subtract", number(g, float("-inf"), top), top)])
+        return two(g, "add", over(g, x, "sum", 1), rest)
+
+    return alone(lambda g, x: over(g, x, "sum", 1), kept, SIZE, SIZE)
+
+
+def test_nothing_less_nothing_is_no_number() -> None:
+    claimed(online("LE"))
+    with pytest.raises(CertificateError, match="infinity"):
+        claimed(online("LT"))
+
+
+def test_infinity_and_what_is_no_number_are_not_added_nor_compared() -> None:
+    of, x = Wide(Spread()), Spread().element("x", ())
+    for one, two_ in ((LOW, HIGH), (HIGH, x), (HIGH, HIGH)):
+        with pytest.raises(Unknown):
+            of.add(one, two_)
+    for direction in ("LT", "GT", "NE"):
+        with pytest.raises(Unknown):
+            of.compare(direction, LOW, NAN)

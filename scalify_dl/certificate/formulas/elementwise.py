@@ -69,7 +69,11 @@ class Elementwise:
         return self.atoms.number(x)
 
     def add(self, x: Element, y: Element) -> Element:
-        return LOW if x is LOW or y is LOW else self.form(x) + self.form(y)
+        if x is LOW or y is LOW:
+            if x is HIGH or y is HIGH:
+                raise Unknown("infinity less infinity")
+            return LOW
+        return self.form(x) + self.form(y)
 
     def multiply(self, x: Element, y: Element) -> Element:
         if x is LOW or y is LOW:
@@ -120,6 +124,8 @@ class Elementwise:
 
     def compare(self, direction: str, x: Element, y: Element) -> Element:
         """1 or 0, or a form that is one of them."""
+        if x is NAN or y is NAN:
+            raise Unknown("what is no number")
         if isinstance(x, int) and isinstance(y, int):
             signs = (x > y) - (x < y)
         elif x is LOW or y is LOW:

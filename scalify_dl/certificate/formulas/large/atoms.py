@@ -17,6 +17,8 @@ from .places import BOUND, OTHER, Place, Variable, alone, reduced, within
 
 MOST_NAMES = 720
 """In how many ways the variables of a sum are named, to find the one that it is kept by."""
+MOST_PARTS = 100_000
+"""In so many products places are put, in all."""
 Values = Mapping[Variable, Place]
 Member = tuple[tuple[Variable, ...], Any, Any]
 """Of a maximum: variables, a truth that is 1 where it is one of them, and what it is, for all values of the
@@ -31,6 +33,7 @@ class Spread(Atoms):
         self._variables: dict[int, frozenset[Variable]] = {}
         self._depths: dict[int, int] = {}
         self._known: dict[Any, Form] = {}
+        self.left = MOST_PARTS
 
     # ---- what atoms are made of ----
     def _inner(self, kind: str, data: Any) -> Iterator[Form]:
@@ -279,6 +282,9 @@ class Spread(Atoms):
             self.needs = needs
 
     def _put(self, form: Form, values: Values) -> Form:
+        self.left -= len(form.terms)
+        if self.left < 0:
+            raise Unknown("formulas of many parts")
         result = self.number(0)
         for part, factor in form.terms.items():
             made, same = self.number(factor), []

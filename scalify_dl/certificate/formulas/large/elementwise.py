@@ -71,6 +71,8 @@ class Wide(Elementwise):
         return super().exponential(x)
 
     def real(self, kind: str, xs: list[Element]) -> Element:
+        if kind == "subtract" and isinstance(xs[1], Masked | Peak):
+            raise Unknown("infinity, or infinity less infinity")
         if kind == "subtract" and isinstance(xs[0], Masked) and isinstance(xs[1], Form):
             return Masked(xs[0].shown, xs[0].value - xs[1])
         if kind == "divide" and isinstance(xs[0], Masked):
