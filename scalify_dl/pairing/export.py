@@ -25,6 +25,7 @@ from scalify_dl.ir.mesh import Mesh
 from scalify_dl.ir.origin import IN_TIME, ONE_FILE, SCHEDULE, SPMD, Origin
 from scalify_dl.ir.placement import Placement
 from scalify_dl.ir.shapes import check
+from scalify_dl.readers.batched import computes_on_vectors
 from scalify_dl.readers.normalise import normalise
 from scalify_dl.readers.relations import Relations, load_relations
 from scalify_dl.readers.sizes import Sizes
@@ -124,9 +125,10 @@ def tables(
     is judged, too, so that what waits for ever is no bad input. `fold`: numbers computed of constants on one side are
     the constants that the other has (`folded`)."""
     relations = taken_apart(base, dists, mesh, relations or Relations())
+    batches = not any(map(computes_on_vectors, (base, *dists)))
     for graph in (base, *dists):
         check(graph)
-        normalise(graph)
+        normalise(graph, batches=batches)
         positions(graph)
     folded = fold_alike(base, dists) if fold else 0
     one_name(dists, mesh, relations)

@@ -3,7 +3,8 @@
     gather(x[n,m], concatenate(iota(n), ids[n]))  is  gather(x, ids), row by row
 
 So what NumPy's `x[arange(n), ids]` becomes is written as `take_along_axis(x, ids)` is. Exact: positions lie within the
-dim, so none is clamped or dropped.
+dim, so none is clamped or dropped. A partitioner computes on whole index vectors (less the first indices of the rank's
+block); beside such a program the baseline's vectors stay what they are.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from scalify_dl.ir.dtypes import is_integer
-from scalify_dl.ir.graph import Op, Tensor
+from scalify_dl.ir.graph import Graph, Op, Tensor
 
-from .regions import everywhere
+from .regions import everywhere, producers
 
-__all__ = ["batched"]
+__all__ = ["batched", "computes_on_vectors"]
+
+_COMPUTING = frozenset(("add", "subtract", "clamp", "maximum", "minimum", "select"))
 
 
 class _Names(NamedTuple):
@@ -34,6 +37,15 @@ _NAMES = {
         "scatter_dims_to_operand_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims"
     ),
 }
+
+
+def computes_on_vectors(graph: Graph) -> bool:
+    """Whether something reads or writes by vectors of several indices that were computed as one."""
+    made = producers(graph.ops)
+    of_several = [op for op in graph.ops if op.kind in _NAMES and len(op.numbers[_NAMES[op.kind].components]) > 1]
+    makers = [made.get(op.operands[1]) for op in of_several]
+    inside = any(computes_on_vectors(region) for op in graph.ops for region in op.regions)
+    return inside or any(maker is not None and maker.kind in _COMPUTING for maker in makers)
 
 
 def batched(op: Op, made: Mapping[Tensor, Op]) -> list[Op]:

@@ -15,17 +15,18 @@ from .branches import selected
 from .regions import everywhere, producers
 
 
-def normalise(graph: Graph) -> None:
-    """Rewrites a graph and its regions in place; operands that nothing uses any more stay."""
+def normalise(graph: Graph, *, batches: bool = True) -> None:
+    """Rewrites a graph and its regions in place; operands that nothing uses any more stay. `batches`: positions among
+    indices become batch dims."""
     for op in graph.ops:
         for region in op.regions:
-            normalise(region)
+            normalise(region, batches=batches)
     made = producers(graph.ops)
     if any(op.kind == "conditional" for op in graph.ops):
         opened = ((selected(op, made) if op.kind == "conditional" else None) or [op] for op in graph.ops)
         graph.ops = [new for some in opened for new in some]
         made = producers(graph.ops)
-    if any(op.kind in ("gather", "scatter") for op in graph.ops):
+    if batches and any(op.kind in ("gather", "scatter") for op in graph.ops):
         graph.ops = [new for op in graph.ops for new in (*batched(op, made), op)]
     for op in graph.ops:
         x = _logistic_argument(op, made)
