@@ -158,7 +158,9 @@ def gradient(g: Graph, x: Tensor, ids: Tensor, w: Tensor, bias: Tensor, number: 
         h = g.emit("multiply", [h, g.emit("iota", [], dtype="f32", shape=h.shape, dimension=0)])
     hot = g.emit("compare", [spread(g, ids, h.shape, [0]), g.emit("iota", [], dtype="s32", shape=h.shape, dimension=1)],
                  direction="EQ")  # fmt: skip
-    h = g.emit("select", [hot, g.emit("negate", [h]), h])
+    two = spread(g, g.constant(2.0, "f32"), h.shape, [])
+    twos = g.emit("reduce", [g.emit("select", [hot, two, g.splat(0.0, "f32", h.shape)])], dimensions=[1], reducer="sum")
+    h = g.emit("select", [hot, g.emit("negate", [h]), g.emit("multiply", [h, spread(g, twos, h.shape, [0])])])
     product = g.emit("dot", [x, h], lhs_contracting_dims=[0], rhs_contracting_dims=[0])
     table = g.emit("scatter", [g.splat(0.0, "f32", (3, h.shape[1])), ids, h], update_window_dims=[1],
                    inserted_window_dims=[0], scatter_dims_to_operand_dims=[0], index_vector_dim=1,
@@ -172,8 +174,8 @@ def gradient(g: Graph, x: Tensor, ids: Tensor, w: Tensor, bias: Tensor, number: 
     return [g.emit("divide", [y, spread(g, number, y.shape, [])]) for y in each]
 
 
-def both(base_blocks: int = 3, dist_blocks: int = 2, wrong: str = "") -> Pair:
-    """The baseline accumulates over its blocks, each of two ranks over others."""
+def both(base_blocks: int = 3, dist_blocks: int = 2, wrong: str = "", *, stacked: bool = False) -> Pair:
+    """The baseline accumulates over its blocks, each of two ranks over others. `stacked`: losses stand in a row."""
     pair = Pair({"dp": 2})
     x, dx = pair.input((12, 4), {0: "dp"})
     ids, dids = pair.input((12,), {0: "dp"}, dtype="s32", range=(0, 3))
@@ -181,7 +183,7 @@ def both(base_blocks: int = 3, dist_blocks: int = 2, wrong: str = "") -> Pair:
     held = [pair.input(shape) for shape in ((4, 3), (3,), ())]
     made = []
     for g, k, rows, labels, no in ((pair.base, base_blocks, x, ids, 0), (pair.dist, dist_blocks, dx, dids, 1)):
-        size, totals = rows.shape[0] // k, list[Tensor]()
+        size, totals, losses = rows.shape[0] // k, list[Tensor](), list[Tensor]()
         for n in range(k):
             if wrong == "a block left out" and g is pair.base and n == 1:
                 continue
@@ -191,7 +193,11 @@ def both(base_blocks: int = 3, dist_blocks: int = 2, wrong: str = "") -> Pair:
             block = g.emit("reshape", [apart], shape=[size, 4])
             own = g.emit("slice", [labels], start=[at * size], limit=[at * size + size], stride=[1])
             found = gradient(g, block, own, *(one[no] for one in held), wrong)
+            losses.append(g.emit("reshape", [found[2]], shape=[1]))
             totals = [g.emit("add", list(two)) for two in zip(totals, found, strict=True)] if totals else found
+        if stacked:
+            row = g.emit("concatenate", losses, dimension=0) if len(losses) > 1 else losses[0]
+            totals[2] = g.emit("reduce", [row], dimensions=[0], reducer="sum")
         made.append(totals)
     for base, dist in zip(*made, strict=True):
         pair.outputs(base, pair.dist.emit("all-reduce", [dist], reducer="sum", groups=pair.groups("dp")))
@@ -204,6 +210,14 @@ def test_both_sides_accumulate_over_blocks_of_their_own(base_blocks: int, dist_b
     derived = derive(tables)
     assert not derived.unproved
     assert audit(tables, derived.claims, trials=2).false == []
+
+
+def test_losses_of_blocks_in_a_row_are_the_loss_of_the_batch() -> None:
+    tables = both(stacked=True).tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.claims, trials=2).false == []
+    assert derive(both(wrong="a number for each block", stacked=True).tables()).unproved
 
 
 def test_that_the_number_is_not_zero_is_listed() -> None:
