@@ -138,7 +138,9 @@ def convert(x: Array, dtype: str, *, rounding: bool) -> Array:
     if dtype in _INTEGERS and x.dtype.kind == "f":
         least, most = integer_limits(dtype)
         clean = np.trunc(np.nan_to_num(x, nan=0.0, posinf=float(most), neginf=float(least)))
-        return np.where(clean >= float(most), most, np.where(clean <= float(least), least, clean)).astype(target)
+        above, below = clean >= float(most), clean <= float(least)  # (the ends of 64 bits are no floats)
+        whole = np.where(above | below, 0, clean).astype(target)
+        return np.where(above, target.type(most), np.where(below, target.type(least), whole))
     if x.dtype.kind == "c" and target.kind != "c":
         x = x.real
     result = x.astype(target)

@@ -9,7 +9,7 @@ import pytest
 
 from scalify_dl.audit.pair import Pair
 from scalify_dl.oracle import find_counterexample, load_program
-from scalify_dl.oracle.dtypes import convert, storage, wrapped
+from scalify_dl.oracle.dtypes import convert, integer_limits, storage, wrapped
 from scalify_dl.oracle.inputs import baseline_inputs
 from scalify_dl.oracle.trial import run_trial
 
@@ -153,3 +153,11 @@ def test_what_nothing_is_reduced_to_is_an_end_of_the_type(kind: str, dtype: str,
     (output,) = program.top("base")[0].outputs
     found = run_trial(program, 0, "ends", only="base", keep_base=[output]).baseline[output]
     assert set(np.atleast_1d(found).tolist()) - {1} == {expected}
+
+
+@pytest.mark.parametrize("dtype", ["s64", "u64", "s32", "s8"])
+def test_a_real_beyond_the_ends_of_a_type_becomes_its_end(dtype: str) -> None:
+    least, most = integer_limits(dtype)
+    found = convert(np.array([np.inf, -np.inf, 2.0**63, 2.0**70, -(2.0**70), 3.7, np.nan]), dtype, rounding=False)
+    beyond = most if most < 2**63 else 2**63
+    assert [int(x) for x in found] == [most, least, beyond, most, least, 3, 0]
