@@ -3,6 +3,8 @@ blocks of it, or on all that a rank has."""
 
 from __future__ import annotations
 
+from math import prod
+
 from scalify_dl.ir.graph import Graph, Tensor
 
 from ..pair import spread
@@ -10,7 +12,7 @@ from .partitioner_steps import part
 from .world import Retry, World, step
 
 FORMS = ["rows", "rows", "product", "by ids"]
-MIDDLES = ["none", "bias", "bias", "columns", "scale", "rows", "positions", "cumulative", "softmax", "row bias"]
+MIDDLES = ["none", "bias", "bias", "columns", "scale", "rows", "positions", "cumulative", "softmax", "row bias", "twos"]
 ENDS = ["none", "none", "half", "number", "over", "negate", "turned", "plus", "abs", "shared", "twice", "own"]
 
 
@@ -31,6 +33,7 @@ def batches_on_both_sides(w: World) -> None:
         raise Retry
     form, middle, end = w.rng.choice(FORMS), w.rng.choice(MIDDLES), w.rng.choice(ENDS)
     reducer = w.rng.choice(["sum", "sum", "sum", "sum", "max"])
+    stacked = w.chance(0.3)
     axis = w.rng.choice([0, 0, 0, 1])  # of the rows in blocks of [blocks, rows] or [rows, blocks]
     made = []
     sides = [(w.base, x.base, weight.base, bias.base, rows.base, number.base)]
@@ -57,6 +60,11 @@ def batches_on_both_sides(w: World) -> None:
             turns.append(_turn(w, g, mine, (v, b, r, n), (form, middle, end_here, reducer), float(turn)))
         if odd == "left out" and g is w.base and k > 1:
             turns = turns[1:]
+        if stacked:
+            rows_of = [w.emit(g, "reshape", [turn], shape=[prod(turn.shape)]) for turn in turns]
+            row = w.emit(g, "concatenate", rows_of, dimension=0) if len(turns) > 1 else rows_of[0]
+            made.append(w.emit(g, "reduce", [row], dimensions=[0], reducer=reducer))
+            continue
         w.rng.shuffle(turns)
         total = turns[0]
         for other in turns[1:]:
@@ -84,6 +92,15 @@ def _turn(
     if middle in ("columns", "positions"):
         at = g.emit("iota", [], dtype="f32", shape=h.shape, dimension=int(middle == "columns"))
         h = w.emit(g, "multiply", [h, at])
+    if middle == "twos":  # a number that is computed of the block
+        many = w.emit(g, "reduce", [g.splat(1.0, "f32", h.shape)], dimensions=[1], reducer="sum")
+        two = spread(g, g.constant(w.rng.choice([2.0, 2.0, 1.0]), "f32"), h.shape, [])
+        at = g.emit("iota", [], dtype="s32", shape=h.shape, dimension=1)
+        ids = w.emit(g, "multiply", [w.emit(g, "convert", [many], dtype="s32"), g.splat(0, "s32", many.shape)])
+        hot = w.emit(g, "compare", [spread(g, ids, h.shape, [0]), at], direction="EQ")
+        twos = w.emit(g, "reduce", [w.emit(g, "select", [hot, two, g.splat(0.0, "f32", h.shape)])], dimensions=[1],
+                      reducer="sum")  # fmt: skip
+        h = w.emit(g, "multiply", [h, spread(g, twos, h.shape, [0])])
     if middle == "scale":
         h = w.emit(g, "multiply", [spread(g, w.emit(g, "tanh", [number]), h.shape, []), h])
     if middle == "cumulative":
