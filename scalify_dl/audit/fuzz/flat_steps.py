@@ -3,7 +3,7 @@ has the values alone."""
 
 from __future__ import annotations
 
-from math import prod
+from math import gcd, prod
 
 from scalify_dl.ir.graph import Tensor
 
@@ -13,9 +13,10 @@ from .world import Retry, Twin, World, step
 
 def _values(w: World, axis: str, *, pending: bool) -> list[Twin]:
     """Two or three inputs: cut along dim 0 over the axis, or parts of a sum over it."""
-    size, found = w.pair.mesh.axis_size(axis), []
+    size, found, alike = w.pair.mesh.axis_size(axis), [], w.chance(0.3)
     for _ in range(w.rng.choice([2, 2, 3])):
-        shape = [size * w.rng.choice([1, 2]), *w.rng.choice([[], [2], [3]])]
+        if not (alike and found):
+            shape = [size * w.rng.choice([1, 2]), *w.rng.choice([[], [2], [3]])]
         if pending:
             layout = w.pair.layout(shape, {}, pending={axis: "sum"})
         else:
@@ -50,6 +51,11 @@ def _ends(xs: list[Tensor], rows: int) -> list[tuple[int, int]]:
     return ends
 
 
+def _unit(w: World, xs: list[Tensor], rows: int) -> int:
+    """So many elements of a row are seen as one part: one, or what goes into every value."""
+    return gcd(*(prod(x.shape) // rows for x in xs)) if w.chance(0.5) else 1
+
+
 @step("flat-gather", 0.4)
 def flat_gather(w: World) -> None:
     """Shards of several values, gathered in one row each."""
@@ -59,11 +65,12 @@ def flat_gather(w: World) -> None:
     order = w.rng.sample(range(len(mine)), len(mine))
     row = _between(w, w.emit(w.dist, "concatenate", [_flat(w, mine[i]) for i in order], dimension=0))
     gathered = w.emit(w.dist, "all-gather", [row], dimension=0, groups=w.groups() if w.slip() else w.pair.groups(axis))
-    if gathered.shape[0] % size:
+    unit = _unit(w, mine, 1)
+    if gathered.shape[0] % (size * unit):
         raise Retry
-    rows = _between(w, _flat(w, gathered, size))
+    rows = _between(w, _flat(w, gathered, size, gathered.shape[0] // size // unit))
     for i, (lo, hi) in zip(order, _ends([mine[i] for i in order], 1), strict=True):
-        part = _cut(w, rows, 1, lo, hi)
+        part = _cut(w, rows, 1, lo // unit, hi // unit)
         if prod(part.shape) == prod(twins[i].base.shape):
             w.add(twins[i].base, w.emit(w.dist, "reshape", [part], shape=twins[i].base.shape))
 
@@ -97,7 +104,9 @@ def flat_scatter(w: World) -> None:
         for t, (lo, hi) in zip(twins, _ends(mine, 1), strict=True):
             w.add(t.base, w.emit(w.dist, "reshape", [_cut(w, total, 0, lo, hi)], shape=t.dist.shape))
         return
-    rows = _between(w, w.emit(w.dist, "concatenate", [_flat(w, x, size) for x in mine], dimension=1))
+    unit = _unit(w, mine, size)
+    parts = [_flat(w, x, size, prod(x.shape) // size // unit) for x in mine]
+    rows = _between(w, w.emit(w.dist, "concatenate", parts, dimension=1))
     flat = _flat(w, rows)
     if flat.shape[0] % len(groups[0]):
         raise Retry

@@ -202,3 +202,29 @@ def the_first_part_of_what_is_gathered_is_not_all_first_parts() -> Pair:
     whole = pair.dist.emit("all-gather", [side], dimension=0, groups=pair.groups("tp"))
     pair.outputs(x, part(pair.dist, whole, 0, 0, 2))
     return pair
+
+
+UNIT = 6
+
+
+def scattered_in_parts(by: float = 2.0, *, rows: int = 2, late: int = 0) -> Pair:
+    """Parts of sums of values of one, one and two units for each rank, reduced and scattered in one buffer of units."""
+    pair = Pair({"dp": 2})
+    d, values = pair.dist, [pair.input((2 * units, UNIT), pending={"dp": "sum"}) for units in (1, 1, 2)]
+    apart = [d.emit("reshape", [x], shape=(rows, x.shape[0] // rows, UNIT)) for _, x in values]
+    whole = d.emit("reshape", [d.emit("concatenate", apart, dimension=1)], shape=(8 * UNIT,))
+    share = d.emit("reduce-scatter", [whole], dimension=0, reducer="sum", groups=pair.groups("dp"))
+    share = d.emit("divide", [share, d.splat(by, "f32", share.shape)])
+    for n, first in [(0, 0), (1, UNIT), (2, 2 * UNIT)] + ([(0, late)] if late else []):
+        x = values[n][0]
+        half = pair.base.emit("divide", [x, pair.base.splat(2.0, "f32", x.shape)])
+        found = part(d, share, 0, first, first + x.shape[0] // 2 * UNIT)
+        found = d.emit("reshape", [found], shape=(x.shape[0] // 2, UNIT))
+        pair.outputs(half, found, layout=str(pair.layout(x.shape, {0: "dp"})))
+    return pair
+
+
+@trial
+def cut_within_a_unit_of_a_buffer() -> Pair:
+    """Half of one value's share and half of the next one's, beside right ones."""
+    return scattered_in_parts(late=UNIT // 2)

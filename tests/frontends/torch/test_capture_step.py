@@ -319,6 +319,46 @@ def test_unequal_shards_are_clipped_and_stepped(tmp_path: Path) -> None:
     assert capture_step(build, {"dp": 2}, tmp_path / "odd").verify().verdict == "PROVED"
 
 
+class Alike(nn.Module):
+    """Weights of one size, so that FSDP2's buffers are rows of equal parts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.first, self.second = nn.Embedding(16, 8), nn.Linear(8, 8), nn.Linear(8, 8)
+        self.head = nn.Linear(8, 16, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        h = self.table(x)
+        return self.head(h + self.second(torch.tanh(self.first(h))))
+
+
+@pytest.mark.parametrize("by", [1, 2])
+def test_weights_of_one_size_are_exchanged_together(tmp_path: Path, by: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rules follow them; a loss that is divided by the ranks once more leaves other moments."""
+    monkeypatch.setattr("scalify_dl.prove.pipeline._by_formulas", lambda *_: iter(()))
+    from torch.distributed.fsdp import fully_shard
+
+    def build(mesh: Any) -> Any:
+        torch.manual_seed(0)
+        model, x, y = Alike(), torch.randint(0, 16, (4, 3)), torch.randint(0, 16, (4, 3))
+        if mesh is not None:
+            fully_shard(model, mesh=mesh)
+            x, y = (v.chunk(2)[mesh.get_local_rank("dp")] for v in (x, y))
+        optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+
+        def step(model: Any, x: Any, y: Any) -> dict[str, Any]:
+            loss = nn.functional.cross_entropy(model(x).flatten(0, 1), y.flatten())
+            (loss if mesh is None else loss / by).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1e-3 if by == 1 else 1e3)
+            optimizer.step()
+            return {}
+
+        return model, (x, y), step
+
+    verdict = capture_step(build, {"dp": 2}, tmp_path / "x").verify().verdict
+    assert verdict == ("PROVED" if by == 1 else "REFUTED")
+
+
 def test_a_sharded_table_is_read_by_all_but_the_last_ids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is cut out of ids has their range, for rules, too; formulas follow small tables only."""
     monkeypatch.setattr("scalify_dl.prove.pipeline._by_formulas", lambda *_: iter(()))
