@@ -208,19 +208,21 @@ UNIT = 6
 
 
 def scattered_in_parts(by: float = 2.0, *, rows: int = 2, late: int = 0) -> Pair:
-    """Parts of sums of values of one, one and two units for each rank, reduced and scattered in one buffer of units."""
+    """Parts of sums of values of one, one and two units for each rank, reduced and scattered in one buffer of units,
+    and averaged there; or summed, and one of them cut once more, so many elements late."""
     pair = Pair({"dp": 2})
     d, values = pair.dist, [pair.input((2 * units, UNIT), pending={"dp": "sum"}) for units in (1, 1, 2)]
     apart = [d.emit("reshape", [x], shape=(rows, x.shape[0] // rows, UNIT)) for _, x in values]
     whole = d.emit("reshape", [d.emit("concatenate", apart, dimension=1)], shape=(8 * UNIT,))
     share = d.emit("reduce-scatter", [whole], dimension=0, reducer="sum", groups=pair.groups("dp"))
-    share = d.emit("divide", [share, d.splat(by, "f32", share.shape)])
+    if not late:
+        share = d.emit("divide", [share, d.splat(by, "f32", share.shape)])
     for n, first in [(0, 0), (1, UNIT), (2, 2 * UNIT)] + ([(0, late)] if late else []):
         x = values[n][0]
-        half = pair.base.emit("divide", [x, pair.base.splat(2.0, "f32", x.shape)])
+        mean = x if late else pair.base.emit("divide", [x, pair.base.splat(2.0, "f32", x.shape)])
         found = part(d, share, 0, first, first + x.shape[0] // 2 * UNIT)
         found = d.emit("reshape", [found], shape=(x.shape[0] // 2, UNIT))
-        pair.outputs(half, found, layout=str(pair.layout(x.shape, {0: "dp"})))
+        pair.outputs(mean, found, layout=str(pair.layout(x.shape, {0: "dp"})))
     return pair
 
 
