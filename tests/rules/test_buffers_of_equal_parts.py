@@ -1,4 +1,4 @@
-"""Values of equal sizes that are exchanged in one buffer, which is seen as parts of one size: FSDP2 with weights alike."""
+"""Values that are exchanged in one buffer which is seen as parts of one size: FSDP2 where weights are alike."""
 
 from __future__ import annotations
 
