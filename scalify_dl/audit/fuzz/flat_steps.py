@@ -13,7 +13,8 @@ from .world import Retry, Twin, World, step
 
 def _values(w: World, axis: str, *, pending: bool) -> list[Twin]:
     """Two or three inputs: cut along dim 0 over the axis, or parts of a sum over it."""
-    size, found, alike = w.pair.mesh.axis_size(axis), [], w.chance(0.3)
+    size, alike = w.pair.mesh.axis_size(axis), w.chance(0.3)
+    found: list[Twin] = []
     for _ in range(w.rng.choice([2, 2, 3])):
         if not (alike and found):
             shape = [size * w.rng.choice([1, 2]), *w.rng.choice([[], [2], [3]])]
