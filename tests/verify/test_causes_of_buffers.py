@@ -187,3 +187,27 @@ def test_a_number_that_nobody_divides_by_is_named_where_the_sum_is_made() -> Non
     assert cause.found[-1].startswith("the baseline goes on with 1/2 of this, ")
     assert cause.found[-1].endswith(": no value here is that")
     assert cause.tried[0].endswith("PROVED")
+
+
+def a_mean_times_a_weight(second: int) -> Pair:
+    """A product with a mean over the rows that a rank has, and what becomes of it averaged over dp; `second` says which
+    weight the distributed side multiplies the mean by."""
+    pair = Pair({"dp": 2})
+    (x, dx), (a, da), (b, db) = pair.input((8, 4), {0: "dp"}), pair.input((4, 4)), pair.input((4, 4))
+    found = []
+    for g, rows, first, then, count in ((pair.base, x, a, b, 8.0), (pair.dist, dx, da, (da, db)[second], 4.0)):
+        hidden = g.emit("sine", [matmul(g, rows, first)])
+        mean = g.emit("divide", [hidden, g.splat(count, "f32", hidden.shape)])
+        found.append(matmul(g, g.emit("transpose", [rows], dimensions=[1, 0]), matmul(g, mean, then)))
+    total = pair.dist.emit("all-reduce", [found[1]], reducer="sum", groups=pair.groups("dp"))
+    total = pair.dist.emit("divide", [total, pair.dist.splat(2.0, "f32", total.shape)])
+    pair.outputs(found[0], total)
+    pair.outputs(matmul(pair.base, x, b), matmul(pair.dist, dx, db), layout=str(pair.layout((8, 4), {0: "dp"})))
+    return pair
+
+
+def test_an_op_that_takes_another_weight_is_the_cause_not_what_scales_its_other_operand() -> None:
+    assert conclude(analyse(facts_of(a_mean_times_a_weight(1)), Options())).verdict is Verdict.PROVED
+    found = analyse(facts_of(a_mean_times_a_weight(0)), Options())
+    assert [op for (op,) in found.view.results("frontier")] == ["dot~2"]
+    assert conclude(found).verdict is Verdict.REFUTED
