@@ -235,3 +235,26 @@ def test_blocks_that_do_not_make_a_batch_are_not_proved(wrong: str, outputs: int
     derived = derive(tables)
     assert len(derived.unproved) == outputs
     assert find_counterexample(load_program(tables)).best is not None
+
+
+def counted_quotients(blocks: int, graph: Graph, x: Tensor, number: Tensor) -> Tensor:
+    """The sum of what each block of integers adds up to, over a number."""
+    size, total = x.shape[0] // blocks, None
+    for n in range(blocks):
+        part = graph.emit("slice", [x], start=[n * size], limit=[n * size + size], stride=[1])
+        part = graph.emit("reduce", [part], dimensions=[0], reducer="sum")
+        part = graph.emit("divide", [part, number])
+        total = part if total is None else graph.emit("add", [total, part])
+    assert total is not None
+    return total
+
+
+def test_quotients_of_integers_are_of_each_block() -> None:
+    pair = Pair({"dp": 2})
+    (x, dx), (number, own) = (pair.input(shape, dtype="s32", range=(1, 9)) for shape in ((8,), ()))
+    for port in pair.dist.inputs:
+        port.range = (1, 9)
+    pair.outputs(counted_quotients(2, pair.base, x, number), counted_quotients(1, pair.dist, dx, own))
+    tables = pair.tables()
+    assert derive(tables).unproved
+    assert find_counterexample(load_program(tables)).best is not None
