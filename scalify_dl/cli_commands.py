@@ -252,7 +252,7 @@ def query(
 def audit(
     directory: FactsDir,
     relations: Annotated[
-        Path | None, Option("--relations", metavar="DIR", help="A table, or a folder with corr.csv, to check.")
+        Path | None, Option("--relations", metavar="PATH", help="A table, or a folder with corr.csv, to check.")
     ] = None,
     rules: Rules = None,
     meaning: Meanings = None,

@@ -143,6 +143,8 @@ def _same(what: str, stated: Any, found: dict[str, str]) -> None:
         stated = stated if isinstance(stated, dict) else {}
         wrong = [name for name in sorted(stated.keys() | found.keys()) if stated.get(name) != found.get(name)]
         hint = " (exported with the same --relate?)" if what == "facts" else ""
+        if what == "rules" and any(name not in found for name in stated):
+            hint = " (rules of somebody's own are named with --rules F)"
         raise CertificateError(f"it is about other {what}: {', '.join(wrong[:5])}{hint}")
 
 

@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from scalify_dl.audit.table import Row
 from scalify_dl.oracle.meaning.load import load_meanings
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import analyse
@@ -24,13 +25,17 @@ def audit(
     from scalify_dl.audit import audit as check
     from scalify_dl.audit import read_corr
     from scalify_dl.audit.derive import SIGNS, declared_structures
+    from scalify_dl.audit.table import places_in
 
     load_meanings(meanings)
     facts, declared, finite = load(directory), None, None
     assumed: set[tuple[str, str]] = set()
+    places: dict[Row, str] = {}
     with progress("auditing") as say:
         if relations is not None:
-            rows: Sequence[Sequence[str]] = read_corr(relations)
+            told = places_in(relations)
+            rows: Sequence[Sequence[str]] = [row for _, row in told]
+            places = {row: place for place, row in reversed(told)}
         elif has_results(directory):
             rows = read_corr(directory)
         else:
@@ -60,6 +65,7 @@ def audit(
                 "verdict": f.verdict,
                 "text": f.text,
                 "seed": f.seed,
+                "place": places.get(f.row),
             }
             for f in found.findings
         ]
@@ -82,5 +88,6 @@ def audit(
         for problem in found.problems:
             print(f"  {problem}")
         for finding in found.false:
-            print(f"  {finding.verdict}: {' '.join(part or '·' for part in finding.row)}\n    {finding.text}")
+            where = f"{places[finding.row]}: " if finding.row in places else ""
+            print(f"  {where}{finding.verdict}: {' '.join(part or '·' for part in finding.row)}\n    {finding.text}")
     return 1 if found.false else 0

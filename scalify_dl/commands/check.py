@@ -67,8 +67,9 @@ def check(
         print(f"dlverify: the certificate is rejected: {error}", file=sys.stderr)
         return 3
     status = _accepted(found, as_json)
-    lines = every(taken) if steps == "all" else in_words(taken, facts)
-    print("".join(f"{line}\n" for line in lines), end="")
+    if steps:
+        lines = every(taken) if steps == "all" else in_words(taken, facts)
+        print("".join(f"{line}\n" for line in lines), end="")
     return status
 
 

@@ -8,18 +8,21 @@ import re
 import sys
 import tomllib
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from scalify_dl.errors import InputError
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.project import NAME
+from scalify_dl.readers.sdy import DeviceMesh
 from scalify_dl.whole import write_whole
 
 from .progress import progress
 
 _BASE = re.compile(r"(?P<stem>.+)\.base(?P<suffix>(\.fx\.txt|\.mlir|\.hlo|\.stablehlo|\.txt))")
 _DIST = re.compile(r"\.(dist|r\d+)(\.fx\.txt|\.mlir|\.hlo|\.stablehlo|\.txt)")
+_SDY = re.compile(r"^\s*sdy\.mesh\s+@\S+\s*=\s*(<.*?>)", re.MULTILINE)
 _SKIPPED = frozenset({"node_modules", "build", "dist", "__pycache__"})
 _HEAD_OF_ALL = "# Pairs that `dlverify verify` (all) and `dlverify verify NAME` verify. docs/testing.md\n\n"
 _HEAD = """\
@@ -121,7 +124,8 @@ def _lying_here(folder: Path, mesh: str | None) -> list[Found]:
 
 
 def _mesh(dist: Sequence[Path], name: str, given: str | None) -> str:
-    """What the first rank's JSON says; else what is given, or asked at a terminal; else empty."""
+    """What the first rank's JSON says, or Shardy's mesh in a module; else what is given, or asked at a terminal; else
+    empty."""
     noted = _noted(dist)
     if given is None or noted is None:
         return given or noted or _asked(name)
@@ -139,6 +143,11 @@ def _noted(dist: Sequence[Path]) -> str | None:
             said = None
         if isinstance(said, dict) and all(isinstance(size, int) for size in said.values()):
             return ",".join(f"{axis}={size}" for axis, size in said.items())
+    with suppress(OSError, InputError):
+        named = _SDY.findall(dist[0].read_text("utf-8", "replace"))
+        meshes = {DeviceMesh.parse(text).axes for text in named} - {()}
+        if len(meshes) == 1:
+            return ",".join(f"{axis}={size}" for axis, size in meshes.pop())
     return None
 
 

@@ -63,6 +63,12 @@ def verify_named(names: Sequence[str], options: Options) -> int:
             expected="dlverify verify BASE DIST --mesh tp=2; or dlverify.toml here or above, with [pairs.NAME]",
             hint="`dlverify init BASE DIST` drafts one",
         )
+    if len(names) > 1 and not project.pairs.keys() & set(names) and all(Path(name).is_file() for name in names):
+        raise InputError(
+            "two dumps or more, and no --mesh: without it, words are names of pairs",
+            file=project.file,
+            expected=f"dlverify verify {' '.join(names)} --mesh AXIS=N, or names of pairs",
+        )
     pairs = [project.pair(name) for name in names] or list(project.pairs.values())
     if len(pairs) > 1:
         _whole(options, "several pairs are verified")

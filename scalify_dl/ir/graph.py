@@ -37,6 +37,17 @@ class Frame(NamedTuple):
     line: int
     function: str = ""
 
+    @property
+    def backward(self) -> Frame:
+        """The same place, of an op in the backward of what stands there."""
+        if self.function.startswith(BACKWARD):
+            return self
+        return self._replace(function=f"{BACKWARD} of {self.function}" if self.function else BACKWARD)
+
+
+BACKWARD = "the backward"
+"""Begins the function of frames of ops that differentiate those which stand there."""
+
 
 class Annotation(Protocol):
     """What a dump says about how a value is placed (a sharding, a DTensor placement)."""

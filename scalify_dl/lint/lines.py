@@ -9,4 +9,4 @@ from scalify_dl.prove.view import user_frames
 
 def lines(op: Op) -> tuple[str, ...]:
     """The user's frames of an op, innermost first."""
-    return tuple(str(f) for f in user_frames(Frame(f.file, f.line, f.function) for f in op.source))
+    return tuple(f.said for f in user_frames(Frame(f.file, f.line, f.function) for f in op.source))

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from scalify_dl.ir.graph import BACKWARD
+
 if TYPE_CHECKING:
     from scalify_dl.finding import Finding
 
@@ -45,6 +47,16 @@ class Frame:
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
+
+    @property
+    def backward(self) -> bool:
+        """Whether it is that of an op in the backward of what stands there."""
+        return self.function.startswith(BACKWARD)
+
+    @property
+    def said(self) -> str:
+        """The place, for people."""
+        return f"{self} (its backward)" if self.backward else str(self)
 
 
 @dataclass(frozen=True)

@@ -196,11 +196,12 @@ def _cause(cause: RootCause, places: Places, level: str, led: Sequence[OutputVer
     stack = places.stack(cause.source)
     base = places.stack(cause.base_source)
     file, frame = stack[0] if stack else (places.dump, Frame("", places.line(cause.name, cause.op)))
+    of = ", in the backward of this line," if frame.backward else ""
     fault = "is not what" if level == "error" else "is not proved to be what"
     return Annotation(
         "missing-lemma" if cause.lemma_missing else "frontier",
         level,
-        f"{cause.name} ({cause.kind}) {fault} the baseline computes",
+        f"{cause.name} ({cause.kind}){of} {fault} the baseline computes",
         " ".join(text),
         file,
         max(frame.line, 1),
@@ -227,7 +228,7 @@ def _finding(finding: Finding, places: Places, led: Sequence[OutputVerdict] = ()
     file, line = places.dump, 1
     for source in finding.source[:1]:
         name, _, rest = source.partition(":")
-        number = rest.partition(":")[0]
+        number = rest.partition(":")[0].removesuffix(" (its backward)")
         file, line = places.inside(name) or file, int(number) if number.isdigit() and places.inside(name) else 1
     name = finding.name or finding.op or finding.kind
     advice = f" Try: {finding.suggestion}. Tried: {finding.outcome}." if finding.suggestion else ""

@@ -21,6 +21,7 @@ def _cause(cause: RootCause) -> dict[str, Any]:
         "module": cause.module or None,
         "feeds": cause.feeds or None,
         "source": [str(f) for f in cause.source],
+        "backward": any(f.backward for f in cause.source[:1]),
         "operands": list(cause.operands),
         "expected": _text(cause.expected),
         "found": _text(cause.found),

@@ -78,7 +78,7 @@ def listed(suite: str, rows: Sequence[tuple[str, str, float]]) -> str:
 def _first(report: Report) -> str:
     """The first root cause in a line, which is what lists of failures show."""
     for cause in report.frontier:
-        where = f" at {cause.source[0]}" if cause.source else ""
+        where = f" at {cause.source[0].said}" if cause.source else ""
         said = "; ".join([*cause.found[:1], *(f"try: {text}" for text in cause.suggestion[:1])])
         return f"{cause.name} ({cause.kind}){where}: {said}"
     return "see the report"

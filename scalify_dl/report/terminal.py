@@ -10,6 +10,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -122,14 +123,15 @@ def _said_alike(rows: list[OutputVerdict]) -> list[list[OutputVerdict]]:
 
 def _here(frame: Frame) -> str:
     """The place of a frame, from here where it lies below."""
-    return str(frame).removeprefix(f"{Path.cwd()}/")
+    return frame.said.removeprefix(f"{Path.cwd()}/")
 
 
 def _cause(page: _Page, number: int, cause: RootCause) -> None:
     called = f", {cause.called}" if cause.called and cause.called != cause.name else ""
     page.line(f"{number}. ", (cause.name, "bold"), f" ({cause.kind}){called}", indent=2, hang=3)
     for i, frame in enumerate(cause.source[:_SHOWN]):
-        page.field("source" if i == 0 else "", _here(frame) + (f"  in {frame.function}" if frame.function else ""))
+        place = _here(replace(frame, function=""))
+        page.field("source" if i == 0 else "", place + (f"  in {frame.function}" if frame.function else ""))
     if len(cause.source) > _SHOWN:
         page.field("", f"and {_count(len(cause.source) - _SHOWN, 'outer frame')}")
     if cause.module:

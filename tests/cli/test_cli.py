@@ -192,7 +192,9 @@ def test_audit_confirms_what_the_rules_derive(dlverify: Run, tmp_path: Path) -> 
     rows = (tmp_path / "out" / "corr.csv").read_text().splitlines()
     wrong = next(row for row in rows if "|tp=0:" in row or "|tp=1:" in row)
     (tmp_path / "corr.tsv").write_text(wrong.replace(":1x", ":1x", 1).rsplit("\t", 1)[0] + "\t[0:1x1]|tp=r2\n")
-    assert dlverify("audit", PROVED, "--relations", tmp_path)[0] == 1
+    status, out, _ = dlverify("audit", PROVED, "--relations", tmp_path)
+    assert status == 1
+    assert f"{tmp_path}/corr.tsv:1: " in out
 
 
 def test_a_certificate_is_written_for_a_proof_and_checked_against_the_facts(dlverify: Run, tmp_path: Path) -> None:
@@ -201,9 +203,15 @@ def test_a_certificate_is_written_for_a_proof_and_checked_against_the_facts(dlve
     status, out, _ = dlverify("check", proof, PROVED)
     assert status == 0
     assert out.startswith("accepted: ")
+    assert "of 0 steps" not in out
     status, out, err = dlverify("check", proof, BUG, "--json")
     assert (status, json.loads(out)["accepted"]) == (3, False)
     assert "other facts" in err
+    own = tmp_path / "own.dl"
+    own.write_text('opaque("custom:nothing", "nothing that is called").\n')
+    assert dlverify("run", PROVED, "--certificate", proof, "--rules", own)[0] == 0
+    assert "named with --rules" in dlverify("check", proof, PROVED).err
+    assert dlverify("check", proof, PROVED, "--rules", own)[0] == 0
     none = tmp_path / "none.gz"
     assert "no certificate" in dlverify("run", BUG, "--certificate", none).err
     assert not none.exists()

@@ -161,6 +161,23 @@ def test_an_unknown_pair_and_no_file_at_all(dlverify: Run, here: Path) -> None:
     assert "dlverify init" in err
 
 
+def test_dumps_without_a_mesh_are_told_from_names_of_pairs(dlverify: Run, here: Path) -> None:
+    status, _, err = dlverify("verify", "base.hlo", "dist.hlo")
+    assert status == 2
+    assert "dlverify verify base.hlo dist.hlo --mesh" in err
+
+
+def test_init_reads_the_mesh_that_a_module_names(
+    dlverify: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for side in ("base", "dist"):
+        name = f"{'right.' * (side == 'dist')}{side}.mlir"
+        shutil.copy(ROOT / "examples" / "steps" / "shard_map_mlp" / name, tmp_path / f"mlp.{side}.mlir")
+    monkeypatch.chdir(tmp_path)
+    assert dlverify("init")[:2] == (0, "dlverify.toml: mlp\n")
+    assert project.load(tmp_path / "dlverify.toml").pair("mlp").mesh
+
+
 def test_ranks_of_a_glob_stand_in_the_order_of_their_numbers(tmp_path: Path) -> None:
     for n in (0, 1, 2, 10):
         (tmp_path / f"m.r{n}.fx.txt").write_text("")

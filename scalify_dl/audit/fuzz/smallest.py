@@ -59,6 +59,11 @@ class Unsound:
             lines.append(f"{graph}: {result}{shape.get(result, [])} = {kind}({arguments}) {' '.join(facts)}")
         lines.append(f"derived, but false: {' | '.join(self.finding.row)}")
         lines.append(self.finding.text)
+        if self.finding.draw == "infinite":
+            lines.append(
+                "on inputs of which some elements are infinite: a lemma about numbers asks for them,"
+                " a_number(d) and leaned_on(d) (docs/rules.md, One of your own)"
+            )
         return "\n".join(lines)
 
 

@@ -18,6 +18,7 @@ launcher is needed. The graph of `capture` is what AOTAutograd traces: ATen ops,
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import prod
@@ -33,12 +34,14 @@ from scalify_dl.capture.family import write_family
 from scalify_dl.errors import InputError
 
 from .dumps import SOURCE, groups_of, in_mesh_order, placements_of, rank_of, shortened, write_dump
+from .lines import BACKWARD
 from .ranks import apart, fake_rank
 
 __all__ = ["Build", "capture", "capture_exported", "capture_family", "capture_pair", "capture_ranks"]
 
 OUTSIDE = ["hooks on gradients, and the optimiser"]
 """What a training step does behind the joint graph of forward and backward."""
+_FRAME = re.compile(r'(?m)^(\s*File ".*", line \d+, in .+)$')
 MAX_CONSTANT = 4096
 """Elements of the largest constant whose value is written."""
 
@@ -69,6 +72,7 @@ def capture(
     with contextlib.ExitStack() as stack:
         joint = aot_export_joint_with_descriptors(stack, traced, args, kwargs)
         module = joint.graph_module
+        _mark_backward(module)
         text = SOURCE.sub(shortened, module.print_readable(print_output=False))
         placements = placements_of(model)
         annotation = {
@@ -81,6 +85,13 @@ def capture(
             **rank_of(mesh),
         }
     return write_dump(path, text, annotation)
+
+
+def _mark_backward(module: torch.fx.GraphModule) -> None:
+    """Has the text say of ops of the backward, which bear the lines of what they differentiate, that they are."""
+    for node in module.graph.nodes:
+        if node.meta.get("autograd_backward") and node.meta.get("stack_trace"):
+            node.meta["stack_trace"] = _FRAME.sub(rf"\1{BACKWARD}", node.meta["stack_trace"])
 
 
 def _without_hooks(model: nn.Module) -> None:

@@ -12,7 +12,7 @@ import torch
 
 from .dumps import short_place
 
-__all__ = ["Lines", "Place", "comments"]
+__all__ = ["BACKWARD", "Lines", "Place", "comments"]
 
 OWN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), str(Path(__file__).parents[2] / "api"), "<")
 """Files that are no user's."""
@@ -25,6 +25,9 @@ RUNNER = "record_step"
 
 MOST = 6
 """So many lines that an op was called from are written."""
+
+BACKWARD = ", backward"
+"""Behind the function of a line whose op is differentiated here."""
 
 Place = tuple[tuple[str, int, str], ...]
 """File, line and function: the innermost frame of the user's, and those that called it."""
@@ -43,7 +46,8 @@ class Lines:
         if node is None:
             self.made.setdefault(torch._C._autograd._get_sequence_nr() - 1, found)
         elif backward:
-            return self.made.get(node._sequence_nr(), found)
+            made = self.made.get(node._sequence_nr(), found)
+            return made and tuple((file, line, f"{function}{BACKWARD}") for file, line, function in made)
         return found
 
 

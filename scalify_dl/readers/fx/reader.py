@@ -42,8 +42,8 @@ __all__ = ["Module", "Parameter", "Statement", "looks_like_fx", "parse"]
 MAX_LINE = 4_000_000  # characters; a signature of 100,000 parameters fits
 CLASS = re.compile(r"(\s*)class\s+(<?\w+>?)\s*\(\s*(?:torch\.nn\.)?Module\s*\)\s*:")
 DEF = re.compile(r"\s*def\s+forward\s*\(")
-SOURCE = re.compile(r"#\s*(?:File:\s*)?(\S.*?):(\d+) in ([\w<>.]+)(?:.*?)(?:, code:.*)?$")
-CALLED = re.compile(r"# called from (\S.*?):(\d+) in ([\w<>.]+)$")
+SOURCE = re.compile(r"#\s*(?:File:\s*)?(\S.*?):(\d+) in ([\w<>.]+)(, backward\b)?(?:.*?)(?:, code:.*)?$")
+CALLED = re.compile(r"# called from (\S.*?):(\d+) in ([\w<>.]+)(, backward)?$")
 DELETIONS = re.compile(r";\s*(?:[A-Za-z_]\w*\s*=\s*)+None\s*$")
 SIGNATURE = re.compile(r"\s+(\w+): (\w+)(?: target='([^']*)')?(?: persistent=\w+)?\s*$")
 
@@ -247,8 +247,11 @@ class _Reader:
                 if stripped:
                     outer = CALLED.match(stripped)
                     match = outer or SOURCE.match(stripped)
-                    frame = (Frame(match[1], int(match[2][:9]), match[3]),) if match else ()
-                    frames = (*frames, *frame) if outer else frame
+                    if match:
+                        frame = Frame(match[1], int(match[2][:9]), match[3])
+                        frames = (*(frames if outer else ()), frame.backward if match[4] else frame)
+                    else:
+                        frames = ()
                 self.at += 1
                 continue
             if CLASS.match(line) or DEF.match(line):

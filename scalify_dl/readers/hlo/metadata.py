@@ -12,6 +12,8 @@ from .module import Module
 _PAIR = re.compile(r'([a-z_]+)=("(?>(?:[^"\\]++|\\.)*)"|[^\s"{}]+)')
 _FRAME = re.compile(r"'([^']*?):(\d+)'")
 DEPTH_LIMIT = 1000
+TRANSPOSED = "transpose("
+"""In the scope of an instruction that JAX made when it differentiated what stands at its place."""
 
 
 class Metadata:
@@ -28,7 +30,10 @@ class Metadata:
             return "", []
         found = self.seen.get(text)
         if found is None:
-            found = self.seen[text] = self._read(text)
+            scope, frames = self._read(text)
+            if TRANSPOSED in scope:
+                frames = [frame.backward for frame in frames]
+            found = self.seen[text] = scope, frames
         return found
 
     def _read(self, text: str) -> tuple[str, list[Frame]]:

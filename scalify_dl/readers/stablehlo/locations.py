@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 DUMP = "-"
 """The file name that the parser gives to positions in the module's own text."""
 DEPTH_LIMIT = 200
+TRANSPOSED = "transpose("
+"""In the path of an op that JAX made when it differentiated what stands at its place."""
 
 Stack = tuple[Frame, ...]
 
@@ -21,6 +23,7 @@ def stack(location: ir.Location) -> Stack:
     from jaxlib.mlir import ir
 
     frames: list[Frame] = []
+    backward = False
     todo: list[tuple[ir.Location, str]] = [(location, "")]
     while todo and len(frames) < DEPTH_LIMIT:
         here, function = todo.pop()
@@ -28,6 +31,7 @@ def stack(location: ir.Location) -> Stack:
             if here.filename != DUMP:
                 frames.append(Frame(here.filename, here.start_line, function))
         elif isinstance(here, ir.NameLoc):
+            backward = backward or TRANSPOSED in here.name_str
             todo.append((here.child_loc, here.name_str))
         elif isinstance(here, ir.CallSiteLoc):
             todo += [(here.caller, function), (here.callee, function)]
@@ -37,7 +41,7 @@ def stack(location: ir.Location) -> Stack:
                 todo.append(
                     (ir.Location.from_attr(first.attr) if not isinstance(first, ir.Location) else first, function)
                 )
-    return tuple(frames)
+    return tuple(frame.backward for frame in frames) if backward else tuple(frames)
 
 
 def position(location: ir.Location) -> tuple[int, int]:
@@ -63,7 +67,9 @@ def under_call(inner: Stack, call: Stack) -> Stack:
     """
     if not inner:
         return call
+    if call and call[0] == call[0].backward:
+        inner = tuple(frame.backward for frame in inner)
     shared = 0
-    while shared < min(len(inner), len(call)) and inner[-1 - shared] == call[-1 - shared]:
+    while shared < min(len(inner), len(call)) and inner[-1 - shared].backward == call[-1 - shared].backward:
         shared += 1
     return inner[: len(inner) - shared] + call

@@ -36,7 +36,7 @@ def _cause(number: int, cause: RootCause, around: dict[str, Excerpt], shown: dic
     rows += [row for row in (("module", cause.module), ("leads to", cause.feeds)) if row[1]]
     rows += [("operands" if i == 0 else "", text) for i, text in enumerate(cause.operands)]
     if cause.base_name:
-        where = f", {cause.base_source[0]}" if cause.base_source else ""
+        where = f", {cause.base_source[0].said}" if cause.base_source else ""
         rows.append(("baseline", cause.base_name + where))
     fields = (
         ("expected", cause.expected), ("found", cause.found), ("inputs", cause.inputs), ("try", cause.suggestion),

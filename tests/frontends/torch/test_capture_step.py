@@ -89,7 +89,9 @@ def test_a_backward_op_has_the_line_of_its_forward_op(tmp_path: Path) -> None:
     lines = captured.dist[0].read_text().splitlines()
     at = next(n for n, line in enumerate(lines) if "mse_loss_backward" in line)
     comment = next(line for line in reversed(lines[:at]) if "# File" in line)
-    assert "in forward, code: return nn.functional.mse_loss" in comment
+    assert "in forward, backward, code: return nn.functional.mse_loss" in comment
+    forward = next(n for n, line in enumerate(lines) if "mse_loss.default" in line)
+    assert "in forward, code: return" in next(line for line in reversed(lines[:forward]) if "# File" in line)
     assert any("in average, code: p.grad.div_(dist.get_world_size())" in line for line in lines)
 
 
@@ -488,7 +490,7 @@ def test_lines_that_called_an_op(tmp_path: Path) -> None:
     """The innermost line of the program, and those outside of it, not those of who captures."""
     report = capture_step(unhooked, {"dp": 2}, tmp_path / "wrong", baseline=base).verify()
     frames = [frame.function for frame in report.frontier[0].source]
-    assert frames[:2] == ["forward", "sgd"]
+    assert frames[:2] == ["the backward of forward", "the backward of sgd"]
     assert not {"play", "test_lines_that_called_an_op"} & {*frames}
 
 
