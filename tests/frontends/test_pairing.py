@@ -58,7 +58,7 @@ def test_names_in_another_order_that_types_do_not_tell_apart_are_bad_input(tmp_p
 def test_other_names_and_the_same_order_are_no_matter(tmp_path: Path) -> None:
     facts = export(*dumps(tmp_path, "a", "c"), "tp=2")
     assert {(row[0], row[2]) for row in facts["shard"]} == {("p0", "base/p0"), ("p1", "base/p1")}
-    assert facts["assume"] == []
+    assert [row for row in facts["assume"] if row[2] != "spmd"] == []
 
 
 def test_names_that_types_confirm_pair_and_are_told_first(tmp_path: Path) -> None:
