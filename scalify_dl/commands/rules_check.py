@@ -55,7 +55,10 @@ def rules_check(
             last = time.monotonic()
             if not sys.stderr.isatty():
                 found, missing = len(report.unsound), len(_missing(report, files))
-                print(f"{done}, {found} unsound, {missing} lemmas to go", file=sys.stderr, flush=True)
+                left = f"{missing} lemmas to go"
+                if files and not missing and not _loose_kinds(report):
+                    left = "all of the files is exercised; what is false is sought until the time is over (--seconds)"
+                print(f"{done}, {found} unsound, {left}", file=sys.stderr, flush=True)
             if out is not None:
                 _write(out, report, files)
 
