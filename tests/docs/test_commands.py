@@ -137,6 +137,9 @@ FILLED: dict[str, Sequence[str]] = {
     "check F INPUT…": ["schedule toy.csv --certificate F", "check F toy.csv"],
     "check proof.jsonl.gz FACTS": [CERTIFIED, "check CERT CERTIFIED"],
     "check proof.jsonl.gz facts": [CERTIFIED, "check CERT CERTIFIED"],
+    "check proof.jsonl.gz facts --rules mine.dl": [
+        CERTIFIED.replace(" --out", " --rules my.dl --out"), "check CERT CERTIFIED --rules my.dl"
+    ],
     "relate BASE DIST --mesh …": ["relate base.hlo dist.hlo --mesh tp=2"],
     "audit FACTS --relations out/": ["run FACTS --out out", "audit FACTS --relations out/"],
     "run FACTS --rules my.dl --out out/": ["run FACTS --rules my.dl --out out/"],
