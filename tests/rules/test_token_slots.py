@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from scalify_dl.audit import audit
 from scalify_dl.audit.derive import derive
+from scalify_dl.audit.fuzz.check import two_sizes
+from scalify_dl.audit.fuzz.generate import random_pair
 from scalify_dl.audit.trials import TRIALS
 from scalify_dl.audit.trials.expert_gates import gates
 from scalify_dl.audit.trials.expert_layer import right, right_by_table, right_in_blocks, right_sum
@@ -37,6 +41,7 @@ def test_tokens_that_are_dealt_and_read_back_are_proved(name: str) -> None:
     derived = derive(tables)
     assert derived.proved
     assert not derived.unproved
+    assert two_sizes(derived) is None
     assert audit(tables, derived.claims, finite=derived.finite).false == []
     assert find_counterexample(load_program(tables)).status == "agrees"
 
@@ -50,3 +55,9 @@ def test_a_wrong_deal_is_wrong(name: str) -> None:
 
 def test_what_is_dealt_is_assumed_to_be_finite() -> None:
     assert {"base/x2", "base/x3"} <= derive(right(False).tables()).finite
+
+
+def test_slots_that_are_read_for_gates_behind_an_exchange_have_one_shape() -> None:
+    """Where all ranks have sent their slots back, each has its own again, as well as what it had by rank."""
+    pair = random_pair(random.Random(24431607))
+    assert two_sizes(derive(pair.tables())) is None

@@ -17,7 +17,7 @@ from scalify_dl.errors import InputError
 from scalify_dl.pysouffle import Program
 
 from ..check import Finding, audit
-from ..derive import derive_with, load_rules
+from ..derive import Derived, derive_with, load_rules
 from ..pair import Pair
 from ..stilled import stilled
 from .coverage import Coverage, KindUse, count_kinds, fired
@@ -125,6 +125,15 @@ def with_still_axes(tables: Tables, rng: random.Random) -> Tables:
     return tables
 
 
+def two_sizes(derived: Derived) -> str | None:
+    """A value that rules made, of which one dim has two extents: all shapes would be wrong."""
+    found: dict[tuple[str, int], int] = {}
+    for value, dim, extent in derived.program.relation("size"):
+        if found.setdefault((value, dim), extent) != extent:
+            return str(value)
+    return None
+
+
 def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wrong: bool) -> None:
     """Audits what the rules (without facts) derive of one pair; not all outputs of a `wrong` one may be proved."""
     seed = crc32(name.encode())
@@ -146,6 +155,9 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wron
     if not findings.problems:
         report.coverage.count(derived)
         count_kinds(report.kinds, tables, findings.findings)
+    if two := two_sizes(derived):
+        finding = Finding((two, "", two, "", ""), "false", f"{two} has two extents along one dim")
+        report.unsound.append(Unsound(finding, name, tables, fired(derived)))
     if findings.false:
 
         def attempt(small: Tables) -> Seen:
