@@ -215,6 +215,24 @@ def test_nothing_less_nothing_is_no_number() -> None:
         claimed(online("LT"))
 
 
+def shares(direction: str) -> Pair:
+    """That what rows of which some is hidden are shared out among adds up to 1: not where all of a row is hidden."""
+
+    def shared(g: Graph, x: Tensor) -> Tensor:
+        hidden = where(g, compared(g, iota(g, x, 1), iota(g, x, 0), direction), x, float("-inf"))
+        weights = g.emit("exponential", [hidden])
+        total = g.emit("broadcast", [over(g, weights, "sum", 1)], shape=x.shape, dimensions=[0])
+        return over(g, two(g, "divide", weights, total), "sum", 1)
+
+    return alone(shared, lambda g, x: number(g, 1.0, over(g, x, "sum", 1)), SIZE, SIZE)
+
+
+def test_a_sum_of_what_may_all_be_hidden_is_needed_to_be_other_than_zero() -> None:
+    claimed(shares("LE"))
+    with pytest.raises(CertificateError):
+        claimed(shares("LT"))
+
+
 def test_infinity_and_what_is_no_number_are_not_added_nor_compared() -> None:
     of, x = Wide(Spread()), Spread().element("x", ())
     for one, two_ in ((LOW, HIGH), (HIGH, x), (HIGH, HIGH)):

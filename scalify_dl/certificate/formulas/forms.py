@@ -208,7 +208,8 @@ class Atoms:
         if not holds.get(what, form.nonnegative()):
             if form.value is not None:
                 raise Unknown(f"a number that is not {what}")
-            self.needs[what, form.parted(positive=True)[2].key] = form
+            key = form.parted(positive=True)[2].key  # (first: what it asks may put another table there)
+            self.needs[what, key] = form
 
     def power(self, form: Form, exponent: Fraction) -> Form:
         """A power with a rational exponent."""
