@@ -244,9 +244,9 @@ def _of_their_shapes(facts: Facts, outputs: set[str]) -> list[str]:
 def _lines(facts: Facts, ops: set[str]) -> dict[str, str]:
     """The innermost frame of the user's sources for each op, as a text; its id where no source is known."""
     frames: dict[str, list[tuple[int, Frame]]] = defaultdict(list)
-    for op, pos, file, line, function in facts["source"]:
+    for op, pos, file, line, _ in facts["source"]:
         if op in ops:
-            frames[op].append((pos, Frame(file, line, function)))
+            frames[op].append((pos, Frame(file, line, "")))
     return {op: str(user_frames(f for _, f in sorted(frames[op], key=lambda p: p[0]))[:1] or op) for op in ops}
 
 

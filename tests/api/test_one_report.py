@@ -7,13 +7,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import torch
-from torch import nn
+import pytest
 
-import scalify_dl
-from scalify_dl.capture import jax as of_jax
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from torch import nn  # noqa: E402
+
+import scalify_dl  # noqa: E402
+from scalify_dl.capture import jax as of_jax  # noqa: E402
 
 ROOT = Path(__file__).parents[2]
 

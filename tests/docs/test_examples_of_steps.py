@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
-from torch import nn
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
 
 PAGE = Path(__file__).parents[2] / "docs" / "frontends.md"
 

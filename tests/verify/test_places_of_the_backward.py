@@ -5,16 +5,19 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jax
-import jax.numpy as jnp
-import torch
-from jax.sharding import PartitionSpec as P
-from torch import nn
+import pytest
 
-import scalify_dl
-from scalify_dl.capture import jax as of_jax
-from scalify_dl.readers.fx import read
-from scalify_dl.report import junit, sarif
+torch = pytest.importorskip("torch")
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+from jax.sharding import PartitionSpec as P  # noqa: E402
+from torch import nn  # noqa: E402
+
+import scalify_dl  # noqa: E402
+from scalify_dl.capture import jax as of_jax  # noqa: E402
+from scalify_dl.readers.fx import read  # noqa: E402
+from scalify_dl.report import junit, sarif  # noqa: E402
 
 
 class Plain(nn.Module):
