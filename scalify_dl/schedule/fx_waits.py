@@ -8,11 +8,9 @@ memory with, is read from the table of torch's own schemas; views touch nothing.
 from __future__ import annotations
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import compress, count
-from math import prod
 from operator import is_not
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,18 +21,13 @@ from scalify_dl.readers.fx.annotation import UNTIMED, beside
 from scalify_dl.readers.fx.reader import Module, Statement, parse
 from scalify_dl.readers.fx.syntax import Call, Item, Ref
 
-from .fx_ranks import Groups, Ranks
+from .fx_ranks import AT_ONCE, EQUAL, MESSAGES, SPACES, Groups, Ranks, collectives, group_of, size_of
 from .fx_rows import ALL, Rows, Splits, root, view
 from .tables import Named, Schedule
 
-SPACES = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
-"""Namespaces of operators that are issued and not waited for."""
-MESSAGES = ("isend", "irecv", "batch_p2p_ops")
 AT_ISSUE = (
     "collectives and messages are awaited before their results are used, and find each other: the dump does not say"
 )
-AT_ONCE = ("wait_tensor", "_wrap_tensor_autograd")
-_ARRAY = re.compile(r"(\w+)\[([\d, ]*)\]")
 
 
 Place = tuple[int, int, int]
@@ -67,6 +60,8 @@ def read_fx(
     for rank, (path, text) in enumerate(zip(paths, texts, strict=True)):
         if path not in modules:
             modules[path], _ = parse(text, str(path))
+        made.call(rank, path, map(group_of, collectives(modules[path])))
+    for rank, path in enumerate(paths):
         if modules[path].modules:
             raise InputError(
                 f"the graph calls another one, {next(iter(modules[path].modules))}", file=path,
@@ -263,7 +258,7 @@ class _Program:
         elif packet in MESSAGES:
             issued = self.messages(value, packet, named, statement.type)
         else:
-            issued = [self.collective(value, packet, named)]
+            issued = [self.collective(value, packet, named, statement.type)]
         for e in issued:
             self.touch("reads", e, places)
             made = frozenset((b, *ALL.region) for b in results)
@@ -295,13 +290,9 @@ class _Program:
             if len(inputs) > 1 and ((written & self.given and others) or flight.written & self.given):
                 self.ranks.inputs_apart = True
 
-    def collective(self, call: Call, packet: str, named: Named) -> int:
+    def collective(self, call: Call, packet: str, named: Named, type_: str | None) -> int:
         """A call on the stream of its communicator."""
-        group = call.kwargs.get("group_name")
-        if group is None:
-            lists = [a for a in call.args[1:] if isinstance(a, list | tuple) and a and isinstance(a[0], int)]
-            names = [a for a in call.args[1:] if isinstance(a, str) and a]
-            group = lists[-1] if lists and not names else names[-1] if names else ""
+        group = group_of(call)
         members = self.ranks.members(self.rank, self.path, group)
         comm = self.ranks.comm(members, group)
         e = self.flying(("collectives", 0 if self.ranks.one_queue else comm), named)
@@ -310,11 +301,13 @@ class _Program:
             said = [a for a in call.args[1:] if isinstance(a, str | int) and a != group]
             self.schedule.carries(e, "kind", packet.rstrip("_"))
             self.schedule.carries(e, "arguments", ", ".join(map(str, said)))
+            if (size := size_of(type_)) is not None and packet in EQUAL:
+                self.schedule.carries(e, "size", size)
         return e
 
     def messages(self, call: Call, packet: str, named: Named, type_: str | None) -> list[int]:
         """Messages: one, or those of a batch. They meet where it is known who is in the group, and when they end."""
-        size = _ARRAY.fullmatch(type_ or "") if packet != "batch_p2p_ops" else None
+        size = size_of(type_) if packet != "batch_p2p_ops" else None
         ways, peers, tags, group = [packet], *[[a] if isinstance(a, int) else a for a in call.args[1:3]], call.args[-1]
         if packet == "batch_p2p_ops":
             ways, peers, tags = call.args[:3]
@@ -332,8 +325,7 @@ class _Program:
             channel = self.ranks.channel((str(group), tag, *ends))
             self.schedule.add("send" if sends else "recv", e, channel, self.ranks.next((channel, sends, "message")))
             if size is not None:
-                count = prod(int(n) for n in size[2].split(",") if n.strip())
-                self.schedule.carries(e, "size", f"{count:,} numbers of {size[1]}")
+                self.schedule.carries(e, "size", size)
         return events
 
     def flying(self, queue: tuple[str, int], named: Named) -> int:
@@ -381,7 +373,7 @@ class _Program:
 
         def one(n: int) -> frozenset[int]:
             n = 0 if len(shared) == 1 else n  # a list of views, as of `split`
-            if n < len(shared) and (old := shared[n]) is not None:
+            if -len(shared) <= n < len(shared) and (old := shared[n]) is not None:
                 if not made[n]:
                     return old
                 extra = self.fresh()
@@ -399,6 +391,8 @@ class _Program:
                 self.parts[name][index] = one(index if isinstance(index, int) else 0)
             parts = self.parts[name].values()
             self.held[name] = frozenset().union(*parts) if parts else one(0)
+            if any(isinstance(index, int) and index < 0 for index in self.parts[name]):  # which are one is not told
+                self.parts[name].clear()
         return frozenset(new)
 
     def operand(self, call: Call, argument: Argument | None) -> Any:

@@ -11,6 +11,7 @@ from scalify_dl.readers.fx.annotation import UNTIMED
 from scalify_dl.schedule.fx_waits import AT_ISSUE, read_alike
 from scalify_dl.schedule.read import read_schedule
 from scalify_dl.schedule.run import settings
+from scalify_dl.schedule.tables import APART
 from scalify_dl.schedule.verdict import Result, judge
 
 HEAD = """class GraphModule(torch.nn.Module):
@@ -132,6 +133,40 @@ def test_collectives_of_several_programs_meet_where_their_groups_are_known(tmp_p
     assert unknown.assumptions == ["all members of a group call its collectives alike: 0"]
     gather = ('r: "f32[16]" = torch.ops._c10d_functional.all_gather_into_tensor.default(x, 2, "0")', *one[1:])
     assert [f.kind for f in judged(tmp_path, one, gather, beside={"groups": {"0": [0, 1]}}).findings] == ["mismatch"]
+
+
+def test_groups_of_the_same_members_are_different_communicators(tmp_path: Path) -> None:
+    def over(*groups: str) -> tuple[str, ...]:
+        lines = []
+        for n, group in enumerate(groups):
+            lines += [REDUCE.replace('"0"', f'"{group}"').format("x").replace("r:", f"r{n}:"),
+                      WAIT.format(f"r{n}").replace("w:", f"w{n}:")]  # fmt: skip
+        return (*lines, "return (w0,)")
+
+    said: dict[str, object] = {"groups": {name: [0, 1] for name in "abcd"}}
+    assert judged(tmp_path, over("a", "b"), over("a", "b"), beside=said).verdict == "PROVED"
+    crossed = judged(tmp_path, over("a", "b"), over("b", "a"), beside=said)
+    assert (crossed.verdict, crossed.findings[0].kind) == ("REFUTED", "deadlock")
+    one_each = judged(tmp_path, over("a", "b"), over("a", "c"), beside=said)  # b is what the other calls c
+    assert (one_each.verdict, one_each.assumptions) == ("PROVED", [APART])
+    unsure = judged(tmp_path, over("a", "b"), over("c", "d"), beside=said)
+    assert unsure.assumptions == ["ranks call over groups of the same members in one order: [0, 1]"]
+
+
+@pytest.mark.parametrize("other", ['"f32[4, 4]"', '"f64[8]"'])
+def test_members_of_a_collective_agree_on_size_and_type(tmp_path: Path, other: str) -> None:
+    one = (REDUCE.format("x"), WAIT.format("r"), "return (w,)")
+    another = (REDUCE.format("x").replace('"f32[8]"', other), *one[1:])
+    found = judged(tmp_path, one, another, beside={"groups": {"0": [0, 1]}})
+    assert [f.kind for f in found.findings] == ["mismatch"]
+
+
+def test_parts_of_a_tuple_may_be_counted_from_the_end(tmp_path: Path) -> None:
+    several = 'l = torch.ops._c10d_functional.all_reduce_coalesced.default([x, y], "sum", "0")'
+    lines = (several, 'p: "f32[8]" = l[0]', 'q: "f32[8]" = l[-1]')
+    assert result(tmp_path, *lines, WAIT.format("p"), "return (w, q)").verdict == "PROVED"
+    assert result(tmp_path, *lines, 'a: "f32[8]" = torch.ops.aten.neg.default(q)', WAIT.format("p"),
+                  "return (a,)").verdict == "REFUTED"  # fmt: skip
 
 
 def test_captures_without_waits_take_effect_where_they_are_issued(tmp_path: Path) -> None:

@@ -277,6 +277,25 @@ Total bytes used: 1536
 """
 
 
+def test_a_rank_that_nobody_sends_to_gets_zeros(tmp_path: Path) -> None:
+    """As of a permute: what a pipeline's first stage receives is read, and not used."""
+    pairs = 'frontend_attributes={_xla_send_recv_source_target_pairs="{{0,1}}"}'
+    lines = f"""
+        %x = {TYPE} parameter(0)
+        %y = {TYPE} parameter(1)
+        %k = token[] after-all()
+        %s = ({TYPE}, u32[], token[]) send(%x, %k), channel_id=1, {pairs}
+        %g = ({TYPE}, u32[], token[]) recv(%k), channel_id=1, {pairs}
+        %e = token[] send-done(%s), channel_id=1
+        %d = ({TYPE}, token[]) recv-done(%g), channel_id=1
+        %v = {TYPE} get-tuple-element(%d), index=0
+        ROOT %r = {TYPE} add(%v, %y)
+    """
+    assert judged(tmp_path, module(lines)).verdict is Verdict.PROVED
+    use = f"%u = {TYPE} get-tuple-element(%g), index=0\n%n = {TYPE} negate(%u)\n"
+    assert kinds(judged(tmp_path, module(lines.replace("%e = token", use + "%e = token")))) == {"race"}
+
+
 def test_bytes_that_a_buffer_assignment_reuses_in_flight_race(tmp_path: Path) -> None:
     body = f"{START}%a = {TYPE} add(%y, %y)\n{DONE}\nROOT %r = {TYPE} add(%d, %a)"
     fine = judged(tmp_path, module(body), ASSIGNMENT.replace("OFFSET", "512"))

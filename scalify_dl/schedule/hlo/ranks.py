@@ -252,8 +252,6 @@ def _sides(step: Step, rank: int) -> list[str | None]:
         return [""]
     sends = exchange.sides[0] and any(source == rank for source, _ in exchange.pairs)
     gets = exchange.sides[1] and any(target == rank for _, target in exchange.pairs)
-    if not exchange.sides[0]:
-        return [None, "receive" if gets else None]
     zeros = "zeros" if exchange.sides[1] else None  # what a rank without a source gets
     return ["send" if sends else None, "receive" if gets else zeros]
 
