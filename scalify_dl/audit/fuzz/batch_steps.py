@@ -13,6 +13,7 @@ from .world import Retry, World, step
 
 FORMS = ["rows", "rows", "product", "by ids"]
 MIDDLES = ["none", "bias", "bias", "columns", "scale", "rows", "positions", "cumulative", "softmax", "row bias", "twos"]
+MIDDLES += ["attention 0", "attention 1", "gradients 0", "gradients 1", "gradients 2", "halves", "halves"]
 ENDS = ["none", "none", "half", "number", "over", "negate", "turned", "plus", "abs", "shared", "twice", "own"]
 
 
@@ -108,6 +109,11 @@ def _turn(
     if middle == "softmax":
         most = w.emit(g, "reduce", [h], dimensions=[w.rng.choice([0, 1, 1])], reducer="max")
         h = w.emit(g, "subtract", [h, spread(g, most, h.shape, [0 if most.shape == h.shape[:1] else 1])])
+    if middle.startswith(("attention", "gradients")):
+        h = _attention(w, g, h, middle.startswith("gradients"), int(middle[-1]))
+    if middle == "halves":  # as many as there are blocks, now and then
+        gate, up = (part(g, h, 1, n, n + 1) for n in range(2))
+        h = w.emit(g, "concatenate", [up, w.emit(g, "multiply", [gate, up])], dimension=1)
     h = w.emit(g, "sine", [h])
     if form == "rows":
         out = w.emit(g, "reduce", [h], dimensions=[0], reducer=reducer)
@@ -137,3 +143,15 @@ def _turn(
     if end == "own":
         out = w.emit(g, "multiply", [out, g.splat(1.0 + turn, "f32", out.shape)])
     return out
+
+
+def _attention(w: World, g: Graph, h: Tensor, gradients: bool, which: int) -> Tensor:
+    """Attention among the columns of every row, by an op of several results, or its gradients: that result."""
+    x = w.emit(g, "reshape", [h], shape=[h.shape[0], 1, 2, 1])
+    symbols, numbers = {"scale": ["0.5"]}, {"causal": [int(not gradients)]}
+    kind, operands, types = "attention", [x, x, x], [("f32", x.shape), ("f32", x.shape[:3])]
+    made = g.add(kind, operands, types, symbols=symbols, numbers=numbers).results
+    if gradients:
+        kind, operands, types = "attention-backward", [x, x, x, x, *made], [("f32", x.shape)] * 3
+        made = g.add(kind, operands, types, symbols=symbols, numbers=numbers).results
+    return w.emit(g, "reshape", [made[which]], shape=h.shape)
