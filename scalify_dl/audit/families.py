@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 import traceback
 from collections import Counter
@@ -138,6 +139,8 @@ def main() -> int:
         failures += bool(wrong)
         for line in wrong[:3]:
             print(f"seed {seed} ({kind}): {line}", flush=True)
+        if not (seed + 1 - args.start) % 100:
+            print(f"{seed + 1 - args.start} families, {failures} of them wrong", file=sys.stderr, flush=True)
     done = sum(counts.values())
     print(f"{done} families, seeds {args.start} to {seed}: " + ", ".join(f"{n} {kind}" for kind, n in counts.items()))
     print(f"{failures} of them wrong; {round(time.process_time())} s CPU")
