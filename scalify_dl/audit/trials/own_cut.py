@@ -82,3 +82,14 @@ def a_place_written_into_twice_the_numbers() -> Pair:
         numbers(g, "multiply", found, 0.5),
     )
     return pair
+
+
+@trial
+def offsets_that_are_blocks_but_for_one_rank() -> Pair:
+    """All ranks but the last begin where their own block does."""
+    pair = Pair({"tp": 4})
+    g = pair.dist
+    x, dx = pair.input((16,))
+    own = g.emit("dynamic-slice", [dx, rank_scalar(pair, (0, 4, 8, 8))], sizes=[4])
+    pair.outputs(x, g.emit("all-gather", [own], dimension=0, groups=pair.groups("tp")))
+    return pair
