@@ -14,7 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter, signature
 from pathlib import Path
 from types import UnionType
-from typing import Any, get_args, get_origin
+from typing import Any, TypeVar, get_args, get_origin
+
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Argument:
@@ -63,6 +65,20 @@ class Command:
         taken = {name: [p.name for p in self._of_maker(name)] for name in self.makers}
         made = {name: make(**{p: given.pop(p) for p in taken[name]}) for name, make in self.makers.items()}
         return self.get()(**given, **made) or 0
+
+
+def entering(commands: list[Command]) -> Callable[..., Callable[[_F], _F]]:
+    """A decorator that enters functions as commands there, by their own name or another, perhaps in a group; keywords
+    are `makers`."""
+
+    def command(name: str = "", group: str = "", **makers: Callable[..., Any]) -> Callable[[_F], _F]:
+        def enter(function: _F) -> _F:
+            commands.append(Command(name or function.__name__, lambda: function, makers, group))
+            return function
+
+        return enter
+
+    return command
 
 
 class _Doubtful(Exception):

@@ -128,10 +128,10 @@ def checked(said: Any, allowed: Mapping[str, tuple[type, ...]], file: Path, wher
     if not isinstance(said, dict):
         raise InputError(f"{name} is no table", file=file, expected=f"[{where}] with {', '.join(allowed)}")
     for key, value in said.items():
-        if key not in allowed:
-            near = get_close_matches(key, allowed, 1)
+        if key not in allowed:  # of YAML, which has keys that are no texts
+            near = get_close_matches(str(key), allowed, 1)
             hint = f"did you mean `{near[0]}`?" if near else None
-            raise InputError(f"unknown key `{key}` in {name}", file=file, line=_line(file, key), hint=hint,
+            raise InputError(f"unknown key `{key}` in {name}", file=file, line=_line(file, str(key)), hint=hint,
                              expected=", ".join(allowed))  # fmt: skip
         if not isinstance(value, allowed[key]) or (isinstance(value, bool) and bool not in allowed[key]):
             words = {str: "text", list: "a list", dict: "a table", bool: "true or false"}

@@ -1,5 +1,5 @@
-"""Progress on standard error: only at a terminal, and only for work that takes longer than two seconds. What Ctrl-C
-interrupted is said at a terminal or not."""
+"""Progress on standard error: at a terminal a spinner for work that takes longer than two seconds, elsewhere a line for
+what takes longer than ten, and one more each minute. What Ctrl-C interrupted is said in both."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from contextlib import contextmanager
 from typing import Any
 
 _DELAY = 2.0
+FIRST, EVERY = 10.0, 60.0
+"""Seconds until the first line where there is no terminal, and between further ones."""
 
 
 def counted(done: int, total: int, since: float) -> str:
@@ -23,15 +24,45 @@ def counted(done: int, total: int, since: float) -> str:
 
 
 @contextmanager
-def progress(text: str) -> Iterator[Callable[[str], None]]:
-    """Show `text` with a spinner after two seconds; the value yielded changes the text."""
+def progress(text: str, *, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show `text` while this lasts; the value yielded changes the text. `quiet`: lines are for terminals only."""
     current = [text]
     try:
-        with _spinner(current) if sys.stderr.isatty() else nullcontext(partial(current.__setitem__, 0)) as update:
+        with _spinner(current) if sys.stderr.isatty() else _lines(current, quiet) as update:
             yield update
     except KeyboardInterrupt:
         print(f"dlverify: interrupted while {current[0]}", file=sys.stderr)
         raise
+
+
+@contextmanager
+def _lines(current: list[str], quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Prints the text in `current` after a while, and again from time to time."""
+    ended = threading.Event()
+    begun = time.monotonic()
+
+    def tell() -> None:
+        wait = FIRST
+        while not ended.wait(wait):
+            wait = EVERY
+            try:
+                print(f"dlverify: {current[0]} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
+            except (OSError, ValueError):  # nobody reads
+                return
+
+    def update(text: str) -> None:
+        current[0] = text
+
+    if quiet:
+        yield update
+        return
+    teller = threading.Thread(target=tell, daemon=True)
+    teller.start()
+    try:
+        yield update
+    finally:
+        ended.set()
+        teller.join()
 
 
 @contextmanager

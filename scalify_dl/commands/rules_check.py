@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -23,8 +22,8 @@ from scalify_dl.whole import write_whole
 
 from .progress import progress
 
-LINE_EVERY = 60.0
-"""Seconds between lines of progress where standard error is no terminal, and between writings of `--out`."""
+WRITE_EVERY = 60.0
+"""Seconds between writings of `--out`."""
 
 
 def rules_check(
@@ -49,18 +48,17 @@ def rules_check(
 
     def tell(report: Report) -> None:
         nonlocal last
-        done = f"{report.seconds:.0f} of {seconds:.0f} s: {report.pairs:,} pairs, {report.tuples:,} tuples audited"
-        say(f"fuzzing the rules: {done}")
-        if time.monotonic() - last > LINE_EVERY:
+        missing = len(_missing(report, files))
+        left = f"{missing} lemmas to go"
+        if files and not missing and not _loose_kinds(report):
+            left = "all of the files is exercised; what is false is sought until the time is over (--seconds)"
+        say(
+            f"fuzzing the rules: {report.seconds:.0f} of {seconds:.0f} s: {report.pairs:,} pairs,"
+            f" {report.tuples:,} tuples audited, {len(report.unsound)} unsound, {left}"
+        )
+        if out is not None and time.monotonic() - last > WRITE_EVERY:
             last = time.monotonic()
-            if not sys.stderr.isatty():
-                found, missing = len(report.unsound), len(_missing(report, files))
-                left = f"{missing} lemmas to go"
-                if files and not missing and not _loose_kinds(report):
-                    left = "all of the files is exercised; what is false is sought until the time is over (--seconds)"
-                print(f"{done}, {found} unsound, {left}", file=sys.stderr, flush=True)
-            if out is not None:
-                _write(out, report, files)
+            _write(out, report, files)
 
     with progress("fuzzing the rules") as say, _terminable():
         if more == {"rewrite"}:

@@ -39,7 +39,7 @@ def conclude_pair(pair: Capture, options: Options) -> Report:
     """Read two programs; the report."""
     _last.clear()
     begun = time.monotonic()
-    with progress("reading the programs"):
+    with progress("reading the programs", quiet=options.format == "quiet"):
         origins: list[Origin] = []
         facts = pair.load(origins)
         timed = None
@@ -108,7 +108,7 @@ def conclude_facts(
     facts: Facts, options: Options, timed: InTime | None = None, begun: float | None = None
 ) -> Report:
     """Run the rules; the report, and what is to be kept of the run. `begun`: when reading did."""
-    with progress("running the rules") as say:
+    with progress("running the rules", quiet=options.format == "quiet") as say:
         analysis = analyse(facts, options, interruptible=True, numbers_first=len(facts["op"]) > LARGE, begun=begun)
         report = conclude(analysis, say, timed)
         if options.out:

@@ -38,7 +38,7 @@ def patch(graph: Graph, way: Sequence[Edit]) -> list[str]:
     file = graph.file or ""
     if not file.endswith((".hlo", ".fx.txt")):
         return []
-    dump = dict(enumerate(Path(file).read_text("utf-8").splitlines(), 1))
+    dump = dict(enumerate(Path(file).read_text("utf-8", "replace").splitlines(), 1))
     fx, draft = file.endswith(".fx.txt"), mended(graph, way)
     before, after = _ops(graph), _ops(draft)
     if len(before) < len(graph.ops) or len(after) < len(draft.ops):

@@ -29,7 +29,10 @@ class Repeated(NamedTuple):
 
 def read_repeated(directory: Path) -> Repeated | None:
     """A plan by its unit form; None where it is not regular, or written so already."""
-    found = repeated_plan(str(directory))
+    try:
+        found = repeated_plan(str(directory))
+    except RuntimeError:  # a file that the system cannot look at: the long way tells which
+        return None
     if found is None:
         return None
     _, unit, talk = found

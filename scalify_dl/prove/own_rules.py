@@ -8,6 +8,7 @@ or have rules for facts, verdicts, assumptions or what the shipped rules judge.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -43,7 +44,7 @@ def read_own(files: Iterable[Path], shipped: Path) -> dict[Path, str]:
     todo: list[tuple[Path, Path | None, int]] = [(Path(file), None, 0) for file in files]
     while todo:
         path, by, line = todo.pop(0)
-        file = path.resolve()
+        file = Path(os.path.realpath(path))  # which takes a link to itself, too
         if not file.is_file():
             what = f"no such rules file: {from_here(str(path))}"
             raise InputError(what, file=by or path, line=line, expected="a Datalog file (.dl)")

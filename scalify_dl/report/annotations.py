@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -18,6 +18,8 @@ from pathlib import Path, PurePosixPath
 from scalify_dl.errors import InputError
 from scalify_dl.finding import Finding
 from scalify_dl.prove.verdict import Frame, OutputVerdict, Report, RootCause, Verdict
+
+from .leads import leads
 
 FINGERPRINT = "dlverify/v1"
 RULES = {
@@ -133,16 +135,10 @@ def annotate(
 
 def _all(report: Report, places: Places) -> Iterator[Annotation]:
     level = "error" if report.verdict is Verdict.REFUTED else "warning"
-    findings = sorted(report.findings, key=lambda finding: finding.level != "error")
-    behind = _behind(report, [*findings, *report.frontier])
-    led: dict[int, list[OutputVerdict]] = defaultdict(list)
-    for o in report.outputs:
-        if o.verdict is not Verdict.PROVED and o.tensor in behind:
-            led[behind[o.tensor]].append(o)
-    for number, finding in enumerate(findings):
-        yield _finding(finding, places, led[number])
-    for number, cause in enumerate(report.frontier, len(findings)):
-        yield _cause(cause, places, level, led[number])
+    causes = leads(report)
+    behind = {o.tensor for _, led in causes for o in led}
+    for cause, led in causes:
+        yield _finding(cause, places, led) if isinstance(cause, Finding) else _cause(cause, places, level, led)
     for name, text in report.unrelated_inputs:
         title = f"{name} is related to nothing"
         yield Annotation("unrelated-input", "warning", title, text, places.dump, places.line(name))
@@ -157,27 +153,6 @@ def _all(report: Report, places: Places) -> Iterator[Annotation]:
             reason = o.reason or "nothing was derived about it"
             line = places.line(o.tensor, o.name)
             yield Annotation("output", level, f"{o.name} is {o.verdict.value}", reason, places.dump, line)
-
-
-def _behind(report: Report, causes: Sequence[Finding | RootCause]) -> dict[str, int]:
-    """Values that causes lead to, and which of them does: where there are several, the first."""
-    if report.view is None or not causes:
-        return {}
-    made: dict[str, list[str]] = defaultdict(list)
-    used: dict[str, list[str]] = defaultdict(list)
-    for op, _, tensor in report.view.facts("result"):
-        made[op].append(tensor)
-    for op, _, tensor in report.view.facts("operand"):
-        used[tensor].append(op)
-    behind: dict[str, int] = {}
-    for number, cause in enumerate(causes):
-        stack = [*((cause.results if isinstance(cause, RootCause) else ()) or made[cause.op or ""])]
-        while stack:
-            tensor = stack.pop()
-            if tensor not in behind:
-                behind[tensor] = number
-                stack += [t for op in used[tensor] for t in made[op]]
-    return behind
 
 
 def _cause(cause: RootCause, places: Places, level: str, led: Sequence[OutputVerdict]) -> Annotation:

@@ -227,8 +227,13 @@ def _nearest(proof: Proof) -> Iterator[Proof]:
         seen.add(id(node))
         if node.relation == _TOLD:
             yield node
-        elif not node.relation.startswith(_DEMAND) and any(isinstance(value, str) for value in node.row):
+        elif not node.relation.startswith(_DEMAND) and not _about_terms(node.row):
             stack += reversed(node.premises)
+
+
+def _about_terms(row: Sequence[Any]) -> bool:
+    """Whether a row speaks of layouts or lists, and of nothing by its name."""
+    return not any(isinstance(value, str) for value in row) and not all(isinstance(value, int) for value in row)
 
 
 def axes_of(facts: Callable[[str], Iterable[Sequence[Any]]]) -> list[tuple[str, int]]:

@@ -7,12 +7,14 @@ from typing import Any
 
 from scalify_dl.prove.verdict import Report, RootCause
 
+from .leads import leads
+
 
 def _text(lines: tuple[str, ...]) -> str | None:
     return "; ".join(lines) or None
 
 
-def _cause(cause: RootCause) -> dict[str, Any]:
+def _cause(cause: RootCause, outputs: list[str]) -> dict[str, Any]:
     return {
         "op": cause.name,
         "id": cause.op,
@@ -31,11 +33,13 @@ def _cause(cause: RootCause) -> dict[str, Any]:
         "lemma_missing": cause.lemma_missing,
         "base_op": cause.base_name or None,
         "base_source": [str(f) for f in cause.base_source],
+        "outputs": outputs,
     }
 
 
 def as_object(report: Report) -> dict[str, Any]:
     """The report as plain JSON values."""
+    led = {id(cause): [o.name for o in outputs] for cause, outputs in leads(report)}
     return {
         "verdict": report.verdict.value,
         "title": report.title,
@@ -54,7 +58,7 @@ def as_object(report: Report) -> dict[str, Any]:
             }
             for o in report.outputs
         ],
-        "frontier": [_cause(c) for c in report.frontier],
+        "frontier": [_cause(c, led[id(c)]) for c in report.frontier],
         "downstream": report.downstream,
         "unrelated_inputs": [{"name": n, "text": t} for n, t in report.unrelated_inputs],
         "notes": report.notes,

@@ -13,6 +13,7 @@ from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.prove import ahead as prove_ahead
 from scalify_dl.prove.options import Options
 from scalify_dl.prove.pipeline import Analysis, analyse
+from scalify_dl.report.explain import as_text, explain
 
 from .programs import matmul, number, over, square, two, wide
 
@@ -66,6 +67,15 @@ def analysed(pair: Pair) -> Analysis:
 def verdict(analysis: Analysis) -> str:
     (found,) = {row[2] for row in analysis.rows("output_verdict")}
     return str(found)
+
+
+def test_an_explanation_goes_on_below_what_formulas_show() -> None:
+    found = analysed(layers(2))
+    (end,) = [tensor for graph, _, tensor in found.view.facts("output") if graph == "dist"]
+    lines = as_text(explain(found, end, 20)).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.endswith("[equal-parts]"))
+    indent = len(lines[at]) - len(lines[at].lstrip())
+    assert lines[at + 1].startswith(" " * indent + "    dot holds dot")
 
 
 @pytest.mark.parametrize("tp", [1, 2])

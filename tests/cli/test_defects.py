@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -125,9 +126,20 @@ def test_rules_check_blames_the_line_of_the_user(dlverify: Run, tmp_path: Path) 
     assert f"{rules}:2:12" in err or f"{rules}:2:" in err
 
 
-def test_progress_goes_nowhere_but_to_a_terminal(dlverify: Run, tmp_path: Path) -> None:
-    _, _, err = dlverify("rules", "check", "--seconds", "0.1", "--json")
-    assert err == ""
+def test_progress_is_a_line_now_and_then_where_there_is_no_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from scalify_dl.commands import progress
+
+    with progress.progress("reading"):
+        pass
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(progress, "FIRST", 0.01)
+    for quiet in (False, True):
+        with progress.progress("reading", quiet=quiet) as say:
+            say("proving")
+            time.sleep(0.2)
+        assert capsys.readouterr().err == ("" if quiet else "dlverify: proving (0 s)\n")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")

@@ -53,6 +53,8 @@ SWEEPS = (
     f"runs: {{a: {{facts: {FACTS}, expect: perhaps}}}}",
     f"runs: {{a: {{facts: {FACTS}, base: {BASE}}}}}",
     "? [a]\n: b",
+    "true: {}",
+    "null: {}\nruns: {a: {facts: x}}",
 )
 FAMILIES = (
     "captures: 3",
@@ -138,6 +140,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (here / "toml" / name).mkdir(parents=True)
         (here / "toml" / name / "dlverify.toml").write_text(text)
     (here / "directory").mkdir()
+    (here / "loop.dl").symlink_to(here / "loop.dl")
+    (here / "plan").mkdir()
+    (here / "plan" / "p_op.tsv").symlink_to(here / "plan" / "p_op.tsv")
     (here / ("n" * 200)).write_text("")
     return here
 
@@ -159,6 +164,8 @@ def of_places() -> Iterator[tuple[str, ...]]:
         yield words, BASE, *more
         yield words, "/dev/null", *more
         yield words, "y" * 300, *more
+    yield "run", FACTS, "--rules", "@loop.dl"
+    yield "plan", "@plan"
     yield "check", "@directory", "@directory"
     yield "check", BASE
     yield "schedule", "@s.csv", "--plot", "@directory"

@@ -96,6 +96,22 @@ def test_the_command_prints_edits_and_the_status_of_the_program_as_it_is(tmp_pat
     assert "take the sum" in said["fixes"][0]["edits"][0]["text"]
 
 
+def test_a_dump_with_bytes_that_are_no_text_is_mended_too(tmp_path: Path) -> None:
+    file = tmp_path / "dist.fx.txt"
+    file.write_bytes(
+        b'class GraphModule(torch.nn.Module):\n    def forward(self, x: "f32[4, 4]", w: "f32[4, 4]"):\n'
+        b'        # \xd2\n        mm: "f32[4, 4]" = torch.ops.aten.mm.default(x, w)\n'
+        b'        sum_1: "f32[4, 4]" = torch.ops._c10d_functional.all_reduce.default(mm, "max", "tp")\n'
+        b'        wait: "f32[4, 4]" = torch.ops._c10d_functional.wait_tensor.default(sum_1)\n        return (wait,)\n'
+    )
+    relations = tmp_path / "r.yaml"
+    relations.write_text("inputs: {x: {dims: {1: [tp]}}, w: {dims: {0: [tp]}}}\n")
+    argv = [sys.executable, "-m", "scalify_dl", "fix", str(file), "--mesh", "tp=2", "--relate", str(relations)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == Verdict.REFUTED.exit_code, done.stderr
+    assert "fix 1" in done.stdout
+
+
 def test_what_is_not_decided_is_told(tmp_path: Path) -> None:
     dump = tmp_path / "open.hlo"
     dump.write_text(

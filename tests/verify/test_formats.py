@@ -17,6 +17,7 @@ from scalify_dl.prove.verdict import Frame, OutputVerdict, Report, Verdict
 from scalify_dl.prove.view import View
 from scalify_dl.report import github, junit, sarif
 from scalify_dl.report.annotations import FINGERPRINT, Places, annotate, known, repository
+from scalify_dl.report.json import as_object as as_json
 
 from .test_reports import REPORT as SAMPLE
 
@@ -135,6 +136,7 @@ def test_one_bug_is_one_result_that_its_consequences_are_told_at(root: Path) -> 
     assert told[-2:] == ["y is REFUTED: y holds too much", "z is REFUTED: z holds too much"]
     assert [p["id"] for p in places] == list(range(len(places)))
     assert other["message"]["text"] == "v is REFUTED. v holds too much"
+    assert [c["outputs"] for c in as_json(with_consequences(root))["frontier"]] == [["y", "z"]]
     assert "y, z" in github.lines(annotate(with_consequences(root)))[0]
 
 

@@ -32,7 +32,7 @@ def test_the_bug_is_found_at_its_op() -> None:
     code, verdict = verify("dist_gate_for_up.hlo", *RELATE)
     assert (code, verdict["verdict"]) == (1, "REFUTED")
     (cause,) = verdict["frontier"]
-    assert cause["op"] == "up"
+    assert (cause["op"], cause["outputs"]) == ("up", ["y"])
     assert cause["source"][0] == "mlp_tp.py:7"
 
 
