@@ -31,7 +31,8 @@ among them the program's constants and their quotients: divisors, roots and loga
 `reals`, all of a tensor times a power of ten; `large`: times a number whose exponential, or square, is infinite. `not
 finite`: as `reals` of the same seed, with infinities and what is no number in some inputs, be they taken for finite or
 not: for programs that ask. `thresholds`: half of the numbers are on either side of those that the program compares
-with; integers are these, too. `small`: as `positive`, a thousandth: sums of many are below what they are compared
+with; integers are these, too (those that become positions: what the baseline asks of them whether it is that, a label
+that is ignored). `small`: as `positive`, a thousandth: sums of many are below what they are compared
 with (norms that are clipped)."""
 SINGULAR = (0.0, 0.0, 1.0, -1.0, 2.0, -0.5)
 FEW_CONSTANTS = 6
@@ -142,6 +143,29 @@ def thresholds(program: Program) -> tuple[list[int], list[float]]:
     return list(dict.fromkeys(near)), [few[0] - 1, *between, few[-1] + 1] if few else []
 
 
+def provided_for(program: Program) -> dict[str, list[int]]:
+    """Inputs that the baseline asks whether they are some number, and these numbers: it provides for them."""
+    found: dict[str, list[int]] = {}
+    for graph in program.top("base"):
+        source = {tensor: tensor for tensor in graph.inputs}
+        numbers: dict[str, int] = {}
+        for op in graph.ops:
+            tensor = program.tensors[op.results[0]] if op.results else None
+            if tensor is None:
+                continue
+            if op.kind == "constant" and is_integer(tensor.dtype) and tensor.literal and tensor.literal[0] not in "({":
+                numbers[tensor.id] = int(scalar(tensor.literal).real)
+            elif op.kind in SAME_NUMBER:
+                for known in (numbers, source):
+                    if op.operands[0] in known:
+                        known[tensor.id] = known[op.operands[0]]
+            elif op.kind == "compare" and op.symbol("direction") in ("EQ", "NE"):
+                for one, other in itertools.permutations(op.operands):
+                    if one in source and other in numbers:
+                        found.setdefault(source[one], []).append(numbers[other])
+    return found
+
+
 def ends(program: Program) -> int:
     """How many trials at the ends of types are worth while: sums wrap round in some draws only."""
     positions = position_inputs(program)
@@ -192,12 +216,13 @@ def baseline_inputs(program: Program, how: str, seed: int) -> dict[str, dict[int
     positions = position_inputs(program) if how in ("ends", "thresholds") else frozenset()
     integers, numbers = thresholds(program) if how == "thresholds" else ([], [])
     numbers = constants(program) if how == "singular" else numbers
+    provided = provided_for(program) if how == "thresholds" else {}
     values: dict[str, dict[int, Array]] = {}
     for tensor in (tensor for graph in program.top("base") for tensor in graph.inputs):
         bounds = program.ranges.get(tensor)
         small = bounds is None and tensor in positions
         drawn = "reals" if small else how
-        whole = [*program.special.get(tensor, ()), *(() if small else integers)]
+        whole = [*program.special.get(tensor, ()), *(provided.get(tensor, ()) if small else integers)]
         special = numbers if is_float(program.tensors[tensor].dtype) else whole
         ignored = bounds if bounds is not None and bounds[0] < 0 < bounds[1] else None
         if tensor in program.seen:

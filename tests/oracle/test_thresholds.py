@@ -52,6 +52,24 @@ def test_what_becomes_a_position_is_not_drawn_near_numbers() -> None:
     assert max(int(value.max()) for by in drawn.values() for value in by.values() if value.dtype.kind == "i") < 4
 
 
+@pytest.mark.parametrize("asks", ["EQ", "GT"])
+def test_labels_that_the_baseline_ignores_are_among_those_that_are_drawn(asks: str) -> None:
+    pair = Pair({"tp": 1})
+    (table, dtable), (ids, dids) = pair.input((4, 3)), pair.input((8, 1), dtype="s32")
+    rows = []
+    for graph, held, at in ((pair.base, table, ids), (pair.dist, dtable, dids)):
+        ignored = graph.emit("compare", [at, graph.splat(-100, "s32", (8, 1))], dtype="pred", direction=asks)
+        safe = graph.emit("select", [ignored, graph.splat(0, "s32", (8, 1)), at])
+        rows.append(graph.emit(
+            "gather", [held, safe], shape=(8, 3), offset_dims=[1], collapsed_slice_dims=[0], start_index_map=[0],
+            index_vector_dim=1, slice_sizes=[1, 3],
+        ))  # fmt: skip
+    pair.outputs(*rows)
+    drawn = baseline_inputs(program(pair), "thresholds", 0)
+    least = min(int(value.min()) for by in drawn.values() for value in by.values() if value.dtype.kind == "i")
+    assert least == (-100 if asks == "EQ" else 0)
+
+
 def test_what_libraries_leave_out_beyond_a_threshold_refutes_nothing() -> None:
     pair = Pair({"tp": 1})
     x, dx = pair.input((8,))
