@@ -156,9 +156,10 @@ def provided_for(program: Program) -> dict[str, list[int]]:
             if op.kind == "constant" and is_integer(tensor.dtype) and tensor.literal and tensor.literal[0] not in "({":
                 numbers[tensor.id] = int(scalar(tensor.literal).real)
             elif op.kind in SAME_NUMBER:
-                for known in (numbers, source):
-                    if op.operands[0] in known:
-                        known[tensor.id] = known[op.operands[0]]
+                if op.operands[0] in numbers:
+                    numbers[tensor.id] = numbers[op.operands[0]]
+                elif op.operands[0] in source:
+                    source[tensor.id] = source[op.operands[0]]
             elif op.kind == "compare" and op.symbol("direction") in ("EQ", "NE"):
                 for one, other in itertools.permutations(op.operands):
                     if one in source and other in numbers:
