@@ -18,7 +18,8 @@ from scalify_dl.algebra.worth import FUNCTIONS, Undefined
 from scalify_dl.certificate.formulas.elementwise import Element, Elementwise
 from scalify_dl.certificate.formulas.equal import equal
 from scalify_dl.certificate.formulas.forms import Atoms, Form, Unknown
-from scalify_dl.certificate.formulas.integers import Table, place_of_greatest, unknown_integer
+from scalify_dl.certificate.formulas.integers import Table, unknown_integer
+from scalify_dl.certificate.formulas.order import place_of_greatest
 
 from .algebra import POINTS, VARIABLES, Tree, draw, rewritten, value
 
@@ -85,6 +86,8 @@ class Worth:
     def atom(self, kind: str, data: Any) -> float:
         if kind == "input":
             return float(self.at[data])
+        if kind == "pi":
+            return math.pi
         if kind == "root":
             return float(data)
         if kind == "chosen":

@@ -58,6 +58,8 @@ class Worth:
         of = self.atoms.of
         if kind == "input":
             return float(self.inputs[data[0]][tuple(self.place(place, at) for place in data[1])])
+        if kind == "pi":
+            return math.pi
         if kind == "root":
             return float(data)
         if kind == "position":

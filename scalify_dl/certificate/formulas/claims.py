@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..files import CertificateError
-from .elementwise import NAN
+from .elementwise import HIDDEN, NAN
 from .equal import equal
 from .forms import Atoms, Form, Many, Unknown
 from .integers import Table, Whole, table, unknown_integer
@@ -34,8 +34,11 @@ WORDS = {
     "nonzero": "it is not zero where it is divided by",
     "positive": "it is above zero where its logarithm is taken",
     "nonnegative": "it is not below zero where its root is taken",
+    "masked": "what stands beside this mask is small: exp of the mask less that is nothing",
+    "order": "equal elements of a row of it are found in the order of their places",
 }
 """What an assumption says, at the end at least."""
+ZEROS = "no row of it has zeros of both signs, which some orders tell apart"
 
 
 def decide_claims(tables: Tables, claims: Rows, assumed: Rows) -> None:
@@ -44,7 +47,7 @@ def decide_claims(tables: Tables, claims: Rows, assumed: Rows) -> None:
     try:
         program = Program(tables)
         for dist, base, layout in claims:
-            _Claim(program, dist, base, layout).test([(row[0], row[2]) for row in assumed])
+            _Claim(program, dist, base, layout).test(_meant(assumed))
     except Unknown as error:
         raise CertificateError(f"the formulas of an output cannot be followed: {error}") from None
 
@@ -76,7 +79,7 @@ def decide_parts(tables: Tables, parts: Iterable[Part], numbers: Collection[str]
         for part in parts:
             _worded(part.needs)
             claim = _Claim(program, part.dist, part.base, part.layout, part.given)
-            assumed = [(row[0], row[2]) for row in part.needs]
+            assumed = _meant(part.needs)
             sure = {dist for dist, what in assumed if what == "finite"}
             endless = [base for dist, base, _ in part.given if dist not in sure and base not in numbers]
             if endless:
@@ -102,6 +105,11 @@ def _worded(assumed: Rows) -> None:
             raise CertificateError(f"it says of {tensor} `{text}`, where it assumes `{WORDS[what]}`")
 
 
+def _meant(assumed: Rows) -> list[tuple[str, str]]:
+    """What is assumed of which value."""
+    return [(t, "zeros" if text == ZEROS else what) for t, text, what in assumed]
+
+
 class _Claim:
     def __init__(
         self, program: Program, dist: str, base: str, layout: str, given: Iterable[Sequence[str]] | None = None
@@ -109,8 +117,14 @@ class _Claim:
         """`given`: what the unknowns are and hold; without, they are the inputs."""
         self.program, self.dist, self.base, self.layout = program, dist, base, Layout(layout)
         self.given = None if given is None else [(t, b, text) for t, b, text in given]
+        self.masks: frozenset[str] = frozenset()
+        """Constants that are masks."""
+        self._begin()
+
+    def _begin(self) -> None:
         self.atoms = Atoms()
-        self.machine = Machine(program, self.atoms)
+        self.machine = Machine(self.program, self.atoms)
+        self.machine.masks = self.masks
         self.unknowns: dict[str, np.ndarray[Any, Any]] = {}
 
     def test(self, assumed: list[tuple[str, str]]) -> None:
@@ -120,8 +134,19 @@ class _Claim:
         self.decide(assumed)
 
     def decide(self, assumed: list[tuple[str, str]]) -> None:
-        """With variables where there are many elements; where that does not do, or they are few, element by element."""
+        """With large numbers as masks, if they are assumed to be some; where that does not do as what they are."""
         self._asked_of_programs()
+        self.masks = frozenset(t for t, what in assumed if what == "masked")
+        if self.masks:
+            try:
+                self._decide(assumed)
+                return
+            except (CertificateError, Unknown):
+                self.masks = frozenset()
+        self._decide(assumed)
+
+    def _decide(self, assumed: list[tuple[str, str]]) -> None:
+        """With variables where there are many elements; where that does not do, or they are few, element by element."""
         count = self._elements()
         if count > FEW_ELEMENTS:
             try:
@@ -155,6 +180,7 @@ class _Claim:
             raise Unknown("a value of no program")
 
     def _decide_elements(self, assumed: list[tuple[str, str]]) -> None:
+        self._begin()
         program, ranks = self.program, sorted(self.program.coords)
         if self.given is None:
             base_known = {t: {0: self.unknown(t)} for t in self.reached(self.base)}
@@ -172,6 +198,8 @@ class _Claim:
                 self._compare(found[rank][at], expected[place])
         if seen != {*np.ndindex(*expected.shape)}:
             raise CertificateError(f"the layout of {self.dist} leaves out elements of {self.base}")
+        if self.machine.ordered.missing(assumed):
+            raise CertificateError(f"{self.dist} needs an order of their places of equals, which is not assumed")
         allowed = self._allowed(assumed, base_known | dist_known)
         for what, key in needs:
             if not any((other, key) in allowed for other in NEEDS[what]) and not (
@@ -194,8 +222,8 @@ class _Claim:
             return
         if isinstance(left, Whole) or isinstance(right, Whole):
             raise Unknown("integers of which nothing is known")
-        if left is NAN or right is NAN:
-            raise Unknown("what is no number")
+        if left in (NAN, HIDDEN) or right in (NAN, HIDDEN):
+            raise Unknown("what is no number, or a mask")
         forms = isinstance(left, Form) or isinstance(right, Form)
         same = equal(self.atoms, self.machine.of.form(left), self.machine.of.form(right)) if forms else left == right
         if not same:

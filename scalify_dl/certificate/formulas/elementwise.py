@@ -10,7 +10,7 @@ from .forms import Atoms, Form, Unknown
 
 
 class Low:
-    """−∞."""
+    """−∞, or a number that counts as it in sums, maxima and exponentials."""
 
 
 class High:
@@ -22,9 +22,11 @@ class NotANumber:
 
 
 LOW, HIGH, NAN = Low(), High(), NotANumber()
+HIDDEN = Low()
+"""A large number below zero that masks: what stands beside it is assumed to be small, exp of it is nothing."""
 Element = Any
-"""A Form, LOW, HIGH, NAN, or a whole number (truths are 0 and 1); a `Table` or `Whole` of integers that depend on
-inputs."""
+"""A Form, LOW, HIDDEN, HIGH, NAN, or a whole number (truths are 0 and 1); a `Table` or `Whole` of integers that depend
+on inputs."""
 
 
 class Elementwise:
@@ -47,10 +49,31 @@ class Elementwise:
             "erf": lambda x: self._odd("erf", x),
             "sine": lambda x: self._odd("sine", x),
             "cosine": lambda x: atoms.function("cosine", max(x, -x, key=lambda form: form.key)),
-            "gelu": lambda x: (
-                x * (atoms.number(1) + self._odd("erf", x * atoms.power(atoms.number(2), Fraction(-1, 2))))
-            ).times(Fraction(1, 2)),
+            "gelu": lambda x: x * self._normal(x),
+            "gelu-tanh": lambda x: x * self.logistic(self._bent(x)),
         }
+
+    def _normal(self, x: Form) -> Form:
+        """Φ: the share of a normal distribution below."""
+        half = self.atoms.number(Fraction(1, 2))
+        return half + self._odd("erf", x * self.atoms.power(self.atoms.number(2), Fraction(-1, 2))) * half
+
+    def _bent(self, x: Form) -> Form:
+        """√(8/π)·(x + 0.044715·x³): the gelu by tanh is x times the logistic function of it."""
+        root = self.atoms.power(self.atoms.number(8), Fraction(1, 2)) * self.atoms.pi(Fraction(-1, 2))
+        return root * (x + x.whole(3).times(Fraction("0.044715")))
+
+    def _gelu_slope(self, x: Form) -> Form:
+        """Φ(x) + x·φ(x)."""
+        square = self.atoms.exponential((x * x).times(Fraction(-1, 2)))
+        density = self.atoms.power(self.atoms.number(2), Fraction(-1, 2)) * self.atoms.pi(Fraction(-1, 2)) * square
+        return self._normal(x) + x * density
+
+    def _gelu_tanh_slope(self, x: Form) -> Form:
+        """s + x·s·(1 − s)·t', where s is the logistic function of t."""
+        one, share = self.atoms.number(1), self.logistic(self._bent(x))
+        root = self.atoms.power(self.atoms.number(8), Fraction(1, 2)) * self.atoms.pi(Fraction(-1, 2))
+        return share + x * share * (one - share) * root * (one + (x * x).times(3 * Fraction("0.044715")))
 
     def logistic(self, x: Form) -> Form:
         return self.atoms.power(self.atoms.number(1) + self.atoms.exponential(-x), Fraction(-1))
@@ -69,26 +92,37 @@ class Elementwise:
         return self.atoms.number(x)
 
     def add(self, x: Element, y: Element) -> Element:
-        if x is LOW or y is LOW:
+        if isinstance(x, Low) or isinstance(y, Low):
             if x is HIGH or y is HIGH:
                 raise Unknown("infinity less infinity")
-            return LOW
+            return LOW if x is LOW or y is LOW else HIDDEN
         return self.form(x) + self.form(y)
 
     def multiply(self, x: Element, y: Element) -> Element:
-        if x is LOW or y is LOW:
-            other = y if x is LOW else x
-            if other is LOW or not self.form(other).positive():
+        if isinstance(x, Low) or isinstance(y, Low):
+            low, other = (x, y) if isinstance(x, Low) else (y, x)
+            form = self.form(other)
+            if low is HIDDEN:
+                return self._hidden_times(form)
+            if not form.positive():
                 raise Unknown("a product of infinity")
             return LOW
         return self.form(x) * self.form(y)
 
+    def _hidden_times(self, factor: Form) -> Element:
+        """A large number times a number: with a small one it would be a small one."""
+        if factor.value == 0:
+            return factor
+        if factor.value is None or factor.value < 1:
+            raise Unknown("a product of a large number")
+        return HIDDEN
+
     def most(self, xs: list[Element]) -> Element:
-        finite = [self.form(x) for x in xs if x is not LOW]
-        return self.atoms.most(finite) if finite else LOW
+        finite = [self.form(x) for x in xs if not isinstance(x, Low)]
+        return self.atoms.most(finite) if finite else lowest(xs)
 
     def exponential(self, x: Element) -> Element:
-        return self.atoms.number(0) if x is LOW else self.atoms.exponential(self.form(x))
+        return self.atoms.number(0) if isinstance(x, Low) else self.atoms.exponential(self.form(x))
 
     def real(self, kind: str, xs: list[Element]) -> Element:
         """An op on real numbers that makes one."""
@@ -100,7 +134,10 @@ class Elementwise:
             if xs[1] is HIGH and xs[0] is not LOW:
                 self.form(xs[0])  # a number
                 return LOW
-            return LOW if xs[0] is LOW and xs[1] not in (LOW, HIGH) else self.form(xs[0]) - self.form(xs[1])
+            if isinstance(xs[0], Low):
+                self.form(xs[1])  # a number
+                return xs[0]
+            return self.form(xs[0]) - self.form(xs[1])
         if kind == "multiply":
             return self.multiply(*xs)
         if kind == "divide":
@@ -118,6 +155,9 @@ class Elementwise:
             return -self.atoms.most([-lower, -self.form(xs[2])])
         if kind == "power" and (exponent := self.form(xs[1]).value) is not None:
             return self.atoms.power(self.form(xs[0]), exponent)
+        if kind in ("gelu-backward", "gelu-tanh-backward"):
+            slope = self._gelu_slope if kind == "gelu-backward" else self._gelu_tanh_slope
+            return self.form(xs[0]) * slope(self.form(xs[1]))
         if kind in self.unary and len(xs) == 1:
             return self.unary[kind](self.form(xs[0]))
         raise Unknown(f"{kind} of real numbers")
@@ -126,6 +166,8 @@ class Elementwise:
         """1 or 0, or a form that is one of them."""
         if x is NAN or y is NAN:
             raise Unknown("what is no number")
+        if HIDDEN in (x, y) and LOW not in (x, y):
+            raise Unknown("a comparison of a large number")
         if isinstance(x, int) and isinstance(y, int):
             signs = (x > y) - (x < y)
         elif x is LOW or y is LOW:
@@ -166,3 +208,8 @@ class Elementwise:
             return self.atoms.number(1) - a
         both = a * more[0]
         return {"and": both, "or": a + more[0] - both, "xor": a + more[0] - both.times(Fraction(2))}[kind]
+
+
+def lowest(xs: list[Element]) -> Element:
+    """The greatest of some that are all −∞ or count as it."""
+    return HIDDEN if any(x is HIDDEN for x in xs) else LOW

@@ -8,6 +8,8 @@ from typing import Any
 
 from .forms import Atoms, Form, Sum, Unknown
 
+FEW_TERMS = 24
+"""Terms of a sum that is multiplied out before its cases are looked at."""
 SPLITS = 7
 """How many signs are supposed, one inside another."""
 
@@ -38,7 +40,9 @@ def _not_zero(atoms: Atoms) -> Iterator[Sum]:
 
 
 def _zero(atoms: Atoms, form: Form, known: Signs, splits: int) -> bool:
-    form = numerator(_simpler(atoms, form, known))
+    form = _simpler(atoms, form, known)
+    if len(form.terms) <= FEW_TERMS or splits == 0 or not _cases(atoms, form):
+        form = numerator(form)
     if not form.terms:
         return True
     for kind, data in atoms.inside(form, set()):
@@ -53,7 +57,27 @@ def _zero(atoms: Atoms, form: Form, known: Signs, splits: int) -> bool:
     cases = [2, -2] if flagged else [1, -1]
     if flagged and not _zero(atoms, *_where_zero(atoms, form, p, known), splits - 1):
         return False
-    return all(_zero(atoms, form, {**known, p.key: sign, (-p).key: -sign}, splits - 1) for sign in cases)
+    return all(
+        _zero(atoms, form, {**known, p.key: sign, (-p).key: -sign}, splits - 1)
+        for sign in cases
+        if not _contradicted(atoms, p if sign > 0 else -p, abs(sign), known)
+    )
+
+
+def _contradicted(atoms: Atoms, p: Form, sign: int, known: Signs) -> bool:
+    """Whether it cannot be above zero (for 2; for 1: at least zero), by what else is known: with another that is above
+    zero it adds up to what is not."""
+    for key, other in known.items():
+        if other >= 0 and (total := p + atoms.of(key)).terms:
+            found = known.get(atoms.compared(total).key, 2)
+            if found == -2 or (found <= 0 and max(sign, other) == 2):
+                return True
+    return False
+
+
+def _cases(atoms: Atoms, form: Form) -> bool:
+    """Whether it depends on truths, so that in a case it has fewer terms."""
+    return any(kind in ("truth", "chosen") for kind, _ in atoms.inside(form, set()))
 
 
 def _with(atoms: Atoms, form: Form, unknown: Any, value: int) -> Form:

@@ -1,8 +1,8 @@
 """Real numbers as sums of products of atoms with rational exponents.
 
-Atoms are unknowns, exp of a product, sums below a fraction line or a root, logarithms, greatest ones, truths (p > 0),
-truths that an unknown integer has its n-th value (n > 0) and functions of which nothing is known but that equal
-arguments give equal values.
+Atoms are unknowns, π, roots of primes, exp of a product, sums below a fraction line or a root, logarithms, greatest
+ones, truths (p > 0), truths that an unknown integer has its n-th value (n > 0) and functions of which nothing is known
+but that equal arguments give equal values.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ Sum = tuple[tuple[Product, Fraction], ...]
 
 TRUTHS = ("truth", "chosen", "order")
 """Kinds of atoms that are 0 or 1."""
+ONE = Fraction(1)
 MOST = 4000
 """Most terms of a sum."""
 
@@ -151,6 +152,10 @@ class Atoms:
     def number(self, value: Fraction | int) -> Form:
         return Form(self, {(): Fraction(value)} if value else {})
 
+    def pi(self, exponent: Fraction) -> Form:
+        """A power of π."""
+        return self.atom("pi", (), exponent)
+
     def of(self, key: Sum) -> Form:
         return Form(self, dict(key))
 
@@ -178,8 +183,10 @@ class Atoms:
     def above(self, atom: int) -> bool:
         """Whether it is above zero."""
         kind, data = self.kinds[atom]
-        if kind in ("exp", "root"):
+        if kind in ("exp", "root", "pi"):
             return True
+        if kind == "log":
+            return (self.of(data).value or 0) > 1
         if kind == "sum":
             form = self.of(data)
             return form.positive() or (form.nonnegative() and data in self.settled)
@@ -369,13 +376,22 @@ class Atoms:
             return self.atom(kind, data)
 
         def whole(form: Form) -> Form:
+            terms: dict[Product, Fraction] = {}
             result = self.number(0)
             for product, factor in form.terms.items():
-                part = self.number(factor)
-                for atom, exponent in product:
-                    part = part * self.power(new(atom), exponent)
+                put = [(new(atom), atom, exponent) for atom, exponent in product]
+                if any(not found.terms and exponent > 0 for found, _, exponent in put):
+                    continue
+                same = tuple((atom, e) for found, atom, e in put if found.terms == {((atom, ONE),): ONE})
+                if len(same) == len(put):
+                    terms[product] = terms.get(product, Fraction(0)) + factor
+                    continue
+                part = Form(self, {same: factor})
+                for found, atom, exponent in put:
+                    if (atom, exponent) not in same:
+                        part = part * self.power(found, exponent)
                 result = result + part
-            return result
+            return result + Form(self, terms)
 
         return whole(form)
 

@@ -6,23 +6,17 @@ An integer of a small range is a table: for each value that it may have a form t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
 from itertools import product
 from math import prod
 from typing import Any
 
-import numpy as np
-
 from .elementwise import Elementwise
 from .forms import Atoms, Form, Unknown
-from .programs import Op
 
-Array = np.ndarray[Any, Any]
 MOST_VALUES = 64
 """Values that an integer may have, if each is looked at."""
-MOST_IN_ORDER = 8
-"""Elements of a row of which the greatest is looked for."""
 
 
 class Table:
@@ -120,62 +114,18 @@ def as_real(atoms: Atoms, x: Table | Whole, most: int) -> Form:
     return total
 
 
-def place_of_greatest(of: Elementwise, row: list[Any], *, least: bool) -> Table:
-    """Where the greatest (or least) of a row is; of equals the first."""
-    if len(row) > MOST_IN_ORDER:
-        raise Unknown("the place of the greatest of many")
-    beyond, at_least = ("LT", "LE") if least else ("GT", "GE")
-    cases = {}
-    for i, x in enumerate(row):
-        form = of.atoms.number(1)
-        for j, y in enumerate(row):
-            if i != j:
-                form = form * of.form(of.compare(beyond if j < i else at_least, x, y))
-        if form.terms:
-            cases[i] = form
-    return Table(cases)
-
-
-def gathered(of: Elementwise, op: Op, rank: int, x: Array, ids: Array, shape: tuple[int, ...]) -> Array:
-    """XLA's gather: slices of `x` that begin where `ids` say, as far as they fit."""
-    if op.text("mode", "clamp") != "clamp":
-        raise Unknown("a gather of ids that count from the end")
-
-    def numbers(name: str) -> list[int]:
-        return op.numbers(name, rank, [])
-
-    offset, collapsed, starts = numbers("offset_dims"), numbers("collapsed_slice_dims"), numbers("start_index_map")
-    batching, batches_of_ids = numbers("operand_batching_dims"), numbers("start_indices_batching_dims")
-    sizes, vector = numbers("slice_sizes"), op.number("index_vector_dim", rank)
-    if vector == ids.ndim:
-        ids = ids[..., None]
-    ids = np.moveaxis(ids, vector, -1)
-    kept = [d for d in range(x.ndim) if d not in collapsed and d not in batching]
-    outer = [d for d in range(len(shape)) if d not in offset]
-    if len(kept) != len(offset) or len(outer) != ids.ndim - 1 or len(starts) != ids.shape[-1]:
-        raise Unknown("a gather of another shape")
-    if any(sizes[d] != 1 for d in (*collapsed, *batching)):
-        raise Unknown("a gather of slices that are dropped")
-    batch_dims = [b - (b > vector) for b in batches_of_ids]
-    out = np.empty(shape, dtype=object)
-    for at in np.ndindex(*shape):
-        row = tuple(at[d] for d in outer)
-        base = dict.fromkeys(range(x.ndim), 0)
-        base |= {d: at[o] for d, o in zip(kept, offset, strict=True)}
-        base |= {d: row[b] for d, b in zip(batching, batch_dims, strict=True)}
-        out[at] = _picked(of, x, base, [(d, ids[(*row, n)], x.shape[d] - sizes[d]) for n, d in enumerate(starts)])
-    return out
-
-
-def _picked(of: Elementwise, x: Array, base: dict[int, int], starts: list[tuple[int, Any, int]]) -> Any:
-    """An element of an array at a place that integers say."""
-    if not starts:
-        return x[tuple(base[d] for d in range(x.ndim))]
-    (dim, start, most), *rest = starts
-    cases = table(of.atoms, combined(of.atoms, lambda i: min(max(i, 0), most), [start])).cases
+def mixed(of: Elementwise, cases: dict[int, Form], elements: Sequence[Any]) -> Any:
+    """The element of which the truth is 1; exactly one is."""
     if len(cases) == 1:
-        return _picked(of, x, {**base, dim: base[dim] + next(iter(cases))}, rest)
-    total = of.atoms.number(0)
-    for value, form in cases.items():
-        total = total + form * of.form(_picked(of, x, {**base, dim: base[dim] + value}, rest))
-    return total
+        return elements[next(iter(cases))]
+    if not all(isinstance(elements[i], int | Table) for i in cases):
+        total = of.atoms.number(0)
+        for i, truth in cases.items():
+            total = total + truth * of.form(elements[i])
+        return total
+    found: dict[int, Form] = {}
+    for i, truth in cases.items():
+        for value, form in table(of.atoms, elements[i]).cases.items():
+            if (now := truth * form).terms:
+                found[value] = found[value] + now if value in found else now
+    return Table(found)

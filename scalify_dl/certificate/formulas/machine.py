@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from fractions import Fraction
 from itertools import product
-from math import frexp, prod, sqrt
+from math import prod
 from operator import add
 from typing import Any
 
 import numpy as np
 
+from .accesses import gathered, scattered
+from .constants import constant
 from .convolutions import convolved
-from .elementwise import HIGH, LOW, NAN, Element, Elementwise
-from .forms import Atoms, Many, Unknown
-from .integers import Table, Whole, as_real, combined, compared, gathered, place_of_greatest, where
+from .elementwise import HIDDEN, HIGH, LOW, NAN, Element, Elementwise
+from .forms import Atoms, Form, Many, Unknown
+from .integers import Table, Whole, as_real, combined, compared, where
+from .order import Ordered, place_of_greatest
 from .programs import Op, Program
 
 Array = np.ndarray[Any, Any]
@@ -24,6 +26,8 @@ REALS = {"f64": 53, "f32": 24, "f16": 11, "bf16": 8}
 WIDTHS = {"s8": (7, 7), "s16": (15, 15), "s32": (31, 31), "s64": (63, 63), "u8": (0, 8), "u32": (0, 32), "u64": (0, 64)}
 MOST_ELEMENTS = 60_000
 MOST_TURNS = 64
+LARGE = -10_000
+"""Masks are at most so."""
 TRUTHS = ("and", "or", "xor", "not")
 
 
@@ -32,8 +36,10 @@ class Machine:
 
     def __init__(self, program: Program, atoms: Atoms) -> None:
         self.program, self.atoms, self.of = program, atoms, Elementwise(atoms)
+        self.ordered = Ordered(self.of)
         self.left = MOST_ELEMENTS
-        self.at: dict[tuple[str, Any], str] = {}
+        self.masks: frozenset[str] = frozenset()
+        """Constants of which those that are large count as −∞."""
 
     def value(self, tensor: str, known: dict[str, PerRank], ranks: list[int]) -> PerRank:
         """A tensor on these ranks; `known` are values of its graph, to which what is computed is added."""
@@ -164,8 +170,15 @@ class Machine:
             out = np.array(xs[0])
             out[window] = xs[1]
             return [out]
-        if kind == "gather":
+        if kind == "gather" and dtype != "pred":
             return [gathered(self.of, op, rank, xs[0], xs[1], shape)]
+        adds = dtype in REALS or (dtype in WIDTHS and op.text("reducer", "replace") == "replace")
+        if kind == "scatter" and len(xs) == 3 and adds:
+            return [scattered(self.of, op, rank, *xs)]
+        if kind == "top-k" and dtype in REALS:
+            return self.ordered.top(op, xs[0], op.number("k", rank), rank)
+        if kind == "sort" and "pred" not in [self.program.types[t] for t in op.operands.values()]:
+            return self.ordered.sort(op, xs, rank)
         if kind == "reduce" and len(xs) == 1:
             return [self._reduced(op, xs[0], tuple(op.numbers("dimensions", rank, [])))]
         if kind == "dot":
@@ -274,6 +287,8 @@ class Machine:
         cells = np.empty(len(words), dtype=object)
         for i, word in enumerate(words):
             cells[i] = self._number(word.strip(), dtype)
+            if result in self.masks and isinstance(cells[i], Form) and cells[i].value is not None:
+                cells[i] = HIDDEN if cells[i].value <= LARGE else cells[i]
         return np.broadcast_to(cells.reshape(()), shape) if len(words) == 1 else cells.reshape(shape)
 
     def _number(self, word: str, dtype: str) -> Element:
@@ -291,15 +306,7 @@ class Machine:
             return HIGH
         if "x" in word:
             raise Unknown("a number in hexadecimal digits")
-        number, double = Fraction(word), float(Fraction(word))
-        if "." in word and (frexp(double)[0] * 4096).is_integer():
-            number = Fraction(double)  # what is printed with fewer digits
-        digits = word.partition("e")[0].replace(".", "").replace("-", "").strip("0")
-        square = Fraction(double * double).limit_denominator(4096)
-        long = dtype == "f32" and len(digits) >= 7 and double > 0
-        if long and 0 < square.numerator <= 4096 and np.float32(sqrt(square)) == np.float32(double):
-            return self.atoms.constant_power(square, Fraction(1, 2))
-        return self.atoms.number(number)
+        return constant(self.atoms, word, dtype)
 
     def _converted(self, x: Array, before: str, after: str) -> Array:
         if before in REALS and after in REALS:

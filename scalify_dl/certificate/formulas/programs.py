@@ -9,6 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from .composed import compose
 from .forms import Unknown
 
 Tables = Mapping[str, Iterable[Sequence[Any]]]
@@ -88,6 +89,7 @@ class Program:
         self.top = {role: [g for g, r in alone.items() if r == role] for role in ("base", "dist")}
         if any(len(graphs) != 1 for graphs in self.top.values()):
             raise Unknown("several programs")
+        compose(self)
 
     def _ranks(self, rows: dict[str, list[Any]]) -> None:
         if any(at.keys() != self.sizes.keys() for at in self.coords.values()) or len(self.coords) != prod(

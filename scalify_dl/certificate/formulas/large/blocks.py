@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..elementwise import HIGH, LOW, NAN, Element
+from ..elementwise import HIGH, LOW, NAN, Element, Low
 from ..forms import Form, Unknown
 from .atoms import Spread
 from .places import Digits, Place, Variable, carried, finer, of_dim, without_ones
@@ -34,12 +34,12 @@ class Count:
 
 
 class Masked:
-    """A form where a truth is 1, and −∞ where it is 0."""
+    """A form where a truth is 1, and −∞ where it is 0, or what counts as it."""
 
-    __slots__ = ("shown", "value")
+    __slots__ = ("low", "shown", "value")
 
-    def __init__(self, shown: Form, value: Form) -> None:
-        self.shown, self.value = shown, value
+    def __init__(self, shown: Form, value: Form, low: Low = LOW) -> None:
+        self.shown, self.value, self.low = shown, value, low
 
 
 class Peak:
@@ -58,10 +58,10 @@ def put(atoms: Spread, x: Element, values: dict[Variable, Place]) -> Element:
     if isinstance(x, Count):
         return counted(x.place.put(values))
     if isinstance(x, Masked):
-        return masked(atoms, atoms.put(x.shown, values), atoms.put(x.value, values))
+        return masked(atoms.put(x.shown, values), atoms.put(x.value, values), x.low)
     if isinstance(x, Peak):
         return Peak([(names, atoms.put(shown, values), atoms.put(value, values)) for names, shown, value in x.members])
-    if isinstance(x, int) or x is LOW or x is HIGH or x is NAN:
+    if isinstance(x, int | Low) or x is HIGH or x is NAN:
         return x
     raise Unknown("what has no variables")
 
@@ -71,11 +71,11 @@ def counted(place: Place) -> Element:
     return Count(place) if place.terms else place.start
 
 
-def masked(atoms: Spread, shown: Form, value: Form) -> Element:
+def masked(shown: Form, value: Form, low: Low) -> Element:
     """A form where a truth is 1."""
     if shown.value is not None:
-        return value if shown.value else LOW
-    return Masked(shown, value)
+        return value if shown.value else low
+    return Masked(shown, value, low)
 
 
 class Blocks:

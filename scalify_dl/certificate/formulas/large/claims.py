@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...files import CertificateError
-from ..elementwise import NAN, Element
+from ..elementwise import HIDDEN, NAN, Element
 from ..equal import equal
 from ..forms import Form, Unknown
 from ..machine import REALS
@@ -53,6 +53,7 @@ class _Attempt:
         self.claim, self.program, self.cuts = claim, claim.program, dict(cuts)
         self.atoms = Spread()
         self.machine = Large(self.program, self.atoms)
+        self.machine.masks = claim.masks
         self.unknowns: dict[str, Blocks] = {}
         self.names: dict[str, set[str]] = {}
         """Of unknown tensors of the baseline the names that what is held of them has."""
@@ -132,7 +133,7 @@ class _Attempt:
         return {x.parted(positive=True)[2].key for x in blocks if isinstance(x, Form) and x.value is None}
 
     def _compare(self, left: Element, right: Element) -> None:
-        if any(isinstance(x, Count | Masked | Peak) or x is NAN for x in (left, right)):
+        if any(isinstance(x, Count | Masked | Peak) or x in (NAN, HIDDEN) for x in (left, right)):
             raise Unknown("what is no real number")
         forms = isinstance(left, Form) or isinstance(right, Form)
         of = self.machine.of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from ..elementwise import LOW, Element, Elementwise
+from ..elementwise import HIDDEN, Element, Elementwise, Low, lowest
 from ..forms import Form, Unknown
 from .atoms import Spread
 from .blocks import Count, Masked, Peak, counted, masked
@@ -29,19 +29,21 @@ class Wide(Elementwise):
     def add(self, x: Element, y: Element) -> Element:
         for a, b in ((x, y), (y, x)):
             if isinstance(a, Masked) and isinstance(b, Form):
-                return Masked(a.shown, a.value + b)
+                return Masked(a.shown, a.value + b, a.low)
+            if isinstance(a, Masked | Peak) and b is HIDDEN:
+                raise Unknown("infinity and a large number")
         return super().add(x, y)
 
     def multiply(self, x: Element, y: Element) -> Element:
         for a, b in ((x, y), (y, x)):
-            if isinstance(a, Masked) and isinstance(b, Form) and b.positive():
-                return Masked(a.shown, a.value * b)
+            if isinstance(a, Masked) and isinstance(b, Form) and self.multiply(a.low, b) is a.low:
+                return Masked(a.shown, a.value * b, a.low)
         return super().multiply(x, y)
 
     def most(self, xs: list[Element]) -> Element:
-        found = [x for x in xs if x is not LOW]
+        found = [x for x in xs if not isinstance(x, Low)]
         if not found:
-            return LOW
+            return lowest(xs)
         members = [member for x in found for member in self.members(x)]
         if len(found) == 1 and not isinstance(found[0], Masked | Peak):
             return self.form(found[0])
@@ -57,7 +59,7 @@ class Wide(Elementwise):
 
     def members(self, x: Element) -> list[Any]:
         """What an element is the greatest of."""
-        if x is LOW:
+        if isinstance(x, Low):
             return []
         if isinstance(x, Masked):
             return [((), x.shown, x.value)]
@@ -74,7 +76,7 @@ class Wide(Elementwise):
         if kind == "subtract" and isinstance(xs[1], Masked | Peak):
             raise Unknown("infinity, or infinity less infinity")
         if kind == "subtract" and isinstance(xs[0], Masked) and isinstance(xs[1], Form):
-            return Masked(xs[0].shown, xs[0].value - xs[1])
+            return Masked(xs[0].shown, xs[0].value - xs[1], xs[0].low)
         if kind == "divide" and isinstance(xs[0], Masked):
             return self.multiply(xs[0], self.atoms.power(self.form(xs[1]), Fraction(-1)))
         return super().real(kind, xs)
@@ -102,16 +104,19 @@ class Wide(Elementwise):
     def select(self, which: Element, yes: Element, no: Element) -> Element:
         if isinstance(which, int):
             return yes if which else no
-        if not any(isinstance(x, Masked) or x is LOW for x in (yes, no)):
+        lows = [x.low if isinstance(x, Masked) else x for x in (yes, no) if isinstance(x, Masked | Low)]
+        if not lows:
             return super().select(which, yes, no)
+        if len({*map(id, lows)}) > 1:
+            raise Unknown("infinity or a large number")
         one = self.atoms.number(1)
         shown = value = self.atoms.number(0)
         for truth, x, other in ((which, yes, no), (one - which, no, yes)):
-            if x is not LOW:
+            if not isinstance(x, Low):
                 own = (x.shown, x.value) if isinstance(x, Masked) else (one, self.form(x))
                 shown = shown + truth * own[0]
-                value = value + (own[1] if other is LOW else truth * own[1])
-        return masked(self.spread, shown, value)
+                value = value + (own[1] if isinstance(other, Low) else truth * own[1])
+        return masked(shown, value, lows[0])
 
     def whole(self, kind: str, xs: list[Element]) -> Element:
         """An op on whole numbers of which some depend on places."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..elementwise import LOW, NAN, Element
+from ..elementwise import LOW, NAN, Element, Low
 from ..forms import Form, Unknown
 from ..integers import compared
 from ..machine import REALS, TRUTHS, WIDTHS, Machine
@@ -296,8 +296,8 @@ class Large(Machine):
         return made(x.parts[: len(kept)], element)
 
     def _over_variables(self, reducer: str, x: Element, over: list[Variable]) -> Element:
-        if not over or x is LOW:
-            if x is LOW and reducer != "max":
+        if not over or isinstance(x, Low):
+            if isinstance(x, Low) and reducer != "max":
                 raise Unknown("a reduction of infinity")
             return x
         if reducer == "sum":
