@@ -190,6 +190,8 @@ def test_constants_are_what_they_are_rounded_from() -> None:
     assert same(density * density * atoms.pi(Fraction(1)), atoms.number(half))
     assert same(constant(atoms, str(-pi), "f32"), -atoms.pi(Fraction(1)))
     assert same(constant(atoms, str(1 / log(2)), "f32") * constant(atoms, str(log(2)), "f32"), atoms.number(1))
+    for text in ("0.000244140625", "0.00024414062"):
+        assert same(constant(atoms, text, "f32"), atoms.number(Fraction(1, 4096)))
     near = str(float(np.nextafter(np.float32(2**-0.25), np.float32(1))))
     assert not same(constant(atoms, near, "f32"), fourth)
 

@@ -15,30 +15,29 @@ from .forms import Atoms, Form
 FEW = 64
 """The largest numerator and denominator of a square or fourth power, where that is not a fraction of its own."""
 MANY = 4096
-"""The same of a square."""
+"""The same of a square; whole numbers up to this, times powers of two, are what they are."""
 
 
 def constant(atoms: Atoms, word: str, dtype: str) -> Form:
     """A finite number of a real type, printed in decimal digits."""
     if dtype == "f32" and len(_digits(word)) >= 7:
-        found = _named(atoms, float(Fraction(word)))
-        if found is not None:
-            return found
-        word = _shortest(word)
-    number, double = Fraction(word), float(Fraction(word))
-    if "." in word and (frexp(double)[0] * 4096).is_integer():
-        number = Fraction(double)  # what is printed with fewer digits
-    return atoms.number(number)
+        single = float(np.float32(float(Fraction(word))))
+        if single and np.isfinite(single) and not _few_bits(single):
+            found = _named(atoms, single)
+            return atoms.number(Fraction(str(np.float32(single)))) if found is None else found
+        return atoms.number(Fraction(single) if np.isfinite(single) else Fraction(word))
+    double = float(Fraction(word))
+    return atoms.number(Fraction(double) if "." in word and _few_bits(double) else Fraction(word))
+
+
+def _few_bits(number: float) -> bool:
+    """Whether it is a whole number up to 4096 times a power of two: that is what it is, though fewer digits may be
+    printed."""
+    return (frexp(number)[0] * MANY).is_integer()
 
 
 def _digits(word: str) -> str:
     return word.partition("e")[0].replace(".", "").replace("-", "").strip("0")
-
-
-def _shortest(word: str) -> str:
-    """The shortest text of a number that is the same in f32."""
-    single = np.float32(float(Fraction(word)))
-    return str(single) if np.isfinite(single) and single else word
 
 
 def _named(atoms: Atoms, number: float) -> Form | None:

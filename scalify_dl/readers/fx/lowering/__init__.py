@@ -19,6 +19,7 @@ from . import (  # noqa: F401  (each registers its family)
     losses,
     normalise,
     optimisers,
+    patches,
     piecewise,
     reductions,
     slices,
