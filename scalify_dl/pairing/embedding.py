@@ -83,8 +83,13 @@ def ranges_of_run(graph: Graph) -> dict[Tensor, tuple[int, int]]:
     seen = {port.tensor: port.seen for port in graph.inputs if port.seen is not None}
     if not seen:
         return {}
-    found = _classes(graph) | _tables(graph, CARRIERS)
+    found = classes(graph)
     return {t: (0, found[t]) for t, (lo, hi) in seen.items() if t in found and lo >= 0 and hi <= found[t]}
+
+
+def classes(graph: Graph) -> dict[Tensor, int]:
+    """Inputs whose values are looked up in a table, or compared with all classes, and how many there are."""
+    return _classes(graph) | _tables(graph, CARRIERS)
 
 
 def looked_up_by_others(
@@ -92,7 +97,7 @@ def looked_up_by_others(
 ) -> dict[Tensor, tuple[int, int]]:
     """The same of inputs that the baseline computes with and no more (positions whose angles it makes), where the other
     side looks them up as they are in tables of its own: values beyond these are none that it runs on."""
-    theirs = _classes(base) | _tables(base, CARRIERS)
+    theirs = classes(base)
     found: dict[Tensor, tuple[int, int]] = {}
     for graph in dists:
         sizes, seen = certain(graph), {port.tensor: port.seen for port in graph.inputs if port.seen is not None}

@@ -265,8 +265,11 @@ def write_tables(
     for tensor, (lo, hi, why) in paired.bounds.items():
         facts.add("range", ids[tensor], lo, hi, why)
     for port in base.inputs:
-        if port.seen is not None and port.tensor not in paired.bounds:
+        bounds = paired.bounds.get(port.tensor)
+        if bounds is None and port.seen is not None:
             facts.add("seen", ids[port.tensor], *port.seen)
+        if bounds is not None and bounds.why == "ignored":  # of negative labels only this one is drawn
+            facts.add("seen", ids[port.tensor], bounds.lo, bounds.hi)
     check_premises(facts)
     return facts
 

@@ -19,6 +19,7 @@ from .embedding import (
     positions,
     ranges_of_run,
 )
+from .ignored import ignored_by_value
 from .pairing import find, listing
 
 
@@ -50,7 +51,7 @@ def ranges(
         port.tensor: Bounds(*port.range, "dump")
         for graph in (base, *dists)
         for port in graph.inputs
-        if port.range is not None and port.tensor not in bounds
+        if port.range is not None and port.tensor not in bounds and not port.ignores
     }
     _spread(known, pairs)
     bounds = known | bounds
@@ -58,6 +59,10 @@ def ranges(
     of_run = {t: Bounds(lo, hi, "captured run") for t, (lo, hi) in seen.items() if t not in bounds}
     _spread(of_run, pairs)
     bounds = of_run | bounds
+    one_ignored = ignored_by_value(base, dists, pairs, bounds)
+    of_one = {t: Bounds(lo, hi, "ignored") for t, (lo, hi) in one_ignored.items() if t not in bounds}
+    _spread(of_one, pairs)
+    bounds = of_one | bounds
     defaults = id_ranges(base, bounds, dists)
     sure = certain(base)
     ends: dict[Tensor, list[set[str]]] = {}
