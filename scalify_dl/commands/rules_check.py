@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from scalify_dl.audit.fuzz import Lemma, Report, Unsound, check_rules
+from scalify_dl.audit.fuzz.kinds import read_kinds
 from scalify_dl.audit.trials import ROUNDED, TRIALS
 from scalify_dl.errors import InputError
 from scalify_dl.oracle.meaning import is_opaque
@@ -61,7 +62,7 @@ def rules_check(
             _write(out, report, files)
 
     with progress("fuzzing the rules") as say, _terminable():
-        if more == {"rewrite"}:
+        if more == {"rewrite"} or (files and "holds" not in more and not read_kinds(files, None, seed).named):
             report = Report()  # nothing there that is drawn
         else:
             report = check_rules(list(files), seconds=seconds, seed=seed, trials=TRIALS | ROUNDED, progress=tell)
@@ -117,7 +118,7 @@ def _loose_kinds(report: Report) -> dict[str, str]:
 def _says_nothing(report: Report, files: Sequence[Path]) -> bool:
     """Whether the given files have no lemma and speak about no op kind: nothing was checked."""
     said = report.kinds or report.rewrites
-    return bool(files) and bool(report.pairs) and not _lemmas(report, files) and not said
+    return bool(files) and not report.interrupted and not _lemmas(report, files) and not said
 
 
 def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from .pattern import due, holds, pattern, piece_words
 
 if TYPE_CHECKING:
     from scalify_dl.mend.fused import Parts
+    from scalify_dl.mend.interleaved import Interleaved
     from scalify_dl.mend.mend import Mending
     from scalify_dl.refute.refute import Refutation
 
@@ -308,17 +309,23 @@ def _concluded(
     causes = root_causes(view) if open_outputs else []
     parts: list[Parts] = []
     pairs: dict[str, str] = {}
+    apart: list[Interleaved] = []
     if open_outputs and options.mend and not analysis.stopped:
         from scalify_dl.mend.exchanged import exchanged  # proofs start without
         from scalify_dl.mend.fused import fused
+        from scalify_dl.mend.interleaved import interleaved
 
         with suppress(OutOfTime), until(analysis.deadline):
             parts = fused(analysis)
             pairs = {} if parts else exchanged(analysis)
-    if parts or pairs:
-        from .fused import exchanged_cause, fused_cause
+            apart = [] if parts or pairs else interleaved(analysis)
+    if parts or pairs or apart:
+        from .fused import exchanged_cause, fused_cause, interleaved_cause
 
-        causes = [fused_cause(view, parts, causes) if parts else exchanged_cause(view, pairs)]
+        if apart:
+            causes = [interleaved_cause(view, apart)]
+        else:
+            causes = [fused_cause(view, parts, causes) if parts else exchanged_cause(view, pairs)]
     elif numbers is not None and numbers.search is not None and options.mend:
         from scalify_dl.mend.mend import mend, stops  # with numpy: proofs start without
 

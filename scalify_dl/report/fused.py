@@ -1,5 +1,5 @@
 """Inputs that were placed or paired as they are not, as a cause: several values side by side that were taken for one
-block, parameters in another order."""
+block, parameters in another order, interleaved parts in place of blocks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from scalify_dl.ir.layout import dims_written
 from scalify_dl.mend.fused import Parts
+from scalify_dl.mend.interleaved import Interleaved
 from scalify_dl.prove.verdict import RootCause
 from scalify_dl.prove.view import View
 
@@ -44,5 +45,20 @@ def exchanged_cause(view: View, pairs: dict[str, str]) -> RootCause:
         op="", name=view.name(first), kind="input", source=(), operands=(), expected=(), lemma_missing=None,
         found=("it was paired by its order, as the baseline has no input of this name",),
         suggestion=(f"in the relations file: inputs: {{{', '.join(names)}}}",),
+        tried=("with this, all outputs are PROVED",), results=(first,), called=view.input_name(first),
+    )  # fmt: skip
+
+
+def interleaved_cause(view: View, inputs: list[Interleaved]) -> RootCause:
+    """The one cause where ranks hold interleaved parts of inputs, and blocks would be right."""
+    first = inputs[0].dist
+    readers = view.ops({op for op, _, tensor in view.facts("operand") if tensor == first})
+    lines = [op.source for _, op in sorted(readers.items())]
+    some = [(view.input_name(i.dist) or view.name(i.dist), i) for i in inputs]
+    return RootCause(
+        op="", name=view.name(first), kind="input", source=lines[0] if lines else (), operands=(), lemma_missing=None,
+        expected=tuple(f"rank r holds block r of {i.parts} of dim {i.dim} of {name}" for name, i in some),
+        found=tuple(f"ranks hold {i.parts} interleaved parts of dim {i.dim} of {name}" for name, i in some),
+        suggestion=(f"cut {', '.join(name for name, _ in some)} into blocks: w.chunk(n, dim)[rank], not every n-th",),
         tried=("with this, all outputs are PROVED",), results=(first,), called=view.input_name(first),
     )  # fmt: skip

@@ -144,7 +144,9 @@ def test_what_cannot_be_tried_is_said_and_fails(
     out = tmp_path / "report.json"
     assert rules_check([written(tmp_path, rules)], meanings=[], seconds=0.5, seed=0, out=out, as_json=False) == 3
     assert "NOT EXERCISED" in capsys.readouterr().out
-    assert [use["missing"] for use in json.loads(out.read_text())["kinds"].values()] == [reason] * bool(reason)
+    said = json.loads(out.read_text())
+    assert [use["missing"] for use in said["kinds"].values()] == [reason] * bool(reason)
+    assert bool(said["pairs"]) == bool(reason)  # where there is nothing to try, no time is spent
 
 
 @pytest.mark.parametrize(
