@@ -80,7 +80,8 @@ def find_lemma(folder: Path, name: str, files: Sequence[Path] = ()) -> Lemma:
 
         near = difflib.get_close_matches(name, every, 3)
         hint = f"did you mean {' or '.join(near)}?" if near else "`dlverify rules list` prints all"
-        raise InputError(f"no lemma `{name}`", hint=hint)
+        of = "".join(f", nor in {file}" for file in files)
+        raise InputError(f"no lemma `{name}`" + (f" in the shipped rules{of}" if of else ""), hint=hint)
     return every[name]
 
 

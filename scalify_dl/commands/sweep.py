@@ -117,4 +117,4 @@ def _print(rows: list[dict[str, Any]]) -> None:
     told = ", ".join(f"{number} {name}" for name, number in sorted(counts.items()))
     as_expected = sum(r["as_expected"] for r in rows)
     cpu = sum(r["cpu_s"] for r in rows)
-    console.print(f"\n{len(rows)} runs: {told}; {as_expected} as expected; {cpu:.1f} s CPU")
+    console.print(f"\n{len(rows)} run{'s' * (len(rows) != 1)}: {told}; {as_expected} as expected; {cpu:.1f} s CPU")

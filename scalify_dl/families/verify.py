@@ -84,6 +84,8 @@ def verify_family(
     options = options or Options()
     if not captures:
         raise InputError("no captures", expected="a pair of programs, perhaps at several sizes")
+    if not symbols:
+        raise InputError("no symbols: nothing is said to vary", expected="such as {tp: , batch: tokens:0}")
     found, points = resolve(captures, symbols)
     names = [symbol.name for symbol in found]
     said: list[str] = []

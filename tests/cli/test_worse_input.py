@@ -64,6 +64,7 @@ FAMILIES = (
     f"symbols: {{tp: }}\ncaptures: [{{base: {BASE}, dist: {DIST}, mesh: 2}}]",
     "symbols: {tp: }",
     "captures: [{facts: nowhere}]",
+    f"symbols: {{}}\ncaptures: [{{base: {BASE}, dist: {DIST}, mesh: tp=2, relate: {RELATIONS}}}]",
     f"symbols: {{b: 'x:99'}}\ncaptures: [{{base: {BASE}, dist: {DIST}, mesh: tp=2}}]",
 )
 PLANS = (
