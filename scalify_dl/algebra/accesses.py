@@ -118,11 +118,12 @@ def _picks(site: Site, picked: Places, wanted: dict[int, Any]) -> Iterator[tuple
 
 @rule("scatter")
 def scatter(site: Site) -> list[Array]:
-    """Additions to single elements along the dims that indices count, and to all of the others; none out of range."""
+    """Additions to single elements along the dims that indices count, and to all of the others; none out of range. What
+    is written replaces an element where each row of the updates has a place of its own (`_own_places`)."""
     (dx, di, du), (do,), basis = site.ins, site.outs, site.machine.basis
     demand(is_float(site.call.results[0].dtype) and len(site.xs) == 3, "a write of integers")
-    if site.call.symbol("reducer", "replace") != "sum":
-        raise Undecided("a write to large dims that does not add")
+    reducer = site.call.symbol("reducer", "replace")
+    demand(reducer in ("sum", "replace"), "a write")
     demand(dx == do, "a write")
     mapped = site.numbers("scatter_dims_to_operand_dims")
     paired = dict(zip(site.numbers("input_batching_dims"), site.numbers("scatter_indices_batching_dims"), strict=True))
@@ -148,16 +149,34 @@ def scatter(site: Site) -> list[Array]:
     bound = [v for _, names in froms.values() for v in names]
     out = np.empty(x.shape, dtype=object)
     for place in np.ndindex(*out.shape):
-        parts: list[Cell] = []
+        parts, flags = list[Cell](), list[Cell]()
         for chosen in product(*(range(small(du[d])) for d in froms)):
             spot: dict[int, Any] = {**dict(zip(froms, chosen, strict=True)), **{u: place[d] for d, u in same.items()}}
+            index = [indices[(*(spot[u] for u in at), n)] for n in range(len(mapped))]
+            if reducer == "replace":
+                _own_places(site, index, [size(dx[d]) for d in mapped], [froms[d][0][spot[d]] for d in froms])
             flag = basis.one
             for n, d in enumerate(mapped):
-                flag = flag * is_at(indices[(*(spot[u] for u in at), n)], target[d][place[d]])
+                flag = flag * is_at(index[n], target[d][place[d]])
             if flag.value != 0:
+                flags.append(flag)
                 parts.append(extended.multiply(updates[tuple(spot[u] for u in range(len(du)))], flag))
-        out[place] = extended.add(x[place], reduced("sum", total(basis, parts), bound))
+        before = x[place]
+        if reducer == "replace":
+            written = extended.finite(reduced("sum", total(basis, flags), bound), "a truth")
+            before = extended.multiply(before, basis.one - written)
+        out[place] = extended.add(before, reduced("sum", total(basis, parts), bound))
     return [out]
+
+
+def _own_places(site: Site, index: Sequence[Any], sizes: Sequence[Any], rows: Sequence[Form]) -> None:
+    """No element is written twice: where an update goes says which row of the updates it is of, by some part of the
+    index that counts rows. Example: grad[arange(n), labels] = u."""
+    basis = site.machine.basis
+    ranged = [in_range(site, i, n) for i, n in zip(index, sizes, strict=True)]
+    counts = [extended.finite(as_cell(basis, i), "an index") for i in ranged]
+    if not all(any((count - row).terms == {} for count in counts) for row in rows):
+        raise Undecided("a write to large dims that may write an element twice")
 
 
 @rule("cumulative")

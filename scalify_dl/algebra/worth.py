@@ -175,8 +175,13 @@ class Worth:
             return math.pi
         if kind == "integer":  # of the values that are told apart of a variable
             name, _, least, most = data
+            drawn = int(abs(self.at(name)) * 7919)
+            if least < 0 <= most:  # labels of which some are ignored: these, or places
+                if drawn % 3 == 0:
+                    return least
+                drawn, least = drawn // 3, 0
             step = (most - least + 1) // classes(most - least + 1)
-            return least + int(abs(self.at(name)) * 7919) % classes(most - least + 1) * step
+            return least + drawn % classes(most - least + 1) * step
         if kind == "constant":
             return self.at(data)
         if kind == "flag" and data[0] == "input":
