@@ -11,6 +11,7 @@
 #include "core.hpp"
 #include "database.hpp"
 #include "flat.hpp"
+#include "concerns.hpp"
 #include "machine.hpp"
 #include "outline.hpp"
 #include "plan.hpp"
@@ -116,6 +117,8 @@ private:
         bool has_rules = false;          // that derive or remove rows
         bool replaced = false;           // in this run: may have lost rows
         bool touched = false;            // in this round
+        int small_rounds = 0;            // of the fixpoint at work: in which few rows came
+        std::unique_ptr<Concerns> concerns; // which rules few rows may concern; none before there were many such rounds
     };
 
     const Table* facts(int relation) const {
@@ -143,6 +146,11 @@ private:
         for (const int rule : stratum.subsumptions)
             if (prepared_->outline.rules[static_cast<std::size_t>(rule)].head == relation) visit(rule);
     }
+    static constexpr std::size_t kReaders = 4;  // rules that read a relation, so that it is worth knowing
+    static constexpr Row kFewRows = 32;
+    static constexpr int kManyRounds = 64;
+    const Concerns* concerns(int relation);
+    int literal(int rule, int atom);
     void set_readers(const Stratum& stratum);
     void stop_waiting(int relation);
     void run_version(int rule, int atom, bool old_before_delta);

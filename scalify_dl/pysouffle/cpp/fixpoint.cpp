@@ -117,6 +117,8 @@ void Engine::set_readers(const Stratum& stratum) {
     for (const int r : stratum.relations) {
         readers_[static_cast<std::size_t>(r)].clear();
         waiting_[static_cast<std::size_t>(r)].clear();
+        states_[static_cast<std::size_t>(r)].concerns.reset();
+        states_[static_cast<std::size_t>(r)].small_rounds = 0;
     }
     for (const int rule : stratum.rules) {
         const auto& atoms = atoms_of(rule);
@@ -132,6 +134,32 @@ void Engine::set_readers(const Stratum& stratum) {
             waiting_[r].push_back(rule);
         }
     }
+}
+
+// What rules the few rows of this round's delta may concern; null: all of them, as far as is known. Rules that do more
+// than to derive rows, or note what their comparisons rest on, are run in any case.
+const Concerns* Engine::concerns(int r) {
+    RelationState& state = states_[static_cast<std::size_t>(r)];
+    const auto& readers = readers_[static_cast<std::size_t>(r)];
+    const RelationData& data = relation(r);
+    if (readers.size() < kReaders || side_effects_ || db_.formulas || data.eqrel) return nullptr;
+    if (data.table.visible - data.table.delta_begin > kFewRows) return nullptr;
+    if (!state.concerns) {
+        if (++state.small_rounds < kManyRounds) return nullptr;
+        std::vector<Concerns::Reader> rules;
+        for (const auto& [rule, atom] : readers) rules.push_back({&flat(rule), literal(rule, atom)});
+        state.concerns = std::make_unique<Concerns>(program_, db_, r, rules, in_stratum_);
+    }
+    state.concerns->look(data.table);
+    return state.concerns.get();
+}
+
+// Where an atom of a rule is in its flat body.
+int Engine::literal(int rule, int atom) {
+    const std::vector<FlatLiteral>& body = flat(rule).body;
+    for (std::size_t i = 0; i < body.size(); ++i)
+        if (body[i].kind == FlatLiteral::Kind::Atom && atom-- == 0) return static_cast<int>(i);
+    return -1;
 }
 
 // A relation that was empty has rows now.
@@ -156,9 +184,14 @@ void Engine::fixpoint(int at) {
         ++rounds_;
         ++stratum_statistics_[static_cast<std::size_t>(at)].rounds;
         if (timing) measured_ = std::chrono::steady_clock::now();
-        for (const int r : active)
-            for (const auto& [rule, atom] : readers_[static_cast<std::size_t>(r)])
-                if (lacking_[static_cast<std::size_t>(rule)] == 0) execute(rule, atom, true);
+        for (const int r : active) {
+            const auto& readers = readers_[static_cast<std::size_t>(r)];
+            const Concerns* concerns = this->concerns(r);
+            for (std::size_t k = 0; k < readers.size(); ++k) {
+                const auto& [rule, atom] = readers[k];
+                if (lacking_[static_cast<std::size_t>(rule)] == 0 && (!concerns || concerns->of(k))) execute(rule, atom, true);
+            }
+        }
         // what was new is old now, what came is new
         for (const int r : active) {
             RelationState& state = states_[static_cast<std::size_t>(r)];
@@ -213,6 +246,7 @@ void Engine::finish(const Stratum& stratum) {
         if (data.eqrel) data.eqrel->delta_since(std::min(state.seen, data.eqrel->events()));
         else data.table.delta_begin = static_cast<Row>(std::min<std::size_t>(state.seen, data.table.visible));
         state.replan_at = std::max<Row>(64, data.table.visible);
+        state.concerns.reset();
     }
 }
 
@@ -234,13 +268,8 @@ void Engine::execute(int index, int atom, bool old_before_delta) {
     if (db_.formulas) db_.formulas->rule = index;
     try {
         if (!version.plan || (version.planned_at != plan_epoch_ && outdated(*version.plan, db_))) {
-            const FlatRule& flat = this->flat(index);
-            if (atom >= 0 && version.literal < 0) {
-                int left = atom;
-                for (std::size_t i = 0; i < flat.body.size() && version.literal < 0; ++i)
-                    if (flat.body[i].kind == FlatLiteral::Kind::Atom && left-- == 0) version.literal = static_cast<int>(i);
-            }
-            version.plan = make_plan({flat, version.literal, in_stratum_, Step::Kind::Emit, {}, old_before_delta}, db_);
+            if (atom >= 0 && version.literal < 0) version.literal = literal(index, atom);
+            version.plan = make_plan({flat(index), version.literal, in_stratum_, Step::Kind::Emit, {}, old_before_delta}, db_);
         }
         version.planned_at = plan_epoch_;
         RelationData& head = relation(rule.head.relation);
