@@ -131,8 +131,8 @@ class Port:
 
     `path` is a stable name that both sides share: argument path, parameter name or descriptor; never an SSA name.
     `placement` is the dump's own annotation (distributed side). `range` are bounds lo ≤ x < hi of an integer input;
-    `seen` are those of the values that it had in the run which was captured. `ignores`: of negative ones it has the
-    least alone (a label that is ignored).
+    `seen` are those of the values that it had in the run which was captured. `ignores`: bounds of labels of
+    which one, the least, is ignored and no other is negative.
     `alias` is what the dump calls it, where the tensor bears the name of what it was copied from. `holds` is the input
     whose memory holds it when the program ends (an input that the program writes: a cache, a parameter).
     `argument` says that `path` is no more than the name of an argument: a call gives arguments by position, whatever
@@ -148,7 +148,7 @@ class Port:
     argument: bool = False
     parameter: bool = False
     seen: tuple[int, int] | None = None
-    ignores: bool = False
+    ignores: tuple[int, int] | None = None
 
 
 class Assumption(NamedTuple):

@@ -27,7 +27,7 @@ def ignored_by_value(
     """Integer inputs of the baseline that are one of so many classes, or the one negative number that it compares them
     with, and that the captured run had: that number, and how many. Comparisons of both sides with it become such with
     0."""
-    told = {port.tensor: port.range for port in base.inputs if port.ignores and port.range is not None}
+    told = {port.tensor: port.ignores for port in base.inputs if port.ignores is not None}
     seen = {port.tensor: port.seen for port in base.inputs if port.seen is not None and port.seen[0] < 0}
     sizes = classes(base) if seen else {}
     found = {
@@ -41,7 +41,7 @@ def ignored_by_value(
             _with_zero(graph, inputs, number)
     for port in base.inputs:
         if port.tensor in found:
-            port.range, port.ignores = found[port.tensor], True
+            port.ignores = found[port.tensor]
     return told | found
 
 

@@ -51,7 +51,7 @@ def ranges(
         port.tensor: Bounds(*port.range, "dump")
         for graph in (base, *dists)
         for port in graph.inputs
-        if port.range is not None and port.tensor not in bounds and not port.ignores
+        if port.range is not None and port.tensor not in bounds
     }
     _spread(known, pairs)
     bounds = known | bounds
