@@ -17,8 +17,9 @@ from scalify_dl.errors import InputError
 from scalify_dl.oracle.meaning import is_opaque
 from scalify_dl.oracle.meaning.load import load_meanings
 from scalify_dl.oracle.rewrites import read_rewrites, where_false
+from scalify_dl.prove.own_rules import read_own
 from scalify_dl.prove.pipeline import rules_program
-from scalify_dl.pysouffle import Program
+from scalify_dl.pysouffle import Program, rules_dir
 from scalify_dl.whole import write_whole
 
 from .progress import progress
@@ -32,26 +33,28 @@ def rules_check(
 ) -> int:  # fmt: skip
     """Fuzz the shipped rules together with these files; `meanings` are Python files with numeric meanings of calls.
 
-    Status 1 if something unsound was found, 3 if a lemma was not exercised (of the files, if there are any) or an op
-    kind that the files speak about, 130 if it was interrupted before that was known, else 0. SIGINT and SIGTERM end the
-    run with a report of what was done.
+    Status 1 if something unsound was found, 3 if a lemma was not exercised (of the files, if there are any, and of what
+    they include), or another rule of theirs or an op kind that they speak about, 130 if it was interrupted before that
+    was known, else 0. SIGINT and SIGTERM end the run with a report of what was done.
     """
     for file in files:
         if not file.is_file():
             raise InputError("no such rules file", file=file, expected="a Datalog file (.dl)")
     program = rules_program(files)  # what does not load is said before anything else
+    given = {file.resolve() for file in files}
+    said = [*files, *(file for file in read_own(files, rules_dir()) if file not in given)]
     equalities = _tried(program)
-    more = {rule.relation for rule in program.rules if Path(rule.file).resolve() in {f.resolve() for f in files}}
+    more = {rule.relation for rule in program.rules if Path(rule.file).resolve() in {f.resolve() for f in said}}
     load_meanings(meanings)
     if out is not None:
-        _write(out, Report(interrupted=True), files)  # a place that cannot be written is said at once
+        _write(out, Report(interrupted=True), said)  # a place that cannot be written is said at once
     last = time.monotonic()
 
     def tell(report: Report) -> None:
         nonlocal last
-        missing = len(_missing(report, files))
-        left = f"{missing} lemmas to go"
-        if files and not missing and not _loose_kinds(report):
+        missing = len(_missing(report, said) + _idle(report, said))
+        left = f"{missing} rules to go"
+        if said and not missing and not _loose_kinds(report):
             left = "all of the files is exercised; what is false is sought until the time is over (--seconds)"
         say(
             f"fuzzing the rules: {report.seconds:.0f} of {seconds:.0f} s: {report.pairs:,} pairs,"
@@ -59,7 +62,7 @@ def rules_check(
         )
         if out is not None and time.monotonic() - last > WRITE_EVERY:
             last = time.monotonic()
-            _write(out, report, files)
+            _write(out, report, said)
 
     with progress("fuzzing the rules") as say, _terminable():
         if more == {"rewrite"} or (files and "holds" not in more and not read_kinds(files, None, seed).named):
@@ -68,11 +71,11 @@ def rules_check(
             report = check_rules(list(files), seconds=seconds, seed=seed, trials=TRIALS | ROUNDED, progress=tell)
     report.rewrites = equalities
     if out is not None:
-        _write(out, report, files)
-    print(json.dumps(_content(report, files), indent=2, ensure_ascii=False) if as_json else _table(report, files))
+        _write(out, report, said)
+    print(json.dumps(_content(report, said), indent=2, ensure_ascii=False) if as_json else _table(report, said))
     if report.unsound or any(report.rewrites.values()):
         return 1
-    if _missing(report, files) or _loose_kinds(report) or _says_nothing(report, files):
+    if _missing(report, said) or _idle(report, said) or _loose_kinds(report) or _says_nothing(report, said):
         return 130 if report.interrupted else 3
     return 0
 
@@ -110,6 +113,12 @@ def _missing(report: Report, files: Sequence[Path]) -> list[Lemma]:
     return [x for x in _lemmas(report, files) if x in missing]
 
 
+def _idle(report: Report, files: Sequence[Path]) -> list[Lemma]:
+    """Other rules of the given files that derived nothing: whether what they say is so, no pair could show."""
+    own = {str(file.resolve()) for file in files}
+    return [x for x, rows in report.coverage.others.items() if not rows and str(Path(x.file).resolve()) in own]
+
+
 def _loose_kinds(report: Report) -> dict[str, str]:
     """Op kinds that the given files speak about and that were not exercised, and in what respect."""
     return {kind: use.missing for kind, use in report.kinds.items() if use.missing}
@@ -142,6 +151,7 @@ def _content(report: Report, files: Sequence[Path]) -> dict[str, Any]:
             for x in _lemmas(report, files)
         ],
         "never_exercised": [x.name for x in _missing(report, files)],
+        "never_derived": [{"rule": f"{Path(x.file).name}:{x.line}", "text": x.text} for x in _idle(report, files)],
         "kinds": {
             kind: {"calls": use.calls, "derived": use.derived, "rich": use.rich, "missing": use.missing}
             for kind, use in report.kinds.items()
@@ -210,6 +220,8 @@ def _table(report: Report, files: Sequence[Path]) -> str:
                 f"  {', '.join(invented)}: stood for by random functions of the structure that the rules declare;"
                 " whether the real calls have it, only --meaning can show"
             )
+    for x in _idle(report, files):
+        lines.append(f"NOT EXERCISED: {Path(x.file).name}:{x.line} derived nothing: {x.text[:120]}")
     if _says_nothing(report, files):
         lines.append("NOT EXERCISED: the files have no lemma (a rule for `holds`) and speak about no op kind")
     for problem, count in report.problems.most_common(5):

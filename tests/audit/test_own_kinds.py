@@ -193,3 +193,29 @@ def test_a_lemma_about_calls_in_a_row_meets_them(tmp_path: Path) -> None:
     report = check_rules([written(tmp_path, CHAIN, TURN)], pairs=60)
     assert report.unsound == []
     assert report.kinds["custom:turn"].derived > 0
+
+
+LINES = """
+.decl my_sines(d:symbol, t:symbol, l:Layout)
+my_sines(e, u, l) :-
+    op(o, "dist", "sine"), operand(o, 0, d), holds(d, t, l), op(b, "base", "sine"), operand(b, 0, t),
+    result(o, 0, e), result(b, 0, u).
+my_sines(e, u, l) :-
+    op(o, "dist", "cosine"), operand(o, 0, d), dim(d, 0, 1024), holds(d, t, l), op(b, "base", "sine"),
+    operand(b, 0, t), result(o, 0, e), result(b, 0, u).
+holds(d, t, l) :- my_sines(d, t, l), calm(l).
+"""
+
+
+@pytest.mark.parametrize("included", [False, True])
+def test_a_line_that_no_pair_reaches_is_not_exercised_beside_one_that_is(
+    tmp_path: Path, included: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The cosine that is taken for a sine is false, of extents that are not drawn."""
+    file = written(tmp_path, LINES)
+    if included:
+        file = file.rename(tmp_path / "more.dl")
+        file = written(tmp_path, '#include "more.dl"\n')
+    assert rules_check([file], meanings=[], seconds=6, seed=0, out=None, as_json=False) == 3
+    said = capsys.readouterr().out
+    assert said.count("derived nothing: my_sines(e, u, l) :- op(o, \"dist\", \"cosine\")") == 1

@@ -13,11 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from scalify_dl.ir.layout import Digit, Pending
 from scalify_dl.lemmas import JUDGEMENT, rule_name, says_whole
 from scalify_dl.oracle.addressing import layout_of
+from scalify_dl.pysouffle import rules_dir
 
 from ..check import Finding
 from ..derive import Derived
@@ -45,6 +47,8 @@ class Coverage:
     lemmas: list[Lemma] = field(default_factory=list)
     derived: Counter[Lemma] = field(default_factory=Counter)
     rich: Counter[Lemma] = field(default_factory=Counter)
+    others: Counter[Lemma] = field(default_factory=Counter)
+    """Rows of the other rules that are not shipped: what lemmas rest on, and what is said of op kinds."""
 
     def missing(self) -> list[Lemma]:
         """Lemmas without a derivation that counts."""
@@ -59,6 +63,9 @@ class Coverage:
         fresh = {lemma for i, lemma in found.items() if rules[i].derived and not lemma.whole and not self.rich[lemma]}
         for i, lemma in found.items():
             self.derived[lemma] += rules[i].derived
+        for rule in rules:
+            if rule.relation != JUDGEMENT and rule.text.find(":-") > 0 and not _is_shipped(rule.file):
+                self.others[_lemma(rule.file, rule.line, rule.text)] += rule.derived
         if fresh:  # who derived which tuple is asked only while it can tell something new
             rows = [row for row in derived.program.relation(JUDGEMENT) if is_rich(row[2])]
             steps = derived.program.derivation({JUDGEMENT: rows}, leaves=derived.program.relations).steps
@@ -116,6 +123,11 @@ def fired(derived: Derived) -> tuple[str, ...]:
     """Names of the lemmas that derived something."""
     rules = derived.program.stats().rules
     return tuple(dict.fromkeys(rule_name(r.file, r.line) for r in rules if r.relation == JUDGEMENT and r.derived))
+
+
+@cache
+def _is_shipped(file: str) -> bool:
+    return Path(file).resolve().is_relative_to(rules_dir().resolve())
 
 
 @cache

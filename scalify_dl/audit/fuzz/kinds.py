@@ -20,7 +20,8 @@ from scalify_dl.ir import graph
 from scalify_dl.oracle.meaning import COLLECTIVES, MEANINGS, RANDOM, Call
 from scalify_dl.oracle.meaning.declared import Structure
 from scalify_dl.oracle.program import Op, Tensor
-from scalify_dl.pysouffle import Program
+from scalify_dl.prove.own_rules import read_own
+from scalify_dl.pysouffle import Program, rules_dir
 
 from ..derive import declared_structures, derive_with, load_rules
 from ..pair import Pair
@@ -77,7 +78,7 @@ class Kinds:
 def read_kinds(files: Iterable[Path], main: Path | None = None, seed: int = 0) -> Kinds:
     """What the rules files speak about; the rules are asked about possible calls of each kind."""
     files = list(files)
-    texts = [_code(file.read_text(encoding="utf-8")) for file in files]
+    texts = [_code(file.read_text(encoding="utf-8")) for file in read_own(files, rules_dir())]
     kinds = Kinds(list(dict.fromkeys(kind for text in texts for kind in named_kinds(text))))
     attributes = _attributes("\n".join(texts), random.Random(seed))
     for kind in kinds.named:
