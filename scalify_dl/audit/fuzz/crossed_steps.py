@@ -56,3 +56,55 @@ def crossed_terms(w: World) -> None:
         if not w.slip():
             two = w.emit(w.dist, kind, [two, spread(w.dist, dist_factor, two.shape, [])])
     w.add(product, w.emit(w.dist, "add", [two, one] if flipped else [one, two]))
+
+
+@step("turned-sums", 0.3)
+def turned_sums(w: World) -> None:
+    """sum(u * ((transpose(g) + h + k) @ v)) of rows of all, by ranks that have rows of both scores; u and v perhaps
+    over their norms, or infinite."""
+    axis, size, _ = ring_axis(w)
+    n = size * w.rng.choice([1, 2])
+    shapes = [[n, n], [n, n], [n, n], [n, 2], [n, 2]]
+    inputs = [w.input("f32", shape=shape, layout=w.pair.layout(shape, {0: axis})) for shape in shapes]
+    if any(x.dist.shape[0] * size != n for x in inputs):
+        raise Retry
+    g, h, k, u, v = inputs
+    groups, over = w.pair.groups(axis), {"lhs_contracting_dims": [1]}
+    how = w.rng.choice(["as they are", "over norms", "over norms", "logarithms"])
+    another, along = w.slip(), w.rng.choice([0, 1, 1, 1])  # another row's norm, or of a column that is cut
+    sides = []
+    for graph, values in ((w.base, (u.base, v.base)), (w.dist, (u.dist, v.dist))):
+        factors = []
+        for value in values:
+            if how == "over norms":
+                squares = w.emit(graph, "multiply", [value, value])
+                norms = w.emit(graph, "reduce", [squares], dimensions=[along], reducer="sum")
+                norms = w.emit(graph, "reverse", [norms], dimensions=[0]) if another else norms
+                wide = spread(graph, w.emit(graph, "sqrt", [norms]), value.shape, [1 - along])
+                value = w.emit(graph, "divide", [value, wide])
+            elif how == "logarithms":
+                value = w.emit(graph, "log", [value])
+            factors.append(value)
+        sides.append(factors)
+    (base_u, base_v), (dist_u, dist_v) = sides
+    scores = [w.emit(w.base, "transpose", [g.base], dimensions=[1, 0]), h.base]
+    total = w.emit(w.base, "add", scores[::-1] if w.chance(0.5) else scores)
+    rows = h.dist
+    if w.chance(0.6):
+        total = w.emit(w.base, "add", [total, k.base] if w.chance(0.5) else [k.base, total])
+        rows = w.emit(w.dist, "add", [rows, k.dist])
+    if w.slip():
+        total = w.emit(w.base, w.rng.choice(["sine", "abs"]), [total])
+    upright = w.chance(0.5)
+    factor = base_v if upright else w.emit(w.base, "transpose", [base_v], dimensions=[1, 0])
+    product = w.emit(w.base, "dot", [total, factor], **over, rhs_contracting_dims=[int(not upright)])
+    multiple = w.emit(w.base, "multiply", [product, base_u] if w.chance(0.5) else [base_u, product])
+    summed = [0, 1] if not w.slip() else [w.rng.choice([0, 1])]
+    result = w.emit(w.base, "reduce", [multiple], dimensions=summed, reducer="sum")
+    parts = []
+    for own, values, factor in ((rows, dist_v, dist_u), (g.dist, dist_u, dist_v)):
+        whole = w.emit(w.dist, "all-gather", [values], dimension=0, groups=w.groups() if w.slip() else groups)
+        made = w.emit(w.dist, "dot", [own, whole], **over, rhs_contracting_dims=[0])
+        made = w.emit(w.dist, "multiply", [made, dist_v if w.slip() else factor])
+        parts.append(w.emit(w.dist, "reduce", [made], dimensions=summed, reducer="sum"))
+    w.add(result, w.emit(w.dist, "add", parts))
