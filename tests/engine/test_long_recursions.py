@@ -1,9 +1,10 @@
-"""A recursion of thousands of rounds with a row or two each, read by many rules: those that cannot concern a row are not
-run, and nothing is missed."""
+"""A recursion of thousands of rounds with a row or two each, read by many rules: those that cannot concern a row are
+not run, and nothing is missed."""
 
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 
@@ -60,7 +61,7 @@ def expected(following: set[tuple[str, str]], kinds: set[tuple[str, str]], at: s
 def test_nothing_is_missed(seed: int) -> None:
     draw = random.Random(seed)
     names = [f"s{n}" for n in range(LENGTH)]
-    following = set(zip(names, names[1:], strict=False))
+    following = set(pairwise(names))
     kinds = {(name, draw.choice(KINDS)) for name in draw.sample(names, LENGTH // 3)}
     places = [draw.randrange(LENGTH) for _ in range(draw.choice((20, 200, 1000)))]
     at = {(names[n], draw.choice(KINDS), names[max(0, n - draw.randrange(-1, 20))]) for n in places if n < LENGTH - 1}
@@ -82,7 +83,7 @@ def test_nothing_is_missed(seed: int) -> None:
 def test_rules_that_concern_no_row_are_not_run() -> None:
     names = [f"s{n}" for n in range(LENGTH)]
     program = Program.from_source(RULES)
-    program.insert("next", list(zip(names, names[1:], strict=False)))
+    program.insert("next", list(pairwise(names)))
     program.insert("kind", [("s200", "red")])
     program.insert("at", [("s200", "red", "s7"), ("s7", "blue", "s8")])
     program.run()

@@ -102,9 +102,9 @@ def turned_sums(w: World) -> None:
     summed = [0, 1] if not w.slip() else [w.rng.choice([0, 1])]
     result = w.emit(w.base, "reduce", [multiple], dimensions=summed, reducer="sum")
     parts = []
-    for own, values, factor in ((rows, dist_v, dist_u), (g.dist, dist_u, dist_v)):
-        whole = w.emit(w.dist, "all-gather", [values], dimension=0, groups=w.groups() if w.slip() else groups)
+    for own, held, other in ((rows, dist_v, dist_u), (g.dist, dist_u, dist_v)):
+        whole = w.emit(w.dist, "all-gather", [held], dimension=0, groups=w.groups() if w.slip() else groups)
         made = w.emit(w.dist, "dot", [own, whole], **over, rhs_contracting_dims=[0])
-        made = w.emit(w.dist, "multiply", [made, dist_v if w.slip() else factor])
+        made = w.emit(w.dist, "multiply", [made, dist_v if w.slip() else other])
         parts.append(w.emit(w.dist, "reduce", [made], dimensions=summed, reducer="sum"))
     w.add(result, w.emit(w.dist, "add", parts))
