@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import itertools
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,18 +28,39 @@ OUTSIDE = "// outside of the capture: "
 """Begins lines at the head of a dump of MLIR or HLO text: what the program does and the dump does not say."""
 
 
+SEEN = "// values in the captured run: "
+"""Begins lines there that say what an integer input held: `input 3 from -100 to 31`."""
+_SPAN = re.compile(r"input (\d+) from (-?\d+) to (-?\d+)")
+
+
 def outside_lines(texts: Sequence[str]) -> str:
     """Lines for the head of a dump that say so."""
     return "".join(f"{OUTSIDE}{text}\n" for text in texts)
 
 
-def _outside(path: str | Path) -> list[str]:
-    """What these lines say."""
-    found = []
+def seen_lines(spans: Mapping[int, tuple[int, int]]) -> str:
+    """Lines for the head of a dump: of integer inputs, by position, the least and the greatest value."""
+    return "".join(f"{SEEN}input {n} from {least} to {most}\n" for n, (least, most) in spans.items())
+
+
+def _head(path: str | Path, graph: Graph) -> Graph:
+    """The graph of a dump with what lines at its head say."""
     with Path(path).open("rb") as file:
-        while (line := file.readline(HEAD)).startswith(OUTSIDE.encode()):
-            found.append(line.decode("utf-8", "replace").removeprefix(OUTSIDE).strip())
-    return found
+        for number in itertools.count(1):
+            line = file.readline(HEAD).decode("utf-8", "replace").strip()
+            if line.startswith(OUTSIDE.strip()):
+                graph.outside.append(line.removeprefix(OUTSIDE.strip()).strip())
+            elif line.startswith(SEEN.strip()):
+                said = _SPAN.fullmatch(line.removeprefix(SEEN.strip()).strip())
+                if said is None or int(said[1]) >= len(graph.inputs):
+                    raise InputError(
+                        "what an input held", file=path, line=number,
+                        expected="`input N from LEAST to MOST`, of an input of the program",
+                    )  # fmt: skip
+                graph.inputs[int(said[1])].seen = int(said[2]), int(said[3]) + 1
+            else:
+                return graph
+    return graph
 
 
 def kind(path: str | Path) -> str:
@@ -80,17 +102,13 @@ def read(
     if found == "hlo":
         from .hlo import read as read_hlo
 
-        graph = read_hlo(path, mesh)
-        graph.outside = _outside(path)
-        return graph
+        return _head(path, read_hlo(path, mesh))
     if found == "program":
         from .json_program import read as read_program
 
         return read_program(path, mesh)
     if found == "stablehlo":
-        graph = _stablehlo(Path(path), mesh, resolve)
-        graph.outside = _outside(path)
-        return graph
+        return _head(path, _stablehlo(Path(path), mesh, resolve))
     from .fx import read as read_fx
 
     return read_fx(path, mesh, resolve, *_said(relations if mesh is not None else None))

@@ -9,7 +9,8 @@
 
 The step is a function of whole arrays that returns what it updates: loss, parameters, state of the optimiser. It may be
 jitted, with shardings and donated arguments, have `shard_map` inside, an optimiser (optax), placed arrays as arguments.
-It is traced, never run. All that it returns is compared.
+It is traced, never run. All that it returns is compared. Of the arguments' numbers only this is noted: between which
+those of integers are of which some are negative (labels that are ignored).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from scalify_dl.errors import InputError
-from scalify_dl.readers.read import outside_lines
+from scalify_dl.readers.read import outside_lines, seen_lines
 
 from ..raised import told
 from .lines import own_lines
@@ -87,8 +88,8 @@ def capture_step(
     folder, name = Path(path).parent, Path(path).name
     found = capture(base_step, step, _abstract(args), dist_mesh, shardings, directory=folder, name=name)
     outside = [ANNOTATED if found.dist.suffix == ".mlir" else COMPILED, *([DONATED] if donated else [])]
-    text = found.dist.read_text("utf-8")
-    found.dist.write_text(outside_lines(outside) + text, "utf-8")
+    for file, lines in ((found.dist, outside_lines(outside)), (found.base, seen_lines(_negative(base_args)))):
+        file.write_text(lines + file.read_text("utf-8"), "utf-8")
     return CapturedStep(found.base, found.dist, found.mesh, tuple(outside))
 
 
@@ -104,6 +105,19 @@ def _built(build: Callable[..., Any], mesh: Any) -> tuple[Callable[..., Any], tu
             expected="the step, a function, and the tuple of its arguments",
         )
     return made[0], tuple(made[1])
+
+
+def _negative(args: tuple[Any, ...]) -> dict[int, tuple[int, int]]:
+    """Arguments that hold integers of which some are negative, by position: the least and the greatest."""
+    import jax
+    import numpy as np
+
+    found = {}
+    for n, leaf in enumerate(jax.tree.leaves(args)):
+        kind = getattr(getattr(leaf, "dtype", None), "kind", "")
+        if kind == "i" and not isinstance(leaf, jax.ShapeDtypeStruct) and leaf.size and np.min(leaf) < 0:
+            found[n] = int(np.min(leaf)), int(np.max(leaf))
+    return found
 
 
 def _mesh_of(axes: Mapping[str, int]) -> Any:
