@@ -76,10 +76,11 @@ def smallest(name: str, tables: Tables, seen: Seen, attempt: Attempt) -> Unsound
     """A false finding with a graph from which no op can be taken away, and in which no value that is held as is derived
     truly can be made an input that is held so, and none that nothing is derived of a mere input."""
     best = Unsound(_earliest(tables, seen[0]), name, tables, seen[1] or ("?",))
-    ways = _smaller(best, seen[0])
+    ways, results = _smaller(best, seen[0]), Counter(op for op, *_ in tables["result"])
     while (small := next(ways, None)) is not None:
-        if len(small["op"]) >= len(best.tables["op"]):
-            continue
+        kept = Counter(op for op, *_ in small["result"])
+        if len(small["op"]) >= len(best.tables["op"]) or any(results[op] != n for op, n in kept.items()):
+            continue  # (an op without one of its results is none)
         again = attempt(small)
         if any(f.verdict in FALSE for f in again[0]):
             best = Unsound(_earliest(small, again[0]), name, small, again[1] or ("?",))
