@@ -39,6 +39,7 @@ permute_pair     op!>op source# target#!
 region           op!>op pos#! graph>graph
 source           op!>op pos#! file line# function
 layer            op!>op layer#
+rounding         op!>op how
 tensor_name      tensor!>tensor name
 output_name      tensor!>tensor name
 range            tensor!>tensor lo# hi# why

@@ -153,6 +153,8 @@ class TableWriter:
         if op.source:
             frames = self.frames(op.source)
             tables["source"] += [(op_id, n, file, line, function) for n, file, line, function in frames]
+        if op.rounding:
+            tables["rounding"].append((op_id, exact(op.rounding)))
         if op.layer is not None:
             tables["layer"].append((op_id, op.layer))
 

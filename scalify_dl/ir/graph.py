@@ -90,6 +90,7 @@ class Op:
     `pairs` are the (source, target) pairs of a collective-permute. By its `channel` (0: none) programs of several ranks
     find each other's part of a collective. `regions` are sub-graphs (`while`: cond, body).
     `source` is the source stack, innermost frame first; `at` is line and column in the dump, for error messages.
+    `rounding` is how it was asked to round, where that is not left to the machine: the same op of real numbers.
     """
 
     kind: str
@@ -110,6 +111,7 @@ class Op:
     channel: int = 0
     along: tuple[tuple[str, int], ...] = ()
     strides: dict[tuple[str, int], dict[str, int]] = field(default_factory=dict)
+    rounding: str = ""
 
     @property
     def result(self) -> Tensor:

@@ -13,7 +13,7 @@ FALSE = ("false", "malformed")
 Tables = dict[str, list[tuple[Any, ...]]]
 BY_OP = (
     "op", "operand", "result", "attr_number", "attr_symbol", "rank_number", "group", "permute_pair", "region", "source",
-    "layer", "group_along", "number_along",
+    "layer", "rounding", "group_along", "number_along",
 )  # fmt: skip
 BY_TENSOR = (
     "tensor", "dim", "literal", "literal_rational", "literal_hash", "literal_item", "range", "assume", "tensor_name",

@@ -11,6 +11,7 @@ from scalify_dl.ir.graph import Annotation, Frame, Graph, Op, Tensor
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.registry import registering
 
+from .. import rounding
 from .groups import channel_of
 from .metadata import Metadata
 from .module import Computation, Instruction, Module, parse_module
@@ -25,7 +26,7 @@ OPCODES: dict[str, Lowerer] = {}
 
 HARMLESS = frozenset(
     """metadata backend_config frontend_attributes sharding control-predecessors statistics origin schedule kind
-    operand_precision result_accuracy channel_id indices_are_sorted unique_indices constrain_layout is_host_transfer
+    channel_id indices_are_sorted unique_indices constrain_layout is_host_transfer
     async_execution_thread async_context_id cross_program_prefetch_index is_cross_program_prefetch
     output_to_operand_aliasing parameter_replication called_computations""".split()  # noqa: SIM905
 )
@@ -261,12 +262,14 @@ class Lowering:
         try:
             lower = OPCODES.get(i.opcode) or control.asynchronous(i.opcode) or unknown
             value = lower(self, i, operands)
+            asked = _asked(i)
             if i.attribute_text and lower is not unknown and not i.attributes.all_read(HARMLESS):
                 # an attribute that nobody looked at may change what is computed
                 del self.graph.ops[before:]
                 self.asynchronous.pop(i.name, None)
                 return unknown(self, i, operands)
             self._check_type(i, value)
+            rounding.ask(self.graph.ops[before:], asked)
             return value
         except (ValueError, IndexError, KeyError) as error:  # numbers that are none, lists that are too short
             raise i.error(f"cannot read its operands or attributes ({error})", hint="is the dump edited?") from None
@@ -405,6 +408,14 @@ class Lowering:
             return self.computation(computation, operands)
         finally:
             self.call_source = outer
+
+
+def _asked(i: Instruction) -> list[str]:
+    """How an instruction is asked to round."""
+    if not i.attribute_text:
+        return []
+    given = i.attributes.get
+    return [rounding.precision(given("operand_precision", "")), rounding.accuracy(given("result_accuracy", ""))]
 
 
 def unknown(self: Lowering, i: Instruction, operands: list[object]) -> object:

@@ -18,7 +18,7 @@ from scalify_dl.ir.graph import Graph, Literal, Op, Tensor
 from scalify_dl.ir.texts import escaped
 from scalify_dl.registry import registering
 
-from .. import regions
+from .. import regions, rounding
 from ..sdy import DeviceMesh, Sharding
 from . import locations
 from .known import KNOWN_LIMIT, Known, fold
@@ -209,11 +209,12 @@ class Scope:
 
 
 HARMLESS = frozenset(
-    """precision_config indices_are_sorted unique_indices result_accuracy channel_handle
+    """precision_config result_accuracy indices_are_sorted unique_indices channel_handle
     sharding group_id allowed_direction in_shardings out_shardings manual_axes""".split()  # noqa: SIM905
 )
 """Attributes that say how an op is run or placed, or promise what the program keeps (indices without repetition), not
 what it computes; so do those of other dialects, with a dot in their names (`mhlo.frontend_attributes`)."""
+ASKS = {"precision_config": rounding.precision, "result_accuracy": rounding.accuracy}
 TERMINATORS = frozenset({"func.return", "stablehlo.return", "sdy.return", "mhlo.return", "chlo.return"})
 
 
@@ -352,7 +353,14 @@ class Site:
                     raise InputError(f"`{self.op.name}` is declared as {type_[0]}{list(type_[1])}, it is {result.type}")
         for result in op.results:
             self.made[result] = op
+        if len(self._attributes):
+            rounding.ask([op], self.asked)
         return op
+
+    @property
+    def asked(self) -> list[str]:
+        """How it is asked to round."""
+        return [text(str(self._attributes[key])) for key, text in ASKS.items() if key in self._attributes]
 
     @property
     def about(self) -> dict[str, Any]:
