@@ -27,7 +27,7 @@ from scalify_dl.readers.read import outside_lines, seen_lines
 
 from ..raised import told
 from .lines import own_lines
-from .trace import BASELINE, DISTRIBUTED, Capture, _abstract, _jax, capture
+from .trace import BASELINE, DISTRIBUTED, Capture, _abstract, _jax, _named_alike, capture
 
 if TYPE_CHECKING:
     from scalify_dl.prove.options import Options
@@ -86,6 +86,7 @@ def capture_step(
         shardings, donated = _placements(step, args)
     _alike("results", whole, sharded)
     folder, name = Path(path).parent, Path(path).name
+    step = _named_alike(step, base_step, always=True)  # both got the same arguments
     found = capture(base_step, step, _abstract(args), dist_mesh, shardings, directory=folder, name=name)
     outside = [ANNOTATED if found.dist.suffix == ".mlir" else COMPILED, *([DONATED] if donated else [])]
     for file, lines in ((found.dist, outside_lines(outside)), (found.base, seen_lines(_negative(base_args)))):

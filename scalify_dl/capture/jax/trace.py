@@ -205,14 +205,17 @@ def _results_alike(baseline: Any, distributed: Any) -> None:
         )
 
 
-def _named_alike(function: Callable[..., Any], like: Callable[..., Any]) -> Callable[..., Any]:
-    """The function under the argument names of another one that has some of its names in other places: dumps pair
-    arguments by name."""
+def _named_alike(
+    function: Callable[..., Any], like: Callable[..., Any], *, always: bool = False
+) -> Callable[..., Any]:
+    """The function under the argument names of another one that has some of its names in other places (`always`: or
+    other names): dumps pair arguments by name."""
     try:
         ours, theirs = (list(inspect.signature(f).parameters) for f in (function, like))
     except (TypeError, ValueError):
         return function
-    if not any(name in theirs and (n >= len(theirs) or theirs[n] != name) for n, name in enumerate(ours)):
+    moved = any(name in theirs and (n >= len(theirs) or theirs[n] != name) for n, name in enumerate(ours))
+    if not moved and not (always and ours != theirs):
         return function
 
     def call(*args: Any) -> Any:

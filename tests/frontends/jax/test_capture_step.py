@@ -72,6 +72,16 @@ def test_gradients_that_nobody_averages_are_refuted(tmp_path):
     assert captured.verify().verdict is Verdict.REFUTED
 
 
+def test_arguments_are_the_baselines_whatever_the_steps_call_them(tmp_path):
+    def build(mesh):
+        step, args = data_parallel(mesh, average=lambda found: found)
+        return lambda *given: step(*given), args
+
+    found = capture_step(build, {"dp": 4}, tmp_path / "net", baseline=base).verify()
+    assert found.verdict is Verdict.REFUTED
+    assert not any("paired by their order" in note for note in found.found.notes)
+
+
 def test_shardings_of_a_jitted_step_go_to_the_partitioner(tmp_path):
     captured = capture_step(partitioned, {"dp": 4}, tmp_path / "net", baseline=base)
     assert captured.dist == tmp_path / "net.dist.hlo"
