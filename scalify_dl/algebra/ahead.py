@@ -8,7 +8,6 @@ names are decided once.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,6 +25,7 @@ from scalify_dl.oracle.trial import Trial
 
 from .between import BETWEEN, LOCAL, LOCAL_OPS, alike, made_of
 from .compared import Answer, Pair
+from .effort import now
 from .form import Undecided
 from .formulas import MOVES
 from .rewriting import COMMUTATIVE
@@ -112,7 +112,7 @@ class _Ahead:
         ours = made_of(decider, self.dist_graph, {dist for dist, _ in outputs})
         theirs = made_of(decider, self.base_graph, {base for _, base in outputs})
         for t, found in alike(decider, self.trial, [t for t in ours if t not in self.known], theirs):
-            if time.process_time() > decider.deadline:
+            if now() > decider.deadline:
                 return
             supposed = next(((b, layout) for b, layout in found if self._follows(t, b)), None)
             if supposed is None and decider.makers[t].kind in TRIED:
@@ -172,7 +172,7 @@ class _Ahead:
 
     def _decided(self, t: str, b: str, ends: str, layout: Layout, part: Part) -> Claim | None:
         decider = self.decider
-        decider.until = min(time.process_time() + SECONDS, decider.deadline)
+        decider.until = min(now() + SECONDS, decider.deadline)
         try:
             pair = Pair(decider, t, b, ends, local=layout)
             answer = pair.answer([layout], numbers=True)

@@ -8,7 +8,6 @@ hand.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
@@ -22,6 +21,7 @@ from scalify_dl.sizes import Narrower, Untold, quotient
 
 from .compared import Answer, Pair
 from .decide import Decider
+from .effort import now
 from .form import Undecided
 from .spread import Part, Parts, Spread, size
 
@@ -148,7 +148,7 @@ def decided_for_all(
     answer = decider.decide(dist, base, text)
     if answer is None:
         return None
-    other = Decider(decider.program, [*given], max(decider.deadline - time.process_time(), 0))
+    other = Decider(decider.program, [*given], max(decider.deadline - now(), 0))
     for spread in decider.spreads:
         if spread is None:
             continue

@@ -6,7 +6,6 @@ steps to it need; that is listed with the output's own. What differs is no cut, 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from itertools import islice, permutations, product
 from typing import TYPE_CHECKING, Any
@@ -24,6 +23,7 @@ from scalify_dl.oracle.trial import Trial
 
 from .cells import Array
 from .compared import ROUGHLY, Answer, Pair
+from .effort import now
 from .form import Undecided
 from .formulas import MOVES, is_outer
 
@@ -69,7 +69,7 @@ def find_cuts(decider: Decider, trial: Trial, dist: str, base: str, *, local: bo
         return False
     begun = len(decider.between)
     for t, candidates in islice(alike(decider, trial, ours, theirs), MOST_PAIRS):
-        if time.process_time() > decider.deadline or len(decider.between) >= begun + ENOUGH:
+        if now() > decider.deadline or len(decider.between) >= begun + ENOUGH:
             break
         parted = None
         for b, layout in candidates:
@@ -107,7 +107,7 @@ def _proved(decider: Decider, t: str, b: str, layout: Layout, *, local: bool) ->
     readings = ("", "masks") if decider.has_masks else ("",)
     spreads = (None,) if local or not decider.has_many_ids else [parts for parts in decider.spreads if parts]
     for spread, reading, ends in product(spreads, readings, BETWEEN):
-        decider.until = min(time.process_time() + SECONDS, decider.deadline)
+        decider.until = min(now() + SECONDS, decider.deadline)
         try:
             pair = Pair(decider, t, b, ends, reading=reading, local=layout if local else None, spread=spread)
             answer = pair.answer([layout], numbers=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -22,6 +21,7 @@ from scalify_dl.oracle.program import Graph, Op, Shard
 from . import accesses, contracting, convolving  # noqa: F401  (they register their rules)
 from .cells import Array, mapped
 from .complexes import Complex, is_complex
+from .effort import now
 from .extended import multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Form, Undecided
@@ -89,7 +89,7 @@ class Pair:
         self.program = spread.program if spread else decider.program
         deadline = decider.deadline if decider.until is None else decider.until
         if spread and decider.elements <= DIRECT_ELEMENTS:  # else elements are followed
-            deadline -= max(deadline - time.process_time(), 0) / 2
+            deadline -= max(deadline - now(), 0) / 2
         self.basis = Field(deadline=deadline)
         self.basis.huge = set() if reading == "masks" else None
         self.basis.products = decider.products if reading == "rounded" else {}

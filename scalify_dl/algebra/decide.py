@@ -5,7 +5,6 @@ Unknowns are the inputs, or, nearer to the output, values of which a corresponde
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -35,6 +34,7 @@ from scalify_dl.oracle.trial import Trial, run_trial
 from .between import BETWEEN, find_cuts
 from .compared import MOST_VALUES, ROUGHLY, Answer, Pair
 from .complexes import is_complex
+from .effort import now
 from .form import Undecided
 from .formulas import MOVES, is_outer
 from .machine import MOST_ELEMENTS
@@ -92,7 +92,7 @@ class Decider:
     """For pairs whose formulas are not known to be one, where they part."""
 
     def __post_init__(self) -> None:
-        self.deadline = time.process_time() + self.seconds
+        self.deadline = now() + self.seconds
         self.makers = self.program.producer()
         tops = [*self.program.top("base"), *self.program.top("dist")]
         types = {t: declared.dtype for t, declared in self.program.tensors.items()}
@@ -174,7 +174,7 @@ class Decider:
             found = None
             if not self.again or small:
                 if not small:  # the other half is for values between
-                    self.until = time.process_time() + max(self.deadline - time.process_time(), 0) / 2
+                    self.until = now() + max(self.deadline - now(), 0) / 2
                 found = self._first(dist, base, layouts, ways)
                 self.until = None
             one = len(self.program.ranks) == 1  # layouts at small sizes are not always those at large ones
@@ -189,14 +189,14 @@ class Decider:
         far: list[Way] = [(ends, reading, None) for ends, reading in (("inputs", ""), *self.readings)]
         if not self.again:
             for ways, share in ((near, 2), (far, 3)):
-                self.until = time.process_time() + max(self.deadline - time.process_time(), 0) / share
+                self.until = now() + max(self.deadline - now(), 0) / share
                 found = self._first(dist, base, agreeing, ways)
-                late, self.until = time.process_time() > self.until, None
+                late, self.until = now() > self.until, None
                 if found is not None:
                     return found
         trial = self._trial_of(dist, base)
         if self.spared:  # however long formulas took: values between have their time
-            self.deadline, self.spared = max(self.deadline, time.process_time() + self.spared), 0.0
+            self.deadline, self.spared = max(self.deadline, now() + self.spared), 0.0
         if trial and self._is_number(dist, base) and find_cuts(self, trial, dist, base):
             return None
         return self._first(dist, base, agreeing, [*near, *far]) if self.again or late else None

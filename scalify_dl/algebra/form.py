@@ -10,7 +10,6 @@ lattice.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,6 +17,7 @@ from math import gcd, lcm
 from typing import Any, NamedTuple
 
 from .constants import constant_sign
+from .effort import EFFORT, PRODUCT, STEP
 
 Number = int | Fraction
 Monomial = tuple[tuple[int, Number], ...]
@@ -25,6 +25,8 @@ Monomial = tuple[tuple[int, Number], ...]
 
 MOST_FACTORS = 64
 """Most times that a form is multiplied by itself."""
+LOOKED_AT = 0.005
+"""Seconds of steps after which it is looked whether there is time left."""
 
 
 class Undecided(Exception):
@@ -64,7 +66,8 @@ class Field:
         """Elements that are greater than all others; None where large numbers are what they are."""
         self.products: Mapping[Fraction, tuple[tuple[Fraction, Fraction], ...]] = {}
         """Constants that are taken for what they are rounded from (`rounded.py`)."""
-        self.ticks = 0
+        self.steps = 0.0
+        """What was spent since the deadline was looked at."""
         self.variables: dict[int, frozenset[Any]] = {}
         """The index variables of elements, as far as they are known (`variables.py`)."""
         self.levels: dict[int, int] = {}
@@ -94,15 +97,26 @@ class Field:
                 self.leaves[number] = self.of_leaf.setdefault(leaf, len(self.of_leaf))
         return number
 
-    def tick(self) -> None:
-        """Undecided once the CPU time of the process has reached the deadline; to be called often."""
-        self.ticks += 1
-        if self.ticks % 64 == 0 and time.process_time() > self.deadline:
-            raise Undecided("the algebra ran out of time")
+    def tick(self, products: int = 0) -> None:
+        """Undecided once what the process spends on formulas has reached the deadline; to be called often, and for
+        products of terms."""
+        self.steps += STEP + products * PRODUCT
+        if self.steps > LOOKED_AT:
+            EFFORT.count(self.steps)
+            self.steps = 0.0
+            if EFFORT.now() > self.deadline:
+                raise Undecided("the algebra ran out of time")
 
     def of(self, number: int, exponent: Number = 1) -> Form:
         """A power of a basis element."""
+        if exponent.denominator == 1:
+            exponent = int(exponent)
         return Form(self, {((number, exponent),): 1})
+
+    def integers(self, monomial: Monomial) -> dict[int, int]:
+        """The integers that a monomial has indicators of, each with its indicator."""
+        leaves = self.leaves
+        return {leaves[number]: number for number, _ in monomial if number in leaves} if leaves else {}
 
     def constant(self, value: Number) -> Form:
         """A number."""
@@ -171,11 +185,6 @@ def join(field: Field, left: Monomial, right: Monomial) -> tuple[Number, Monomia
             merged[number] = exponent - whole
             if not merged[number]:
                 del merged[number]
-    leaves: dict[int, int] = {}
-    for number in merged:
-        leaf = field.leaves.get(number)
-        if leaf is not None and leaves.setdefault(leaf, number) != number:
-            return 0, (), []
     return factor, tuple(sorted(merged.items())), out
 
 
@@ -271,20 +280,25 @@ class Form:
         value = self.value
         if value is not None:
             return other.scaled(value)
-        self.field.tick()
         terms: dict[Monomial, Number] = {}
         rest = self.field.zero
         if len(self.terms) * len(other.terms) > 8 * self.field.most_terms:
             raise Undecided(f"a product has more than {8 * self.field.most_terms:,} terms")
+        field = self.field
+        field.tick(len(self.terms) * len(other.terms))
+        theirs = [(right, b, field.integers(right)) for right, b in other.terms.items()]
         for left, a in self.terms.items():
-            for right, b in other.terms.items():
-                factor, monomial, out = join(self.field, left, right)
+            known = field.integers(left)
+            for right, b, said in theirs:
+                if known and said and any(known.get(leaf, number) != number for leaf, number in said.items()):
+                    continue  # an integer has one value
+                factor, monomial, out = join(field, left, right)
                 if out:
                     product = Form(self.field, {monomial: a * b * factor})
                     for number, exponent in out:
                         product = product * self.field_power(number, exponent)
                     rest = rest + product
-                elif factor:
+                else:
                     total = terms.get(monomial, 0) + a * b * factor
                     if total:
                         terms[monomial] = total

@@ -7,12 +7,12 @@ is 8 times a symbol: that 8 divides s is a condition of the proof.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from scalify_dl.algebra.effort import now
 from scalify_dl.errors import InputError
 from scalify_dl.facts.model import Facts, Row
 from scalify_dl.facts.schema import TABLES
@@ -121,7 +121,7 @@ class Differently:
         self, facts: SymbolicFacts, point: Mapping[str, int], wanted: Collection[tuple[str, str]]
     ) -> Equalities | None:
         """Which of some outputs are equal by their formulas; None where none is, or nothing can be asked."""
-        begun = time.process_time()
+        begun = now()
         try:
             if self.left <= 0 or facts.coordinates or not facts.symbolic:
                 return None
@@ -129,7 +129,7 @@ class Differently:
         except (ValueError, InputError):
             return None
         finally:
-            self.left -= time.process_time() - begun
+            self.left -= now() - begun
 
 
 def _equalities(

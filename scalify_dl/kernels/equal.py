@@ -5,12 +5,12 @@ Two pairs are alike where the one becomes the other by renaming unknowns: then w
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from scalify_dl.algebra.effort import now
 from scalify_dl.algebra.form import Field, Undecided
 from scalify_dl.algebra.same import same
 
@@ -45,7 +45,7 @@ def all_equal(terms: Terms, pairs: Sequence[tuple[Array, Array]], seconds: float
             break
         at -= ours.size
     place = [int(i) for i in np.unravel_index(at, ours.shape)]
-    deadline = time.process_time() + seconds
+    deadline = now() + seconds
     said = ""
     shared = _reached(terms, left[different]) & _reached(terms, right[different])
     for extremes, sums in ((True, True), (False, True), (False, False)):
@@ -53,7 +53,7 @@ def all_equal(terms: Terms, pairs: Sequence[tuple[Array, Array]], seconds: float
             return _by_classes(terms, list(todo), shared if sums else None, extremes, deadline)
         except Undecided as error:
             said = said or str(error)
-            if time.process_time() > deadline:
+            if now() > deadline:
                 break
     return Answer(False, f"element {place} is computed in another way: {said}")
 
@@ -66,7 +66,7 @@ def _by_classes(
     needs: dict[str, None] = {}
     left, right = np.array(todo, dtype=np.int64).T
     while left.size:
-        if time.process_time() > deadline:
+        if now() > deadline:
             raise Undecided("too many elements to be compared one by one in the time given")
         pair = int(left[0]), int(right[0])
         basis = Field(most_terms=6000, deadline=deadline)

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
+from scalify_dl.algebra.effort import now
 from scalify_dl.deadline import OutOfTime, until
 from scalify_dl.facts import TABLES, Facts
 from scalify_dl.pysouffle import EvaluationError, Program, rules_dir
@@ -245,7 +246,7 @@ def _compared(
     """The same for some outputs, in some CPU seconds at first and others when the rules have gone on."""
     before = None
     while True:
-        begun = time.process_time()
+        begun = now()
         try:
             with until(analysis.deadline):
                 found = equalities(analysis.facts, analysis.rows, seconds, before, outputs)
@@ -257,7 +258,7 @@ def _compared(
             analysis.program.insert("assumed_equality", found.needs)
             yield from _solved(analysis, solver)
         if before:
-            left -= time.process_time() - begun
+            left -= now() - begun
         if not found.more or left <= 0:
             analysis.notes += found.parted
             return

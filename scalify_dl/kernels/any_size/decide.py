@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from scalify_dl.algebra import form as algebra
+from scalify_dl.algebra.effort import now
 from scalify_dl.algebra.extended import Cell
 from scalify_dl.algebra.form import Field, Form
 from scalify_dl.algebra.same import same
@@ -45,7 +45,7 @@ def for_all_sizes(names: Sequence[str], read: Read, seconds: float, *, reals: bo
     """The answer. Where one size has to be a multiple of another, it is taken to be, and said."""
     sizes: dict[str, int] = {name: symbol(name) for name in names}
     cuts: dict[Key, tuple[int, ...]] = {}
-    deadline = time.process_time() + seconds
+    deadline = now() + seconds
     kernel: tuple[Kernel, Stated] | None = None
     for _ in range(MOST_TURNS):
         try:

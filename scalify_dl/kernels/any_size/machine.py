@@ -7,10 +7,10 @@ written, by one iteration. Serial loops are in `loops.py`. Everything else is no
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from scalify_dl.algebra.effort import now
 from scalify_dl.algebra.extended import Cell, Masked, add, multiply
 from scalify_dl.algebra.form import Field, Form
 from scalify_dl.algebra.sized import size_of
@@ -94,7 +94,7 @@ class Machine:
     def body(self, statements: Sequence[Statement], frame: Frame) -> Frame:
         """Statements in order."""
         for at in statements:
-            if time.process_time() > self.deadline:
+            if now() > self.deadline:
                 raise Undecided("the kernel is too large to be followed in the time given", at.line)
             if isinstance(at, Let):
                 frame = replace(frame, names={**frame.names, at.var: self.elements.let(at.value, frame)})
