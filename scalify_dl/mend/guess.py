@@ -14,7 +14,7 @@ from scalify_dl.oracle import find_counterexample, load_program
 from scalify_dl.prove.options import Options
 
 from .propose import Proposal, propose
-from .state import Progress, State, Tried, proved, refuted_at_once
+from .state import Progress, State, Tried, by_formulas, proved, refuted_at_once
 from .verbs import apply
 
 SECONDS = 10.0
@@ -62,12 +62,12 @@ def _round(state: State, options: Options, deadline: float, progress: Progress, 
         best = after
         if not after.wrong:
             best = None
-            after.proved = proved(after.facts, options)
+            after.proved = proved(after.facts, options, formulas=False)
             complete.append(after)
             if after.proved == len(after.facts["expect"]):
                 break
     if complete:
-        return max(complete, key=lambda way: way.proved)
+        return by_formulas(complete, options, progress)
     return best and replace(best, search=find_counterexample(load_program(best.facts.tables), rounding=False))
 
 
@@ -82,7 +82,7 @@ def _tried(state: State, proposal: Proposal, fewer_than: int) -> State | None:
         if refuted_at_once(program) >= fewer_than:
             return None
         for trials, seed, once in ((1, 0, True), (1, 0, False), (4, 1, False)):
-            search = find_counterexample(program, trials=trials, seed=seed, rounding=False, localise=False, once=once)
+            search = state.run(program, trials=trials, seed=seed, once=once)
             after = State(facts, search, [])
             if search.problems or search.status == "interrupted" or len(after.wrong) >= fewer_than:
                 return None

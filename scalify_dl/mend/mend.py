@@ -25,7 +25,7 @@ from scalify_dl.prove.pipeline import Analysis
 from .below import proved_below
 from .guess import guess
 from .propose import BY_PROOF, STOPS, Proposal, Proposals, Said, cone, propose
-from .state import Output, Progress, State, Tried, is_right, proved, refuted_at_once
+from .state import Output, Progress, State, Tried, by_formulas, is_right, proved, refuted_at_once
 from .verbs import apply
 from .window import windows
 
@@ -195,16 +195,16 @@ def _round(
             if refuted_at_once(program, outputs):
                 partial.append((proposal, facts))
                 continue
-            search = find_counterexample(program, outputs=outputs, rounding=False, localise=False, once=True)
+            search = state.run(program, outputs)
             if search.counterexamples and not search.problems:
                 partial.append((proposal, facts))
             if search.counterexamples or search.problems:
                 continue
             progress(f"{what}: proving the program with edit {number + 1}")
-            by_rules = proved(facts, options)
+            by_rules = proved(facts, options, formulas=False)
             if by_rules == len(facts["expect"]):  # no run says more than that
                 return State(facts, search, [*state.tried, Tried(proposal, 0)], by_rules)
-            search = find_counterexample(program, trials=2, rounding=False, localise=False)  # none is made wrong
+            search = state.run(program, trials=2, once=False)  # none is made wrong
         except (InputError, MemoryError):
             continue
         if search.problems or search.status == "interrupted":
@@ -214,7 +214,7 @@ def _round(
             partial.append((proposal, facts))
         else:
             complete.append(after)
-    return max(complete, key=lambda way: way.proved) if complete else _nearer(state, partial, deadline)
+    return by_formulas(complete, options, progress) if complete else _nearer(state, partial, deadline)
 
 
 def _outputs(facts: Facts, wrong: set[str]) -> set[str]:
@@ -234,7 +234,7 @@ def _nearer(state: State, partial: Iterable[tuple[Proposal, Facts]], deadline: f
             break
         try:
             program = load_program(facts.tables)
-            search = find_counterexample(program, trials=2, rounding=False, localise=False)
+            search = state.run(program)
             if search.sizes == "own":
                 search.readings = readings(program, search)
             elif search.counterexamples:

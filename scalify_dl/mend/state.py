@@ -47,6 +47,16 @@ class State:
     def wrong(self) -> list[Output]:
         return [(c.output, c.base) for c in self.search.counterexamples if c.kind != "precision"]
 
+    def run(
+        self, program: Program, outputs: set[str] | None = None, *, trials: int = 1, seed: int = 0, once: bool = True
+    ) -> Search:
+        """An edited program on inputs of the kind on which this one came out wrong."""
+        best = self.search.best
+        return find_counterexample(
+            program, outputs=outputs, trials=trials, seed=seed, rounding=False, localise=False, once=once,
+            positive=best is not None and best.draw == "positive",
+        )  # fmt: skip
+
     def score(self) -> tuple[int, int, int]:
         """Outputs that are wrong, values above them that are nothing of the baseline's, and those that are
         parts of a sum (they count twice) or multiples."""
@@ -81,3 +91,11 @@ def proved(facts: Facts, options: Options, *, formulas: bool = True) -> int:
     except (InputError, EvaluationError):
         return 0
     return 0 if analysis.stopped else sum(row[2] == "PROVED" for row in analysis.rows("output_verdict"))
+
+
+def by_formulas(complete: list[State], options: Options, progress: Progress) -> State:
+    """Of ways that mend all, the one of which the rules prove most, with what formulas show of it: these take long."""
+    best = max(complete, key=lambda way: way.proved)
+    progress("comparing the mended program by its formulas")
+    best.proved = max(best.proved, proved(best.facts, options))
+    return best

@@ -54,6 +54,7 @@ class _Effort:
     localise: bool
     once: bool = False
     enough: bool = False
+    positive: bool = False
     at: tuple[int, ...] = ()
     """Ranks on which outputs are looked at; none: on all."""
 
@@ -78,6 +79,7 @@ def find_counterexample(
     as_it_is: bool = False,
     once: bool = False,
     enough: bool = False,
+    positive: bool = False,
     progress: Progress | None = None,
 ) -> Search:
     """Runs both sides on random inputs and compares the outputs (`outputs`: distributed tensors; None: all expected
@@ -85,13 +87,14 @@ def find_counterexample(
 
     `relations` are correspondences that the rules derived, in the sizes of `program`: they help to find the first op
     that differs. `rounding` adds a trial in which casts round. `least` is the size that free factors shrink to;
-    `as_it_is`: the program runs at its own sizes. `once`: one run, at one size. `enough`: no more draws than it takes
-    to refute one output; what they do not show of others is left open (`Search.cut`). Both: what one draw refutes of a
-    program whose versions run as one, and nothing of others.
+    `as_it_is`: the program runs at its own sizes. `once`: one run, at one size, of which it is left open whether what
+    differs is there where constants round. `enough`: no more draws than it takes to refute one output; what they do
+    not show of others is left open (`Search.cut`). Both: what one draw refutes of a program whose versions run as one,
+    and nothing of others.
     """
     rows = list(relations)
     search = Search()
-    effort = _Effort(trials, rounding, localise, once, enough)
+    effort = _Effort(trials, rounding, localise, once, enough, positive)
     if enough and once and elements(program) <= CONFIRMED_ELEMENTS:
         search.cut = True
         return search
@@ -280,7 +283,7 @@ def _try_all(
 ) -> None:
     trials = effort.trials
     pending = outputs_of(program, outputs, search)
-    how = "integers" if is_exact(program) else "reals"
+    how = "positive" if effort.positive else "integers" if is_exact(program) else "reals"
     plan = [(seed + i, how, False) for i in range(trials)]
     if how == "integers":
         plan[-1] = (plan[-1][0], "reals", False)
@@ -321,7 +324,8 @@ def _try_all(
             if found is not None:
                 pending.remove(output)
                 search.counterexamples.append(counterexample(trial, output, *found, search.sizes))
-    _leave_to_rounding(program, rows, search)
+    if effort.enough or effort.at or not effort.once:
+        _leave_to_rounding(program, rows, search)
     if pending and not effort.once and not search.cut:
         pending = _at_infinities(program, pending, search, seed)
     for output in () if search.cut else pending:

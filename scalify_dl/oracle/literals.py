@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -54,22 +55,33 @@ def literal_array(tensor: Tensor) -> Array:
     if tensor.items is not None:
         values = _whole(tensor.items, dtype)
         return np.full(tensor.shape, values[0]) if values.size == 1 and tensor.shape else values.reshape(tensor.shape)
-    text = tensor.literal
-    assert text is not None
+    assert tensor.literal is not None
+    try:
+        return _of_text(tensor.literal, tensor.dtype, tensor.shape)
+    except ValueError as error:
+        raise InputError(f"the literal of {tensor.id} {error}") from None
+
+
+@lru_cache(1024)
+def _of_text(text: str, dtype_name: str, shape: tuple[int, ...]) -> Array:
+    """What a text says (loops ask for the same in every turn, and edits in every run); ValueError where that has
+    another number of items."""
+    dtype = storage(dtype_name)
     if not text.startswith("{"):
         value = scalar(text)
         if isinstance(value, int):
-            return np.broadcast_to(_whole([value], dtype)[0], tensor.shape)
-        return np.broadcast_to(np.array(value).astype(dtype), tensor.shape)
+            return np.broadcast_to(_whole([value], dtype)[0], shape)
+        return np.broadcast_to(np.array(value).astype(dtype), shape)
     flat = text.replace("{", "").replace("}", "")
     entries = flat.split("),") if "(" in flat else flat.split(",")
     found = [scalar(e if e.endswith(")") or "(" not in e else e + ")") for e in entries if e]
     whole = [value for value in found if isinstance(value, int)]
     values = _whole(whole, dtype) if len(whole) == len(found) else np.array(found).astype(dtype)
-    try:
-        return values.reshape(tensor.shape)
-    except ValueError:
-        raise InputError(f"the literal of {tensor.id} has {values.size} items, its shape is {tensor.shape}") from None
+    if values.size != prod(shape):
+        raise ValueError(f"has {values.size} items, its shape is {shape}")
+    values = values.reshape(shape)
+    values.flags.writeable = False  # others read it, too
+    return values
 
 
 def rounds_constants(program: Program) -> bool:
