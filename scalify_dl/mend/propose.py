@@ -26,10 +26,10 @@ SECONDS = 10.0
 """Time for the rules on one execution."""
 ORDER = (
     "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before",
-    "axis", "reducer", "every rank", "piece", "kind", "constant", "attributes", "term", "operand", "unreduced", "far",
-    "scaled", "rescaled", "scaled beside", "common line", "left out", "factor", "accumulated", "enters", "direction",
-    "order", "turns", "block", "pieces", "resent", "numbers", "stale", "in step", "other block", "turned", "along",
-    "function", "repeated", "stops",
+    "axis", "reducer", "mixed", "every rank", "piece", "kind", "constant", "attributes", "term", "operand",
+    "unreduced", "far", "scaled", "rescaled", "scaled beside", "common line", "left out", "factor", "accumulated",
+    "enters", "direction", "order", "turns", "block", "pieces", "resent", "numbers", "stale", "in step", "other block",
+    "turned", "along", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (
@@ -261,7 +261,7 @@ def _bundles(program: Program, facts: Facts, order: dict[str, int]) -> list[Prop
         how += edit.target if edit.verb == "send" else ""
         key: tuple[object, ...] = (edit.why, edit.verb, lines[edit.cause], how, edit.num, edit.den)
         bundles[key if edit.why not in ("late", "before") else (edit.why, lines[edit.cause])].setdefault(
-            (edit.verb, edit.target, edit.how if edit.verb == "reduce for" else ""), edit
+            (edit.verb, edit.target, edit.how if edit.verb in ("reduce for", "behind") else ""), edit
         )
     for edit in edits:  # operands of one op that are each another one's
         if edit.why == "operand" and edit.verb == "read":

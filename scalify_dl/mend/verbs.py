@@ -136,8 +136,13 @@ def _behind(draft: Draft, edit: Edit) -> None:
     operands = draft.operands(adding)
     ((_, _, kind),) = [row for row in draft.facts["op"] if row[0] == adding]
     ((_, _, result),) = [row for row in draft.facts["result"] if row[0] == reducing]
+    (made,) = (tensor for op, _, tensor in draft.facts["result"] if op == adding)
+    direct = draft.operands(reducing)[:1] == [made]
     operands[1 - edit.num], part = draft.raw(result), operands[1 - edit.num]
-    draft.read(reducing, 0, part)
+    if direct:
+        draft.read(reducing, 0, part)
+    else:  # it is one of several that are added up before
+        _skip(draft, {adding: 1 - edit.num})
     draft.emit(kind, operands, result, adding)
 
 
