@@ -18,9 +18,9 @@ CLAIMED = "obligation"
 
 OPEN = "open_to_users"
 """Relations of the shipped rules that other files may have rules for."""
-DEMAND = re.compile("want_.*|wanted", re.DOTALL)
-"""The names of relations that only ask: they are open, too. What is looked into of what is wanted (`wanted_calm`) is
-a judgement."""
+DEMAND = re.compile("want_.*", re.DOTALL)
+"""The names of relations that only ask: they are open, too. What is wanted of a value that fits many layouts (`wanted`)
+is a judgement."""
 
 
 class Structure:

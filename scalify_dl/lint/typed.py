@@ -23,12 +23,14 @@ from .typed_run import allowed
 Row = tuple[object, ...]
 SORTS = {
     "sum": """add subtract negate convert reshape broadcast transpose slice concatenate reverse dynamic-slice
-    dynamic-update-slice gather scatter""",
+    dynamic-update-slice gather""",
     "product": "multiply dot convolution",
     "quotient": "divide",
 }
 """Kinds by what they are in their real operands; all others are in none linear."""
 _SORT = {kind: sort for sort, kinds in SORTS.items() for kind in kinds.split()}
+INDEXED = ("gather", "scatter", "dynamic-slice", "dynamic-update-slice")
+"""Kinds whose other operands say places."""
 EVERY = ("R", "I", "P", "V", "A")
 MAKES = {
     "all-reduce": {"P": "A", "V": "A"}, "all-gather": {"V": "A"}, "reduce-scatter": {"P": "V", "V": "V"},
@@ -211,13 +213,12 @@ class _Tables:
         if not op.operands:
             return
         read = [self.ids[t] for t in op.operands if t.dtype[0] in "fbc" or t in own]
-        read = read or [self.ids[op.operands[0]]]
+        if not any(t.dtype[0] in "fbc" for t in op.operands):
+            read = [self.ids[t] for t in (op.operands[:1] if op.kind in INDEXED else op.operands)]
         if _of_rank(op):
             self._of_itself(f"{name}#", self._varies(op))
             read.append(f"{name}#")
-        sort = _SORT.get(op.kind, "other")
-        if op.kind in ("reduce", "cumulative") and op.symbols.get("reducer") == ["sum"]:
-            sort = "sum"
+        sort = _sort(op)
         self.add("local_op", name, sort, len(read))
         if op.kind in FLAT or not any(t.dtype[0] in "fbc" for t in op.results):
             self.add("stops_gradients", name)
@@ -243,6 +244,20 @@ class _Tables:
         return found
 
 
+def _sort(op: Op) -> str:
+    """What it is in its operands. Integers that are divided or widened, truth values and casts to integers are linear
+    in none: 3 / 2 and 3 / 2 are no 6 / 2."""
+    sort = _SORT.get(op.kind, "other")
+    added_up = op.symbols.get("reducer", ["replace"])[0] in ("sum", "replace")
+    if op.kind in ("reduce", "cumulative", "scatter") and added_up:
+        sort = "sum"
+    of = [t.dtype for t in (*op.operands[:1], *op.results)]
+    reals = all(dtype[0] in "fbc" for dtype in of)
+    if not reals and (sort == "quotient" or len({*of}) > 1 or "pred" in of):
+        return "other"
+    return sort
+
+
 def _of_rank(op: Op) -> bool:
     return bool(op.rank_numbers or op.strides)
 
@@ -257,4 +272,4 @@ def _split_axes(placement: object) -> dict[str, str] | None:
     if not isinstance(dims, Mapping):
         return None
     found = {part.axis: "V" for parts in dims.values() for part in parts}
-    return found | dict.fromkeys([axis for axis, how in (pending or {}).items() if how == "sum"], "P")
+    return found | {axis: "P" if how == "sum" else "V" for axis, how in (pending or {}).items()}

@@ -19,8 +19,9 @@ from scalify_dl.pysouffle import Program, rules_dir
 OPEN = "open_to_users"
 PROPOSED = "// proposed"
 """Begins a file of rules that nobody has reviewed; its assumption says so."""
-DEMAND = re.compile("want_.*|wanted")
-"""The names of relations that only ask. What is looked into of what is wanted (`wanted_calm`) is a judgement."""
+DEMAND = re.compile("want_.*")
+"""The names of relations that only ask. Which layout is wanted of a constant (`wanted`) is what it is granted with, as
+far as counting tells: a judgement."""
 _HINT = "docs/adding_an_op.md lists the relations that such a file may have rules for"
 _WORD = re.compile(
     r"""(?P<skip>//[^\n]*|/\*.*?\*/|"(?:[^"\\\n]|\\.)*")|(?P<line>\n[ \t]*)(?P<hash>\#[^\n]*)?"""

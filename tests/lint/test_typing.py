@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from scalify_dl.audit.local_types import agrees, joined, mixed, types_that_a_run_allows
@@ -145,3 +147,40 @@ def test_integers_that_ranks_have_alike_go_with_all() -> None:
     found = check_types(p.graph, p.mesh)
     assert not found.findings
     assert found.types[y] == {"tp": "I"}
+
+
+def squared(p: Alone, x: Tensor) -> Tensor:
+    return p.multiply(x, x)
+
+
+def in_integers(p: Alone, x: Tensor) -> Tensor:
+    return p.convert(p.convert(x, dtype="s32"), dtype="f32")
+
+
+def halved(p: Alone, x: Tensor) -> Tensor:
+    return p.divide(x, p.full(2, (8,), "s32"))
+
+
+def added_to_all(p: Alone, x: Tensor) -> Tensor:
+    return p.add(p.own("one", (8,), {"tp": "R"}, "s32"), x)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "made"), [("s32", squared), ("f32", in_integers), ("s32", halved), ("s32", added_to_all)]
+)
+@pytest.mark.parametrize("word", ["P", "R"])
+def test_parts_of_integers_are_not_squared_cut_or_added_to_what_is_whole(
+    dtype: str, made: Callable[[Alone, Tensor], Tensor], word: str
+) -> None:
+    p = Alone("tp=2")
+    p.result(p.expect(made(p, p.own("x", (8,), {"tp": "P"}, dtype)), {"tp": word}))
+    found = check_types(p.graph, p.mesh)
+    assert found.findings or found.open
+    assert "P" not in {found.types.get(t, {}).get("tp") for t in p.graph.ops[-1].results}
+
+
+def test_what_is_still_to_be_reduced_by_a_maximum_is_each_rank_s_own() -> None:
+    p = Alone("tp=2")
+    x = p.place("x", (8,), pending={"tp": "max"})
+    p.result(p.expect(p.tanh(x), {"tp": "R"}))
+    assert kinds(p) == ["other-type"]

@@ -162,3 +162,39 @@ def test_a_fraction_that_is_rounded_on_the_way_and_repeated_before_its_sign_is_c
         graph.output(graph.emit("convert", [graph.emit("multiply", [x, by])], dtype="s32"), path="y")
     report = conclude(analyse(tables(base, [dist], MESH), Options()))
     assert (report.verdict, len(precision(report))) == (Verdict.PROVED, 1)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "direction", "verdict"),
+    [("0.1", "0.3", "EQ", Verdict.UNKNOWN), ("0.1", "0.3", "LE", Verdict.UNKNOWN), ("0.5", "1.5", "EQ", Verdict.PROVED),
+     ("0.5", "1.25", "GT", Verdict.PROVED), ("4", "12", "GE", Verdict.PROVED)],
+)  # fmt: skip
+def test_three_times_a_number_is_compared_where_nothing_is_rounded(
+    left: str, right: str, direction: str, verdict: Verdict
+) -> None:
+    graphs = Graph("base"), Graph("dist")
+    for graph in graphs:
+        x = graph.input("x", "f64", (4, 8), path="x")
+        factor = graph.constant(Literal.scalar("2", "f64"), "f64")
+        if graph.name == "base":
+            a, three, b, other = (graph.constant(Literal.scalar(n, "f64"), "f64") for n in (left, "3", right, "5"))
+            chosen = graph.emit("compare", [graph.emit("multiply", [a, three]), b], direction=direction, dtype="pred")
+            factor = graph.emit("select", [chosen, factor, other])
+        y = graph.emit("multiply", [x, graph.emit("broadcast", [factor], dimensions=[], shape=(4, 8))])
+        graph.output(y, path="y")
+    report = conclude(analyse(tables(graphs[0], [graphs[1]], MESH), Options(refute=False)))
+    assert report.verdict is verdict
+
+
+def test_a_rounded_number_is_cast_to_no_integer() -> None:
+    graphs = Graph("base"), Graph("dist")
+    for graph in graphs:
+        x = graph.input("x", "s32", (4, 8), path="x")
+        factor = graph.constant(Literal.scalar("3", "s32"), "s32")
+        if graph.name == "base":  # 0.3 / 0.1 is a little less than 3
+            a, b = (graph.constant(Literal.scalar(n, "f64"), "f64") for n in ("0.3", "0.1"))
+            factor = graph.emit("convert", [graph.emit("divide", [a, b])], dtype="s32")
+        y = graph.emit("multiply", [x, graph.emit("broadcast", [factor], dimensions=[], shape=(4, 8))])
+        graph.output(y, path="y")
+    report = conclude(analyse(tables(graphs[0], [graphs[1]], MESH), Options(refute=False)))
+    assert report.verdict is Verdict.UNKNOWN
