@@ -263,8 +263,9 @@ def place(
             return
         except Inexpressible as error:
             cut = getattr(dist.placement, "window", None)
-            window = cut(ranks[0], mesh) if cut is not None and ranks is not None and len(ranks) == 1 else None
-            if window is not None:  # the program is that of one rank: its block is a piece of the baseline's
+            windows = {cut(rank, mesh) for rank in ranks or ()} if cut is not None else set()
+            window = windows.pop() if len(windows) == 1 else None
+            if window is not None:  # all ranks of the program have one block: it is a piece of the baseline's
                 layout = Placement().layout(dist.tensor.shape, mesh)
                 found.shards.append(Shard(dist.tensor, base.tensor, layout, "annotation", (), (window,)))
                 return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 
 import pytest
 
@@ -113,6 +114,37 @@ def test_means_of_micro_batches_side_by_side_are_the_mean() -> None:
 )  # fmt: skip
 def test_wrong_means_of_micro_batches_are_not_proved(pair: Pair) -> None:
     tables = pair.tables()
+    assert derive(tables).unproved
+    assert find_counterexample(load_program(tables)).best is not None
+
+
+def unequal(*parts: tuple[int, int]) -> Pair:
+    """A product summed over rows that are taken apart into these parts."""
+    pair = Pair({"dp": 2})
+    (x, rows), (y, others) = pair.input((10, 3)), pair.input((10, 4))
+    d, sums = pair.dist, []
+    for lo, hi in parts:
+        one = d.emit("slice", [rows], start=[lo, 0], limit=[hi, 3], stride=[1, 1])
+        two = d.emit("slice", [others], start=[lo, 0], limit=[hi, 4], stride=[1, 1])
+        sums.append(d.emit("dot", [one, two], lhs_contracting_dims=[0], rhs_contracting_dims=[0]))
+    total = reduce(lambda a, b: d.emit("add", [a, b]), sums)
+    pair.outputs(pair.base.emit("dot", [x, y], lhs_contracting_dims=[0], rhs_contracting_dims=[0]), total)
+    return pair
+
+
+def test_unequal_parts_of_a_batch_are_added_up() -> None:
+    tables = unequal((0, 3), (3, 6), (6, 9), (9, 10)).tables()
+    derived = derive(tables)
+    assert not derived.unproved
+    assert audit(tables, derived.corr).false == []
+
+
+@pytest.mark.parametrize(
+    "parts", [((0, 3), (3, 6), (6, 9)), ((0, 3), (2, 6), (6, 10)), ((0, 3), (0, 3), (6, 10))],
+    ids=["one is left out", "a row is there twice", "a part is there twice"],
+)  # fmt: skip
+def test_unequal_parts_that_are_not_the_batch_are_not_proved(parts: tuple[tuple[int, int], ...]) -> None:
+    tables = unequal(*parts).tables()
     assert derive(tables).unproved
     assert find_counterexample(load_program(tables)).best is not None
 

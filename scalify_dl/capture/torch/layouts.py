@@ -7,7 +7,7 @@ so, but the numbers of the captured run do. What no cut of the baseline's value 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import product
+from itertools import accumulate, product
 from typing import Any
 
 import torch
@@ -15,7 +15,13 @@ import torch
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.fx.annotation import UNPLACED
 
-__all__ = ["layout_entry"]
+__all__ = ["layout_entries", "layout_entry"]
+
+
+def layout_entries(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh) -> dict[int, list[Any]]:
+    """The placement entries of a tensor of which rank r holds `parts[r]`, by rank; none where values do not decide."""
+    entry = layout_entry(whole, parts, mesh)
+    return _uneven(whole, parts, mesh) if entry is None else dict.fromkeys(parts, entry)
 
 
 def layout_entry(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh) -> list[Any] | None:
@@ -33,6 +39,27 @@ def layout_entry(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: M
     cuts = ["Replicate()" if dim is None else f"Shard(dim={dim})" for dim in found[0]] if found else []
     text = f"({', '.join(cuts)}{',' * bool(cuts)})" if found else UNPLACED + _swapped(whole, parts, mesh)
     return [text, list(whole.shape), list(local), [name for name, _ in axes], *([] if found else _same(whole, parts))]
+
+
+def _uneven(whole: torch.Tensor, parts: Mapping[int, torch.Tensor], mesh: Mesh) -> dict[int, list[Any]]:
+    """The entries of unequal parts that follow each other along one mesh axis, and where each of them begins."""
+    axes = [(name, size) for name, size in mesh.axes if size > 1]
+    alike = all(part.dim() == whole.dim() and part.dtype == whole.dtype for part in parts.values())
+    if not alike or len({part.shape for part in parts.values()}) == 1:
+        return {}
+    found = []
+    for (n, (_, size)), dim in product(enumerate(axes), range(whole.dim())):
+        lengths = {_place(mesh, rank)[n]: part.shape[dim] for rank, part in parts.items()}
+        cuts = [0, *accumulate(lengths.get(at, 0) for at in range(size))]
+        blocks = {rank: whole[(slice(None),) * dim + (slice(*cuts[_place(mesh, rank)[n]:][:2]),)] for rank in parts}
+        if cuts[-1] == whole.shape[dim] and all(torch.equal(blocks[rank], part) for rank, part in parts.items()):
+            text = ", ".join(f"Shard(dim={dim})" if at == n else "Replicate()" for at in range(len(axes)))
+            found.append((f"({text},)", [dim, *cuts]))
+    if len(found) != 1:
+        return {}
+    ((said, cuts),) = found
+    names = [name for name, _ in axes]
+    return {rank: [said, list(whole.shape), list(part.shape), names, cuts] for rank, part in parts.items()}
 
 
 def _same(whole: torch.Tensor, parts: Mapping[int, torch.Tensor]) -> list[list[int]]:

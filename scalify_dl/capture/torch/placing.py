@@ -11,7 +11,7 @@ import torch
 from scalify_dl.ir.mesh import Mesh
 from scalify_dl.readers.fx.annotation import UNPLACED
 
-from .layouts import layout_entry
+from .layouts import layout_entries, layout_entry
 from .packed import Packing, packing_of
 from .written import Dump
 
@@ -31,12 +31,12 @@ def place_by_values(folder: Path, path: str, mesh: Mesh) -> None:
         held = {r: values[what] for r, values in enumerate(parts) if what in values}
         if not held or any(what in ranks[r].note["placements"] for r in held):
             continue
-        entry = layout_entry(value, held, mesh)
-        if entry is not None and str(entry[0]).startswith(UNPLACED):
+        entries = layout_entries(value, held, mesh)
+        if any(str(entry[0]).startswith(UNPLACED) for entry in entries.values()):
             packing = packing_of(value, held, mesh)
             if packing is not None:
                 packed[what] = packing
-        for r in held if entry is not None else ():
+        for r, entry in entries.items():
             ranks[r].note["placements"][what] = entry
     for what, (of, entry) in _of_other_names(whole, parts, mesh).items():
         for r in range(mesh.size):

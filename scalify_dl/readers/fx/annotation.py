@@ -17,8 +17,9 @@
 A placement holds the DTensor placements, global and local shape and, optionally, the mesh axes that the placements
 stand for, in their order (left out: the axes of the mesh). `["local", shape]` is a plain tensor, `["unplaced", global
 shape, local shape]` one that is no cut of the baseline's; `"unplaced: …"` says why, and where every rank has the same
-block, `[dim, start, limit]` behind the axes is that block (or null); behind that, the baseline's input that it is of,
-where that has another name. Other keys are ignored.
+block, `[dim, start, limit]` behind the axes is that block (or null). Of a dim in unequal parts it is `[dim, 0, start
+of the second part, …, size]`. Behind that is the baseline's input that it is of, where that has another name. Other
+keys are ignored.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class DTensorPlacement:
     file: str | None = None
     same: Window | None = None
     """The block that every rank has, where that is no cut."""
+    cuts: tuple[int, ...] = ()
+    """Where parts of unequal sizes begin along the dim that is sharded, and its size."""
     of: str | None = None
     """The baseline's input that it is a cut of, where that has another name."""
 
@@ -87,6 +90,8 @@ class DTensorPlacement:
             raise Misplaced(where or "what the ranks hold is no cut of the baseline's")
         if tuple(base_shape) != self.global_shape:
             raise self.error(f"is of a tensor {list(self.global_shape)}, but the baseline's is {list(base_shape)}")
+        if self.cuts:
+            raise Inexpressible(f"the placement {self.text} cuts {list(self.global_shape)} into unequal parts")
         items = self.items()
         entries: dict[str, list[Entry]] = {axis: [Repl(size)] for axis, size in mesh.axes}
         left = [[Digit(d, 1, n)] for d, n in enumerate(base_shape)]
@@ -107,8 +112,8 @@ class DTensorPlacement:
         return layout
 
     def window(self, rank: int, mesh: Mesh) -> Window | None:
-        """What one rank has of a dim that its only sharded mesh dim does not divide: blocks as `torch.chunk` cuts them;
-        None where the placement says something else."""
+        """What one rank has of a dim that its only sharded mesh dim does not divide: the parts that are listed, or
+        blocks as `torch.chunk` cuts them; None where the placement says something else."""
         items = self.items()
         cut = [(axis, dim) for axis, (kind, dim, skip) in zip(self._axes(mesh, len(items)), items, strict=True)
                if kind == "shard" and skip == 1]  # fmt: skip
@@ -121,6 +126,10 @@ class DTensorPlacement:
         block = -(-extent // size)
         at = mesh.coordinates[rank][[name for name, _ in mesh.axes].index(axis)]
         lo, hi = min(at * block, extent), min((at + 1) * block, extent)
+        if self.cuts:
+            if len(self.cuts) != size + 1:
+                raise self.error(f"has {len(self.cuts) - 1} parts for {size} ranks")
+            lo, hi = self.cuts[at : at + 2]
         wanted = (*self.global_shape[:dim], hi - lo, *self.global_shape[dim + 1 :])
         return Window(dim, lo, hi) if wanted == self.local_shape and hi > lo else None
 
@@ -350,16 +359,20 @@ class _Reader:
         axes = value[3] if len(value) > 3 else None
         if axes is not None and not (isinstance(axes, list) and all(isinstance(axis, str) for axis in axes)):
             raise self.error(f"{name}: mesh axes are not a list of names")
-        same = None
+        same, cuts = None, tuple[int, ...]()
         if len(value) > 4 and value[4] is not None:
-            dim, lo, hi = [*self.ints(value[4], name), 0, 0, 0][:3]
+            dim, lo, hi, *more = [*self.ints(value[4], name), 0, 0, 0][: max(3, len(value[4]))]
             cut = (*shapes[0][:dim], hi - lo, *shapes[0][dim + 1 :])
-            if len(value[4]) != 3 or cut != shapes[1] or hi > shapes[0][dim]:
+            if more:
+                cuts = (lo, hi, *more)
+                if dim >= len(shapes[0]) or lo != 0 or more[-1] != shapes[0][dim] or list(cuts) != sorted(cuts):
+                    raise self.error(f"{name}: no parts of dim {dim}", "[dim, 0, start of the second part, …, size]")
+            elif len(value[4]) != 3 or cut != shapes[1] or hi > shapes[0][dim]:
                 raise self.error(f"{name}: no block of the shapes", "[dim, start, limit]")
-            same = Window(dim, lo, hi)
+            same = Window(dim, lo, hi) if not more else None
         names = None if axes is None else tuple(axes)
         of = str(value[5]) if len(value) > 5 else None
-        return DTensorPlacement(value[0], shapes[0], shapes[1], names, self.file, same, of)
+        return DTensorPlacement(value[0], shapes[0], shapes[1], names, self.file, same, cuts, of)
 
 
 def descriptor_path(text: str) -> str | None:

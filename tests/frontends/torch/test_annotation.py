@@ -130,7 +130,7 @@ def test_annotation_beside_a_dump(tmp_path: Path) -> None:
     "text",
     [
         "{", "[]", '{"inputs": 3}', '{"inputs": [["a"]]}', '{"groups": {"0": [-1]}}', '{"placements": {"w": ["(Shard(dim=0),)"]}}',
-        '{"placements": {"w": 3}}', '{"outputs": [["y", "None"]]}', '{"groups": 1}', "[" * 100_000,
+        '{"placements": {"w": 3}}', '{"placements": {"g": ["(Shard(dim=0),)", [5], [3], ["dp"], [0, 0, 3, 4]]}}', '{"outputs": [["y", "None"]]}', '{"groups": 1}', "[" * 100_000,
     ],
 )  # fmt: skip
 def test_malformed_annotations_are_refused(tmp_path: Path, text: str) -> None:
@@ -159,6 +159,17 @@ def test_a_rank_has_a_window_of_a_dim_that_its_axis_does_not_divide() -> None:
     assert window("(Replicate(), Shard(dim=0))", (4,), (0,), 5) is None
     assert window("(Shard(dim=0), Shard(dim=0))", (5,), (1,), 0) is None
     assert window("(Partial(sum), Shard(dim=0))", (10,), (3,), 0) is None
+
+
+def test_parts_of_unequal_sizes_are_where_they_are_said_to_begin() -> None:
+    mesh = Mesh.parse("dp=4,tp=2")
+    found = DTensorPlacement("(Shard(dim=0), Replicate())", (10, 2), (2, 2), cuts=(0, 3, 6, 8, 10))
+    windows = [found.window(rank, mesh) for rank in range(8)]
+    assert [w and (w.lo, w.hi) for w in windows] == [None] * 4 + [(6, 8)] * 2 + [(8, 10)] * 2
+    with pytest.raises(InputError, match="unequal parts"):
+        found.layout((10, 2), mesh)
+    with pytest.raises(InputError, match="3 parts for 4 ranks"):
+        DTensorPlacement("(Shard(dim=0), Replicate())", (9, 2), (3, 2), cuts=(0, 3, 6, 9)).window(0, mesh)
 
 
 def test_what_a_rank_of_its_own_has_of_an_uneven_shard_is_placed(tmp_path: Path) -> None:

@@ -136,6 +136,33 @@ def test_a_block_of_another_rank_is_told(blocks: list[tuple[int, int]], told: st
     assert noise[0] == "unplaced"
 
 
+@pytest.mark.parametrize("sizes", [(3, 3, 1), (3, 2, 2)])
+@pytest.mark.parametrize("over", [7, 9])
+def test_rows_that_ranks_do_not_share_equally_are_read(tmp_path: Path, sizes: tuple[int, ...], over: int) -> None:
+    """A mean over all rows is a sum of the ranks' sums, over the number of all rows and no other."""
+
+    def whole() -> Any:
+        model, (x, y), _ = base()
+        return model, (x[:7], y[:7]), sgd
+
+    def summed(model: Any, x: Any, y: Any) -> dict[str, Any]:
+        loss = nn.functional.mse_loss(model.down(torch.relu(model.up(x))), y, reduction="sum") / (over * 4)
+        loss.backward()
+        for p in model.parameters():
+            dist.all_reduce(p.grad)
+        torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9).step()
+        loss = loss.detach()
+        dist.all_reduce(loss)
+        return {"loss": loss}
+
+    def parted(mesh: Any) -> Any:
+        model, args, _ = whole()
+        return model, tuple(a.split(sizes)[mesh.get_local_rank("dp")] for a in args), summed
+
+    captured = capture_step(parted, {"dp": 3}, tmp_path / "step", baseline=whole)
+    assert captured.verify().verdict == ("PROVED" if over == 7 else "REFUTED")
+
+
 @pytest.mark.parametrize(
     ("read", "message"),
     [
