@@ -59,6 +59,17 @@ def classes(size: int) -> int:
     return 2 if size % 2 == 0 else 1
 
 
+def integer(drawn: float, least: int, most: int) -> int:
+    """An integer between bounds, of the values that are told apart of a variable."""
+    number = int(abs(drawn) * 7919)
+    if least < 0 <= most:  # labels of which some are ignored: these, or places
+        if number % 3 == 0:
+            return least
+        number, least = number // 3, 0
+    step = (most - least + 1) // classes(most - least + 1)
+    return least + number % classes(most - least + 1) * step
+
+
 class Undefined(Exception):
     """A point at which an expression has no value that could be compared."""
 
@@ -173,15 +184,9 @@ class Worth:
             return 1e4
         if kind == "number":
             return math.pi
-        if kind == "integer":  # of the values that are told apart of a variable
+        if kind == "integer":
             name, _, least, most = data
-            drawn = int(abs(self.at(name)) * 7919)
-            if least < 0 <= most:  # labels of which some are ignored: these, or places
-                if drawn % 3 == 0:
-                    return least
-                drawn, least = drawn // 3, 0
-            step = (most - least + 1) // classes(most - least + 1)
-            return least + drawn % classes(most - least + 1) * step
+            return integer(self.at(name), least, most)
         if kind == "constant":
             return self.at(data)
         if kind == "flag" and data[0] == "input":

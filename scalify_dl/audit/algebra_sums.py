@@ -21,7 +21,7 @@ from scalify_dl.algebra.form import Field, Form, Undecided
 from scalify_dl.algebra.positive import above_zero
 from scalify_dl.algebra.sums import greatest, summed
 from scalify_dl.algebra.variables import Renamed, Variable
-from scalify_dl.algebra.worth import Undefined, Worth
+from scalify_dl.algebra.worth import Undefined, Worth, integer
 
 Tree = tuple[Any, ...]
 NAMES = ("i", "j", "k")
@@ -88,8 +88,7 @@ def value(tree: Tree, at: dict[str, int], inputs: dict[Any, float]) -> float:
 
 def identity(n: int, inputs: dict[Any, float]) -> int:
     """What an integer is."""
-    least, most = IDS[n]
-    return least + int(abs(inputs["id", n]) * 7919) % (most - least + 1)
+    return integer(inputs["id", n], *IDS[n])
 
 
 def form(field: Field, tree: Tree) -> Form:

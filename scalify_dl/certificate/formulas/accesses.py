@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from itertools import product
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from .elementwise import Elementwise
 from .forms import Form, Unknown
 from .integers import combined, mixed, table
+from .permuted import each_once
 from .programs import Op
 
 Array = np.ndarray[Any, Any]
@@ -86,7 +88,7 @@ def scattered(of: Elementwise, op: Op, rank: int, x: Array, ids: Array, new: Arr
         raise Unknown("a scatter of another shape")
     sizes = dict.fromkeys(range(x.ndim), 1) | {d: new.shape[w] for d, w in zip(kept, window, strict=True)}
     out = np.array(x)
-    put: dict[tuple[int, ...], list[Form]] = {}
+    put: dict[tuple[int, ...], list[tuple[Form, Any]]] = defaultdict(list)
     for at in np.ndindex(*new.shape):
         row = tuple(at[d] for d in outer)
         base = {d: at[w] for d, w in zip(kept, window, strict=True)}
@@ -105,9 +107,13 @@ def scattered(of: Elementwise, op: Op, rank: int, x: Array, ids: Array, new: Arr
             if reducer == "sum":
                 out[place] = of.add(out[place], of.multiply(truth, new[at]))
                 continue
-            if any((truth * other).terms for other in put.get(place, ())):
+            if any((truth * other).terms for other, _ in put[place]):
                 raise Unknown("a scatter that may put two in one place")
-            put.setdefault(place, []).append(truth)
-            rest = of.atoms.number(1) - truth
-            out[place] = mixed(of, {0: truth, 1: rest} if rest.terms else {0: truth}, [new[at], out[place]])
+            put[place].append((truth, new[at]))
+    for place, parts in put.items():
+        truths, elements = [truth for truth, _ in parts], [element for _, element in parts]
+        rest = each_once(sum((-truth for truth in truths), of.atoms.number(1)))
+        if rest.terms:
+            truths, elements = [*truths, rest], [*elements, out[place]]
+        out[place] = mixed(of, dict(enumerate(truths)), elements)
     return out

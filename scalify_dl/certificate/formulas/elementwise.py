@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from .forms import Atoms, Form, Unknown
+from .permuted import by_places
 
 
 class Low:
@@ -24,6 +25,8 @@ class NotANumber:
 LOW, HIGH, NAN = Low(), High(), NotANumber()
 HIDDEN = Low()
 """A large number below zero that masks: what stands beside it is assumed to be small, exp of it is nothing."""
+LINEAR = ("add", "subtract", "negate", "multiply")
+"""Of what is read at places they are what they are of any sums."""
 Element = Any
 """A Form, LOW, HIDDEN, HIGH, NAN, or a whole number (truths are 0 and 1); a `Table` or `Whole` of integers that depend
 on inputs."""
@@ -99,6 +102,9 @@ class Elementwise:
         return self.form(x) + self.form(y)
 
     def multiply(self, x: Element, y: Element) -> Element:
+        return by_places(self.atoms, lambda both: self._multiply(*both), [x, y])
+
+    def _multiply(self, x: Element, y: Element) -> Element:
         if isinstance(x, Low) or isinstance(y, Low):
             low, other = (x, y) if isinstance(x, Low) else (y, x)
             form = self.form(other)
@@ -119,13 +125,16 @@ class Elementwise:
 
     def most(self, xs: list[Element]) -> Element:
         finite = [self.form(x) for x in xs if not isinstance(x, Low)]
-        return self.atoms.most(finite) if finite else lowest(xs)
+        return by_places(self.atoms, self.atoms.most, [*finite]) if finite else lowest(xs)
 
     def exponential(self, x: Element) -> Element:
         return self.atoms.number(0) if isinstance(x, Low) else self.atoms.exponential(self.form(x))
 
     def real(self, kind: str, xs: list[Element]) -> Element:
         """An op on real numbers that makes one."""
+        return self._real(kind, xs) if kind in LINEAR else by_places(self.atoms, lambda ys: self._real(kind, ys), xs)
+
+    def _real(self, kind: str, xs: list[Element]) -> Element:
         if kind == "add":
             return self.add(*xs)
         if kind == "negate" and xs[0] is HIGH:
@@ -174,7 +183,7 @@ class Elementwise:
             signs = (x is not LOW) - (y is not LOW)
         else:
             difference = self.form(x) - self.form(y)
-            return self._compared(direction, difference)
+            return by_places(self.atoms, lambda ps: self._compared(direction, ps[0]), [difference])
         return int({"EQ": signs == 0, "NE": signs != 0, "GT": signs > 0, "LT": signs < 0}.get(direction, False) or (
             direction == "GE" and signs >= 0) or (direction == "LE" and signs <= 0))
 

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from .forms import Atoms, Form, Sum, Unknown
+from .permuted import each_once
 
 FEW_TERMS = 24
 """Terms of a sum that is multiplied out before its cases are looked at."""
@@ -23,7 +24,7 @@ def equal(atoms: Atoms, left: Form, right: Form) -> bool:
     needs = dict(atoms.needs)
     atoms.settled = frozenset(_not_zero(atoms))
     try:
-        return _zero(atoms, left - right, {}, SPLITS)
+        return _zero(atoms, each_once(left - right), {}, SPLITS)
     except (Unknown, RecursionError):
         return False
     finally:

@@ -1,8 +1,8 @@
 """Real numbers as sums of products of atoms with rational exponents.
 
 Atoms are unknowns, π, roots of primes, exp of a product, sums below a fraction line or a root, logarithms, greatest
-ones, truths (p > 0), truths that an unknown integer has its n-th value (n > 0) and functions of which nothing is known
-but that equal arguments give equal values.
+ones, truths (p > 0), truths that an unknown integer has its n-th value (n > 0), truths of places (`permuted.py`) and
+functions of which nothing is known but that equal arguments give equal values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Product = tuple[tuple[int, Fraction], ...]
 Sum = tuple[tuple[Product, Fraction], ...]
 """Products with coefficients, ascending: as a key."""
 
-TRUTHS = ("truth", "chosen", "order")
+TRUTHS = ("truth", "chosen", "order", "placed")
 """Kinds of atoms that are 0 or 1."""
 ONE = Fraction(1)
 MOST = 4000
@@ -74,8 +74,12 @@ class Form:
         rest = self.atoms.number(0)
         if len(self.terms) * len(other.terms) > 10 * MOST:
             raise Unknown("a product of long sums")
+        theirs = [(right, b, self.atoms.told(right)) for right, b in other.terms.items()]
         for left, a in self.terms.items():
-            for right, b in other.terms.items():
+            told = self.atoms.told(left)
+            for right, b, more in theirs:
+                if told and more and any(told.get(what, atom) != atom for what, atom in more.items()):
+                    continue
                 merged = dict(left)
                 for atom, exponent in right:
                     merged[atom] = merged.get(atom, Fraction(0)) + exponent
@@ -142,6 +146,8 @@ class Atoms:
         """What is needed to be other than zero, while forms are compared: that it is so is looked up in the end."""
         self.choices: dict[Any, int] = {}
         """How many values unknown integers have."""
+        self.has_places = False
+        """Whether there are rows in an order of which nothing is known."""
 
     def atom(self, kind: str, data: Any, exponent: Fraction | int = 1) -> Form:
         number = self.numbers.setdefault((kind, data), len(self.kinds))
@@ -162,13 +168,10 @@ class Atoms:
     def reduced(self, merged: dict[int, Fraction]) -> tuple[Product, Fraction, list[tuple[Form, int]]]:
         """A product of atoms: a product, a number, and sums that are to be multiplied out."""
         factor, out, kept = Fraction(1), [], {}
-        values: dict[Any, int] = {}
         for atom, exponent in merged.items():
             kind, data = self.kinds[atom]
             if kind in TRUTHS and exponent:
                 exponent = Fraction(1)
-                if kind == "chosen" and values.setdefault(data[0], atom) != atom:
-                    factor = Fraction(0)  # an integer has one value
             elif kind in ("sum", "root") and (exponent >= 1 or (kind == "root" and exponent < 0)):
                 whole = exponent.__floor__()
                 exponent -= whole
@@ -179,6 +182,18 @@ class Atoms:
             if exponent:
                 kept[atom] = exponent
         return tuple(sorted(kept.items())), factor, out
+
+    def told(self, product: Product) -> dict[Any, int]:
+        """Of what a product says one thing only, and by which atom: an integer has one value, an element is at one
+        place, and no other is."""
+        found: dict[Any, int] = {}
+        for atom, _ in product:
+            kind, data = self.kinds[atom]
+            if kind == "chosen":
+                found[data[0]] = atom
+            elif kind == "placed":
+                found |= {(data[0], n, data[n]): atom for n in (2, 3)}
+        return found
 
     def above(self, atom: int) -> bool:
         """Whether it is above zero."""

@@ -10,11 +10,14 @@ import numpy as np
 from .elementwise import Elementwise
 from .forms import Form, Unknown
 from .integers import Table, compared, mixed
+from .permuted import placed, turned_back
 from .programs import Op
 
 Array = np.ndarray[Any, Any]
 MOST_IN_ORDER = 8
 """Elements of a row that is put in order."""
+MOST_IN_RANKS = 500
+"""Products in which truths say how many elements come before one."""
 
 
 def in_order(of: Elementwise, row: list[Any], count: int, *, least: bool) -> list[dict[int, Form]]:
@@ -33,6 +36,8 @@ def in_order(of: Elementwise, row: list[Any], count: int, *, least: bool) -> lis
             moved = [of.atoms.number(0), *(rank * before for rank in ranks)]
             kept = [*(rank * after for rank in ranks), of.atoms.number(0)]
             ranks = [a + b for a, b in zip(moved, kept, strict=True)][:count]
+            if sum(len(rank.terms) for rank in ranks) > MOST_IN_RANKS:
+                raise Unknown("an order of many cases")
         for rank, truth in enumerate(ranks):
             if truth.terms:
                 found[rank][i] = truth
@@ -85,15 +90,30 @@ class Ordered:
             row = list(xs[0][at])
             if len(xs) > 1 and not op.number("stable", rank, 0):
                 self._need("order", op, row)
-            for j, cases in enumerate(in_order(self.of, row, len(row), least=direction == "ASC")):
+            for j, cases in enumerate(self._sorted(row, least=direction == "ASC")):
                 for out, x in zip(found, xs, strict=True):
                     out[(*at, j)] = mixed(self.of, cases, list(x[at]))
         return [np.moveaxis(x, -1, axis) for x in found]
 
+    def _sorted(self, row: list[Any], *, least: bool) -> list[dict[int, Form]]:
+        """For each place in order where the element there was: by comparisons, or where these are many by name."""
+        if all(isinstance(x, Table) for x in row) and (back := turned_back(self.of.atoms, [x.cases for x in row])):
+            return back if least else back[::-1]
+        try:
+            return in_order(self.of, row, len(row), least=least)
+        except Unknown:
+            return placed(self.of.atoms, (self._key(row), least), len(row))
+
+    def _key(self, row: list[Any]) -> Any:
+        """Rows of one key are equal."""
+        if not all(isinstance(x, Form | int | Table) for x in row):
+            raise Unknown("an order of what is no number")
+        tables = (x.cases if isinstance(x, Table) else {0: self.of.form(x)} for x in row)
+        keys = tuple(tuple((value, cases[value].key) for value in sorted(cases)) for cases in tables)
+        return keys, tuple(isinstance(x, Table) for x in row)
+
     def _need(self, what: str, op: Op, row: list[Any]) -> None:
-        if not all(isinstance(x, Form | int) for x in row):
-            raise Unknown("equals in a row that are found in some order")
-        key = tuple(self.of.form(x).key for x in row)
+        key = self._key(row)
         self.rows.setdefault((what, key), set()).update(op.results.values())
 
     def missing(self, assumed: Iterable[tuple[str, str]]) -> bool:
