@@ -40,6 +40,8 @@ def until(deadline: float | None) -> Iterator[None]:
     begun = time.monotonic()
     before = signal.signal(signal.SIGALRM, _over)
     others, interval = signal.setitimer(signal.ITIMER_REAL, left, AGAIN)
+    if before is _over and 0 < others < left:  # the deadline of a block around this one comes first
+        signal.setitimer(signal.ITIMER_REAL, others, AGAIN)
     try:
         yield
     finally:

@@ -17,7 +17,7 @@ from .propose import Proposal, propose
 from .state import Progress, State, Tried, by_formulas, proved, refuted_at_once
 from .verbs import apply
 
-SECONDS = 10.0
+SECONDS = 6.0
 """CPU time for guesses; runs of the rules on what agrees come on top."""
 ROUNDS = 3
 MOST_OPS = 3_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,20 @@ def test_a_deadline_that_comes_in_a_callback_comes_again() -> None:
 def test_a_deadline_that_is_over_lets_nothing_begin() -> None:
     with pytest.raises(OutOfTime), until(time.monotonic() - 1):
         pytest.fail("began")
+
+
+def test_a_deadline_ends_what_has_a_later_one_inside() -> None:
+    begun = time.monotonic()
+
+    def runs() -> None:
+        for _ in range(2):  # an end that is taken for its own comes again
+            with suppress(OutOfTime), until(time.monotonic() + 60):
+                endless(begun)
+        endless(begun)
+
+    with pytest.raises(OutOfTime), until(begun + 0.05):
+        runs()
+    assert time.monotonic() - begun < 20
 
 
 def test_a_limit_of_cpu_time_counts_only_what_runs_and_comes_again() -> None:
