@@ -30,7 +30,7 @@ from .terms import RuleError
 KEY = "schedule"
 ERRORS = (
     "malformed", "unmatched", "unmatched_member", "first_wrong", "first_mismatch", "stuck", "race", "unread",
-    "too_early", "orphan",
+    "overwritten", "too_early", "orphan",
 )  # fmt: skip
 """Relations of which no row may follow for a schedule that is right."""
 OPEN = "undecided"

@@ -22,7 +22,8 @@ from .fit import Ambiguous, NoFormula, indistinct
 from .several import Several
 from .unify import Cell
 
-PLAIN = ("operand", "result", "tensor", "dim", "attr_symbol", "input", "output", "region", "range", "literal_hash")
+PLAIN = ("operand", "result", "tensor", "dim", "attr_symbol", "input", "output", "region", "range", "literal_hash",
+         "rounding")
 """Tables whose rows are compared as they stand, numbers outside the key fitted."""
 SHOWN = ("source", "layer", "tensor_name", "output_name", "placement_note", "assume", "meta")
 """Tables for people, taken from the first capture."""

@@ -23,8 +23,8 @@ def findings(schedule: Schedule, outcome: Outcome) -> list[Finding]:
     if outcome.rows["malformed"]:
         return list(say.malformed())
     found: list[Finding] = []
-    for kind in (say.wrong_messages, say.mismatches, say.unmatched, say.deadlock, say.unread, say.races, say.too_early,
-                 say.orphans):  # fmt: skip
+    for kind in (say.wrong_messages, say.mismatches, say.unmatched, say.deadlock, say.unread, say.overwritten,
+                 say.races, say.too_early, say.orphans):  # fmt: skip
         some = _alike(kind())
         found += some[:MOST]
         if len(some) > MOST:
@@ -250,6 +250,15 @@ class _Words:
                 "unread", f"{self.one(e)} reads {what} before it has written",
                 [e] if late is None else [e, late],
                 f"put {made or 'what makes its input'} before it, and let it wait for that",
+            )  # fmt: skip
+
+    def overwritten(self) -> Iterator[Finding]:
+        """Reads of a parameter's contents behind the write of the output that lies in its bytes."""
+        for f, e in self.outcome.ints("overwritten"):
+            yield self.finding(
+                "overwritten",
+                f"{self.one(f)} reads a parameter, and {self.one(e)} has written the output that aliases it there",
+                [f, e], f"put {self.schedule.called(f).name} first, or copy the parameter",
             )  # fmt: skip
 
     def too_early(self) -> Iterator[Finding]:

@@ -19,8 +19,8 @@ ROWS = 20_000_000
 """Rows that deciding pairs across ranks may cost; pairs beyond stay undecided."""
 RESULTS = (
     "malformed", "unmatched", "unmatched_member", "wrong_message", "first_wrong", "mismatch", "first_mismatch", "stuck",
-    "head", "circle", "root", "blocked", "race", "undecided", "race_bytes", "unread", "too_early", "orphan", "makespan",
-    "idle", "peak",
+    "head", "circle", "root", "blocked", "race", "undecided", "race_bytes", "unread", "overwritten", "too_early",
+    "orphan", "makespan", "idle", "peak",
 )  # fmt: skip
 """Relations that findings are made of."""
 

@@ -12,7 +12,8 @@ from scalify_dl.pysouffle import Program
 
 WIDTHS = {
     "event": 3, "wait": 3, "issue": 2, "last": 2, "channel": 3, "send": 3, "recv": 3, "member": 3, "collective": 4,
-    "carries": 3, "initial": 3, "reads": 4, "writes": 4, "adds": 4, "takes": 4, "duration": 2, "holds_memory": 3,
+    "carries": 3, "initial": 3, "reads": 4, "writes": 4, "adds": 4, "takes": 4, "wants": 2, "replaces": 2,
+    "duration": 2, "holds_memory": 3,
 }  # fmt: skip
 """Columns of the tables that hold numbers only."""
 ORDER = ("event", "wait", "issue", "last", "channel", "send", "recv", "member", "collective")

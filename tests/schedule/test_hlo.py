@@ -108,6 +108,30 @@ def test_a_donated_parameter_is_overwritten_by_the_output(tmp_path: Path) -> Non
     assert kinds(judged(tmp_path, module(START + early, donated))) == {"race"}
 
 
+@pytest.mark.parametrize(("late", "found"), [
+    (f"%v = {TYPE} add(%x, %w)", {"overwritten"}), (f"%v = {TYPE} add(%y, %w)", set()), ("", set()),
+    (f"%c = {TYPE} bitcast(%x)\n%v = {TYPE} add(%c, %y)", {"overwritten"}),
+    (f"%e = {FLYING} collective-permute-start(%x), channel_id=2, source_target_pairs={{{{0,1}},{{1,0}}}}\n"
+     f"%v = {TYPE} collective-permute-done(%e)", {"overwritten"}),
+])  # fmt: skip
+def test_a_donated_parameter_is_read_before_the_output_is_written(tmp_path: Path, late: str, found: set[str]) -> None:
+    """%w is output 0 and lies where x lay."""
+    donated = HEADER.replace("=true,", "=true, input_output_alias={ {0}: (0, {}, must-alias) },")
+    x, y, _ = START.strip().splitlines()
+    first, outputs = f"%w = {TYPE} add(%x, %y)", f"ROOT %t = ({TYPE}, {TYPE}) tuple(%w, {'%v' if late else '%y'})"
+    text = module("\n".join(filter(None, [x, y, first, late, outputs])), donated).replace(
+        "-> f32[64] {", "-> (f32[64], f32[64]) {"
+    )
+    assert kinds(judged(tmp_path, text)) == found
+
+
+def test_a_donated_parameter_that_is_an_output_as_well_is_overwritten(tmp_path: Path) -> None:
+    donated = HEADER.replace("=true,", "=true, input_output_alias={ {0}: (0, {}, may-alias) },")
+    x, y, _ = START.strip().splitlines()
+    text = module("\n".join([x, y, f"%w = {TYPE} add(%x, %y)", f"ROOT %t = ({TYPE}, {TYPE}) tuple(%w, %x)"]), donated)
+    assert kinds(judged(tmp_path, text.replace("-> f32[64] {", "-> (f32[64], f32[64]) {"))) == {"overwritten"}
+
+
 def test_a_result_read_before_its_done_races(tmp_path: Path) -> None:
     peek = f"%g = {TYPE} get-tuple-element(%s), index=1\n%a = {TYPE} add(%g, %y)\n{DONE}\nROOT %r = {TYPE} add(%d, %a)"
     assert kinds(judged(tmp_path, module(START + peek))) == {"race"}

@@ -65,6 +65,8 @@ class Program:
         self.steps: list[Step] = []
         self.given: list[Cell] = []
         """Cells with contents before anything is run."""
+        self.replaced: list[tuple[Cell, Cell]] = []
+        """Parameters, and the outputs that are written in their place."""
         self.assumptions: dict[str, None] = {}
         self.inside: list[Computation] = []
         """The computations that are being run, innermost last."""
@@ -95,7 +97,10 @@ class Program:
         """An output that is written into a parameter's buffer."""
         if int(parameter) >= len(arguments):
             raise InputError(f"input_output_alias names parameter {parameter}", line=1, column=1)
-        self.memory.join(part(self.result, integers(output)), part(arguments[int(parameter)], integers(index)))
+        made, given = part(self.result, integers(output)), part(arguments[int(parameter)], integers(index))
+        if isinstance(made, Cell) and isinstance(given, Cell) and made is not given:
+            self.replaced.append((given, made))
+        self.memory.join(made, given)
 
     def step(self, lanes: Iterable[int], i: Instruction, reads: Iterable[Cell], writes: Iterable[Cell],
              waits: Sequence[int] = (), exchange: Exchange | None = None) -> int:  # fmt: skip

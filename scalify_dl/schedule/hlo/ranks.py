@@ -135,6 +135,11 @@ class _Ranks:
                     buffers[buffer] = schedule.buffer()
                 schedule.add(table, e, buffers[buffer], lo, hi)
 
+        def replacing(table: str, e: int, which: int, some: Sequence[Cell]) -> None:
+            for n, pair in enumerate(program.replaced):
+                if pair[which] in some:
+                    schedule.add(table, e, rank * len(program.replaced) + n)
+
         for cell in program.given:
             if cell.size:
                 buffer, lo, hi = program.memory.range_of(cell)
@@ -155,8 +160,10 @@ class _Ranks:
                     issued[e] = last
                 if side not in ("receive", "zeros"):
                     touch("reads", e, step.reads)
+                    replacing("wants", e, 0, step.reads)
                 if side != "send":
                     touch("writes", e, step.writes)
+                    replacing("replaces", e, 1, step.writes)
                 if step.exchange is not None and side != "zeros" and not self.alone:
                     self.meet(e, rank, step.exchange, side)
                 if lane == HOST:
@@ -172,6 +179,7 @@ class _Ranks:
         if held and (change := held.get(len(program.steps))):
             schedule.add("holds_memory", end, BYTES, change)
         touch("reads", end, _arrays(program))
+        replacing("wants", end, 0, _arrays(program))
         schedule.add("last", rank, end)
 
     def meet(self, e: int, rank: int, exchange: Exchange, side: str) -> None:
