@@ -26,10 +26,10 @@ SECONDS = 10.0
 """Time for the rules on one execution."""
 ORDER = (
     "given back", "again", "gathered", "cut", "at hand", "beside", "whole added", "joined", "origin", "late", "before",
-    "axis", "reducer", "mixed", "every rank", "piece", "kind", "constant", "attributes", "term", "operand",
-    "unreduced", "far", "scaled", "rescaled", "scaled beside", "common line", "left out", "factor", "accumulated",
-    "enters", "direction", "order", "turns", "block", "pieces", "resent", "numbers", "stale", "in step", "other block",
-    "turned", "along", "function", "repeated", "stops",
+    "axis", "reducer", "mixed", "every rank", "piece", "kind", "constants", "constant", "attributes", "term",
+    "operand", "unreduced", "far", "scaled", "rescaled", "scaled beside", "common line", "left out", "factor",
+    "accumulated", "enters", "direction", "order", "turns", "block", "pieces", "resent", "numbers", "stale", "in step",
+    "other block", "turned", "along", "function", "repeated", "stops",
 )  # fmt: skip
 """Kinds of faults, those first whose edits undo one mistake of a known sort."""
 GUESSES = (

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-from scalify_dl.audit.pair import matmul
+from scalify_dl.audit.pair import matmul, spread
 from scalify_dl.facts import Facts
 
 from .test_mending_lines import Lined
 from .test_mending_steps import first_cause
-from .test_mending_where import summed
+from .test_mending_where import divided, summed
 
 
 def one_of_two_gradients_of_a_value_is_summed() -> Facts:
@@ -73,9 +73,54 @@ def labels_of_the_next_micro_batch() -> Facts:
     return pair.facts()
 
 
+def gradients_of_what_is_gathered_are_read_as_means() -> Facts:
+    """A reduce-scatter that nobody wrote adds up means of rows; a norm is taken of them, and all is divided by it."""
+    pair = Lined({"dp": 2})
+    (x, dx), (w, dw) = pair.input((4, 8), {0: "dp"}), pair.input((8,), {0: "dp"})
+    base, dist, groups = pair.base, pair.dist, pair.groups("dp")
+    whole = divided(base, summed(base, x), 4)
+    gathered = dist.emit("all-gather", [dw], dimension=0, groups=groups)
+    part = divided(dist, summed(dist, dx), 2)
+    part = dist.emit("reduce-scatter", [part], dimension=0, reducer="sum", groups=groups)
+    pair.at(2)
+    norms = [g.emit("multiply", [t, t]) for g, t in ((base, whole), (dist, part))]
+    norms = [summed(g, t) for g, t in zip((base, dist), norms, strict=True)]
+    pair.at(5)
+    norms[1] = pair.all_reduced(norms[1])
+    pair.at(6)
+    for g, t, norm, v in ((base, whole, norms[0], w), (dist, part, norms[1], dw)):
+        over = g.emit("add", [g.emit("sqrt", [norm]), g.constant(1.0, "f32")])
+        g.output(g.emit("subtract", [v, g.emit("divide", [t, spread(g, over, t.shape, ())])]))
+    pair._expects.append((dist.outputs[0].tensor, base.outputs[0].tensor, "[0:1x4]|dp=0:4x2"))
+    pair.outputs(base.emit("sine", [w]), dist.emit("sine", [gathered]))
+    pair.at(7)
+    return pair.facts()
+
+
+def a_number_of_a_line_and_its_backward() -> Facts:
+    """A branch is multiplied by 4 where the baseline has 2, and so is its gradient."""
+    pair = Lined({"dp": 2})
+    (x, dx), (w, dw), (v, dv) = pair.input((4, 8), {0: "dp"}), pair.input((8, 6)), pair.input((4, 6), {0: "dp"})
+    made = []
+    for g, a, b, c, scale in ((pair.base, x, w, v, 2.0), (pair.dist, dx, dw, dv, 4.0)):
+        def times(t, g=g, scale=scale):  # type: ignore[no-untyped-def]
+            return g.emit("multiply", [t, spread(g, g.constant(scale, "f32"), t.shape, ())])
+
+        out = g.emit("add", [times(matmul(g, a, b)), c])
+        back = times(g.emit("sine", [out]))
+        pair.at(3)
+        made += [out, back]
+    pair.outputs(made[0], made[2])
+    pair.outputs(made[1], made[3])
+    pair.at(5)
+    return pair.facts()
+
+
 FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
     one_of_two_gradients_of_a_value_is_summed: ("dot", 3, "adds it to what", "all-reduce(sum) over tp"),
     squares_that_every_rank_has_are_summed_with_others: ("all-reduce", 4, "counts 2 times", "once"),
+    gradients_of_what_is_gathered_are_read_as_means: ("multiply", 5, "is 2 times", "by 1/2"),
+    a_number_of_a_line_and_its_backward: ("multiply", 3, "multiplies by 4", "2 instead of 4"),
     labels_of_the_next_micro_batch: ("multiply", 6, "read each other's part", "in the other order"),
 }
 
@@ -88,4 +133,5 @@ def test_the_line_of_the_bug_leads(wrong: Callable[[], Facts]) -> None:
     assert said[:2] == (kind, line), said
     assert sentence in " ".join(first.found), said
     assert advice in " ".join(first.suggestion), said
+    assert "with this edit" in " ".join(first.tried), said
     assert "PROVED" in " ".join(first.tried), said
