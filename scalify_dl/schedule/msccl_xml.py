@@ -64,8 +64,13 @@ class _Reader:
         buffers = {name: self.schedule.buffer() for name in BUFFERS}
         if self.in_place:
             buffers["o"] = buffers["i"]
-        chunks = max(self.number(gpu, "i_chunks", f"gpu {rank}"), 0) or LARGEST
-        self.schedule.add("initial", buffers["i"], 0, chunks)
+        sizes = {
+            name: self.number(gpu, f"{name}_chunks", f"gpu {rank}") or LARGEST
+            for name in BUFFERS if name == "i" or f"{name}_chunks" in gpu.attrib
+        }  # fmt: skip
+        self.schedule.add("initial", buffers["i"], 0, sizes["i"])
+        if self.in_place:
+            sizes["i"] = sizes["o"] = max(sizes["i"], sizes.get("o", LARGEST))
         done: dict[tuple[int, int], int] = {}
         wanted: list[tuple[int, int, int, str]] = []
         for block in gpu.findall("tb"):
@@ -85,7 +90,7 @@ class _Reader:
                     e = self.schedule.event(chain, named)
                     if n == 0 and dep >= 0:
                         wanted.append((e, dep, self.number(step, "deps", where), where))
-                    self.step(e, rank, block, step, kind, does, buffers, where)
+                    self.step(e, rank, block, step, kind, does, buffers, sizes, where)
                     done[number, s] = e
         for e, block_number, s, where in wanted:
             if (block_number, s) not in done:
@@ -96,7 +101,7 @@ class _Reader:
 
     def step(
         self, e: int, rank: int, block: ElementTree.Element, step: ElementTree.Element, kind: str, does: str,
-        buffers: dict[str, int], where: str,
+        buffers: dict[str, int], sizes: dict[str, int], where: str,
     ) -> None:  # fmt: skip
         """What one event sends, receives and touches."""
         if does == "nop":
@@ -108,6 +113,10 @@ class _Reader:
             if name not in BUFFERS or not name:
                 raise InputError(f'{where}: {side}buf is "{name}"', file=self.path, expected="i, o or s")
             lo = self.number(step, f"{side}off", where)
+            if lo + count > sizes.get(name, LARGEST):
+                raise InputError(
+                    f"{where}: {side}buf {name} has {sizes[name]} chunks, not {count} from {lo} on", file=self.path
+                )
             self.schedule.add(table, e, buffers[name], lo, lo + count)
 
         if does in ("send", "recv", "recv-reduce"):

@@ -22,7 +22,7 @@ def step(kind: str, src: str, srcoff: int, dst: str, dstoff: int, depid: int = -
 def xml(gpus: list[list[Block]], chunks: int, in_place: bool = False) -> str:
     out = [f'<algo name="a" inplace="{int(in_place)}">']
     for g, blocks in enumerate(gpus):
-        out.append(f'<gpu id="{g}" i_chunks="{chunks}" o_chunks="{chunks}" s_chunks="0">')
+        out.append(f'<gpu id="{g}" i_chunks="{chunks}" o_chunks="{chunks}" s_chunks="{chunks}">')
         for b, (send, recv, steps) in enumerate(blocks):
             out.append(f'<tb id="{b}" send="{send}" recv="{recv}" chan="0">')
             for s, (kind, src, so, dst, do, depid, deps) in enumerate(steps):
@@ -192,6 +192,8 @@ def test_a_send_that_nobody_receives_is_named(tmp_path: Path) -> None:
         ('type="s"', 'type="x"', "unknown type"),
         ('cnt="1"', 'cnt="-1"', "attribute cnt"),
         ('send="1"', 'send="9"', "sends to 9"),
+        ('dstbuf="o" dstoff="1"', 'dstbuf="o" dstoff="2"', "has 2 chunks, not 1 from 2 on"),
+        ('srcbuf="i" srcoff="0"', 'srcbuf="s" srcoff="9"', "has 2 chunks, not 1 from 9 on"),
         ('srcbuf="i"', 'srcbuf="q"', "srcbuf"),
         ('<gpu id="0"', '<gpu id="5"', "not numbered"),
         ('depid="-1" deps="-1"', 'depid="7" deps="0"', "which there is not"),
