@@ -14,12 +14,13 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from scalify_dl.algebra.worth import FUNCTIONS, Undefined
+from scalify_dl.algebra.worth import FUNCTIONS, Undefined, place
 from scalify_dl.certificate.formulas.elementwise import Element, Elementwise
 from scalify_dl.certificate.formulas.equal import equal
 from scalify_dl.certificate.formulas.forms import Atoms, Form, Unknown
-from scalify_dl.certificate.formulas.integers import Table, unknown_integer
-from scalify_dl.certificate.formulas.order import place_of_greatest
+from scalify_dl.certificate.formulas.integers import Table, mixed, unknown_integer
+from scalify_dl.certificate.formulas.order import in_order, place_of_greatest
+from scalify_dl.certificate.formulas.permuted import placed, turned_back
 
 from .algebra import POINTS, VARIABLES, Tree, draw, rewritten, value
 
@@ -29,7 +30,7 @@ NOWHERE = (Undefined, OverflowError, ZeroDivisionError, ValueError)
 
 
 def formula(of: Elementwise, tree: Tree) -> Element:
-    """What the checker makes of an expression."""
+    """What the checker makes of an expression; of an order only that it is one, if `of.atoms.has_places` says so."""
     kind, *parts = tree
     if kind == "x":
         return of.atoms.atom("input", parts[0])
@@ -43,11 +44,29 @@ def formula(of: Elementwise, tree: Tree) -> Element:
         return of.select(truth, formula(of, parts[1]), formula(of, parts[2]))
     if kind == "read":  # of a row, at a place that an unknown integer says
         return _chosen(of, of_integer(of), parts[0])
-    if kind == "picked" and parts[1] == 0:  # where the greatest of another row is
+    if kind == "picked" and parts[1] == 0 and not of.atoms.has_places:  # where the greatest of another row is
         return _chosen(of, place_of_greatest(of, [formula(of, part) for part in parts[0]], least=False), parts[2])
-    if kind in ("softmax", "guarded", "ranked", "picked"):
+    if kind in ("ranked", "picked"):
+        row, j, elements = parts[0], parts[1], parts[-1] if kind == "picked" else parts[0]
+        return mixed(of, _orders(of, row)[j], [of.form(formula(of, part)) for part in elements])
+    if kind == "back":  # what is put in the order of a row, made something of, and put back
+        function, row, elements, i = parts
+        orders, read = _orders(of, row), [of.form(formula(of, part)) for part in elements]
+        made = [of.form(of.real(function, [mixed(of, cases, read)])) for cases in orders]
+        back = turned_back(of.atoms, orders) or [{j: c[i] for j, c in enumerate(orders)} for i in range(len(row))]
+        return mixed(of, back[i], made)
+    if kind in ("softmax", "guarded"):
         raise Unknown(kind)
     return of.real(kind, [formula(of, part) for part in parts])
+
+
+def _orders(of: Elementwise, row: Tree) -> list[dict[int, Form]]:
+    forms = [of.form(formula(of, part)) for part in row]
+    if of.atoms.has_places:
+        return placed(of.atoms, tuple(form.key for form in forms), len(row))
+    nothing = of.atoms.number(0)
+    orders = in_order(of, forms, len(row), least=False)
+    return [{i: cases.get(i, nothing) for i in range(len(row))} for cases in orders]
 
 
 def of_integer(of: Elementwise) -> Table:
@@ -59,8 +78,8 @@ def of_integer(of: Elementwise) -> Table:
 
 def _chosen(of: Elementwise, at: Table, row: Tree) -> Form:
     total = of.atoms.number(0)
-    for place, where in at.cases.items():
-        total = total + where * of.form(formula(of, row[place]))
+    for n, where in at.cases.items():
+        total = total + where * of.form(formula(of, row[n]))
     return total
 
 
@@ -92,6 +111,10 @@ class Worth:
             return float(data)
         if kind == "chosen":
             return float(self.integer == data[1])
+        if kind == "placed":  # the greatest comes first, of equals the one that stands first
+            keys, _, j, i = data
+            row = [self.form(self.atoms.of(key)) for key in keys]
+            return float(place(row, j, self.scale) == i)
         if kind == "exp":
             return math.exp(self.form(Form(self.atoms, {data: Fraction(1)})))
         if kind == "log":
@@ -125,9 +148,11 @@ def put(tree: Any, part: Tree) -> Any:
 
 
 def resolved(tree: Any, integer: int) -> Any:
-    """An expression where the unknown integer has a value."""
+    """An expression where the unknown integer has a value, and what was put in an order and back is where it was."""
     if isinstance(tree, tuple) and tree and tree[0] == "read":
         return resolved(tree[1][integer], integer)
+    if isinstance(tree, tuple) and tree and tree[0] == "back":
+        return resolved((tree[1], tree[3][tree[4]]), integer)
     return type(tree)(resolved(inner, integer) for inner in tree) if isinstance(tree, tuple | list) else tree
 
 
@@ -140,7 +165,14 @@ def wrong(rng: random.Random) -> tuple[bool, str | None]:
         tree = put(tree, ("read", row))
         row = row[1:] + row[:1] if rng.random() < 0.3 else row
         other = ("read", tuple(put(other, part) for part in row)) if rng.random() < 0.8 else put(other, ("read", row))
+    if rng.random() < 0.2:
+        row, read = (tuple(draw(rng, rng.randint(0, 1)) for _ in range(rng.randint(2, 3))) for _ in range(2))
+        which, function = rng.randrange(len(row)), rng.choice(("exponential", "negate", "tanh", "relu", "abs"))
+        read = (*read, *row)[: len(row)]
+        tree = put(tree, ("back", function, row, read, which))
+        other = put(other, (function, read[which if rng.random() < 0.7 else rng.randrange(len(row))]))
     of = Elementwise(Atoms())
+    of.atoms.has_places = rng.random() < 0.5
     left, right = (of.form(formula(of, t)) for t in (tree, other))
     called = equal(of.atoms, left, right)
     for at, integer in product(POINTS, range(VALUES)):

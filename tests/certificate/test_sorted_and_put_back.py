@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from scalify_dl.audit import algebra_checked
 from scalify_dl.audit.pair import Pair
 from scalify_dl.certificate.files import CertificateError
-from scalify_dl.certificate.formulas import order
+from scalify_dl.certificate.formulas import order, permuted
+from scalify_dl.certificate.formulas.claims import decide_claims, finite_inputs
+from scalify_dl.certificate.formulas.forms import Atoms
 from scalify_dl.ir.graph import Graph, Tensor
 
 from ..algebra.programs import iota, two
-from .test_equal_formulas import claimed
+from .test_equal_formulas import claimed, facts_of
 
 N = 3
 Rows = Callable[[Graph, Tensor, Tensor], Tensor]
@@ -94,3 +97,25 @@ def test_orders_of_two_directions_are_two() -> None:
     with pytest.raises(CertificateError):
         claimed(pair_of(moved(lambda g, x, at: x), moved(lambda g, x, at: x, "DESC")))
     claimed(pair_of(moved(lambda g, x, at: x), moved(lambda g, x, at: x)))
+
+
+@pytest.mark.parametrize("dim", [1, 2])
+def test_numbers_that_do_not_fit_are_refused(dim: int) -> None:
+    pair = pair_of(plain, moved(lambda g, x, at: written(g, at, x)))
+    tables = dict(facts_of(pair).tables)
+    tables["attr_number"] = [(*row[:3], dim) if row[1] == "scatter_dims_to_operand_dims" else row
+                             for row in tables["attr_number"]]  # fmt: skip
+    (dist, base, _), *_ = tables["expect"]
+    claims = [(dist, base, f"[0:1x{N}]|tp=")]
+    with pytest.raises(CertificateError, match="do not fit"):
+        decide_claims(tables, claims, finite_inputs(tables, claims))
+
+
+def test_an_attack_finds_an_element_that_is_at_two_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    def anywhere(atoms: Atoms, x: Any, row: Any, j: int, i: int) -> Any:
+        return inside(atoms, x, row, j, 0)
+
+    inside = permuted._where
+    assert algebra_checked.campaign(150, 3)[2] == []
+    monkeypatch.setattr(permuted, "_where", anywhere)
+    assert algebra_checked.campaign(150, 3)[2]

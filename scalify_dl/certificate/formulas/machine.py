@@ -57,7 +57,7 @@ class Machine:
                 stack += waiting
                 continue
             operands = [known[op.operands[i]] for i in range(len(op.operands))]
-            for pos, found in enumerate(self._op(op, operands, ranks)):
+            for pos, found in enumerate(self._fitting(op, operands, ranks)):
                 result = op.results[pos]
                 for array in found.values():
                     if array.shape != self.program.shapes[result]:
@@ -67,6 +67,12 @@ class Machine:
             if self.left < 0:
                 raise Many("a program of many elements")
         return known[tensor]
+
+    def _fitting(self, op: Op, operands: list[PerRank], ranks: list[int]) -> list[PerRank]:
+        try:
+            return self._op(op, operands, ranks)
+        except (IndexError, KeyError, ValueError):
+            raise Unknown(f"{op.kind} with numbers that do not fit its operands") from None
 
     def _op(self, op: Op, operands: list[PerRank], ranks: list[int]) -> list[PerRank]:
         kind = op.kind
