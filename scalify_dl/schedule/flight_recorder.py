@@ -13,7 +13,7 @@ import pickle
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -24,6 +24,10 @@ from .tables import Named, Schedule
 
 VERSIONS = ("1.", "2.")
 _MESSAGE = re.compile(r"\w+:(send|recv) (\d+)(->|<-)(\d+)", re.ASCII)
+ASPECTS = {"shape": "input_sizes", "dtype": "input_dtypes", "result": "output_sizes"}
+"""What members of a collective have alike, and where it stands in an entry."""
+UNEVEN = ("all_to_all", "alltoall")
+"""Kinds in which each rank may have sizes of its own."""
 EXPECTED = "Flight Recorder dumps of all ranks: JSON, or a pickle of plain containers"
 
 
@@ -93,6 +97,15 @@ class _Call:
     carries: dict[str, str]
     ended: bool
     seq: int = 0
+    more: list[dict[str, str]] = field(default_factory=list)
+    """What the others carry that were issued in one with it."""
+
+    @property
+    def whole(self) -> dict[str, str]:
+        """What all of them carry, in their order."""
+        parts = [self.carries, *self.more]
+        aspects = dict.fromkeys(aspect for part in parts for aspect in part) if self.more else self.carries
+        return {aspect: " ".join(part.get(aspect, "-") for part in parts) for aspect in aspects}
 
 
 class _Reader:
@@ -125,22 +138,25 @@ class _Reader:
             line = frame.get("line")
             named = Named(name, kind, None, str(frame.get("filename", "")), line if isinstance(line, int) else 0)
             carries = {}
-            for aspect, key in (("shape", "input_sizes"), ("dtype", "input_dtypes")):
+            for aspect, key in ASPECTS.items():
                 if not isinstance(entry.get(key, []), list | tuple):
                     raise InputError(f"{where}: {key} is {entry[key]!r}", file=path, expected="one for each tensor")
-                if entry.get(key):
+                if entry.get(key) and not (kind.startswith(UNEVEN) and key.endswith("_sizes")):
                     carries[aspect] = json.dumps(entry[key], default=str)
             call = _Call(n, -1, named, carries, entry.get("state") == "completed")
             message = _MESSAGE.match(name)
             if message is not None:
+                carries.pop("result", None)
                 self.message(rank, path, where, group, message, call, queues)
                 continue
             seq = entry.get("collective_seq_id", entry.get("seq_id"))
             if not isinstance(seq, int) or isinstance(seq, bool) or not 0 <= seq < 2**31:
                 raise InputError(f"{where}: collective_seq_id is {seq!r}", file=path, expected="a number")
             calls = self.calls[group, rank]
+            if calls and seq == calls[-1].seq:  # a further one of one coalesced call
+                calls[-1].more.append({"kind": kind, **carries})
             if calls and seq <= calls[-1].seq:
-                continue  # a further tensor of one coalesced call
+                continue
             if group not in queues:
                 queues[group] = self.schedule.chain(rank, f"group {group}")
             call.chain, call.seq, call.carries = queues[group], seq, {"kind": kind, **carries}
@@ -189,6 +205,10 @@ class _Reader:
             for m, calls in enumerate(shown):
                 kept = [c for c in calls if c.seq >= first and not (c.seq > last and c.ended)]
                 left += [(c, "collective", (comm, c.seq - first, m)) for c in kept]
+            begun = [c for calls in shown for c in calls if c.seq == first]
+            if any(c.more for c in begun) and not all(c.place for c in begun):
+                for c in begun:  # a dump may begin in the middle of it
+                    c.carries, c.more = {}, []
         for channel, (ends, sides) in enumerate(self.messages.items()):
             self.schedule.add("channel", channel, *ends[1:])
             surplus = len(sides["send"]) - len(sides["recv"])
@@ -201,7 +221,7 @@ class _Reader:
         for call, table, row in left:
             e = self.schedule.event(call.chain, call.named)
             self.schedule.add(table, e, *row)
-            for aspect, what in call.carries.items():
+            for aspect, what in call.whole.items():
                 self.schedule.carries(e, aspect, what)
         self.schedule.assumptions.append(
             "collectives of a group, and messages of a pair, run in the order in which the dumps show them"

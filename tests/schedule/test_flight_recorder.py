@@ -128,3 +128,32 @@ def test_a_dump_that_was_cut_off_is_told(tmp_path: Path) -> None:
     (tmp_path / "trace_0").write_bytes(pickle.dumps(dump([call(1)]))[:-20])
     with pytest.raises(InputError, match="not a whole pickle"):
         read_schedule([tmp_path / "trace_0"])
+
+
+@pytest.mark.parametrize("more", [
+    [call(2, "broadcast", "completed")], [call(2, state="completed", size=6)],
+    [call(2, state="completed", size=4), call(2, state="completed", size=4)], [],
+])  # fmt: skip
+def test_calls_that_were_issued_in_one_have_the_same_parts(tmp_path: Path, more: Entries) -> None:
+    start = [call(1, state="completed"), call(2, state="completed")]
+    mine = [*start, call(2, state="completed", size=4)]
+    assert result(tmp_path, [mine, mine]).verdict == "PROVED"
+    found = result(tmp_path, [mine, [*start, *more]])
+    assert (found.verdict, found.findings[0].kind) == ("REFUTED", "mismatch")
+
+
+def test_a_dump_that_begins_within_such_a_call_is_no_mismatch(tmp_path: Path) -> None:
+    mine = [call(2, state="completed"), call(2, state="completed", size=4), call(3)]
+    assert result(tmp_path, [[call(1, state="completed"), *mine], mine[1:]]).verdict == "PROVED"
+
+
+@pytest.mark.parametrize("kind", ["all_to_all", "all_to_allv", "alltoall_base"])
+def test_ranks_have_their_own_sizes_in_an_exchange_of_all_with_all(tmp_path: Path, kind: str) -> None:
+    assert result(tmp_path, [[call(1, kind, size=6)], [call(1, kind, size=8)]]).verdict == "PROVED"
+    other = call(1, kind) | {"input_dtypes": ["Half"]}
+    assert result(tmp_path, [[call(1, kind)], [other]]).findings[0].kind == "mismatch"
+
+
+def test_results_of_other_sizes_do_not_match(tmp_path: Path) -> None:
+    ranks = [[call(1, "all_gather") | {"output_sizes": [[n]]}] for n in (16, 32)]
+    assert result(tmp_path, ranks).findings[0].kind == "mismatch"
