@@ -215,6 +215,12 @@ def _read(draft: Draft, edit: Edit) -> None:
     draft.read(edit.target, edit.num, edit.how)
 
 
+def _read_for(draft: Draft, edit: Edit) -> None:
+    """All that read one tensor read another one."""
+    rows = draft.rows("operand")
+    rows[:] = [(op, pos, edit.how if t == edit.target else t) for op, pos, t in rows]
+
+
 def _literal(draft: Draft, edit: Edit) -> None:
     for table in ("literal", "literal_rational", "literal_hash", "literal_item"):
         draft.keep(table, lambda row: row[0] != edit.target)
@@ -254,6 +260,7 @@ _VERBS: dict[str, Callable[[Draft, Edit], None]] = {
     "turn": _turn,
     "turn behind": _turn_behind,
     "read": _read,
+    "read for": _read_for,
     "literal": _literal,
     "as": _as,
     "slice": _slice,

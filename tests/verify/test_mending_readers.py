@@ -10,7 +10,7 @@ from scalify_dl.audit.pair import matmul, spread
 from scalify_dl.facts import Facts
 
 from .test_mending_lines import Lined
-from .test_mending_steps import first_cause
+from .test_mending_steps import first_cause, taken
 from .test_mending_where import divided, summed
 
 
@@ -116,7 +116,33 @@ def a_number_of_a_line_and_its_backward() -> Facts:
     return pair.facts()
 
 
+def a_moment_of_the_ranks_own_gradient() -> Facts:
+    """One moment is of the rank's block of the gradient that is reduced, the other of that of its own."""
+    pair = Lined({"dp": 2})
+    (x, dx), (v, dv) = pair.input((4, 8), {0: "dp"}), pair.input((8,), {0: "dp"})
+    base, dist = pair.base, pair.dist
+    whole, part = divided(base, summed(base, x), 4), divided(dist, summed(dist, dx), 4)
+    pair.at(2)
+    own = dist.emit("slice", [part], start=[0], limit=[4], stride=[1])
+    pair.at(3)
+    mine = dist.emit("reduce-scatter", [part], dimension=0, reducer="sum", groups=pair.groups("dp"))
+    pair.at(4)
+    for given, (one, other) in ((mine, (base, dist)), (own, (base, dist))):
+        sides = ((one, whole, v), (other, given, dv))
+        if given is own:
+            sides = tuple((g, g.emit("multiply", [t, t]), w) for g, t, w in sides)
+        for g, t, w in sides:
+            g.output(g.emit("add", [w, t]))
+        pair.at(5 if given is mine else 6)
+    for mine_, theirs in zip(dist.outputs, base.outputs, strict=True):
+        pair._expects.append((mine_.tensor, theirs.tensor, "[0:1x4]|dp=0:4x2"))
+    facts = pair.facts()
+    ((op, _, _),) = [row for row in facts["op"] if row[2] == "slice"]
+    return taken(facts, op, "dp")
+
+
 FAULTS: dict[Callable[[], Facts], tuple[str, int, str, str]] = {
+    a_moment_of_the_ranks_own_gradient: ("multiply", 6, "of the sum is", "read reduce-scatter instead of"),
     one_of_two_gradients_of_a_value_is_summed: ("dot", 3, "adds it to what", "all-reduce(sum) over tp"),
     squares_that_every_rank_has_are_summed_with_others: ("all-reduce", 4, "counts 2 times", "once"),
     gradients_of_what_is_gathered_are_read_as_means: ("multiply", 5, "is 2 times", "by 1/2"),
