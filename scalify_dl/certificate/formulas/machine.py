@@ -328,12 +328,16 @@ class Machine:
         raise Unknown(f"a cast of {before} to {after}")
 
     def _padded(self, op: Op, xs: list[Array], rank: int, shape: tuple[int, ...]) -> Array:
-        low, high = op.numbers("low", rank, []), op.numbers("high", rank, [])
-        if min([*low, *high], default=0) < 0 or any(op.numbers("interior", rank, [])):
-            raise Unknown("a pad that crops, or between elements")
+        x, low, high = xs[0], op.numbers("low", rank, []), op.numbers("high", rank, [])
+        apart = [*zip(low, high, op.numbers("interior", rank, [0] * x.ndim), x.shape, strict=True)]
+        if [a + n + max(n - 1, 0) * between + b for a, b, between, n in apart] != [*shape]:
+            raise Unknown("a pad of another shape")
+        places = [[a + i * (between + 1) for i in range(n)] for a, _, between, n in apart]
+        kept = [[i for i, at in enumerate(dim) if 0 <= at < n] for dim, n in zip(places, shape, strict=True)]
         out = np.empty(shape, dtype=object)
         out[...] = xs[1].item()
-        out[tuple(slice(a, a + n) for a, n in zip(low, xs[0].shape, strict=True))] = xs[0]
+        for at in product(*kept):
+            out[tuple(dim[i] for dim, i in zip(places, at, strict=True))] = x[at]
         return out
 
     def _reduced(self, op: Op, x: Array, dims: tuple[int, ...]) -> Array:
