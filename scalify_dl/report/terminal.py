@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # most reports go into a pipe or a file, and are written with
 
 STYLE = {Verdict.PROVED: "bold green", Verdict.REFUTED: "bold red", Verdict.UNKNOWN: "bold yellow"}
 _SHOWN = 5
+_ASSUMED = 12
+"""Assumptions of one sort that are shown, those that nobody agreed to first."""
 """Assumptions of one sort, source frames and unrelated inputs listed before `and N more`."""
 _OUTPUTS = 10
 """Outputs of one verdict that are listed at a terminal; in a pipe or a file all are."""
@@ -227,10 +229,10 @@ def _assumptions(page: _Page, assumptions: list[Assumption]) -> None:
         sorts[a.why].append(a)
     for why, rows in sorts.items():
         page.line((why, "dim"), indent=2)
-        for a in rows[:_SHOWN]:
+        for a in sorted(rows, key=lambda a: a.accepted)[:_ASSUMED]:
             page.line(f"{a.said}{' (accepted)' if a.accepted else ''}", indent=4, hang=2)
-        if len(rows) > _SHOWN:
-            page.line(f"and {len(rows) - _SHOWN:,} more (in JSON: all)", indent=4)
+        if len(rows) > _ASSUMED:
+            page.line(f"and {len(rows) - _ASSUMED:,} more (in JSON: all)", indent=4)
 
 
 def _stats(page: _Page, stats: dict[str, float]) -> None:

@@ -146,7 +146,7 @@ def test_at_a_terminal_ten_outputs_of_a_verdict_are_listed_and_in_a_pipe_all() -
 
 
 def test_long_lists_of_assumptions_are_cut_and_counted() -> None:
-    assert "and 15 more (in JSON: all)" in text(REPORT)
+    assert "and 8 more (in JSON: all)" in text(REPORT)
 
 
 @pytest.mark.parametrize("width", [40, 60, 200])
