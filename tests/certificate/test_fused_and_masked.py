@@ -123,6 +123,23 @@ def test_what_masks_is_no_other_number() -> None:
             claimed(pair, *masks(pair))
 
 
+def less_its_sum(low: float) -> Callable[[Graph, Tensor], Tensor]:
+    """A softmax that takes the sum of a row from it instead of the maximum: the same of real numbers."""
+
+    def make(g: Graph, x: Tensor) -> Tensor:
+        x = chosen(low)(g, x)
+        weights = g.emit("exponential", [two(g, "subtract", x, wide(g, over(g, x, "sum", 1), x, 0))])
+        return two(g, "divide", weights, wide(g, over(g, weights, "sum", 1), x, 0))
+
+    return make
+
+
+def test_exp_of_what_no_type_holds_is_no_number() -> None:
+    claimed(rows(softened(chosen(-5.0)), less_its_sum(-5.0)))
+    with pytest.raises(CertificateError, match="more than any type holds"):
+        claimed(rows(softened(chosen(-1e9)), less_its_sum(-1e9)))
+
+
 def test_of_a_large_number_only_sums_and_maxima_are_made() -> None:
     of = Elementwise(Atoms())
     x = of.atoms.atom("input", 0)

@@ -25,6 +25,8 @@ class NotANumber:
 LOW, HIGH, NAN = Low(), High(), NotANumber()
 HIDDEN = Low()
 """A large number below zero that masks: what stands beside it is assumed to be small, exp of it is nothing."""
+MOST_EXPONENT = 700
+"""exp of more is infinite in every type, whatever is true of real numbers."""
 LINEAR = ("add", "subtract", "negate", "multiply")
 """Of what is read at places they are what they are of any sums."""
 Element = Any
@@ -128,7 +130,12 @@ class Elementwise:
         return by_places(self.atoms, self.atoms.most, [*finite]) if finite else lowest(xs)
 
     def exponential(self, x: Element) -> Element:
-        return self.atoms.number(0) if isinstance(x, Low) else self.atoms.exponential(self.form(x))
+        if isinstance(x, Low):
+            return self.atoms.number(0)
+        form = self.form(x)
+        if form.terms.get((), 0) > MOST_EXPONENT:
+            raise Unknown("exp of a number that is more than any type holds")
+        return self.atoms.exponential(form)
 
     def real(self, kind: str, xs: list[Element]) -> Element:
         """An op on real numbers that makes one."""
