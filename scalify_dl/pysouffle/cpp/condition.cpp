@@ -9,9 +9,9 @@ namespace dl {
 
 namespace {
 
-class Condition {
+class IfLine {
 public:
-    explicit Condition(std::string_view text) : text_(text) {}
+    explicit IfLine(std::string_view text) : text_(text) {}
 
     long long value() {
         const long long result = ternary();
@@ -160,7 +160,7 @@ bool evaluate_condition(std::string_view expression, const Macros& macros) {
         i = end;
     }
     const std::string expanded = macros.expand(replaced);
-    return Condition(expanded).value() != 0;
+    return IfLine(expanded).value() != 0;
 }
 
 }  // namespace dl

@@ -48,9 +48,9 @@ const char* name_of(Op op) {
 
 constexpr int kShown = 200;  // parts of a value that is written out; records share parts, so a small one may be a huge text
 
-class Writer {
+class RuleText {
 public:
-    Writer(const Engine& engine, const Rule& rule, const std::vector<Value>& variables, const std::vector<char>& known)
+    RuleText(const Engine& engine, const Rule& rule, const std::vector<Value>& variables, const std::vector<char>& known)
         : engine_(engine), rule_(rule), variables_(variables), known_(known),
           text_(engine.program(), const_cast<Engine&>(engine).database()) {}
 
@@ -159,12 +159,12 @@ std::vector<char> global_variables(const Rule& rule) {
 
 std::string instantiate(const Engine& engine, const Rule& rule, const Literal& literal, const std::vector<Value>& variables,
                         const std::vector<char>& known) {
-    return Writer(engine, rule, variables, known).literal(literal);
+    return RuleText(engine, rule, variables, known).literal(literal);
 }
 
 std::string instantiate(const Engine& engine, const Rule& rule, const Atom& atom, const std::vector<Value>& variables,
                         const std::vector<char>& known) {
-    return Writer(engine, rule, variables, known).atom(atom);
+    return RuleText(engine, rule, variables, known).atom(atom);
 }
 
 }  // namespace dl

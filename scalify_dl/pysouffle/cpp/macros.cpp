@@ -35,7 +35,7 @@ std::vector<std::string_view> split_arguments(std::string_view list) {
     return result;
 }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
     std::string result = "\"";
     for (char c : text) {
         if (c == '"' || c == '\\') result += '\\';
@@ -197,7 +197,7 @@ std::string Macros::substitute(const Macro& macro, std::string_view arguments, c
             const std::size_t next_end = next < body.size() ? token_end(body, next) : next;
             const int index = parameter(body.substr(next, next_end - next));
             if (index >= 0) {
-                out += quoted(raw[index]);
+                out += in_quotes(raw[index]);
                 i = next_end;
                 continue;
             }

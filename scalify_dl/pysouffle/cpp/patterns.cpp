@@ -9,7 +9,7 @@ namespace dl {
 namespace {
 
 constexpr std::size_t kMostPatterns = 4096;  // kept compiled
-constexpr std::size_t kLongest = 20000;      // std::regex recurses once per character
+constexpr std::size_t kLongestText = 20000;      // std::regex recurses once per character
 
 std::optional<std::regex> compile(const std::string& pattern, std::string& error) {
     try {
@@ -42,7 +42,7 @@ std::optional<bool> Patterns::matches(std::string_view pattern, std::string_view
         at = compiled_.emplace(pattern, regex ? std::make_shared<const Compiled>(Compiled{*std::move(regex)}) : nullptr).first;
     }
     if (!at->second) return std::nullopt;
-    if (text.size() > kLongest) throw EvaluationError("match: a text of more than 20,000 characters");
+    if (text.size() > kLongestText) throw EvaluationError("match: a text of more than 20,000 characters");
     return std::regex_match(text.begin(), text.end(), at->second->regex);
 }
 

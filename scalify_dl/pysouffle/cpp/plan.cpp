@@ -13,7 +13,7 @@ using Kind = FlatLiteral::Kind;
 constexpr Row kSmall = 8;           // a relation this small is scanned, not indexed
 constexpr double kNearlyUnique = 1.5;
 constexpr double kShort = 3;        // rows with one value, on average, that are looked at rather than indexed further
-constexpr Row kLongest = 12;        // … and at most
+constexpr Row kLongestChain = 12;        // … and at most
 
 class Planner {
 public:
@@ -212,7 +212,7 @@ private:
         }
         if (best < 0) return nullptr;
         Index& index = table.index({best});
-        return index.is_array() && index.longest_chain() <= kLongest ? &index : nullptr;
+        return index.is_array() && index.longest_chain() <= kLongestChain ? &index : nullptr;
     }
 
     // From which step on is one success enough? Where no later step binds what the head wants.

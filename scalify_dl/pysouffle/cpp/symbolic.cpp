@@ -11,7 +11,7 @@ namespace dl {
 namespace {
 
 constexpr Value kLargestPower = 64;
-constexpr std::size_t kLongest = 1000;  // characters of what stands in a floor or mod: Euclid's algorithm nests them, each as long as two before it
+constexpr std::size_t kLongestFormula = 1000;  // characters of what stands in a floor or mod: Euclid's algorithm nests them, each as long as two before it
 
 bool is_name(const std::string& text) {
     return !text.empty() && !std::isdigit(static_cast<unsigned char>(text[0])) &&
@@ -237,7 +237,7 @@ Value SymbolicNumbers::divide(Value left, Value right, bool remainder) {
         compare(Compare::Less, left, right);
         return remainder ? left : 0;
     }
-    if (text(left).size() + text(right).size() > kLongest) return remainder ? concrete(left) % concrete(right) : concrete(left) / concrete(right);
+    if (text(left).size() + text(right).size() > kLongestFormula) return remainder ? concrete(left) % concrete(right) : concrete(left) / concrete(right);
     if (remainder) return intern(remainder_of(polynomial(left), polynomial(right)));
     return intern(quotient ? floor_of(*quotient) : floor_of(polynomial(left), polynomial(right)));
 }
