@@ -85,6 +85,17 @@ def convolution(op: Op, declared: Type | None) -> list[Type]:
     return [(declared[0] if declared else x.dtype, tuple(shape))]
 
 
+def _batching(op: Op, of_operand: str, of_indices: str, indexed: list[int]) -> None:
+    """Dims that operand and indices have in common: of one size each, and none that the indices address."""
+    x, indices = op.operands[:2]
+    theirs, mine = dims(op, of_operand, len(x.shape)), dims(op, of_indices, len(indices.shape))
+    require(
+        [x.shape[d] for d in theirs] == [indices.shape[d] for d in mine]
+        and {*theirs}.isdisjoint(indexed) and number(op, "index_vector_dim") not in mine,
+        f"`{op.name}`: {of_operand}={theirs} and {of_indices}={mine} do not fit {x.type} and {indices.type}",
+    )  # fmt: skip
+
+
 @rule("gather")
 def gather(op: Op, declared: Type | None) -> list[Type]:
     """Index batch dims, with the offset dims at `offset_dims`."""
@@ -99,6 +110,7 @@ def gather(op: Op, declared: Type | None) -> list[Type]:
     start = dims(op, "start_index_map", len(x.shape))
     depth = indices.shape[vector] if vector < len(indices.shape) else 1
     require(len(start) == depth, f"`{op.name}`: {depth} index components, start_index_map={start}")
+    _batching(op, "operand_batching_dims", "start_indices_batching_dims", start)
     dropped = {*dims(op, "collapsed_slice_dims", len(x.shape)), *dims(op, "operand_batching_dims", len(x.shape))}
     window = [n for d, n in enumerate(sizes) if d not in dropped]
     batch = [n for d, n in enumerate(indices.shape) if d != vector]
@@ -116,6 +128,10 @@ def scatter(op: Op, declared: Type | None) -> list[Type]:
     x, indices, updates = operands(op, 3)
     vector = number(op, "index_vector_dim")
     require(0 <= vector <= len(indices.shape), f"`{op.name}`: index_vector_dim={vector} is no dim of {indices.type}")
+    start = dims(op, "scatter_dims_to_operand_dims", len(x.shape))
+    depth = indices.shape[vector] if vector < len(indices.shape) else 1
+    require(len(start) == depth, f"`{op.name}`: {depth} index components, scatter_dims_to_operand_dims={start}")
+    _batching(op, "input_batching_dims", "scatter_indices_batching_dims", start)
     window = dims(op, "update_window_dims", len(updates.shape))
     batch = [n for d, n in enumerate(updates.shape) if d not in window]
     expected = [n for d, n in enumerate(indices.shape) if d != vector]

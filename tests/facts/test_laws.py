@@ -361,3 +361,18 @@ def test_dims_may_have_rows_in_any_order() -> None:
     facts.tables["dim"] = [(t, 2 * position, size) for t, position, size in facts["dim"]]
     with pytest.raises(InputError, match="has rank 2 and dims"):
         validate(facts)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"scatter_dims_to_operand_dims": [2]}, {"scatter_dims_to_operand_dims": [0, 1]}, {"input_batching_dims": [1]},
+     {"scatter_indices_batching_dims": [0]}, {"input_batching_dims": [0], "scatter_indices_batching_dims": [0]}],
+)  # fmt: skip
+def test_dims_of_a_scatter_are_those_of_its_operands(changed: dict[str, list[int]]) -> None:
+    graph = Graph("base")
+    x, i, u = graph.input("x", "f32", (5, 8)), graph.input("i", "s32", (4, 1)), graph.input("u", "f32", (4, 8))
+    dims = {"update_window_dims": [1], "inserted_window_dims": [0], "scatter_dims_to_operand_dims": [0],
+            "input_batching_dims": [], "scatter_indices_batching_dims": []}  # fmt: skip
+    graph.emit("scatter", [x, i, u], index_vector_dim=1, reducer="sum", **dims)
+    with pytest.raises(InputError):
+        graph.emit("scatter", [x, i, u], index_vector_dim=1, reducer="sum", **(dims | changed))

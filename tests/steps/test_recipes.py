@@ -12,7 +12,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 RECIPES = {path.stem: path for path in sorted((ROOT / "examples" / "recipes").glob("with_*.py"))}
-NEEDS = {"with_torchtitan": "torchtitan", "with_megatron_core": "megatron", "with_deepspeed": "deepspeed"}
+NEEDS = {"with_torchtitan": "torchtitan", "with_megatron_core": "megatron", "with_deepspeed": "deepspeed",
+         "with_vllm": "vllm"}  # fmt: skip
 
 
 def run(recipe: Path, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
