@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +23,10 @@ from . import accesses, contracting, convolving  # noqa: F401  (they register th
 from .cells import Array, mapped
 from .complexes import Complex, is_complex
 from .effort import now
-from .extended import multiply
+from .extended import Cell, finite, multiply
 from .finite import Leaf, leaf_table
 from .form import Field, Form, Undecided
-from .formulas import MOVES
+from .formulas import MOVES, wrapped
 from .huge import settled_cell
 from .indexing import SpreadMachine
 from .machine import MOST_ELEMENTS, SymbolicMachine, no_random
@@ -230,11 +231,19 @@ class Pair:
                 part = base[addresses(layout, base.ndim, at)] if base.ndim else base
                 part = np.broadcast_to(part, layout.local_shape)
                 if layout.scale != 1:
-                    scale = self.basis.constant(layout.scale)
-                    part = mapped(lambda cell, scale=scale: multiply(cell, scale), part)
+                    part = mapped(self._scaled(layout.scale, self.program.tensors[shard.dist].dtype), part)
                 parts[key] = mapped(names.cell, part) if names else part
             found[rank] = parts[key]
         return found
+
+    def _scaled(self, scale: Fraction, dtype: str) -> Callable[[Cell], Cell]:
+        """What is held of an element at a scale: of integers what their type holds of it, modulo 2ⁿ."""
+        factor = self.basis.constant(scale)
+        if not is_integer(dtype):
+            return lambda cell: multiply(cell, factor)
+        if scale.denominator != 1:
+            raise Undecided("a part of integers")
+        return lambda cell: wrapped(finite(multiply(cell, factor), "integers"), dtype)
 
     def _spread_layout(self, dist: str, base: str, layout: Layout) -> tuple[Layout, Renamed | None]:
         """A layout at the sizes of the program, and what variables become by it."""
