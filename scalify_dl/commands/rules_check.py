@@ -57,7 +57,7 @@ def rules_check(
         if said and not missing and not _loose_kinds(report):
             left = "all of the files is exercised; what is false is sought until the time is over (--seconds)"
         say(
-            f"fuzzing the rules: {report.seconds:.0f} of {seconds:.0f} s: {report.pairs:,} pairs,"
+            f"fuzzing the rules: {report.seconds:.0f} of {seconds:.0f} s of CPU: {report.pairs:,} pairs,"
             f" {report.tuples:,} tuples audited, {len(report.unsound)} unsound, {left}"
         )
         if out is not None and time.monotonic() - last > WRITE_EVERY:
