@@ -128,6 +128,7 @@ CASES: list[Case] = [
     case("select_backward", lambda g: aten.select_backward(g, [3, 4], 1, 2), lambda: [real(3)]),
     case("pad", lambda x: aten.constant_pad_nd(x, [1, 2, 0, 1], 7.0), lambda: [real(3, 4)]),
     case("pixel_shuffle", lambda x: (aten.pixel_shuffle(x, 2), aten.pixel_unshuffle(aten.pixel_shuffle(x, 2), 3), aten.channel_shuffle(x, 4)), lambda: [real(2, 12, 3, 6)]),
+    case("pixel_unshuffle_of_nothing", lambda x: aten.pixel_unshuffle(x, 2), lambda: [real(3, 4, 0)]),
     case("patches_side_by_side", lambda x: aten.im2col(x, [2, 3], [1, 1], [0, 0], [2, 3]), lambda: [real(2, 3, 4, 6)]),
     case("patches", lambda x: (aten.im2col(x, [2, 3], [2, 1], [1, 0], [1, 2]), aten.im2col(x[0], [3, 3], [1, 1], [1, 1], [1, 1])), lambda: [real(2, 3, 5, 7)]),
     case("patches_back", lambda x: aten.col2im(x, [5, 7], [2, 3], [2, 1], [1, 0], [1, 2]), lambda: [real(2, 18, 15)]),

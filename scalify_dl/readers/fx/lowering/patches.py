@@ -25,7 +25,9 @@ def pixel_shuffle(c: Context, x: Tensor, upscale_factor: int) -> Tensor:
 
 @lower("aten.pixel_unshuffle")
 def pixel_unshuffle(c: Context, x: Tensor, downscale_factor: int) -> Tensor:
-    """[…, C, H·r, W·r] as [… , C·r·r, H, W]."""
+    """[…, C, H·r, W·r] as [… , C·r·r, H, W]; without elements as it is, as torch has it."""
+    if 0 in x.shape:
+        return c.reshape(x, x.shape)
     *lead, channels, rows, columns = x.shape
     r, n = downscale_factor, len(lead)
     split = c.reshape(x, (*lead, channels, rows // r, r, columns // r, r))
