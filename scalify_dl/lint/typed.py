@@ -29,8 +29,8 @@ SORTS = {
 }
 """Kinds by what they are in their real operands; all others are in none linear."""
 _SORT = {kind: sort for sort, kinds in SORTS.items() for kind in kinds.split()}
-INDEXED = ("gather", "scatter", "dynamic-slice", "dynamic-update-slice")
-"""Kinds whose other operands say places."""
+VALUES = {"gather": (0,), "scatter": (0, 2), "dynamic-slice": (0,), "dynamic-update-slice": (0, 1)}
+"""Operands that are values, of kinds whose others say places."""
 EVERY = ("R", "I", "P", "V", "A")
 MAKES = {
     "all-reduce": {"P": "A", "V": "A"}, "all-gather": {"V": "A"}, "reduce-scatter": {"P": "V", "V": "V"},
@@ -214,7 +214,8 @@ class _Tables:
             return
         read = [self.ids[t] for t in op.operands if t.dtype[0] in "fbc" or t in own]
         if not any(t.dtype[0] in "fbc" for t in op.operands):
-            read = [self.ids[t] for t in (op.operands[:1] if op.kind in INDEXED else op.operands)]
+            values = VALUES.get(op.kind, range(len(op.operands)))
+            read = [self.ids[t] for n, t in enumerate(op.operands) if n in values or t in own]
         if _of_rank(op):
             self._of_itself(f"{name}#", self._varies(op))
             read.append(f"{name}#")

@@ -165,9 +165,15 @@ def added_to_all(p: Alone, x: Tensor) -> Tensor:
     return p.add(p.own("one", (8,), {"tp": "R"}, "s32"), x)
 
 
+def put_in_zeros(p: Alone, x: Tensor) -> Tensor:
+    at = p.constant(0, "s32")
+    return p.op("dynamic-update-slice", p.full(0, (16,), "s32"), x, at).results[0]
+
+
 @pytest.mark.parametrize(
-    ("dtype", "made"), [("s32", squared), ("f32", in_integers), ("s32", halved), ("s32", added_to_all)]
-)
+    ("dtype", "made"), [("s32", squared), ("f32", in_integers), ("s32", halved), ("s32", added_to_all),
+     ("s32", put_in_zeros)],
+)  # fmt: skip
 @pytest.mark.parametrize("word", ["P", "R"])
 def test_parts_of_integers_are_not_squared_cut_or_added_to_what_is_whole(
     dtype: str, made: Callable[[Alone, Tensor], Tensor], word: str
@@ -183,4 +189,11 @@ def test_what_is_still_to_be_reduced_by_a_maximum_is_each_rank_s_own() -> None:
     p = Alone("tp=2")
     x = p.place("x", (8,), pending={"tp": "max"})
     p.result(p.expect(p.tanh(x), {"tp": "R"}))
+    assert kinds(p) == ["other-type"]
+
+
+def test_integers_that_are_taken_at_places_of_each_rank_s_own_are_each_rank_s_own() -> None:
+    p = Alone("tp=2")
+    table, at = p.own("table", (16,), {"tp": "R"}, "s32"), p.own("at", (), {"tp": "V"}, "s32")
+    p.result(p.expect(p.op("dynamic-slice", table, at, attributes={"sizes": [4]}).results[0], {"tp": "R"}))
     assert kinds(p) == ["other-type"]
