@@ -241,12 +241,12 @@ def _compare_all(trial: Trial, rows: dict[Row, Shard], decided: dict[Row, Findin
         return
     measure_noise(trial, {rows[text].base for text in suspects})
     reasons = invented_values(trial.program, trial.unplaced, trial.unpaired)
-    for text in suspects:
-        row = rows[text]
-        wrong = _wrong(trial, row, trial.tolerance(row.base))
-        if wrong is None:
-            continue
-        if _rounding_decides(trial, row, rows.values()):
+    found = {text: _wrong(trial, rows[text], trial.tolerance(rows[text].base)) for text in suspects}
+    differing = [text for text in suspects if found[text] is not None]
+    unsteady = _unsteady(trial, {text: rows[text] for text in differing}, rows.values())
+    for text in differing:
+        row, wrong = rows[text], found[text]
+        if wrong is None or text in unsteady:
             continue
         reason = reasons.get(row.dist) or reasons.get(row.base)
         said = (
@@ -264,20 +264,24 @@ def _compare_all(trial: Trial, rows: dict[Row, Shard], decided: dict[Row, Findin
         )
 
 
-def _rounding_decides(trial: Trial, row: Shard, relations: Collection[Shard]) -> bool:
-    """Whether ranks hold something else where every computed value moves by one rounding: two sums of the same numbers
-    in different order, asked for equality."""
-    if trial.how == "integers":
-        return False
-    base = trial.baseline[row.base]
-    size = float(np.abs(base[np.isfinite(base)]).max(initial=0.0)) or 1.0
-    for seed in range(MOVED):
-        moved = ranks_moved(trial, {row.dist}, relations, seed)
-        if moved is not None and any(
-            _apart(value, moved[row.dist][rank], size) for rank, value in trial.distributed[row.dist].items()
-        ):
-            return True
-    return False
+def _unsteady(trial: Trial, rows: Mapping[Row, Shard], relations: Collection[Shard]) -> set[Row]:
+    """Of which rows ranks hold something else where every computed value moves by one rounding: two sums of the same
+    numbers in different order, asked for equality."""
+    if trial.how == "integers" or not rows:
+        return set()
+    sizes = {}
+    for text, row in rows.items():
+        base = trial.baseline[row.base]
+        sizes[text] = float(np.abs(base[np.isfinite(base)]).max(initial=0.0)) or 1.0
+    found: set[Row] = set()
+    for moved in ranks_moved(trial, {row.dist for row in rows.values()}, relations, range(MOVED)):
+        for text in rows.keys() - found:
+            held = trial.distributed[rows[text].dist]
+            if any(_apart(value, moved[rows[text].dist][rank], sizes[text]) for rank, value in held.items()):
+                found.add(text)
+        if len(found) == len(rows):
+            break
+    return found
 
 
 def _apart(value: np.ndarray[Any, Any], moved: np.ndarray[Any, Any], size: float) -> bool:

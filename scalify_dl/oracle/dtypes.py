@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,7 @@ def wrapped_number(number: int, dtype: np.dtype[Any]) -> Array:
     return np.array(number % (1 << bits), dtype=f"u{dtype.itemsize}").astype(dtype)
 
 
+@cache
 def storage(dtype: str) -> np.dtype[Any]:
     """The numpy type that holds values of the type: floats in float64, integers as themselves (they wrap around)."""
     if dtype in _INTEGERS:

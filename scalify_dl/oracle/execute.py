@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,8 @@ TOGETHER = 3
 
 STEPS_LIMIT = 10_000
 """Steps of one loop, after which a run is given up: the values drawn may keep it going for ever."""
+LOOKED_AT = (100, 1_000)
+"""Steps at which it is looked whether anything changes."""
 
 
 @dataclass(slots=True)
@@ -57,6 +59,17 @@ def _keep(kept: Values, tensor: str, value: PerRank) -> None:
     held = kept.setdefault(tensor, {})
     for rank, x in value.items():
         held.setdefault(rank, x)
+
+
+def _freed(graph: Graph) -> list[list[str]]:
+    """What is used for the last time by each op, or made and never used."""
+    last = {tensor: n for n, op in enumerate(graph.ops) for tensor in (*op.results, *op.operands)}
+    for tensor in graph.outputs:
+        last.pop(tensor, None)
+    freed: list[list[str]] = [[] for _ in graph.ops]
+    for tensor, n in last.items():
+        freed[n].append(tensor)
+    return freed
 
 
 def _apart(operands: list[PerRank]) -> bool:
@@ -95,6 +108,8 @@ class Machine:
     matters."""
     moved: frozenset[int] | None = None
     """Of which ranks `jitter` moves values; None: of all."""
+    freed: dict[str, list[list[str]]] = field(default_factory=dict)
+    """Values that are used no more after each op, by graph."""
 
     def run(self, graphs: Iterable[Graph], inputs: Values) -> Values:
         """Runs graphs together; returns the values of kept tensors.
@@ -131,14 +146,11 @@ class Machine:
     def _graph(
         self, graph: Graph, ranks: tuple[int, ...], env: Values, kept: Values
     ) -> Generator[Request, PerRank, list[PerRank]]:
-        last_use: dict[str, int] = {}
-        for i, op in enumerate(graph.ops):
-            for tensor in op.operands:
-                last_use[tensor] = i
-        last_use.update(dict.fromkeys(graph.outputs, len(graph.ops)))
+        if graph.id not in self.freed:
+            self.freed[graph.id] = _freed(graph)
         for tensor in self.keep.intersection(env):
             _keep(kept, tensor, env[tensor])
-        for i, op in enumerate(graph.ops):
+        for op, freed in zip(graph.ops, self.freed[graph.id], strict=True):
             operands = [env[t] for t in op.operands]
             if op.kind in COLLECTIVES:
                 answer = yield Request(op, operands[0])
@@ -158,9 +170,8 @@ class Machine:
                     self.observe(tensor, env[tensor])
                 if tensor in self.keep:
                     _keep(kept, tensor, env[tensor])
-            for tensor in (*op.operands, *op.results):
-                if last_use.get(tensor, i) <= i:
-                    env.pop(tensor, None)
+            for tensor in freed:
+                del env[tensor]
         return [env[t] for t in graph.outputs]
 
     def _jittered(self, op: Op, value: PerRank) -> PerRank:
@@ -190,15 +201,16 @@ class Machine:
                 return value
             return Stacked(value.ranks, wrapped(value.whole.astype(dtype), declared.dtype))
         done: dict[int, Array] = {}
-        for x in value.values():
-            if id(x) in done:
-                continue
-            if x.shape != declared.shape:
-                raise Unsupported(
-                    f"op {op.id} ({op.kind}) made {tensor} of shape {x.shape}, declared is {declared.shape}"
-                )
-            done[id(x)] = wrapped(x if x.dtype == dtype else x.astype(dtype), declared.dtype)
-        return {rank: done[id(x)] for rank, x in value.items()}
+        result: PerRank = {}
+        for rank, x in value.items():
+            if id(x) not in done:
+                if x.shape != declared.shape:
+                    raise Unsupported(
+                        f"op {op.id} ({op.kind}) made {tensor} of shape {x.shape}, declared is {declared.shape}"
+                    )
+                done[id(x)] = wrapped(x if x.dtype == dtype else x.astype(dtype), declared.dtype)
+            result[rank] = done[id(x)]
+        return result
 
     def _local(self, op: Op, ranks: tuple[int, ...], operands: list[PerRank]) -> list[PerRank]:
         function = MEANINGS.get(op.kind)
@@ -217,13 +229,14 @@ class Machine:
         done: dict[tuple[int, ...], list[Array]] = {}
         results: list[PerRank] = [{} for _ in types]
         for rank in ranks:
-            key = (rank,) if depends_on_rank else tuple(id(x[rank]) for x in operands)
+            given = [x[rank] for x in operands]
+            key = (rank,) if depends_on_rank else tuple(map(id, given))
             if key not in done:
                 call = Call(op, rank, types, self.rounding, self.seed)
                 try:
-                    done[key] = function(call, [x[rank] for x in operands])
+                    done[key] = function(call, given)
                 except (ValueError, IndexError, TypeError) as error:
-                    shapes = ", ".join(str(x[rank].shape) for x in operands)
+                    shapes = ", ".join(str(x.shape) for x in given)
                     raise Unsupported(
                         f"op {op.id} ({op.kind}) cannot run on operands of shapes {shapes}: {error}"
                     ) from error
@@ -244,9 +257,23 @@ class Machine:
             (verdict,) = yield from self._region(condition, active, carried, kept)
             active = tuple(rank for rank in active if bool(verdict[rank]))
             if active:
-                for value, new in zip(carried, (yield from self._region(body, active, carried, kept)), strict=True):
+                found = yield from self._region(body, active, carried, kept)
+                if steps in LOOKED_AT and self._is_still(op, carried, found):
+                    raise Unsupported(f"op {op.id} (while) never ends on the values drawn")
+                for value, new in zip(carried, found, strict=True):
                     value.update(new)
         return carried
+
+    def _is_still(self, op: Op, carried: list[PerRank], found: list[PerRank]) -> bool:
+        """Whether a step of a loop changed nothing, so that none will: nothing comes from elsewhere."""
+        pairs = [(value[rank], x) for value, new in zip(carried, found, strict=True) for rank, x in new.items()]
+        same = all(np.array_equal(was, x, equal_nan=x.dtype.kind in "fc") for was, x in pairs)
+        return same and self._is_closed(op)
+
+    def _is_closed(self, op: Op) -> bool:
+        """Whether nothing that the sub-graphs of an op compute is random or of other ranks."""
+        inner = [it for graph in op.regions for it in self.program.graphs[graph].ops]
+        return all(it.kind not in COLLECTIVES | RANDOM and self._is_closed(it) for it in inner)
 
     def _conditional(
         self, op: Op, ranks: tuple[int, ...], operands: list[PerRank], kept: Values

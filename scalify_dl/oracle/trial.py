@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.ir.literals import is_rounded, root_texts
+from scalify_dl.ir.vocabulary import RANDOM
 
 from .addressing import pending_kind
 from .execute import Machine, Values
@@ -184,19 +185,25 @@ def measure_noise(trial: Trial, tensors: Iterable[str]) -> None:
         note_noise(trial, wanted, {tensor: value[0] for tensor, value in kept.items()})
 
 
-def ranks_moved(trial: Trial, tensors: Collection[str], relations: Iterable[Shard], seed: int) -> Values | None:
-    """What ranks hold of these where every computed value moves by one rounding (which way, `seed` says); None where
-    other random numbers are drawn then."""
+def ranks_moved(
+    trial: Trial, tensors: Collection[str], relations: Iterable[Shard], seeds: Iterable[int]
+) -> Iterator[Values]:
+    """What ranks hold of these where every computed value moves by one rounding (which way, a seed says); nothing for
+    seeds with which other random numbers are drawn."""
     program = trial.program
     inputs = baseline_inputs(program, trial.how, trial.seed)
-    draws = Draws(program, trial.seed, tuple(relations))
-    with np.errstate(all="ignore"):
-        Machine(program, draws.baseline, trial.seed, trial.rounding).run(program.top("base"), inputs)
-        placed, _ = distributed_inputs(program, inputs, trial.how, trial.seed)
-        rng = np.random.default_rng(seed)
-        machine = Machine(program, draws.distributed, trial.seed, trial.rounding, frozenset(tensors), jitter=rng)
-        moved = machine.run(program.top("dist"), placed)
-    return moved if draws.unpaired == trial.unpaired else None
+    placed, _ = distributed_inputs(program, inputs, trial.how, trial.seed)
+    draws_any = any(op.kind in RANDOM for graph in program.graphs.values() for op in graph.ops)
+    for seed in seeds:
+        draws = Draws(program, trial.seed, tuple(relations))
+        with np.errstate(all="ignore"):
+            if draws_any:
+                Machine(program, draws.baseline, trial.seed, trial.rounding).run(program.top("base"), inputs)
+            rng = np.random.default_rng(seed)
+            machine = Machine(program, draws.distributed, trial.seed, trial.rounding, frozenset(tensors), jitter=rng)
+            moved = machine.run(program.top("dist"), placed)
+        if draws.unpaired == trial.unpaired:
+            yield moved
 
 
 def moved_a_little(program: Program, inputs: Values, rng: np.random.Generator) -> Values:

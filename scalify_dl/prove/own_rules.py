@@ -92,19 +92,20 @@ def check_own(program: Program, own: Iterable[Path], shipped: Path) -> None:
     files = set(own)
     if not files:
         return
-    for directive in program.directives:
-        if directive.kind in ("input", "limitsize") and Path(directive.file).resolve() in files:
-            raise _refused(f"`.{directive.kind}`", Path(directive.file), directive.line)
     rules = program.rules
-    files_used = [*(rule.file for rule in rules), *(directive.file for directive in program.directives)]
-    theirs = _declared(shipped, {Path(file).resolve() for file in files_used})
+    used = {rule.file for rule in rules}.union(directive.file for directive in program.directives)
+    resolved = {file: Path(file).resolve() for file in used}
+    for directive in program.directives:
+        if directive.kind in ("input", "limitsize") and resolved[directive.file] in files:
+            raise _refused(f"`.{directive.kind}`", Path(directive.file), directive.line)
+    theirs = _declared(shipped, set(resolved.values()))
     opened = {
         match[1]
         for rule in rules
-        if (match := re.match(OPEN + r'\("(\w+)"\)', rule.text)) and Path(rule.file).resolve() not in files
+        if (match := re.match(OPEN + r'\("(\w+)"\)', rule.text)) and resolved[rule.file] not in files
     }
     for rule in rules:
-        if Path(rule.file).resolve() not in files:
+        if resolved[rule.file] not in files:
             continue
         if _heads(rule.text).count(rule.relation) > 1:
             what = f"two heads of `{rule.relation}` in one rule"

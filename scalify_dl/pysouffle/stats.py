@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class RuleProfile:
+class RuleProfile(NamedTuple):
     """One rule: `derived` counts the rows that it derived, `new` those not known yet; `seconds` is wall time."""
 
     relation: str

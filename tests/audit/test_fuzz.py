@@ -74,7 +74,8 @@ def test_values_of_which_nothing_is_derived_become_inputs() -> None:
     tables["result"] = [(f"op{c}", 0, c) for c in chain]
     tables["operand"] = [(f"op{c}", 0, before) for before, c in pairwise(["x", *chain])]
     false = Finding(("c8", "", "t", "", ""), "false", "")
-    small = smallest("one", tables, ([false], ("own",)), lambda tables: ([false], ("own",)))
+    seen = ([false], lambda: ("own",))
+    small = smallest("one", tables, seen, lambda tables: seen)
     assert [op for op, *_ in small.tables["op"]] == ["opc8"]
     assert ("dist", 0, "c7") in small.tables["input"]
 
@@ -111,5 +112,6 @@ def test_a_run_that_is_interrupted_reports_what_was_done() -> None:
 
 def test_a_wrong_program_that_is_proved_is_shown(tmp_path: Path) -> None:
     main = edited(tmp_path, "correspond/constants.dl", ", !literal_hash(value, _)", "")
-    report = check_rules(main=main, pairs=0, trials=TRIALS)
+    trials = {name: build for name, build in TRIALS.items() if "constant" in name}
+    report = check_rules(main=main, pairs=0, trials=trials)
     assert [found.finding.text for found in report.unsound] == ["all outputs of a wrong program are proved"]

@@ -49,7 +49,7 @@ def rules(tmp_path: Path) -> Path:
 
 def test_infinite_inputs_are_named_where_a_lemma_fails_on_them(rules: Path) -> None:
     rules.write_text(DECLARED + CARELESS)
-    found = [unsound for unsound in check_rules([rules], pairs=12).unsound if unsound.finding.draw == "infinite"]
+    found = [unsound for unsound in check_rules([rules], pairs=2, seed=7).unsound if unsound.finding.draw == "infinite"]
     assert found
     for unsound in found:
         assert "on inputs of which some elements are infinite" in unsound.listing()

@@ -72,9 +72,9 @@ def test_a_message_without_operand_or_result_is_no_crash(tmp_path: Path) -> None
 
 
 def test_random_plans_and_mutants_are_folded_as_they_run(tmp_path: Path) -> None:
-    numbers, mismatches = campaign(0, 48, tmp_path / "told")
+    numbers, mismatches = campaign(0, 24, tmp_path / "told")
     assert mismatches == 0, (tmp_path / "told").read_text("utf-8")
-    assert numbers["PROVED, right"] >= 6
+    assert numbers["PROVED, right"] >= 3
 
 
 def test_a_loss_is_of_its_own_micro_batch_not_of_the_ops() -> None:
@@ -98,6 +98,6 @@ def test_no_mutant_of_the_small_plan_is_proved_that_the_interpreter_refutes(tmp_
 
 @pytest.mark.slow
 def test_many_random_plans_and_mutants_are_folded_as_they_run(tmp_path: Path) -> None:
-    numbers, mismatches = campaign(100, 120, tmp_path / "told")
+    numbers, mismatches = campaign(100, 40, tmp_path / "told")
     assert mismatches == 0, (tmp_path / "told").read_text("utf-8")
-    assert numbers["plans"] == 120
+    assert numbers["plans"] == 40

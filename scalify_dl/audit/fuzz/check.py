@@ -168,10 +168,10 @@ def check_one(name: str, tables: Tables, rules: Program, report: Report, *, wron
             )  # fmt: skip
             if checked.interrupted:
                 raise KeyboardInterrupt
-            return checked.findings, fired(again)
+            return checked.findings, partial(fired, again)
 
         report.unsound.append(Unsound(findings.false[0], name, tables, fired(derived)))  # if it is interrupted here
-        report.unsound[-1] = smallest(name, tables, (findings.findings, fired(derived)), attempt)
+        report.unsound[-1] = smallest(name, tables, (findings.findings, partial(fired, derived)), attempt)
     elif wrong and not derived.unproved:
         (dist, base), layout = next(iter(derived.proved.items()))
         proved = Finding((dist, "", base, "", layout), "false", "all outputs of a wrong program are proved")

@@ -67,15 +67,15 @@ class Unsound:
         return "\n".join(lines)
 
 
-Seen = tuple[list[Finding], tuple[str, ...]]
-"""What the audit said of each tuple that was derived, and the rules that fired."""
+Seen = tuple[list[Finding], Callable[[], tuple[str, ...]]]
+"""What the audit said of each tuple that was derived, and what says the rules that fired."""
 Attempt = Callable[[Tables], Seen]
 
 
 def smallest(name: str, tables: Tables, seen: Seen, attempt: Attempt) -> Unsound:
     """A false finding with a graph from which no op can be taken away, and in which no value that is held as is derived
     truly can be made an input that is held so, and none that nothing is derived of a mere input."""
-    best = Unsound(_earliest(tables, seen[0]), name, tables, seen[1] or ("?",))
+    best = Unsound(_earliest(tables, seen[0]), name, tables, seen[1]() or ("?",))
     ways, results = _smaller(best, seen[0]), Counter(op for op, *_ in tables["result"])
     while (small := next(ways, None)) is not None:
         kept = Counter(op for op, *_ in small["result"])
@@ -83,7 +83,7 @@ def smallest(name: str, tables: Tables, seen: Seen, attempt: Attempt) -> Unsound
             continue  # (an op without one of its results is none)
         again = attempt(small)
         if any(f.verdict in FALSE for f in again[0]):
-            best = Unsound(_earliest(small, again[0]), name, small, again[1] or ("?",))
+            best = Unsound(_earliest(small, again[0]), name, small, again[1]() or ("?",))
             ways = _smaller(best, again[0])
     return best
 
