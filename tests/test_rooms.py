@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
+from collections import defaultdict
 from pathlib import Path
 
 import networkx
@@ -41,6 +43,28 @@ def test_no_two_rooms_read_each_other() -> None:
                 reads.add_edge(here, name.split(".")[0])
     assert {"cli", "commands", "readers", "facts"} <= set(reads)
     assert [sorted(c) for c in networkx.strongly_connected_components(reads) if len(c) > 1] == []
+
+
+ROW = re.compile(r"\| (`[^|]+) \| .* \| ([^|]*) \|")
+"""A row of the table of rooms: which, what they do, what they read."""
+
+
+def named(text: str) -> set[str]:
+    return {name.rstrip("/").removesuffix(".py") for name in re.findall(r"`([^`]+)`", text)}
+
+
+def test_the_house_says_what_each_room_reads() -> None:
+    rooms = (ROOT.parent / "docs" / "house.md").read_text("utf-8").partition("## Rooms")[2].partition("\n## ")[0]
+    rows = [(named(row[1]), row[2]) for row in map(ROW.fullmatch, rooms.splitlines()) if row]
+    small = rows[-1][0] | {"__version__"}
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in ROOT.rglob("*.py"):
+        room = file.relative_to(ROOT).with_suffix("").parts[0]
+        found[room] |= {name.split(".")[0] for name in imported(file)}
+    for here, said in rows[:-1]:
+        if not said.startswith(("all", "most")):
+            assert named(said) == set().union(*(found[room] for room in here)) - small - here, here
+    assert set(found) <= small.union(*(here for here, _ in rows)) | {"__init__", "__main__"}
 
 
 @pytest.mark.parametrize("earlier", sorted(MOVED))
