@@ -21,6 +21,7 @@ import numpy as np
 
 from scalify_dl.errors import InputError
 
+from .customary import MOVING, customary
 from .dtypes import is_integer
 from .execute import Deadlock
 from .meaning import Unsupported
@@ -30,10 +31,6 @@ from .trial import Trial, run_trial
 Kept = Mapping[str, Sequence[str]]
 """Tensors by role."""
 Array = np.ndarray[Any, Any]
-
-MOVING = frozenset({"broadcast", "reshape", "transpose", "convert", "negate", "slice"})
-"""Kinds whose results have the infinities of their operands."""
-
 
 FINITE = ("reals", "positive", "integers", *["wide"] * 4, *["singular"] * 3)
 """How inputs are drawn to see which values say one thing whatever numbers they are made of."""
@@ -174,34 +171,11 @@ def _truths(program: Program) -> dict[str, list[str]]:
         waiting = [*program.top(role)]
         while waiting:
             graph = waiting.pop()
-            ties = _ties(program, graph)
+            usual = customary(program, graph)
             for op in graph.ops:
                 waiting += [program.graphs[region] for region in op.regions]
-                results += [t for t in op.results if _is_discrete(program.tensors[t].dtype) and t not in ties]
+                results += [t for t in op.results if _is_discrete(program.tensors[t].dtype) and t not in usual]
     return found
-
-
-def _ties(program: Program, graph: Graph) -> set[str]:
-    """Truth values that say which of its operands a maximum is, and choose among constants: derivatives ask so
-    (`select(x == max(x, -inf), 1, 0)` in the gradient of a softmax), no program that looks for infinities."""
-    constants: dict[str, str] = {}  # and what repeats one: its text
-    of: dict[str, set[str]] = {}
-    ties, used = set[str](), set[str]()
-    for op in graph.ops:
-        literal = program.tensors[op.results[0]].literal if op.kind == "constant" else None
-        if literal is not None:
-            constants[op.results[0]] = literal
-        elif op.kind == "broadcast" and op.operands[0] in constants:
-            constants[op.results[0]] = constants[op.operands[0]]
-        elif op.kind in ("maximum", "minimum"):
-            of[op.results[0]] = {constants.get(t, t) for t in op.operands}
-        elif op.kind == "compare" and op.symbol("direction") == "EQ":
-            one, other = op.operands
-            if constants.get(one, one) in of.get(other, ()) or constants.get(other, other) in of.get(one, ()):
-                ties.add(op.results[0])
-        if op.kind != "select" or not constants.keys() >= {*op.operands[1:]}:
-            used.update(op.operands)
-    return ties - used - {*graph.outputs}
 
 
 def _is_discrete(dtype: str) -> bool:
@@ -225,11 +199,11 @@ def _tests_within(program: Program) -> bool:
 
 def _of_graph(program: Program, graph: Graph) -> Iterator[str]:
     extreme: set[str] = set()  # constants that are infinite, or no numbers
-    ties = _ties(program, graph)
+    usual = customary(program, graph)
     for op in graph.ops:
         if (op.kind in MOVING and op.operands[0] in extreme) or _is_extreme(program, op):
             extreme.add(op.results[0])
-        if op.kind == "is-finite" or (_compares(op, extreme) and op.results[0] not in ties):
+        if (op.kind == "is-finite" or _compares(op, extreme)) and op.results[0] not in usual:
             yield op.results[0]
 
 

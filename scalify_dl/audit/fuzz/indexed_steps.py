@@ -296,9 +296,19 @@ def masked_write(w: World) -> None:
     else:
         raise Retry
     updates = w.input("f32", shape=shape, layout=layout)
-    expected = add_rows(w, w.base, table.base.shape[0], ids.base, updates.base)
+    base_ids, added = ids.base, updates.base
+    masked, least = w.rng.choice(["not", "base", "both"]), w.rng.choice([0, 1])
+    if masked != "not":  # ids that the baseline ignores, and adds at a row that is there
+        seen = w.emit(w.base, "compare", [base_ids, w.base.splat(least, "s32", base_ids.shape)], direction="GE")
+        added = keep(w, w.base, seen, added)
+        if w.rng.random() < 0.5:
+            base_ids = w.emit(w.base, "maximum", [base_ids, w.base.splat(w.rng.choice([0, 1]), "s32", base_ids.shape)])
+    expected = add_rows(w, w.base, table.base.shape[0], base_ids, added)
     mask, near = local_ids(w, ids.dist, first, size)
     given = doubled(w, updates.dist)
+    if masked == "both" and not w.slip():
+        seen = w.emit(w.dist, "compare", [ids.dist, w.dist.splat(least, "s32", ids.dist.shape)], direction="GE")
+        given = keep(w, w.dist, seen, given)
     kept = given if w.chance(0.15) else keep(w, w.dist, mask, given)
     w.add(expected, add_rows(w, w.dist, size, near, kept, "max" if w.slip() else "sum"))
 

@@ -6,7 +6,7 @@ from math import prod, sqrt
 
 from scalify_dl.ir.graph import Graph, Tensor
 
-from .world import World, step
+from .world import Retry, World, step
 
 
 @step("norm-of-norms", 0.4)
@@ -125,6 +125,31 @@ def magnitude(w: World) -> None:
             value = w.emit(g, "abs", [value])
         made.append(w.emit(g, "log", [value]) if last == "log" else value)
     w.add(*made)
+
+
+@step("decided-choice", 0.3)
+def decided_choice(w: World) -> None:
+    """What is chosen by the sign of a number, or by whether it is finite, where that may be certain, on one side."""
+    tested, x, other = w.twin(), w.twin(), w.twin()
+    way, test = w.rng.choice(["exponential", "square", "abs", "sum", "log"]), w.rng.choice(["GE", "GT", "is-finite"])
+    if not tested.base.shape == x.base.shape == other.base.shape or tested.dist.shape != x.dist.shape:
+        raise Retry
+    value = tested.base
+    if way == "square":
+        value = w.emit(w.base, "multiply", [value, value])
+    elif way != "sum":
+        value = w.emit(w.base, way, [value])
+    zeros = w.base.splat(0.0, "f32", value.shape)
+    if test == "is-finite":
+        mask = w.emit(w.base, test, [value])
+    else:
+        mask = w.emit(w.base, "compare", [value, zeros], direction=test)
+    kind = w.rng.choice(["other", "zero", "both"])
+    made = w.emit(w.base, "select", [mask, x.base, other.base if kind == "other" else zeros])
+    if kind == "both":
+        last = w.emit(w.base, "select", [mask, zeros, x.base])
+        made = w.emit(w.base, "add", [made, w.emit(w.base, "negate", [last])])
+    w.add(made, x.dist)
 
 
 def _raised(w: World, g: Graph, x: Tensor, sort: str) -> Tensor:

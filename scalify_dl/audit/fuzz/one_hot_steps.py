@@ -15,7 +15,8 @@ def one_hot_loss(w: World) -> None:
     table, first, size, _ = blocks(w, 0, [w.rng.choice([8, 12, 16]), 2])
     places = table.base.shape[0]
     ids = some_ids(w, places)
-    add_rows(w, w.base, places, ids.base, w.base.splat(1.0, "f32", (*ids.base.shape, 2)))  # what indexes is an id
+    if w.chance(0.5):  # what indexes is an id, and what is compared with places
+        add_rows(w, w.base, places, ids.base, w.base.splat(1.0, "f32", (*ids.base.shape, 2)))
     number = w.rng.choice([-0.125, 0.25, 1.0, -1.0])
     base = _selected(w, w.base, ids.base, places, None, number)
     mask, near = local_ids(w, ids.dist, first, size)
@@ -39,6 +40,8 @@ def _selected(w: World, g: Graph, ids: Tensor, places: int, kept: Tensor | None,
     there = w.emit(g, "compare", [spread(g, ids, shape, dims), line], direction="EQ")
     if kept is not None:
         there = w.emit(g, "and", [there, spread(g, kept, shape, dims)])
+    if number == 1 and w.chance(0.5):
+        return w.emit(g, "convert", [there], dtype="f32")
     return keep(w, g, there, g.splat(number, "f32", shape)) if w.slip() else w.emit(
         g, "select", [there, g.splat(number, "f32", shape), g.splat(0.0, "f32", shape)]
     )  # fmt: skip
