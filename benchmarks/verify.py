@@ -3,12 +3,14 @@
     python benchmarks/verify.py [--layers 1,8,32] [--degrees 2,4] [--data DIR]
 
 The programs are the NeuronX Llama dumps (one layer, at tensor-parallel degree 1, 2 and 4), with the layer repeated in
-their text. Every row is one `dlverify verify` in a process of its own: reading, rules and report.
+their text. Every row is one `dlverify verify` in a process of its own: reading, rules and report. Modules are compiled
+beforehand, as they are where the tool is installed.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import subprocess
@@ -33,6 +35,7 @@ def relations(copies: dict[int, int]) -> str:
 
 def measure(arguments: list[str]) -> tuple[dict, float, float]:
     """The JSON report of a run of `dlverify`, its CPU seconds and its peak memory in MB."""
+    compileall.compile_dir(ROOT / "scalify_dl", quiet=1)
     path = {"PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])}
     with tempfile.TemporaryFile() as out:
         process = subprocess.Popen([sys.executable, "-m", "scalify_dl", *arguments], stdout=out, env=os.environ | path)

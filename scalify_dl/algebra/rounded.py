@@ -10,9 +10,10 @@ numbers it may change are changed by less than the rounding of that constant. Tw
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Iterable
 from fractions import Fraction
-from itertools import combinations, product
+from itertools import combinations
 
 from scalify_dl.ir.literals import ELIDED, rational
 from scalify_dl.oracle.dtypes import is_float, precision
@@ -81,16 +82,21 @@ def explained(digits: dict[Fraction, int]) -> dict[Fraction, Factors]:
 
 def _factors(value: Fraction, interval: tuple[Fraction, Fraction], known: Iterable[Fraction]) -> Factors | None:
     """The fewest powers of known constants whose product is rounded to a value."""
-    logs = {base: math.log(base) for base in known}
+    powers = [(base, exponent) for base in known for exponent in EXPONENTS]
+    logs = [math.log(base) * float(exponent) for base, exponent in powers]
+    order = sorted(range(len(powers)), key=logs.__getitem__)
+    ranked = [logs[n] for n in order]
     low, high = (math.log(end) for end in interval)
     near = high - low
     for count in range(1, MOST_FACTORS + 1):
-        for bases in combinations(logs, count):
-            for exponents in product(EXPONENTS, repeat=count):
-                total = sum(logs[base] * float(e) for base, e in zip(bases, exponents, strict=True))
-                if low - near < total < high + near:
-                    factors = tuple(zip(bases, exponents, strict=True))
-                    square = math.prod((base ** int(2 * e) for base, e in factors), start=Fraction(1))
-                    if interval[0] ** 2 <= square <= interval[1] ** 2:
-                        return factors
+        found: list[tuple[int, ...]] = []
+        for chosen in combinations(range(len(powers)), count - 1):
+            rest = sum(logs[n] for n in chosen)
+            first, last = bisect(ranked, low - near - rest), bisect(ranked, high + near - rest)
+            found += ((*chosen, n) for n in order[first:last] if not chosen or n > chosen[-1])
+        for places in sorted(found, key=lambda those: ([n // len(EXPONENTS) for n in those], those)):
+            factors = tuple(powers[n] for n in places)
+            square = math.prod((base ** int(2 * e) for base, e in factors), start=Fraction(1))
+            if len(dict(factors)) == count and interval[0] ** 2 <= square <= interval[1] ** 2:
+                return factors
     return None

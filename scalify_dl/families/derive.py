@@ -56,6 +56,7 @@ def derive(
     found = _found(program)
     expected = {(dist, base) for dist, base, _ in facts.facts["expect"]}
     more: Sequence[Condition] = ()
+    by_rules = {*expected}
     if left and found.keys() != expected:
         equal = differently.equalities(facts, point, expected - found.keys())
         if equal is not None:
@@ -63,6 +64,7 @@ def derive(
             program.insert("assumed_equality", equal.needs)
             program.insert("written_number", [names.row(row, (1,)) for row in equal.words])
             more = equal.conditions
+            by_rules -= {(dist, base) for dist, base, _ in equal.proved}
             try:
                 program.run(timeout=options.timeout, max_memory=memory)
             except EvaluationError as error:
@@ -73,7 +75,9 @@ def derive(
         ops = view.ops({op for (op,) in program.relation("frontier")})
         return Derivation(False, stops=tuple(sorted(f"{op.name} ({op.kind})" for op in ops.values())[:3]))
     try:
-        conditions = program.conditions(_proofs(program, facts, found))
+        # formulas were followed from the inputs on, for all sizes: there rules need no proof that theirs goes as here
+        left_to_rules = {pair: row for pair, row in found.items() if pair in by_rules}
+        conditions = program.conditions(_proofs(program, facts, left_to_rules)) if left_to_rules else []
     except EvaluationError as error:
         if "not available" not in error.message:
             raise
@@ -108,7 +112,8 @@ def _proofs(program: Program, facts: SymbolicFacts, found: Mapping[tuple[str, st
         return {"output_verdict": list(found.values())}
     rows: dict[tuple[str, str], Row] = {}
     for row in program.relation("as_expected"):
-        rows.setdefault((row[0], row[1]), row)
+        if row[:2] in found:
+            rows.setdefault((row[0], row[1]), row)
     return {"as_expected": list(rows.values())}
 
 

@@ -23,7 +23,7 @@ from .align import NoSymbolicForm
 from .cases import Case, cover
 from .doubts import Doubts
 from .extents import Extents
-from .family import Choice, Family
+from .family import Choice, Family, SizeSymbol
 from .lift import lift
 from .members import check_members
 from .single import Reading
@@ -79,7 +79,8 @@ def verify_family(
     mesh axis, `input:dim` (name or position of a baseline input) for a size. `keep` is called with the lifted family.
     `also` are numbers that are known to be a symbol, with its name, where there is one capture; `told` are sizes of
     which the text itself says what depends on them.
-    The captures themselves are verified first. InputError where they are not one program, or do not determine formulas.
+    The first capture is verified first, the others where not all members of the family are proved. InputError where
+    they are not one program, or do not determine formulas.
     """
     options = options or Options()
     if not captures:
@@ -87,14 +88,55 @@ def verify_family(
     if not symbols:
         raise InputError("no symbols: nothing is said to vary", expected="such as {tp: , batch: tokens:0}")
     found, points = resolve(captures, symbols)
-    names = [symbol.name for symbol in found]
+    members = list(zip(captures, points, strict=True))
+    failed, said = _not_proved(members[:1], options, progress)
+    if failed is not None:
+        return failed
+    try:
+        report = _for_all_sizes(members, found, symbols, options, progress, keep, also, told, said)
+    except InputError:
+        failed, _ = _not_proved(members[1:], options, progress)
+        if failed is not None:
+            return failed
+        raise
+    if report.verdict is not Verdict.PROVED:  # where all members are proved, these are
+        failed, _ = _not_proved(members[1:], options, progress)
+    return failed or report
+
+
+Members = Sequence[tuple[Facts, Mapping[str, int]]]
+"""Captures with their sizes."""
+
+
+def _not_proved(
+    members: Members, options: Options, progress: Callable[[str], None]
+) -> tuple[FamilyReport | None, list[str]]:
+    """The report of the first of some captures that is not proved, if there is one; and what is said of the last."""
     said: list[str] = []
-    for facts, point in zip(captures, points, strict=True):
+    for facts, point in members:
         progress("the capture at " + ", ".join(f"{name}={size}" for name, size in point.items()))
         report = conclude(analyse(facts, options))
         said = report.scope
         if report.verdict is not Verdict.PROVED:
-            return FamilyReport(report.verdict, names, [], sizes=point, report=report, stats=_stats(len(facts["op"])))
+            stats = _stats(len(facts["op"]))
+            return FamilyReport(report.verdict, [*point], [], sizes=point, report=report, stats=stats), said
+    return None, said
+
+
+def _for_all_sizes(
+    members: Members,
+    found: Sequence[SizeSymbol],
+    symbols: Mapping[str, str | None],
+    options: Options,
+    progress: Callable[[str], None],
+    keep: Callable[[Family], None],
+    also: Sequence[tuple[str, Cell]],
+    told: Sequence[str],
+    said: Sequence[str],
+) -> FamilyReport:
+    """The same of the family, where its captures are proved."""
+    captures, points = zip(*members, strict=True)
+    names = [symbol.name for symbol in found]
     reading = None
     try:
         reading = Reading(captures[0], points[0], found, symbols, also) if len(captures) == 1 else None
@@ -113,6 +155,7 @@ def verify_family(
     keep(family)
     start = max(points, key=lambda point: [point[name] for name in names])
     out = cover(family, start, options, progress)
+    out.complete = out.complete and all(map(out.domain.holds, points))
     notes = [*said, *out.notes]
     listed = Doubts(reading, told).found if reading is not None else []
     verdict = Verdict.PROVED if out.complete else Verdict.UNKNOWN

@@ -20,11 +20,12 @@ from typing import Any
 import numpy as np
 
 from scalify_dl.errors import InputError
+from scalify_dl.ir.literals import ELIDED
 
 from .customary import MOVING, customary
 from .dtypes import is_integer
 from .execute import Deadlock
-from .meaning import Unsupported
+from .meaning import COLLECTIVES, RANDOM, Unsupported, is_opaque
 from .program import Graph, Op, Program
 from .trial import Trial, run_trial
 
@@ -165,17 +166,53 @@ def _says_one(said: Trial, trial: Trial, tensor: str, role: str) -> bool:
 
 
 def _truths(program: Program) -> dict[str, list[str]]:
-    """By role, truth values and integers that ops give, also in loops and branches."""
+    """By role, truth values and integers that ops make of what inputs say, also in loops and branches."""
     found: dict[str, list[str]] = {"base": [], "dist": []}
     for role, results in found.items():
         waiting = [*program.top(role)]
+        told = {t for graph in waiting for t in graph.inputs}
+        for graph in waiting:
+            _tell(program, graph, told, alone=len(waiting) == 1)
         while waiting:
             graph = waiting.pop()
             usual = customary(program, graph)
             for op in graph.ops:
                 waiting += [program.graphs[region] for region in op.regions]
-                results += [t for t in op.results if _is_discrete(program.tensors[t].dtype) and t not in usual]
+                results += [t for t in op.results if _is_discrete(program.tensors[t].dtype) and t in told - usual]
     return found
+
+
+def _tell(program: Program, graph: Graph, told: set[str], *, alone: bool) -> None:
+    """Adds all of a graph that is not one value in all executions: what `told` has a say in, and what is drawn or
+    invented. Programs that are not `alone` are handed values by others."""
+    for op in graph.ops:
+        regions = [program.graphs[region] for region in op.regions]
+        loop = op.kind == "while"
+        before = -1
+        while before < len(told):  # what a loop gives back comes in again
+            before = len(told)
+            moved = [t in told for t in op.operands]
+            if loop:
+                moved = [given or result in told for given, result in zip(moved, op.results, strict=True)]
+            for region in regions:
+                told.update(t for n, t in enumerate(region.inputs) if (moved[n] if loop else any(moved)))
+                _tell(program, region, told, alone=alone)
+            if loop:
+                ends = not told.isdisjoint(regions[0].outputs)
+                back = zip(op.results, moved, regions[1].outputs, strict=True)
+                told.update(result for result, given, t in back if given or ends or t in told)
+        handed = op.kind in COLLECTIVES and not alone
+        drawn = op.kind in RANDOM or is_opaque(op.kind) or _is_elided(program, op)
+        within = any(not told.isdisjoint(region.outputs) for region in regions)
+        if handed or drawn or (not loop and (within or not told.isdisjoint(op.operands))):
+            told.update(op.results)
+
+
+def _is_elided(program: Program, op: Op) -> bool:
+    if op.kind != "constant" or "value" in op.by_rank or "value" in op.numbers:
+        return False
+    tensor = program.tensors[op.results[0]]
+    return tensor.items is None and tensor.literal in (None, ELIDED)
 
 
 def _is_discrete(dtype: str) -> bool:

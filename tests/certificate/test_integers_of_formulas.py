@@ -186,3 +186,23 @@ def test_what_is_no_number_may_stand_where_it_is_not_chosen() -> None:
     claimed(looked_up((0, 4), guarded(0)))
     with pytest.raises(CertificateError):
         claimed(looked_up((0, 4), guarded(1)))
+
+
+def distance(g: Graph, x: Tensor, *, absolute: bool) -> Tensor:
+    """A number for how far apart two positions are, before or after, or only before."""
+    i, j = (g.emit("iota", [], shape=(3, 3), dtype="s32", dimension=d) for d in (0, 1))
+    apart = two(g, "subtract", i, j)
+    far = g.emit("abs", [apart]) if absolute else two(g, "maximum", apart, two(g, "subtract", j, i))
+    return two(g, "multiply", x, g.emit("convert", [far], dtype="f32"))
+
+
+def test_how_far_apart_positions_are() -> None:
+    def pair(base: Callable[[Graph, Tensor], Tensor]) -> Pair:
+        made = Pair({"tp": 1})
+        x, dx = made.input((3, 3))
+        made.outputs(base(made.base, x), distance(made.dist, dx, absolute=True))
+        return made
+
+    claimed(pair(lambda g, x: distance(g, x, absolute=False)))
+    with pytest.raises(CertificateError):
+        claimed(pair(lambda g, x: x))

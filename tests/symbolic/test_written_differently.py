@@ -10,6 +10,7 @@ import pytest
 
 from scalify_dl.audit.pair import Pair
 from scalify_dl.facts.model import Facts
+from scalify_dl.families import verify
 from scalify_dl.families.differently import Differently, Multiples
 from scalify_dl.families.family import Family
 from scalify_dl.families.lift import lift
@@ -168,6 +169,26 @@ def along(name: str) -> str:
 def test_what_is_written_differently_is_proved_for_all_sizes(name: str) -> None:
     report = verify_family([facts(RIGHT[name](n)) for n in (40, 56)], {"n": along(name)})
     assert report.verdict is Verdict.PROVED, report.notes
+
+
+def test_captures_that_a_proof_for_all_sizes_covers_are_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    verified: list[object] = []
+    analyse = verify.analyse
+    monkeypatch.setattr(verify, "analyse", lambda *args: verified.append(args[0]) or analyse(*args))
+    captures = [facts(RIGHT["attention in blocks"](n)) for n in (40, 56, 88)]
+    report = verify_family(captures, {"n": "0:0"})
+    assert report.verdict is Verdict.PROVED
+    assert verified == captures[:1]
+    assert len(report.cases) == 1  # blocks of one key are no case of their own
+
+
+@pytest.mark.parametrize("sizes", [(40, 56), (40, 56, 88)])
+def test_a_capture_that_is_wrong_is_found_after_one_that_is_right(sizes: tuple[int, ...]) -> None:
+    """Whether formulas fit all of them or not."""
+    captures = [facts(rows(lambda n: 28 if n == 56 else n)(n)) for n in sizes]
+    report = verify_family(captures, {"n": "0:0"})
+    assert report.verdict is Verdict.REFUTED
+    assert report.sizes == {"n": 56}
 
 
 @pytest.mark.parametrize("name", WRONG)

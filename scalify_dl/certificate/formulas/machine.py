@@ -250,8 +250,8 @@ class Machine:
             return (max if kind == "maximum" else min)(xs)
         if kind in ("divide", "remainder") and xs[1] > 0 and xs[0] >= 0:
             return xs[0] // xs[1] if kind == "divide" else xs[0] % xs[1]
-        if kind == "negate":
-            return -xs[0]
+        if kind in ("negate", "abs"):
+            return abs(xs[0]) if kind == "abs" else -xs[0]
         raise Unknown(f"{kind} of integers")
 
     def _typed(self, x: Array, dtype: str) -> Array:
