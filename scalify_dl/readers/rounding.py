@@ -8,7 +8,7 @@ give one text for one thing; what is asked for by default is no text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from scalify_dl.ir.graph import Op
 from scalify_dl.ir.vocabulary import ELEMENTWISE
@@ -32,6 +32,12 @@ def accuracy(text: str) -> str:
     if mode is not None and mode[1].lower() in ("default", "highest"):
         return "" if mode[1].lower() == "default" else "result highest"
     return f"result {' '.join(text.split())}"
+
+
+def asked(attributes: Mapping[str, str]) -> list[str]:
+    """How an instruction of HLO text is asked to round."""
+    given = attributes.get
+    return [precision(given("operand_precision", "")), accuracy(given("result_accuracy", ""))]
 
 
 def ask(ops: Sequence[Op], asked: Iterable[str]) -> None:

@@ -27,11 +27,15 @@ def reduce(lo: Lowering, i: Instruction, operands: list[object]) -> object:
     if len(x) % 2 or not x or len(flatten(i.type)) != count:
         raise i.error(f"has {len(x)} operands", expected="values and as many initial values")
     values, inits = x[:count], x[count:]
-    function = lo.region(i.attributes.get("to_apply"), i)
+    name = i.attributes.get("to_apply")
+    function = lo.function(name, i)
     before = len(lo.graph.ops)
     found = reductions.reduce(
         lo.graph, values, inits, numbers_of(i, "dimensions"), function, lo.producer, **lo.about(i)
     )
+    for op in lo.graph.ops[before:]:
+        if op.regions:
+            op.regions = [lo.region(name, i)]
     lo.track(lo.graph.ops[before:])
     return shaped(found, i.type)
 

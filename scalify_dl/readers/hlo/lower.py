@@ -12,6 +12,7 @@ from scalify_dl.ir.mesh import Mesh
 from scalify_dl.registry import registering
 
 from .. import rounding
+from .again import PLAIN, Again
 from .groups import channel_of
 from .metadata import Metadata
 from .module import Computation, Instruction, Module, parse_module
@@ -69,7 +70,8 @@ class Lowering:
         self.ranks = mesh.size if mesh else 1
         self.is_base = mesh is None
         self.metadata = Metadata(module)
-        self.recognitions: dict[tuple[Callable[[Graph], str | None], str], str | None] = {}
+        self.recognitions: dict[tuple[Callable[[Graph], str | None], Graph], str | None] = {}
+        self.functions: dict[object, Graph] = {}
         self.graph = Graph(module.name, file)
         self.asynchronous: dict[str, object] = {}
         self.starts = False
@@ -77,6 +79,7 @@ class Lowering:
         self.call_source: Sequence[Frame] = ()
         self.emitted = 0
         self.effects: list[str] = []
+        self.again = Again()
         self.here: dict[str, Instruction] = {}
         self.producer: dict[Tensor, Op] = {}
         self.replicas, self.partitions = self._counts(mesh)
@@ -257,12 +260,18 @@ class Lowering:
     def instruction(self, i: Instruction, values: Mapping[str, object]) -> object:
         """Lowers one instruction, operands already lowered."""
         operands = [values[name] for name in i.operands] if i.opcode != "constant" else []
+        plain = i.opcode in PLAIN
+        if plain and (op := self.again.made(i, operands, self.call_source)) is not None:
+            self._count(i)
+            self.graph.ops.append(op)
+            self.track((op,))
+            return op.results[0]
         before = len(self.graph.ops)
         self.starts = self.starts or i.opcode.endswith("-start") or i.opcode in ("send", "recv")
         try:
             lower = OPCODES.get(i.opcode) or control.asynchronous(i.opcode) or unknown
             value = lower(self, i, operands)
-            asked = _asked(i)
+            asked = rounding.asked(i.attributes) if i.attribute_text else ()
             if i.attribute_text and lower is not unknown and not i.attributes.all_read(HARMLESS):
                 # an attribute that nobody looked at may change what is computed
                 del self.graph.ops[before:]
@@ -270,6 +279,8 @@ class Lowering:
                 return unknown(self, i, operands)
             self._check_type(i, value)
             rounding.ask(self.graph.ops[before:], asked)
+            if plain:
+                self.again.note(i, operands, self.graph.ops[before:], self.call_source)
             return value
         except (ValueError, IndexError, KeyError) as error:  # numbers that are none, lists that are too short
             raise i.error(f"cannot read its operands or attributes ({error})", hint="is the dump edited?") from None
@@ -353,11 +364,18 @@ class Lowering:
                 self.producer[result] = op
 
     def recognised(self, recognise: Callable[[Graph], str | None], i: Instruction, key: str) -> str | None:
-        """What a called function is; each computation is looked at once."""
-        name = self.called(i.attributes.get(key), i).name
-        if (recognise, name) not in self.recognitions:
-            self.recognitions[recognise, name] = recognise(self.region(name, i))
-        return self.recognitions[recognise, name]
+        """What a called function is; each is looked at once."""
+        function = self.function(i.attributes.get(key), i)
+        if (recognise, function) not in self.recognitions:
+            self.recognitions[recognise, function] = recognise(function)
+        return self.recognitions[recognise, function]
+
+    def function(self, name: str | None, i: Instruction) -> Graph:
+        """A called computation as a graph to look at, not to keep: those that are written alike share one."""
+        form = self.called(name, i).form
+        if form not in self.functions:
+            self.functions[form] = self.region(name, i)
+        return self.functions[form]
 
     def _count(self, i: Instruction) -> None:
         self.emitted += 1
@@ -409,13 +427,6 @@ class Lowering:
         finally:
             self.call_source = outer
 
-
-def _asked(i: Instruction) -> list[str]:
-    """How an instruction is asked to round."""
-    if not i.attribute_text:
-        return []
-    given = i.attributes.get
-    return [rounding.precision(given("operand_precision", "")), rounding.accuracy(given("result_accuracy", ""))]
 
 
 def unknown(self: Lowering, i: Instruction, operands: list[object]) -> object:

@@ -24,6 +24,7 @@ _SIMPLE_OPERANDS = re.compile(r"([^()\"{}]*)\)")
 _NESTING = re.compile(r'"(?>(?:[^"\\]++|\\.)*)"|[()]')
 _COMMENT = re.compile(r"/\*.*?\*/")
 _TUPLE = re.compile(r"\([^()]*\)")
+_NAMES = re.compile(r"%[\w.\-]++(?>(?:, %[\w.\-]++)*)")
 _PLAIN = re.compile(r"[\w.\-%, ]*")
 _BRACKETS = re.compile(r"\[[^\[\]]*\]|\{[^{}]*\}")
 TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
@@ -88,6 +89,9 @@ class Instruction:
         """Names of the operands, parsed once."""
         if self._operands is None:
             text = self.operand_text
+            if _NAMES.fullmatch(text):
+                self._operands = text.replace("%", "").split(", ")
+                return self._operands
             if not _PLAIN.fullmatch(text):
                 text = _BRACKETS.sub("", _COMMENT.sub("", text))
                 while (without := _TUPLE.sub("", text)) != text:
@@ -106,7 +110,7 @@ class Instruction:
         )
 
 
-@dataclass(slots=True)
+@dataclass(eq=False)
 class Computation:
     """A named list of instructions."""
 
@@ -119,6 +123,23 @@ class Computation:
     def root(self) -> Instruction:
         """The marked root, else the last instruction."""
         return next((i for i in reversed(self.instructions) if i.root), self.instructions[-1])
+
+    @cached_property
+    def form(self) -> tuple[object, ...]:
+        """What it says, whatever its values are called."""
+        place, root = {i.name: n for n, i in enumerate(self.instructions)}, self.root
+        if len(place) < len(self.instructions):
+            return (self,)  # a name that is given twice is an error of its own
+        return tuple(
+            (
+                i.opcode,
+                i.type_text,
+                i.operand_text if i.opcode in ("constant", "parameter") else tuple(place.get(x, x) for x in i.operands),
+                i.written,
+                i is root,
+            )
+            for i in self.instructions
+        )
 
 
 @dataclass
