@@ -161,6 +161,8 @@ class Decider:
 
     def decide(self, dist: str, base: str, text: str) -> Answer | None:
         """Whether `dist` holds `base` with the layout of that text (empty: whole dims or blocks over mesh axes)."""
+        if not self.spared and now() > self.deadline:  # to begin is not for nothing
+            return None
         small = self.elements <= KEPT_ELEMENTS
         if small and not self._agreeing(dist, base, text):  # to run it is less than to follow any formula
             return None

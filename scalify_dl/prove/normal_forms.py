@@ -59,12 +59,13 @@ class Equalities(NamedTuple):
 
 def equalities(
     facts: Facts, rows: Callable[[str], Iterable[Row]], seconds: float = SECONDS,
-    before: Found | None = None, outputs: Collection[tuple[str, str]] | None = None,
+    before: Found | None = None, outputs: Collection[tuple[str, str]] | None = None, *, differ: bool = False,
 ) -> Equalities:  # fmt: skip
     """Outputs that are not proved (of some, if these are given) and are equal, or where none is known to be, values on
     the way to one that are.
 
-    `before`: what was found on the way when that was asked before, and the rules have gone on from there.
+    `before`: what was found on the way when that was asked before, and the rules have gone on from there. `differ`: a
+    run says that these outputs do, so nothing is sought on the way to them.
     InputError where somebody's own equalities (`rewrite`) are not understood, or false for some numbers.
     """
     rewrites = own_equalities(rows)
@@ -82,6 +83,8 @@ def equalities(
     decide = decider(facts.tables, rows("corr"), seconds, real_numbers(rows), rewrites)
     if before:
         decide.go_on(before)
+    if differ:
+        decide.spared = 0.0
     assert decide.rewritten is not None
     stated = Stated(facts, decide.rewritten)
 

@@ -234,22 +234,23 @@ def _by_formulas(
         outputs = unproved(analysis.rows, outputs)
         if outputs - differ:
             yield from _compared(analysis, solver, outputs - differ, SECONDS, AGAIN, late)
-        yield from _compared(analysis, solver, differ, BRIEFLY, BRIEFLY, late)
+        yield from _compared(analysis, solver, differ, BRIEFLY, BRIEFLY, late, differ=True)
     else:
         yield from _compared(analysis, solver, outputs, SECONDS, AGAIN, late)
 
 
 def _compared(
     analysis: Analysis, solver: Solver | None, outputs: Collection[tuple[str, str]] | None, seconds: float, left: float,
-    late: str,
+    late: str, *, differ: bool = False,
 ) -> Iterator[None]:  # fmt: skip
-    """The same for some outputs, in some CPU seconds at first and others when the rules have gone on."""
+    """The same for some outputs, in some CPU seconds at first and others when the rules have gone on. `differ`: a run
+    says that they do."""
     before = None
     while True:
         begun = now()
         try:
             with until(analysis.deadline):
-                found = equalities(analysis.facts, analysis.rows, seconds, before, outputs)
+                found = equalities(analysis.facts, analysis.rows, seconds, before, outputs, differ=differ)
         except OutOfTime:
             analysis.notes.append(late)
             return

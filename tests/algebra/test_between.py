@@ -17,7 +17,7 @@ from scalify_dl.audit.pair import Pair
 from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.oracle import load_program
 
-from .programs import number, over, two, verdict, wide
+from .programs import alone, number, over, square, two, verdict, wide
 
 
 def layers(g: Graph, x: Tensor, weights: list[Tensor], *, fused: bool, wrong: bool = False) -> Tensor:
@@ -78,6 +78,14 @@ def test_where_a_value_between_is_cut_its_own_needs_are_kept() -> None:
     answer = Decider(program, program.shards).decide(*program.expects[0])
     assert answer is not None
     assert {what for _, what in answer.needs} == {"nonzero"}
+
+
+def test_no_output_is_begun_when_the_time_for_all_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    pair = alone(square, square, 3)
+    program = load_program(pair.tables())
+    late = Decider(program, program.shards, seconds=-1.0, spared=0.0)
+    monkeypatch.setattr(Decider, "_agreeing", lambda *_: pytest.fail("it was begun"))
+    assert late.decide(*program.expects[0]) is None
 
 
 @pytest.fixture
