@@ -41,6 +41,7 @@ class Alikes:
         elif first.kind in COLLECTIVES or not any(
             (isinstance(column[0], Alike) and not column[0].uniform and len(set(map(id, column))) == 1)
             or self.made.filled_up(column) is not None
+            or self.made.counts(column)
             for column in columns
         ):
             return None

@@ -17,6 +17,7 @@ from .combined import combined
 from .matching import Match, is_splat, matched
 from .meetings import Meeting, apart, meetings, peers
 from .moved import see_pieces
+from .own_parts import see_own_parts
 from .ports import One, inputs_alike, same_everywhere
 from .values import Alike, Awaited, Message, NeverComes, Own, Ragged, Unjoinable, Value, Values
 
@@ -46,7 +47,8 @@ class Joined:
 def join(programs: Sequence[Graph], cells: Cells, rows: Sequence[Rows]) -> Joined:
     """One program of several; `rows` is what is given of the inputs, by cell. Unjoinable where there is none,
     NeverComes where a message is never sent."""
-    for program in programs:
+    for n, program in enumerate(programs):
+        see_own_parts(program, [rank for cell in cells.of(n) for rank in cells.ranks[cell]])
         see_pieces(program)
     joining = _Joining(programs, cells, rows)
     joining.run()

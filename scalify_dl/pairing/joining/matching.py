@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from scalify_dl.ir.dtypes import is_integer
 from scalify_dl.ir.graph import Graph, Op, Tensor
 from scalify_dl.ir.vocabulary import COLLECTIVES, ELEMENTWISE, RANDOM, RANKED
 
@@ -67,6 +68,7 @@ class _Matching:
         self.anchored: set[int] = set()
         self.count = 0
         self.met = {ops[0]: Match(list(ops)) for ops in met}
+        self.makers = {x: op for op in self.first.ops for x in op.results}
         self.sides = [_Side(program) for program in rest]
         for side in self.sides:
             for op in side.program.ops:
@@ -160,8 +162,21 @@ class _Matching:
         loose = op.kind in LIFTED or (op.kind in RANKED and op.kind != "constant")
         if None not in numbers and loose and self.loosely(op, anchored=anchored):
             return
-        if anchored and op.kind not in COLLECTIVES:
+        if op.kind not in COLLECTIVES and (anchored or self.counts(op, numbers)):
             self.mixed(op, numbers)
+
+    def counts(self, op: Op, numbers: Sequence[int | None]) -> bool:
+        """Whether an op computes integers of a value that is one and of a number that is each program's own."""
+        known = any(number is not None for number in numbers)
+        own = [x for x, number in zip(op.operands, numbers, strict=True) if number is None]
+        return known and op.kind in ELEMENTWISE and is_integer(op.result.dtype) and all(map(self.is_number, own))
+
+    def is_number(self, x: Tensor) -> bool:
+        """Whether a value of the first program is one constant everywhere."""
+        op = self.makers.get(x)
+        while op is not None and op.kind == "broadcast":
+            op = self.makers.get(op.operands[0])
+        return op is not None and op.kind == "constant" and not op.result.shape
 
     def exactly(self, op: Op, *, anchored: bool) -> bool:
         """The same op on the same values."""
@@ -205,7 +220,8 @@ class _Matching:
 
     def mixed(self, op: Op, numbers: Sequence[int | None]) -> None:
         """An op some of whose operands are each program's own."""
-        known = [number for number in numbers if number is not None and number in self.anchored]
+        given = [number for number in numbers if number is not None]
+        known = [number for number in given if number in self.anchored] or given
         chosen: list[Op] = []
         for side in self.sides:
             images = [x for number in known for x in side.images.get(number, ())]
@@ -213,8 +229,8 @@ class _Matching:
             some = [p for p in dict.fromkeys(users) if self._alike(op, p, side)]
             if not some:
                 return
-            chosen.append(max(some, key=lambda p: self._common(numbers, p, side)))
-            if not self._common(numbers, chosen[-1], side):
+            chosen.append(max(some, key=lambda p: self._common(numbers, p, side, known)))
+            if not self._common(numbers, chosen[-1], side, known):
                 return
         self.pair(op, Match([op, *chosen], mixed=True), anchored=True)
 
@@ -224,10 +240,11 @@ class _Matching:
         for side, partner in zip(self.sides, match.ops[1:], strict=True):
             self.bind(side, partner, match)
 
-    def _common(self, numbers: Sequence[int | None], partner: Op, side: _Side) -> int:
-        """How many operands are the same, other than constants, or parts of the same that are filled up."""
+    @staticmethod
+    def _common(numbers: Sequence[int | None], partner: Op, side: _Side, known: Container[int]) -> int:
+        """How many operands are the same ones that are known, or parts of the same that are filled up."""
         theirs = [side.ids.get(x, side.ids.get(side.filled.get(x, x))) for x in partner.operands]
-        return sum(a == b and a in self.anchored for a, b in zip(numbers, theirs, strict=True))
+        return sum(a == b and a in known for a, b in zip(numbers, theirs, strict=True) if a is not None)
 
     @staticmethod
     def _alike(op: Op, partner: Op, side: _Side) -> bool:

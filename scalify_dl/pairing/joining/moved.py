@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from scalify_dl.ir.graph import Graph, Op, Tensor
 
-__all__ = ["see_pieces"]
+__all__ = ["cut_of", "see_pieces", "slice_of"]
 
 Piece = tuple[Tensor, int, int]
 """Elements from … up to … along a dim of a tensor."""
@@ -48,7 +48,7 @@ class _Seen:
         self.pieces: dict[Tensor, tuple[int, list[Piece]]] = {}
 
     def add(self, op: Op) -> None:
-        cut = _cut(op)
+        cut = cut_of(op)
         if op.kind == "concatenate":
             dim = op.numbers["dimension"][0]
             each = [self.along(x, dim) if x in self.read else [(x, 0, x.shape[dim])] for x in op.operands]
@@ -82,7 +82,7 @@ class _Seen:
             return
         self.pieces[result] = dim, pieces
         if len(pieces) == 1:
-            made = _slice(op, pieces[0], dim, result)
+            made = slice_of(op, pieces[0], dim, result)
         else:
             parts = [self.part(op, piece, dim) for piece in pieces]
             made = Op("concatenate", parts, [result], op.name, {"dimension": [dim]})
@@ -96,13 +96,13 @@ class _Seen:
         if limit - start == x.shape[dim]:
             return x
         result = Tensor(x.dtype, (*x.shape[:dim], limit - start, *x.shape[dim + 1 :]), op.result.name)
-        made = _slice(op, piece, dim, result)
+        made = slice_of(op, piece, dim, result)
         self.changed.add(made)
         self.ops.append(made)
         return result
 
 
-def _cut(op: Op) -> tuple[int, int, int] | None:
+def cut_of(op: Op) -> tuple[int, int, int] | None:
     """Of a slice that leaves out elements of one dim only, the same on all ranks: the dim, from where, up to where."""
     if op.kind != "slice" or op.rank_numbers or op.strides or set(op.numbers["stride"]) > {1}:
         return None
@@ -133,7 +133,8 @@ def _run_on(pieces: Sequence[Piece]) -> list[Piece]:
     return found
 
 
-def _slice(op: Op, piece: Piece, dim: int, result: Tensor) -> Op:
+def slice_of(op: Op, piece: Piece, dim: int, result: Tensor) -> Op:
+    """An op that takes one piece, for another one."""
     x, start, limit = piece
     lo, hi = [0] * len(x.shape), list(x.shape)
     lo[dim], hi[dim] = start, limit

@@ -239,9 +239,10 @@ class Values:
         tensors = [self.at(k, value, like) for k, value in enumerate(values)]
         if len(set(tensors)) == 1:
             return tensors[0]
-        numbers = self._numbers(tensors)
+        numbers = self._numbers([self.scalar(x) or x for x in tensors])
         if numbers is not None:
-            return self.by_rank(tensors[0].dtype, numbers, like)
+            number = self.by_rank(tensors[0].dtype, numbers, like)
+            return self.splat(number, tensors[0].shape, like) if tensors[0].shape else number
         mine = self.by_rank("s32", {rank: cell for rank, (cell, _) in self.cells.place.items()}, None)
         result = tensors[0]
         for k, tensor in enumerate(tensors[1:], 1):
@@ -257,6 +258,11 @@ class Values:
         result = self.emit("constant", [], like, dtype=dtype, shape=())
         self.made[result].rank_numbers["value", 0] = dict(numbers)
         return result
+
+    def counts(self, values: Sequence[Value]) -> bool:
+        """Whether what each cell has is one integer everywhere."""
+        tensors = [value.tensor for value in values if isinstance(value, Alike | Own)]
+        return len(tensors) == len(values) and self._numbers([self.scalar(x) or x for x in tensors]) is not None
 
     def _numbers(self, tensors: Sequence[Tensor]) -> dict[int, int] | None:
         """By rank, the integer that its cell's constant is."""
