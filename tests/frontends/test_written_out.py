@@ -58,6 +58,24 @@ def put(g: Graph, x: Tensor, at: Tensor, value: Tensor) -> Tensor:
     return g.emit("dynamic-update-slice", [x, block, at, zero, zero])
 
 
+def put_window(g: Graph, x: Tensor, at: Tensor, value: Tensor, reducer: str = "replace") -> Tensor:
+    """`x.at[at].set(value)` as JAX writes it; a row that is not there is not written."""
+    index = g.emit("reshape", [at], shape=(1,))
+    return g.emit(
+        "scatter", [x, index, value], update_window_dims=list(range(len(value.shape))), inserted_window_dims=[0],
+        scatter_dims_to_operand_dims=[0], index_vector_dim=0, reducer=reducer,
+    )  # fmt: skip
+
+
+def row_window(g: Graph, x: Tensor, at: Tensor) -> Tensor:
+    """`x.at[at].get()`, of the first or last row where there is no such row."""
+    index = g.emit("reshape", [at], shape=(1,))
+    return g.emit(
+        "gather", [x, index], offset_dims=list(range(len(x.shape) - 1)), collapsed_slice_dims=[0], start_index_map=[0],
+        index_vector_dim=0, slice_sizes=[1, *x.shape[1:]],
+    )  # fmt: skip
+
+
 def layer(g: Graph, x: Tensor, w: Tensor) -> Tensor:
     return g.emit("add", [x, g.emit("tanh", [
         g.emit("dot", [x, w], lhs_contracting_dims=[1], rhs_contracting_dims=[0])])])  # fmt: skip
@@ -87,6 +105,8 @@ class Pipeline:
     """A branch, not a choice (right)."""
     unrolled: bool = False
     """Turns one after the other, no loop (right)."""
+    windows: str = ""
+    """Results are written by a scatter with that reducer, and micro-batches read by a gather (right: into zeros)."""
 
     @property
     def mesh(self) -> Mesh:
@@ -132,7 +152,7 @@ class Pipeline:
     def turn(self, g: Graph, carried: list[Tensor]) -> list[Tensor]:
         t, received, outputs, fresh, mine, first, last = carried
         at = g.emit("minimum", [t, g.constant(self.batches - 1, "s32")])
-        new, shape = row(g, fresh, at), (ROWS, DIM)
+        new, shape = row_window(g, fresh, at) if self.windows else row(g, fresh, at), (ROWS, DIM)
         if self.branches:
             yes, no = Graph("yes"), Graph("no")
             for branch, n in ((yes, 0), (no, 1)):
@@ -145,7 +165,8 @@ class Pipeline:
         x = layer(g, taken, mine)
         done = g.emit("subtract", [t, g.constant(self.stages - 1 + self.late, "s32")])
         zero = g.constant(0, "s32")
-        written = put(g, outputs, g.emit("maximum", [done, zero]), x)
+        at = g.emit("maximum", [done, zero])
+        written = put_window(g, outputs, at, x, self.windows) if self.windows else put(g, outputs, at, x)
         there = g.emit("and", [last, g.emit("compare", [done, zero], direction="GE")])
         outputs = g.emit("select", [spread(g, there, outputs.shape), written, outputs])
         n = self.stages
@@ -166,6 +187,8 @@ RIGHT = {
     "results that are gathered": Pipeline(stages=2, batches=3, gathered=True),
     "branches": Pipeline(stages=2, batches=3, branches=True),
     "turns without a loop": Pipeline(stages=2, batches=3, unrolled=True),
+    "rows that are set": Pipeline(stages=2, batches=3, windows="replace"),
+    "rows that are added to": Pipeline(stages=2, batches=3, windows="sum"),
 }
 WRONG = {
     "passed on backwards": Pipeline(step=-1),
@@ -175,6 +198,8 @@ WRONG = {
     "one turn less": Pipeline(turns=-1),
     "kept by each rank": Pipeline(step=0),
     "passed on backwards, without a loop": Pipeline(step=-1, unrolled=True),
+    "rows that are set one turn early": Pipeline(late=-1, windows="replace"),
+    "rows that are added to one turn late": Pipeline(late=1, windows="sum"),
 }
 
 
@@ -291,7 +316,8 @@ class Random:
     def step(self, g: Graph, t: Tensor, values: list[Tensor], number: Tensor) -> Tensor:
         x, y = self.rng.choice(values), self.rng.choice(values)
         kind = self.rng.choice(["add", "multiply", "subtract", "tanh", "choice", "permute", "read", "write", "sum",
-                                "product", "gather", "exchange", "scatter", "pad", "add", "scale", "fold"])  # fmt: skip
+                                "product", "gather", "exchange", "scatter", "pad", "add", "scale", "fold",
+                                "window"])  # fmt: skip
         if kind in ("add", "multiply", "subtract"):
             return g.emit(kind, [x, y])
         if kind == "tanh":
@@ -314,6 +340,11 @@ class Random:
         if kind == "product":
             square = g.emit("dot", [x, y], lhs_contracting_dims=[0], rhs_contracting_dims=[0])
             return g.emit("dot", [x, square], lhs_contracting_dims=[1], rhs_contracting_dims=[0])
+        if kind == "window":
+            at = g.emit(self.rng.choice(["add", "subtract", "multiply"]), [number, t])
+            if self.rng.random() < 0.3:
+                at = g.emit("clamp", [g.constant(0, "s32"), at, g.constant(5, "s32")])
+            return put_window(g, y, at, row_window(g, x, at), self.rng.choice(["replace", "sum", "max"]))
         if kind in ("choice", "read", "write"):
             index = g.emit(self.rng.choice(["add", "subtract", "minimum"]), [number, t])
             if kind == "choice":

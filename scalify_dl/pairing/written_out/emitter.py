@@ -1,7 +1,7 @@
 """The ops of a program that is written out: each emitted as it is, or left out where what it makes is there already.
 
 What is left out: choices whose condition is known, sums with zeros, products of zeros with numbers, slices of what was
-written or put together.
+written or put together, scatters and gathers of one window that is known.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from .numbers import Numbers, clamped, computed
 from .signs import Sign, Signs
 from .stacks import Parts, Stacks, side_by_side
 from .values import Cells, Own, Value
+from .windows import Window, is_one_window, window_of
 
 __all__ = ["Emitter"]
 
@@ -230,6 +231,8 @@ class Emitter:
             starts = self._starts(xs[2:], result.shape, xs[1].shape)
             if starts is not None:
                 return self._written(xs[0], xs[1], starts, op)
+        if is_one_window(op) and xs[1] in self.known and (window := window_of(op, self.known[xs[1]])) is not None:
+            return self._at_window(op, xs, window)
         if self._keeps_order(op) and (back := self._turned_back(xs[0], result.shape)) is not None:
             return back
         if result.dtype[0] in "sup":
@@ -255,6 +258,21 @@ class Emitter:
     def _starts(self, starts: Sequence[Tensor], shape: Sequence[int], window: Sequence[int]) -> list[int] | None:
         known = [self.known[x] for x in starts if x in self.known]
         return clamped(known, shape, window) if len(known) == len(starts) else None
+
+    def _at_window(self, op: Op, xs: Sequence[Tensor], window: Window) -> Tensor | None:
+        """What a scatter or gather of one window makes."""
+        end = [a + n for a, n in zip(window.starts, window.shape, strict=True)]
+        if op.kind == "gather":
+            return self._shaped(self.cut(xs[0], window.starts, end, op), op.result.shape, op)
+        part, reducer = self._shaped(xs[2], window.shape, op), op.symbols["reducer"][0]
+        if reducer == "sum":
+            part = self.joined("add", self.cut(xs[0], window.starts, end, op), part, op)
+        return self._written(xs[0], part, window.starts, op) if reducer in ("sum", "replace") else None
+
+    def _shaped(self, x: Tensor, shape: tuple[int, ...], like: Op) -> Tensor:
+        """A value in another shape, its elements in their order."""
+        back = self._turned_back(x, shape)
+        return self.emit_new("reshape", [x], like, shape=shape) if back is None else back
 
     def _bounds(self, op: Op, cell: int | None) -> tuple[list[int], list[int]] | None:
         """Where a slice without steps begins and ends; None where it has steps, or ranks of a cell differ."""

@@ -66,6 +66,9 @@ def _meaning(op: Op, xs: Sequence[Numbers], result: Tensor) -> npt.NDArray[np.ge
     if kind == "select":
         mask, yes, no = _even(xs)
         return np.where(mask != 0, yes, no)
+    if kind == "clamp":
+        least, x, most = _even(xs)
+        return np.minimum(np.maximum(x, least), most)
     if kind == "not" and result.dtype == "pred":
         return 1 - xs[0]
     if kind in _TRUTHS and result.dtype == "pred":
@@ -77,6 +80,10 @@ def _meaning(op: Op, xs: Sequence[Numbers], result: Tensor) -> npt.NDArray[np.ge
         if (x < 0).any() or (y <= 0).any():
             return None
         return x // y if kind == "divide" else x % y
+    if kind == "reduce" and result.dtype == "pred" and len(xs) == 1 and op.symbols.get("reducer") in (["and"], ["or"]):
+        over = tuple(dim + 1 for dim in op.numbers.get("dimensions", ()))
+        extreme = np.minimum if op.symbols["reducer"] == ["and"] else np.maximum
+        return np.asarray(extreme.reduce(xs[0], axis=over, initial=int(extreme is np.minimum)))
     if kind in ("convert", "copy"):
         return np.asarray(xs[0] != 0) if result.dtype == "pred" else xs[0]
     if kind == "reshape":

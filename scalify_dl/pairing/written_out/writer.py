@@ -15,6 +15,7 @@ from .collectives import Collectives
 from .emitter import Emitter
 from .values import Cells, NotWrittenOut, Own, Shared, Value
 from .wanted import TURNS, Loop, loop_of
+from .windows import is_one_window
 
 __all__ = ["Writer"]
 
@@ -161,6 +162,8 @@ class Writer:
         if op.rank_numbers:
             return op.kind == "slice" and self.emitter.same_in_cells(op)
         deciding = {"select": given[:1], "dynamic-slice": given[1:], "dynamic-update-slice": given[2:]}.get(op.kind, [])
+        if is_one_window(op):
+            deciding = given[1:2]
         return any(self._differs(value) for value in deciding) and all(map(self._decided, deciding))
 
     def _decided(self, value: Value) -> bool:
