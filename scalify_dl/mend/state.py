@@ -54,7 +54,7 @@ class State:
         best = self.search.best
         return find_counterexample(
             program, outputs=outputs, trials=trials, seed=seed, rounding=False, localise=False, once=once,
-            positive=best is not None and best.draw == "positive",
+            draw=best.draw if best is not None and best.draw in ("positive", "small") else "",
         )  # fmt: skip
 
     def score(self) -> tuple[int, int, int]:

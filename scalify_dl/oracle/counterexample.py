@@ -26,7 +26,7 @@ from .readings import Readings
 from .shrink import Shrunk, shrink
 from .shrink.extents import Conflict
 from .shrink.means import has_numbers, recounted
-from .trial import Progress, is_exact, run_trial
+from .trial import Progress, Trial, is_exact, run_trial
 from .versions import run_versions
 
 DIRECT_ELEMENTS = 2_000_000
@@ -54,7 +54,7 @@ class _Effort:
     localise: bool
     once: bool = False
     enough: bool = False
-    positive: bool = False
+    draw: str = ""
     at: tuple[int, ...] = ()
     """Ranks on which outputs are looked at; none: on all."""
 
@@ -79,7 +79,7 @@ def find_counterexample(
     as_it_is: bool = False,
     once: bool = False,
     enough: bool = False,
-    positive: bool = False,
+    draw: str = "",
     progress: Progress | None = None,
 ) -> Search:
     """Runs both sides on random inputs and compares the outputs (`outputs`: distributed tensors; None: all expected
@@ -90,11 +90,11 @@ def find_counterexample(
     `as_it_is`: the program runs at its own sizes. `once`: one run, at one size, of which it is left open whether what
     differs is there where constants round. `enough`: no more draws than it takes to refute one output; what they do
     not show of others is left open (`Search.cut`). Both: what one draw refutes of a program whose versions run as one,
-    and nothing of others.
+    and nothing of others. `draw`: the kind of the first inputs that are tried.
     """
     rows = list(relations)
     search = Search()
-    effort = _Effort(trials, rounding, localise, once, enough, positive)
+    effort = _Effort(trials, rounding, localise, once, enough, draw)
     if enough and once and elements(program) <= CONFIRMED_ELEMENTS:
         search.cut = True
         return search
@@ -283,7 +283,7 @@ def _try_all(
 ) -> None:
     trials = effort.trials
     pending = outputs_of(program, outputs, search)
-    how = "positive" if effort.positive else "integers" if is_exact(program) else "reals"
+    how = effort.draw or ("integers" if is_exact(program) else "reals")
     plan = [(seed + i, how, False) for i in range(trials)]
     if how == "integers":
         plan[-1] = (plan[-1][0], "reals", False)
@@ -296,7 +296,9 @@ def _try_all(
         plan.append((seed, "reals", True))
     plan = plan[:1] if effort.once else plan
     position = 0
-    while position < len(plan) and pending:
+    faint: dict[str, int] = {}
+    """Outputs that differ by next to nothing, and where their counterexamples are."""
+    while position < len(plan) and (pending or faint):
         if effort.enough and any(c.kind == "refutation" for c in search.counterexamples):
             search.cut = True
             break
@@ -324,6 +326,10 @@ def _try_all(
             if found is not None:
                 pending.remove(output)
                 search.counterexamples.append(counterexample(trial, output, *found, search.sizes))
+                if search.counterexamples[-1].faint and not effort.once:
+                    faint[output.dist] = len(search.counterexamples) - 1
+        _show_more(trial, program, search, faint)
+    search.counterexamples.sort(key=lambda found: found.faint)
     if effort.enough or effort.at or not effort.once:
         _leave_to_rounding(program, rows, search)
     if pending and not effort.once and not search.cut:
@@ -332,6 +338,18 @@ def _try_all(
         search.agreed[output.dist] = str(output.candidates[0])
     if effort.localise and search.counterexamples:
         _try_localise(program, rows, search)
+
+
+def _show_more(trial: Trial, program: Program, search: Search, faint: dict[str, int]) -> None:
+    """Outputs that differed by next to nothing, where another draw shows more."""
+    again = outputs_of(program, list(faint), Search()) if faint else []
+    undefined = not_numbers(trial, again)
+    for output in [output for output in again if output not in undefined]:
+        place, found = faint[output.dist], compared(trial, output, ())
+        more = found and counterexample(trial, output, *found, search.sizes)
+        if more and not more.faint and more.kind == search.counterexamples[place].kind:
+            search.counterexamples[place] = more
+            del faint[output.dist]
 
 
 def _leave_to_rounding(program: Program, rows: list[Shard], search: Search) -> None:

@@ -17,6 +17,9 @@ from .localise import Place
 from .program import Program
 from .readings import Readings
 
+FAINT = 1e-5
+"""Relative difference up to which another draw may show more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
@@ -51,6 +54,12 @@ class Counterexample:
             return 2.0
         relative = min(difference / (abs(complex(expected)) or 1.0), 1.0)
         return float(round(relative, 1) + difference / (1 + difference) / 10)
+
+    @property
+    def faint(self) -> bool:
+        """Whether there is next to nothing to see, as where a norm is clipped and only its epsilon tells."""
+        expected, actual = complex(self.mismatch.expected), complex(self.mismatch.actual)
+        return bool(abs(actual - expected) <= FAINT * abs(expected))
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data, for reports."""

@@ -96,3 +96,23 @@ def test_a_factor_that_clipping_takes_away_from_long_vectors_is_refuted(scale: f
     x, dx = pair.input((64,))
     pair.outputs(_clipped(pair.base, x, 1.0), _clipped(pair.dist, dx, scale))
     assert find_counterexample(program(pair)).status == status
+
+
+def test_what_a_clipped_norm_hides_is_shown_where_nothing_is_clipped() -> None:
+    pair = Pair({"tp": 1})
+    x, dx = pair.input((64,))
+    kept = []
+    for graph, gradient, times in ((pair.base, x, 1), (pair.dist, dx, 4)):
+        scaled = graph.emit("multiply", [gradient, graph.splat(times, "f32", (64,))])
+        square = graph.emit("reduce", [graph.emit("multiply", [scaled, scaled])], dimensions=[0], reducer="sum")
+        norm = graph.emit("add", [graph.emit("sqrt", [square]), graph.constant(1e-6, "f32")])
+        one = graph.constant(1, "f32")
+        scale = graph.emit("minimum", [one, graph.emit("divide", [one, norm])])
+        wide = graph.emit("broadcast", [scale], shape=(64,), dimensions=[])
+        kept.append(graph.emit("multiply", [scaled, wide]))
+    pair.outputs(*kept)
+    found = find_counterexample(program(pair))
+    assert (found.status, found.best and (found.best.draw, found.best.faint)) == ("refuted", ("small", False))
+    assert found.best is not None
+    assert found.readings is not None
+    assert 4 in {reading.scale for reading in found.readings.of(found.best.output)}
