@@ -17,7 +17,7 @@ from scalify_dl.oracle.dtypes import is_float
 from scalify_dl.sizes import above
 
 from . import extended
-from .cells import Array, as_cell, reals, total
+from .cells import Array, as_cell, mapped, reals, total
 from .contracting import reduced
 from .extended import Cell
 from .finite import Table
@@ -181,15 +181,17 @@ def _own_places(site: Site, index: Sequence[Any], sizes: Sequence[Any], rows: Se
 
 @rule("cumulative")
 def cumulative(site: Site) -> list[Array]:
-    """A running sum is the sum over the positions up to this one."""
+    """A running sum is the sum over the positions up to this one, one by log-sum-exp the logarithm of such a sum."""
     (dx,), (do,), basis, dim = site.ins, site.outs, site.machine.basis, site.number("dimension")
     alike("a running sum", dx, do)
     if not of_dim(dx, dim):
         return site.at_small_sizes(site.xs)
-    demand(site.call.symbol("reducer", "sum") == "sum" and is_float(site.call.results[0].dtype), "a running reduction")
+    name = site.call.symbol("reducer", "sum")
+    demand(name in ("sum", "logsumexp") and is_float(site.call.results[0].dtype), "a running reduction")
     ((cells, names),) = new_places(site, dx, [dim], "upto").values()
     here = positions(basis, do[dim], of_dim(do, dim))
     x = reals(basis, site.machine.renamed(site.xs[0], renamed_dim(dx, dim, names)))
+    x = mapped(extended.exponential, x) if name == "logsumexp" else x
     direction = "GE" if site.numbers("reverse")[:1] == [1] else "LE"
     out = np.empty(x.shape, dtype=object)
     for place in np.ndindex(*out.shape):
@@ -197,7 +199,7 @@ def cumulative(site: Site) -> list[Array]:
         along = (x[(*place[:dim], n, *place[dim + 1 :])] for n in range(len(cells)))
         parts = [extended.multiply(cell, flag) for cell, flag in zip(along, shown, strict=True)]
         out[place] = reduced("sum", total(basis, parts), names)
-    return [out]
+    return [mapped(extended.logarithm, out) if name == "logsumexp" else out]
 
 
 @rule("top-k", "sort")

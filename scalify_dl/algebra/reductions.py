@@ -206,14 +206,18 @@ def reduce_window(field: Field, call: Call, xs: list[Array]) -> list[Array]:
 
 @formula("cumulative")
 def cumulative(field: Field, call: Call, xs: list[Array]) -> list[Array]:
-    """Inclusive scans along a dim."""
-    axis, function = call.number("dimension"), _reducer(field, call.symbol("reducer"), call.results[0].dtype)
+    """Inclusive scans along a dim; one by log-sum-exp is the logarithm of a running sum."""
+    name, axis = call.symbol("reducer"), call.number("dimension")
+    logarithmic = name == "logsumexp"
+    function = _reducer(field, "sum" if logarithmic else name, call.results[0].dtype)
     x = np.moveaxis(reals(field, xs[0]), axis, -1)
+    x = mapped(extended.exponential, x) if logarithmic else x
     x = np.flip(x, -1) if call.number("reverse", 0) else x
     out = np.empty(x.shape, dtype=object)
     for at in np.ndindex(*x.shape):
         cells: list[Any] = [x[at]] if at[-1] == 0 else [out[(*at[:-1], at[-1] - 1)], x[at]]
         out[at] = function(cells)
+    out = mapped(extended.logarithm, out) if logarithmic else out
     return [np.moveaxis(np.flip(out, -1) if call.number("reverse", 0) else out, -1, axis)]
 
 

@@ -117,6 +117,19 @@ def group_norm(w: World, op: Any) -> dict[str, Any]:
     return {**found, "output_mask": [w.rng.random() < 0.8 for _ in range(3)]}
 
 
+@recipe("aten._weight_norm_interface", "aten._weight_norm_interface_backward")
+def weight_norm(w: World, op: Any) -> dict[str, Any]:
+    """Along the first dim or the last one."""
+    shape = [w.rng.randint(1, 3) for _ in range(w.rng.randint(2, 3))]
+    dtype, dim = w.rng.choice([torch.float32, torch.float64]), w.rng.choice([0, len(shape) - 1])
+    lengths = [n if d == dim else 1 for d, n in enumerate(shape)]
+    v, g = (w.new(of, dtype, 0.5, 2.0, plain=True) for of in (shape, lengths))
+    if "backward" not in str(op):
+        return {"v": v, "g": g, "dim": dim}
+    grad, norms = w.new(shape, dtype, plain=True), w.new(lengths, dtype, 0.5, 2.0, plain=True)
+    return {"grad_w": grad, "saved_v": v, "saved_g": g, "saved_norms": norms, "dim": dim}
+
+
 @recipe(
     "aten.native_batch_norm", "aten._native_batch_norm_legit", "aten._native_batch_norm_legit_no_training",
     "aten._native_batch_norm_legit_functional", "aten.native_batch_norm_backward",

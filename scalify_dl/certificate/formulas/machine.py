@@ -187,6 +187,8 @@ class Machine:
             return self.ordered.sort(op, xs, rank)
         if kind == "reduce" and len(xs) == 1:
             return [self._reduced(op, xs[0], tuple(op.numbers("dimensions", rank, [])))]
+        if kind == "cumulative" and len(xs) == 1:
+            return [self._running(op, xs[0], rank)]
         if kind == "dot":
             return [self._dot(op, xs, rank, dtype)]
         if kind == "convolution" and dtype in REALS:
@@ -350,6 +352,21 @@ class Machine:
                 out[at] = place_of_greatest(self.of, list(rows[at]), least=reducer == "argmin")
             else:
                 out[at] = self._row(reducer, list(rows[at]), dtype)
+        return self._typed(out, dtype) if dtype in WIDTHS else out
+
+    def _running(self, op: Op, x: Array, rank: int) -> Array:
+        """At each place what a reduction makes of that before and this one; by log-sum-exp the logarithm of a sum."""
+        name, dtype, at = op.text("reducer"), self.program.types[op.results[0]], op.number("dimension", rank)
+        turn = -1 if op.number("reverse", rank, 0) else 1
+        logarithmic = name == "logsumexp" and dtype in REALS
+        x = self._over(lambda y: self.of.real("exponential", [y]), [x]) if logarithmic else x
+        rows = np.moveaxis(x, at, -1)[..., ::turn]
+        out = np.empty(rows.shape, dtype=object)
+        for place in np.ndindex(*rows.shape):
+            before = [out[(*place[:-1], place[-1] - 1)]] if place[-1] else []
+            out[place] = self._row("sum" if logarithmic else name, [*before, rows[place]], dtype)
+        out = self._over(lambda y: self.of.real("log", [y]), [out]) if logarithmic else out
+        out = np.moveaxis(out[..., ::turn], -1, at)
         return self._typed(out, dtype) if dtype in WIDTHS else out
 
     def _row(self, reducer: str, row: list[Element], dtype: str) -> Element:

@@ -233,3 +233,13 @@ def cumsum(c: Context, x: Tensor, dim: int, *, dtype: object = None) -> Tensor:
         return x
     symbols = {"reducer": ["prod" if "prod" in c.target else "sum"]}
     return c.emit("cumulative", (x,), x.dtype, x.shape, {"dimension": [axis(dim, len(x.shape))]}, symbols)
+
+
+@lower("aten.logcumsumexp")
+def logcumsumexp(c: Context, x: Tensor, dim: int) -> Tensor:
+    if x.dtype[0] == "c" or category(x.dtype) < 2:
+        raise Unsupported(f"running logarithms of sums of exponentials of {x.dtype}")
+    if not x.shape:
+        return x
+    symbols = {"reducer": ["logsumexp"]}
+    return c.emit("cumulative", (x,), x.dtype, x.shape, {"dimension": [axis(dim, len(x.shape))]}, symbols)

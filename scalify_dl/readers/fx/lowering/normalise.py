@@ -200,6 +200,38 @@ def native_group_norm(
     return out, c.reshape(mean, (n, groups)), c.reshape(rstd, (n, groups))
 
 
+@lower("aten._weight_norm_interface")
+def weight_norm(c: Context, v: Tensor, g: Tensor, dim: int = 0) -> tuple[Tensor, Tensor]:
+    """A weight as a direction times a length for each row (or column): (weight, norms of the directions)."""
+    norms = _norms(c, v, dim)
+    return c.multiply(v, c.divide(g, norms)), norms
+
+
+@lower("aten._weight_norm_interface_backward")
+def weight_norm_backward(
+    c: Context, grad: Tensor, v: Tensor, g: Tensor, norms: Tensor, dim: int
+) -> tuple[Lazy, Lazy]:
+    """(gradient of v, of g)"""
+    others = _but(v, dim)
+    along = c.reduce(c.multiply(grad, v), others, "sum", keepdim=True)
+
+    def of_direction() -> Tensor:
+        back = c.multiply(v, c.divide(along, c.multiply(norms, norms)))
+        return c.multiply(c.divide(g, norms), c.subtract(grad, back))
+
+    return of_direction, lambda: c.divide(along, norms)
+
+
+def _but(v: Tensor, dim: int) -> list[int]:
+    return [d for d in range(len(v.shape)) if d != axis(dim, len(v.shape))]
+
+
+def _norms(c: Context, v: Tensor, dim: int) -> Tensor:
+    if v.dtype not in ("f32", "f64"):
+        raise Unsupported(f"weight norm of {v.dtype}")
+    return c.unary("sqrt", c.reduce(c.multiply(v, v), _but(v, dim), "sum", keepdim=True))
+
+
 # --- the same under other names --------------------------------------------------------------------------------------
 
 
