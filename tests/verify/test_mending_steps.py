@@ -6,6 +6,7 @@ import pytest
 
 from scalify_dl.audit.pair import Pair, matmul, spread
 from scalify_dl.facts import Facts
+from scalify_dl.ir.graph import Graph, Tensor
 from scalify_dl.mend.draft import Edit
 from scalify_dl.mend.verbs import apply
 from scalify_dl.prove.options import Options
@@ -57,6 +58,36 @@ def a_bucket_that_nobody_divides() -> Facts:
     return facts_of(pair)
 
 
+def a_step_on_a_shard_that_nobody_divides() -> Facts:
+    """Each rank makes a step, by its gradient over that one's size and an epsilon, on its part of all parameters."""
+    pair = Pair({"dp": 2})
+    base, dist = pair.base, pair.dist
+    sides: list[list[Tensor]] = [[], [], [], []]
+    for size in (6, 2):
+        (x, dx), (p, dp) = pair.input((4, size), {0: "dp"}), pair.input((size,))
+        for g, t, kept in ((base, x, sides[0]), (dist, dx, sides[1])):
+            share = spread(g, g.constant(1 / t.shape[0], "f32"), t.shape, ())
+            kept.append(g.emit("reduce", [g.emit("multiply", [t, share])], dimensions=[0], reducer="sum"))
+        sides[2].append(p)
+        sides[3].append(dp)
+
+    def step(g: Graph, p: Tensor, gradient: Tensor) -> Tensor:
+        size = g.emit("sqrt", [g.emit("multiply", [gradient, gradient])])
+        size = g.emit("add", [size, spread(g, g.constant(1e-6, "f32"), p.shape, ())])
+        return g.emit("subtract", [p, g.emit("divide", [gradient, size])])
+
+    flat = dist.emit("concatenate", sides[1], dimension=0)
+    shape, groups = (4,), pair.groups("dp")
+    mine = dist.emit("reduce-scatter", [flat], dimension=0, reducer="sum", groups=groups, shape=shape)
+    own = dist.emit("slice", [dist.emit("concatenate", sides[3], dimension=0)], start=[0], limit=[4], stride=[1])
+    whole = dist.emit("all-gather", [step(dist, own, mine)], dimension=0, groups=groups, shape=(8,))
+    for p, gradient, lo, hi in zip(sides[2], sides[0], (0, 6), (6, 8), strict=True):
+        pair.outputs(step(base, p, gradient), dist.emit("slice", [whole], start=[lo], limit=[hi], stride=[1]))
+    facts = facts_of(pair)
+    cut = next(op for op, graph, kind in facts["op"] if kind == "slice" and graph == "dist")
+    return taken(facts, cut, "dp")
+
+
 def a_copy_without_its_backward() -> Facts:
     """The gradient of what all ranks read in parts goes on into three weights."""
     pair = Pair({"tp": 2})
@@ -106,6 +137,7 @@ def positions_that_start_at_zero() -> Facts:
 FAULTS = {
     a_loss_divided_again: ("multiply", "it multiplies by 1/2", "leave out this multiply"),
     a_bucket_that_nobody_divides: ("all-reduce", "a factor 2 enters here", "by 1/2"),
+    a_step_on_a_shard_that_nobody_divides: ("reduce-scatter", "a factor 2 enters here", "by 1/2"),
     a_copy_without_its_backward: ("dot", "a reduction is missing here", "all-reduce(sum) over tp after dot"),
     a_block_along_another_axis: ("slice", "the block of the rank's index along dp", "own index along dp"),
     positions_that_start_at_zero: ("iota", "a rank's own offset is wrong", "add 4 times the rank's index along cp"),
